@@ -110,14 +110,14 @@ def _what(topic: str, message: Message, vocabulary: Vocabulary | None) -> str:
         record = _decoded(topic, message)
     except wire.InvalidRecord as bad:
         return f"(cannot be read: {bad})"
-    shown_as = vocabulary or _wanted(record)
+    shown_as = vocabulary or _own_vocabulary(record)
     if isinstance(record, Decision) and shown_as is not None:
         rendered = render(record, shown_as)
         return f"(no {shown_as} record)" if rendered is None else f"{shown_as} {rendered.to_json().decode()}"
     return _described(record)
 
 
-def _wanted(record: Record) -> Vocabulary | None:
+def _own_vocabulary(record: Record) -> Vocabulary | None:
     """The vocabulary that the policy chose for the session; None also for one that this release does not know."""
     vocabulary = record.vocabulary if isinstance(record, Decision) else None
     return Vocabulary(vocabulary) if vocabulary in set(Vocabulary) else None

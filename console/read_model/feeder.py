@@ -76,7 +76,7 @@ class Feeder:
         self._topics = topics
         self._group = group
         self._client = client or {}
-        self._told = on_rows
+        self._on_rows = on_rows
         self._reader = reader_of(topics)
         self._broker = BrokerOutage(log, "the read model")
         self._waits = Outage(log, "the read model", "waits")
@@ -152,8 +152,8 @@ class Feeder:
                         self._next |= {(r.topic, r.partition): r.offset + 1 for r in records}
                         self._last_ms |= {(r.topic, r.partition): r.timestamp_ms for r in records}
                         self._moved.notify_all()
-                    if self._told is not None:
-                        self._told(rows)
+                    if self._on_rows is not None:
+                        self._on_rows(rows)
                 self._commit(consumer, records)
                 if not self._behind:
                     self.caught_up.set()

@@ -260,10 +260,10 @@ def _add_requests(connection: Connection, commands: Iterable[Command]) -> None:
     for command in commands:
         if command.request is not None and command.request_id is not None:
             ticket = approval_requests.ticket_of(command, command.request_id, command.request, _APPROVALS)
-            decision = approval_requests.told(
+            decision = approval_requests.decision_on(
                 ticket, SessionRef(command.id, command.request.agent_id), command, _POLICY
             )
-            put(connection, tables.approvals, [_request_row(decision, ticket.said())], replace=False)
+            put(connection, tables.approvals, [_request_row(decision, ticket.as_approval())], replace=False)
 
 
 def _request_row(decision: Decision, approval: Approval) -> dict[str, Any]:

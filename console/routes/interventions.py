@@ -33,7 +33,7 @@ def epoch_ms(moment: datetime | None) -> int | None:
     return round((moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-def _wanted(
+def _filters(
     kind: Annotated[RecordType | None, Query(alias="type")] = None,
     outcome: RecordOutcome | None = None,
     action_name: str | None = None,
@@ -67,7 +67,7 @@ def _wanted(
     )
 
 
-Filters = Annotated[InterventionFilter, Depends(_wanted)]
+Filters = Annotated[InterventionFilter, Depends(_filters)]
 
 
 @router.get("", response_model=InterventionList)

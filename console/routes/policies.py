@@ -26,7 +26,7 @@ router = APIRouter(prefix="/api/v1/policies", tags=["policies"], route_class=Str
 SYNCED = "haltline"
 
 _EXAMPLE = {"name": "default", "version": 2, "rules": {"destructive_repeat": {"mode": "warn"}}}
-Said = Annotated[
+PublishedDocument = Annotated[
     dict[str, Any],
     Field(
         examples=[
@@ -138,7 +138,7 @@ def policies(here: Here, _: Looker) -> list[PolicySummary]:
 
 
 @router.get("/{name}", responses={404: {"description": "None of this name was published."}})
-def policy(here: Here, _: Looker, name: str) -> Said:
+def policy(here: Here, _: Looker, name: str) -> PublishedDocument:
     """One document, as it was published."""
     document = _documents(here).get(name)
     if document is None:

@@ -27,13 +27,13 @@ def on_request(standing: SessionControl, who: SessionRef, command: Command, poli
     """Takes a request in. Of a session that is killed it is refused at once; the same one twice is once."""
     call_request, request_id = command.request, command.request_id
     if call_request is None or request_id is None or _key(request_id) in standing.approvals:
-        return ControlEffects(told="approval_void")
+        return ControlEffects(followup="approval_void")
     ticket = ticket_of(command, request_id, call_request, policy.operated.approvals)
     if standing.killed is not None:
         ticket.state, ticket.rejected_by = ApprovalState.REJECTED.value, [_REFUSED_BY]
-        return ControlEffects((told(ticket, who, command, policy),), told="approval_rejected")
+        return ControlEffects((decision_on(ticket, who, command, policy),), followup="approval_rejected")
     remember(standing, _key(request_id), ticket)
-    return ControlEffects((told(ticket, who, command, policy),), told=CODE)
+    return ControlEffects((decision_on(ticket, who, command, policy),), followup=CODE)
 
 
 def ticket_of(command: Command, request_id: str, call_request: CallRequest, rules: ApprovalRules) -> Ticket:
@@ -58,7 +58,7 @@ def ticket_of(command: Command, request_id: str, call_request: CallRequest, rule
     )
 
 
-def told(ticket: Ticket, who: SessionRef, command: Command, policy: Policy) -> Decision:
+def decision_on(ticket: Ticket, who: SessionRef, command: Command, policy: Policy) -> Decision:
     """The decision about a new request."""
     agent_id = who.agent_id if command.request is None else command.request.agent_id
     waits = ticket.state == ApprovalState.PENDING
@@ -74,7 +74,7 @@ def told(ticket: Ticket, who: SessionRef, command: Command, policy: Policy) -> D
         detector="approval",
         policy=policy.name,
         policy_version=policy.version,
-        approval=ticket.said(),
+        approval=ticket.as_approval(),
         expires=ticket.expires_ms,
     )
 

@@ -134,17 +134,17 @@ def on_command(standing: SessionControl, who: SessionRef, command: Command, poli
     """An operator's answer to a request. One that is not open, or is not the one that was seen, changes nothing."""
     ticket = _seen(standing, command)
     if ticket is None or not ticket.is_open or ticket.behind:
-        return ControlEffects(told="approval_void")
+        return ControlEffects(followup="approval_void")
     if command.kind is CommandKind.WITHDRAW:
         ticket.state = ApprovalState.CANCELLED.value
         return _answer_all(ticket, who, policy, command.time, Level.BLOCK)
     if command.kind is CommandKind.ANSWER:
         ticket.state, ticket.answer = ApprovalState.PENDING.value, command.reason
-        return ControlEffects((_noted(ticket, who, command, policy),), told="approval_answered")
+        return ControlEffects((_noted(ticket, who, command, policy),), followup="approval_answered")
     if command.kind is CommandKind.ASK:
         ticket.state, ticket.question = ApprovalState.INFO_REQUESTED.value, command.reason
         if ticket.asked_by:  # its side asks again and again, and goes on waiting
-            return ControlEffects((_noted(ticket, who, command, policy),), told="approval_info_requested")
+            return ControlEffects((_noted(ticket, who, command, policy),), followup="approval_info_requested")
         return _answer_all(ticket, who, policy, command.time, Level.BLOCK if ticket.waiting else Level.NUDGE)
     yes, no = ticket.approved_by, ticket.rejected_by
     if command.kind is CommandKind.REJECT:
@@ -165,17 +165,17 @@ def on_command(standing: SessionControl, who: SessionRef, command: Command, poli
         return _answer_all(ticket, who, policy, command.time, Level.BLOCK)
     nobody = Waiter(ticket.request_id, None)
     vote = _answer(ticket, who, policy, time_ms=command.time, to=nobody, level=Level.ALLOW, once=command.command_id)
-    return ControlEffects((vote,), told="approval_vote")
+    return ControlEffects((vote,), followup="approval_vote")
 
 
 def on_use(standing: SessionControl, who: SessionRef, command: Command, policy: Policy) -> ControlEffects:
     """Who asked for an approval makes the call now: it is used, and the same again changes nothing."""
     ticket = _seen(standing, command)
     if ticket is None or ticket.state != ApprovalState.APPROVED or not ticket.asked_by:
-        return ControlEffects(told="approval_void")
+        return ControlEffects(followup="approval_void")
     ticket.state, to = ApprovalState.USED.value, Waiter(ticket.request_id, None)
     used = _answer(ticket, who, policy, time_ms=command.time, to=to, level=Level.ALLOW, once=command.command_id)
-    return ControlEffects((used,), told="approval_used")
+    return ControlEffects((used,), followup="approval_used")
 
 
 def due_ms(standing: SessionControl) -> int:
@@ -331,14 +331,14 @@ def _approved(ticket: Ticket, who: SessionRef, policy: Policy, time_ms: int) -> 
     ticket.waiting = [first]
     answers = [_answer(ticket, who, policy, time_ms=time_ms, to=first, level=Level.ALLOW)]
     answers += [_answer(ticket, who, policy, time_ms=time_ms, to=other, level=Level.BLOCK) for other in others]
-    return ControlEffects(tuple(answers), told="approval_approved")
+    return ControlEffects(tuple(answers), followup="approval_approved")
 
 
 def _answer_all(ticket: Ticket, who: SessionRef, policy: Policy, time_ms: int, level: Level) -> ControlEffects:
     """The same answer to all that wait; to nobody in particular when nothing waits."""
     waiting, ticket.waiting = ticket.waiting or [Waiter(ticket.request_id, None)], []
     answers = [_answer(ticket, who, policy, time_ms=time_ms, to=waiter, level=level) for waiter in waiting]
-    return ControlEffects(tuple(answers), told=f"approval_{ticket.state}")
+    return ControlEffects(tuple(answers), followup=f"approval_{ticket.state}")
 
 
 def _noted(ticket: Ticket, who: SessionRef, command: Command, policy: Policy) -> Decision:
@@ -348,7 +348,7 @@ def _noted(ticket: Ticket, who: SessionRef, command: Command, policy: Policy) ->
 
 
 def _with(decision: Decision, head: Ticket, ticket: Ticket) -> Decision:
-    approval = head.said()
+    approval = head.as_approval()
     if ticket is not head:
         approval = approval.model_copy(update={"behind": True})
     return decision.model_copy(update={"approval": approval, "expires": head.expires_ms})
@@ -379,6 +379,6 @@ def _answer(
         detector="approval",
         policy=policy.name,
         policy_version=policy.version,
-        approval=ticket.said(),
+        approval=ticket.as_approval(),
         expires=ticket.expires_ms if level is Level.PAUSE else None,
     )

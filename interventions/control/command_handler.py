@@ -30,7 +30,7 @@ class CommandHandler:
         if command.kind in _ANSWERS:
             frozen = approvals.freezes(standing, command)
             effects = approvals.on_command(standing, who, command, self._policy)
-            if frozen and effects.told == "approval_approved":
+            if frozen and effects.followup == "approval_approved":
                 lifted = freeze.lift(standing, who)
                 return replace(effects, control=lifted.control, released=lifted.released)
             return effects

@@ -41,7 +41,7 @@ def declare(standing: SessionControl, command: Command) -> None:
     del standing.batches[:-MAX_BATCHES]
 
 
-def told(declared: DeclaredBatch, event: ActionEvent, decision: Decision | None, policy: Policy) -> Decision:
+def decision_on(declared: DeclaredBatch, event: ActionEvent, decision: Decision | None, policy: Policy) -> Decision:
     """The decision on an act that a batch covers, with how much of the batch is used now."""
     use: dict[str, float | int | str] = {
         "batch": declared.command_id,

@@ -23,7 +23,7 @@ def on_command(standing: SessionControl, who: SessionRef, command: Command) -> C
         return NOTHING
     decision_id = digest("operator", command.id, command.command_id)
     standing.held = Freeze(state.value, command.by, command.reason, command.time, decision_id)
-    return ControlEffects(control=record(standing.held, who), told=state.value)
+    return ControlEffects(control=record(standing.held, who), followup=state.value)
 
 
 def lift(standing: SessionControl, who: SessionRef) -> ControlEffects:
@@ -32,8 +32,8 @@ def lift(standing: SessionControl, who: SessionRef) -> ControlEffects:
         return NOTHING
     standing.held = None
     if standing.probation is not None:
-        return ControlEffects(control=probation_record(standing.probation, who), told="lifted")
-    return ControlEffects(released=True, told="lifted")
+        return ControlEffects(control=probation_record(standing.probation, who), followup="lifted")
+    return ControlEffects(released=True, followup="lifted")
 
 
 def record(held: Freeze, who: SessionRef) -> ControlRecord:

@@ -89,11 +89,11 @@ def note(
     if approval is not None and asks:
         incident.request_id = approval.request_id
         change = IncidentChange.APPROVAL if change is IncidentChange.COUNTED else change
-    if change is IncidentChange.COUNTED and not _is_told(incident.count):
+    if change is IncidentChange.COUNTED and not _is_recorded(incident.count):
         incident.revision += 1
         return records
     state = approval.state if approval is not None and asks else None
-    records.append(incident.said(change, about.scope, about.id, decision.time, approval=state))
+    records.append(incident.next_revision(change, about.scope, about.id, decision.time, approval=state))
     return records
 
 
@@ -116,7 +116,7 @@ def on_answers(
                 incident.request_id = next_request(incident.cause)
             by = (approval.rejected_by if approval.state is ApprovalState.REJECTED else approval.approved_by)[-1:]
             records.append(
-                incident.said(
+                incident.next_revision(
                     IncidentChange.APPROVAL,
                     about.scope,
                     about.id,
@@ -159,7 +159,7 @@ def act(incidents: Open, about: About, command: Command) -> list[IncidentRecord]
             )
         case _:
             return []
-    return [incident.said(change, about.scope, about.id, command.time, by=command.by, comment=command.reason)]
+    return [incident.next_revision(change, about.scope, about.id, command.time, by=command.by, comment=command.reason)]
 
 
 def close(
@@ -180,7 +180,7 @@ def close(
             continue
         incident.state, incident.request_id = IncidentState.RESOLVED.value, None
         records.append(
-            incident.said(
+            incident.next_revision(
                 IncidentChange.RESOLVED, about.scope, about.id, time_ms, by=by, comment=comment, resolution=why
             )
         )
@@ -246,6 +246,6 @@ def _severity(severity: Severity | None) -> int:
     return -1 if severity is None else severity.rank
 
 
-def _is_told(count: int) -> bool:
+def _is_recorded(count: int) -> bool:
     """Whether one more decision is told: two digits of the count are always exact."""
     return count % 10 ** max(0, len(str(count)) - 2) == 0 if count >= RECORDED_SINGLY else True

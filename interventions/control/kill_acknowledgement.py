@@ -52,11 +52,11 @@ def on_due(standing: SessionControl, who: SessionRef, policy: Policy, now_ms: in
         # What passed while nobody ticked is not made up for with a burst.
         kill.due_ms = max(moment_ms, now_ms - wait_ms) + wait_ms
         decision = _decision(kill, who, policy, moment_ms)
-        return ControlEffects((decision,), control=record(kill, who), told=REISSUED)
+        return ControlEffects((decision,), control=record(kill, who), followup=REISSUED)
     kill.escalated_at_ms = moment_ms
     finding = _finding(kill, policy, moment_ms)
     decision = _decision(kill, who, policy, moment_ms, finding)
-    return ControlEffects((decision,), control=record(kill, who), incident=finding, told=UNACKNOWLEDGED)
+    return ControlEffects((decision,), control=record(kill, who), incident=finding, followup=UNACKNOWLEDGED)
 
 
 def record(kill: Kill, who: SessionRef) -> ControlRecord:

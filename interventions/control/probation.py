@@ -43,21 +43,21 @@ def reset(standing: SessionControl, who: SessionRef, command: Command, policy: P
         # Nothing to release: what was counted is forgotten, and a probation goes on.
         # What an operator froze or contained is released by it too.
         kept, on = SessionControl(probation=standing.probation, trips=standing.trips), standing.probation
-        effects = ControlEffects(control=None if on is None else record(on, who), released=on is None, told="reset")
+        effects = ControlEffects(control=None if on is None else record(on, who), released=on is None, followup="reset")
         return Released(effects, kept)
     locked = kill.locked_until_ms is not None and command.time < kill.locked_until_ms
     if locked and not _second(standing, command, policy):
-        return Released(ControlEffects(control=_of_kill(kill, who), told="reset_refused"), None)
+        return Released(ControlEffects(control=_of_kill(kill, who), followup="reset_refused"), None)
     if policy.operated.reset_requires_new_session:
         kill.code, kill.by, kill.reason = CLOSED, command.by, command.reason
-        return Released(ControlEffects(control=_of_kill(kill, who), told="closed"), standing)
+        return Released(ControlEffects(control=_of_kill(kill, who), followup="closed"), standing)
     commanded = command.probation_actions
     actions = policy.operated.probation.actions if commanded is None else commanded
     if actions == 0:
-        return Released(ControlEffects(released=True, told="reset"), SessionControl())
+        return Released(ControlEffects(released=True, followup="reset"), SessionControl())
     probation = Probation(actions, command.by, command.reason, command.time, digest("reset", command.command_id))
     kept = SessionControl(probation=probation, trips=standing.trips)
-    return Released(ControlEffects(control=record(probation, who), told="reset"), kept)
+    return Released(ControlEffects(control=record(probation, who), followup="reset"), kept)
 
 
 def on_event(

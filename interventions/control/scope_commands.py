@@ -32,21 +32,21 @@ def on_command(standing: ScopeStatus, command: Command, policy: Policy) -> Contr
     if command.kind is CommandKind.RESET:
         if command.session is None:
             standing.stands, standing.asked = None, None
-            return ControlEffects(released=True, told="reset")
+            return ControlEffects(released=True, followup="reset")
         if stands is None or command.session in stands.spared or len(stands.spared) >= MAX_SPARED:
             return NOTHING
         stands.spared.append(command.session)
-        return ControlEffects(control=record(command.scope, command.id, stands), told="spared")
+        return ControlEffects(control=record(command.scope, command.id, stands), followup="spared")
     if command.kind is CommandKind.LIFT:
         if stands is None or killed:
             return NOTHING
         standing.stands = None
-        return ControlEffects(released=True, told="lifted")
+        return ControlEffects(released=True, followup="lifted")
     state = STATE_OF.get(command.kind)
     if state is None or killed or (stands is not None and stands.state == state):
         return NOTHING
     if command.scope is ScopeKind.FLEET and not _second(standing, command, policy):
-        return ControlEffects(told="second_wanted")
+        return ControlEffects(followup="second_wanted")
     standing.stands = ScopeControl(
         state=state.value,
         since_ms=command.time,
@@ -55,7 +55,7 @@ def on_command(standing: ScopeStatus, command: Command, policy: Policy) -> Contr
         by=command.by,
         decision_id=digest("operator", command.id, command.command_id),
     )
-    return ControlEffects(control=record(command.scope, command.id, standing.stands), told=state.value)
+    return ControlEffects(control=record(command.scope, command.id, standing.stands), followup=state.value)
 
 
 def record(scope: ScopeKind, scope_id: str, stands: ScopeControl) -> ControlRecord:

@@ -88,7 +88,7 @@ def on_act(standing: SessionControl, who: SessionRef, command: Command, policy: 
     about = About(ScopeKind.SESSION, who.session_id)
     records = incidents.act(standing.incidents, about, command)
     if not records:
-        return ControlEffects(told="incident_void")
+        return ControlEffects(followup="incident_void")
     decisions: tuple[Decision, ...] = ()
     if command.kind is CommandKind.RESOLVE:
         cause = records[0].cause
@@ -100,7 +100,7 @@ def on_act(standing: SessionControl, who: SessionRef, command: Command, policy: 
             decisions,
             next_request=lambda of: _next_of(standing, of, command.time),
         )
-    return ControlEffects(decisions, incidents=tuple(records), told=f"incident_{records[0].change}")
+    return ControlEffects(decisions, incidents=tuple(records), followup=f"incident_{records[0].change}")
 
 
 def on_scope_killed(

@@ -59,7 +59,7 @@ class Ticket:
         """Whether it can be answered."""
         return self.state in {ApprovalState.PENDING, ApprovalState.INFO_REQUESTED}
 
-    def said(self) -> Approval:
+    def as_approval(self) -> Approval:
         """As it is told."""
         return Approval(
             request_id=self.request_id,

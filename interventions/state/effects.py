@@ -22,7 +22,7 @@ class ControlEffects:
     """To be kept as a detection: on no event, but on what was due."""
     incidents: tuple[IncidentRecord, ...] = ()
     """How incidents stand from now on."""
-    told: str = ""
+    followup: str = ""
     """What is counted: `reissued`, `unacknowledged`, `approval_expired` and so on."""
 
 

@@ -31,7 +31,7 @@ class OpenIncident:
     agent_id: str = "unknown"
     mission_id: str | None = None
 
-    def said(
+    def next_revision(
         self,
         change: IncidentChange,
         scope: ScopeKind,

@@ -30,7 +30,7 @@ class Outcome(StrEnum):
     """By the guard: the tool did not run."""
     ADVISED = "advised"
     """The guard has something to say before the tool runs."""
-    SAID = "said"
+    MESSAGE = "said"
     """The agent says something."""
 
 

@@ -192,7 +192,7 @@ class Core:
             origin = origin_of(act, state.agent_id)
             signals += self._signaller.decided(origin, decision, killed=killed is not None)
         if declared is not None and was_killed is None:
-            decision = declared_batches.told(declared, event, decision, self.policy)
+            decision = declared_batches.decision_on(declared, event, decision, self.policy)
         said = [one for one in (decision, shadow) if one is not None]
         return Effects(
             state,
@@ -207,7 +207,7 @@ class Core:
             else freeze.record(frozen, _who(state)),
             released=passed,
             failures=tuple(failures),
-            told=TURN_AFTER_STOP if event.kind is _MODEL_TURN and _is_stopped(was_killed, held) else "",
+            followup=TURN_AFTER_STOP if event.kind is _MODEL_TURN and _is_stopped(was_killed, held) else "",
             judged=judged,
             incidents=incidents,
         )
@@ -315,7 +315,7 @@ class Core:
             also=tuple(decision for decision in others if decision is not None),
             control=said.control,
             released=said.released,
-            told=said.told,
+            followup=said.followup,
             incidents=said.incidents,
         )
 

@@ -167,10 +167,10 @@ class CrossSessionCore:
         if command.kind in incidents.ACTS:
             told = incidents.act(standing.incidents, about, command)
             name = f"incident_{told[0].change if told else 'void'}"
-            return state, ControlEffects(incidents=tuple(told), told=name)
+            return state, ControlEffects(incidents=tuple(told), followup=name)
         said = scope_commands.on_command(standing, command, self._policy)
-        if said.told in _CLOSES:
-            why = f"{command.scope}_{said.told}"
+        if said.followup in _CLOSES:
+            why = f"{command.scope}_{said.followup}"
             closed = incidents.close(standing.incidents, about, why, command.time, by=command.by)
             said = replace(said, incidents=tuple(closed))
         if command.kind is CommandKind.RESET and said.released:

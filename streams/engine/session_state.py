@@ -71,8 +71,8 @@ class Effects:
     """For what looks across sessions."""
     also: tuple[Decision, ...] = ()
     """More decisions, after the first."""
-    told: str = ""
-    """What operators, answers or the clock have caused, to be counted; see `Said.told`."""
+    followup: str = ""
+    """What operators, answers or the clock have caused, to be counted."""
     incidents: Sequence[IncidentRecord] = ()
     """How incidents stand from now on, in order."""
     judged: Sequence[tuple[str, str, float]] = ()

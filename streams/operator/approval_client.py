@@ -116,7 +116,7 @@ class ApprovalClient(Incidents):
                 nonce=r.approval.nonce,
             )
             for r in requests
-            if not _said_by(by.strip(), kind, r.approval)
+            if not _command_of(by.strip(), kind, r.approval)
         }
         after = {r.approval.request_id: r for r in requests if r.approval.request_id not in commands}
         with self._reader(self._topics.interventions, from_beginning=False) as reader:
@@ -164,10 +164,10 @@ def _shows(approval: Approval, command: Command) -> bool:
         return True
     if command.kind is CommandKind.ASK:
         return approval.state is ApprovalState.INFO_REQUESTED
-    return _said_by(command.by, command.kind, approval)
+    return _command_of(command.by, command.kind, approval)
 
 
-def _said_by(by: str, kind: CommandKind, approval: Approval) -> bool:
+def _command_of(by: str, kind: CommandKind, approval: Approval) -> bool:
     """Whether the operator has approved it, or rejected it, before."""
     names = {CommandKind.APPROVE: approval.approved_by, CommandKind.REJECT: approval.rejected_by}
     return by in names.get(kind, ())
@@ -176,7 +176,7 @@ def _said_by(by: str, kind: CommandKind, approval: Approval) -> bool:
 def _closed(kind: CommandKind, approval: Approval, by: str) -> str:
     """Why it cannot be answered any more."""
     words = {CommandKind.APPROVE: "already approved by you; ", CommandKind.REJECT: "already rejected by you; "}
-    already = words[kind] if _said_by(by.strip(), kind, approval) else ""
+    already = words[kind] if _command_of(by.strip(), kind, approval) else ""
     state = ApprovalState.EXPIRED if approval.state in _OPEN else approval.state
     names = approval.rejected_by if state is ApprovalState.REJECTED else approval.approved_by
     if state is ApprovalState.EXPIRED:

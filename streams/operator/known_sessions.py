@@ -31,8 +31,8 @@ _RECENT_MS: Final = (30 * 1000, 15 * 60 * 1000)
 """An operator in a hurry must not wait until minutes of a busy fleet are read."""
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 
-_Said = Callable[[ActionEvent], str | None]
-_OF_EVENT: Mapping[ScopeKind, _Said] = {
+_IdOf = Callable[[ActionEvent], str | None]
+_OF_EVENT: Mapping[ScopeKind, _IdOf] = {
     ScopeKind.AGENT: lambda event: event.agent_id,
     ScopeKind.MISSION: lambda event: event.mission_id,
 }

@@ -195,7 +195,7 @@ class ReplayMeter:
     def stopped(self, time_to_stop_s: float) -> None:
         """A kill was acknowledged."""
 
-    def followed(self, what: str) -> None:
+    def followup(self, what: str) -> None:
         """Something that operators, answers or the clock have caused."""
 
     def detector_error(self, detector: str) -> None:  # noqa: ARG002  # which one, the dead letter says

@@ -9,7 +9,7 @@ from typing import Final
 _BACK: Final = re.compile(r"-(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
 _OFFSETS: Final = re.compile(r"\d+:\d+(,\d+:\d+)*")
 _UNITS_MS: Final = (86_400_000, 3_600_000, 60_000, 1000)
-_WANTED: Final = "a time (2026-11-20T10:00:00Z), how long ago (-90m), or offsets of partitions (0:1200,1:1187)"
+_FORMS: Final = "a time (2026-11-20T10:00:00Z), how long ago (-90m), or offsets of partitions (0:1200,1:1187)"
 
 
 class BadMoment(ValueError):
@@ -60,5 +60,5 @@ def parse_moment(text: str, now_ms: int) -> Moment:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise BadMoment(f"{text!r}: expected {_WANTED}") from None
+        raise BadMoment(f"{text!r}: expected {_FORMS}") from None
     return Moment(round((moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp() * 1000))

@@ -37,7 +37,7 @@ class Meter(Protocol):
         """A kill was acknowledged."""
         ...
 
-    def followed(self, what: str) -> None:
+    def followup(self, what: str) -> None:
         """Something that operators, answers or the clock have caused."""
         ...
 

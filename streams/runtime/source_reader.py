@@ -181,11 +181,11 @@ class SourceReader:
     def _handed_over(self, fetched: Fetched) -> None:  # in the thread of a topic
         self._waiting[fetched.place[0]].append(fetched)
         try:
-            self._loop.call_soon_threadsafe(self._came)
+            self._loop.call_soon_threadsafe(self._batch_fetched)
         except RuntimeError:  # the loop is closed: the process ends
             log.debug("%s partition %d: fetched for nobody", *fetched.place)
 
-    def _came(self) -> None:
+    def _batch_fetched(self) -> None:
         if not self._takes_more and any(self._waiting.values()):  # its batch may have been taken with another
             self._take_next()
 

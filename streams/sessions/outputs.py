@@ -48,8 +48,8 @@ class Outputs:
             self.release(ScopeKind.SESSION, effects.state.session_id)
         self.incidents(effects.incidents)
         self._signals(effects.signals)
-        if effects.told:
-            self.meter.followed(effects.told)
+        if effects.followup:
+            self.meter.followup(effects.followup)
         for judged in effects.judged:
             self.meter.judged(*judged)
         if record is not None:  # always where there are failures: the clock calls no detector
@@ -77,8 +77,8 @@ class Outputs:
         if effects.released:
             self.release(scope, scope_id)
         self.incidents(effects.incidents)
-        if effects.told:
-            self.meter.followed(effects.told)
+        if effects.followup:
+            self.meter.followup(effects.followup)
 
     def control(self, control: ControlRecord) -> None:
         """An entry of the control topic."""

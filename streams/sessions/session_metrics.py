@@ -22,7 +22,7 @@ class SessionMetrics:
         self._decisions = metrics.children("decisions_total")
         self._escalations = metrics.children("escalations_total")
         self._judged = metrics.children("interventions_judged_total")
-        self._told = metrics.children("followups_total")
+        self._followups = metrics.children("followups_total")
         self._errors = metrics.children("detector_errors_total")
         self._letters = metrics.children("dead_letters_total")
         self._latency = metrics.histogram("decision_latency_seconds")
@@ -30,7 +30,7 @@ class SessionMetrics:
         self._policy = metrics.gauge("policy_version")
         self._refused = metrics.counter("policies_refused_total")
         for what in ALERTED:
-            self._told[(what,)].inc(0)
+            self._followups[(what,)].inc(0)
         for detector in DETECTORS:
             self._errors[(detector.id,)].inc(0)
         for reason in BadRecord:
@@ -40,7 +40,7 @@ class SessionMetrics:
         """Counts a finding; what a killed session still does also among what alerts wait for."""
         self._findings[finding.detector, finding.severity.value].inc()
         if finding.code == CODE:
-            self._told[(CODE,)].inc()
+            self._followups[(CODE,)].inc()
 
     def decision(self, decision: Decision, latency_s: float | None) -> None:
         """Counts a decision; a clock that is behind the producer's counts as no latency."""
@@ -58,9 +58,9 @@ class SessionMetrics:
         """Notes how long it took until a killed session had stopped."""
         self._stop.observe(max(0.0, time_to_stop_s))
 
-    def followed(self, what: str) -> None:
+    def followup(self, what: str) -> None:
         """Counts what operators, answers or the clock have caused."""
-        self._told[(what,)].inc()
+        self._followups[(what,)].inc()
 
     def detector_error(self, detector: str) -> None:
         """Counts an event on which a detector raised."""

@@ -38,7 +38,7 @@ class ShadowMeter:
     def stopped(self, time_to_stop_s: float) -> None:
         """Counted by the other group."""
 
-    def followed(self, what: str) -> None:
+    def followup(self, what: str) -> None:
         """As `stopped`."""
 
     def dead_letter(self, reason: BadRecord) -> None:

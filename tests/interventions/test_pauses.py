@@ -84,7 +84,7 @@ def test_a_frozen_session_goes_on_once_a_person_approves_and_not_by_time() -> No
 
     desk.tick(standing, who, at(10))  # from then on it is due
     result = desk.tick(standing, who, desk.due_ms(standing))
-    assert result.told == "approval_expired"
+    assert result.followup == "approval_expired"
     assert standing.held is not None, "time allows nothing"
 
     third = paused(standing, event(5000, "", kind=Kind.MODEL_TURN, outcome=None), "spend_velocity", Severity.HIGH)
@@ -100,7 +100,7 @@ def test_a_frozen_session_goes_on_once_a_person_approves_and_not_by_time() -> No
         nonce=third.approval.nonce,
     )
     result = desk.command(standing, who, answer)
-    assert (result.told, result.released) == ("approval_approved", True)
+    assert (result.followup, result.released) == ("approval_approved", True)
     assert standing.held is None
 
 

@@ -68,7 +68,7 @@ class Incidents(RuleBasedStateMachine):
         self.inputs: list[Input] = []
         self.topic: list[IncidentRecord] = []
         self.decisions: dict[str, Decision] = {}
-        self.told: dict[tuple[str, int], IncidentRecord] = {}
+        self.revisions: dict[tuple[str, int], IncidentRecord] = {}
         self.replaying = False
         self.console = read_model()
         self.taken_in = 0
@@ -97,7 +97,7 @@ class Incidents(RuleBasedStateMachine):
 
     def _tell(self, record: IncidentRecord, was_open: set[str]) -> None:
         name = (record.incident_id, record.revision)
-        assert self.told.setdefault(name, record) == record, "3: a revision says the same for ever"
+        assert self.revisions.setdefault(name, record) == record, "3: a revision says the same for ever"
         if not self.replaying:
             is_new = all(reported.incident_id != record.incident_id for reported in self.topic)
             assert is_new == (record.change is IncidentChange.OPENED), "5: only a new one is opened"

@@ -28,7 +28,7 @@ def ticks(standing: SessionControl, *seconds: float, who: SessionRef = WHO) -> l
 def test_it_is_sent_again_at_each_deadline_and_then_it_is_an_incident() -> None:
     standing = killed()
     result = ticks(standing, 0, 4.9, 5, 9.9, 10, 14.9, 15, 100)
-    assert [s.told for s in result] == ["", "", "kill_reissued", "", "kill_reissued", "", "kill_unacknowledged", ""]
+    assert [s.followup for s in result] == ["", "", "kill_reissued", "", "kill_reissued", "", "kill_unacknowledged", ""]
     again, incident = result[2].decisions[0], result[6].decisions[0]
     assert (again.decision_id, again.level, again.time, again.flag) == ("d1", Level.KILL, at(5), False)
     assert (incident.level, incident.flag, incident.decision_id != "d1") == (Level.KILL, True, True)
@@ -47,7 +47,7 @@ def test_what_follows_is_the_same_however_late_the_tick_comes() -> None:
 def test_what_passed_while_nobody_ticked_does_not_come_as_a_burst() -> None:
     standing = killed()
     result = ticks(standing, 0, 3600, 3600, 3600)
-    assert [s.told for s in result] == ["", "kill_reissued", "kill_reissued", ""]
+    assert [s.followup for s in result] == ["", "kill_reissued", "kill_reissued", ""]
 
 
 def test_one_that_was_acknowledged_is_never_due() -> None:

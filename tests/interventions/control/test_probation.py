@@ -124,7 +124,7 @@ def test_within_the_lockout_a_reset_takes_two_different_operators() -> None:
     session.does(20, "a")
     session.does(21, "b")
     refused = session.says(CommandKind.RESET, 30, "ada")
-    assert (refused.released, refused.told, session.is_killed) == (False, "reset_refused", True)
+    assert (refused.released, refused.followup, session.is_killed) == (False, "reset_refused", True)
     assert refused.control is not None
     assert refused.control.locked_until == at(121)
     session.says(CommandKind.RESET, 31, "ada", force=True)

@@ -103,7 +103,7 @@ def test_one_session_is_released_and_the_rest_stays_killed() -> None:
 )
 def test_the_fleet_takes_two(second: float, by: str, kind: CommandKind, killed: bool) -> None:
     fleet = Scope(ScopeKind.FLEET, "*", second_person_s=60)
-    assert fleet.says(KILL, 0, "ada") == ControlEffects(told="second_wanted")
+    assert fleet.says(KILL, 0, "ada") == ControlEffects(followup="second_wanted")
     result = fleet.says(kind, second, by)
     assert (result.control is not None, fleet.state) == (killed, "killed" if killed else None)
 

@@ -171,9 +171,9 @@ def test_turns_of_a_stopped_session_are_counted(cost_usd: float, level: Level | 
     turn = attempt(0).model_copy(update={"kind": Kind.MODEL_TURN, "call_id": None, "action": "", "usage": usage})
     turn = turn.model_copy(update={"await_verdict": False})
     first = core.on_event(None, turn)
-    assert (first.decision.level if first.decision else None, first.told) == (level, "")
+    assert (first.decision.level if first.decision else None, first.followup) == (level, "")
     assert (first.control is not None) == (level in {Level.PAUSE, Level.KILL})
-    assert core.on_event(first.state, turn.model_copy(update={"event_id": "next", "usage": None})).told == counted
+    assert core.on_event(first.state, turn.model_copy(update={"event_id": "next", "usage": None})).followup == counted
 
 
 def test_a_kill_stands_after_a_day_of_silence() -> None:

@@ -77,7 +77,7 @@ class Counted:
     def stopped(self, time_to_stop_s: float) -> None:
         self.told.append(f"stopped after {time_to_stop_s} s")
 
-    def followed(self, what: str) -> None:
+    def followup(self, what: str) -> None:
         self.told.append(what)
 
     def detector_error(self, detector: str) -> None:
