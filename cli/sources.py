@@ -1,4 +1,4 @@
-"""What `replay` and `backtest` can read: a running Kafka, the audit table, or a file; and how both ends are said."""
+"""What `replay` and `backtest` can read: a running Kafka, the audit table, or a file; and how both ends are given."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -46,7 +46,7 @@ Sink = Annotated[
 
 @dataclass(frozen=True)
 class Where:
-    """What was said of a source beside its name."""
+    """The options of a source beside its name."""
 
     since: str
     until: str

@@ -149,7 +149,7 @@ class Jobs(AbstractContextManager["Jobs", None]):
             except _Cancelled:
                 job.state = JobState.CANCELLED
             except Exception as failure:
-                # A range that is not there, a broker that is away: who asked is told, and the next one runs.
+                # A range that is not there, a broker that is away: its client gets the reason, and the next one runs.
                 log.warning("job %s of %s failed: %s", job.job_id, job.by, failure)
                 job.error, job.state = str(failure)[:2000] or repr(failure), JobState.FAILED
             job.ended_ms = time.time_ns() // 1_000_000

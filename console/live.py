@@ -17,7 +17,7 @@ _KEPT: Final = 5_000
 _MOST_NAMES: Final = 100
 """Sessions that one note of activity names."""
 _LOOK_EVERY_S: Final = 0.25
-"""What comes faster is told together: a page has no use for more."""
+"""Faster ones are sent together: a page has no use for more."""
 _BEAT_EVERY_S: Final = 15.0
 """So that nothing between here and the browser thinks that the connection is dead."""
 _NAMES: Final = {
@@ -83,7 +83,7 @@ class Live:
     async def follow(self, last_seen: str | None = None) -> AsyncIterator[bytes]:
         """Server-sent events from now on, or from behind the id that a browser has seen last.
 
-        What is not there any more, or of another run, is told as `missed`: the page has to ask for everything again.
+        What is not there any more, or of another run, is sent as `missed`: the page has to ask for everything again.
         """
         after, missed = self._after(last_seen)
         yield b"retry: 2000\n\n" + self._frame("missed" if missed else "hello", {}, after)

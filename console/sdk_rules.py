@@ -39,7 +39,7 @@ class ApprovalsWanted(_Part):
         if matching is not None:
             return f"{action} matches {matching}, which wants an approval"
         if self.threshold_usd is not None and cost_usd >= self.threshold_usd:
-            return f"{cost_usd:g} USD, and from {self.threshold_usd:g} USD on an approval is wanted"
+            return f"{cost_usd:g} USD, and from {self.threshold_usd:g} USD on an approval is required"
         return None
 
 
@@ -49,11 +49,11 @@ class Budgets(_Part):
     monthly_usd: Usd | None = None
     """By all together."""
     groups: Annotated[dict[Glob, Usd], Field(max_length=1024)] = Field(default_factory=dict)
-    """By each group whose id matches; a group is what the SDK's `CostTracker` was told."""
+    """By each group whose id matches; a group is what the SDK's `CostTracker` was given."""
 
 
 class ConsoleRules(_Part):
-    """All of it; nothing is limited where nothing is said."""
+    """All of it; nothing is limited by default."""
 
     rules: ClientRules = ClientRules()
     approvals: ApprovalsWanted = ApprovalsWanted()
@@ -76,7 +76,7 @@ class ConsoleRules(_Part):
     def for_sdk(self, known: frozenset[str]) -> dict[str, Any]:
         """The rules in the fields of Agent Sentinel's policies.
 
-        The SDK compares names and knows no globs, so a glob is told together with the `known` actions that match it.
+        The SDK compares names and knows no globs, so a glob is sent together with the `known` actions that match it.
         Of several limits of one action the SDK keeps one: the one that lets least through.
         """
         rules = self.rules

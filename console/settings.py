@@ -1,4 +1,4 @@
-"""What a console is told at its start."""
+"""The settings of a console."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ class ConsoleSettings:
     answer_within_s: float = 10.0
     """How long a worker has to answer a command."""
     rules: ConsoleRules = field(default_factory=ConsoleRules)
-    """For agents of Agent Sentinel's SDK: what they are told, and what is enforced here."""
+    """For agents of Agent Sentinel's SDK: what they receive, and what is enforced here."""
     requests_per_s: float = 200.0
     """How often one key may ask, on average."""
     burst: int = 400

@@ -19,7 +19,7 @@ class ControlState(StrEnum):
     """What holds for a session, an agent, a tool, a target, a mission or the fleet."""
 
     KILLED = "killed"
-    """Nothing more is done, and an agent that is told so ends."""
+    """Nothing more is done, and an agent that receives it ends."""
     FROZEN = "frozen"
     """Nothing is done until it is lifted."""
     CONTAINED = "contained"
@@ -49,7 +49,7 @@ class ControlRecord(Record):
     """Event time of the decision, or the time of the operator's command."""
     decided_at: EpochMs | None = None
     stopped_at: EpochMs | None = None
-    """When the agent's side said that it stopped; None: not acknowledged yet."""
+    """When the agent's side acknowledged the stop; None: not acknowledged yet."""
     time_to_stop_ms: Annotated[int, Field(ge=0)] | None = None
     issued: Annotated[int, Field(ge=1)] | None = None
     """How often a kill was sent, when that was more than once."""
@@ -71,7 +71,7 @@ class ControlRecord(Record):
 
     @property
     def stands_since(self) -> int:
-        """When it came to hold, for people: on the worker's clock where that is known, as events may be of long ago."""
+        """Since when it holds, for people: on the worker's clock where that is known, as events may be of long ago."""
         return self.since if self.decided_at is None else self.decided_at
 
 
@@ -108,7 +108,7 @@ class CommandKind(StrEnum):
     USE = "use"
     """The agent's side makes the one call that it asked an approval for, and was given."""
     REPLAYED = "replayed"
-    """What came of running an agent again on the recorded outputs of a session."""
+    """The result of running an agent again on the recorded outputs of a session."""
     ACKNOWLEDGE = "acknowledge"
     """Somebody has seen an incident."""
     ASSIGN = "assign"

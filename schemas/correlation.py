@@ -61,7 +61,7 @@ class Status(StrEnum):
 
 
 class Selection(_Part):
-    """Which events, or which findings of other rules, are meant. All that is said must hold; texts are globs."""
+    """Which events, or which findings of other rules, are meant. All given conditions must hold; texts are globs."""
 
     on: Literal["attempt", "result", "event"] | None = None
     """Which part of a call counts. Left out: the result where `outcome` or `error` is asked for, every event where
@@ -97,7 +97,7 @@ class Selection(_Part):
 
 
 class Condition(_Part):
-    """What the count, sum or mean must be; all that is said must hold."""
+    """What the count, sum or mean must be; all given conditions must hold."""
 
     gt: float | None = None
     gte: float | None = None

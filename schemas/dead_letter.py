@@ -10,7 +10,7 @@ from pydantic import ConfigDict
 from haltline.schemas.record import Record, Text
 
 _THEIRS: Final = "haltline-header-"
-"""Stands before the name of each header that the record came with, so that none is taken for ours."""
+"""Stands before the name of each header of the original record, so that none is taken for ours."""
 _THEIRS_BYTES: Final = 64 * 1024
 """Of more headers than this the rest is left out: the letter must fit into its topic."""
 
@@ -33,7 +33,7 @@ class BadRecord(StrEnum):
     UNREADABLE_STATE = "unreadable_state"
     """What a worker had kept of a session, or of an agent, target or tree: it begins anew."""
     UNDELIVERED = "undelivered"
-    """A change of an incident that a channel could not be told of."""
+    """A change of an incident that could not be sent to a channel."""
 
 
 class DeadLetter(Record):
@@ -56,7 +56,7 @@ class DeadLetter(Record):
     key: bytes | None = None
     raw: bytes | None = None
     record_headers: tuple[tuple[str, bytes | None], ...] = ()
-    """The headers that the record came with, the first 64 KiB of them."""
+    """The headers of the original record, the first 64 KiB of them."""
 
     def headers(self) -> list[tuple[str, bytes | None]]:
         """The headers on the topic: ours, then those of the record under `haltline-header-` and their names."""

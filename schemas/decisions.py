@@ -105,7 +105,7 @@ class Approval(Record):
     question: Text = ""
     """What an operator wants to know first."""
     answer: Text | None = None
-    """What the agent's side said to it."""
+    """The answer of the agent's side."""
     asked_by: Name | None = None
     """Who asked for it; None: haltline itself, when it paused the call."""
     asked: Annotated[int, Field(ge=1)] = 1
@@ -187,7 +187,7 @@ class Decision(Record):
     reinforcement: Reinforcement | None = None
     """With REINFORCE: the task again."""
     throttling: Throttling | None = None
-    """With THROTTLE: how `limits` came about."""
+    """With THROTTLE: the reasons for `limits`."""
     rollback: Rollback | None = None
     """With ROLLBACK: which checkpoint, or that a person has to recover."""
     incident: Incident | None = None
@@ -197,7 +197,7 @@ class Decision(Record):
     remediation: Remediation | None = None
     """With a refusal: what the caller may do about it."""
     governance: Governance | None = None
-    """What ACGP's evaluation came to, where the policy governs the session by it."""
+    """The result of ACGP's evaluation, where the policy governs the session by it."""
     vocabulary: Name | None = None
     """The vocabulary that the policy wants it in."""
     attempt: Annotated[int, Field(ge=1)] | None = None

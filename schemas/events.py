@@ -54,7 +54,7 @@ class Outcome(StrEnum):
     ERROR = "error"
     TIMEOUT = "timeout"
     REFUSED = "refused"
-    """Never executed: haltline, a permission or a person said no."""
+    """Never executed: haltline, a permission or a person refused it."""
     UNKNOWN = "unknown"
 
 
@@ -131,6 +131,6 @@ class ActionEvent(Record):
     checkpoint: Checkpoint | None = None
     """The agent's side has kept a state to which it can go back; on any kind of event."""
     dropped: Count | None = None
-    """So many of the session's records were dropped before this one, since that was last told."""
+    """So many of the session's records were dropped before this one, since that was last reported."""
     await_verdict: bool = False
     """The agent's side waits for a verdict on this event."""

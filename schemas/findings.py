@@ -14,7 +14,7 @@ class Severity(OrderedName):
     LOW = "low"
     """Worth a hint to the agent. Nothing is lost yet."""
     MEDIUM = "medium"
-    """Work or money is being wasted; the agent should be told what to do instead."""
+    """Work or money is being wasted; the agent should hear what to do instead."""
     HIGH = "high"
     """It will not end well without someone stepping in."""
     CRITICAL = "critical"

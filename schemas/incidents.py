@@ -38,8 +38,8 @@ class IncidentRecord(Record):
     """One revision of an incident; the record with the highest `revision` says how it stands.
 
     Its key is the session id, or `scope:id` of another scope: all revisions of one are in order in one partition.
-    Revisions may be left out, as the first hundred decisions of a cause are told one by one and later ones in steps;
-    the last record of an incident that is resolved has the exact count.
+    Revisions may be left out, as the first hundred decisions of a cause are published one by one and later ones in
+    steps; the last record of an incident that is resolved has the exact count.
     """
 
     v: int = 1
@@ -94,7 +94,7 @@ class IncidentRecord(Record):
     def stands_over(self, known: "IncidentRecord | None") -> bool:
         """Whether it says how the incident stands, and not what is known so far: what is resolved stays resolved.
 
-        A worker that begins again at its last checkpoint may number anew what the clock had told in between.
+        A worker that begins again at its last checkpoint may number anew what the clock had published in between.
         """
         if known is None:
             return True

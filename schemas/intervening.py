@@ -271,7 +271,7 @@ class Interventions(_Part):
     max_attempts: dict[Level, Annotated[int, Field(ge=1, le=1000)]] = Field(default_factory=lambda: {Level.NUDGE: 3})
     """A level that did not help so often for a rule gives way to the next harder one."""
     max_interventions: Annotated[int, Field(ge=1, le=10_000)] = 10
-    """Hints (NUDGE, REINFORCE) that a session hears; then only what is harder is said."""
+    """Hints (NUDGE, REINFORCE) that a session receives; then only what is harder is sent."""
     after_warnings: Annotated[int, Field(ge=0, le=1000)] = 5
     """Warnings of one rule that did not help, after which it becomes a stop; 0: never."""
     stop: Level = Level.PAUSE

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 
 class BadKey(ValueError):
-    """A file that is not the key that is wanted."""
+    """A file that is not the expected key."""
 
 
 def key_id(key: Ed25519PublicKey) -> str:

@@ -1,4 +1,4 @@
-"""Who was told of an incident, as records of the `notifications` topic: the notifier's memory, and audited."""
+"""Who was notified of an incident, as records of the `notifications` topic: the notifier's memory, and audited."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -44,7 +44,7 @@ class NotificationRecord(Record):
     outcome: NotificationOutcome
     attempts: Annotated[int, Field(ge=0)] = 1
     detail: Text = ""
-    """Of a failure: what the receiver said, without secrets."""
+    """Of a failure: the receiver's answer, without secrets."""
     at: EpochMs
     """Wall clock of the notifier when it was settled."""
     due: EpochMs

@@ -53,7 +53,7 @@ class Reinforcement(Record):
 
 
 class Throttling(Record):
-    """How the limits of a decision came about."""
+    """The reasons for the limits of a decision."""
 
     resource: Name | None = None
     """What grew; None: every limit is lowered."""
@@ -149,7 +149,7 @@ class Incident(Record):
     recommendations: Recommendations = Field(default_factory=Recommendations)
     recovery_options: tuple[Option, ...] = ()
     snapshot: dict[Name, int | float | str | None] = Field(default_factory=dict)
-    """The session's state, without what the agent said or read."""
+    """The session's state, without what the agent wrote or read."""
     history_topic: Name | None = None
     history_partition: int | None = None
     history_until: int | None = None
@@ -180,7 +180,7 @@ class Ticket(Record):
 
 
 class Governance(Record):
-    """What ACGP's evaluation came to, for one decision."""
+    """The result of ACGP's evaluation, for one decision."""
 
     intervention: Name
     """`ok`, `nudge`, `escalate`, `block` or `halt`."""
@@ -194,7 +194,7 @@ class Governance(Record):
     tripwire: Name | None = None
     """The one that decided."""
     steps: tuple[Name, ...] = ()
-    """What each step of the evaluation said, in its order."""
+    """The text of each step of the evaluation, in its order."""
     trust_debt: float = 0.0
     """After this decision."""
     standing: Name = "normal"

@@ -15,7 +15,7 @@ class Problem(NamedTuple):
     kind: str
     """Pydantic's name of the error."""
     message: str
-    """Pydantic's own words, without what came."""
+    """Pydantic's own words, without the input."""
     text: str
     """What was expected and what was received; never the whole input."""
     others: int
@@ -38,7 +38,7 @@ def problem_of(error: ValidationError) -> Problem:
         found for found in error.errors(include_url=False, include_context=False) if found["loc"][-1:] != (AS_EPOCH,)
     )
     steps = tuple(str(step) for step in first["loc"] if step != AS_MOMENT)
-    if first["type"] == "value_error":  # raised by our own checks, which say what came
+    if first["type"] == "value_error":  # raised by our own checks, which say what was received
         text = first["msg"].removeprefix("Value error, ")
     else:
         text = f"{first['msg']}, got {first['input']!r:.120}"

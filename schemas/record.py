@@ -72,7 +72,7 @@ Values = dict[str, float | int | str]
 
 
 class Record(BaseModel):
-    """A value that is said on the wire. Unknown fields are kept, so an older reader loses nothing."""
+    """A value that is sent on the wire. Unknown fields are kept, so an older reader loses nothing."""
 
     model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False, ser_json_inf_nan="null")
 

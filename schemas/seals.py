@@ -1,8 +1,8 @@
-"""Signatures of records on topics, in a header: what a worker says is told from what somebody else wrote there.
+"""Signatures of records on topics, in a header: they distinguish a worker's records from those of somebody else.
 
 A seal is the JSON `{"key_id", "at", "signature"}` in the header `haltline-seal`: ed25519 over the topic, the key, the
 value and `at`, the time of the signing in epoch milliseconds. A record without a value (an entry that is gone) is
-signed as well, and is told from one with an empty value. A copy on another topic or under another key is no longer
+signed as well, and differs from one with an empty value. A copy on another topic or under another key is no longer
 sealed. That it is not an old one again is for the reader to see, from `at`.
 """
 

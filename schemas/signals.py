@@ -9,7 +9,7 @@ from haltline.schemas.events import Amount
 from haltline.schemas.record import EpochMs, Id, Name, Record, Text
 
 MAX_TARGETS = 8
-"""Of one act, in a signal; the rest is not told."""
+"""Of one act, in a signal; the rest is left out."""
 
 
 class SignalScope(StrEnum):
@@ -38,11 +38,11 @@ class SignalKind(StrEnum):
     RELEASED = "released"
     """An operator took its kill back."""
     SPENT = "spent"
-    """It used more since it last told; `amounts` by resource."""
+    """It used more since its last signal; `amounts` by resource."""
     PROFILE = "profile"
     """What its last actions were like; `amounts` by tool, and how long they took."""
     STOPPED = "stopped"
-    """It was refused something, or killed. What an agent's sessions were told of is told to the fleet in one."""
+    """It was refused something, or killed. What an agent's sessions received is sent to the fleet in one."""
 
 
 class Signal(Record):

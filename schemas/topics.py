@@ -60,7 +60,7 @@ LAYOUT = (
     _kept("interventions", _ONE_MONTH_HOURS, "decisions, to the agent's side"),
     _kept("feedback", _ONE_MONTH_HOURS, "what the agent's side answers"),
     _kept("incidents", _ONE_MONTH_HOURS, "what belongs together of the decisions, and how it stands"),
-    _kept("notifications", _ONE_MONTH_HOURS, "who was told of an incident, and who could not be told"),
+    _kept("notifications", _ONE_MONTH_HOURS, "who was notified of an incident, and who could not be"),
     _kept("commands", _ONE_MONTH_HOURS, "what operators ask for"),
     _kept("signals", _ONE_WEEK_HOURS, "the few events that matter across sessions"),
     _compacted("control", "what is killed, frozen or on probation now"),
@@ -107,7 +107,7 @@ class Topics:
 
     @property
     def notifications(self) -> str:
-        """Who was told of them."""
+        """Who was notified of them."""
         return f"{self.prefix}notifications"
 
     @property

@@ -1,4 +1,4 @@
-"""How much a JSON text from outside may hold, told before it is parsed: empty lists become fifty times their bytes."""
+"""How much a JSON text from outside may hold, before it is parsed: empty lists become fifty times their bytes."""
 
 from typing import Final
 

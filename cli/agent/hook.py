@@ -20,10 +20,10 @@ usage: haltline hook [--bootstrap HOST:PORT] [--prefix TEXT] [--agent-id NAME] [
 
 Reads one hook of Claude Code (JSON) on standard input, tells haltline of it, and answers a PreToolUse with what the
 worker says. `install` adds it to a settings file (.claude/settings.json), shows what changes, `uninstall` undoes it.
-The options, and all else that a guard can be told, can be said in the environment as well: HALTLINE_BOOTSTRAP ...
+The options, and all other settings of a guard, can be set in the environment as well: HALTLINE_BOOTSTRAP ...
 HALTLINE_HOOK_APPROVAL=ask puts what waits for an operator's approval to the user of the terminal; else it is refused.
 
-Exit codes: 0 answered; 1 haltline could not be asked, and the call goes on; 2 what came cannot be read as a hook, so
+Exit codes: 0 answered; 1 haltline could not be asked, and the call goes on; 2 the input cannot be read as a hook, so
 the call is not made (Claude Code blocks it, and shows the message to the model). `install`: 2 set up wrongly.
 
 Example: haltline hook install --bootstrap kafka-1:9092 --agent-id builder
@@ -214,7 +214,7 @@ def _unread(hook: dict[str, Any], killed: dict[str, str] | None, why: str) -> in
     if str(hook.get("hook_event_name")) in _NOT_CALLS:
         return _fail(why, 1)
     _deny(killed, _UNREADABLE, why)
-    # With 2, what is printed is not read; and to end the whole turn of a killed session is said there.
+    # With 2, what is printed is not read; and that is where the whole turn of a killed session is ended.
     return 0 if killed is not None else _block(_UNREADABLE)
 
 

@@ -126,7 +126,7 @@ def without(settings: Settings, where: str) -> Settings:
 
 
 def _without_empty_hooks(settings: Settings) -> Settings:
-    """Without what is empty: that there are no hooks can be said in several ways."""
+    """Without what is empty: several forms mean that there are no hooks."""
     hooks = {event: entries for event, entries in settings.get("hooks", {}).items() if entries}
     return {name: value for name, value in settings.items() if name != "hooks"} | ({"hooks": hooks} if hooks else {})
 

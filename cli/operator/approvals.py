@@ -166,7 +166,7 @@ def _about(request: Request) -> str:
 
 
 def _state(request: Request, command: CommandKind | None = None) -> str:
-    """How it stands; of one that takes several people, how many have said what. What was just said comes first."""
+    """How it stands; of one that takes several people, how many have answered what. The newest answer comes first."""
     approval = request.approval
     if approval.state == "pending" and (approval.quorum > 1 or approval.approved_by or approval.rejected_by):
         votes = {

@@ -167,7 +167,7 @@ def _verify(verifier: "Verifier", *, as_json: bool) -> None:
             say(f"{found.unfinished} erasures were interrupted: the next `haltline audit erase` completes them")
         if found.counted:
             say(
-                f"{found.counted} erasures were stated by an earlier release, which told only how many rows it was: "
+                f"{found.counted} erasures were stated by an earlier release, which recorded only the number of rows: "
                 "that others are in their place would not show"
             )
 

@@ -87,7 +87,7 @@ def backtest(
     """Run recorded sessions through the detectors and say what would have been decided.
 
     Each session is by itself, but for those of one tree (that name a parent or a root), or with --together. What
-    operators label decisions (`haltline label`, `missed`) is read from kafka and audit: then precision is told.
+    operators label decisions (`haltline label`, `missed`) is read from kafka and audit: then precision is reported.
 
     With --json: one object a line for each session, with its findings and decisions; with --against also what the
     other policy does, and a last line with the totals; with --sweep one object a line for each value. Sessions

@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> int:
             return 2
         count = 0
         try:
-            for count, event in enumerate(imported.events(start_ms), start=1):  # noqa: B007  # told below
+            for count, event in enumerate(imported.events(start_ms), start=1):  # noqa: B007  # printed below
                 sys.stdout.buffer.write(event.to_json() + b"\n")
         except NotReadable as error:
             print(f"haltline: import: {error}", file=sys.stderr)

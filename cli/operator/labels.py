@@ -48,9 +48,9 @@ def missed(
 ) -> None:
     """Say that a session was a runaway which a rule did not find, for the audit and the tuning of thresholds.
 
-    Exit 1 when no worker answers in time: what was said is kept.
+    Exit 1 when no worker answers in time: the label is kept.
 
-    Example: haltline missed night-7 --rule error_repetition --by ada --reason 'failed 40 times, nobody was told'
+    Example: haltline missed night-7 --rule error_repetition --by ada --reason 'failed 40 times, nobody was notified'
     """
     operator = operator_of(bootstrap, prefix, client_config, timeout, group)
     session = whole_id(operator, ScopeKind.SESSION, session, hint="no events of it were found")

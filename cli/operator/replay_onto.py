@@ -27,7 +27,7 @@ REPLAYED = "replayed"
 
 @dataclass(frozen=True, kw_only=True)
 class Onto:
-    """What was said of the way."""
+    """The options of a replay onto a topic."""
 
     target: str
     of: str

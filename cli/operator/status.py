@@ -114,7 +114,7 @@ def _print_lag(lag: list[PartitionLag], group: str) -> None:
     table = Table("topic", "partition", "read up to", "end", "lag in records")
     for partition in lag:
         if partition.end == 0:
-            continue  # nothing was ever said there
+            continue  # nothing was ever written there
         read = "-" if partition.committed is None else str(partition.committed)
         table.add_row(partition.topic, str(partition.partition), read, str(partition.end), str(partition.lag_records))
     console().print(table)

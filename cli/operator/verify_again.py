@@ -14,7 +14,7 @@ from haltline.streams.runtime.metrics import Metrics
 def verify_again(every: timedelta, host: str, port: int, once: Callable[[], Verification]) -> None:
     """Verifies until it is interrupted. `once` verifies, and raises OSError when there is nothing to verify.
 
-    A table that is not there (yet, or any more) is no proof of anything: it is said, and the time of the last
+    A table that is not there (yet, or any more) is no proof of anything: it is reported, and the time of the last
     verification stands still, which has an alert.
     """
     metrics = Metrics("verifier")

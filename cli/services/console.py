@@ -64,7 +64,7 @@ def serve(  # the options are the settings
         Path | None,
         typer.Option(
             envvar="HALTLINE_CONSOLE_RULES",
-            help="YAML, JSON or TOML: what agents of Agent Sentinel's SDK are told to keep (rules), which calls want "
+            help="YAML, JSON or TOML: the rules that agents of Agent Sentinel's SDK receive, which calls want "
             "an approval (approvals), and what may be spent (budgets).",
             metavar="FILE",
         ),

@@ -24,7 +24,7 @@ Serve HTTP for agents in other languages, until SIGTERM or Ctrl-C.
 
 
 def options_of() -> argparse.ArgumentParser:
-    """What the command can be told."""
+    """The settings of the command."""
     parser = argparse.ArgumentParser(
         prog="haltline intake",
         description=_DESCRIPTION,
@@ -38,7 +38,7 @@ def options_of() -> argparse.ArgumentParser:
     parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="to serve on (%(default)s)")
     parser.add_argument("--port", type=int, default=8765, help="0 takes a free one (%(default)s)")
     parser.add_argument(
-        "--token-file", type=Path, metavar="FILE", help="only who sends its text as bearer token is heard"
+        "--token-file", type=Path, metavar="FILE", help="only requests with its text as bearer token are admitted"
     )
     parser.add_argument(
         "--metrics-port", type=int, metavar="PORT", help="also serve /metrics, without the token, on a port of its own"

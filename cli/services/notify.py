@@ -63,7 +63,7 @@ def serve(
     metrics_host: MetricsHost = "127.0.0.1",
     metrics_port: MetricsPort = 9471,
 ) -> None:
-    """Run until SIGTERM or Ctrl-C: each change of an incident is told once to each channel that a route leads to.
+    """Run until SIGTERM or Ctrl-C: each change of an incident is sent once to each channel that a route leads to.
 
     Exit 0 after a clean stop. docs/notifications.md describes the document.
 
@@ -170,7 +170,7 @@ def show_plan(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")] = False,
 ) -> None:
-    """Print who would be told of incident records, and when, by their own times. Nothing is sent.
+    """Print who would be notified of incident records, and when, by their own times. Nothing is sent.
 
     Lines of `haltline tail --topic incidents --json` are read too.
 
@@ -200,7 +200,7 @@ def show_plan(
 def _in_words(plan: dict[str, Any]) -> str:
     if plan["channel"] is None:
         return "nobody"
-    route = f"by route {plan['route']}" if plan["route"] else "as it was told before"
+    route = f"by route {plan['route']}" if plan["route"] else "as it was notified before"
     when = "at once" if plan["due"] is None else f"at {plan['due']}{', in a digest' if plan['digest'] else ''}"
     return f"{plan['channel']} {route}, {when}"
 

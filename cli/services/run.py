@@ -82,7 +82,7 @@ def worker(
         Path | None,
         typer.Option(
             envvar="HALTLINE_SEALING_KEY",
-            help="Private key (see audit keygen) that signs what agents are told; they check HALTLINE_VERIFY_KEY.",
+            help="Private key (see audit keygen) that signs what agents receive; they check HALTLINE_VERIFY_KEY.",
             metavar="FILE",
         ),
     ] = None,

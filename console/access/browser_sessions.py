@@ -100,7 +100,7 @@ def require_same_origin(request: Request) -> None:
     site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
     if site is not None and site not in ("same-origin", "none"):
         raise HTTPException(403, f"Sec-Fetch-Site: expected same-origin, got {site:.40}")
-    # Of a form a browser may say "null" under our own Referrer-Policy; Sec-Fetch-Site has told it by then.
+    # Of a form a browser may say "null" under our own Referrer-Policy; Sec-Fetch-Site has decided by then.
     if origin not in (None, "null") and urlsplit(origin).netloc != request.headers.get("Host"):
         raise HTTPException(403, "Origin: expected that of this console, got another")
 

@@ -135,7 +135,7 @@ def session_of(trace: Trace, key: str) -> str:
 def events_of(trace: Trace, *, key: str, sent_at: str | None = None) -> list[ActionEvent]:
     """What is published of a trace, in order.
 
-    The SDK's times have no offset: how long ago a step was is told by `sent_at`, which is of the same clock.
+    The SDK's times have no offset: how long ago a step was follows from `sent_at`, which is of the same clock.
     """
     context = trace.context_information
     ended = trace.end_time or trace.timestamp

@@ -9,7 +9,7 @@ from haltline.schemas.record import JsonObject
 
 JSON: Final = "application/json"
 _NONE: Final = object()
-"""Nothing is said of what it looks like."""
+"""Its form is not given."""
 
 Yes = Annotated[bool, Field(examples=[True])]
 Total = Annotated[int, Field(examples=[1])]
@@ -82,7 +82,7 @@ def _made(schema: JsonObject, schemas: dict[str, JsonObject]) -> Any:
 
 
 def _of_fields(schema: JsonObject, schemas: dict[str, JsonObject]) -> Any:
-    """Of each field one; a field that may be left out is, where nothing is said of it."""
+    """Of each field one; a field that may be left out is, where it is not given."""
     made = {name: _made(of, schemas) for name, of in schema["properties"].items()}
     if any(made[name] is _NONE for name in schema.get("required", ())):
         return _NONE

@@ -52,7 +52,7 @@ class _Protocol(HttpToolsProtocol):
 
 
 def config_of(app: Any, among: Connections) -> dict[str, Any]:
-    """What uvicorn is told."""
+    """The settings of uvicorn."""
     return {
         "app": app,
         "http": bounded(among),

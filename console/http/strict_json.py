@@ -64,7 +64,7 @@ class StrictRoute(APIRoute):
 
 
 async def invalid_request(_: Request, invalid: Exception) -> JSONResponse:
-    """What is wrong with a request, as FastAPI says it, but for what came: that may be all of a long body."""
+    """What is wrong with a request, as FastAPI reports it, but for the input: that may be all of a long body."""
     problems = invalid.errors() if isinstance(invalid, RequestValidationError) else ()
     errors = [
         {"type": one["type"], "loc": list(one["loc"]), "msg": str(one["msg"])[:2000]} | _input(one.get("input"))

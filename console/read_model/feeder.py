@@ -29,7 +29,7 @@ log: Final = logging.getLogger("haltline.console")
 _BATCH: Final = 500
 _WAIT_S: Final = 0.2
 _ALONG_S: Final = 0.02
-"""Who waits for what it wrote waits that much longer, and as many records as came meanwhile are one transaction."""
+"""Who waits for what it wrote waits that much longer, and all records that arrived meanwhile are one transaction."""
 _COMMIT_EVERY_S: Final = 1.0
 _AGAIN_S: Final = 1.0
 _LOOK_EVERY_S: Final = 10.0
@@ -53,8 +53,8 @@ class Feeder:
     A topic that was deleted and recreated makes the read model begin anew too: offsets and records of the one before
     would be taken for those of the new one.
 
-    What was taken in is told to `told`, from that thread. A broker or a database that is away is waited for; any other
-    failure ends the thread, and stands in `failure`.
+    `on_rows` is called with what was taken in, from that thread. A broker or a database that is away is waited for; any
+    other failure ends the thread, and stands in `failure`.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class Feeder:
             if self._ids is None:
                 self._ids = TopicIds({**self._client, "bootstrap.servers": self._bootstrap})
             there = self._ids.of(self._topics.all)
-        except KafkaException:  # that the broker is away is said elsewhere
+        except KafkaException:  # that the broker is away is logged elsewhere
             return
         ids = {self._short(name, 0)[0]: topic.id for name, topic in there.items() if topic.id is not None}
         with self._engine.begin() as connection:

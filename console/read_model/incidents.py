@@ -125,7 +125,7 @@ def find(engine: Engine, name: str) -> list[IncidentRecord]:
 
 
 def history(engine: Engine, incident_id: str) -> list[IncidentRecord]:
-    """All revisions that were told, in their order, each once."""
+    """All revisions that were published, in their order, each once."""
     statement = select(_R.body).where(_R.topic == "incidents", _R.event_id == incident_id)
     with engine.connect() as connection:
         revisions = (IncidentRecord.model_validate_json(body) for body in connection.execute(statement).scalars())

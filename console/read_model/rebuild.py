@@ -27,8 +27,8 @@ def of_audit(settings: ConsoleSettings) -> TableRange:
 def take_from(found: TableRange, engine: Engine, *, on_progress: Callable[[int], object]) -> int:
     """Takes all of it into an empty read model, and returns how many records; the feeder goes on behind them.
 
-    `told` hears how many it is so far. What was erased, and what was lost before the audit read it, is passed over.
-    When it is interrupted, the rest comes from the topics: make it anew again.
+    `on_progress` is called with the number so far. What was erased, and what was lost before the audit read
+    it, is passed over. When it is interrupted, the rest comes from the topics: rebuild it again.
     """
     taken, reader = 0, reader_of(found.topics)
     for span in (span for topic in found.topics.all for span in found.spans_of(topic)):

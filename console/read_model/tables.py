@@ -64,11 +64,11 @@ records = Table(
     Index("records_session", "session_id", "time_ms"),
     Index("records_event", "topic", "event_id"),
 )
-"""Every record of the topics, without their prefix; `body` is its JSON as it came, or what could not be read."""
+"""Every record of the topics, without their prefix; `body` is its JSON as received, or what could not be read."""
 
 
 def of_topic(topic: str) -> ColumnElement[bool]:
-    """Records of one topic, said so that the indices of its records alone are used: not as a parameter."""
+    """Records of one topic, written so that the indices of its records alone are used: not as a parameter."""
     return records.c.topic == literal_column(f"'{topic}'")
 
 
@@ -177,7 +177,7 @@ incidents = Table(
     Column("session_id", String, index=True),
     Column("agent_id", String, nullable=False),
     Column("level", Integer, nullable=False),  # rank of the highest
-    Column("severity", Integer, nullable=False),  # rank; -1: not said
+    Column("severity", Integer, nullable=False),  # rank; -1: none
     Column("count", BigInteger, nullable=False),
     Column("last_ms", BigInteger, nullable=False, index=True),
     Column("assignee", String),
@@ -223,7 +223,7 @@ taken = Table(
     Column("request_id", String, primary_key=True),
     Column("time_ms", BigInteger, nullable=False),
 )
-"""Approvals that who asked for them was told of, each once: what it was given for may be done once."""
+"""Approvals that their client has received, each once: what it was given for may be done once."""
 
 tools = Table(
     "tools",

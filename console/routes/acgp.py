@@ -33,7 +33,7 @@ _BEAT_EVERY_S: Final = 1.0
 _STREAM_S: Final = 60.0
 """Then a stream ends, and the SDK opens it again at once: so nothing waits for it for longer."""
 _AGAIN_MS: Final = 10_000
-"""What was decided so shortly before a stream is told on it too: its reader may have been away for a moment."""
+"""What was decided so shortly before a stream is sent on it too: its reader may have been away for a moment."""
 
 _TRACE: Final[str] = EXAMPLE["trace_id"]
 _SCORES: Final = {"composite_score": 0.82, "total_score": 0.82, "accuracy": 0.9}
@@ -135,7 +135,7 @@ def trace(here: Here, who: Teller, body: Body) -> TracesAccepted:
 
 @router.post("/ingest/traces/batch", status_code=202, responses=_BAD, openapi_extra=_BATCH)
 def batch(here: Here, who: Teller, body: Body) -> TracesAccepted:
-    """Publishes traces; gzip is read. What cannot be read is told trace by trace, and holds nothing else back."""
+    """Publishes traces; gzip is read. What cannot be read is reported trace by trace, and holds nothing else back."""
     listed = body.get("events") if isinstance(body, dict) else None
     if not isinstance(listed, list):
         raise HTTPException(400, "events: expected a list of traces, got none")

@@ -23,7 +23,7 @@ Known = Annotated[dict[str, Any], Field(examples=[{"name": "delete_asset", "agen
 
 
 class Tool(BaseModel):
-    """One tool; more is kept as it came."""
+    """One tool; further fields are kept."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -51,7 +51,7 @@ class Registered(BaseModel):
 
 @router.post("/register")
 def register(here: Here, _: Teller, registration: Registration) -> Registered:
-    """Keeps an agent's tools; rules that name tools by globs are told to its SDK with those that match."""
+    """Keeps an agent's tools; rules that name tools by globs are sent to its SDK with those that match."""
     table = tables.tools.c
     now_ms = time.time_ns() // 1_000_000
     rows = {

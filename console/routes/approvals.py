@@ -64,7 +64,7 @@ class Request(BaseModel):
     reason: str
     question: str
     answer: str | None
-    """What the agent's side said to the question."""
+    """The answer of the agent's side to the question."""
     asked_by: str | None
     """Whose own guard asked for it; none: haltline itself, as it paused the call."""
     quorum: int
@@ -98,7 +98,7 @@ class ApprovalsAnswered(BaseModel):
     answered: Yes
     """Whether the worker has taken in all of them in time."""
     approvals: list[Request]
-    """Those that were answered, as they were or as the worker told them since."""
+    """Those that were answered, as they were or as the worker has published them since."""
 
 
 def _shown(body: str, now_ms: int) -> Request:

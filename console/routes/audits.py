@@ -91,7 +91,7 @@ class AuditRecord(BaseModel):
     redacted: str | None
     chain_hash: str | None
     record: Any
-    """As it came: an object, or a text where it is no JSON; null where there was nothing, or it was erased."""
+    """As received: an object, or a text where it is no JSON; null where there was nothing, or it was erased."""
 
 
 class AuditRecords(BaseModel):

@@ -19,7 +19,7 @@ router = APIRouter(prefix="/api/v1", tags=["events"], route_class=StrictRoute)
         200: {
             "description": "Events named decision, detection, control, feedback, command, policy, dead_letter, each "
             "with the columns of its record; activity, with how many actions there were, and of which sessions; "
-            "missed: more happened than can be told, ask for everything again.",
+            "missed: more happened than can be sent, read everything again.",
             "content": {
                 "text/event-stream": {
                     "example": 'id: 1f3a-42\nevent: decision\ndata: {"session_id":"night-7","level":"KILL"}\n\n'

@@ -81,7 +81,7 @@ def detections(
 
 
 def _of(topic: str, session_id: str | None) -> ColumnElement[bool]:
-    """A topic's records; those of one session are few, and the topic is said so that only its index can be used."""
+    """A topic's records; those of one session are few, and the topic is written so that only its index can be used."""
     return tables.of_topic(topic) if session_id is None else _R.topic.concat("") == topic
 
 

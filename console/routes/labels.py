@@ -104,7 +104,7 @@ class Advice(BaseModel):
 
 
 class Precision(BaseModel):
-    """Every rule of which something was said, and the latest labels."""
+    """Every rule with labels, and the latest labels."""
 
     rules: list[Quality]
     labels: Total

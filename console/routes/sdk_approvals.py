@@ -1,7 +1,7 @@
 """Approvals as Agent Sentinel's SDK asks for them: requests in haltline's own inbox, answered by people only.
 
 Who asked for a request may look after it, take it back, and answer a question about it. An approval is for the one
-call that it was asked for: it is told to who asked for it once, and is used by that.
+call that it was asked for: its client receives it once, and uses it by that.
 """
 
 import time
@@ -185,7 +185,7 @@ def ask(
 
 @router.get("/{request_id}/poll", responses=_NONE)
 def poll(here: Here, who: Teller, request_id: str) -> ApprovalStatusResponse:
-    """How a request stands. Who asked is told once that it is approved, to make that one call: then it is used.
+    """How a request stands. Its client receives once that it is approved, to make that one call: then it is used.
 
     What was used, or approved and not asked after until its end, is `expired`.
     """
@@ -196,7 +196,7 @@ def poll(here: Here, who: Teller, request_id: str) -> ApprovalStatusResponse:
     if _take(here, request_id):
         try:
             _say(here, who, CommandKind.USE, decision, approval, "its own guard makes the call")
-        except Unreachable:  # nobody was told: it can be asked for again
+        except Unreachable:  # nobody has received it: it can be requested again
             _put_back(here, request_id)
             raise
         return stands

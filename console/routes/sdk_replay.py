@@ -57,7 +57,7 @@ class Bundle(BaseModel):
     agent_id: str
     entries: list[dict[str, Any]]
     complete: bool
-    """False: the session has more events than are told at once."""
+    """False: the session has more events than are sent at once."""
 
 
 class ReplayReport(BaseModel):
@@ -79,7 +79,7 @@ class ReplayReport(BaseModel):
 
 
 class StoredReplay(BaseModel):
-    """A result, and who told it when."""
+    """A result, and who reported it when."""
 
     model_config = like(
         run_id="run-7",

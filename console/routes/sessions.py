@@ -24,7 +24,7 @@ _CAUSES = {
         ("commands", "actions", "signals", "detections", "interventions", "control", "feedback")
     )
 }
-"""What follows from an event bears its time: of the same moment, the cause is told first."""
+"""What follows from an event bears its time: of the same moment, the cause comes first."""
 
 _LEVELS = {level.rank: level.value for level in Level}
 
@@ -105,7 +105,7 @@ class Step(BaseModel):
 
 
 class Story(BaseModel):
-    """A session with all that was said of it, in order."""
+    """A session with all its records, in order."""
 
     session: Session
     steps: list[Step]

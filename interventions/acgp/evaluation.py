@@ -87,7 +87,7 @@ class Governor:
         rules: Mapping[str, Rule],
         context: Context,
     ) -> tuple[Chosen | None, Governance | None]:
-        """What is decided then, and the record of it; as it came where the session is not governed.
+        """What is decided then, and the record of it; unchanged where the session is not governed.
 
         Changes the session's trust debt.
         """

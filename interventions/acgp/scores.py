@@ -73,7 +73,7 @@ def tier_of(ars: int) -> int:
 def scores_of(findings: Iterable[Finding], given: object) -> dict[str, float]:
     """Each dimension's score from 0 to 1.
 
-    `said` is what the agent's side says of the step itself (`ctq` of the event): it can lower a score, never raise it.
+    `given` is what the agent's side reports of the step (`ctq` of the event): it can lower a score, never raise it.
     """
     scores = {dimension.value: 1.0 for dimension in Dimension}
     if isinstance(given, Mapping):

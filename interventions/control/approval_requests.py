@@ -1,6 +1,6 @@
 """Approvals that an agent's own guard asks for, as Agent Sentinel's SDK does: in the same inbox as those of a PAUSE.
 
-Its guard holds the call back and asks what became of the request. Who is told that it is approved uses it, for the one
+Its guard holds the call back and asks what became of the request. Who receives the approval uses it, for the one
 call that the request is about. Another call, also one with the same parameters, needs another request.
 """
 

@@ -2,7 +2,7 @@
 
 What is stopped with PAUSE carries a request. An operator approves it, rejects it, or asks for more first; a
 critical one takes several operators. An approval lets one call with exactly these parameters pass: the one that
-waits, or the next one. Time allows nothing: what nobody answers expires, is refused, and is told apart from what
+waits, or the next one. Time allows nothing: what nobody answers expires, is refused, and is distinguished from what
 somebody rejected. What is harder than PAUSE is not for an approval to let pass, nor is anything after a kill.
 
 One cause has one open request. A further call that is paused for it, with other parameters, comes behind that request:
@@ -210,13 +210,13 @@ def close(
     *,
     requests: Collection[str] | None = None,
 ) -> tuple[Decision, ...]:
-    """Closes open requests, of these ids or all, as nobody needs their answer any more: told to all that wait."""
+    """Closes open requests, of these ids or all, as nobody needs their answer any more: all that wait receive it."""
     closed: list[Decision] = []
     for ticket in list(standing.approvals.values()):
         if not ticket.is_open or ticket.behind or (requests is not None and ticket.request_id not in requests):
             continue
         ticket.state, ticket.closed = ApprovalState.CANCELLED.value, why
-        if time_ms >= ticket.expires_ms:  # it was over before, and no tick has said so yet
+        if time_ms >= ticket.expires_ms:  # it was over before, and no tick has closed it yet
             ticket.state, ticket.closed = ApprovalState.EXPIRED.value, ""
         gather(standing, ticket)
         closed += _answer_all(ticket, who, policy, time_ms, Level.BLOCK).decisions
@@ -342,7 +342,7 @@ def _answer_all(ticket: Ticket, who: SessionRef, policy: Policy, time_ms: int, l
 
 
 def _noted(ticket: Ticket, who: SessionRef, command: Command, policy: Policy) -> Decision:
-    """How a request stands that somebody's own guard waits for: told to it, and it goes on waiting."""
+    """How a request stands that somebody's own guard waits for: sent to it, and it goes on waiting."""
     to = Waiter(ticket.request_id, None)
     return _answer(ticket, who, policy, time_ms=command.time, to=to, level=Level.NUDGE, once=command.command_id)
 

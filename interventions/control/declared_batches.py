@@ -2,7 +2,7 @@
 
 A declared batch lifts the limits on volume for what it names, and for nothing else: the same target again still counts,
 and what is beyond its maximum counts as always. It holds for a shift at most, whatever the command says. Each act
-that it covers is told, so that its use is in the audit.
+that it covers is published, so that its use is in the audit.
 """
 
 from datetime import timedelta

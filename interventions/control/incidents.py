@@ -5,10 +5,10 @@ its state across sessions. Each decision that is more than a plain verdict opens
 on it. An incident closes with the end, the kill or the reset of what it is about, or by a person; what comes later
 opens another one, with another id.
 
-Revisions are counted whether they are told or not, so that a replay gives each the same number. The first hundred
-decisions of an incident are told one by one, later ones each tenth up to a thousand, each hundredth up to ten thousand
-and so on: a list shows every count exactly that a person would read as a number, and a loop of a million refusals is
-some hundreds of records. A change of level, of the approval or of the state is always told, with the exact count.
+Revisions are counted whether they are published or not, so that a replay gives each the same number. The first hundred
+decisions of an incident are published one by one, later ones each tenth up to a thousand, each hundredth up to ten
+thousand and so on: a list shows every count exactly that a person would read as a number, and a loop of a million
+refusals is some hundreds of records. A change of level, of the approval or of the state is always published, with the exact count.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -63,7 +63,7 @@ def note(
     agent_id: str,
     mission_id: str | None = None,
 ) -> list[IncidentRecord]:
-    """Opens the incident of a cause, or counts the decision on the open one; what is to be told of it."""
+    """Opens the incident of a cause, or counts the decision on the open one; the records to publish."""
     records: list[IncidentRecord] = []
     incident = incidents.pop(cause, None)
     change = IncidentChange.COUNTED
@@ -247,5 +247,5 @@ def _severity(severity: Severity | None) -> int:
 
 
 def _is_recorded(count: int) -> bool:
-    """Whether one more decision is told: two digits of the count are always exact."""
+    """Whether one more decision is published: two digits of the count are always exact."""
     return count % 10 ** max(0, len(str(count)) - 2) == 0 if count >= RECORDED_SINGLY else True

@@ -70,8 +70,8 @@ def _finding(kill: Kill, policy: Policy, moment_ms: int) -> Finding:
         detector=DETECTOR,
         code=UNACKNOWLEDGED,
         severity=Severity.CRITICAL,
-        reason=f"the kill was sent {kill.issued} times in {waited_s:.0f}s and the agent's side has not said that it "
-        f"stopped: {kill.reason}"[:4096],
+        reason=f"the kill was sent {kill.issued} times in {waited_s:.0f}s and the agent's side has not "
+        f"acknowledged the stop: {kill.reason}"[:4096],
         evidence=(Evidence(event_id=kill.decision_id),),
         values={"issued": kill.issued, "waited_s": round(waited_s, 3)},
         thresholds={"kill_ack_s": policy.operated.kill_ack_s, "kill_issues": policy.operated.kill_issues},
@@ -79,7 +79,7 @@ def _finding(kill: Kill, policy: Policy, moment_ms: int) -> Finding:
 
 
 def _decision(kill: Kill, who: SessionRef, policy: Policy, moment_ms: int, finding: Finding | None = None) -> Decision:
-    """The kill said again; as an incident, it is a decision of its own, for people."""
+    """The kill sent again; as an incident, it is a decision of its own, for people."""
     return Decision(
         decision_id=kill.decision_id if finding is None else digest(UNACKNOWLEDGED, kill.decision_id),
         session_id=who.session_id,

@@ -1,4 +1,4 @@
-"""The requests of a session, and which is told: one for each cause, with the calls that wait behind it. Pure."""
+"""The requests of a session, and which is published: one for each cause, with the calls that wait behind it. Pure."""
 
 from typing import Final
 
@@ -61,7 +61,7 @@ def head_of(standing: SessionControl, ticket: Ticket) -> Ticket:
 
 
 def gather(standing: SessionControl, head: Ticket) -> None:
-    """What becomes of a request becomes of those behind it: who waits for them is told as one."""
+    """What becomes of a request becomes of those behind it: all that wait for them are answered as one."""
     for bound in head.also:
         ticket = standing.approvals[bound]
         head.waiting += ticket.waiting

@@ -108,7 +108,7 @@ def on_scope_killed(
 ) -> tuple[tuple[Decision, ...], list[IncidentRecord]]:
     """Closes all that is open of a session whose side has stopped for a kill above it.
 
-    What came after that moment is of a later process, which goes on: then it is the end of an earlier one, and closes
+    What follows that moment is of a later process, which goes on: then it is the end of an earlier one, and closes
     nothing.
     """
     is_open = any(ticket.since_ms > time_ms for ticket in standing.approvals.values()) or any(

@@ -24,7 +24,7 @@ MAX_MESSAGE_CHARS: Final = 4096
 _WOULD: Final[Mapping[Level, str]] = {
     Level.ALLOW: "nothing",
     Level.NUDGE: "a hint to the model",
-    Level.REINFORCE: "the task told again to the model",
+    Level.REINFORCE: "the task repeated to the model",
     Level.THROTTLE: "lower limits",
     Level.PAUSE: "the call refused until a person approves",
     Level.BLOCK: "the call refused",
@@ -133,7 +133,7 @@ class Payloads:
             return decision
 
     def _message(self, level: Level, finding: Finding) -> str:
-        """What the model is told: below a refusal in the policy's own words, where it has some."""
+        """The message for the model: below a refusal in the policy's own words, where it has some."""
         if level is Level.ALLOW:
             return ""
         own = self._settings.messages

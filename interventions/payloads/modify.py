@@ -1,6 +1,6 @@
 """Changed arguments instead of a refusal. Pure.
 
-Only what changes is said: what the worker sees of the arguments may be cut or redacted.
+Only changes are sent: what the worker sees of the arguments may be cut or redacted.
 """
 
 from collections.abc import Sequence

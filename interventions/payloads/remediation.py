@@ -1,4 +1,4 @@
-"""What is told with a refusal: how often it was tried, what it would have cost and destroyed, what may be done. Pure.
+"""The details of a refusal: how often it was tried, what it would have cost and destroyed, what may be done. Pure.
 
 What was prevented is counted once for a call that is tried again and again within an hour.
 """

@@ -46,7 +46,7 @@ def note_checkpoint(state: Checkpoints, checkpoint: Checkpoint, event: ActionEve
 
 
 def note_result(state: Checkpoints, event: ActionEvent) -> None:
-    """What came of a call, in a session that keeps checkpoints."""
+    """The result of a call, in a session that keeps checkpoints."""
     if event.outcome is Outcome.OK:
         state.succeeded += 1
     elif event.outcome in (Outcome.ERROR, Outcome.TIMEOUT):

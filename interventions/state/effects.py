@@ -15,9 +15,9 @@ class ControlEffects:
     decisions: tuple[Decision, ...] = ()
     """To the agent's side, in order."""
     control: ControlRecord | None = None
-    """What stands from now on."""
+    """What is in force from now on."""
     released: bool = False
-    """Nothing stands any more."""
+    """Nothing is in force any more."""
     incident: Finding | None = None
     """To be kept as a detection: on no event, but on what was due."""
     incidents: tuple[IncidentRecord, ...] = ()
@@ -36,4 +36,4 @@ class SessionRef:
     session_id: str
     agent_id: str
     listens: bool = True
-    """Something was heard of it, and not that it has ended: somebody is there to acknowledge."""
+    """It has events, and has not ended: somebody is there to acknowledge."""

@@ -49,7 +49,7 @@ def record_of(
     """The record of a decision.
 
     `event` is the proposal that it answers, where it is at hand: with it the record has the inputs. `resolution` is
-    what a person said to a pause: without one it is `escalated`. One that expired is nobody's word: `blocked`.
+    a person's answer to a pause: without one it is `escalated`. One that expired has none: `blocked`.
     """
     if not decision.detector and decision.level is Level.ALLOW and not decision.flag:
         return None

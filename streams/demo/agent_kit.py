@@ -23,7 +23,7 @@ _ANSWER_WITHIN_S = 10.0
 
 
 class Outcome(StrEnum):
-    """What came of a step."""
+    """The result of a step."""
 
     ANSWERED = "answered"
     REFUSED = "refused"
@@ -36,7 +36,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Step:
-    """One thing that an agent did or heard."""
+    """One thing that an agent did or received."""
 
     outcome: Outcome
     text: str

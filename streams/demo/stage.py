@@ -37,11 +37,11 @@ class Agent:
     def __init__(self, child: Child) -> None:
         self.child = child
         self.shown = 0
-        """How many of its steps were said aloud."""
+        """How many of its steps were printed."""
 
     @property
     def steps(self) -> list[Step]:
-        """What it has told up to now."""
+        """What it has reported up to now."""
         output = self.child.log_file.read_text(encoding="utf-8", errors="replace")
         return list(steps(output[: output.rfind("\n") + 1]))
 
@@ -75,7 +75,7 @@ class Stage:
         self._agents: list[Agent] = []
         self._requests_shown = 0
         self._shown: set[str] = set()
-        """Reasons of refusals, which are said once."""
+        """Reasons of refusals, which are printed once."""
         self._began_s = time.monotonic()
 
     def close(self) -> None:
@@ -147,7 +147,7 @@ class Stage:
 
     def pump(self) -> None:
         """Takes in and says aloud what was done, decided and asked since the last call."""
-        # Looked at from the last link of the chain to the first, said from the first to the last: causes come first.
+        # Looked at from the last link of the chain to the first, printed from the first to the last: causes come first.
         news = [(agent, agent.steps[agent.shown :]) for agent in self._agents]
         requests = self.catalogue.requests[self._requests_shown :]
         while (message := self._reader.poll(0.02)) is not None:

@@ -18,7 +18,7 @@ from haltline.streams.importing.steps import Recording, Step, inside, objects
 
 FORMATS: Final = ("claude-code", "mini-swe-agent", "openhands", "otel", "swe-agent", "trace")
 START_MS: Final = 1_735_689_600_000
-"""2025-01-01: where the clock of a recording without times begins, if nothing else is said."""
+"""2025-01-01: where the clock of a recording without times begins by default."""
 _HEADERS = [("content-type", otel.CONTENT_TYPE.encode())]
 _SETTINGS = GuardSettings(mode="local")
 _SHOWN = 5

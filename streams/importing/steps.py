@@ -19,7 +19,7 @@ _SETTINGS = GuardSettings(mode="local")
 
 @dataclass(kw_only=True)
 class Step:
-    """A call, what came of one, or a turn of the model."""
+    """A call, the result of one, or a turn of the model."""
 
     kind: Kind
     call_id: str | None = None

@@ -12,7 +12,7 @@ _CODE = re.compile(r"<returncode>(-?\d+)</returncode>")
 
 
 def swe_agent(recording: dict[str, Any]) -> Iterator[Step]:
-    """A step has a command and what it printed; whether it failed is not told."""
+    """A step has a command and what it printed; whether it failed is not recorded."""
     for number, entry in enumerate(objects(recording.get("trajectory"))):
         command = entry.get("action")
         if not isinstance(command, str) or not command.strip():

@@ -125,7 +125,7 @@ def _inputs(session_id: str, rows: Mapping[str, Sequence[Json]]) -> list[list[Lo
 def _passed(table: TableRange, inputs: Sequence[LogRecord], session_id: str, ttl_ms: int) -> list[LogRecord]:
     """Where the session was idle for so long that its worker may have forgotten it: the time of others' records.
 
-    It has, where another record of its partition of actions came meanwhile; of each gap, the last one.
+    It has, where another record of its partition of actions arrived meanwhile; of each gap, the last one.
     """
     partition = partition_of(session_id, table.partitions)
     found: list[LogRecord] = []
@@ -238,7 +238,7 @@ def _dropped(table: TableRange, topic: str, partition: int, first: int) -> list[
 
 
 def _others(rows: dict[str, list[Json]]) -> list[tuple[str, int, str]]:
-    """Kind, time and one line each of what operators, the agent's side and haltline's control said."""
+    """Kind, time and one line each of what operators, the agent's side and haltline's control published."""
     kinds = {"commands": "operator", "control": "control", "feedback": "feedback", "detections": "finding"}
     return [
         (kind, row["timestamp_ms"] or 0, str(row["summary"])) for topic, kind in kinds.items() for row in rows[topic]

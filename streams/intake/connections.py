@@ -1,7 +1,7 @@
 """The connections of one server: how many, how long a request may take to come, and an answer to be taken.
 
 Neither uvicorn nor aiohttp ends a client that sends its headers byte by byte, or does not read what it asked for. Where
-there are too many, those go first that have not said what they want: whoever comes then and asks at once is answered.
+there are too many, those go first that have not sent a request: a client that sends one at once is answered.
 For the server's event loop alone.
 """
 
@@ -122,7 +122,7 @@ class Connection:
 
 
 class Bounded(asyncio.Protocol):
-    """A server's own protocol, among connections that are bounded; who answers says `heard` and `waits`."""
+    """A server's own protocol, among connections that are bounded; its server calls `received_headers` and `waits`."""
 
     def __init__(self, inner: asyncio.Protocol, among: Connections) -> None:
         self._inner = inner

@@ -18,9 +18,9 @@ _INVALID_ARGUMENT: Final = 3  # google.rpc.Code
 _UNAVAILABLE: Final = 14
 _MAX_DEPTH: Final = 100
 MAX_SPANS: Final = 10_000
-"""Of one request; exporters send 512 unless told otherwise."""
+"""Of one request; exporters send 512 by default."""
 MAX_ATTRIBUTES: Final = 1024
-"""Of one span; SDKs keep 128 unless told otherwise."""
+"""Of one span; SDKs keep 128 by default."""
 
 
 class NotOtlp(Exception):

@@ -3,7 +3,7 @@
 An agent writes what it does and what it answers, and reads what is decided. Only the worker writes what stands
 (`control`) and what is decided (`interventions`, beside what rules in shadow would have decided); only operators, and
 the worker for a session's descendants, write `commands`. The names of principals are the cluster's; a principal of
-several agents is as good as one for each, as sessions are not told apart by it.
+several agents is as good as one for each, as sessions are not distinguished by it.
 """
 
 from collections.abc import Iterator, Mapping

@@ -62,7 +62,7 @@ def open_consumer(
     """A consumer that joins no group and commits nothing, with a broker that has answered.
 
     `client` are librdkafka's settings for encryption and credentials; `fetch_wait_ms` is how long the broker may
-    hold a fetch when nothing is there. `on_error` is told what the client has to complain of, from who polls.
+    hold a fetch when nothing is there. `on_error` is called with the client's errors, by the thread that polls.
 
     Raises:
         Unreachable: no broker answers in time.
@@ -198,7 +198,7 @@ class LogReader(AbstractContextManager["LogReader", None]):
         """The records up to the ends as they were when this reader was made.
 
         Raises:
-            Unreachable: not all of them came in time.
+            Unreachable: not all of them arrived in time.
 
         """
         deadline = time.monotonic() + within_s

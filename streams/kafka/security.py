@@ -1,4 +1,4 @@
-"""One set of librdkafka settings for all clients: what Faust's own client must be told of it."""
+"""One set of librdkafka settings for all clients: and what Faust's own client needs of it."""
 
 import ssl
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ def faust_credentials(client: Mapping[str, ClientSetting]) -> CredentialsT | Non
     """Credentials for Faust out of librdkafka's settings; None for plain text.
 
     Raises ValueError for a setting of encryption or credentials that cannot be carried over: a
-    worker must not join with less than it was told.
+    worker must not join with fewer settings than it was given.
     """
     options = {name: str(value) for name, value in client.items() if name.startswith(("security.", "sasl.", "ssl."))}
     if unknown := options.keys() - _KNOWN:

@@ -1,4 +1,4 @@
-"""What a worker process is told at its start."""
+"""The settings of a worker process."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

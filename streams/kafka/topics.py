@@ -80,7 +80,7 @@ class _ExpectedTopic:
     layout: TopicLayout
 
     def settings(self) -> dict[str, str]:
-        """What the broker is told when the topic is made."""
+        """The settings of the topic when it is created."""
         settings = {
             "cleanup.policy": self.layout.cleanup.value,
             "max.message.bytes": str(self.layout.max_message_bytes),

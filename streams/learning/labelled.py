@@ -2,9 +2,9 @@
 
 - A decision of a rule about loops that was confirmed: the session ran away. The event of the decision is the signal;
   what leads up to it, `LEADS` events, is left out, and so is what comes more than `LASTS` events after it.
-- `haltline missed` with such a rule: the session ran away, nobody said where. Its last third counts as fruitless, with
-  little weight; of the rest nothing is assumed.
-- A false alarm: the session was sound. It counts less where the rule was another one, about which was said less.
+- `haltline missed` with such a rule: the session ran away, nobody marked where. Its last third counts as fruitless,
+  with little weight; of the rest nothing is assumed.
+- A false alarm: the session was sound. It counts less where the rule was another one, of which less is known.
 - Labels of other rules' decisions that were confirmed (a destructive one, a budget) say nothing of progress: such a
   session is left out.
 - Sessions that a recording calls solved, and sessions of the table that nobody labelled and in which no rule came to a
@@ -103,7 +103,7 @@ class Lesson:
 
 
 def labels_by_session(labels: Iterable[Command], decisions: Iterable[Decision]) -> dict[str, SessionLabel]:
-    """By session, what was said of it; of a decision the last label counts."""
+    """By session, its labels; of a decision the last label counts."""
     known = {decision.decision_id: decision for decision in decisions}
     found: dict[str, SessionLabel] = {}
     last: dict[str, str] = {}
@@ -133,7 +133,7 @@ def labels_by_session(labels: Iterable[Command], decisions: Iterable[Decision]) 
 def lesson_of(session: Recorded, label: SessionLabel | None, *, quiet: bool = False) -> Lesson | None:
     """What is taken from a session; None: what is known of it says nothing of its progress.
 
-    None for `said`: nobody labelled it. `quiet`: nor would a rule have paused it.
+    None for `label`: nobody labelled it. `quiet`: nor would a rule have paused it.
     """
     if label is None:
         if session.label in _SOLVED:

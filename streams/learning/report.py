@@ -29,12 +29,12 @@ _MEASURES = (
     "runaways stopped",
     f"runaways stopped early (by {EARLY} events after the signal)",
     "runaways stopped before they began",
-    "runaways told anything",
-    "runaways told anything early",
+    "runaways with any intervention",
+    "runaways with any intervention early",
     "sound sessions stopped",
-    "sound sessions told anything",
+    "sound sessions with any intervention",
     "sessions without a label stopped",
-    "sessions without a label told anything",
+    "sessions without a label with any intervention",
 )
 _CALIBRATED = (
     "Steps by the probability that the score says, and the part of them that was fruitless; steps count by their "

@@ -11,6 +11,6 @@ class Span:
     begins: int
     """The first fruitless step: what comes before is sound; what comes from here to the signal is left out."""
     signal: int
-    """The first at which what came up to there was reason enough to step in."""
+    """The first at which the events up to there were reason enough to step in."""
     ends: float = inf
     """The last fruitless step: what comes after it is left out."""

@@ -1,4 +1,4 @@
-"""How Kafka comes onto this machine, and how Java is told to run what is in it: jars by Maven, once."""
+"""How Kafka comes onto this machine, and how Java runs what is in it: jars by Maven, once."""
 
 import hashlib
 import os

@@ -31,7 +31,7 @@ def start_audit(children: Children, bootstrap: str, options: Sequence[str]) -> C
 
 
 def health_url(worker: Child) -> str | None:
-    """Where a worker serves its health; None before it said so."""
+    """Where a worker serves its health; None before it has started to."""
     found = _SERVES.search(worker.log_file.read_text(encoding="utf-8", errors="replace"))
     return f"http://127.0.0.1:{found[1]}" if found else None
 

@@ -176,7 +176,7 @@ class AtLeast(_Part):
 
 
 class Match(_Part):
-    """Which incidents; all that is said must hold."""
+    """Which incidents; all given conditions must hold."""
 
     level: Level | None = None
     """The highest so far, or above."""
@@ -204,7 +204,7 @@ class Route(_Part):
     match: Match = Match()
     changes: Annotated[tuple[Kind, ...], Field(min_length=1)] = USUAL
     channels: tuple[Name, ...] = ()
-    """None: nobody is told, and later routes are not asked unless it goes on."""
+    """None: nobody is notified, and later routes are not tried unless it goes on."""
     digest: Digest | None = None
     quiet: tuple[Hours, ...] = ()
     """What happens then is held back, and sent as a digest when they are over."""

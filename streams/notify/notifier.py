@@ -1,4 +1,4 @@
-"""The process: incidents in, messages out, and what was told on the `notifications` topic.
+"""The process: incidents in, messages out, and what was sent on the `notifications` topic.
 
 The order is: send, record, commit. A change is recorded once; between a message and its record a crash sends it again,
 under the same id.

@@ -11,7 +11,7 @@ from haltline.streams.notify.config import AtLeast, Config, Kind, Match, Route
 from haltline.streams.notify.hours import over_at, within
 
 FOLLOWED: Final = ""
-"""The route of what a channel is told because it was told of the incident before."""
+"""The route of what a channel receives because it was notified of the incident before."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +43,9 @@ def notification_id(record: IncidentRecord, channel: str) -> str:
 def plan(record: IncidentRecord, at_ms: int, config: Config, already: Sequence[str] = ()) -> tuple[Planned, ...]:
     """Each channel once, by the first route that leads to it.
 
-    `at_ms` is the time of the record on its topic, so that a restart plans alike. `told` are the channels that were
-    told of this incident: those that keep a state of their own hear of its acknowledgement and its end, whatever the
-    routes say by then.
+    `at_ms` is the time of the record on its topic, so that a restart plans alike. `already` are the channels that were
+    notified of this incident: those that keep a state of their own receive its acknowledgement and its end, whatever
+    the routes say by then.
     """
     kind, found = kind_of(record), dict[str, Planned]()
     for route in _matching(record, kind, at_ms, config):

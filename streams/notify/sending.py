@@ -58,7 +58,7 @@ def now_ms() -> int:
 class ChannelThread:
     """One channel. `settled` is called with each item, from its thread; `change_of` gives the text of one.
 
-    What nobody expects ends the thread, and is told to `on_failure`.
+    An unexpected exception ends the thread, and is given to `on_failure`.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class ChannelThread:
         self._waiting: Waiting[Owner] = Waiting()
         self._sending: list[Item[Owner]] = []
         self._open: dict[str, Item[Owner]] = {}
-        """By incident: the last that was said of it, where it is said again."""
+        """By incident: the last message about it, where it is repeated."""
         self._repeated_s = time.monotonic()
         self._stopping = threading.Event()
         self._changed = threading.Condition()
@@ -246,4 +246,4 @@ class ChannelThread:
             try:
                 sender.repeat([self._change_of(item) for item in items])
             except Failed as failed:  # the next time
-                _log.warning("channel %s: what is open could not be said again: %s", self.name, failed.detail)
+                _log.warning("channel %s: open incidents could not be repeated: %s", self.name, failed.detail)

@@ -34,7 +34,7 @@ class Owned:
         self._known: dict[str, int] = {}
         """Notification ids that are settled or under way, with the time of it; the oldest first."""
         self._notified: dict[str, dict[str, IncidentRecord | None]] = {}
-        """By incident that is not resolved: the channels that were told of it, and what they repeat."""
+        """By incident that is not resolved: the channels that were notified of it, and what they repeat."""
         self._unsettled: dict[int, int] = {}
         """By offset, in order: how many of its notifications are not settled."""
         self._next: int | None = None
@@ -53,7 +53,7 @@ class Owned:
     def record(
         self, incident_id: str, channel: str, state: IncidentState, incident: IncidentRecord | None = None
     ) -> None:
-        """A channel is told how an incident stands."""
+        """A channel was notified of the state of an incident."""
         if state is not IncidentState.RESOLVED:
             self._notified.setdefault(incident_id, {})[channel] = incident
         elif incident_id in self._notified:
@@ -101,7 +101,7 @@ def recalled(
     """A partition with all that its topic says, up to its end as it is now.
 
     Raises:
-        Unreachable: not all of it came in time.
+        Unreachable: not all of it arrived in time.
         KafkaException: the broker refuses.
 
     """

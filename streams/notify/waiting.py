@@ -31,7 +31,7 @@ class Waiting(Generic[_P]):
 
     def __init__(self) -> None:
         self._items: dict[str, Item[_P]] = {}
-        """By notification id, in the order in which they came."""
+        """By notification id, in the order in which they arrived."""
         self._number = 0
         self._numbers: dict[str, int] = {}
         self._heap: list[tuple[int, int, str]] = []

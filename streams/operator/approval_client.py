@@ -41,10 +41,10 @@ class AnsweredRequest:
     """What became of an operator's answer."""
 
     command: Command | None
-    """None: nothing was sent, as the operator has said the same before."""
+    """None: nothing was sent, as the operator has answered the same before."""
     before: Request
     after: Request | None
-    """As the worker told it; None: not in time."""
+    """As the worker published it; None: not in time."""
 
 
 class Closed(NotAllowed):

@@ -69,7 +69,7 @@ class BlastRadius:
 
 @dataclass(frozen=True, kw_only=True)
 class Stopped:
-    """What the agents' side has said of a kill."""
+    """The acknowledgements of a kill by the agents' side."""
 
     by_session: Mapping[str, int | None]
     """Sessions that have stopped: how long after the decision, ms."""

@@ -2,7 +2,7 @@
 
 The canary is a real guard with a session of its own. It proposes to destroy one thing again and again, which the loop
 guard must stop; nothing is ever executed. It passes when a call is refused with a kill, when the kill stands on the
-`control` topic for a session that was told nothing else, and when the worker has taken in that it has stopped. Then it
+`control` topic for a session without other records, and when the worker has taken in that it has stopped. Then it
 releases its session, without probation, so that nothing of it stays. Each has an agent and a target of its own:
 one agent that is stopped again and again would stay stopped, as it should.
 """

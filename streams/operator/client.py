@@ -271,7 +271,7 @@ class Operator:
     def _act(self, command: Command, done: Callable[[ControlRecord | None], bool]) -> CommandResult:
         """Sends a command, and waits for the record that answers it in the `control` topic.
 
-        What stands already as it is wanted gets no new record: then the workers' group must be past the command.
+        What is in force already gets no new record: then the workers' group must be past the command.
         """
         key = control_key(command.scope, command.id).encode()
         two = command.scope is ScopeKind.FLEET and command.kind in STATE_OF

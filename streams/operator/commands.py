@@ -59,7 +59,7 @@ def make_command(
 
 
 def require_label(label: str) -> None:
-    """Raises NotAllowed for what cannot be said of a decision."""
+    """Raises NotAllowed for what is no label."""
     if label not in LABELS:
         raise NotAllowed(f"label: expected one of {', '.join(LABELS)}, got {label!r}")
 

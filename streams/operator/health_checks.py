@@ -201,7 +201,7 @@ class CommandReport:
     status: int
     body: str
     clock_off_s: float | None = None
-    """How far the other clock is before ours; told to the second."""
+    """How far the other clock is before ours, in whole seconds."""
 
 
 def ask(url: str) -> CommandReport:
@@ -249,7 +249,7 @@ def _reasons(body: str) -> str:
 
 
 def canary(url: str, now_s: float) -> Check:
-    """What the last canary came to."""
+    """The result of the last canary."""
     reply = ask(url + "/metrics")
     do = "haltline canary; see deploy/runbooks/HaltlineCanaryNotStopped.md"
     if reply.status != 200:
@@ -260,7 +260,7 @@ def canary(url: str, now_s: float) -> Check:
         metrics = {one.name: one.samples[0].value for one in text_string_to_metric_families(reply.body) if one.samples}
         up, flown_s = metrics["haltline_canary_up"], metrics["haltline_canary_last_flight_timestamp_seconds"]
     except (KeyError, ValueError):
-        return Check("canary", Verdict.NOTE, f"{url} has told of no canary yet", "wait for its first flight")
+        return Check("canary", Verdict.NOTE, f"{url} has reported no canary yet", "wait for its first flight")
     if not up:
         return Check("canary", Verdict.BAD, "the last session that had to be killed was not", do)
     ago_s = now_s - flown_s
@@ -275,7 +275,7 @@ def clocks(reports: Mapping[str, CommandReport]) -> Check:
     """Whether the machines agree on the time."""
     known = {where: one.clock_off_s for where, one in reports.items() if one.clock_off_s is not None}
     if not known:
-        return Check("clocks", Verdict.NOTE, "no process told its time", "start one, or say where it is (--worker)")
+        return Check("clocks", Verdict.NOTE, "no process reported its time", "start one, or say where it is (--worker)")
     where, off_s = max(known.items(), key=lambda one: abs(one[1]))
     if abs(off_s) > _CLOCK_OFF_S:
         return Check("clocks", Verdict.BAD, f"that of {where} is {off_s:+.0f} s off this one", "run NTP on both")

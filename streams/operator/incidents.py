@@ -25,7 +25,7 @@ class IncidentChange:
     command: Command
     before: IncidentRecord
     after: IncidentRecord | None
-    """As the worker told it; None: not in time."""
+    """As the worker published it; None: not in time."""
     place: TopicPartition | None = None
     """Of the record that says so."""
 
@@ -39,7 +39,7 @@ class Incidents(Operator):
             return worst_first(fold(message.value() for message in reader.to_end()).values())
 
     def history(self, incident_id: str) -> list[IncidentRecord]:
-        """All revisions of an incident that were told. Raises as `incident`."""
+        """All revisions of an incident that were published. Raises as `incident`."""
         with self._reader(self._topics.incidents) as reader:
             records = [record for message in reader.to_end() if (record := _read(message.value())) is not None]
         found = one_of(worst_first(_last(records).values()), incident_id)

@@ -132,7 +132,7 @@ def _check_types(policy: Policy, plugins: Plugins) -> None:
     for number, override in enumerate(policy.overrides):
         named_rules += [(f"overrides.{number}.rules.{name}", name, rule) for name, rule in override.rules.items()]
     for place, name, rule in named_rules:
-        checks = adapters(known[name]) if name in known else {}  # what is not known is told by the core
+        checks = adapters(known[name]) if name in known else {}  # what is not known is reported by the core
         for setting, value in rule.settings.items():
             if setting not in checks:
                 continue

@@ -44,7 +44,7 @@ def publish(
     if "version" not in policy.model_fields_set:
         policy = policy.model_copy(update={"version": above + 1})
     elif policy.version <= above:
-        # Decisions name the version: two documents of one version could not be told apart.
+        # Decisions name the version: two documents of one version could not be distinguished.
         raise BadPolicy(
             f"version: expected more than {above}, which is there under {policy.name!r}, got {policy.version}"
         )

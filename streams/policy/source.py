@@ -1,6 +1,6 @@
 """The policy of a running worker: read at its start, followed while it runs, from a file or from the topic.
 
-A document that cannot be used is refused, told and counted, and the one before stays in force. Documents are
+A document that cannot be used is refused, logged and counted, and the one before stays in force. Documents are
 checked in a thread of their own; the main path takes what is new between two micro-batches.
 """
 
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class PolicyRecord:
-    """A record of the policies topic as it came; a `RawRecord`."""
+    """A record of the policies topic; a `RawRecord`."""
 
     topic: str
     partition: int

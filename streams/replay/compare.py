@@ -250,7 +250,7 @@ def chosen_of(
 
 
 def _is_verdict_in_shadow(decision: Json) -> bool:
-    """Whether it is of a release in which what a rule in shadow came to was the verdict on its event, too."""
+    """Whether it is of a release in which the decision of a rule in shadow was the verdict on its event, too."""
     return decision.get("mode") == Mode.SHADOW and decision.get("scope_id") is None
 
 
@@ -260,7 +260,7 @@ def _is_plain(decision: Json, answered: Collection[object]) -> bool:
 
 
 def _as_then(decision: Json, answered: Collection[object]) -> Json:
-    """A decision of a rule in shadow as it was said where it was the verdict, too."""
+    """A decision of a rule in shadow as it was published where it was the verdict, too."""
     if decision.get("mode") != Mode.SHADOW or decision.get("event_id") not in answered:
         return decision
     return {name: value for name, value in decision.items() if name != "scope_id"}

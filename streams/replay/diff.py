@@ -54,7 +54,7 @@ def replay_and_compare(
     step: Callable[[], object] = lambda: None,
     **filters: Any,
 ) -> Replayed:
-    """Replays a source and compares; `wanted` is as `ReplayFilter` has it.
+    """Replays a source and compares; `filters` are the fields of a `ReplayFilter`.
 
     With `follow` (see `Replay`) there is nothing of then, and nothing is compared. With several `processes` the
     source's partitions are shared out among them, as among workers; what comes of it is the same. `step` is called for

@@ -40,7 +40,7 @@ def sessions_of(source: Source, step: Callable[[], object] = lambda: None) -> li
 
 
 def labels_of(commands: Iterable[Command]) -> dict[str, str]:
-    """By session: what was said of it."""
+    """By session: its labels."""
     last = {(command.id, command.decision_id or command.code): command.label for command in commands}
     found: dict[str, str] = {}
     for (session, _), label in last.items():

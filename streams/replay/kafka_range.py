@@ -174,7 +174,7 @@ class _Stream:
     """One partition on its way in."""
 
     next: int
-    """The offset that is wanted next."""
+    """The next expected offset."""
     end: int
     waiting: deque[LogRecord] = field(default_factory=deque)
     done: bool = False

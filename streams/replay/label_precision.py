@@ -22,7 +22,7 @@ from haltline.streams.replay.backtest import Recorded, backtest
 CONFIRMED: Final = "confirmed"
 FALSE_ALARM: Final = "false_alarm"
 MISSED: Final = "missed"
-"""Of a session, not of a decision: a rule should have said something."""
+"""Of a session, not of a decision: a rule should have found something."""
 
 GOOD: Final = 0.7
 """A precision or a recall below it asks for another threshold, as published."""
@@ -32,14 +32,14 @@ _FACTORS: Final = (1.25, 1.5, 2.0, 3.0)
 
 @dataclass(slots=True)
 class Labelled:
-    """What was said of one rule."""
+    """The labels of one rule."""
 
     rule: str
     confirmed: dict[str, Level] = field(default_factory=dict)
     """Sessions in which it was right, with the level of its decision under `enforce`."""
     false_alarms: dict[str, Level] = field(default_factory=dict)
     missed: dict[str, Level] = field(default_factory=dict)
-    """Sessions in which it should have said anything."""
+    """Sessions in which it should have found anything."""
     decisions: dict[str, int] = field(default_factory=lambda: {CONFIRMED: 0, FALSE_ALARM: 0})
     """Labelled decisions, by label."""
 
@@ -92,7 +92,7 @@ class Suggestion:
 
 
 def by_rule(labels: Iterable[Command], decisions: Iterable[Decision]) -> list[Labelled]:
-    """What was said of each rule; of a decision the last label counts. In the order of the rules' names."""
+    """The labels of each rule; of a decision the last label counts. In the order of the rules' names."""
     known = {decision.decision_id: decision for decision in decisions}
     last: dict[str, Command] = {}
     found: dict[str, Labelled] = {}
@@ -188,7 +188,7 @@ def _moved(value: float, factor: float, *, up: bool) -> float:
 def _tried(
     labelled: Labelled, sessions: Mapping[str, Recorded], policy: Policy, other: tuple[str, float] | None
 ) -> tuple[int, int, int]:
-    """In how many confirmed, falsely alarmed and missed sessions the rule would have said something."""
+    """In how many confirmed, falsely alarmed and missed sessions the rule would have found something."""
     rule = policy.rules.get(labelled.rule, Rule())
     if other is not None:
         rule = rule.model_copy(update={"settings": {**rule.settings, other[0]: other[1]}})

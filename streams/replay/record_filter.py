@@ -50,7 +50,7 @@ def chosen(
     """Says of a record whether all that is given holds; a record that cannot be read is chosen only where nothing is.
 
     `where` is a condition as tripwires have them (`action == "delete_asset" and args.count > 10`), on the fields of the
-    records of `topic` (actions); where it cannot be told of a record, it does not hold.
+    records of `topic` (actions); where it cannot be evaluated on a record, it does not hold.
 
     Raises:
         ValueError: it is none; says where, what was expected and what was given.

@@ -13,7 +13,7 @@ from haltline.streams.replay.run import Replay
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayFilter:
-    """Whose decisions are compared; what is not said is all of them.
+    """Whose decisions are compared; all of them by default.
 
     Of `sessions` only the records are taken in, and no signals. Otherwise everything is taken in, and compared are the
     decisions on `agents` and by `detectors`, of them only those on calls of `tools` and records where `where` holds.
@@ -41,7 +41,7 @@ class ProcessedRecords:
     records: Counter[str] = field(default_factory=Counter)
     levels: Counter[str] = field(default_factory=Counter)
     decisions: list[Json] = field(default_factory=list)
-    """Those that are wanted."""
+    """Those that pass the filter."""
     causes_found: set[tuple[str, str]] = field(default_factory=set)
     """What decisions of then answer, with its topic."""
     begun_before: set[str] = field(default_factory=set)

@@ -3,7 +3,7 @@
 A recorded trace has one line for each action: `session_id, seq, timestamp, action, args, args_sha1, targets,
 outcome, error, obs_len, obs_sha1, obs_head, tokens_in, tokens_out, cost_usd, duration_s`. It becomes what an
 agent would have published: the call proposed, then completed. Labels and tasks are read from the file of sessions
-beside it (`NAME.sessions.jsonl.gz` for `NAME.jsonl.gz`), if there is one. A session whose task is told begins with
+beside it (`NAME.sessions.jsonl.gz` for `NAME.jsonl.gz`), if there is one. A session whose task is known begins with
 what says so (`session.started`), which has the number of the first action: numbers stay those of the source.
 """
 
@@ -90,7 +90,7 @@ def _recorded(path: Path, session_id: str, rows: list[tuple[int, _Row]], known: 
     for position, (number, row) in enumerate(rows):
         native = "kind" in row
         time = row.get("time" if native else "timestamp")
-        if time is None:  # nobody decides on the next action before it is known what came of the last one
+        if time is None:  # nobody decides on the next action before the result of the last one is known
             clock, time = "steps", events[-1][1].time + step_ms if events else _START_MS
         seq = row.get("seq")
         seq = seq if isinstance(seq, int) else position

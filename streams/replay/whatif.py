@@ -81,7 +81,7 @@ class Totals:
     sessions: int
     stopped: int
     nudged: int
-    """Told something, and not stopped."""
+    """Nudged, and not stopped."""
     stopped_by_label: Mapping[str, int] = field(default_factory=dict)
     cost_prevented_usd: float = 0.0
     """What refused calls would have cost, where the policy has prices."""

@@ -42,7 +42,7 @@ _MOST_ERAS = 1 << 62
 
 
 class RawRecord(Protocol):
-    """A record as it came from the broker. aiokafka's ConsumerRecord is one."""
+    """A record of the broker. aiokafka's ConsumerRecord is one."""
 
     @property
     def topic(self) -> str:

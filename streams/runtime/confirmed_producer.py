@@ -97,7 +97,7 @@ class ConfirmedProducer:
     ) -> None:
         """Hand one record over; it leaves at once. Its delivery counts for the next receipt.
 
-        `on_offset` is told the record's offset when it is confirmed, or -1 when the broker
+        `on_offset` is called with the record's offset when it is confirmed, or -1 when the broker
         knew the record from an earlier try. Waits while the queue is full. Raises
         DeliveryFailed when the queue stays full, and for an earlier record that failed.
         """

@@ -146,7 +146,7 @@ class StateTable(faust.Table[bytes, bytes]):
 
 @dataclass(frozen=True, kw_only=True)
 class Hooks:
-    """What the runtime does when partitions come and go; called in the main loop, where nothing else is said."""
+    """What the runtime does when partitions come and go; called in the main loop by default."""
 
     on_giving_up: Callable[[set[TP], bool], Awaitable[None]]
     """Before partitions are taken; True when the group has dropped this member already."""
@@ -291,7 +291,7 @@ class BatchConsumer(Consumer):
         """Say nothing of partitions that Faust does not fetch; the watches of lag and recovery look at progress."""
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
-        """Checkpoint before anyone is told."""
+        """Checkpoint before the listeners are called."""
         await self.hooks.on_giving_up(revoked, not self._thread.still_member())
         await super().on_partitions_revoked(revoked)
 

@@ -53,7 +53,7 @@ class Progress:
     def lag_seconds(self, now_s: float) -> float:
         """How long the oldest waiting record can have waited; 0 when none wait.
 
-        It came after the last processed one, and after the last moment when none waited.
+        It arrived after the last processed one, and after the last moment when none waited.
         """
         if self.lag == 0:
             return 0.0

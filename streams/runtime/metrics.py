@@ -138,9 +138,7 @@ METRICS: Final = (
     _counter("http_requests_total", "Requests that were answered; the console's and the intake's.", "route", "status"),
     _histogram("http_request_seconds", "From a request to the begin of its answer.", _FROM_MILLISECONDS, "route"),
     _counter("intake_events_total", "Events of other languages' agents that the broker has confirmed."),
-    _counter(
-        "intake_verdicts_total", "Calls that were asked about, by what came: allowed, or the refusal's code.", "code"
-    ),
+    _counter("intake_verdicts_total", "Calls that were checked, by result: allowed, or the refusal's code.", "code"),
     _gauge("intake_sessions", "Sessions that the intake asks for."),
     _counter(
         "notifications_total",

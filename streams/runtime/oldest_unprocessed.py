@@ -17,7 +17,7 @@ _POLL_S: Final = 0.1
 def oldest_unprocessed(client: Mapping[str, ClientSetting], places: Mapping[Partition, int]) -> dict[Partition, int]:
     """By partition: the time of the record at an offset, or of the first behind it, in epoch milliseconds.
 
-    Partitions of which nothing came within five seconds are left out. Raises Unreachable when no broker answers, and
+    Partitions without an answer within five seconds are left out. Raises Unreachable when no broker answers, and
     KafkaException when it refuses.
     """
     if not places:

@@ -117,7 +117,7 @@ def consumer_settings(settings: WorkerSettings) -> dict[str, Any]:
 
 
 def open_consumer(settings: WorkerSettings, on_error: Callable[[KafkaError], None]) -> RecordConsumer:
-    """A consumer of no partitions yet. `on_error` is told what the client complains of, by the thread that polls."""
+    """A consumer of no partitions yet. `on_error` is called with the client's errors, by the thread that polls."""
     return Consumer({**consumer_settings(settings), "error_cb": on_error}, logger=log)
 
 

@@ -106,7 +106,7 @@ class Logs:
         return f"{_SOURCE}={self.ids[topic]} {_CHANGELOG}={self.changelog}" if topic in self.ids else ""
 
     def is_other(self, topic: str, committed: str) -> bool | None:
-        """Whether an offset with this beside it counts in another log; None: it cannot be told."""
+        """Whether an offset with this beside it counts in another log; None: unknown."""
         return _differs(self.ids.get(topic), committed, _SOURCE)
 
     def has_other_states(self, committed: str) -> bool | None:

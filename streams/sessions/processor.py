@@ -128,7 +128,7 @@ class SessionProcessor:
         except _UNEXPECTED as failure:
             self._reset_detectors(state, f"{failure!r}")
             killed = state.standing.killed
-            if killed is not None and was_killed is None:  # decided, and not said before it failed
+            if killed is not None and was_killed is None:  # decided, and not published before it failed
                 self._outputs.control(control_record(state.session_id, state.agent_id, killed))
                 state.due_ms = ARM
                 self._timers.put(state.session_id.encode(), record.partition, ARM)

@@ -33,7 +33,7 @@ class ShadowMeter:
         self.policy_refused = meter.policy_refused
 
     def judged(self, detector: str, level: str, helped: float) -> None:
-        """Of what an agent has heard, and it hears nothing of a rule in shadow."""
+        """Of what an agent has received, and it receives nothing of a rule in shadow."""
 
     def stopped(self, time_to_stop_s: float) -> None:
         """Counted by the other group."""

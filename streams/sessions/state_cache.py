@@ -35,7 +35,7 @@ class CachedState:
 class StateCache:
     """States as objects; what is not held is loaded when it is asked for.
 
-    One that cannot be read is told, and begins anew: it must not end the watch of a whole partition.
+    One that cannot be read is reported, and begins anew: it must not end the watch of a whole partition.
     """
 
     def __init__(self, load: Load, *, partitions: int, most: int, unreadable: Unreadable) -> None:
@@ -172,7 +172,7 @@ def forget(key: bytes, encoded: bytes, ends: Mapping[str, int]) -> bytes:
     try:
         state = decoded(key, encoded)
     except state_codec.UnreadableState:
-        return encoded  # told when it is needed
+        return encoded  # reported when it is needed
     kept = {topic: offset for topic, offset in state.offsets.items() if offset < ends.get(topic, offset + 1)}
     if kept == state.offsets:
         return encoded

@@ -30,7 +30,7 @@ class Sender(Protocol):
 
 
 class Repeating(Sender, Protocol):
-    """One whose receiver forgets what is not said again."""
+    """One whose receiver forgets what is not repeated."""
 
     repeat_s: float
 
