@@ -8,7 +8,8 @@ opens another one, with another id.
 Revisions are counted whether they are published or not, so that a replay gives each the same number. The first hundred
 decisions of an incident are published one by one, later ones each tenth up to a thousand, each hundredth up to ten
 thousand and so on: a list shows every count exactly that a person would read as a number, and a loop of a million
-refusals is some hundreds of records. A change of level, of the approval or of the state is always published, with the exact count.
+refusals is some hundreds of records. A change of level, of the approval or of the state is always published, with the
+exact count.
 """
 
 from collections.abc import Callable, Iterable, Mapping
