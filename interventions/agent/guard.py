@@ -60,9 +60,9 @@ class Guard(CallGate):
 
     Keyword arguments are the fields of GuardSettings; or pass a GuardSettings, which the keywords then change.
     `on_advice` is called, in the thread of the call, with each Advice before a call goes on. `policy` is what mode
-    `local` decides by. `checkpoints` keeps states of the work, to which a ROLLBACK goes back. Raises ValueError for
-    settings
-    that cannot work; after that nothing raises but Refused.
+    `local` decides by. `checkpoints` keeps states of the work, to which a ROLLBACK goes back. `above` is the guard of
+    the session above, as `subagent` gives it. Raises ValueError for settings that cannot work; after that nothing
+    raises but Refused.
     """
 
     _closed: bool
@@ -76,16 +76,17 @@ class Guard(CallGate):
         policy: Policy | None = None,
         checkpoints: Checkpoints | None = None,
         link: Transport | None = None,
+        above: "Guard | None" = None,
         **options: Unpack[GuardOptions],
     ) -> None:
         self.settings = GuardSettings(**options) if settings is None else settings.changed(**options)
         self._on_advice = on_advice
-        self._decider = decider_of(self.settings, policy)
+        self._decider = decider_of(self.settings, policy, None if above is None else above._decider)
         self._policy = policy
         self._checkpoints = checkpoints
         self._given_link = link
         self._is_fork = False
-        self._above = None
+        self._above = above
         self._open()
 
     @property
@@ -252,17 +253,14 @@ class Guard(CallGate):
             "task": None,
         }
         said.update(options)
-        below = Guard(
+        return Guard(
             above.changed(**said),
             on_advice=self._on_advice,
             policy=self._policy,
             checkpoints=self._checkpoints,
             link=self._given_link,
+            above=self,
         )
-        if self._decider is not None and below._decider is not None:
-            below._decider = self._decider.below()
-        below._above = self
-        return below
 
     def start(self) -> None:
         """Begin to listen, and tell that the session has started. Returns at once; a second time does nothing."""

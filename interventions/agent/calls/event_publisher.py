@@ -97,6 +97,8 @@ class EventPublisher:
 
     def publish(self, event: "ActionEvent | CallEvent", *, must: bool = False) -> bool:
         """Hands an event over, or counts it as dropped; what `must` get through has the last of the room."""
+        if not self._link.carries:
+            return True
         if self._link.publish(self._actions, event.to_json(), must=must):
             if self.dropped > self._dropped_told:
                 self._dropped_told = min(self.dropped, self._dropped_told + (event.dropped or 0))
@@ -116,6 +118,8 @@ class EventPublisher:
         children: Sequence[str] = (),
     ) -> None:
         """Says how far the guard is with a decision. Raises nothing: a decision holds also when that cannot be said."""
+        if not self._link.carries:
+            return
         try:
             feedback = Feedback(
                 feedback_id=f"{self._run}-f{next(self._answers)}",

@@ -1,7 +1,9 @@
 """Deciding in this process, with the worker's own core. Imported only for mode `local`."""
 
 import threading
+from copy import copy
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final
 
 from haltline.interventions.agent.transport.transport import Decider
@@ -11,7 +13,7 @@ from haltline.schemas.policy import Policy
 from haltline.streams.engine.core import Core, SessionState
 from haltline.streams.engine.plugins import installed
 
-_SHARED: Final = ("destructive_repeat", "destructive_volume")
+_SHARED: Final = frozenset(("destructive_repeat", "destructive_volume"))
 """Rules whose counts a session shares with those below it."""
 _MAX_KILLED = 10_000
 
@@ -41,20 +43,21 @@ class _Tree:
 class LocalDecider(Decider):
     """The state of one session, and the decisions on its events."""
 
-    def __init__(self, policy: Policy | None = None, *, remembers: bool = True, tree: _Tree | None = None) -> None:
+    def __init__(self, policy: Policy | None = None, *, remembers: bool = True) -> None:
         """Builds the detectors of the policy. Raises ValueError when it cannot be used.
 
         `remembers`: nobody else remembers which sessions were killed.
         """
-        self._policy = policy
         self._remembers = remembers
-        self._core = Core(policy, installed(), alone=True)
+        self._core = _of_defaults() if policy is None else Core(policy, installed(), alone=True)
         self._state: SessionState | None = None
-        self._tree = tree or _Tree()
+        self._tree = _Tree()
 
     def below(self) -> "LocalDecider":
-        """Who decides for a session below this one."""
-        return LocalDecider(self._policy, remembers=self._remembers, tree=self._tree)
+        """Who decides for a session below this one: by the same detectors, with a state of its own."""
+        below = copy(self)
+        below._state = None
+        return below
 
     def after_fork(self) -> None:
         """In a child: the state stays, the lock is a new one."""
@@ -68,23 +71,32 @@ class LocalDecider(Decider):
         """The decision on the session's next event."""
         tree = self._tree
         with tree.lock:
-            state = self._state or SessionState(session_id=event.session_id)
-            state.detectors.update(tree.memories)
-            state.calls.deeds = max(state.calls.deeds, tree.deeds)
-            outcome = self._core.on_event(state, event)
-            self._state = state = outcome.state
+            state = self._state
+            if state is None:
+                state = self._state = SessionState(session_id=event.session_id)
+            if tree.memories:
+                state.detectors.update(tree.memories)
+            if tree.deeds > state.calls.deeds:  # noqa: PLR1730 - for every event: max() takes five times as long
+                state.calls.deeds = tree.deeds
+            decision = self._core.on_event(state, event).decision
             tree.deeds = state.calls.deeds
             memories = state.detectors
-            tree.memories = {name: memories[name] for name in _SHARED if name in memories}
-            if tree.memories and any(not own for own in state.calls.belongings.own.values()):
-                tree.destroyers.add(event.session_id)
-            decision = outcome.decision
+            if tree.memories or not _SHARED.isdisjoint(memories):  # of most sessions nothing is shared
+                tree.memories = {name: memory for name, memory in memories.items() if name in _SHARED}
+                if tree.memories and False in state.calls.belongings.own.values():
+                    tree.destroyers.add(event.session_id)
             if decision is not None and decision.level is Level.KILL:
                 if decision.detector in _SHARED and len(tree.destroyers) > 1:
                     tree.killed = decision
                 if self._remembers:
                     _remember(decision)
         return decision
+
+
+@lru_cache(maxsize=1)
+def _of_defaults() -> Core:
+    """What decides without a policy, built once for all guards of this process: it holds nothing of a session."""
+    return Core(None, installed(), alone=True)
 
 
 def _remember(decision: Decision) -> None:

@@ -11,10 +11,15 @@ def transport_of(settings: GuardSettings) -> Transport:
     return NoTransport() if settings.bootstrap is None else KafkaTransport(settings)
 
 
-def decider_of(settings: GuardSettings, policy: Policy | None) -> Decider | None:
-    """Who decides in this process; None unless the mode is `local`. Raises ValueError for a policy that cannot be."""
+def decider_of(settings: GuardSettings, policy: Policy | None, above: Decider | None) -> Decider | None:
+    """Who decides in this process, also for the session above; None unless the mode is `local`.
+
+    Raises ValueError for a policy that cannot be.
+    """
     if settings.mode != "local":
         return None
+    if above is not None:
+        return above.below()
     # Only here: the other modes need nothing of the processor.
     from haltline.interventions.agent.transport.local_decider import LocalDecider  # noqa: PLC0415
 

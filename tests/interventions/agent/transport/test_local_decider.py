@@ -1,15 +1,27 @@
 """Local mode: the worker's own core decides in the agent's process."""
 
 import threading
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from haltline.interventions.agent import Guard, Level, Refused
+from haltline.interventions.agent.transport import local_decider
+from haltline.interventions.agent.transport.local_decider import LocalDecider, forget_kills
 from haltline.schemas.events import Kind, Usage
 from haltline.schemas.policy import Policy, Rule
+from haltline.streams.engine.core import Core
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.interventions.agent.stand_in import StandIn, standing
 from tests.waiting import wait_until
+
+
+@pytest.fixture(autouse=True)
+def _sessions_begin_anew() -> Iterator[None]:
+    """Other tests of this process have sessions of the same names."""
+    yield
+    forget_kills()
 
 
 def attempts(guard: Guard, times: int, *, asset_id: str = "fact_sales") -> list[str]:
@@ -61,6 +73,33 @@ def test_the_policy_that_is_given_decides() -> None:
 def test_a_policy_that_cannot_be_used_is_refused_at_the_start() -> None:
     with pytest.raises(ValueError, match="no_such_detector"):
         Guard(mode="local", policy=Policy(rules={"no_such_detector": Rule()}))
+
+
+def test_detectors_are_built_once_for_a_policy_whatever_is_below(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[Policy | None] = []
+
+    class Counted(Core):
+        def __init__(self, policy: Policy | None, *others: Any, **named: Any) -> None:
+            built.append(policy)
+            super().__init__(policy, *others, **named)
+
+    monkeypatch.setattr(local_decider, "Core", Counted)
+    policy = Policy(name="own")
+    guard = Guard(mode="local", policy=policy)
+    below = guard.subagent().subagent()
+    assert built == [policy]
+    assert attempts(guard, 1) + attempts(below, 1) == ["executed", "executed"]
+    assert Guard(mode="local", policy=Policy(name="other")).session_id
+    assert built == [policy, Policy(name="other")]
+
+
+def test_guards_without_a_policy_decide_by_the_same_detectors() -> None:
+    guards = [Guard(mode="local"), Guard(mode="local").subagent()]
+    one, other = (guard._decider for guard in guards)
+    assert isinstance(one, LocalDecider)
+    assert isinstance(other, LocalDecider)
+    assert one._core is other._core
+    assert [attempts(guard, 3)[-1] for guard in guards] == ["session_killed_loop_guard"] * 2
 
 
 def test_other_sessions_are_not_touched() -> None:
