@@ -42,7 +42,7 @@ class Call:
     cost_usd: float | None = None
     key: str | None = None
     """Of calls that are made once."""
-    is_mode_said: bool = False
+    is_mode_explicit: bool = False
     """The mode is that of this tool or call, not the guard's."""
     loop_key: str | None = None
     """What a repetition of the call is, where its tool declares it."""
@@ -54,7 +54,7 @@ class Call:
     described: Plain | None = field(default=None, init=False)
     fields: dict[str, Any] | None = field(default=None, init=False)
     known_targets: list[str] | None = field(default=None, init=False)
-    said_targets: list[str] = field(default_factory=list, init=False)
+    named_targets: list[str] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         self.effect = known_effect(self.action, self.hint)
@@ -80,24 +80,24 @@ class Call:
             )
             if self.targets:
                 shown, pii = _MAX_NAME_CHARS - 8, settings.pii_key
-                self.said_targets = [plain_text(str(t), max_chars=shown, pii=pii) for t in self.targets[:_MAX_TARGETS]]
+                self.named_targets = [plain_text(str(t), max_chars=shown, pii=pii) for t in self.targets[:_MAX_TARGETS]]
         value = self.described.value
         args: JsonObject | None = value if isinstance(value, dict) else None
-        said: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "call_id": self.call_id,
             "action": self.action[:_MAX_NAME_CHARS],
             "args": args,
             "args_digest": self.described.digest,
-            "targets": self.said_targets,
+            "targets": self.named_targets,
         }
         if self.hint is not None:
-            said["effect"] = self.hint
+            fields["effect"] = self.hint
         if self.loop_key is not None:
-            said["loop_key"] = plain_text(self.loop_key, max_chars=_MAX_NAME_CHARS - 8, pii=settings.pii_key)
+            fields["loop_key"] = plain_text(self.loop_key, max_chars=_MAX_NAME_CHARS - 8, pii=settings.pii_key)
         if self.described.unread_from is not None:
-            said["unread_from"] = self.described.unread_from
-        self.fields = said
-        return said
+            fields["unread_from"] = self.described.unread_from
+        self.fields = fields
+        return fields
 
 
 def _is_simple(value: object) -> bool:
@@ -242,6 +242,6 @@ def key_of(action: str, once: Targets, args: Mapping[str, Any]) -> str | None:
     That is so when the function for it raises, and when an argument has no value that can be compared.
     """
     if callable(once):
-        said = targets_of(action, once, args)
-        return "\x1f".join(said) if said else None
+        named_targets = targets_of(action, once, args)
+        return "\x1f".join(named_targets) if named_targets else None
     return raw_digest({name: args.get(name) for name in once}, _ONCE_KEY)

@@ -76,17 +76,17 @@ class Guard(CallGate):
         policy: Policy | None = None,
         checkpoints: Checkpoints | None = None,
         link: Transport | None = None,
-        above: "Guard | None" = None,
+        parent: "Guard | None" = None,
         **options: Unpack[GuardOptions],
     ) -> None:
         self.settings = GuardSettings(**options) if settings is None else settings.changed(**options)
         self._on_advice = on_advice
-        self._decider = decider_of(self.settings, policy, None if above is None else above._decider)
+        self._decider = decider_of(self.settings, policy, None if parent is None else parent._decider)
         self._policy = policy
         self._checkpoints = checkpoints
         self._given_link = link
         self._is_fork = False
-        self._above = above
+        self._parent = parent
         self._open()
 
     @property
@@ -97,13 +97,13 @@ class Guard(CallGate):
     @property
     def killed(self) -> bool:
         """Whether every further call of this guard is refused, for ever."""
-        self._heed_above()
+        self._follow_parent()
         return self._enforcer.killed is not None
 
     @property
     def stopped(self) -> Refused | None:
         """Why no further turn of the model is to be made, as far as it is known by now; None: nothing is against it."""
-        self._heed_above()
+        self._follow_parent()
         cause = self._enforcer.against("", ())
         return None if cause is None else cause.refusal()
 
@@ -198,7 +198,7 @@ class Guard(CallGate):
         self.start()
         if not self._enforcer.is_loaded and (left_s := self._start_left_s()) > 0:
             wait(self._enforcer.when_loaded(), left_s)
-        self._heed_above()
+        self._follow_parent()
         cause = self._enforcer.against("", ())
         if cause is not None:
             raise cause.refusal()
@@ -209,7 +209,7 @@ class Guard(CallGate):
         if usage is not None:
             self._rules.spend(usage.cost_usd)
             self._throttled.used(usage)
-        self._tell(Kind.MODEL_TURN, usage=usage, **(describe_output(output, self.settings) if output else {}))
+        self._publish(Kind.MODEL_TURN, usage=usage, **(describe_output(output, self.settings) if output else {}))
 
     def begin_run(self) -> None:
         """The next run of the same session: nothing of `run_budget` is spent, and no evidence has been seen."""
@@ -220,7 +220,7 @@ class Guard(CallGate):
     def checkpoint(self, checkpoint_id: str, *, safe: bool = True) -> None:
         """Tell that a state was kept under this id: a rollback names it in `Refused.decision.checkpoint`."""
         self.start()
-        self._tell(Kind.HEARTBEAT, checkpoint=Checkpoint(id=checkpoint_id, safe=safe))
+        self._publish(Kind.HEARTBEAT, checkpoint=Checkpoint(id=checkpoint_id, safe=safe))
 
     def keep(self, checkpoint_id: str | None = None, *, safe: bool = True) -> str | None:
         """Keep a state of the work with `checkpoints`, and tell of it; a ROLLBACK goes back to it. Returns its id.
@@ -244,22 +244,22 @@ class Guard(CallGate):
         It has this one's settings, rules (with counts of its own), policy, checkpoints and connection, but for
         `options`.
         """
-        above = self.settings
-        said: GuardOptions = {
+        parent = self.settings
+        changes: GuardOptions = {
             "session_id": uuid.uuid4().hex,
-            "parent_session_id": above.session_id,
-            "root_session_id": above.root_session_id or above.session_id,
-            "ancestors": above.lineage,
+            "parent_session_id": parent.session_id,
+            "root_session_id": parent.root_session_id or parent.session_id,
+            "ancestors": parent.lineage,
             "task": None,
         }
-        said.update(options)
+        changes.update(options)
         return Guard(
-            above.changed(**said),
+            parent.changed(**changes),
             on_advice=self._on_advice,
             policy=self._policy,
             checkpoints=self._checkpoints,
             link=self._given_link,
-            above=self,
+            parent=self,
         )
 
     def start(self) -> None:
@@ -283,7 +283,7 @@ class Guard(CallGate):
         except Exception:  # no thread to be had, the interpreter ends: calls follow the fail policy
             log.exception("haltline: session %s: cannot listen", self.session_id)
         if not self._is_fork:
-            self._tell(Kind.SESSION_STARTED, task=without_secrets(self.settings.task, pii=self.settings.pii_key))
+            self._publish(Kind.SESSION_STARTED, task=without_secrets(self.settings.task, pii=self.settings.pii_key))
 
     def close(self) -> None:
         """Tell that the session has ended, wait until all is sent (`close_budget_s`), stop listening."""
@@ -293,7 +293,7 @@ class Guard(CallGate):
             self._closed = True
         atexit.unregister(self.close)
         if not self._is_fork:
-            self._tell(Kind.SESSION_ENDED)
+            self._publish(Kind.SESSION_ENDED)
         left = self._link.close(self.settings.close_budget_s)
         if left:
             log.warning("haltline: session %s: %d records did not arrive before the end", self.session_id, left)
@@ -355,7 +355,7 @@ class Guard(CallGate):
             call_id,
             cost_usd,
             key,
-            is_mode_said=mode is not None,
+            is_mode_explicit=mode is not None,
             loop_key=loop_key,
         )
         return Action(self, call)

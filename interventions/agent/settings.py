@@ -190,14 +190,14 @@ class GuardSettings:
         variables. Raises ValueError for a value that cannot work, and OSError when the file cannot be read.
         """
         variables = os.environ if environ is None else environ
-        said: dict[str, Any] = {name: variables[env] for name, env in _FROM_ENV.items() if env in variables}
-        said |= {name: None for name in _MAY_BE_NONE if said.get(name) == "none"}
+        options: dict[str, Any] = {name: variables[env] for name, env in _FROM_ENV.items() if env in variables}
+        options |= {name: None for name in _MAY_BE_NONE if options.get(name) == "none"}
         if _CLIENT_CONFIG in variables:
-            said["kafka"] = _client_config(Path(variables[_CLIENT_CONFIG]))
+            options["kafka"] = _client_config(Path(variables[_CLIENT_CONFIG]))
         rules = ClientRules.from_env(variables)
         if rules is not None:
-            said["rules"] = rules
-        return cls(**(said | changes))
+            options["rules"] = rules
+        return cls(**(options | changes))
 
     def changed(self, **changes: Unpack["GuardOptions"]) -> "GuardSettings":
         """The same settings but for these."""

@@ -28,7 +28,7 @@ CODES = {Level.KILL: "session_killed_loop_guard"}
 
 def decision(level: Level, event: ActionEvent, *, message: str = "", **fields: Any) -> Decision:
     """A decision of this level on an event, as the worker would send it."""
-    said: dict[str, Any] = {
+    values: dict[str, Any] = {
         "decision_id": f"{level.value}-{event.event_id}",
         "session_id": event.session_id,
         "agent_id": event.agent_id,
@@ -41,7 +41,7 @@ def decision(level: Level, event: ActionEvent, *, message: str = "", **fields: A
         "reason": "scripted",
         "message": message,
     }
-    return Decision(**(said | fields))
+    return Decision(**(values | fields))
 
 
 class ScriptedGuard(Guard):
@@ -163,11 +163,11 @@ class _Script:
         return 0
 
     def _verdict(self, event: ActionEvent) -> Decision | None:
-        said = self._verdicts.popleft() if self._verdicts else Level.ALLOW
-        if callable(said):
-            said = said(event)
-        if isinstance(said, Level):
-            return decision(said, event)
-        if isinstance(said, Decision):
-            return said.model_copy(update={"event_id": event.event_id, "call_id": event.call_id})
+        verdict = self._verdicts.popleft() if self._verdicts else Level.ALLOW
+        if callable(verdict):
+            verdict = verdict(event)
+        if isinstance(verdict, Level):
+            return decision(verdict, event)
+        if isinstance(verdict, Decision):
+            return verdict.model_copy(update={"event_id": event.event_id, "call_id": event.call_id})
         return None

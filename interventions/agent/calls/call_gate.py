@@ -63,7 +63,7 @@ class CallGate:
     _enforcer: Enforcer
     _rules: RuleBook
     _throttled: Throttled
-    _above: "CallGate | None"
+    _parent: "CallGate | None"
 
     def _prepare(self, link: Transport, *, is_fork: bool) -> None:
         """Begin with nothing said or asked; in a child with what its parent had counted."""
@@ -73,7 +73,7 @@ class CallGate:
         self._enforcer = Enforcer(self.settings, acknowledge=self._reporter.acknowledge, now_ms=now_ms)
         closed_from = self.settings.fail_closed_from
         asks_from = self.settings.ask_from
-        self._asked_effects = {effect for effect in Effect if asks_from is not None and effect >= asks_from}
+        self._verdict_effects = {effect for effect in Effect if asks_from is not None and effect >= asks_from}
         self._closed_effects = {effect for effect in Effect if closed_from is not None and effect >= closed_from}
         if is_fork:
             self._rules.after_fork()
@@ -112,7 +112,7 @@ class CallGate:
                 cause = cause_of(
                     self._own_decision(call, Objection(UNCHECKED, "they could not be applied: see the log"))
                 )
-                self._say_refused(call, cause.code)
+                self._publish_refused(call, cause.code)
             if cause is not None or self._is_closed(action.call):
                 self._release(action.call)
                 raise (cause or NOBODY).refusal() from None
@@ -127,7 +127,7 @@ class CallGate:
             yield going_back, self.settings.rollback_budget_s
 
         # 1. What stands: after a kill nothing more is asked.
-        self._heed_above()
+        self._follow_parent()
         cause = enforcer.against_call(call)
         if cause is not None:
             held_back = self._refusals.take()
@@ -142,13 +142,13 @@ class CallGate:
         # 3. Say what is about to be done.
         closed, waits = self._is_closed(call), self._waits(call)
         proposal = self._reporter.call_event(_PROPOSED, call, await_verdict=waits)
-        answer = enforcer.ask(proposal.event_id) if waits else None
+        answer = enforcer.await_verdict(proposal.event_id) if waits else None
         handed_over = self._reporter.publish(proposal, must=closed)
         if self._decider is not None:
             decision = self._decider.decide(proposal.event)
             if decision is not None:
                 if call.mode == "local":  # who decides here has answered: only then there is something to take
-                    answer = enforcer.ask(proposal.event_id)
+                    answer = enforcer.await_verdict(proposal.event_id)
                 enforcer.decision(decision)
 
         # 4. Get the verdict: from this process, from the worker within the budget, or none.
@@ -159,7 +159,7 @@ class CallGate:
         # 5. Obey.
         if closed and not (known and handed_over):  # nothing that destroys is done that nobody hears of
             raise self._refuse(call, enforcer.against_call(call) or NOBODY)
-        self._heed_above()
+        self._follow_parent()
         admitted = enforcer.admit(call, verdict, lambda: parameters(proposal.event))
         if admitted.cause or admitted.advice or admitted.rollbacks:
             yield from self._obey(action, admitted)
@@ -176,13 +176,13 @@ class CallGate:
             return None, enforcer.is_loaded if call.mode == "local" else self.degraded is None
         known = enforcer.is_loaded
         if call.mode == "local":
-            verdict = enforcer.taken(proposal.event_id, answer)
+            verdict = enforcer.take_verdict(proposal.event_id, answer)
         else:
             if self._link.up and (closed or not enforcer.is_silent):
                 try:
                     yield answer, enforcer.verdict_wait_s(self.settings.budget_s)
                 except GeneratorExit:  # cancelled or interrupted: it is not going to be done
-                    self._say_refused(call, "interrupted before it began")
+                    self._publish_refused(call, "interrupted before it began")
                     raise
             verdict = enforcer.give_up(proposal.event_id, answer, refused=closed)
             known = known and verdict is not None
@@ -210,13 +210,13 @@ class CallGate:
         if not changes:
             return
         try:
-            self._heed_changed(action, self._rules.against_changed(call.action, changes.of(call.args)))
+            self._apply_changed(action, self._rules.against_changed(call.action, changes.of(call.args)))
         except BaseException:
             self._enforcer.done(call.call_id)  # it was admitted already
             call.ruled = False
             raise
 
-    def _heed_changed(self, action: Action, wrong: Objection | None) -> None:
+    def _apply_changed(self, action: Action, wrong: Objection | None) -> None:
         if wrong is None:
             return
         if wrong.blocks:
@@ -226,18 +226,18 @@ class CallGate:
     def _are_rules_strict(self, call: Call) -> bool:
         return call.key is not None or (not self._rules.empty and self._rules.rules.strict_mode)
 
-    def _heed_above(self) -> None:
+    def _follow_parent(self) -> None:
         """A session ends with the one above it, also where no broker tells it so; in mode local, with its tree."""
         decider = self._decider
         if decider is not None and self._enforcer.killed is None:
             killed_here = decider.killed(self.settings.session_id)
             if killed_here is not None:
                 self._enforcer.stay_killed(cause_of(killed_here))
-        above = self._above
-        if above is None or self._enforcer.killed is not None:
+        parent = self._parent
+        if parent is None or self._enforcer.killed is not None:
             return
-        above._heed_above()
-        killed = above._enforcer.killed
+        parent._follow_parent()
+        killed = parent._enforcer.killed
         if killed is not None:
             self._enforcer.stay_killed(killed)
 
@@ -252,11 +252,11 @@ class CallGate:
         if ticket is not None:
             if ticket.replayed is not None:
                 action.replay(copied(ticket.replayed.value), has_value=ticket.replayed.has_value)
-                self._say_refused(call, REPLAYED)
+                self._publish_refused(call, REPLAYED)
                 return True
             objection = ticket.refused or objection
-            for said in ticket.said:
-                self._advise_of(action, said)
+            for advice in ticket.objections:
+                self._advise_of(action, advice)
         if objection is None:
             return False
         cause = cause_of(self._own_decision(call, objection))
@@ -267,18 +267,18 @@ class CallGate:
         self, call: Call, proposal: CallEvent, paused: Decision, approval: Approval
     ) -> "Generator[tuple[Future[Any], float], None, Decision]":
         """What a person says, in time; else the request itself, which refuses."""
-        answer = self._enforcer.person(proposal.event_id)
+        answer = self._enforcer.await_approval(proposal.event_id)
         until_ms = approval.expires
         wait_s = min(self.settings.approval_wait_s, (until_ms - now_ms()) / 1000)
         try:
             if wait_s > 0 and self.settings.bootstrap is not None:
                 yield answer, wait_s
         except GeneratorExit:  # cancelled or interrupted: it is not going to be done
-            self._say_refused(call, "interrupted while it waited for approval")
+            self._publish_refused(call, "interrupted while it waited for approval")
             raise
-        said = self._enforcer.taken(proposal.event_id, answer)
-        if said is not None:
-            return said
+        verdict = self._enforcer.take_verdict(proposal.event_id, answer)
+        if verdict is not None:
+            return verdict
         return paused.model_copy(update={"code": APPROVAL_EXPIRED if now_ms() >= until_ms else APPROVAL_PENDING})
 
     def _roll_back(self, decision: Decision) -> "Generator[tuple[Future[Any], float], None, str]":
@@ -361,13 +361,13 @@ class CallGate:
             remediation=objection.remediation,
         )
 
-    def _advise_of(self, action: Action, said: Objection) -> None:
-        advice = advice_of(self._own_decision(action.call, said))
+    def _advise_of(self, action: Action, objection: Objection) -> None:
+        advice = advice_of(self._own_decision(action.call, objection))
         action.advice = (*action.advice, advice)
         self._advise(advice)
 
     def _refuse(self, call: Call, cause: Cause, held_back: int = 0) -> Refused:
-        self._say_refused(call, cause.code)
+        self._publish_refused(call, cause.code)
         if cause.decision_id and not (cause.decision is not None and cause.decision.detector == OWN_RULES):
             self._reporter.acknowledge(
                 Stage.REFUSED,
@@ -379,14 +379,14 @@ class CallGate:
             )
         return cause.refusal()
 
-    def _say_refused(self, call: Call, why: str) -> None:
+    def _publish_refused(self, call: Call, why: str) -> None:
         """One event is enough: the detectors take a refused end without a proposal as an attempt that was none."""
         try:
             fields = call.describe(self.settings)
         except Exception:  # the refusal holds, whatever cannot be told of it
             log.exception("haltline: session %s: %s could not be described", self.settings.session_id, call.action)
             fields = {"call_id": call.call_id}
-        self._tell(Kind.COMPLETED, outcome=Outcome.REFUSED, error=why, **fields)
+        self._publish(Kind.COMPLETED, outcome=Outcome.REFUSED, error=why, **fields)
 
     def _is_closed(self, call: Call) -> bool:
         """Whether the call is refused when there is no verdict."""
@@ -394,11 +394,11 @@ class CallGate:
 
     def _waits(self, call: Call) -> bool:
         """Whether the call waits for a verdict of the worker."""
-        if call.mode != "async" or call.is_mode_said:
+        if call.mode != "async" or call.is_mode_explicit:
             return call.mode == "blocking"
-        if not self._asked_effects or not self._link.up:
+        if not self._verdict_effects or not self._link.up:
             return False
-        return call.effect in self._asked_effects or (call.effect not in _LOOKS and may_destroy(call, self.settings))
+        return call.effect in self._verdict_effects or (call.effect not in _LOOKS and may_destroy(call, self.settings))
 
     def _advise(self, advice: Advice) -> None:
         if self._on_advice is None:
@@ -414,7 +414,7 @@ class CallGate:
         if decision is not None:
             self._enforcer.decision(decision)
 
-    def _tell(self, kind: Kind, **fields: Any) -> None:
+    def _publish(self, kind: Kind, **fields: Any) -> None:
         try:
             event = self._reporter.event(kind, **fields)
             self._reporter.publish(event, must=kind in _ONCE)

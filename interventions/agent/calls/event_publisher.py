@@ -57,7 +57,7 @@ class EventPublisher:
         self._calls = itertools.count()
         self.dropped = 0
         """Records for which there was no room."""
-        self._dropped_told = 0
+        self._dropped_reported = 0
 
     def call_id(self) -> str:
         """A new one."""
@@ -65,24 +65,26 @@ class EventPublisher:
 
     def event(self, kind: Kind, **fields: Any) -> ActionEvent:
         """A new event of the session, now."""
-        return ActionEvent(**self._said(self._of_session, kind, {}, fields))
+        return ActionEvent(**self._fields(self._of_session, kind, {}, fields))
 
     def call_event(self, kind: Kind, call: Call, **fields: Any) -> "CallEvent":
         """A new event of a call: what it holds was made here, and is not checked again."""
         if not self._link.carries:
-            return CallEvent(self._said(self._whole, kind, call.describe(self._settings), fields), b"")
-        said = self._said(self._of_session, kind, call.describe(self._settings), fields)
+            return CallEvent(self._fields(self._whole, kind, call.describe(self._settings), fields), b"")
+        fields_of_event = self._fields(self._of_session, kind, call.describe(self._settings), fields)
         encoded = call.described.encoded if call.described is not None else None
-        write = said
-        if encoded is not None and said["args"] is not None:
-            write = said | {"args": orjson.Fragment(encoded)}
-        if "usage" in said:
-            write = write | {"usage": orjson.Fragment(said["usage"].to_json())}
-        return CallEvent(said, orjson.dumps(write))
+        write = fields_of_event
+        if encoded is not None and fields_of_event["args"] is not None:
+            write = fields_of_event | {"args": orjson.Fragment(encoded)}
+        if "usage" in fields_of_event:
+            write = write | {"usage": orjson.Fragment(fields_of_event["usage"].to_json())}
+        return CallEvent(fields_of_event, orjson.dumps(write))
 
-    def _said(self, begun: dict[str, Any], kind: Kind, call: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
+    def _fields(
+        self, begun: dict[str, Any], kind: Kind, call: dict[str, Any], fields: dict[str, Any]
+    ) -> dict[str, Any]:
         seq = next(self._seq)
-        said = {
+        all_fields = {
             **begun,
             "event_id": f"{self._run}-{seq}",
             "kind": kind,
@@ -91,17 +93,17 @@ class EventPublisher:
             **call,
             **fields,
         }
-        if self.dropped > self._dropped_told:
-            said["dropped"] = self.dropped - self._dropped_told
-        return said
+        if self.dropped > self._dropped_reported:
+            all_fields["dropped"] = self.dropped - self._dropped_reported
+        return all_fields
 
     def publish(self, event: "ActionEvent | CallEvent", *, must: bool = False) -> bool:
         """Hands an event over, or counts it as dropped; what `must` get through has the last of the room."""
         if not self._link.carries:
             return True
         if self._link.publish(self._actions, event.to_json(), must=must):
-            if self.dropped > self._dropped_told:
-                self._dropped_told = min(self.dropped, self._dropped_told + (event.dropped or 0))
+            if self.dropped > self._dropped_reported:
+                self._dropped_reported = min(self.dropped, self._dropped_reported + (event.dropped or 0))
             return True
         self.dropped += 1
         return False
@@ -152,38 +154,38 @@ class CallEvent:
     What is never written has every field in `said`.
     """
 
-    __slots__ = ("_said", "_written")
+    __slots__ = ("_fields", "_written")
 
-    def __init__(self, said: dict[str, Any], written: bytes) -> None:
-        self._said = said
+    def __init__(self, fields: dict[str, Any], written: bytes) -> None:
+        self._fields = fields
         self._written = written
 
     @property
     def event_id(self) -> str:
         """Its id."""
-        return str(self._said["event_id"])
+        return str(self._fields["event_id"])
 
     @property
     def dropped(self) -> int | None:
         """As in the event."""
-        return self._said.get("dropped")
+        return self._fields.get("dropped")
 
     @property
     def event(self) -> ActionEvent:
         """A new one each time."""
-        return made(self._said) if self._written else _of(self._said)
+        return made(self._fields) if self._written else _of(self._fields)
 
     def to_json(self) -> bytes:
         """One line of JSON."""
         return self._written
 
 
-def made(said: dict[str, Any]) -> ActionEvent:
+def made(fields: dict[str, Any]) -> ActionEvent:
     """The event of values that are known to be right: pydantic's checks would cost as much as all else.
 
     A test holds that such events are equal to those that were checked.
     """
-    values = {**_DEFAULTS, **said}
-    if "targets" not in said:
+    values = {**_DEFAULTS, **fields}
+    if "targets" not in fields:
         values["targets"] = []  # one of its own
     return _of(values)

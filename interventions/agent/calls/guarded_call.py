@@ -17,7 +17,7 @@ Steps: TypeAlias = "Generator[tuple[Future[Any], float], None, None]"
 """The way to admission: yields what is waited for and how long, in seconds; then goes on, whether it came or not."""
 
 
-class _Desk(Protocol):
+class _Gate(Protocol):
     def steps(self, action: "Action") -> Steps: ...
 
     def end(self, action: "Action", error: BaseException | None) -> None: ...
@@ -30,8 +30,8 @@ class Action:
     the outcome `error` (`timeout` for a TimeoutError), and goes on.
     """
 
-    def __init__(self, desk: _Desk, call: Call) -> None:
-        self._desk = desk
+    def __init__(self, gate: _Gate, call: Call) -> None:
+        self._gate = gate
         self.call = call
         self.advice: tuple[Advice, ...] = ()
         """What the agent should hear or heed; known when the block is entered."""
@@ -66,7 +66,7 @@ class Action:
         self.replayed, self.value, self.has_value = True, value, has_value
 
     def __enter__(self) -> Self:
-        steps = self._desk.steps(self)
+        steps = self._gate.steps(self)
         try:
             for future, timeout_s in steps:
                 wait(future, timeout_s)
@@ -79,7 +79,7 @@ class Action:
         return self
 
     async def __aenter__(self) -> Self:
-        steps = self._desk.steps(self)
+        steps = self._gate.steps(self)
         try:
             for future, timeout_s in steps:
                 await wait_async(future, timeout_s)
@@ -95,13 +95,13 @@ class Action:
         self, exception_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if not self.replayed:
-            self._desk.end(self, error)
+            self._gate.end(self, error)
 
     async def __aexit__(
         self, exception_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if not self.replayed:
-            self._desk.end(self, error)
+            self._gate.end(self, error)
 
 
 def wait(future: "Future[Any]", timeout_s: float) -> None:

@@ -27,9 +27,9 @@ class Restored:
     """Where that is kept which was there before: nothing is lost by going back."""
 
     def __str__(self) -> str:
-        said = f"checkpoint {self.checkpoint}: {self.put_back} files put back, {self.removed} removed"
+        summary = f"checkpoint {self.checkpoint}: {self.put_back} files put back, {self.removed} removed"
         proof = f"; {self.proof}" if self.proof else ""
-        return said + proof + (f"; what was there before is kept as {self.kept_as}" if self.kept_as else "")
+        return summary + proof + (f"; what was there before is kept as {self.kept_as}" if self.kept_as else "")
 
 
 class Checkpoints(Protocol):

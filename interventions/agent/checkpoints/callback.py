@@ -25,7 +25,11 @@ class CallbackCheckpoints:
     def restore(self, checkpoint_id: str) -> Restored:
         """Raises CannotRestore when the callback raises."""
         try:
-            said = self._restore(checkpoint_id)
+            restored = self._restore(checkpoint_id)
         except Exception as error:
             raise CannotRestore(f"checkpoint {checkpoint_id}: {type(error).__name__}: {error}") from error
-        return said if isinstance(said, Restored) else Restored(checkpoint_id, proof="" if said is None else str(said))
+        return (
+            restored
+            if isinstance(restored, Restored)
+            else Restored(checkpoint_id, proof="" if restored is None else str(restored))
+        )

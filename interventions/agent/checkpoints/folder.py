@@ -82,8 +82,8 @@ class FolderCheckpoints:
     def restore(self, checkpoint_id: str) -> Restored:
         """Makes the files as they were. Raises CannotRestore, which says whether anything was changed."""
         with self._lock:
-            wanted = self._kept.get(checkpoint_id)
-            if wanted is None:
+            kept = self._kept.get(checkpoint_id)
+            if kept is None:
                 raise CannotRestore(f"checkpoint {checkpoint_id} is not known here; nothing was changed")
             self._kept.move_to_end(checkpoint_id)  # what is kept of now does not push it out
             try:
@@ -93,18 +93,18 @@ class FolderCheckpoints:
             except (OSError, CannotKeep) as error:
                 raise CannotRestore(f"what is there cannot be kept, so nothing was changed: {error}") from error
             try:
-                put_back, removed = self._make(wanted, before)
-                came = self._entries()
+                put_back, removed = self._make(kept, before)
+                current = self._entries()
             except OSError as error:
                 raise CannotRestore(
                     f"not all was put back; what was there is kept in {before.folder}: {error}"
                 ) from error
-            if came != wanted.entries:
-                differ = [name for name in {*came, *wanted.entries} if came.get(name) != wanted.entries.get(name)]
+            if current != kept.entries:
+                differ = [name for name in {*current, *kept.entries} if current.get(name) != kept.entries.get(name)]
                 raise CannotRestore(
                     f"{len(differ)} files are not as they were, {min(differ)} for one; see {before.folder}"
                 )
-            proof = f"{len(came)} files have the content that was kept"
+            proof = f"{len(current)} files have the content that was kept"
             return Restored(checkpoint_id, put_back, removed, proof, str(before.folder))
 
     def _copy(self, checkpoint_id: str) -> _Copy:
@@ -129,16 +129,16 @@ class FolderCheckpoints:
             shutil.rmtree(self._kept.popitem(last=False)[1].folder, ignore_errors=True)
         return copied
 
-    def _make(self, wanted: _Copy, now: _Copy) -> tuple[int, int]:
-        gone = [name for name in now.entries if name not in wanted.entries]
-        back = [name for name, entry in wanted.entries.items() if now.entries.get(name) != entry]
+    def _make(self, kept: _Copy, now: _Copy) -> tuple[int, int]:
+        gone = [name for name in now.entries if name not in kept.entries]
+        back = [name for name, entry in kept.entries.items() if now.entries.get(name) != entry]
         for name in gone:
             (self._root / name).unlink(missing_ok=True)
             for folder in list(PurePosixPath(name).parents)[:-1]:
                 with suppress(OSError):  # not empty
                     (self._root / folder).rmdir()
         for name in back:
-            _put(wanted.folder / name, self._root / name, wanted.entries[name])
+            _put(kept.folder / name, self._root / name, kept.entries[name])
         return len(back), len(gone)
 
     def _entries(self) -> dict[str, _Entry]:

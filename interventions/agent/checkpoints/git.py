@@ -65,7 +65,7 @@ class GitCheckpoints:
         """Makes the files as they were. Raises CannotRestore, which says whether anything was changed."""
         with self._lock:
             try:
-                wanted = self._git("rev-parse", "--verify", "--quiet", f"{_ref(checkpoint_id)}^{{tree}}").strip()
+                kept = self._git("rev-parse", "--verify", "--quiet", f"{_ref(checkpoint_id)}^{{tree}}").strip()
             except (_Failed, OSError) as error:
                 raise CannotRestore(f"checkpoint {checkpoint_id} is not known here; nothing was changed") from error
             before = f"{_ref(checkpoint_id)}-before-going-back"
@@ -73,20 +73,20 @@ class GitCheckpoints:
                 # A ref for each time: the second going back does not overwrite what the first one kept.
                 number = len(self._git("for-each-ref", "--format=%(refname)", f"{before}-*").splitlines()) + 1
                 before = f"{before}-{number}"
-                names = self._names(wanted)
+                names = self._names(kept)
                 # Also what is ignored or too large by now, where it stands in the way of what is put back.
                 now = self._commit(before, f"before going back to checkpoint {checkpoint_id}", self._there(names))
-                back, gone, left = self._plan(wanted, now)
+                back, gone, left = self._plan(kept, now)
             except (_Failed, OSError) as error:
                 raise CannotRestore(f"what is there cannot be kept, so nothing was changed: {error}") from error
             try:
-                self._make(wanted, back, gone)
-                came = self._tree(self._there(names), left)
+                self._make(kept, back, gone)
+                current = self._tree(self._there(names), left)
             except (_Failed, OSError) as error:
                 raise CannotRestore(f"not all was put back; what was there is kept as {before}: {error}") from error
-            if came != wanted:
-                raise CannotRestore(f"the files are not as they were (tree {came}, expected {wanted}); see {before}")
-            return Restored(checkpoint_id, len(back), len(gone), f"the files are tree {came[:12]}, as kept", before)
+            if current != kept:
+                raise CannotRestore(f"the files are not as they were (tree {current}, expected {kept}); see {before}")
+            return Restored(checkpoint_id, len(back), len(gone), f"the files are tree {current[:12]}, as kept", before)
 
     def _commit(self, ref: str, message: str, also: Sequence[str] = ()) -> str:
         """Makes a commit of what is there; its tree."""
@@ -112,9 +112,9 @@ class GitCheckpoints:
             others = self._git("ls-files", "--others", "--exclude-standard", "-z", env=env).split("\0")
             small = [name for name in others if name and self._is_small(name)]
             if small or also:
-                self._git("update-index", "--add", "-z", "--stdin", env=env, said=_lines([*small, *also]))
+                self._git("update-index", "--add", "-z", "--stdin", env=env, stdin=_lines([*small, *also]))
             if without:
-                self._git("update-index", "--force-remove", "-z", "--stdin", env=env, said=_lines(without))
+                self._git("update-index", "--force-remove", "-z", "--stdin", env=env, stdin=_lines(without))
             return self._git("write-tree", env=env).strip()
 
     def _names(self, tree: str) -> list[str]:
@@ -134,16 +134,16 @@ class GitCheckpoints:
                     break  # nothing below it is of this work tree
         return list(found)
 
-    def _plan(self, wanted: str, now: str) -> tuple[list[str], list[str], list[str]]:
+    def _plan(self, target: str, now: str) -> tuple[list[str], list[str], list[str]]:
         """What is to be put back, what is to be removed, and what is left, for the wanted state ignores it.
 
         Raises _Failed when something that is kept nowhere stands in the way.
         """
-        changed = self._git("diff-tree", "-r", "-z", "--no-renames", "--name-status", now, wanted).split("\0")
+        changed = self._git("diff-tree", "-r", "-z", "--no-renames", "--name-status", now, target).split("\0")
         pairs = list(zip(changed[0::2], changed[1::2], strict=False))
         back = [name for status, name in pairs if status != "D"]
         new = [name for status, name in pairs if status == "D"]
-        ignored = self._ignored(wanted, new)
+        ignored = self._ignored(target, new)
         # What stands where something is put back is kept by now, and has to go.
         left = [name for name in new if name in ignored and not any(_is_above(name, one) for one in back)]
         staying = frozenset(left)
@@ -172,20 +172,20 @@ class GitCheckpoints:
             }
             self._git("read-tree", tree, env=there, folder=folder)
             if rules:
-                self._git("checkout-index", "-z", "--stdin", env=there, said=_lines(rules), folder=folder)
-            said = self._git(
-                "check-ignore", "--no-index", "-z", "--stdin", env=there, said=_lines(names), folder=folder, none=1
+                self._git("checkout-index", "-z", "--stdin", env=there, stdin=_lines(rules), folder=folder)
+            listed = self._git(
+                "check-ignore", "--no-index", "-z", "--stdin", env=there, stdin=_lines(names), folder=folder, none=1
             )
-            return frozenset(said.split("\0"))
+            return frozenset(listed.split("\0"))
 
-    def _make(self, wanted: str, back: Sequence[str], gone: Sequence[str]) -> None:
+    def _make(self, kept: str, back: Sequence[str], gone: Sequence[str]) -> None:
         """Makes the files of a tree."""
         for name in gone:  # first, for a file may stand where a folder was
             self._remove(name)
         if back:
             with self._index() as env:
-                self._git("read-tree", wanted, env=env)
-                self._git("checkout-index", "--force", "-z", "--stdin", env=env, said=_lines(back))
+                self._git("read-tree", kept, env=env)
+                self._git("checkout-index", "--force", "-z", "--stdin", env=env, stdin=_lines(back))
 
     def _remove(self, name: str) -> None:
         path = self._root / name
@@ -215,7 +215,7 @@ class GitCheckpoints:
         self,
         *args: str,
         env: Mapping[str, str] | None = None,
-        said: str | None = None,
+        stdin: str | None = None,
         folder: str | None = None,
         none: int = 0,
     ) -> str:
@@ -231,8 +231,8 @@ class GitCheckpoints:
                 command,
                 cwd=folder or self._root,
                 env=clean,
-                input=said if said is None else said.encode(errors="surrogateescape"),
-                stdin=subprocess.DEVNULL if said is None else None,
+                input=stdin if stdin is None else stdin.encode(errors="surrogateescape"),
+                stdin=subprocess.DEVNULL if stdin is None else None,
                 capture_output=True,
                 timeout=self._timeout_s,
                 check=False,
@@ -255,7 +255,7 @@ def _is_above(name: str, other: str) -> bool:
 def _ref(checkpoint_id: str) -> str:
     """A ref for any id: what a ref cannot hold is replaced, and a digest tells such ids apart."""
     plain = _UNSAFE.sub("-", checkpoint_id)[:80].strip(".-").replace("..", "-") or "checkpoint"
-    told = "" if plain == checkpoint_id and not plain.endswith(".lock") else "-" + blake2b(
+    suffix = "" if plain == checkpoint_id and not plain.endswith(".lock") else "-" + blake2b(
         checkpoint_id.encode(errors="replace"), digest_size=6
     ).hexdigest()  # fmt: skip
-    return f"{_REFS}/{plain}{told}"
+    return f"{_REFS}/{plain}{suffix}"

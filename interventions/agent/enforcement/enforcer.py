@@ -57,7 +57,7 @@ class Acknowledge(Protocol):
 
 
 @dataclass(slots=True)
-class _Asked:
+class _AwaitedVerdict:
     """A proposal whose verdict is not known yet, or came too late."""
 
     verdict: "Future[Decision | None]"
@@ -126,13 +126,13 @@ class Enforcer:
         self._loaded = False
         self._loading: list[Future[None]] = []
         self._killed: Cause | None = None
-        self._unsaid: dict[str, int | None] = {}  # kills of which it is not said yet that nothing runs any more
+        self._unacknowledged: dict[str, int | None] = {}  # kills of which it is not said yet that nothing runs any more
         self._running: dict[str, str] = {}
-        self._asked: OrderedDict[str, _Asked] = OrderedDict()
+        self._awaited: OrderedDict[str, _AwaitedVerdict] = OrderedDict()
         self._late: deque[Decision] = deque(maxlen=_MAX_LATE)
         self._seen: OrderedDict[str, None] = OrderedDict()
         self._silent = False
-        self._first_asked_s: float | None = None  # of this connection
+        self._first_request_s: float | None = None  # of this connection
         self._was_answered = False
         self._pending = Pending()
         self._behind_until_s = 0.0
@@ -153,7 +153,7 @@ class Enforcer:
             else:
                 self._entries[key] = record
                 if self._loaded:
-                    self._heed(key, record)
+                    self._apply_entry(key, record)
 
     def loaded(self) -> None:
         """From now on what stands is known; until now a later entry could take an earlier one back."""
@@ -161,7 +161,7 @@ class Enforcer:
             self._loaded = True
             self._before = {}
             for key, record in list(self._entries.items()):
-                self._heed(key, record)
+                self._apply_entry(key, record)
             waiting, self._loading = self._loading, []
         for future in waiting:
             _resolve(future, None)
@@ -173,14 +173,14 @@ class Enforcer:
                 self._before = self._entries
             self._loaded = False
             self._entries = {}
-            self._first_asked_s, self._was_answered = None, False
+            self._first_request_s, self._was_answered = None, False
 
     def decision(self, decision: Decision) -> None:
         """Takes in a decision for this session."""
         with self._lock:
-            asked = self._answered_by(decision)
-            if asked is not None or decision.mode is not Mode.SHADOW:
-                self._take_in(decision, asked)
+            waiting = self._answered_by(decision)
+            if waiting is not None or decision.mode is not Mode.SHADOW:
+                self._apply(decision, waiting)
             # Else it decides nothing, and comes from a group of its own, which may be far behind.
 
     # What the agent asks, from its own threads.
@@ -206,9 +206,9 @@ class Enforcer:
             if self._was_answered:
                 return budget_s
             now_s = time.monotonic()
-            if self._first_asked_s is None:
-                self._first_asked_s = now_s
-            return max(budget_s, self._first_asked_s + self._first_budget_s - now_s)
+            if self._first_request_s is None:
+                self._first_request_s = now_s
+            return max(budget_s, self._first_request_s + self._first_budget_s - now_s)
 
     @property
     def is_silent(self) -> bool:
@@ -257,32 +257,32 @@ class Enforcer:
             standing = next((r for key, r in entries if key in keys and not (looks and may_look(r))), None)
             return None if standing is None else cause_of_entry(standing)
 
-    def ask(self, event_id: str) -> "Future[Decision | None]":
+    def await_verdict(self, event_id: str) -> "Future[Decision | None]":
         """Expects a verdict on a proposal; done with None when there will be none, or the session is killed."""
-        asked = _Asked(Future(), time.monotonic())
+        waiting = _AwaitedVerdict(Future(), time.monotonic())
         with self._lock:
-            self._asked[event_id] = asked
-            while len(self._asked) > _MAX_REMEMBERED:
-                self._asked.popitem(last=False)
+            self._awaited[event_id] = waiting
+            while len(self._awaited) > _MAX_REMEMBERED:
+                self._awaited.popitem(last=False)
             if self._killed is not None:
-                _resolve(asked.verdict, None)
-        return asked.verdict
+                _resolve(waiting.verdict, None)
+        return waiting.verdict
 
-    def taken(self, event_id: str, verdict: "Future[Decision | None]") -> Decision | None:
+    def take_verdict(self, event_id: str, verdict: "Future[Decision | None]") -> Decision | None:
         """The verdict, if there is one already; expects it no longer."""
         with self._lock:
             self._expect_no_longer(event_id, verdict)
         return None if verdict.cancel() else verdict.result()
 
-    def person(self, event_id: str) -> "Future[Decision | None]":
+    def await_approval(self, event_id: str) -> "Future[Decision | None]":
         """What a person says to a proposal that needs approval; done with None when the session is killed."""
         with self._lock:
-            asked = self._asked.get(event_id)
-            if asked is None or self._killed is not None:
+            waiting = self._awaited.get(event_id)
+            if waiting is None or self._killed is not None:
                 answered: Future[Decision | None] = Future()
                 answered.set_result(None)
                 return answered
-            return asked.verdict
+            return waiting.verdict
 
     def give_up(self, event_id: str, verdict: "Future[Decision | None]", *, refused: bool) -> Decision | None:
         """Waits no longer: the call is refused for it, or goes on. The verdict, if it came in time."""
@@ -291,9 +291,9 @@ class Enforcer:
                 self._expect_no_longer(event_id, verdict)
                 return verdict.result()
             self._silent = True
-            asked = self._asked.get(event_id)
-            if asked is not None:
-                asked.not_done = refused
+            waiting = self._awaited.get(event_id)
+            if waiting is not None:
+                waiting.not_done = refused
             return None
 
     def admit(self, call: Call, verdict: Decision | None, parameters: Callable[[], str | None]) -> Admitted:
@@ -332,50 +332,50 @@ class Enforcer:
         """A call that was admitted has ended."""
         with self._lock:
             self._running.pop(call_id, None)
-            self._tell_stopped()
+            self._acknowledge_stopped()
 
     # With the lock held.
 
-    def _take_in(self, decision: Decision, asked: _Asked | None) -> None:
-        self._heard(asked)
+    def _apply(self, decision: Decision, waiting: _AwaitedVerdict | None) -> None:
+        self._on_verdict(waiting)
         new = self._is_new(decision.decision_id)
         if decision.level is Level.KILL and decision.scope not in ONE_THING:
             if new:
                 self._received(decision)
             # One that is sent again, though it was answered: the answer did not arrive.
             self._kill(cause_of(decision), say=new or "issued" in decision.values)
-            if asked is not None:
-                _resolve(asked.verdict, None)
+            if waiting is not None:
+                _resolve(waiting.verdict, None)
             return
         stale = self._is_stale(decision)
         # One that comes too late says that the workers are behind; who waits for no verdict learns it only so.
         self._behind_until_s = time.monotonic() + self._max_age_ms / 1000 if stale else 0.0
-        asked_before = self._pending.heard(decision)
+        was_requested = self._pending.update(decision)
         if is_answer(decision):
             self._lift(decision)
             self._late = deque((d for d in self._late if not is_same_request(d, decision)), _MAX_LATE)
             if decision.level is not Level.ALLOW and new:
                 self._received(decision)
             # Nobody waits: it is for the next such call. A hint is for whatever comes next.
-            if not _answer(asked, decision) and decision.level is Level.NUDGE and new:
+            if not _answer(waiting, decision) and decision.level is Level.NUDGE and new:
                 self._late.append(decision)
             return
         if decision.level is Level.ALLOW or not new or stale:
             if decision.level is not Level.ALLOW and new:
                 self._received(decision, "stale: not applied")
             # The freeze that it brings may have told of it before: who has asked waits for the person all the same.
-            if _answer(asked, None if stale else decision) and not stale:
+            if _answer(waiting, None if stale else decision) and not stale:
                 self._may_wait_on(decision)
             return
         self._received(decision)
         if self._is_alone and _of_session(decision) is not None:
             self._entries[self._own] = _frozen(decision)  # no control topic says so, and nobody can lift it
-        if _answer(asked, decision):
+        if _answer(waiting, decision):
             self._may_wait_on(decision)
-        elif not asked_before and (decision.level < Level.PAUSE or asked is None or not asked.not_done):
+        elif not was_requested and (decision.level < Level.PAUSE or waiting is None or not waiting.not_done):
             self._late.append(decision)
 
-    def _heed(self, key: str, record: ControlRecord) -> None:
+    def _apply_entry(self, key: str, record: ControlRecord) -> None:
         """A standing entry: acknowledged when it stops this session, and a kill is for ever."""
         if key not in self._always:
             return
@@ -384,8 +384,8 @@ class Enforcer:
             self._acknowledge(Stage.RECEIVED, record.decision_id, record.decided_at)
         if record.state is ControlState.KILLED:
             # Before a restart this session may have said already that it stopped; one above it speaks for itself.
-            said = key == self._own and record.stopped_at is not None
-            self._kill(cause_of_entry(record), say=new and not said)
+            acknowledged = key == self._own and record.stopped_at is not None
+            self._kill(cause_of_entry(record), say=new and not acknowledged)
         elif new:
             self._acknowledge(Stage.APPLIED, record.decision_id, record.decided_at)
 
@@ -403,41 +403,41 @@ class Enforcer:
             running = ", ".join(sorted(set(self._running.values())))
             detail = f"still running: {running}" if running else ""
             self._acknowledge(Stage.APPLIED, cause.decision_id, cause.decided_at_ms, detail=detail)
-            self._unsaid[cause.decision_id] = cause.decided_at_ms
+            self._unacknowledged[cause.decision_id] = cause.decided_at_ms
         if self._killed is None:
             self._killed = cause
         elif self._killed.decision is None and cause.decision_id == self._killed.decision_id:
             self._killed = cause  # the decision behind the entry, with all that it says
-        for asked in self._asked.values():
-            _resolve(asked.verdict, None)
-        self._tell_stopped()
+        for waiting in self._awaited.values():
+            _resolve(waiting.verdict, None)
+        self._acknowledge_stopped()
 
-    def _tell_stopped(self) -> None:
-        if self._unsaid and not self._running:
-            unsaid, self._unsaid = self._unsaid, {}
+    def _acknowledge_stopped(self) -> None:
+        if self._unacknowledged and not self._running:
+            unsaid, self._unacknowledged = self._unacknowledged, {}
             for decision_id, decided_at_ms in unsaid.items():
                 self._acknowledge(Stage.STOPPED, decision_id, decided_at_ms)
 
-    def _answered_by(self, decision: Decision) -> _Asked | None:
+    def _answered_by(self, decision: Decision) -> _AwaitedVerdict | None:
         """What waits for this decision; it waits no longer, but a person's answer stays until it is fetched."""
-        asked = self._asked.get(decision.event_id)
-        if asked is None or not asked.is_answered_by(decision):
+        waiting = self._awaited.get(decision.event_id)
+        if waiting is None or not waiting.is_answered_by(decision):
             return None
-        if asked.request_id is None:
-            del self._asked[decision.event_id]
-        return asked
+        if waiting.request_id is None:
+            del self._awaited[decision.event_id]
+        return waiting
 
     def _may_wait_on(self, decision: Decision) -> None:
         """The call may wait on, for a person's answer."""
         approval = awaits_approval(decision)
         if approval is not None:
-            asked = _Asked(Future(), time.monotonic(), request_id=approval.request_id)
-            self._asked[decision.event_id] = asked
+            waiting = _AwaitedVerdict(Future(), time.monotonic(), request_id=approval.request_id)
+            self._awaited[decision.event_id] = waiting
 
     def _expect_no_longer(self, event_id: str, verdict: "Future[Decision | None]") -> None:
-        asked = self._asked.get(event_id)
-        if asked is not None and asked.verdict is verdict:  # not what is expected of a person since
-            del self._asked[event_id]
+        waiting = self._awaited.get(event_id)
+        if waiting is not None and waiting.verdict is verdict:  # not what is expected of a person since
+            del self._awaited[event_id]
 
     def _received(self, decision: Decision, detail: str = "") -> None:
         self._acknowledge(
@@ -457,10 +457,10 @@ class Enforcer:
             self._seen.popitem(last=False)
         return True
 
-    def _heard(self, asked: _Asked | None) -> None:
+    def _on_verdict(self, waiting: _AwaitedVerdict | None) -> None:
         """The worker answers in time again."""
-        self._was_answered = self._was_answered or asked is not None
-        if asked is not None and time.monotonic() - asked.since_s <= self._budget_s:
+        self._was_answered = self._was_answered or waiting is not None
+        if waiting is not None and time.monotonic() - waiting.since_s <= self._budget_s:
             self._silent = False
 
 
@@ -487,12 +487,12 @@ def _resolve(future: "Future[None] | Future[Decision | None]", value: None) -> N
         future.set_result(value)
 
 
-def _answer(asked: _Asked | None, verdict: Decision | None) -> bool:
+def _answer(waiting: _AwaitedVerdict | None, verdict: Decision | None) -> bool:
     """False: nobody waits for it."""
-    if asked is None or asked.not_done:
+    if waiting is None or waiting.not_done:
         return False
     try:
-        asked.verdict.set_result(verdict)
+        waiting.verdict.set_result(verdict)
     except InvalidStateError:
         return False
     return True

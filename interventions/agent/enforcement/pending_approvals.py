@@ -44,7 +44,7 @@ class Pending:
     def __bool__(self) -> bool:
         return bool(self._open)
 
-    def heard(self, decision: Decision) -> bool:
+    def update(self, decision: Decision) -> bool:
         """Takes in a decision; True when it is about a request, or of a call, that was known to wait."""
         approval = decision.approval
         if approval is None:

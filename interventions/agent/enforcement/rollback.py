@@ -34,27 +34,27 @@ def roll_back(checkpoints: Checkpoints, decision: Decision, tell: RollbackNotice
 
     def run() -> None:
         _carried_out.set(done)
-        said = "Nothing was put back."
+        detail = "Nothing was put back."
         try:
-            said = _carry_out(checkpoints, decision, tell)
+            detail = _carry_out(checkpoints, decision, tell)
         except Exception:
             log.exception("haltline: session %s: cannot go back", decision.session_id)
         finally:
-            done.set_result(said)
+            done.set_result(detail)
 
     threading.Thread(target=run, name="haltline-rollback", daemon=True).start()
 
 
 def _carry_out(checkpoints: Checkpoints, decision: Decision, tell: RollbackNotice) -> str:
-    wanted = decision.checkpoint
-    if wanted is None:
+    checkpoint = decision.checkpoint
+    if checkpoint is None:
         tell(decision, Stage.FAILED, NO_SAFE_ONE)
         return "Nothing was put back: a person has to look at what was done."
     try:
-        restored = checkpoints.restore(wanted)
+        restored = checkpoints.restore(checkpoint)
     except CannotRestore as error:
         log.warning("haltline: session %s: %s", decision.session_id, error)
         tell(decision, Stage.FAILED, f"not restored: {error}")
         return "What was done could not be undone: a person has to look at it."
     tell(decision, Stage.APPLIED, f"restored: {restored}")
-    return f"The work was put back to checkpoint {wanted}. Go on from there, another way."
+    return f"The work was put back to checkpoint {checkpoint}. Go on from there, another way."

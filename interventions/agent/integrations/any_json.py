@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 
-def parsed(said: bytes) -> Any:
+def parsed(data: bytes) -> Any:
     """The JSON, also what strict readers do not read.
 
     Raises:
@@ -17,10 +17,10 @@ def parsed(said: bytes) -> Any:
 
     """
     try:
-        return orjson.loads(said)
+        return orjson.loads(data)
     except orjson.JSONDecodeError:
         try:
-            return json.loads(said)
+            return json.loads(data)
         except RecursionError:
             raise ValueError("nested too deeply") from None
 
@@ -33,7 +33,7 @@ def written(message: Any, *, sort_keys: bool = False) -> bytes:
         return json.dumps(message, sort_keys=sort_keys).encode()
 
 
-def readable(said: bytes) -> Any:
+def readable(data: bytes) -> Any:
     """As `parsed`, each half of a surrogate pair replaced by `?`, and what is no number (NaN) by None.
 
     Raises:
@@ -41,10 +41,10 @@ def readable(said: bytes) -> Any:
 
     """
     try:
-        return orjson.loads(said)
+        return orjson.loads(data)
     except orjson.JSONDecodeError:
         try:
-            value = json.loads(said, parse_constant=lambda _: None)
+            value = json.loads(data, parse_constant=lambda _: None)
             return json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
         except RecursionError:
             raise ValueError("nested too deeply") from None

@@ -80,9 +80,9 @@ class HaltlineMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def after_model(self, state: Any, runtime: Any) -> None:  # noqa: ARG002 - as above
         """Tells of the model's turn."""
-        said = state["messages"][-1] if state.get("messages") else None
-        if isinstance(said, AIMessage):
-            self._guard.model_turn(usage=usage_of(said), output=said.text or None)
+        message = state["messages"][-1] if state.get("messages") else None
+        if isinstance(message, AIMessage):
+            self._guard.model_turn(usage=usage_of(message), output=message.text or None)
 
     def _action(self, request: ToolCallRequest) -> Action:
         call = request.tool_call
@@ -110,17 +110,17 @@ class HaltlineMiddleware(AgentMiddleware[Any, Any, Any]):
             return result
         action.result(result.text)
         hints = self._hints(hints_of(action.advice))
-        told = result.model_copy(update={"content": _with(result.content, hints)}) if hints else result
+        changed = result.model_copy(update={"content": _with(result.content, hints)}) if hints else result
         if result.status == "error":
-            raise ToolError(told)
-        return told
+            raise ToolError(changed)
+        return changed
 
     def _refused(self, request: ToolCallRequest, refused: Refused) -> ToolMessage:
         if self._guard.killed:
             raise refused
         call = request.tool_call
-        said = "\n\n".join(filter(None, (str(refused), self._hints(refused.hints))))
-        return ToolMessage(said, tool_call_id=str(call["id"]), name=call["name"], status="error")
+        content = "\n\n".join(filter(None, (str(refused), self._hints(refused.hints))))
+        return ToolMessage(content, tool_call_id=str(call["id"]), name=call["name"], status="error")
 
 
 def usage_of(message: AIMessage) -> Usage | None:

@@ -38,7 +38,7 @@ class Turn:
     usage: Usage
 
 
-Said: TypeAlias = ToolUse | ToolResult | Turn
+Output: TypeAlias = ToolUse | ToolResult | Turn
 
 
 class Lines:
@@ -48,7 +48,7 @@ class Lines:
         self._turns: dict[str | None, Turns] = {}
         self._cost_usd = 0.0
 
-    def read(self, line: Mapping[str, Any]) -> Iterator[tuple[str | None, Said]]:
+    def read(self, line: Mapping[str, Any]) -> Iterator[tuple[str | None, Output]]:
         """What a line says; nothing, when its form is not known."""
         kind = line.get("type")
         if kind in ("assistant", "user"):
@@ -61,14 +61,14 @@ class Lines:
         elif kind == "result":
             yield from self._result(line)
         elif kind in ("item.started", "item.completed"):
-            yield from ((None, said) for said in _codex(kind, line.get("item")))
+            yield from ((None, read) for read in _codex(kind, line.get("item")))
         elif kind == "turn.completed":
             used = line.get("usage")
             usage = _codex_usage(used) if isinstance(used, dict) else None
             if usage is not None:
                 yield None, Turn(usage)
         elif kind in _CALLS or kind == "tool_result":
-            yield from ((None, said) for said in _plain(line))
+            yield from ((None, read) for read in _plain(line))
 
     def _result(self, line: Mapping[str, Any]) -> Iterator[tuple[str | None, Turn]]:
         """Claude Code's last line: the sum of costs so far."""
@@ -82,7 +82,7 @@ class Lines:
             self._cost_usd = cost
 
 
-def _plain(line: Mapping[str, Any]) -> Iterator[Said]:
+def _plain(line: Mapping[str, Any]) -> Iterator[Output]:
     call_id = _first(line, "id", "call_id", "tool_call_id", "tool_use_id")
     if not isinstance(call_id, str) or not call_id:
         return
@@ -100,7 +100,7 @@ def _first(line: Mapping[str, Any], *names: str) -> Any:
     return next((line[name] for name in names if line.get(name) is not None), None)
 
 
-def _codex(kind: str, item: object) -> Iterator[Said]:
+def _codex(kind: str, item: object) -> Iterator[Output]:
     if not isinstance(item, dict) or str(item.get("type")) not in _CODEX_TOOLS or not isinstance(item.get("id"), str):
         return
     if kind == "item.started":

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from haltline.interventions.agent.integrations.any_json import written
-from haltline.interventions.agent.integrations.desk import Answer, Desk, NotTold
+from haltline.interventions.agent.integrations.call_registry import Answer, CallRegistry, ResultUnknown
 from haltline.interventions.agent.rules.known_effects import known_effect
 from haltline.schemas.events import Effect
 
@@ -60,7 +60,7 @@ class Tools:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CheckedCall:
     """What is to be done with a call."""
 
     refusal: Message | None = None
@@ -77,8 +77,8 @@ class Calls:
     `ids` is put before the ids of messages, where those of several clients would be the same.
     """
 
-    def __init__(self, desk: Desk, tools: Tools, *, prefix: str = "", ids: str = "mcp") -> None:
-        self.desk = desk
+    def __init__(self, registry: CallRegistry, tools: Tools, *, prefix: str = "", ids: str = "mcp") -> None:
+        self.registry = registry
         self._tools = tools
         self._prefix = prefix
         self._ids = ids
@@ -101,29 +101,29 @@ class Calls:
             if key in self._waiting:
                 self._waiting[key] = True
 
-    def ask(self, message: Message) -> Asked:
+    def ask(self, message: Message) -> CheckedCall:
         """Asks about a `tools/call`, and waits as the guard's mode says."""
         name, args = _call_of(message)
         key = self._begun(message)
         try:
             tool = self._tools.of(name)
             loop_key = loop_key_of(message, tool, args)
-            answer = self.desk.propose(key, self._prefix + name, args, effect=tool.effect, loop_key=loop_key)
-            return self._asked(message, key, name, args, answer)
+            answer = self.registry.propose(key, self._prefix + name, args, effect=tool.effect, loop_key=loop_key)
+            return self._checked(message, key, name, args, answer)
         finally:
             self._waiting.pop(key, None)
 
-    async def ask_async(self, message: Message) -> Asked:
+    async def ask_async(self, message: Message) -> CheckedCall:
         """As `ask`; the event loop goes on meanwhile."""
         name, args = _call_of(message)
         key = self._begun(message)
         try:
             tool = self._tools.of(name)
             loop_key = loop_key_of(message, tool, args)
-            answer = await self.desk.propose_async(
+            answer = await self.registry.propose_async(
                 key, self._prefix + name, args, effect=tool.effect, loop_key=loop_key
             )
-            return self._asked(message, key, name, args, answer)
+            return self._checked(message, key, name, args, answer)
         finally:
             self._waiting.pop(key, None)
 
@@ -144,18 +144,18 @@ class Calls:
             return None
         if not isinstance(result, dict):
             error = message.get("error")
-            said = error.get("message") if isinstance(error, dict) else None
-            self.desk.complete(key, error=str(said or "error"))
+            reason = error.get("message") if isinstance(error, dict) else None
+            self.registry.complete(key, error=str(reason or "error"))
             if not hints or not isinstance(error, dict):
-                self.desk.keep(hints)
+                self.registry.keep(hints)
                 return None
-            return message | {"error": error | {"message": f"{said or 'error'}\nhaltline: {hints}"}}
+            return message | {"error": error | {"message": f"{reason or 'error'}\nhaltline: {hints}"}}
         if result.get("resultType", "complete") != "complete":  # it asks for more, and is called again
-            self.desk.complete(key, error=NotTold("the call goes on as another one"))
-            self.desk.keep(hints)
+            self.registry.complete(key, error=ResultUnknown("the call goes on as another one"))
+            self.registry.keep(hints)
             return None
         failed = (texts_of(result) or "error") if result.get("isError") is True else None
-        self.desk.complete(key, result.get("content"), error=failed)
+        self.registry.complete(key, result.get("content"), error=failed)
         if not hints:
             return None
         content = result.get("content")
@@ -168,27 +168,27 @@ class Calls:
         with self._lock:
             left, self._open = self._open, OrderedDict()
         for key, hints in left.items():
-            self.desk.keep(hints)
-            self.desk.complete(key, error=NotTold("what came of it was not told"))
+            self.registry.keep(hints)
+            self.registry.complete(key, error=ResultUnknown("what came of it was not told"))
 
-    def _asked(self, message: Message, key: str, name: str, args: dict[str, Any], answer: Answer) -> Asked:
+    def _checked(self, message: Message, key: str, name: str, args: dict[str, Any], answer: Answer) -> CheckedCall:
         with self._lock:
             is_taken_back = self._waiting.pop(key, False)
         if answer.refused is not None:
-            return Asked(refusal_of(message, answer))
+            return CheckedCall(refusal_of(message, answer))
         if is_taken_back:
-            self.desk.complete(key, error="not made: its client has taken it back")
-            self.desk.keep(answer.hints)
-            return Asked(failed(message.get("id"), "not made: it was taken back"))
+            self.registry.complete(key, error="not made: its client has taken it back")
+            self.registry.keep(answer.hints)
+            return CheckedCall(failed(message.get("id"), "not made: it was taken back"))
         with self._lock:
             self._open[key] = answer.hints
         if "id" not in message:  # it has no answer, and so no end
             self.answered({"id": None, "result": {"resultType": "none"}})
         if not answer.changes:
-            return Asked()
+            return CheckedCall()
         new = answer.changes.of(args)
         headers = {f"Mcp-Param-{h}": _header(new.get(a)) for a, h in (self._tools.of(name).headers or {}).items()}
-        return Asked(changed=message | {"params": _params_of(message) | {"arguments": new}}, headers=headers)
+        return CheckedCall(changed=message | {"params": _params_of(message) | {"arguments": new}}, headers=headers)
 
     def _begun(self, message: Message) -> str:
         key = self._key(message.get("id"))
@@ -216,11 +216,11 @@ def effect_of(name: str, annotations: object) -> Effect | None:
 
 def loop_key_of(message: Message, tool: Tool, args: Mapping[str, Any]) -> str | None:
     """What a repetition of the call is: what its own `_meta` says under `loopKey`, else what its tool's does."""
-    said = _loop_key_in(_params_of(message))
-    said = tool.loop_key if said is None else said
-    if isinstance(said, list):
-        return written({name: args[name] for name in sorted(map(str, said)) if name in args}).decode()
-    return said if isinstance(said, str) else None
+    loop_key = _loop_key_in(_params_of(message))
+    loop_key = tool.loop_key if loop_key is None else loop_key
+    if isinstance(loop_key, list):
+        return written({name: args[name] for name in sorted(map(str, loop_key)) if name in args}).decode()
+    return loop_key if isinstance(loop_key, str) else None
 
 
 def _loop_key_in(message: Message) -> object:
@@ -269,7 +269,11 @@ def _headers_of(schema: object) -> Mapping[str, str] | None:
     """By argument, the headers that repeat it; not of arguments within others, of which a change would be refused."""
     properties = schema.get("properties") if isinstance(schema, dict) else None
     named = properties.items() if isinstance(properties, dict) else ()
-    found = {name: said.get("x-mcp-header") for name, said in named if isinstance(said, dict)}
+    found = {
+        name: property_schema.get("x-mcp-header")
+        for name, property_schema in named
+        if isinstance(property_schema, dict)
+    }
     return {name: header for name, header in found.items() if isinstance(header, str) and header} or None
 
 

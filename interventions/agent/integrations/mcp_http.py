@@ -26,7 +26,7 @@ from yarl import URL
 
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.integrations.any_json import parsed, written
-from haltline.interventions.agent.integrations.desk import Desk
+from haltline.interventions.agent.integrations.call_registry import CallRegistry
 from haltline.interventions.agent.integrations.mcp_calls import (
     Calls,
     Message,
@@ -89,7 +89,7 @@ class HttpProxy:
         self._guard = guard
         self._max_sessions = max_sessions
         self._tools = Tools()
-        self._shared: Desk | None = None
+        self._shared: CallRegistry | None = None
         self._sessions: OrderedDict[str, Calls] = OrderedDict()
         self._http: ClientSession
 
@@ -111,22 +111,22 @@ class HttpProxy:
         timeout = ClientTimeout(total=None, sock_connect=_CONNECT_S)
         async with ClientSession(cookie_jar=DummyCookieJar(), timeout=timeout) as self._http:
             yield
-            desks = {id(calls.desk): calls.desk for calls in self._sessions.values()}
+            registries = {id(calls.registry): calls.registry for calls in self._sessions.values()}
             if self._shared is not None:
-                desks[id(self._shared)] = self._shared
+                registries[id(self._shared)] = self._shared
             self._sessions.clear()
-            await asyncio.gather(*(desk.close_async() for desk in desks.values()))
+            await asyncio.gather(*(registry.close_async() for registry in registries.values()))
 
     async def _post(self, request: web.Request) -> web.StreamResponse:
         self._admit(request)
         try:
-            said = parsed(await request.read())
+            body = parsed(await request.read())
         except (ValueError, web.RequestPayloadError) as error:
             return _json(unreadable(str(error)), 400)
         calls = self._calls(request)
         has_session = SESSION in request.headers
         try:
-            batch = await _asked(calls, said)
+            batch = await _checked(calls, body)
             if batch.to_server is None:
                 if not batch.refusals:  # only of what has no answer
                     return web.Response(status=202)
@@ -170,27 +170,27 @@ class HttpProxy:
         if calls is None:
             digest = blake2b(named.encode(errors="replace"), digest_size=16).hexdigest()
             if self._one_session:
-                desk = self._own_desk()
+                registry = self._own_desk()
             else:
-                desk = Desk(self._guard(self._settings.changed(session_id=f"mcp-{digest}")))
-            calls = Calls(desk, self._tools, prefix=self._prefix, ids=f"mcp-{digest[:8]}")
+                registry = CallRegistry(self._guard(self._settings.changed(session_id=f"mcp-{digest}")))
+            calls = Calls(registry, self._tools, prefix=self._prefix, ids=f"mcp-{digest[:8]}")
             self._sessions[named] = calls
             if len(self._sessions) > self._max_sessions:
                 self._end(self._sessions.popitem(last=False)[1])
         self._sessions.move_to_end(named)
         return calls
 
-    def _own_desk(self) -> Desk:
+    def _own_desk(self) -> CallRegistry:
         if self._shared is None:
-            self._shared = Desk(self._guard(self._settings))
+            self._shared = CallRegistry(self._guard(self._settings))
         return self._shared
 
     def _end(self, calls: Calls | None) -> None:
         if calls is None:
             return
         calls.abandon()
-        if calls.desk is not self._shared:
-            threading.Thread(target=calls.desk.close, daemon=True).start()
+        if calls.registry is not self._shared:
+            threading.Thread(target=calls.registry.close, daemon=True).start()
 
     async def _passed_on(self, request: web.Request, calls: Calls, batch: Batch) -> web.StreamResponse:
         headers = CIMultiDict((n, v) for n, v in request.headers.items() if n.lower() not in _NOT_PASSED_ON)
@@ -203,43 +203,43 @@ class HttpProxy:
         try:
             async with self._http.request(
                 request.method, self._url, data=batch.to_server, headers=headers, allow_redirects=False
-            ) as came:
-                if came.status in {301, 302, 303, 307, 308}:  # a client that follows it would go past the guard
+            ) as upstream:
+                if upstream.status in {301, 302, 303, 307, 308}:  # a client that follows it would go past the guard
                     return _failed(
-                        f"expected the server itself, got a redirect to {came.headers.get('Location')!r:.200}"
+                        f"expected the server itself, got a redirect to {upstream.headers.get('Location')!r:.200}"
                     )
-                if came.content_type == _EVENTS:
-                    return await self._streamed(request, calls, batch, came)
-                response = await self._whole(calls, batch, came)
-                _not_answered(calls, batch, f"HTTP {came.status}")
+                if upstream.content_type == _EVENTS:
+                    return await self._streamed(request, calls, batch, upstream)
+                response = await self._whole(calls, batch, upstream)
+                _not_answered(calls, batch, f"HTTP {upstream.status}")
                 return response
         except (ClientError, TimeoutError) as error:
             _not_answered(calls, batch, f"{type(error).__name__}: {error}")
             return _failed(f"{type(error).__name__}: {error}")
 
-    async def _whole(self, calls: Calls, batch: Batch, came: ClientResponse) -> web.Response:
+    async def _whole(self, calls: Calls, batch: Batch, response: ClientResponse) -> web.Response:
         body = bytearray()
-        async for some in came.content.iter_any():
+        async for some in response.content.iter_any():
             body += some
             if len(body) > MAX_BODY_BYTES:
                 return _failed(f"expected at most {MAX_BODY_BYTES} bytes, got more")
         answer = bytes(body)
-        if came.content_type == _JSON:
+        if response.content_type == _JSON:
             answer = _answered(calls, answer, batch.refusals)
         elif batch.refusals:  # none of what went on has an answer
             return _json(batch.refusals, 200)
-        return web.Response(body=answer, status=came.status, headers=_passed_back(came))
+        return web.Response(body=answer, status=response.status, headers=_passed_back(response))
 
     async def _streamed(
-        self, request: web.Request, calls: Calls, batch: Batch, came: ClientResponse
+        self, request: web.Request, calls: Calls, batch: Batch, upstream: ClientResponse
     ) -> web.StreamResponse:
-        response = web.StreamResponse(status=came.status, headers=_passed_back(came))
+        response = web.StreamResponse(status=upstream.status, headers=_passed_back(upstream))
         with contextlib.suppress(ClientError):  # one of both is gone; a client that is there asks for the rest
             await response.prepare(request)
             for refusal in batch.refusals:
                 await response.write(_event(refusal))
             left, searched = bytearray(), 0
-            async for some in came.content.iter_any():
+            async for some in upstream.content.iter_any():
                 left += some
                 at = 0
                 while end := _END_OF_EVENT.search(left, max(at, searched)):
@@ -253,9 +253,9 @@ class HttpProxy:
         return response
 
 
-async def _asked(calls: Calls, said: Any) -> Batch:
+async def _checked(calls: Calls, payload: Any) -> Batch:
     """Asks about the calls of a body, one after another as they are to be made."""
-    messages = said if isinstance(said, list) else [said]
+    messages = payload if isinstance(payload, list) else [payload]
     left: list[Any] = []
     refusals: list[Message] = []
     headers: dict[str, str | None] = {}
@@ -269,14 +269,14 @@ async def _asked(calls: Calls, said: Any) -> Batch:
         if method != "tools/call":
             left.append(message)
             continue
-        asked = await calls.ask_async(message)
-        if asked.refusal is None:
-            left.append(message if asked.changed is None else asked.changed)
-            headers |= asked.headers or {}
+        checked = await calls.ask_async(message)
+        if checked.refusal is None:
+            left.append(message if checked.changed is None else checked.changed)
+            headers |= checked.headers or {}
             ids.append(message.get("id"))
         elif "id" in message:
-            refusals.append(asked.refusal)
-    is_list = isinstance(said, list)
+            refusals.append(checked.refusal)
+    is_list = isinstance(payload, list)
     to_server = written(left if is_list else left[0]) if left or not messages else None
     return Batch(to_server, refusals, headers, ids, is_list)
 
@@ -284,13 +284,13 @@ async def _asked(calls: Calls, said: Any) -> Batch:
 def _answered(calls: Calls, body: bytes, refusals: list[Message]) -> bytes:
     """A whole body, with what the client gets in place of results, and those that the proxy gave itself."""
     try:
-        said = parsed(body)
+        answer = parsed(body)
     except ValueError:
         return body
-    if not isinstance(said, list) and not refusals:
-        changed = calls.answered(said)
+    if not isinstance(answer, list) and not refusals:
+        changed = calls.answered(answer)
         return body if changed is None else written(changed)
-    messages = said if isinstance(said, list) else [said]
+    messages = answer if isinstance(answer, list) else [answer]
     return written([*(calls.answered(message) or message for message in messages), *refusals])
 
 
@@ -312,10 +312,10 @@ def _answered_event(calls: Calls, event: bytes) -> bytes:
     lines = event.splitlines()
     data = b"\n".join(line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:"))
     try:
-        said = parsed(data) if data else None
+        message = parsed(data) if data else None
     except ValueError:
         return event
-    changed = calls.answered(said)
+    changed = calls.answered(message)
     if changed is None:
         return event
     others = [line for line in lines if line and not line.startswith(b"data:")]
@@ -326,12 +326,14 @@ def _event(message: Message) -> bytes:
     return b"event: message\ndata: " + written(message) + b"\n\n"
 
 
-def _passed_back(came: ClientResponse) -> "CIMultiDict[str]":
-    return CIMultiDict((n, v) for n, v in came.headers.items() if n.lower() not in _NOT_PASSED_ON | {"date", "server"})
+def _passed_back(response: ClientResponse) -> "CIMultiDict[str]":
+    return CIMultiDict(
+        (n, v) for n, v in response.headers.items() if n.lower() not in _NOT_PASSED_ON | {"date", "server"}
+    )
 
 
-def _json(said: object, status: int) -> web.Response:
-    return web.Response(body=written(said), status=status, content_type=_JSON)
+def _json(content: object, status: int) -> web.Response:
+    return web.Response(body=written(content), status=status, content_type=_JSON)
 
 
 def _failed(why: str) -> web.Response:

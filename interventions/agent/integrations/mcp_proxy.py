@@ -13,7 +13,7 @@ from typing import IO, Any, BinaryIO, Final
 
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.integrations.any_json import parsed, written
-from haltline.interventions.agent.integrations.desk import Desk
+from haltline.interventions.agent.integrations.call_registry import CallRegistry
 from haltline.interventions.agent.integrations.mcp_calls import (
     Calls,
     Message,
@@ -33,8 +33,8 @@ class Proxy:
     """Between one client and one server. `run` once; the session of the guard is the connection."""
 
     def __init__(self, guard: Guard, *, prefix: str = "") -> None:
-        self._desk = Desk(guard)
-        self._calls = Calls(self._desk, Tools(), prefix=prefix)
+        self._registry = CallRegistry(guard)
+        self._calls = Calls(self._registry, Tools(), prefix=prefix)
 
     def run(self, command: Sequence[str], client_in: BinaryIO, client_out: BinaryIO) -> int:
         """Starts the server and goes on until either side ends. Returns the server's exit code.
@@ -49,7 +49,7 @@ class Proxy:
         back = threading.Thread(target=self._back, args=(server_out, to_client), name="haltline-mcp", daemon=True)
         back.start()
         # A call that waits for its verdict holds up no other message.
-        with self._desk.guard, ThreadPoolExecutor(_WAITING, thread_name_prefix="haltline-mcp") as waiting:
+        with self._registry.guard, ThreadPoolExecutor(_WAITING, thread_name_prefix="haltline-mcp") as waiting:
             while line := client_in.readline(MAX_LINE_BYTES):
                 self._take(line, waiting, to_server, to_client)
             waiting.shutdown()
@@ -63,7 +63,7 @@ class Proxy:
                 server.kill()
                 code = server.wait()
             back.join(_GRACE_S)
-            self._desk.abandon()
+            self._registry.abandon()
         return code
 
     def _take(self, line: bytes, waiting: ThreadPoolExecutor, to_server: "_Lines", to_client: "_Lines") -> None:
@@ -96,15 +96,15 @@ class Proxy:
 
     def _call(self, message: Message, line: bytes, to_server: "_Lines", to_client: "_Lines") -> None:
         try:
-            asked = self._calls.ask(message)
+            checked = self._calls.ask(message)
         except Exception:  # a client that gets no answer would wait for ever
             log.exception("haltline: a call could not be asked about")
             to_client.write(written(failed(message.get("id"), "the call could not be asked about")))
             return
-        if asked.refusal is None:
-            to_server.write(line if asked.changed is None else written(asked.changed))
+        if checked.refusal is None:
+            to_server.write(line if checked.changed is None else written(checked.changed))
         elif "id" in message:
-            to_client.write(written(asked.refusal))
+            to_client.write(written(checked.refusal))
 
     def _back(self, lines: IO[bytes], to_client: "_Lines") -> None:
         while line := lines.readline(MAX_LINE_BYTES):

@@ -27,7 +27,7 @@ from agents.tool_guardrails import (
 )
 
 from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.desk import Answer, Desk
+from haltline.interventions.agent.integrations.call_registry import Answer, CallRegistry
 from haltline.schemas.events import Effect, Usage
 
 
@@ -36,10 +36,10 @@ class HaltlineAgents:
 
     def __init__(self, guard: Guard, *, effects: Mapping[str, Effect | str] | None = None) -> None:
         """`effects` says, by name, what tools do whose names do not tell."""
-        self._desk = Desk(guard)
+        self._registry = CallRegistry(guard)
         self._effects = dict(effects or {})
         self._answers: dict[str, Answer] = {}
-        self.hooks = _Hooks(guard, self._desk, self._answers)
+        self.hooks = _Hooks(guard, self._registry, self._answers)
         """For `Runner.run(..., hooks=...)`."""
 
     def guarded(self, tools: Iterable[Tool]) -> list[Tool]:
@@ -60,27 +60,27 @@ class HaltlineAgents:
     async def _before(self, data: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
         call = data.context
         args = _arguments(call.tool_arguments)
-        answer = await self._desk.propose_async(
+        answer = await self._registry.propose_async(
             call.tool_call_id, call.tool_name, args, effect=self._effects.get(call.tool_name)
         )
         if answer.refused is None and answer.changes:
             # The SDK has no way to change the arguments of a call; with those that were proposed it must not be made.
-            wanted = json.dumps(answer.changes.of(args))
-            self._desk.complete(call.tool_call_id, error="not made: other arguments were wanted")
-            said = f"This call is only allowed with other arguments: {wanted}"
-            told = "\n\n".join(filter(None, (said, answer.hints)))
-            return ToolGuardrailFunctionOutput.reject_content(told, output_info="arguments_not_changed")
+            changed = json.dumps(answer.changes.of(args))
+            self._registry.complete(call.tool_call_id, error="not made: other arguments were wanted")
+            message = f"This call is only allowed with other arguments: {changed}"
+            text = "\n\n".join(filter(None, (message, answer.hints)))
+            return ToolGuardrailFunctionOutput.reject_content(text, output_info="arguments_not_changed")
         if answer.refused is None:
             if answer.hints:
                 self._answers[call.tool_call_id] = answer
             return ToolGuardrailFunctionOutput.allow()
-        if self._desk.guard.killed:
+        if self._registry.guard.killed:
             return ToolGuardrailFunctionOutput.raise_exception(output_info=str(answer.refused))
         return ToolGuardrailFunctionOutput.reject_content(answer.refusal, output_info=answer.refused.code)
 
     async def _after(self, data: ToolOutputGuardrailData) -> ToolGuardrailFunctionOutput:
         answer = self._answers.pop(data.context.tool_call_id, None)
-        self._desk.complete(data.context.tool_call_id, data.output)
+        self._registry.complete(data.context.tool_call_id, data.output)
         if answer is None:
             return ToolGuardrailFunctionOutput.allow()
         return ToolGuardrailFunctionOutput.reject_content(f"{data.output}\n\n{answer.hints}", output_info="hint")
@@ -89,9 +89,9 @@ class HaltlineAgents:
 class _Hooks(RunHooks[Any]):
     """Tells of what the guardrails do not see."""
 
-    def __init__(self, guard: Guard, desk: Desk, answers: dict[str, Answer]) -> None:
+    def __init__(self, guard: Guard, registry: CallRegistry, answers: dict[str, Answer]) -> None:
         self._guard = guard
-        self._desk = desk
+        self._registry = registry
         self._answers = answers
 
     async def on_llm_start(
@@ -107,13 +107,13 @@ class _Hooks(RunHooks[Any]):
     async def on_tool_end(self, context: RunContextWrapper[Any], agent: Agent[Any], tool: Tool, result: object) -> None:
         """Tells of the end of a call that failed: the SDK asks no guardrail then."""
         if isinstance(context, ToolContext):
-            self._desk.complete(context.tool_call_id, result if isinstance(result, str) else None)
+            self._registry.complete(context.tool_call_id, result if isinstance(result, str) else None)
             if (unheard := self._answers.pop(context.tool_call_id, None)) is not None:
-                self._desk.keep(unheard.hints)
+                self._registry.keep(unheard.hints)
 
     async def on_agent_end(self, context: Any, agent: Agent[Any], output: Any) -> None:
         """What has not ended now has no end."""
-        self._desk.abandon()
+        self._registry.abandon()
 
 
 def usage_of(response: ModelResponse) -> Usage:

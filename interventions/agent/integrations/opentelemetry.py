@@ -54,8 +54,8 @@ class HaltlineSpanExporter(SpanExporter):
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Waits until the broker has them, for ten seconds at most."""
         found = otel.of_agents(span_of(span) for span in spans)
-        told = [one for one in (self.tell(span) for span in found) if one is not None]
-        done, late = wait(told, _EXPORT_S)
+        published = [one for one in (self.tell(span) for span in found) if one is not None]
+        done, late = wait(published, _EXPORT_S)
         failed = len(late) + sum(one.exception() is not None for one in done)
         self._drop(failed)
         return SpanExportResult.FAILURE if failed else SpanExportResult.SUCCESS
@@ -80,14 +80,14 @@ class HaltlineSpanExporter(SpanExporter):
             log.warning("haltline: a span cannot be read: %s", bad)
             self._drop(1)
             return None
-        (told,) = self._publisher.publish([event])
-        return told
+        (published,) = self._publisher.publish([event])
+        return published
 
     def tell_alone(self, span: JsonObject) -> None:
         """As `tell`; what does not arrive is counted."""
-        told = self.tell(span)
-        if told is not None:
-            told.add_done_callback(lambda done: self._drop(int(done.exception() is not None)))
+        published = self.tell(span)
+        if published is not None:
+            published.add_done_callback(lambda done: self._drop(int(done.exception() is not None)))
 
     def _event(self, span: JsonObject) -> ActionEvent:
         return cleaned(wire.decode_event(orjson.dumps(span, default=str), _HEADERS), self._settings)
@@ -114,10 +114,10 @@ class HaltlineSpanProcessor(SpanProcessor):
         """Remembers what the span above says of conversation and agent."""
         try:
             above = get_current_span(parent_context)
-            said = self._said(above.get_span_context(), getattr(above, "attributes", None) or {})
+            identity = self._said(above.get_span_context(), getattr(above, "attributes", None) or {})
             key = _key(span.get_span_context())
             with self._lock:
-                self._above[key] = said
+                self._above[key] = identity
                 if len(self._above) > _MAX_OPEN:
                     self._above.popitem(last=False)
         except Exception:  # nothing of ours may break an agent

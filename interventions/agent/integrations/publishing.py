@@ -87,7 +87,7 @@ class Publisher:
 
 
 def _tell(confirmed: "Future[None]") -> Callable[[KafkaError | None, Message], None]:
-    def told(error: KafkaError | None, _: Message) -> None:
+    def on_delivery(error: KafkaError | None, _: Message) -> None:
         if not confirmed.set_running_or_notify_cancel():  # nobody waits any more
             return
         if error is None:
@@ -95,4 +95,4 @@ def _tell(confirmed: "Future[None]") -> Callable[[KafkaError | None, Message], N
         else:
             confirmed.set_exception(Away(error.str()))
 
-    return told
+    return on_delivery

@@ -17,9 +17,9 @@ from typing import Any, BinaryIO, Final
 from haltline.interventions.agent.enforcement.refusal_cause import Advice
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.integrations.any_json import parsed, written
+from haltline.interventions.agent.integrations.call_registry import CallRegistry
 from haltline.interventions.agent.integrations.claude_code.messages import ToolResult, ToolUse
-from haltline.interventions.agent.integrations.desk import Desk
-from haltline.interventions.agent.integrations.lines import Lines, Said, Turn
+from haltline.interventions.agent.integrations.lines import Lines, Output, Turn
 from haltline.interventions.agent.integrations.process_tree import adopt_orphans, end_tree, living_below, waited_for
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.settings import GuardSettings
@@ -71,7 +71,7 @@ class Watch:
         """`on_advice` hears what the model should, which from here has no way to it."""
         # What a line tells of cannot be refused any more: that nobody could be asked is no reason to end the agent.
         self._guard = WatchedGuard(settings, mode="async", fail_closed_from=None, ask_from=None, on_advice=on_advice)
-        self._desks: dict[str | None, Desk] = {None: Desk(self._guard)}
+        self._registries: dict[str | None, CallRegistry] = {None: CallRegistry(self._guard)}
         self._on_advice = on_advice
         self._grace_s = grace_s
         self._out = out or sys.stdout.buffer
@@ -91,11 +91,11 @@ class Watch:
             with self._guard:
                 return self._run(command, before)
         finally:
-            for desk in self._desks.values():
-                desk.close()
+            for registry in self._registries.values():
+                registry.close()
 
     def _run(self, command: Sequence[str], before: frozenset[int]) -> Ended:
-        root = self._desks[None]
+        root = self._registries[None]
         answer = root.propose(PROCESS, PROCESS, {"argv": list(command)}, effect=Effect.EXEC)
         if answer.refused is not None:
             return Ended(None, answer.refused)
@@ -115,7 +115,7 @@ class Watch:
         code = process.wait(_DRAIN_S) if not living else process.poll()
         reader.join(_DRAIN_S if ended or not living else 0)
         if not living:
-            children = [name for name in map(self._end, list(self._desks)) if name is not None]
+            children = [name for name in map(self._end, list(self._registries)) if name is not None]
             self._guard.tell_children(children)
             root.complete(PROCESS, {"exit_code": code}, error=None if code == 0 else f"exit code {code}")
         return Ended(code, self._why(), tuple(living))
@@ -130,12 +130,12 @@ class Watch:
         return self._refused
 
     def _end(self, whose: str | None) -> str | None:
-        desk = self._desks[whose]
+        registry = self._registries[whose]
         if whose is None:
-            desk.abandon(but=PROCESS)
+            registry.abandon(but=PROCESS)
             return None
-        desk.close()
-        return desk.guard.session_id
+        registry.close()
+        return registry.guard.session_id
 
     def _read(self, lines: BinaryIO) -> None:
         while line := lines.readline(_MAX_LINE_BYTES):
@@ -143,28 +143,28 @@ class Watch:
                 self._out.write(line)
                 self._out.flush()
             try:
-                said = parsed(line)
+                record = parsed(line)
             except ValueError:
                 continue
             try:
-                if isinstance(said, dict):
-                    for whose, one in self._lines.read(said):
-                        self._heed(self._desk(whose), one)
+                if isinstance(record, dict):
+                    for whose, one in self._lines.read(record):
+                        self._apply(self._registry(whose), one)
             except Exception:  # an agent whose lines nobody reads would stand still
                 log.exception("haltline: a line of the agent could not be read")
 
-    def _heed(self, desk: Desk, said: Said) -> None:
-        if isinstance(said, ToolUse):
-            answer = desk.propose(said.call_id, said.name, said.args)
+    def _apply(self, registry: CallRegistry, output: Output) -> None:
+        if isinstance(output, ToolUse):
+            answer = registry.propose(output.call_id, output.name, output.args)
             if answer.refused is not None and self._refused is None:
                 self._refused = answer.refused
-        elif isinstance(said, ToolResult):
-            desk.complete(said.call_id, said.content, error=_text(said.content) if said.is_error else None)
-        elif isinstance(said, Turn):
-            desk.guard.model_turn(usage=said.usage)
+        elif isinstance(output, ToolResult):
+            registry.complete(output.call_id, output.content, error=_text(output.content) if output.is_error else None)
+        elif isinstance(output, Turn):
+            registry.guard.model_turn(usage=output.usage)
 
-    def _desk(self, whose: str | None) -> Desk:
-        if whose not in self._desks:
+    def _registry(self, whose: str | None) -> CallRegistry:
+        if whose not in self._registries:
             own = self._guard.settings
             below = own.changed(
                 session_id=f"{own.session_id}/{whose}"[:256],
@@ -172,8 +172,8 @@ class Watch:
                 root_session_id=own.root_session_id or own.parent_session_id or own.session_id,
                 ancestors=(*own.ancestors, *filter(None, (own.parent_session_id,))),
             )
-            self._desks[whose] = Desk(Guard(below, on_advice=self._on_advice))
-        return self._desks[whose]
+            self._registries[whose] = CallRegistry(Guard(below, on_advice=self._on_advice))
+        return self._registries[whose]
 
 
 def _text(content: Any) -> str:

@@ -35,5 +35,5 @@ def without_pii(value: Any, key: bytes) -> Any:
 
 
 def _instead(key: bytes, kind: str, found: str) -> str:
-    told = blake2b(found.encode(errors="replace"), digest_size=4, key=key[:64]).hexdigest()
-    return f"[redacted:{kind}:{told}]"
+    digest = blake2b(found.encode(errors="replace"), digest_size=4, key=key[:64]).hexdigest()
+    return f"[redacted:{kind}:{digest}]"

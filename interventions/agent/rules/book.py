@@ -46,7 +46,7 @@ class Ticket:
     key: str | None = None
     replayed: Kept | None = None
     refused: Objection | None = None
-    said: list[Objection] = field(default_factory=list)
+    objections: list[Objection] = field(default_factory=list)
     """What the agent should hear before the call."""
     held: Sequence[Budget] = ()
     open: bool = True
@@ -65,7 +65,7 @@ class RuleBook:
         ]
         self._rates = [(glob, Rate(glob, limit)) for glob, limits in rules.rate_limits.items() for limit in limits]
         self._loops = [(rule.action, Loop(rule)) for rule in rules.loop_rules]
-        self._evidence = Evidence([g for wanted in rules.evidence_requirements.values() for g in wanted])
+        self._evidence = Evidence([g for evidence in rules.evidence_requirements.values() for g in evidence])
         self._replays = Replays(rules.idempotency_ttl_seconds)
         self._lists = [*rules.also_allowed, *([] if rules.allowed_actions is None else [rules.allowed_actions])]
         self._applying: dict[str, _Applying] = {}
@@ -112,7 +112,7 @@ class RuleBook:
                 budget.hold(ticket.cost_usd)
                 warning = budget.warning()
                 if warning is not None:
-                    ticket.said.append(warning)
+                    ticket.objections.append(warning)
             return ticket
 
     def end(
@@ -165,8 +165,10 @@ class RuleBook:
         if self.empty:
             return None
         with self._lock:
-            wanted = self._of(action).arguments
-        wrong = next((found for one in wanted if (found := constraints.against(action, one, args)) is not None), None)
+            arguments = self._of(action).arguments
+        wrong = next(
+            (found for one in arguments if (found := constraints.against(action, one, args)) is not None), None
+        )
         return wrong if wrong is None or self.rules.strict_mode else replace(wrong, blocks=False)
 
     def begin_run(self) -> None:
@@ -183,7 +185,7 @@ class RuleBook:
         try:
             for objection in self._against(applying, ticket, args, now_ms):
                 if not self.rules.strict_mode:
-                    ticket.said.append(replace(objection, blocks=False))
+                    ticket.objections.append(replace(objection, blocks=False))
                 elif ticket.refused is None:
                     ticket.refused = objection
         except Exception:
@@ -198,8 +200,8 @@ class RuleBook:
         if applying.listed is not None:
             yield applying.listed
         looping = [found for loop in applying.loops if (found := loop.against(action, args, now_ms)) is not None]
-        for wanted in applying.arguments:
-            if (wrong := constraints.against(action, wanted, args)) is not None:
+        for constraint in applying.arguments:
+            if (wrong := constraints.against(action, constraint, args)) is not None:
                 yield wrong
         for required, max_age_s in applying.evidence:
             if (lacking := self._evidence.against(action, required, max_age_s, now_ms)) is not None:
@@ -238,7 +240,7 @@ class RuleBook:
         return _Applying(
             listed=self._listed(action, names),
             arguments=[one for several in matching(rules.argument_constraints.items()) for one in several],
-            evidence=matching((g, (wanted, ages.get(g))) for g, wanted in rules.evidence_requirements.items()),
+            evidence=matching((g, (max_age, ages.get(g))) for g, max_age in rules.evidence_requirements.items()),
             loops=matching(self._loops),
             rates=matching(self._rates),
             budgets=[b for b in (self._session, self._run) if b is not None] + matching(self._action_budgets),

@@ -21,7 +21,7 @@ class Budget:
         self.spent_usd = 0.0
         self.held_usd = 0.0
         self._warn_at = sorted(warn_at)  # percent
-        self._told = 0
+        self._reported = 0
 
     def against(self, usd: float) -> Objection | None:
         """Why a call of this price must not be made now."""
@@ -49,7 +49,7 @@ class Budget:
 
     def begin_anew(self) -> None:
         """Nothing is spent yet; what calls that run hold, they still hold."""
-        self.spent_usd, self._told = 0.0, 0
+        self.spent_usd, self._reported = 0.0, 0
 
     def warning(self) -> Objection | None:
         """To be told once for each threshold that was passed since."""
@@ -57,9 +57,9 @@ class Budget:
             return None
         percent = round(self.spent_usd / self.limit_usd * 100, _PLACES)
         passed = sum(percent >= at for at in self._warn_at)
-        if passed <= self._told:
+        if passed <= self._reported:
             return None
-        self._told = passed
+        self._reported = passed
         return Objection(
             BUDGET_WARNING,
             f"{self.name}: ${self.spent_usd:.6g} of ${self.limit_usd:.6g} used, {percent:.0f}%",

@@ -26,10 +26,10 @@ _TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
-def against(action: str, wanted: Arguments, args: Mapping[str, Any]) -> Objection | None:
+def against(action: str, constraints: Arguments, args: Mapping[str, Any]) -> Objection | None:
     """Everything that is wrong with the arguments."""
-    wrong = [f"{name} is required" for name in wanted.required if args.get(name) is None]
-    for name, constraint in wanted.properties.items():
+    wrong = [f"{name} is required" for name in constraints.required if args.get(name) is None]
+    for name, constraint in constraints.properties.items():
         if name in args:
             wrong += [f"{name} {what}" for what in _violations(constraint, args[name])]
     if not wrong:
@@ -37,28 +37,28 @@ def against(action: str, wanted: Arguments, args: Mapping[str, Any]) -> Objectio
     return Objection(ARGUMENTS, f"{action}: {'; '.join(wrong)}"[:4000], argument_violations=tuple(wrong[:32]))
 
 
-def _violations(wanted: Constraint, value: Any) -> Iterator[str]:
-    if wanted.type is not None and not _is(value, wanted.type):
-        yield f"must be of type {wanted.type}"
+def _violations(constraint: Constraint, value: Any) -> Iterator[str]:
+    if constraint.type is not None and not _is(value, constraint.type):
+        yield f"must be of type {constraint.type}"
         return
     number = isinstance(value, Real | Decimal) and not isinstance(value, bool)
-    bound = wanted.minimum is not None or wanted.maximum is not None
+    bound = constraint.minimum is not None or constraint.maximum is not None
     if bound and not number and value is not None:  # None is not given, as for `required`
         yield "must be a number"
     # Written so that NaN, which is neither below nor above anything, does not pass.
-    if wanted.minimum is not None and number and not value >= wanted.minimum:
-        yield f"must be at least {wanted.minimum:g}"
-    if wanted.maximum is not None and number and not value <= wanted.maximum:
-        yield f"must be at most {wanted.maximum:g}"
-    if wanted.enum is not None and not any(_equal(value, allowed) for allowed in wanted.enum):
-        yield f"must be one of {', '.join(map(str, wanted.enum))}"[:500]
+    if constraint.minimum is not None and number and not value >= constraint.minimum:
+        yield f"must be at least {constraint.minimum:g}"
+    if constraint.maximum is not None and number and not value <= constraint.maximum:
+        yield f"must be at most {constraint.maximum:g}"
+    if constraint.enum is not None and not any(_equal(value, allowed) for allowed in constraint.enum):
+        yield f"must be one of {', '.join(map(str, constraint.enum))}"[:500]
     if value is None:
         return
     text = os.fspath(value) if isinstance(value, os.PathLike) else value
-    if wanted.pattern is not None and not (isinstance(text, str) and compiled(wanted.pattern).search(text)):
-        yield f"must match {wanted.pattern}" if isinstance(text, str) else "must be a text"
-    if wanted.max_length is not None and not (isinstance(text, Sized) and len(text) <= wanted.max_length):
-        yield f"must not be longer than {wanted.max_length}"
+    if constraint.pattern is not None and not (isinstance(text, str) and compiled(constraint.pattern).search(text)):
+        yield f"must match {constraint.pattern}" if isinstance(text, str) else "must be a text"
+    if constraint.max_length is not None and not (isinstance(text, Sized) and len(text) <= constraint.max_length):
+        yield f"must not be longer than {constraint.max_length}"
 
 
 def _is(value: Any, kind: str) -> bool:

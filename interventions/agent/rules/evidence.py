@@ -11,13 +11,13 @@ _MAX_KEPT = 1024
 class Evidence:
     """When each action last succeeded. Not thread safe."""
 
-    def __init__(self, wanted: Sequence[str]) -> None:
-        self._wanted = tuple(dict.fromkeys(wanted))
+    def __init__(self, required: Sequence[str]) -> None:
+        self._required = tuple(dict.fromkeys(required))
         self._at_ms: dict[str, int] = {}
 
     def note(self, action: str, now_ms: int) -> None:
         """The action has succeeded."""
-        if any(fnmatchcase(action, glob) for glob in self._wanted):
+        if any(fnmatchcase(action, glob) for glob in self._required):
             self._at_ms.pop(action, None)
             self._at_ms[action] = now_ms
             if len(self._at_ms) > _MAX_KEPT:

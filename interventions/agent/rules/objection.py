@@ -56,8 +56,8 @@ class Objection:
     @property
     def message(self) -> str:
         """For the model."""
-        said = [*self.argument_violations, *self.stale_evidence, *self.required_prior_actions]
-        return f"{TEXTS[self.code]} ({'; '.join(said)})"[:2000] if said else TEXTS[self.code]
+        parts = [*self.argument_violations, *self.stale_evidence, *self.required_prior_actions]
+        return f"{TEXTS[self.code]} ({'; '.join(parts)})"[:2000] if parts else TEXTS[self.code]
 
     @property
     def remediation(self) -> Remediation:

@@ -23,7 +23,7 @@ Percent = Annotated[float, Field(gt=0, lt=100)]
 
 def _one_or_many(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: said if isinstance(said, list | tuple) else (said,) for name, said in value.items()}
+        return {name: names if isinstance(names, list | tuple) else (names,) for name, names in value.items()}
     return value
 
 
@@ -152,8 +152,8 @@ class ClientRules(_Part):
         path = Path(file)
         data = path.read_bytes()
         try:
-            said = tomllib.loads(data.decode()) if path.suffix == ".toml" else orjson.loads(data)
-            return cls.model_validate(said)
+            document = tomllib.loads(data.decode()) if path.suffix == ".toml" else orjson.loads(data)
+            return cls.model_validate(document)
         except ValueError as error:
             raise ValueError(f"{path}: expected rules as JSON or TOML: {error}") from error
 

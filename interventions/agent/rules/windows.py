@@ -79,10 +79,10 @@ class Loop:
 def _fingerprint(action: str, args: Mapping[str, Any], without: tuple[str, ...]) -> bytes:
     kept = {name: value for name, value in args.items() if name not in without} if without else dict(args)
     try:
-        said = orjson.dumps(kept, option=_OPTIONS, default=_unknown)
+        encoded = orjson.dumps(kept, option=_OPTIONS, default=_unknown)
     except (TypeError, ValueError, RecursionError):  # integers beyond 64 bits, lone surrogates, a circle, too deep
-        said = plain(kept, max_bytes=0).digest.encode()
-    return blake2b(action.encode(errors="replace") + b"\x1f" + said, digest_size=8).digest()
+        encoded = plain(kept, max_bytes=0).digest.encode()
+    return blake2b(action.encode(errors="replace") + b"\x1f" + encoded, digest_size=8).digest()
 
 
 def _unknown(value: Any) -> str:

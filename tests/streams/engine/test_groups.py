@@ -245,7 +245,7 @@ def test_a_late_decision_in_shadow_does_not_say_that_workers_are_behind() -> Non
     )
     enforcer.loaded()
     proposal = call(0, "delete_asset", "asset_id=a", session="s1")[0]
-    verdict = enforcer.ask(proposal.event_id)
+    verdict = enforcer.await_verdict(proposal.event_id)
     late = decision(Level.ALLOW, proposal, mode=Mode.SHADOW, would=Level.KILL, scope_id="s1")
     enforcer.decision(late)
     assert (enforcer.degraded(link_up=True), verdict.done(), result) == (None, False, [])

@@ -80,10 +80,10 @@ class Companion:
         if ends:
             self._ended.set()
 
-    async def _answer(self, said: bytes) -> tuple[dict[str, Any], bool]:
+    async def _answer(self, request: bytes) -> tuple[dict[str, Any], bool]:
         """What the hook prints, or an error; and whether the session ends with it."""
         try:
-            hook = _object(parsed(said))
+            hook = _object(parsed(request))
             out = await self._sessions.answer(hook)
         except ValueError as error:  # also what is no JSON
             return {"error": str(error)}, False
@@ -107,10 +107,10 @@ class Companion:
 
 async def _whole(reader: asyncio.StreamReader) -> bytes:
     """What a hook says; of more than any does, so much that it cannot be read."""
-    said = bytearray()
-    while len(said) <= _MOST_BYTES and (part := await reader.read(65_536)):
-        said += part
-    return bytes(said)
+    received = bytearray()
+    while len(received) <= _MOST_BYTES and (part := await reader.read(65_536)):
+        received += part
+    return bytes(received)
 
 
 def _object(value: object) -> dict[str, Any]:
@@ -143,14 +143,14 @@ def settings_of(environ: Mapping[str, str]) -> tuple[GuardSettings, OnApproval]:
     Raises ValueError for a value that cannot work, and OSError when the file of client settings cannot be read.
     """
     defaults = {"HALTLINE_MODE": "blocking", "HALTLINE_APPROVAL_WAIT_S": "0"}
-    said = environ.get("HALTLINE_HOOK_APPROVAL", "deny")
-    if said not in {"deny", "ask"}:
-        raise ValueError(f"HALTLINE_HOOK_APPROVAL: expected deny or ask, got {said!r}")
+    approval = environ.get("HALTLINE_HOOK_APPROVAL", "deny")
+    if approval not in {"deny", "ask"}:
+        raise ValueError(f"HALTLINE_HOOK_APPROVAL: expected deny or ask, got {approval!r}")
     # The session is the hook's; one that is named in the environment is the one that started it.
     named = {name: value for name, value in environ.items() if name != "HALTLINE_SESSION_ID"}
     above = environ.get("HALTLINE_PARENT_SESSION_ID") or environ.get("HALTLINE_SESSION_ID")
     settings = GuardSettings.from_env(defaults | named, parent_session_id=above)
-    return settings, cast("OnApproval", said)
+    return settings, cast("OnApproval", approval)
 
 
 async def _serve(sessions: Sessions, socket: Path) -> None:

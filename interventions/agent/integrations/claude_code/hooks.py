@@ -12,8 +12,8 @@ from typing import Any, Final, Literal
 from haltline.interventions.agent.enforcement.pending_approvals import APPROVAL_PENDING
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.integrations.any_json import parsed, written
+from haltline.interventions.agent.integrations.call_registry import Answer, CallRegistry
 from haltline.interventions.agent.integrations.claude_code.messages import Turns
-from haltline.interventions.agent.integrations.desk import Answer, Desk
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.settings import GuardSettings
 
@@ -40,21 +40,21 @@ class Sessions:
         self._settings = settings
         self._on_approval = on_approval
         self._guard = guard
-        self._desks: dict[str, Desk] = {}
+        self._registries: dict[str, CallRegistry] = {}
         self._transcripts: dict[str, _Transcript] = {}
 
     @property
     def stopped(self) -> Refused | None:
         """Why the session was stopped, if it was."""
-        for desk in self._desks.values():
-            if desk.guard.killed:
-                return desk.guard.stopped
+        for registry in self._registries.values():
+            if registry.guard.killed:
+                return registry.guard.stopped
         return None
 
     @property
     def ready(self) -> bool:
         """Whether it is known for every guard what stands."""
-        return all(desk.guard.ready for desk in self._desks.values())
+        return all(registry.guard.ready for registry in self._registries.values())
 
     async def answer(self, hook: Mapping[str, Any]) -> JsonObject:
         """What a hook is to print; empty when there is nothing to say.
@@ -66,57 +66,57 @@ class Sessions:
         event = _text(hook, "hook_event_name")
         if event == "SessionStart":
             await self._begin(hook)
-        desk = self._desk(hook)
+        registry = self._registry(hook)
         if event == "PreToolUse":
-            self._tell_turns(hook, desk)
+            self._tell_turns(hook, registry)
             name, args = _text(hook, "tool_name"), hook.get("tool_input")
             named = args if isinstance(args, dict) else {} if args is None else {"tool_input": args}
-            answer = await desk.propose_async(_call_id(hook), name, named)
-            return self._verdict(hook, desk, answer)
+            answer = await registry.propose_async(_call_id(hook), name, named)
+            return self._verdict(hook, registry, answer)
         if event in {"PostToolUse", "PostToolUseFailure"}:
             failed = str(hook.get("error") or "failed") if event == "PostToolUseFailure" else None
-            desk.complete(_call_id(hook), hook.get("tool_response"), error=failed)
+            registry.complete(_call_id(hook), hook.get("tool_response"), error=failed)
         elif event == "SubagentStop" and "agent_id" in hook:
-            self._tell_turns(hook, desk, ended=True)
-            self._desks.pop(desk.guard.session_id, None)
-            await desk.close_async()
+            self._tell_turns(hook, registry, ended=True)
+            self._registries.pop(registry.guard.session_id, None)
+            await registry.close_async()
             return {}
         elif event in {"Stop", "SubagentStop"}:
-            self._tell_turns(hook, desk, ended=True)
-            desk.abandon()  # a call that its user did not allow has no end of its own
+            self._tell_turns(hook, registry, ended=True)
+            registry.abandon()  # a call that its user did not allow has no end of its own
         elif event == "SessionEnd":
             await self.close()
             return {}
-        stopped = desk.guard.stopped
+        stopped = registry.guard.stopped
         return {} if stopped is None else _halt(stopped)
 
     async def close(self) -> None:
         """Ends every session."""
-        desks, self._desks = self._desks, {}
-        for desk in reversed(desks.values()):  # subagents before their agent
-            await desk.close_async()
+        registries, self._registries = self._registries, {}
+        for registry in reversed(registries.values()):  # subagents before their agent
+            await registry.close_async()
 
     async def _begin(self, hook: Mapping[str, Any]) -> None:
         """A session that was killed, and begins again, asks anew what stands: an operator may have released it."""
         session_id = _session_id(hook)
-        desk = self._desks.get(session_id)
-        if desk is not None and desk.guard.killed:
-            del self._desks[session_id]
-            await desk.close_async()
-        self._desk(hook).guard.start()
+        registry = self._registries.get(session_id)
+        if registry is not None and registry.guard.killed:
+            del self._registries[session_id]
+            await registry.close_async()
+        self._registry(hook).guard.start()
         self._transcript(hook)
 
-    def _desk(self, hook: Mapping[str, Any]) -> Desk:
+    def _registry(self, hook: Mapping[str, Any]) -> CallRegistry:
         session_id = _session_id(hook)
         agent_id = self._settings.agent_id if self._settings.agent_id != "unknown" else AGENT_ID
         parent = None
         if isinstance(subagent := hook.get("agent_id"), str) and subagent:
             parent, session_id = session_id, f"{session_id}/{subagent}"[:256]
             agent_id = f"{agent_id}/{hook.get('agent_type') or 'subagent'}"[:256]
-        desk = self._desks.get(session_id)
-        if desk is None:
+        registry = self._registries.get(session_id)
+        if registry is None:
             above = self._settings
-            desk = Desk(
+            registry = CallRegistry(
                 self._guard(
                     above.changed(
                         session_id=session_id,
@@ -127,34 +127,34 @@ class Sessions:
                     )
                 )
             )
-            self._desks[session_id] = desk
-        return desk
+            self._registries[session_id] = registry
+        return registry
 
-    def _verdict(self, hook: Mapping[str, Any], desk: Desk, answer: Answer) -> JsonObject:
-        said: JsonObject = {"hookEventName": "PreToolUse"}
+    def _verdict(self, hook: Mapping[str, Any], registry: CallRegistry, answer: Answer) -> JsonObject:
+        output: JsonObject = {"hookEventName": "PreToolUse"}
         refused = answer.refused
         if refused is not None:
-            if desk.guard.stopped is not None:
+            if registry.guard.stopped is not None:
                 return stopped_answer(refused)
             waits = refused.code == APPROVAL_PENDING and self._on_approval == "ask"
-            said |= {"permissionDecision": "ask" if waits else "deny", "permissionDecisionReason": answer.refusal}
-            return {"hookSpecificOutput": said}
+            output |= {"permissionDecision": "ask" if waits else "deny", "permissionDecisionReason": answer.refusal}
+            return {"hookSpecificOutput": output}
         if answer.changes:
             args = hook.get("tool_input")
             free = hook.get("permission_mode") == "bypassPermissions"  # nobody would be asked anyway
-            said |= {
+            output |= {
                 "permissionDecision": "allow" if free else "ask",
                 "permissionDecisionReason": answer.hints or "haltline: allowed with these arguments only",
                 "updatedInput": answer.changes.of(args if isinstance(args, dict) else {}),
             }
         if answer.hints:
-            said["additionalContext"] = answer.hints
-        return {"hookSpecificOutput": said} if len(said) > 1 else {}
+            output["additionalContext"] = answer.hints
+        return {"hookSpecificOutput": output} if len(output) > 1 else {}
 
-    def _tell_turns(self, hook: Mapping[str, Any], desk: Desk, *, ended: bool = False) -> None:
+    def _tell_turns(self, hook: Mapping[str, Any], registry: CallRegistry, *, ended: bool = False) -> None:
         transcript = self._transcript(hook)
         for usage in () if transcript is None else transcript.turns(ended=ended):
-            desk.guard.model_turn(usage=usage)
+            registry.guard.model_turn(usage=usage)
 
     def _transcript(self, hook: Mapping[str, Any]) -> "_Transcript | None":
         """That of the agent whose hook it is; a subagent's is named only at its end."""
@@ -189,12 +189,12 @@ class _Transcript:
         usages = []
         for line in whole.splitlines():
             try:
-                said = parsed(line)
+                line_read = parsed(line)
             except ValueError:
                 continue
             # In an agent's transcript, a subagent's lines are not its own.
-            if isinstance(said, dict) and bool(said.get("isSidechain")) <= self._subagent:
-                usages.append(self._turns.add(said))
+            if isinstance(line_read, dict) and bool(line_read.get("isSidechain")) <= self._subagent:
+                usages.append(self._turns.add(line_read))
         if ended:
             usages.append(self._turns.rest())
         return [usage for usage in usages if usage is not None]
@@ -202,8 +202,8 @@ class _Transcript:
 
 def stopped_answer(refused: Refused) -> JsonObject:
     """To a call of a session that was stopped."""
-    said = {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": str(refused)}
-    return _halt(refused) | {"hookSpecificOutput": said}
+    output = {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": str(refused)}
+    return _halt(refused) | {"hookSpecificOutput": output}
 
 
 def _halt(refused: Refused) -> JsonObject:

@@ -442,7 +442,7 @@ def test_what_is_not_strict_is_only_reported() -> None:
     ticket = RuleBook(ClientRules(denied_actions=("x",), strict_mode=False)).begin("x", {}, 0)
     assert ticket is not None
     assert ticket.refused is None
-    assert [(result.code, result.blocks) for result in ticket.said] == [("denied_action", False)]
+    assert [(result.code, result.blocks) for result in ticket.objections] == [("denied_action", False)]
 
 
 def test_rules_are_read_from_files_and_merged(tmp_path: Any) -> None:

@@ -23,7 +23,7 @@ class ToolFailed(Exception):
     """The tool said that it failed."""
 
 
-class NotTold(BaseException):
+class ResultUnknown(BaseException):
     """What came of a call was not told; so it is no error, and no success either."""
 
 
@@ -49,7 +49,7 @@ class Answer:
         return "\n\n".join(filter(None, (str(self.refused), self.hints)))
 
 
-class Desk:
+class CallRegistry:
     """The calls of one guard, by the ids that their agent gives them. Thread safe."""
 
     def __init__(self, guard: Guard) -> None:
@@ -132,7 +132,7 @@ class Desk:
         with self._lock:
             left = [call_id for call_id in self._open if call_id != but]
         for call_id in left:
-            self.complete(call_id, error=NotTold("what came of it was not told"))
+            self.complete(call_id, error=ResultUnknown("what came of it was not told"))
         return len(left)
 
     def close(self) -> None:
@@ -144,8 +144,8 @@ class Desk:
         """As `close`; the event loop goes on meanwhile."""
         await asyncio.to_thread(self.close)
 
-    def _action(self, call_id: str | None, name: str, **said: Any) -> Action:
-        action = self.guard.action(_whole(name) or "unknown", **said)
+    def _action(self, call_id: str | None, name: str, **options: Any) -> Action:
+        action = self.guard.action(_whole(name) or "unknown", **options)
         if call_id:
             action.call.call_id = _id(call_id)  # the agent's own, so that its logs and ours agree
         return action
@@ -157,7 +157,7 @@ class Desk:
             if len(self._open) > MAX_OPEN:
                 oldest = next(iter(self._open))
         if oldest is not None:
-            self.complete(oldest, error=NotTold("too many calls are open"))
+            self.complete(oldest, error=ResultUnknown("too many calls are open"))
         return Answer(advice=action.advice, changes=action.changes, kept=self._take_kept())
 
 
