@@ -55,7 +55,7 @@ class ToolOptions(TypedDict, total=False):
     """A text, or a function from the arguments to one: calls for which it is equal are the same call in a loop."""
 
 
-class Guard(CallGate):
+class Guard:
     """Watches one session of one agent: publishes what it does, and refuses what must not be done.
 
     Keyword arguments are the fields of GuardSettings; or pass a GuardSettings, which the keywords then change.
@@ -65,6 +65,7 @@ class Guard(CallGate):
     raises but Refused.
     """
 
+    _gate: CallGate
     _closed: bool
 
     def __init__(
@@ -81,13 +82,21 @@ class Guard(CallGate):
     ) -> None:
         self.settings = GuardSettings(**options) if settings is None else settings.changed(**options)
         self._on_advice = on_advice
-        self._decider = decider_of(self.settings, policy, None if parent is None else parent._decider)
         self._policy = policy
         self._checkpoints = checkpoints
         self._given_link = link
         self._is_fork = False
-        self._parent = parent
-        self._open()
+        above = None if parent is None else parent._gate
+        self._gate = CallGate(
+            self.settings,
+            start=self.start,
+            on_advice=on_advice,
+            decider=decider_of(self.settings, policy, None if above is None else above.decider),
+            checkpoints=checkpoints,
+            parent=above,
+        )
+        self._gate.connect(link or transport_of(self.settings))
+        self._begin()
 
     @property
     def session_id(self) -> str:
@@ -97,35 +106,40 @@ class Guard(CallGate):
     @property
     def killed(self) -> bool:
         """Whether every further call of this guard is refused, for ever."""
-        self._follow_parent()
-        return self._enforcer.killed is not None
+        self._gate.follow_parent()
+        return self._gate.enforcer.killed is not None
 
     @property
     def stopped(self) -> Refused | None:
         """Why no further turn of the model is to be made, as far as it is known by now; None: nothing is against it."""
-        self._follow_parent()
-        cause = self._enforcer.against("", ())
+        self._gate.follow_parent()
+        cause = self._gate.enforcer.against("", ())
         return None if cause is None else cause.refusal()
+
+    @property
+    def degraded(self) -> str | None:
+        """Why decisions cannot be relied on now, in words; None when they can."""
+        return self._gate.degraded
 
     @property
     def ready(self) -> bool:
         """Whether it is known what stands: the control topic has been read."""
-        return self._enforcer.is_loaded
+        return self._gate.enforcer.is_loaded
 
     @property
     def dropped(self) -> int:
         """Records that did not reach the broker: it was away for too long, or too slow."""
-        return self._reporter.dropped + self._link.undelivered
+        return self._gate.publisher.dropped + self._gate.transport.undelivered
 
     @property
     def limits(self) -> dict[str, float]:
         """What the session was throttled to, by name: `batch_size`, `max_tokens` ...; empty when it is not."""
-        return self._throttled.limits(now_ms())
+        return self._gate.throttled.limits(now_ms())
 
     @property
     def spent_usd(self) -> float:
         """What the session has spent, as far as `session_budget` of the rules counts it."""
-        return self._rules.spent_usd
+        return self._gate.rules.spent_usd
 
     @overload
     def tool(self, function: Callable[P, R], /) -> Callable[P, R]: ...
@@ -196,10 +210,10 @@ class Guard(CallGate):
         agent, its mission or the fleet.
         """
         self.start()
-        if not self._enforcer.is_loaded and (left_s := self._start_left_s()) > 0:
-            wait(self._enforcer.when_loaded(), left_s)
-        self._follow_parent()
-        cause = self._enforcer.against("", ())
+        if not self._gate.enforcer.is_loaded and (left_s := self._gate.start_left_s()) > 0:
+            wait(self._gate.enforcer.when_loaded(), left_s)
+        self._gate.follow_parent()
+        cause = self._gate.enforcer.against("", ())
         if cause is not None:
             raise cause.refusal()
 
@@ -207,20 +221,20 @@ class Guard(CallGate):
         """Tell of one turn of the model: what it used (increments), and what it said."""
         self.start()
         if usage is not None:
-            self._rules.spend(usage.cost_usd)
-            self._throttled.used(usage)
-        self._publish(Kind.MODEL_TURN, usage=usage, **(describe_output(output, self.settings) if output else {}))
+            self._gate.rules.spend(usage.cost_usd)
+            self._gate.throttled.used(usage)
+        self._gate.publish(Kind.MODEL_TURN, usage=usage, **(describe_output(output, self.settings) if output else {}))
 
     def begin_run(self) -> None:
         """The next run of the same session: nothing of `run_budget` is spent, and no evidence has been seen."""
         if self._pid != os.getpid():
             self._go_on_after_fork()
-        self._rules.begin_run()
+        self._gate.rules.begin_run()
 
     def checkpoint(self, checkpoint_id: str, *, safe: bool = True) -> None:
         """Tell that a state was kept under this id: a rollback names it in `Refused.decision.checkpoint`."""
         self.start()
-        self._publish(Kind.HEARTBEAT, checkpoint=Checkpoint(id=checkpoint_id, safe=safe))
+        self._gate.publish(Kind.HEARTBEAT, checkpoint=Checkpoint(id=checkpoint_id, safe=safe))
 
     def keep(self, checkpoint_id: str | None = None, *, safe: bool = True) -> str | None:
         """Keep a state of the work with `checkpoints`, and tell of it; a ROLLBACK goes back to it. Returns its id.
@@ -266,12 +280,12 @@ class Guard(CallGate):
         """Begin to listen, and tell that the session has started. Returns at once; a second time does nothing."""
         if self._pid != os.getpid():
             self._go_on_after_fork()
-        if self._started_s is not None:
+        if self._gate.started_s is not None:
             return
         with self._start_lock:
-            if self._started_s is not None:
+            if self._gate.started_s is not None:
                 return
-            self._started_s = time.monotonic()
+            self._gate.started_s = time.monotonic()
         if self.settings.agent_id == DEFAULT_AGENT:
             log.warning(
                 "haltline: session %s: expected an agent_id, got none: several sessions are counted by host only",
@@ -279,22 +293,24 @@ class Guard(CallGate):
             )
         atexit.register(self.close)
         try:
-            self._link.start(self._enforcer)
+            self._gate.transport.start(self._gate.enforcer)
         except Exception:  # no thread to be had, the interpreter ends: calls follow the fail policy
             log.exception("haltline: session %s: cannot listen", self.session_id)
         if not self._is_fork:
-            self._publish(Kind.SESSION_STARTED, task=without_secrets(self.settings.task, pii=self.settings.pii_key))
+            self._gate.publish(
+                Kind.SESSION_STARTED, task=without_secrets(self.settings.task, pii=self.settings.pii_key)
+            )
 
     def close(self) -> None:
         """Tell that the session has ended, wait until all is sent (`close_budget_s`), stop listening."""
         with self._start_lock:
-            if self._started_s is None or self._closed or self._pid != os.getpid():
+            if self._gate.started_s is None or self._closed or self._pid != os.getpid():
                 return
             self._closed = True
         atexit.unregister(self.close)
         if not self._is_fork:
-            self._publish(Kind.SESSION_ENDED)
-        left = self._link.close(self.settings.close_budget_s)
+            self._gate.publish(Kind.SESSION_ENDED)
+        left = self._gate.transport.close(self.settings.close_budget_s)
         if left:
             log.warning("haltline: session %s: %d records did not arrive before the end", self.session_id, left)
 
@@ -318,19 +334,17 @@ class Guard(CallGate):
 
     # Inside.
 
-    def _open(self) -> None:
-        self._prepare(self._given_link or transport_of(self.settings), is_fork=self._is_fork)
+    def _begin(self) -> None:
+        self._pid = os.getpid()
         self._start_lock = threading.Lock()
-        self._started_s, self._closed = None, False
+        self._closed = False
 
     def _go_on_after_fork(self) -> None:
         """A child has neither the threads nor the connections of its parent, only what it knew."""
-        _PARENTS_LINKS.append(self._link)  # ending it here would wait for threads that are not there
-        killed = self._enforcer.killed
+        _PARENTS_LINKS.append(self._gate.transport)  # ending it here would wait for threads that are not there
         self._is_fork = True
-        self._open()
-        if killed is not None:
-            self._enforcer.stay_killed(killed)
+        self._gate.after_fork(self._given_link or transport_of(self.settings))
+        self._begin()
 
     def _action(
         self,
@@ -345,7 +359,7 @@ class Guard(CallGate):
         loop_key: str | None = None,
     ) -> Action:
         self.start()
-        call_id = self._reporter.call_id()
+        call_id = self._gate.publisher.call_id()
         call = Call(
             name,
             args,
@@ -358,4 +372,4 @@ class Guard(CallGate):
             is_mode_explicit=mode is not None,
             loop_key=loop_key,
         )
-        return Action(self, call)
+        return Action(self._gate, call)

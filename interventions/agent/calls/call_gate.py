@@ -5,7 +5,6 @@
 
 import itertools
 import logging
-import os
 import time
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
@@ -51,49 +50,59 @@ _ONCE: Final = frozenset({Kind.SESSION_STARTED, Kind.SESSION_ENDED, Kind.HEARTBE
 
 
 class CallGate:
-    """Admits calls, and tells what came of them. Thread safe, once `_prepare` was called."""
+    """Admits the calls of one guard, and publishes their ends. Thread safe, once `connect` was called.
 
-    settings: GuardSettings
-    _on_advice: Callable[[Advice], object] | None
-    _decider: Decider | None
-    _checkpoints: Checkpoints | None
-    _started_s: float | None
-    _link: Transport
-    _reporter: EventPublisher
-    _enforcer: Enforcer
-    _rules: RuleBook
-    _throttled: Throttled
-    _parent: "CallGate | None"
+    `start` is called before each call: it begins to listen. `parent` is the gate of the session above.
+    """
 
-    def _prepare(self, link: Transport, *, is_fork: bool) -> None:
-        """Begin with nothing said or asked; in a child with what its parent had counted."""
-        self._pid = os.getpid()
-        self._link = link
-        self._reporter = EventPublisher(self.settings, link)
-        self._enforcer = Enforcer(self.settings, acknowledge=self._reporter.acknowledge, now_ms=now_ms)
-        closed_from = self.settings.fail_closed_from
-        asks_from = self.settings.ask_from
+    def __init__(
+        self,
+        settings: GuardSettings,
+        *,
+        start: Callable[[], object],
+        on_advice: Callable[[Advice], object] | None,
+        decider: Decider | None,
+        checkpoints: Checkpoints | None,
+        parent: "CallGate | None",
+    ) -> None:
+        self.settings = settings
+        self._start = start
+        self._on_advice = on_advice
+        self.decider = decider
+        self._checkpoints = checkpoints
+        self._parent = parent
+        self.started_s: float | None = None
+        """When its guard began to listen, by the monotonic clock; None: not yet."""
+        self.rules = RuleBook(settings.rules)
+        self.throttled = Throttled(settings.throttle_s)
+        closed_from, asks_from = settings.fail_closed_from, settings.ask_from
         self._verdict_effects = {effect for effect in Effect if asks_from is not None and effect >= asks_from}
         self._closed_effects = {effect for effect in Effect if closed_from is not None and effect >= closed_from}
-        if is_fork:
-            self._rules.after_fork()
-            if self._decider is not None:
-                self._decider.after_fork()
-        else:
-            self._rules = RuleBook(self.settings.rules)
-            self._throttled = Throttled(self.settings.throttle_s)
+
+    def connect(self, transport: Transport) -> None:
+        """Begin with nothing published or requested; what the rules have counted stays."""
+        self.transport = transport
+        self.publisher = EventPublisher(self.settings, transport)
+        self.enforcer = Enforcer(self.settings, acknowledge=self.publisher.acknowledge, now_ms=now_ms)
+        self.started_s = None
         self._refusals = TokenBucket(per_s=10, burst=20)
         self._going_back: Future[str] | None = None
         self._own_decisions = itertools.count()
 
-    def start(self) -> None:
-        """Begin to listen."""
-        raise NotImplementedError
+    def after_fork(self, transport: Transport) -> None:
+        """In a child: as `connect`, with what its parent had counted and what had killed it."""
+        killed = self.enforcer.killed
+        self.rules.after_fork()
+        if self.decider is not None:
+            self.decider.after_fork()
+        self.connect(transport)
+        if killed is not None:
+            self.enforcer.stay_killed(killed)
 
     @property
     def degraded(self) -> str | None:
         """Why decisions cannot be relied on now, in words; None when they can."""
-        return self._enforcer.degraded(link_up=self._link.up) or self._link.unwatched
+        return self.enforcer.degraded(link_up=self.transport.up) or self.transport.unwatched
 
     # For Action.
 
@@ -107,7 +116,7 @@ class CallGate:
         except Exception:
             log.exception("haltline: session %s: %s could not be checked", self.settings.session_id, action.call.action)
             call = action.call
-            cause = self._enforcer.against(call.action, call.targets, call.effect)
+            cause = self.enforcer.against(call.action, call.targets, call.effect)
             if cause is None and not call.ruled and self._are_rules_strict(call):
                 cause = cause_of(
                     self._own_decision(call, Objection(UNCHECKED, "they could not be applied: see the log"))
@@ -118,16 +127,16 @@ class CallGate:
                 raise (cause or NOBODY).refusal() from None
 
     def _admission(self, action: Action) -> Steps:
-        self.start()
-        call, enforcer = action.call, self._enforcer
-        if not enforcer.is_loaded and (left_s := self._start_left_s()) > 0:
+        self._start()
+        call, enforcer = action.call, self.enforcer
+        if not enforcer.is_loaded and (left_s := self.start_left_s()) > 0:
             yield enforcer.when_loaded(), left_s
         going_back = self._going_back
         if going_back is not None and waits_for(going_back):  # files change under everybody's hands
             yield going_back, self.settings.rollback_budget_s
 
         # 1. What stands: after a kill nothing more is asked.
-        self._follow_parent()
+        self.follow_parent()
         cause = enforcer.against_call(call)
         if cause is not None:
             held_back = self._refusals.take()
@@ -141,11 +150,11 @@ class CallGate:
 
         # 3. Say what is about to be done.
         closed, waits = self._is_closed(call), self._waits(call)
-        proposal = self._reporter.call_event(_PROPOSED, call, await_verdict=waits)
+        proposal = self.publisher.call_event(_PROPOSED, call, await_verdict=waits)
         answer = enforcer.await_verdict(proposal.event_id) if waits else None
-        handed_over = self._reporter.publish(proposal, must=closed)
-        if self._decider is not None:
-            decision = self._decider.decide(proposal.event)
+        handed_over = self.publisher.publish(proposal, must=closed)
+        if self.decider is not None:
+            decision = self.decider.decide(proposal.event)
             if decision is not None:
                 if call.mode == "local":  # who decides here has answered: only then there is something to take
                     answer = enforcer.await_verdict(proposal.event_id)
@@ -159,26 +168,26 @@ class CallGate:
         # 5. Obey.
         if closed and not (known and handed_over):  # nothing that destroys is done that nobody hears of
             raise self._refuse(call, enforcer.against_call(call) or NOBODY)
-        self._follow_parent()
+        self.follow_parent()
         admitted = enforcer.admit(call, verdict, lambda: parameters(proposal.event))
         if admitted.cause or admitted.advice or admitted.rollbacks:
             yield from self._obey(action, admitted)
         if action.advice:
             self._check_changed(action)
-        self._throttled.note(call.effect)
+        self.throttled.note(call.effect)
 
     def _verdict(
         self, call: Call, proposal: CallEvent, answer: "Future[Decision | None] | None", *, closed: bool
     ) -> "Generator[tuple[Future[Any], float], None, tuple[Decision | None, bool]]":
         """The verdict, if there is one, and whether what stands is known."""
-        enforcer = self._enforcer
+        enforcer = self.enforcer
         if answer is None:
             return None, enforcer.is_loaded if call.mode == "local" else self.degraded is None
         known = enforcer.is_loaded
         if call.mode == "local":
             verdict = enforcer.take_verdict(proposal.event_id, answer)
         else:
-            if self._link.up and (closed or not enforcer.is_silent):
+            if self.transport.up and (closed or not enforcer.is_silent):
                 try:
                     yield answer, enforcer.verdict_wait_s(self.settings.budget_s)
                 except GeneratorExit:  # cancelled or interrupted: it is not going to be done
@@ -194,7 +203,7 @@ class CallGate:
         """Heeds advice, goes back where that was decided, and refuses."""
         action.advice = (*action.advice, *admitted.advice)
         for one in admitted.advice:
-            self._throttled.take(one.limits, now_ms(), one.decision.expires)
+            self.throttled.take(one.limits, now_ms(), one.decision.expires)
             self._advise(one)
         cause = admitted.cause
         for decision in admitted.rollbacks:
@@ -210,9 +219,9 @@ class CallGate:
         if not changes:
             return
         try:
-            self._apply_changed(action, self._rules.against_changed(call.action, changes.of(call.args)))
+            self._apply_changed(action, self.rules.against_changed(call.action, changes.of(call.args)))
         except BaseException:
-            self._enforcer.done(call.call_id)  # it was admitted already
+            self.enforcer.done(call.call_id)  # it was admitted already
             call.ruled = False
             raise
 
@@ -224,31 +233,31 @@ class CallGate:
         self._advise_of(action, wrong)
 
     def _are_rules_strict(self, call: Call) -> bool:
-        return call.key is not None or (not self._rules.empty and self._rules.rules.strict_mode)
+        return call.key is not None or (not self.rules.empty and self.rules.rules.strict_mode)
 
-    def _follow_parent(self) -> None:
+    def follow_parent(self) -> None:
         """A session ends with the one above it, also where no broker tells it so; in mode local, with its tree."""
-        decider = self._decider
-        if decider is not None and self._enforcer.killed is None:
+        decider = self.decider
+        if decider is not None and self.enforcer.killed is None:
             killed_here = decider.killed(self.settings.session_id)
             if killed_here is not None:
-                self._enforcer.stay_killed(cause_of(killed_here))
+                self.enforcer.stay_killed(cause_of(killed_here))
         parent = self._parent
-        if parent is None or self._enforcer.killed is not None:
+        if parent is None or self.enforcer.killed is not None:
             return
-        parent._follow_parent()
-        killed = parent._enforcer.killed
+        parent.follow_parent()
+        killed = parent.enforcer.killed
         if killed is not None:
-            self._enforcer.stay_killed(killed)
+            self.enforcer.stay_killed(killed)
 
     def _by_rules(self, action: Action) -> bool:
         """Refuses by the author's rules; or True: an earlier result is given again, and nothing is to be done."""
         call = action.call
-        if self._rules.empty and call.key is None and not self._throttled.ever:
+        if self.rules.empty and call.key is None and not self.throttled.ever:
             return False
         now = now_ms()
-        ticket = call.ticket = self._rules.begin(call.action, call.args, now, cost_usd=call.cost_usd, key=call.key)
-        objection = self._throttled.against(call.effect, now)
+        ticket = call.ticket = self.rules.begin(call.action, call.args, now, cost_usd=call.cost_usd, key=call.key)
+        objection = self.throttled.against(call.effect, now)
         if ticket is not None:
             if ticket.replayed is not None:
                 action.replay(copied(ticket.replayed.value), has_value=ticket.replayed.has_value)
@@ -267,7 +276,7 @@ class CallGate:
         self, call: Call, proposal: CallEvent, paused: Decision, approval: Approval
     ) -> "Generator[tuple[Future[Any], float], None, Decision]":
         """What a person says, in time; else the request itself, which refuses."""
-        answer = self._enforcer.await_approval(proposal.event_id)
+        answer = self.enforcer.await_approval(proposal.event_id)
         until_ms = approval.expires
         wait_s = min(self.settings.approval_wait_s, (until_ms - now_ms()) / 1000)
         try:
@@ -276,7 +285,7 @@ class CallGate:
         except GeneratorExit:  # cancelled or interrupted: it is not going to be done
             self._publish_refused(call, "interrupted while it waited for approval")
             raise
-        verdict = self._enforcer.take_verdict(proposal.event_id, answer)
+        verdict = self.enforcer.take_verdict(proposal.event_id, answer)
         if verdict is not None:
             return verdict
         return paused.model_copy(update={"code": APPROVAL_EXPIRED if now_ms() >= until_ms else APPROVAL_PENDING})
@@ -295,8 +304,8 @@ class CallGate:
 
     def _acknowledge_rollback(self, decision: Decision, stage: Stage, detail: str) -> None:
         if stage is Stage.APPLIED:
-            self._rules.forget_results()
-        self._reporter.acknowledge(
+            self.rules.forget_results()
+        self.publisher.acknowledge(
             stage, decision.decision_id, decision.decided_at, call_id=decision.call_id, detail=detail
         )
 
@@ -313,16 +322,16 @@ class CallGate:
             if action.has_value:
                 fields.update(describe_output(action.value, self.settings))
             fields["duration_ms"] = (time.perf_counter_ns() - action.began_ns) // 1000 / 1000
-            event = self._reporter.call_event(_COMPLETED, call, **fields)
-            self._reporter.publish(event, must=self._is_closed(call))
-            if self._decider is not None:
+            event = self.publisher.call_event(_COMPLETED, call, **fields)
+            self.publisher.publish(event, must=self._is_closed(call))
+            if self.decider is not None:
                 self._decide(event.event)
         except Exception:
             log.exception(
                 "haltline: session %s: the end of %s could not be told", self.settings.session_id, call.action
             )
         finally:
-            self._enforcer.done(call.call_id)
+            self.enforcer.done(call.call_id)
 
     # Inside.
 
@@ -331,13 +340,13 @@ class CallGate:
         call = action.call
         if call.ticket is None:
             return action.cost_usd if action.cost_usd is not None else call.cost_usd
-        return self._rules.end(
+        return self.rules.end(
             call.ticket, now_ms(), ok=ok, cost_usd=action.cost_usd, value=action.value, has_value=action.has_value
         )
 
     def _release(self, call: Call) -> None:
         if call.ticket is not None:
-            self._rules.release(call.ticket)
+            self.rules.release(call.ticket)
 
     def _own_decision(self, call: Call, objection: Objection) -> Decision:
         """What a rule of the agent's author says, in the form of every other decision; it stays in this process."""
@@ -369,7 +378,7 @@ class CallGate:
     def _refuse(self, call: Call, cause: Cause, held_back: int = 0) -> Refused:
         self._publish_refused(call, cause.code)
         if cause.decision_id and not (cause.decision is not None and cause.decision.detector == OWN_RULES):
-            self._reporter.acknowledge(
+            self.publisher.acknowledge(
                 Stage.REFUSED,
                 cause.decision_id,
                 cause.decided_at_ms,
@@ -386,7 +395,7 @@ class CallGate:
         except Exception:  # the refusal holds, whatever cannot be told of it
             log.exception("haltline: session %s: %s could not be described", self.settings.session_id, call.action)
             fields = {"call_id": call.call_id}
-        self._publish(Kind.COMPLETED, outcome=Outcome.REFUSED, error=why, **fields)
+        self.publish(Kind.COMPLETED, outcome=Outcome.REFUSED, error=why, **fields)
 
     def _is_closed(self, call: Call) -> bool:
         """Whether the call is refused when there is no verdict."""
@@ -396,7 +405,7 @@ class CallGate:
         """Whether the call waits for a verdict of the worker."""
         if call.mode != "async" or call.is_mode_explicit:
             return call.mode == "blocking"
-        if not self._verdict_effects or not self._link.up:
+        if not self._verdict_effects or not self.transport.up:
             return False
         return call.effect in self._verdict_effects or (call.effect not in _LOOKS and may_destroy(call, self.settings))
 
@@ -410,19 +419,21 @@ class CallGate:
 
     def _decide(self, event: ActionEvent) -> None:
         """Decides in this process, if that is the mode."""
-        decision = self._decider.decide(event) if self._decider is not None else None
+        decision = self.decider.decide(event) if self.decider is not None else None
         if decision is not None:
-            self._enforcer.decision(decision)
+            self.enforcer.decision(decision)
 
-    def _publish(self, kind: Kind, **fields: Any) -> None:
+    def publish(self, kind: Kind, **fields: Any) -> None:
+        """An event that is no call; failures are logged."""
         try:
-            event = self._reporter.event(kind, **fields)
-            self._reporter.publish(event, must=kind in _ONCE)
+            event = self.publisher.event(kind, **fields)
+            self.publisher.publish(event, must=kind in _ONCE)
             self._decide(event)
         except Exception:
             log.exception("haltline: session %s: %s could not be told", self.settings.session_id, kind)
 
-    def _start_left_s(self) -> float:
-        if self._started_s is None:
+    def start_left_s(self) -> float:
+        """How long the start may still take before calls follow the fail policy."""
+        if self.started_s is None:
             return 0.0
-        return max(0.0, self._started_s + self.settings.start_budget_s - time.monotonic())
+        return max(0.0, self.started_s + self.settings.start_budget_s - time.monotonic())

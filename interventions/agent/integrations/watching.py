@@ -52,9 +52,11 @@ class WatchedGuard(Guard):
 
     def tell_children(self, children: Sequence[str]) -> None:
         """These were stopped with it. Does nothing unless the session was killed."""
-        killed = self._enforcer.killed
+        killed = self._gate.enforcer.killed
         if killed is not None and children:
-            self._reporter.acknowledge(Stage.CHILDREN, killed.decision_id, killed.decided_at_ms, children=children)
+            self._gate.publisher.acknowledge(
+                Stage.CHILDREN, killed.decision_id, killed.decided_at_ms, children=children
+            )
 
 
 class Watch:

@@ -91,7 +91,7 @@ def test_a_worker_that_answers_again_is_waited_for_again() -> None:
     guard = ScriptedGuard(None, Level.ALLOW, a_moment_later, budget_s=0.1)
     with guard.action("get_asset"):
         pass
-    guard.settings = guard.settings.changed(budget_s=60)
+    guard._gate.settings = guard.settings.changed(budget_s=60)
     with guard.action("delete_asset"):
         pass
     with pytest.raises(Refused, match="block"), guard.action("get_asset"):

@@ -284,9 +284,9 @@ def test_a_forked_child_goes_on_with_what_was_counted_and_waits_for_no_thread_of
     buy = guard.tool(name="buy")(lambda: "bought")
     look = guard.tool(name="look")(lambda: "seen")
     assert buy() == "bought"
-    decider = guard._decider
+    decider = guard._gate.decider
     assert isinstance(decider, LocalDecider)
-    with decider._tree.lock, guard._rules._lock:  # as another thread may
+    with decider._tree.lock, guard._gate.rules._lock:  # as another thread may
         child = os.fork()
         if child == 0:
             signal.alarm(20)

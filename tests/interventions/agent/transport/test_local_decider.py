@@ -95,7 +95,7 @@ def test_detectors_are_built_once_for_a_policy_whatever_is_below(monkeypatch: py
 
 def test_guards_without_a_policy_decide_by_the_same_detectors() -> None:
     guards = [Guard(mode="local"), Guard(mode="local").subagent()]
-    one, other = (guard._decider for guard in guards)
+    one, other = (guard._gate.decider for guard in guards)
     assert isinstance(one, LocalDecider)
     assert isinstance(other, LocalDecider)
     assert one._core is other._core
