@@ -107,7 +107,7 @@ def _is_simple(value: object) -> bool:
 
 
 def describe_output(value: Any, settings: GuardSettings) -> dict[str, Any]:
-    """The fields of an event that tell what came back."""
+    """The fields of an event about what was returned."""
     shown = settings.max_output_chars
     key = settings.digest_key.encode()
     if isinstance(value, str):
@@ -194,7 +194,7 @@ class Signature:
         return self._signature
 
     def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """By name, with defaults, without `self`. A call that does not fit is given as it is: the tool will say so."""
+        """By name, with defaults, without `self`. A call that does not fit is kept as it is: the tool will refuse it."""
         if self._names is not None and len(args) + len(kwargs) == len(self._names):
             if not args and kwargs.keys() == self._name_set:
                 return kwargs.copy()  # the author's own functions may change what they are given
@@ -226,7 +226,7 @@ def targets_of(action: str, targets: Targets | None, args: Mapping[str, Any]) ->
         try:
             return [str(target) for target in targets(args)]
         except Exception:
-            log.exception("haltline: the targets of %s could not be told", action)
+            log.exception("haltline: the targets of %s could not be published", action)
             return []
     found: list[str] = []
     for name in targets:

@@ -105,7 +105,7 @@ class Guard:
 
     @property
     def killed(self) -> bool:
-        """Whether every further call of this guard is refused, for ever."""
+        """Whether every further call of this guard is refused."""
         self._gate.follow_parent()
         return self._gate.enforcer.killed is not None
 
@@ -218,7 +218,7 @@ class Guard:
             raise cause.refusal()
 
     def model_turn(self, *, usage: Usage | None = None, output: str | None = None) -> None:
-        """Tell of one turn of the model: what it used (increments), and what it said."""
+        """Publish one turn of the model: what it used (increments), and its output."""
         self.start()
         if usage is not None:
             self._gate.rules.spend(usage.cost_usd)

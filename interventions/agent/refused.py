@@ -25,8 +25,8 @@ class Refused(Exception):
         """The decision behind it, with the operator's reason; None when it is known from the control
         topic only, or when there was no verdict."""
         self.hints = ""
-        """What the model should hear besides: hints that came for this call, or before it. Not part of `str()`, as
-        `on_advice` has heard them."""
+        """What the model should hear besides: hints for this call, or from before it. Not part of `str()`, as
+        `on_advice` was called with them."""
 
     def __str__(self) -> str:
         return f"{self.code}: {self.reason}"

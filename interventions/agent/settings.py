@@ -1,4 +1,4 @@
-"""What a guard is told at its start."""
+"""The settings of a guard."""
 
 import os
 import uuid
@@ -156,7 +156,7 @@ class GuardSettings:
     """The most that waits there, for each process."""
 
     verify_key: str | None = None
-    """A file with the worker's public key, several separated as in PATH: what no such key has sealed was not said.
+    """A file with the worker's public key, several separated as in PATH: what no such key has sealed does not count.
     Wants the extra `sealed`. None: who may write on the worker's topics is the broker's to say, by ACLs."""
     fetch_wait_ms: Annotated[int, Field(ge=1, le=60_000)] | None = None
     """How long the broker may hold a fetch when nothing is there. None: 500, or 10 on an embedded broker."""
@@ -177,7 +177,7 @@ class GuardSettings:
 
     @property
     def pii_key(self) -> bytes | None:
-        """The key under which what belongs to persons is told apart; None: it is not taken out."""
+        """The key under which personal data is pseudonymised; None: it is not taken out."""
         return self.digest_key.encode() if self.redact_pii else None
 
     @classmethod

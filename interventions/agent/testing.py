@@ -1,4 +1,4 @@
-"""For the tests of agents: a guard without a broker, that is told what to be told.
+"""For the tests of agents: a guard without a broker, whose verdicts come from a list.
 
     guard = ScriptedGuard(Level.ALLOW, Level.KILL)     # the verdicts, call by call; then ALLOW
 
@@ -47,8 +47,8 @@ def decision(level: Level, event: ActionEvent, *, message: str = "", **fields: A
 class ScriptedGuard(Guard):
     """A guard that gets its verdicts from a list, one for each call; when the list is over, ALLOW.
 
-    The mode is `blocking` unless said otherwise. A verdict of None is one that does not come: the
-    call waits for `budget_s` (0.05 unless said otherwise), then follows the fail policy.
+    The mode is `blocking` by default. A verdict of None is one that does not arrive: the
+    call waits for `budget_s` (0.05 by default), then follows the fail policy.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class ScriptedGuard(Guard):
         scope_id: str | None = None,
         code: str = "session_killed_by_operator",
     ) -> None:
-        """An operator's kill arrives on the control topic now; of this session unless said otherwise."""
+        """An operator's kill arrives on the control topic now; of this session by default."""
         record = killed(scope, scope_id or self.session_id, code=code)
         self.start()
         self.script.receiver.control(record.key, record)

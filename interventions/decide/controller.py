@@ -127,7 +127,7 @@ class Controller:
         if feedback.decision_id != kill.decision_id:
             return False
         known = (kill.stopped_at_ms, kill.time_to_stop_ms)
-        # The end of the session may have been heard of before, and the same answer too: the first moment counts.
+        # The end of the session may have been known before, and the same answer too: the first moment counts.
         kill.stopped_at_ms = feedback.time if kill.stopped_at_ms is None else min(kill.stopped_at_ms, feedback.time)
         if feedback.decided_at is not None and kill.time_to_stop_ms is None:
             # It may answer a kill that was sent again: what counts is when it was sent first.
@@ -139,7 +139,7 @@ class Controller:
     def has_ended(standing: SessionControl, time_ms: int) -> bool:
         """Its side says that the session ends, so nothing of it runs; True when a kill is now known to be carried out.
 
-        A side that ends in order acknowledges what it has heard of, and may miss a kill that comes just then.
+        A side that ends in order acknowledges what it has received, and may miss a kill that comes just then.
         """
         kill = standing.killed
         if kill is None:

@@ -156,7 +156,7 @@ class Chooser:
             chosen.why.append(f"{meant} did not help {chosen.attempts} times: {chosen.meant.value}")
 
     def _after_warnings(self, chosen: Chosen, history: History) -> None:
-        """A warning that does not help is not given for ever."""
+        """A warning that does not help is not repeated without end."""
         most = self._settings.after_warnings
         if not most or chosen.meant >= Level.PAUSE or chosen.meant is Level.ALLOW:
             return

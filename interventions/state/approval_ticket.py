@@ -48,7 +48,7 @@ class Ticket:
     """Of the incident that it is part of."""
     behind: str = ""
     """The request of the same cause that was open already, and in whose place this one comes when that is approved;
-    empty: it is told of itself."""
+    empty: it is published itself."""
     also: list[str] = field(default_factory=list)
     """The parameters of those behind it."""
     closed: str = ""

@@ -35,13 +35,13 @@ _BY_RULE: Mapping[str, Mapping[Severity, Level]] = {
     "destructive_volume": {**_BY_SEVERITY, Severity.HIGH: Level.PAUSE, Severity.CRITICAL: Level.KILL},
     # One act, refused in time, has done no harm: the session may go on without it. The second is no accident.
     "severe_destruction": {**_BY_SEVERITY, Severity.HIGH: Level.BLOCK, Severity.CRITICAL: Level.KILL},
-    # Money goes on being spent while a hint is read.
+    # Money is still being spent while a hint is read.
     "spend_velocity": {**_BY_SEVERITY, Severity.HIGH: Level.PAUSE, Severity.CRITICAL: Level.KILL},
     # Nobody knows what it does: it is refused, and may be said again in a form that can be read.
     "unread_execution": {**_BY_SEVERITY, Severity.HIGH: Level.BLOCK, Severity.CRITICAL: Level.BLOCK},
     # A note where a policy does not ask for more; then a person is asked.
     "opaque_execution": {**_BY_SEVERITY, Severity.HIGH: Level.PAUSE},
-    # Nothing of it is carried out: the agent is told, and at last a person; what wastes money has rules of its own.
+    # Nothing of it is carried out: the agent is told, and finally a person; what wastes money has rules of its own.
     "after_refusal": {**_BY_SEVERITY, Severity.CRITICAL: Level.BLOCK},
     # Who goes around a refusal is refused that too, and does not stop there.
     "evasion": {**_BY_SEVERITY, Severity.HIGH: Level.BLOCK, Severity.CRITICAL: Level.KILL},
@@ -67,12 +67,12 @@ _BY_RULE: Mapping[str, Mapping[Severity, Level]] = {
 
 
 def default_level(detector: str, severity: Severity) -> Level:
-    """The level that a finding leads to without a word from the policy."""
+    """The level that a finding leads to by default."""
     return _BY_RULE.get(detector, _BY_SEVERITY)[severity]
 
 
 def default_mode(detector: str) -> Mode:
-    """The mode of a rule without a word from the policy."""
+    """The mode of a rule by default."""
     if detector in _SHADOWED:
         return Mode.SHADOW
     return Mode.WARN if detector in _WARNED else Mode.ENFORCE

@@ -136,7 +136,7 @@ class History:
                 del self.entries[number]
 
     def forgive(self) -> None:
-        """A person has let pass what was paused: the warnings before it count as heeded, and begin anew."""
+        """A person has let pass what was paused: the warnings before it count as followed, and begin anew."""
         for entry in self.entries:
             if entry.level == Level.PAUSE.value:
                 entry.helped = 1.0

@@ -46,7 +46,7 @@ class Kill:
     locked_until_ms: int | None = None
     """A reset by one operator alone is refused before then, on the operator's clock."""
     unheard: bool = False
-    """Nothing was heard of the session when it was killed."""
+    """The session had no events when it was killed."""
 
 
 @dataclass

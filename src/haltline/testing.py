@@ -1,4 +1,4 @@
-"""For the tests of agents: a guard without a broker, that is told what to be told.
+"""For the tests of agents: a guard without a broker, whose verdicts come from a list.
 
 from haltline.testing import Level, ScriptedGuard
 """

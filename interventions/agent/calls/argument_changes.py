@@ -38,7 +38,7 @@ UNCHANGED = Changes()
 
 
 def changes_for(call_id: str, advice: Iterable[Advice]) -> Changes:
-    """What is to be changed in this very call; what came too late for another one is not meant."""
+    """What is to be changed in this very call; what was too late for another one is not meant."""
     for one in advice:
         decision = one.decision
         if decision.call_id == call_id and (decision.arguments is not None or decision.without_arguments):

@@ -200,7 +200,7 @@ class CallGate:
         return verdict, known
 
     def _obey(self, action: Action, admitted: Admitted) -> Steps:
-        """Heeds advice, goes back where that was decided, and refuses."""
+        """Passes on advice, rolls back where that was decided, and refuses."""
         action.advice = (*action.advice, *admitted.advice)
         for one in admitted.advice:
             self.throttled.take(one.limits, now_ms(), one.decision.expires)
@@ -251,7 +251,7 @@ class CallGate:
             self.enforcer.stay_killed(killed)
 
     def _by_rules(self, action: Action) -> bool:
-        """Refuses by the author's rules; or True: an earlier result is given again, and nothing is to be done."""
+        """Refuses by the author's rules; or True: an earlier result is returned, and nothing is to be done."""
         call = action.call
         if self.rules.empty and call.key is None and not self.throttled.ever:
             return False
@@ -310,7 +310,7 @@ class CallGate:
         )
 
     def end(self, action: Action, error: BaseException | None) -> None:
-        """Tell what came of an admitted call. Raises nothing."""
+        """Publish the end of an admitted call. Raises nothing."""
         call = action.call
         try:
             fields: dict[str, Any] = (
@@ -328,7 +328,7 @@ class CallGate:
                 self._decide(event.event)
         except Exception:
             log.exception(
-                "haltline: session %s: the end of %s could not be told", self.settings.session_id, call.action
+                "haltline: session %s: the end of %s could not be published", self.settings.session_id, call.action
             )
         finally:
             self.enforcer.done(call.call_id)
@@ -384,7 +384,7 @@ class CallGate:
                 cause.decided_at_ms,
                 call_id=call.call_id,
                 action=call.action,
-                detail=f"{held_back} more since the last were not told" if held_back else "",
+                detail=f"{held_back} more since the last were not published" if held_back else "",
             )
         return cause.refusal()
 
@@ -392,7 +392,7 @@ class CallGate:
         """One event is enough: the detectors take a refused end without a proposal as an attempt that was none."""
         try:
             fields = call.describe(self.settings)
-        except Exception:  # the refusal holds, whatever cannot be told of it
+        except Exception:  # the refusal holds, whatever cannot be published of it
             log.exception("haltline: session %s: %s could not be described", self.settings.session_id, call.action)
             fields = {"call_id": call.call_id}
         self.publish(Kind.COMPLETED, outcome=Outcome.REFUSED, error=why, **fields)
@@ -430,7 +430,7 @@ class CallGate:
             self.publisher.publish(event, must=kind in _ONCE)
             self._decide(event)
         except Exception:
-            log.exception("haltline: session %s: %s could not be told", self.settings.session_id, kind)
+            log.exception("haltline: session %s: %s could not be published", self.settings.session_id, kind)
 
     def start_left_s(self) -> float:
         """How long the start may still take before calls follow the fail policy."""

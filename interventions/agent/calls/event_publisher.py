@@ -119,7 +119,7 @@ class EventPublisher:
         detail: str = "",
         children: Sequence[str] = (),
     ) -> None:
-        """Says how far the guard is with a decision. Raises nothing: a decision holds also when that cannot be said."""
+        """How far the guard is with a decision. Raises nothing: a decision holds also when this cannot be published."""
         if not self._link.carries:
             return
         try:
@@ -151,7 +151,7 @@ def now_ms() -> int:
 class CallEvent:
     """An event of a call as it is written; the event itself is made when somebody asks for it.
 
-    What is never written has every field in `said`.
+    What is never written has every field in `fields`.
     """
 
     __slots__ = ("_fields", "_written")

@@ -14,7 +14,7 @@ from haltline.interventions.agent.enforcement.refusal_cause import Advice, hints
 from haltline.interventions.agent.refused import Refused
 
 Steps: TypeAlias = "Generator[tuple[Future[Any], float], None, None]"
-"""The way to admission: yields what is waited for and how long, in seconds; then goes on, whether it came or not."""
+"""The way to admission: yields what is waited for and how long, in seconds; then goes on, whether it arrived or not."""
 
 
 class _Gate(Protocol):
@@ -34,7 +34,7 @@ class Action:
         self._gate = gate
         self.call = call
         self.advice: tuple[Advice, ...] = ()
-        """What the agent should hear or heed; known when the block is entered."""
+        """Hints and limits for the agent; known when the block is entered."""
         self.value: Any = None
         self.has_value = False
         self.cost_usd: float | None = None
@@ -45,7 +45,7 @@ class Action:
 
     @property
     def call_id(self) -> str:
-        """Joins the proposal with what came of it."""
+        """Joins the proposal with its result."""
         return self.call.call_id
 
     @property
@@ -54,7 +54,7 @@ class Action:
         return changes_for(self.call.call_id, self.advice) if self.advice else UNCHANGED
 
     def result(self, value: Any) -> None:
-        """Tell what came back: its digest, size and beginning are published."""
+        """What was returned: its digest, size and beginning are published."""
         self.value, self.has_value = value, True
 
     def cost(self, usd: float) -> None:

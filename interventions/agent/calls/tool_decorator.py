@@ -14,7 +14,7 @@ R = TypeVar("R")
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """What the tool is called if nothing else is said."""
+    """The name of the tool by default."""
     return str(getattr(function, "__name__", type(function).__name__))
 
 

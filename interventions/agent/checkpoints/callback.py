@@ -8,7 +8,7 @@ from haltline.interventions.agent.checkpoints.base import CannotKeep, CannotRest
 class CallbackCheckpoints:
     """`keep(id)` and `restore(id)` of your own; what `restore` returns is the proof, in words.
 
-    An exception of theirs means that it was not done, and is told so.
+    An exception of theirs means that it was not done, and is reported so.
     """
 
     def __init__(self, *, keep: Callable[[str], object], restore: Callable[[str], object]) -> None:

@@ -135,7 +135,7 @@ class GitCheckpoints:
         return list(found)
 
     def _plan(self, target: str, now: str) -> tuple[list[str], list[str], list[str]]:
-        """What is to be put back, what is to be removed, and what is left, for the wanted state ignores it.
+        """What is to be put back, what is to be removed, and what is left, for the kept state ignores it.
 
         Raises _Failed when something that is kept nowhere stands in the way.
         """

@@ -1,6 +1,6 @@
 """What the session may do, from all that has arrived. Thread safe, no I/O.
 
-A kill of the session, one above it, its agent, its mission or the fleet is for ever in this object:
+A kill of the session, one above it, its agent, its mission or the fleet is permanent in this object:
 a reset is for a new guard. What holds for a tool or a target, and what is frozen, ends with its entry.
 """
 
@@ -58,7 +58,7 @@ class Acknowledge(Protocol):
 
 @dataclass(slots=True)
 class _AwaitedVerdict:
-    """A proposal whose verdict is not known yet, or came too late."""
+    """A proposal whose verdict is not known yet, or was too late."""
 
     verdict: "Future[Decision | None]"
     since_s: float
@@ -126,7 +126,9 @@ class Enforcer:
         self._loaded = False
         self._loading: list[Future[None]] = []
         self._killed: Cause | None = None
-        self._unacknowledged: dict[str, int | None] = {}  # kills of which it is not said yet that nothing runs any more
+        self._unacknowledged: dict[
+            str, int | None
+        ] = {}  # kills after which something may still run
         self._running: dict[str, str] = {}
         self._awaited: OrderedDict[str, _AwaitedVerdict] = OrderedDict()
         self._late: deque[Decision] = deque(maxlen=_MAX_LATE)
@@ -238,13 +240,13 @@ class Enforcer:
             self._killed = cause
 
     def against_call(self, call: Call) -> Cause | None:
-        """What stands against this call now, without any verdict."""
+        """What refuses this call now, without any verdict."""
         if self._killed is None and not self._entries and not self._before:
             return None
         return self.against(call.action, call.match_targets, call.effect)
 
     def against(self, action: str, targets: Sequence[str], effect: Effect = Effect.READ) -> Cause | None:
-        """What stands against such a call now, without any verdict."""
+        """What refuses such a call now, without any verdict."""
         with self._lock:
             if self._killed is not None:
                 return self._killed
@@ -285,7 +287,7 @@ class Enforcer:
             return waiting.verdict
 
     def give_up(self, event_id: str, verdict: "Future[Decision | None]", *, refused: bool) -> Decision | None:
-        """Waits no longer: the call is refused for it, or goes on. The verdict, if it came in time."""
+        """Waits no longer: the call is refused for it, or goes on. The verdict, if it arrived in time."""
         with self._lock:
             if not verdict.cancel():
                 self._expect_no_longer(event_id, verdict)
@@ -297,21 +299,21 @@ class Enforcer:
             return None
 
     def admit(self, call: Call, verdict: Decision | None, parameters: Callable[[], str | None]) -> Admitted:
-        """The last word before a call runs: why it is refused, or that it runs now, with what to heed."""
+        """The last word before a call runs: why it is refused, or that it runs now, with its advice."""
         with self._lock:
             call_id = call.call_id
             cause = self.against_call(call)
-            # A freeze and the request that could lift it are one: a call that has waited is told what became of that.
+            # A freeze and the request that could lift it are one: a call that has waited gets the answer to that.
             if cause is not None and (self._killed is not None or verdict is None or _of_session(verdict) is None):
                 return Admitted(cause)
             if verdict is None and not self._late and not self._pending:  # as almost always in mode async
                 self._running[call_id] = call.action
                 return _GOES_ON
             waits = self._pending.against(parameters, self._now_ms())
-            if verdict is None and waits is not None:  # what came late about anything else is for the next call
+            if verdict is None and waits is not None:  # a late decision about anything else is for the next call
                 self._late = deque((d for d in self._late if not is_same_request(d, waits)), _MAX_LATE)
                 return Admitted(cause_of_waiting(waits))
-            # What a person has answered refuses no longer, also when it came from the call before.
+            # What a person has answered refuses no longer, also when it was of the call before.
             about = [d for d in self._late if verdict is None or not is_same_request(d, verdict)]
             decisions = [d for d in about if not self._is_stale(d)]
             self._late.clear()
@@ -322,7 +324,7 @@ class Enforcer:
                 if decision.level is not Level.ROLLBACK:
                     self._acknowledge(Stage.APPLIED, decision.decision_id, decision.decided_at, call_id=call_id)
             advice = [advice_of(d) for d in decisions if d.level < Level.PAUSE]
-            # Of two as hard, the verdict on this call before one that came late: the agent is told of what it does now.
+            # Of two as hard, the verdict on this call before a late one: the agent reads why this one is refused.
             refusing = max((d for d in decisions[::-1] if d.level >= Level.PAUSE), key=lambda d: d.level, default=None)
             if refusing is None:
                 self._running[call_id] = call.action
@@ -363,7 +365,7 @@ class Enforcer:
         if decision.level is Level.ALLOW or not new or stale:
             if decision.level is not Level.ALLOW and new:
                 self._received(decision, "stale: not applied")
-            # The freeze that it brings may have told of it before: who has asked waits for the person all the same.
+            # The freeze that it brings may have been known before: the caller waits for the person all the same.
             if _answer(waiting, None if stale else decision) and not stale:
                 self._may_wait_on(decision)
             return
@@ -376,21 +378,21 @@ class Enforcer:
             self._late.append(decision)
 
     def _apply_entry(self, key: str, record: ControlRecord) -> None:
-        """A standing entry: acknowledged when it stops this session, and a kill is for ever."""
+        """A standing entry: acknowledged when it stops this session, and a kill is permanent."""
         if key not in self._always:
             return
         new = self._is_new(record.decision_id)
         if new:
             self._acknowledge(Stage.RECEIVED, record.decision_id, record.decided_at)
         if record.state is ControlState.KILLED:
-            # Before a restart this session may have said already that it stopped; one above it speaks for itself.
+            # Before a restart this session may have acknowledged the stop already; one above it speaks for itself.
             acknowledged = key == self._own and record.stopped_at is not None
             self._kill(cause_of_entry(record), say=new and not acknowledged)
         elif new:
             self._acknowledge(Stage.APPLIED, record.decision_id, record.decided_at)
 
     def _lift(self, decision: Decision) -> None:
-        """The freeze of the whole session ends with its approval: the control topic may say so later."""
+        """The freeze of the whole session ends with its approval: the control topic may show it later."""
         held = self._entries.get(self._own)
         if held is None or held.state is not ControlState.FROZEN or held.by != HALTLINE:
             return

@@ -47,7 +47,7 @@ OWN_RULES: Final = "own_rules"
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What the agent should hear or heed before it goes on."""
+    """Hints and limits for the agent before it goes on."""
 
     level: Level
     """NUDGE, REINFORCE or THROTTLE."""
@@ -90,5 +90,5 @@ def hints_of(advice: Iterable[Advice]) -> str:
 
 
 def advice_of(decision: Decision) -> Advice:
-    """What a decision says to hear or heed."""
+    """The hints and limits of a decision."""
     return Advice(decision.level, decision.message, decision.code, dict(decision.limits or {}), decision)

@@ -1,4 +1,4 @@
-"""Carrying out a ROLLBACK: the checkpoint is restored, and what came of it is proved and told."""
+"""Carrying out a ROLLBACK: the checkpoint is restored, and its result is proved and published."""
 
 import logging
 import threading
@@ -30,7 +30,7 @@ def waits_for(going_back: "Future[str] | None") -> bool:
 
 
 def roll_back(checkpoints: Checkpoints, decision: Decision, tell: RollbackNotice, done: "Future[str]") -> None:
-    """Begins to go back in a thread of its own; `done` gets what the model is told, and never fails."""
+    """Begins to go back in a thread of its own; `done` gets the text for the model, and never fails."""
 
     def run() -> None:
         _carried_out.set(done)

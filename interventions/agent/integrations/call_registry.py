@@ -15,16 +15,16 @@ from haltline.interventions.agent.refused import Refused
 from haltline.schemas.events import Effect
 
 MAX_OPEN: Final = 4096
-"""Calls that have begun and not ended, of one session; beyond it the oldest is taken as one whose end is not told."""
+"""Calls that have begun and not ended, of one session; beyond it the oldest counts as one without a reported end."""
 _MAX_ID_CHARS = 256
 
 
 class ToolFailed(Exception):
-    """The tool said that it failed."""
+    """The tool reported that it failed."""
 
 
 class ResultUnknown(BaseException):
-    """What came of a call was not told; so it is no error, and no success either."""
+    """The result of a call was not reported; so it is no error, and no success either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class CallRegistry:
         self._lock = threading.Lock()
 
     def keep(self, hints: str) -> None:
-        """Hints that could not be told with their call, as it had no result: they are told with the next one."""
+        """Hints that could not be returned with their call, as it had no result: the next one returns them."""
         if hints:
             with self._lock:
                 self._kept.append(hints)
@@ -116,7 +116,7 @@ class CallRegistry:
         return Answer()
 
     def complete(self, call_id: str, value: Any = None, *, error: BaseException | str | None = None) -> bool:
-        """Says what came of a call. False: no such call is open."""
+        """Reports the result of a call. False: no such call is open."""
         with self._lock:
             action = self._open.pop(_id(call_id), None)
         if action is None:
@@ -128,11 +128,11 @@ class CallRegistry:
         return True
 
     def abandon(self, *, but: str | None = None) -> int:
-        """What came of the calls that are open, except one, will not be told. Returns how many they are."""
+        """The results of the calls that are open, except one, will not be reported. Returns how many they are."""
         with self._lock:
             left = [call_id for call_id in self._open if call_id != but]
         for call_id in left:
-            self.complete(call_id, error=ResultUnknown("what came of it was not told"))
+            self.complete(call_id, error=ResultUnknown("its result was not reported"))
         return len(left)
 
     def close(self) -> None:

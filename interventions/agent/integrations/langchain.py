@@ -79,7 +79,7 @@ class HaltlineMiddleware(AgentMiddleware[Any, Any, Any]):
         self._guard.check()
 
     def after_model(self, state: Any, runtime: Any) -> None:  # noqa: ARG002 - as above
-        """Tells of the model's turn."""
+        """Publishes the model's turn."""
         message = state["messages"][-1] if state.get("messages") else None
         if isinstance(message, AIMessage):
             self._guard.model_turn(usage=usage_of(message), output=message.text or None)
@@ -93,13 +93,13 @@ class HaltlineMiddleware(AgentMiddleware[Any, Any, Any]):
         return action
 
     def _keep(self, hints: str) -> None:
-        """Hints of a call that has no result to add them to: they are told with the next one."""
+        """Hints of a call that has no result to add them to: they are returned with the next one."""
         if hints:
             with self._lock:
                 self._kept.append(hints)
 
     def _hints(self, hints: str) -> str:
-        """What is to be told with a call's result."""
+        """What is returned with a call's result."""
         with self._lock:
             kept, self._kept = self._kept, []
         return "\n".join(filter(None, (*kept, hints)))

@@ -42,7 +42,7 @@ Output: TypeAlias = ToolUse | ToolResult | Turn
 
 
 class Lines:
-    """Reads the lines of one agent in order; gives with each what it says, and whose it is (None: the main agent's)."""
+    """Reads the lines of one agent in order; gives with each its content, and whose it is (None: the main agent's)."""
 
     def __init__(self) -> None:
         self._turns: dict[str | None, Turns] = {}

@@ -1,4 +1,4 @@
-"""The calls of tools in the messages of MCP: asked about before the server sees them, told of when they have ended.
+"""The calls of tools in the messages of MCP: checked before the server sees them, published when they have ended.
 
 A refused call never reaches the server; its answer is a result with `isError`, which is how MCP tells a model of a
 failed tool. The annotations of `tools/list` are hints: `destructiveHint` can make a call worse than its name says,
@@ -164,12 +164,12 @@ class Calls:
         return message | {"result": result}
 
     def abandon(self) -> None:
-        """What comes of the calls that are open will not be told."""
+        """The results of the calls that are open will not be reported."""
         with self._lock:
             left, self._open = self._open, OrderedDict()
         for key, hints in left.items():
             self.registry.keep(hints)
-            self.registry.complete(key, error=ResultUnknown("what came of it was not told"))
+            self.registry.complete(key, error=ResultUnknown("its result was not reported"))
 
     def _checked(self, message: Message, key: str, name: str, args: dict[str, Any], answer: Answer) -> CheckedCall:
         with self._lock:
@@ -205,7 +205,7 @@ def effect_of(name: str, annotations: object) -> Effect | None:
     """What a tool's annotations say it does; None: no more than its name.
 
     They come from the server, which nobody has checked. So they only raise: `readOnlyHint` changes nothing, and
-    `destructiveHint` must be said to count, for its default (true) would make nearly every tool a destructive one.
+    `destructiveHint` must be set to count, for its default (true) would make nearly every tool a destructive one.
     """
     if not isinstance(annotations, dict) or annotations.get("readOnlyHint") is True:
         return None

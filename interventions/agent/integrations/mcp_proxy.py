@@ -97,7 +97,7 @@ class Proxy:
     def _call(self, message: Message, line: bytes, to_server: "_Lines", to_client: "_Lines") -> None:
         try:
             checked = self._calls.ask(message)
-        except Exception:  # a client that gets no answer would wait for ever
+        except Exception:  # a client that gets no answer would wait without end
             log.exception("haltline: a call could not be asked about")
             to_client.write(written(failed(message.get("id"), "the call could not be asked about")))
             return

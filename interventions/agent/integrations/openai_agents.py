@@ -66,7 +66,7 @@ class HaltlineAgents:
         if answer.refused is None and answer.changes:
             # The SDK has no way to change the arguments of a call; with those that were proposed it must not be made.
             changed = json.dumps(answer.changes.of(args))
-            self._registry.complete(call.tool_call_id, error="not made: other arguments were wanted")
+            self._registry.complete(call.tool_call_id, error="not made: other arguments were required")
             message = f"This call is only allowed with other arguments: {changed}"
             text = "\n\n".join(filter(None, (message, answer.hints)))
             return ToolGuardrailFunctionOutput.reject_content(text, output_info="arguments_not_changed")
@@ -87,7 +87,7 @@ class HaltlineAgents:
 
 
 class _Hooks(RunHooks[Any]):
-    """Tells of what the guardrails do not see."""
+    """Publishes what the guardrails do not see."""
 
     def __init__(self, guard: Guard, registry: CallRegistry, answers: dict[str, Answer]) -> None:
         self._guard = guard
@@ -101,11 +101,11 @@ class _Hooks(RunHooks[Any]):
         self._guard.check()
 
     async def on_llm_end(self, context: RunContextWrapper[Any], agent: Agent[Any], response: ModelResponse) -> None:
-        """Tells of the model's turn."""
+        """Publishes the model's turn."""
         self._guard.model_turn(usage=usage_of(response))
 
     async def on_tool_end(self, context: RunContextWrapper[Any], agent: Agent[Any], tool: Tool, result: object) -> None:
-        """Tells of the end of a call that failed: the SDK asks no guardrail then."""
+        """Publishes the end of a call that failed: the SDK calls no guardrail then."""
         if isinstance(context, ToolContext):
             self._registry.complete(context.tool_call_id, result if isinstance(result, str) else None)
             if (unheard := self._answers.pop(context.tool_call_id, None)) is not None:

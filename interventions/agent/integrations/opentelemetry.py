@@ -2,7 +2,7 @@
 
     provider.add_span_processor(HaltlineSpanProcessor(GuardSettings.from_env()))
 
-The conversation of a span (`gen_ai.conversation.id`, else its trace) is the session. A span is told of when it has
+The conversation of a span (`gen_ai.conversation.id`, else its trace) is the session. A span is published when it has
 ended: so this shows what an agent does, and detectors find what is wrong with it, but nothing is refused; for that put
 a guard around its tools. Where only an exporter can be given, `HaltlineSpanExporter` is one. Needs opentelemetry-sdk
 (`pip install 'haltline[opentelemetry]'`).
@@ -71,7 +71,7 @@ class HaltlineSpanExporter(SpanExporter):
 
     def tell(self, span: JsonObject) -> "Future[None] | None":
         """Publishes one span as an event; None: it cannot be read, which is logged and counted."""
-        if self._pid != os.getpid():  # a child has not its parent's threads; ending them here would wait for ever
+        if self._pid != os.getpid():  # a child has not its parent's threads; ending them here would wait without end
             _PARENTS.append(self._publisher)
             self._pid, self._publisher = os.getpid(), Publisher(self._settings)
         try:
@@ -121,7 +121,7 @@ class HaltlineSpanProcessor(SpanProcessor):
                 if len(self._above) > _MAX_OPEN:
                     self._above.popitem(last=False)
         except Exception:  # nothing of ours may break an agent
-            log.exception("haltline: the start of a span could not be told")
+            log.exception("haltline: the start of a span could not be published")
 
     def on_end(self, span: ReadableSpan) -> None:
         """Hands it over to the producer's bounded queue."""
@@ -131,7 +131,7 @@ class HaltlineSpanProcessor(SpanProcessor):
             if otel.of_agents([span_of(span)]):
                 self._exporter.tell_alone(span_of(span, _inherited(span.attributes or {}, above)))
         except Exception:  # as above
-            log.exception("haltline: the end of a span could not be told")
+            log.exception("haltline: the end of a span could not be published")
 
     def shutdown(self) -> None:
         """Waits for what is under way, for five seconds at most."""

@@ -1,4 +1,4 @@
-"""Events of any number of sessions on the topic `actions`: each is told of when the broker has it, or has not."""
+"""Events of any number of sessions on the topic `actions`: each is reported when the broker has it, or has not."""
 
 import logging
 import threading

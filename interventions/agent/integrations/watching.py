@@ -1,6 +1,6 @@
-"""An agent that runs as a child: its lines are told to haltline, and a kill ends it and all that it started.
+"""An agent that runs as a child: its lines are published to haltline, and a kill ends it and all that it started.
 
-What a line tells of is done already, or is being done: nothing can be refused any more. So a decision that
+What a line reports is done already, or is being done: nothing can be refused any more. So a decision that
 would refuse a call (PAUSE or above) can only be obeyed by ending the agent.
 """
 
@@ -71,7 +71,7 @@ class Watch:
         on_advice: Callable[[Advice], object] | None = None,
     ) -> None:
         """`on_advice` hears what the model should, which from here has no way to it."""
-        # What a line tells of cannot be refused any more: that nobody could be asked is no reason to end the agent.
+        # What a line reports cannot be refused any more: that no verdict could be had is no reason to end the agent.
         self._guard = WatchedGuard(settings, mode="async", fail_closed_from=None, ask_from=None, on_advice=on_advice)
         self._registries: dict[str | None, CallRegistry] = {None: CallRegistry(self._guard)}
         self._on_advice = on_advice

@@ -1,6 +1,6 @@
 """All the rules of one session, put together. Thread safe; the clock is an argument; no I/O.
 
-The order: a result that is given again, lists, arguments, evidence, loops, rates, budgets. Whatever refuses first is
+The order: a result that is returned again, lists, arguments, evidence, loops, rates, budgets. Whatever refuses first is
 said. Only what is let pass counts for rates and is held against budgets; attempts count for the loop rule.
 """
 
@@ -125,7 +125,7 @@ class RuleBook:
         value: Any = None,
         has_value: bool = False,
     ) -> float:
-        """The call has run; what it cost, which is its price unless said. Also a call that failed is paid for."""
+        """The call has run; what it cost, by default its price. Also a call that failed is paid for."""
         # The first caller may change what it got.
         kept = Kept(copied(value), has_value, now_ms) if ok and ticket.key is not None else None
         with self._lock:
@@ -181,7 +181,7 @@ class RuleBook:
     # With the lock held.
 
     def _check(self, applying: _Applying, ticket: Ticket, args: Mapping[str, Any], now_ms: int) -> None:
-        """Puts down what is against the call, and what is only to be said."""
+        """Collects what refuses the call, and what is only advice."""
         try:
             for objection in self._against(applying, ticket, args, now_ms):
                 if not self.rules.strict_mode:

@@ -52,7 +52,7 @@ class Budget:
         self.spent_usd, self._reported = 0.0, 0
 
     def warning(self) -> Objection | None:
-        """To be told once for each threshold that was passed since."""
+        """To be reported once for each threshold that was passed since."""
         if self.limit_usd <= 0:
             return None
         percent = round(self.spent_usd / self.limit_usd * 100, _PLACES)

@@ -44,7 +44,7 @@ class Replays:
         return None
 
     def forget(self) -> None:
-        """No result is given again; what runs still runs."""
+        """No result is returned again; what runs still runs."""
         self._kept.clear()
 
     def end(self, action: str, key: str, kept: Kept | None) -> None:

@@ -88,7 +88,7 @@ class ClientRules(_Part):
     action_budgets: Prices = Field(default_factory=dict)
     """What all calls that match may cost together, in the session."""
     budget_warning_thresholds: tuple[Percent, ...] = (80.0,)
-    """Percent of a budget at which the agent is told, once each."""
+    """Percent of a budget at which the agent gets a hint, once each."""
     prices: Prices = Field(default_factory=dict)
     """What a call costs, where the call does not say it."""
     denied_actions: tuple[Glob, ...] = ()
@@ -104,9 +104,9 @@ class ClientRules(_Part):
     """By the action that needs it."""
     loop_rules: Annotated[tuple[LoopRule, ...], Field(max_length=256)] = ()
     idempotency_ttl_seconds: Seconds = 3600.0
-    """How long a result is given again for the same key."""
+    """How long a result is returned again for the same key."""
     strict_mode: bool = True
-    """False: what would be refused is only told to the agent."""
+    """False: what would be refused is only a hint to the agent."""
 
     @model_validator(mode="after")
     def _ages_of_something(self) -> "ClientRules":

@@ -86,5 +86,5 @@ def _fingerprint(action: str, args: Mapping[str, Any], without: tuple[str, ...])
 
 
 def _unknown(value: Any) -> str:
-    """What JSON does not know is told apart as objects are: two of them are two."""
+    """What JSON does not know is compared by identity: two of them are two."""
     return f"<{type(value).__qualname__} {id(value)}>"

@@ -159,7 +159,7 @@ class DiskSpool:
         return arrived
 
     def _settle(self, path: Path, way: "_OnTheWay") -> None:
-        """With the lock held: a file of which every record was heard of is removed, or waits again."""
+        """With the lock held: a file of which every record was confirmed is removed, or waits again."""
         if way.count or not way.all_taken or path not in self._locks:  # not locked: closed, and the next process's
             return
         del self._on_the_way[path]
@@ -261,7 +261,7 @@ def _hold(file: BinaryIO) -> bool:
 
 
 def spool_of(settings: GuardSettings) -> DiskSpool | None:
-    """The one that a guard is told to keep. Raises ValueError when the disk refuses its folder."""
+    """The one of a guard's settings. Raises ValueError when the disk refuses its folder."""
     if settings.spool_dir is None:
         return None
     try:

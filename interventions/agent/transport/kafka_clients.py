@@ -23,7 +23,7 @@ def common_of(settings: GuardSettings) -> dict[str, Any]:
     """Librdkafka's settings that producer and consumer share."""
     return {
         "socket.timeout.ms": 10_000,  # a broker that hangs is noticed
-        "log_level": 2,  # a broker that is away is told once by us, not again and again by librdkafka
+        "log_level": 2,  # a broker that is away is logged once by us, not again and again by librdkafka
         "log.connection.close": False,
         **settings.kafka,
         "bootstrap.servers": settings.bootstrap,
@@ -31,7 +31,7 @@ def common_of(settings: GuardSettings) -> dict[str, Any]:
 
 
 def complaint_of(error: KafkaError) -> str:
-    """What librdkafka complains of, without how long it took: the same complaint is told once."""
+    """What librdkafka complains of, without how long it took: the same complaint is logged once."""
     return _HOW_LONG.sub("", error.str())
 
 

@@ -83,7 +83,7 @@ class KafkaConnection:
         self._count = 0  # partitions of `interventions`; 0: not known yet
         self._loaded = False
         self._control_next: dict[int, int] = {}  # of the control topic, by partition
-        self._joined: list[Member] = []  # since the consumer was assigned, and not told yet what stands
+        self._joined: list[Member] = []  # since the consumer was assigned, without the entries in force yet
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._suspect = False
@@ -140,7 +140,7 @@ class KafkaConnection:
         if self._thread is not None:
             self._thread.join(timeout=2 * METADATA_S + 2 * _POLL_S)
         if self._thread is None or not self._thread.is_alive():
-            # A record that waits holds the producer, and the producer us: it would look for its broker for ever.
+            # A record that waits holds the producer, and the producer us: it would look for its broker without end.
             self._producer.purge()
             self._producer.flush(0)
             self._producer.close()
@@ -424,4 +424,4 @@ class KafkaConnection:
 
         sent = spool.drain(send)
         if sent and not spool:
-            log.info("haltline: the broker is back: what waited on disk was sent, %d records at last", sent)
+            log.info("haltline: the broker is back: the records on disk were sent, %d of them", sent)

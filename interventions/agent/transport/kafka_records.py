@@ -23,7 +23,7 @@ def control_record(key: str, value: bytes) -> ControlRecord | None:
 
 
 def frozen(key: str, code: str, why: str) -> ControlRecord | None:
-    """An entry of ours in place of one that cannot be taken for what it says; None: the key names nothing."""
+    """An entry of ours in place of one that cannot be trusted; None: the key names nothing."""
     scope, _, scope_id = key.partition(":")
     if scope not in set(ScopeKind) or not scope_id:
         return None

@@ -1,6 +1,6 @@
-"""What the worker has said, told from what somebody else wrote on its topics (`verify_key`).
+"""Distinguishes the worker's records from what somebody else wrote on its topics (`verify_key`).
 
-A decision that is not sealed was not said. An entry of the control topic that is not sealed holds as frozen where
+A decision that is not sealed does not count. An entry of the control topic that is not sealed holds as frozen where
 nothing stands yet, as one that cannot be read does: whoever can write there may stop an agent so, and never release it.
 An entry or a release that was sealed earlier than the last one under its key is an old one again, and is left out.
 """
@@ -36,7 +36,7 @@ class Sealed:
         """Records that were not taken for what they say."""
 
     def holds(self, message: Message) -> bool:
-        """Whether a decision was said by a worker that may decide."""
+        """Whether a decision is of a worker that may decide."""
         return self._at(message, may_be_unsealed=_decides_nothing) is not None
 
     def entry(self, key: str, message: Message, standing: bytes | None) -> bytes | None:
@@ -68,7 +68,7 @@ class Sealed:
         self.refused += 1
         if str(self.refused).strip("0") == "1":  # the first, the tenth, the hundredth: a forger must not fill a disk
             log.error(
-                "haltline: %s, partition %s, offset %s was not said by a worker: %s (%d such records so far)",
+                "haltline: %s, partition %s, offset %s is not of a worker: %s (%d such records so far)",
                 message.topic(), message.partition(), message.offset(), why, self.refused,
             )  # fmt: skip
 

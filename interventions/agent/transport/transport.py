@@ -8,10 +8,10 @@ from haltline.schemas.events import ActionEvent
 
 
 class Receiver(Protocol):
-    """Who is told what arrives. Called from the link's own thread; does not block, does not raise."""
+    """Receives what arrives. Called from the link's own thread; does not block, does not raise."""
 
     def concerns(self, key: str) -> bool:
-        """Whether an entry of the control topic with this key has to be told at all."""
+        """Whether an entry of the control topic with this key is of interest at all."""
 
     def control(self, key: str, record: ControlRecord | None) -> None:
         """An entry of the control topic was read; None: nothing holds under this key any more."""

@@ -7,7 +7,7 @@ from haltline.schemas.policy import Policy
 
 
 def transport_of(settings: GuardSettings) -> Transport:
-    """The way to the worker and back; nowhere without an address."""
+    """The connection to the worker; none without an address."""
     return NoTransport() if settings.bootstrap is None else KafkaTransport(settings)
 
 

@@ -1,4 +1,4 @@
-"""Whether workers can see what the sessions of this process do: what the topic of actions itself tells of it.
+"""Whether workers can see what the sessions of this process do: what the topic of actions itself shows of it.
 
 A broker that takes every record is not enough. A topic that was recreated is taken up by workers only when they have
 noticed; one that is gone is read by nobody; with more partitions than before, sessions are in some that nobody reads.
@@ -23,7 +23,7 @@ _ORDER_WITHIN_S: Final = 1.0
 
 
 class WorkerPresence:
-    """What is known of the topic. Told from the connection's thread, asked from any."""
+    """What is known of the topic. Written by the connection's thread, read by any."""
 
     def __init__(self, *, now_s: Callable[[], float] = time.monotonic) -> None:
         self._now_s = now_s

@@ -1,6 +1,6 @@
 """Holds the guards of one session of Claude Code for its hooks: each hook is a new process, and a guard takes a second.
 
-A hook connects to the companion's socket, says what it was told, and prints what comes back. The companion is
+A hook connects to the companion's socket, sends its input, and prints the reply. The companion is
 started by the first hook (`cli/agent/hook.py`), holds a lock while it lives, and ends with the session, or when no
 hook has come for half an hour. When it is killed, the next hook starts another, which reads from the `control` topic
 what stands; what it last knew is in a file beside the socket, for a hook that reaches neither companion nor broker.
@@ -138,7 +138,7 @@ def main() -> int:
 
 
 def settings_of(environ: Mapping[str, str]) -> tuple[GuardSettings, OnApproval]:
-    """What the guards are told: a hook waits for its verdict, and not for a person unless that is said.
+    """The settings of the guards: a hook waits for its verdict, and by default not for a person.
 
     Raises ValueError for a value that cannot work, and OSError when the file of client settings cannot be read.
     """

@@ -1,4 +1,4 @@
-"""Claude Code's hooks: from what a hook is told, to what it answers.
+"""Claude Code's hooks: from a hook's input to its output.
 
 Claude Code asks every hook at once and takes the strictest answer. So a call that haltline has nothing against gets no
 answer at all: `allow` would skip the question that Claude Code itself, or its user's rules, would ask.
@@ -174,7 +174,7 @@ class _Transcript:
         self._path = path
         self._subagent = subagent
         self._turns = Turns()
-        # What is there already was told by another process, or before haltline was there.
+        # What is there already was published by another process, or before haltline was there.
         self._at = path.stat().st_size if path.is_file() and not subagent else 0
 
     def turns(self, *, ended: bool) -> list[Any]:

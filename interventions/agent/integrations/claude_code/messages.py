@@ -45,7 +45,7 @@ def tools_of(line: Mapping[str, Any]) -> Iterator[ToolUse | ToolResult]:
 
 
 def text_of(line: Mapping[str, Any]) -> str:
-    """What the model, or the user, said in a line."""
+    """The text of the model, or the user, in a line."""
     return "\n".join(
         block["text"] for block in _content(line) if block.get("type") == "text" and isinstance(block.get("text"), str)
     )
