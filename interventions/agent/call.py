@@ -194,7 +194,7 @@ class Signature:
         return self._signature
 
     def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """By name, with defaults, without `self`. A call that does not fit is kept as it is: the tool will refuse it."""
+        """By name, with defaults, without `self`. A call that does not fit is kept as it is: the tool refuses it."""
         if self._names is not None and len(args) + len(kwargs) == len(self._names):
             if not args and kwargs.keys() == self._name_set:
                 return kwargs.copy()  # the author's own functions may change what they are given
