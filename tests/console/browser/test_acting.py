@@ -62,7 +62,7 @@ def test_a_session_is_killed_with_a_preview_and_the_list_of_who_stopped(page: Pa
         page.get_by_role("dialog").get_by_role("button", name="Kill").click()
         expect(page.get_by_text("The kill of session s-kill stands")).to_be_visible()
         wait_until(lambda: delete(guard, "b") != "executed", "its next call is refused")
-        expect(page.locator("#stops")).to_contain_text("1 of 1 session has said")
+        expect(page.locator("#stops")).to_contain_text("1 of 1 session has acknowledged")
         listed = page.get_by_role("region", name="Killed: session s-kill").get_by_role("row").filter(has_text="s-kill")
         expect(listed).to_contain_text("stopped")
         assert delete(other, "b") == "executed"

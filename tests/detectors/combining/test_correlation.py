@@ -63,7 +63,7 @@ def fires_at(document: Policy, events: Sequence[ActionEvent], *, restart: bool =
 
 @pytest.mark.parametrize("restart", [False, True], ids=["without a restart", "with restarts"])
 @pytest.mark.parametrize(
-    ("fields", "events", "seconds"),
+    ("fields", "inputs", "seconds"),
     [
         pytest.param({}, exports(0, 10), [], id="below the count"),
         pytest.param({}, exports(0, 10, 20, 30), [20, 30], id="at the count, and on each further one"),
@@ -155,9 +155,9 @@ def fires_at(document: Policy, events: Sequence[ActionEvent], *, restart: bool =
     ],
 )
 def test_counts_sums_and_means(
-    fields: dict[str, Any], expected: list[ActionEvent], seconds: list[float], restart: bool
+    fields: dict[str, Any], inputs: list[ActionEvent], seconds: list[float], restart: bool
 ) -> None:
-    assert fires_at(policy(rule(**fields)), expected, restart=restart) == seconds
+    assert fires_at(policy(rule(**fields)), inputs, restart=restart) == seconds
 
 
 SECRETS = {"secret": {"action": "read_secret"}, "upload": {"action": "http_*"}, "wipe": {"action": "wipe_*"}}

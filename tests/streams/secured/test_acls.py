@@ -72,7 +72,7 @@ def test_doctor_sees_what_agents_may_do(cluster: Cluster, principal: str, verdic
     done = CliRunner().invoke(app, ["doctor", "--bootstrap", cluster.kafka.bootstrap, "--agent", principal, "--json"])
     checks = {check["what"]: check for check in orjson.loads(done.stdout)}
     assert checks["permissions"]["verdict"] == verdict
-    assert actual in checks["permissions"]["came"]
+    assert actual in checks["permissions"]["found"]
 
 
 @pytest.mark.kafka
@@ -81,6 +81,6 @@ def test_doctor_says_that_a_cluster_lets_everybody_do_everything(kafka: LocalKaf
     done = CliRunner().invoke(app, ["doctor", *there, "--json"])
     checks = {check["what"]: check for check in orjson.loads(done.stdout)}
     assert checks["permissions"]["verdict"] == "note"
-    assert "no authorizer" in checks["permissions"]["came"]
+    assert "no authorizer" in checks["permissions"]["found"]
     assert checks["policy"]["verdict"] == "ok"
     assert checks["sink's progress"]["verdict"] == "ok"
