@@ -200,7 +200,7 @@ class CallTracker:
             self.failed = max(self.failed, act.index)
             return
         belongings = self.belongings
-        creates, renames = act.creates, act.renames if call is None else call.renames
+        creates, renames = (act.creates, act.renames) if call is None else (call.creates, call.renames)
         if creates and not _was_there(act):
             for target in creates:
                 belongings.made(target)

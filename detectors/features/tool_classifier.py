@@ -23,6 +23,7 @@ from haltline.detectors.commands import (
 from haltline.detectors.commands import (
     is_read_whole as text_is_read_whole,
 )
+from haltline.detectors.commands import may_create as text_may_create
 from haltline.detectors.commands import renames as shell_renames
 from haltline.detectors.commands.paths import badness as path_badness
 from haltline.detectors.commands.prefilter import may_destroy_by_code
@@ -371,6 +372,13 @@ def may_destroy(tool: KnownTool, hint: Effect | None, args: JsonObject | None) -
     )
 
 
+def runs_into_loss(act: ToolCall) -> bool:
+    """Whether what an attempt runs may take something away: of most command lines one look says that it does not."""
+    if act.tool.reading is not _SHELL or act.hint is _DESTRUCTIVE or act.written:
+        return True
+    return bool(destructions(act.text, cwd=cwd_of(act.event)))
+
+
 def destroys(act: ToolCall, classifier: Classifier) -> tuple[Destruction, ...]:
     """What an attempt would take away: by its tool, by the text that it runs, and by the calls inside of it."""
     tool, hint = act.tool, act.hint
@@ -564,6 +572,8 @@ def creates(act: ToolCall) -> tuple[str, ...]:
         return ()
     if tool.reading is _SQL:
         return sql_creations(text)
+    if not text_may_create(text):
+        return ()
     written = command_effects.written_file(text)
     if written:
         return (tool_name_severity.target("path", written, cwd_of(act.event)),)
