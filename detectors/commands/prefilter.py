@@ -66,7 +66,7 @@ _WORD_CHARS = b"abcdefghijklmnopqrstuvwxyz0123456789_"
 # Lower case in place, everything else but word characters a blank: a byte table is five times as fast as a `str` one.
 _SPACED = bytes(low if low in _WORD_CHARS else 32 for low in (bytes([code]).lower()[0] for code in range(256)))
 _QUOTES = re.compile(r"""["'\\]+""")
-_WRITTEN_FILE = re.compile(
+WRITTEN_FILE = re.compile(
     r"cat +(?:<< *'(?P<end>\w+)' *> *(?P<file>(?!/dev)[\w./-]+)|> *(?P<file_>(?!/dev)[\w./-]+) *<< *'(?P<end_>\w+)')\n",
     re.ASCII,
 )
@@ -197,7 +197,7 @@ def written_files(text: str) -> tuple[list[str], str]:
     """The files that a text writes first of all by `cat <<'EOF' > file`, word for word, and what comes after them."""
     files: list[str] = []
     while "\r" not in text:
-        found = _WRITTEN_FILE.match(text)
+        found = WRITTEN_FILE.match(text)
         if found is None:
             break
         files.append(found["file"] or found["file_"])
