@@ -447,9 +447,7 @@ def _observe(watch: RuleSet, state: SessionState, act: Observation) -> tuple[Seq
     for detector_id, wakes, concerns, start, observe in watch.dispatch.table(act.kind, act.sights):
         try:
             memory = memories.get(detector_id)
-            if memory is None and not wakes:
-                continue
-            if concerns is not None and not concerns(act):
+            if (memory is None and not wakes) or (concerns is not None and not concerns(act)):
                 continue
             if memory is None:
                 memory = memories[detector_id] = start()
