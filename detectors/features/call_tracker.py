@@ -135,10 +135,11 @@ class CallTracker:
         elif act.refused:
             self.recall.note_refused()
         else:
-            if act.measured:
+            if not act.measured:
+                if self.novelty.steps:
+                    self.novelty = Novelty()  # what it misses from now on would make all that follows look new
+            elif act.is_result:
                 act.novelty  # noqa: B018 - takes the result in, unless a detector has asked before
-            elif self.novelty.steps:
-                self.novelty = Novelty()  # what it misses from now on would make all that follows look new
             self.recall.note(act, self.actions)
 
     def _note_deed(self, act: Observed) -> None:

@@ -277,7 +277,9 @@ class Novelty:
         known = self._known
         new = words.difference(known)  # looks up each word: with `-` every known word would be looked at
         if new:
-            kept = [word for word in sorted(new) if len(word) <= _WORD_CHARS]
+            kept = sorted(new)
+            if max(map(len, kept)) > _WORD_CHARS:
+                kept = [word for word in kept if len(word) <= _WORD_CHARS]
             known.update(dict.fromkeys(kept))
             text = " ".join([self.words, *kept] if self.words else kept)
             if len(known) > _WORDS:

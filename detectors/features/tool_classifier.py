@@ -316,6 +316,9 @@ def text_of(args: JsonObject | None, tool: KnownTool, depth: int = 0) -> str:
     """The command line, statement or program that an action of a tool that runs something runs; empty: none is told."""
     if not args:
         return ""
+    line = args.get("command") if tool.reading is _SHELL else None
+    if isinstance(line, str) and " " in line:  # nearly all are so, and it is the first argument that counts
+        return _of_program(line, tool)
     for name in _TEXT_ARGS[tool.reading]:
         value = args.get(name)
         if isinstance(value, str):
