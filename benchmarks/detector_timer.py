@@ -73,10 +73,10 @@ class DetectorTimer:
 
     def entry(self, entry: Entry) -> Entry:
         """An entry of the engine's table, timed."""
-        name, wakes_at, concerns, start, observe = entry
+        name, wakes, concerns, start, observe = entry
         if concerns is not None:
             concerns = self.timed(name, concerns)
-        return name, wakes_at, concerns, start, self.timed(name, observe, self._observed)
+        return name, wakes, concerns, start, self.timed(name, observe, self._observed)
 
     def _own_cost(self) -> float:
         """What the two looks at the clock add to a time, by a function that does nothing; the machine's load counts."""

@@ -12,7 +12,7 @@ it runs. The docstring of each module says what it misses. It sees what an agent
 what it does it is no protection.
 """
 
-from haltline.detectors.commands.creations import creations
+from haltline.detectors.commands.creations import creations, may_create
 from haltline.detectors.commands.model import Badness, Destruction
 from haltline.detectors.commands.reading import (
     code_destructions,
@@ -36,6 +36,7 @@ __all__ = [
     "files_run",
     "files_written",
     "is_read_whole",
+    "may_create",
     "remakers",
     "renames",
     "sql_destructions",

@@ -16,19 +16,19 @@ from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.model import MAX_COMMAND_CHARS, MAX_FOUND
 from haltline.detectors.commands.options import parse
 from haltline.detectors.commands.paths import canonical
-from haltline.detectors.commands.prefilter import words, written_files
+from haltline.detectors.commands.prefilter import CREATES, telling_words, words, written_files
 from haltline.detectors.commands.shell import invocations
 from haltline.detectors.commands.sql import sql_creations
 
 Reader = Callable[[Invocation], Iterator[str]]
 
-_CREATES = frozenset((
-    b"tee", b"touch", b"mkdir", b"cp", b"mv", b"install", b"ln", b"scp", b"dd", b"clone", b"checkout", b"switch",
-    b"branch", b"worktree", b"tag", b"wget", b"curl", b"venv", b"virtualenv", b"startproject", b"startapp", b"createdb",
-    b"create", b"build", b"run", b"mb",
-))  # fmt: skip
 _WRITES = re.compile(r">(?<!2>)(?!&|[ \t]*/dev/null)")
 _WRITING = frozenset((">", ">|", "&>"))
+
+
+def may_create(command: str) -> bool:
+    """False for a command line that makes nothing; True for one that has to be looked at."""
+    return ">" in command or not CREATES.isdisjoint(telling_words(command))
 
 
 def creations(command: str, *, cwd: str | None = None) -> tuple[str, ...]:
@@ -38,7 +38,7 @@ def creations(command: str, *, cwd: str | None = None) -> tuple[str, ...]:
     """
     files, text = written_files(command[:MAX_COMMAND_CHARS])
     found = dict.fromkeys(f"path={canonical(file, cwd)}" for file in files)
-    if _CREATES.isdisjoint(words(text)) and _WRITES.search(text) is None:
+    if CREATES.isdisjoint(words(text)) and _WRITES.search(text) is None:
         return tuple(found)
     for invocation in invocations(text, cwd=cwd):
         found.update(dict.fromkeys(_redirected(invocation)))

@@ -27,6 +27,7 @@ _PROTECT = {ord(char): chr(0xE000 + i) for i, char in enumerate(_SPECIAL)}
 _RESTORE = {0xE000 + i: char for i, char in enumerate(_SPECIAL)}
 _IS_SPECIAL = re.compile(f"[{_SPECIAL}]")
 _SPLIT = "\ue010"
+_STAND_INS = re.compile(f"[{''.join(map(chr, _RESTORE))}{_SPLIT}]")
 _PROTECTED_TILDE = "\ue003"
 _BRACES = re.compile(r"\{([^{},]*+,[^{}]*+)\}")
 _WELL_KNOWN = {"HOME": "~", "TMPDIR": "/tmp", "RUNNER_TEMP": "/tmp", "IFS": " "}
@@ -45,7 +46,7 @@ class Expander:
             value = word[0].value
             if not word[0].quoted and "{" not in value:
                 return [value]
-            if word[0].quoted and value.isascii():  # no stand-in is in it
+            if word[0].quoted and _is_plain(value):
                 return [_kept(value)]
         quoted = any(part.quoted for part in word if not isinstance(part, Array))
         found: list[str] = []
@@ -61,7 +62,7 @@ class Expander:
         if len(word) == 1 and isinstance(word[0], Array):
             each = [self.value(element, environment, resolve) for element in word[0].words]
             return tuple(value for values in each for value in values)[: self._extra + 1]
-        if len(word) == 1 and isinstance(word[0], Text) and word[0].value.isascii():
+        if len(word) == 1 and isinstance(word[0], Text) and _is_plain(word[0].value):
             return ((_kept(word[0].value) if word[0].quoted else word[0].value)[:MAX_VALUE_CHARS],)
         alternatives = self._alternatives(word, environment, resolve)
         return tuple(_restored(text.replace(_SPLIT, " "))[:MAX_VALUE_CHARS] for text in alternatives)
@@ -138,8 +139,13 @@ def _variable(part: Variable, environment: Environment) -> tuple[str, ...]:
     return (f"${part.name}" if part.default is None else part.default,)
 
 
+def _is_plain(text: str) -> bool:
+    """Whether no stand-in is in it."""
+    return text.isascii() or _STAND_INS.search(text) is None
+
+
 def _restored(text: str) -> str:
-    if text.isascii():  # no stand-in is in it
+    if _is_plain(text):
         return text
     if text.startswith(_PROTECTED_TILDE):
         text = "./" + text  # a quoted tilde is a file of that name, not a home

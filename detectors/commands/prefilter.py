@@ -53,13 +53,20 @@ _INTERPRETERS = _words(
 _UPDATE = _words("update", "set")
 _SCHEMA_LOAD = _words("schema", "load")
 _FILTER_WORDS = _words("base64", "gbase64", "xxd", "rev", "tr")
-_WATCHED = _DESTROYS | _INTERPRETERS | _GIT | _UPDATE | _SCHEMA_LOAD | _FILTER_WORDS | _words("git", "replace", "tee")
+# One of these is in every command line that makes something, but for what it writes by a redirection.
+CREATES = _words(
+    "tee", "touch", "mkdir", "cp", "mv", "install", "ln", "scp", "dd", "clone", "checkout", "switch", "branch",
+    "worktree", "tag", "wget", "curl", "venv", "virtualenv", "startproject", "startapp", "createdb", "create", "build",
+    "run", "mb",
+)  # fmt: skip
+_WATCHED = _DESTROYS | _INTERPRETERS | _GIT | _UPDATE | _SCHEMA_LOAD | _FILTER_WORDS | _words("git", "replace")
+_TELLING = _WATCHED | CREATES
 
 _WORD_CHARS = b"abcdefghijklmnopqrstuvwxyz0123456789_"
 # Lower case in place, everything else but word characters a blank: a byte table is five times as fast as a `str` one.
 _SPACED = bytes(low if low in _WORD_CHARS else 32 for low in (bytes([code]).lower()[0] for code in range(256)))
 _QUOTES = re.compile(r"""["'\\]+""")
-_WRITTEN_FILE = re.compile(
+WRITTEN_FILE = re.compile(
     r"cat +(?:<< *'(?P<end>\w+)' *> *(?P<file>(?!/dev)[\w./-]+)|> *(?P<file_>(?!/dev)[\w./-]+) *<< *'(?P<end_>\w+)')\n",
     re.ASCII,
 )
@@ -88,7 +95,7 @@ def may_destroy(text: str) -> bool:
         if files and any(file.rpartition("/")[2] in rest for file in files) and _by_script(text):
             return True  # what it writes, it runs
         text = rest
-    watched = _WATCHED.intersection(words(text))
+    watched = telling_words(text)
     if (watched and _has_word(text, watched)) or ("/dev" in text and _DEVICE.search(text) is not None):
         return True
     if "$" in text and ("=" in text or "$'" in text or "for " in text or "read" in text):
@@ -190,7 +197,7 @@ def written_files(text: str) -> tuple[list[str], str]:
     """The files that a text writes first of all by `cat <<'EOF' > file`, word for word, and what comes after them."""
     files: list[str] = []
     while "\r" not in text:
-        found = _WRITTEN_FILE.match(text)
+        found = WRITTEN_FILE.match(text)
         if found is None:
             break
         files.append(found["file"] or found["file_"])
@@ -198,6 +205,12 @@ def written_files(text: str) -> tuple[list[str], str]:
         end = text.find(f"\n{delimiter}\n", found.end() - 1)
         text = text[end + len(delimiter) + 2 :] if end >= 0 else ""
     return files, text
+
+
+@lru_cache(maxsize=_CACHED_TEXTS)
+def telling_words(text: str) -> frozenset[bytes]:
+    """Of the words of a text those that some reader of this package looks for."""
+    return _TELLING.intersection(words(text))
 
 
 def words(text: str) -> list[bytes]:

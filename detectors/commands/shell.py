@@ -21,6 +21,7 @@ from haltline.detectors.commands.invocation import STDIN, Invocation
 from haltline.detectors.commands.lexer import MAX_NESTING, Array, Item, Redirect, Simple, Substitution, Text, Word, lex
 from haltline.detectors.commands.loops import FOR, RESERVED, Loop, for_loops, literal
 from haltline.detectors.commands.model import MAX_COMMAND_CHARS
+from haltline.detectors.commands.only_write import only_write
 from haltline.detectors.commands.options import parse
 from haltline.detectors.commands.paths import canonical
 from haltline.detectors.commands.step_budget import MAX_STEPS, StepBudget
@@ -46,11 +47,13 @@ def invocations(command: str, *, cwd: str | None = None, work: StepBudget | None
 
     Never raises; what is not shell at all gives invocations of programs that do not exist.
     """
-    if work is not None and work.left != MAX_STEPS:
+    if work is None:
+        written = only_write(command, cwd)
+        return _read_first(command, cwd)[0] if written is None else (written,)
+    if work.left != MAX_STEPS:
         return _read(command, cwd, work)
-    found, left, cut = _read_first(command, cwd)
-    if work is not None:
-        work.left, work.cut = left, work.cut or cut
+    found, work.left, cut = _read_first(command, cwd)
+    work.cut = work.cut or cut
     return found
 
 

@@ -71,16 +71,24 @@ class Model:
     def score(self, values: tuple[float, ...]) -> float:
         """The log odds of a set of values, in the order of the features."""
         found = self.base
-        for (of_count, edges, points), value in zip(self._tables, values, strict=True):
-            if type(value) is int and 0 <= value < _COUNTS:
-                found += of_count[value]
-            else:
-                found += points[bisect_left(edges, value)]
+        for points, value in zip(self._tables, values, strict=True):
+            found += points[value]
         return found
 
     @cached_property
-    def _tables(self) -> list[tuple[list[float], tuple[float, ...], tuple[float, ...]]]:
-        return [([f.of(count) for count in range(_COUNTS)], f.edges, f.points) for f in self.features]
+    def _tables(self) -> list["_Table"]:
+        return [_Table(feature) for feature in self.features]
+
+
+class _Table(dict[float, float]):
+    """The points of a feature by value: those of counts are worked out once, all others when they are asked for."""
+
+    def __init__(self, feature: Feature) -> None:
+        super().__init__((count, feature.of(count)) for count in range(_COUNTS))
+        self._feature = feature
+
+    def __missing__(self, value: float) -> float:
+        return self._feature.of(value)
 
 
 def shipped(name: str) -> Model:

@@ -109,7 +109,7 @@ class CallHistory:
     def look(self, act: Observed) -> Again | None:
         """What is known of this call; None when it is new, or one of several that were made at once."""
         counted_already = not act.is_result and (self.resulted or not act.is_attempt)
-        if counted_already or _is_nothing(act):
+        if counted_already or (act.failed and _is_nothing(act)):
             return None
         fingerprint, _, variant = act.fingerprint.partition(".")
         known = self.calls.get(fingerprint)
@@ -174,9 +174,9 @@ class CallHistory:
         else:
             self._begin_anew()
         fingerprint, _, variant = act.fingerprint.partition(".")
-        if not fingerprint or _is_nothing(act):
+        if not fingerprint or (act.failed and _is_nothing(act)):
             return
-        if self._is_nameless(act):
+        if act.call is None and self._is_nameless(act):
             self._note_nameless(act, actions)
             return
         if again is not None:
@@ -258,8 +258,7 @@ class CallHistory:
 
     def _is_nameless(self, act: Observed) -> bool:
         """Whether it is a result that came without its beginning, so that nobody knows of what."""
-        nameless = act.call is None and act.is_result and self.proposes
-        return nameless and act.args is None and not act.event.targets
+        return act.is_result and self.proposes and act.call is None and act.args is None and not act.event.targets
 
     def _learned(self, act: Observed, result: str) -> str:
         """What a call was that is not stale."""
@@ -298,8 +297,8 @@ def _is_of_one_turn(act: Observed, known: Known) -> bool:
 
 
 def _is_nothing(act: Observed) -> bool:
-    """Whether nothing was done: it was no call, or it was broken off since another one of its turn failed."""
-    return act.failed and (act.unread or act.cancelled)
+    """Whether a call that failed did nothing: it was none, or was broken off since another one of its turn failed."""
+    return act.unread or act.cancelled
 
 
 def _is_change(act: Observed) -> bool:

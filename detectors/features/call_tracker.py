@@ -135,10 +135,11 @@ class CallTracker:
         elif act.refused:
             self.recall.note_refused()
         else:
-            if act.measured:
+            if not act.measured:
+                if self.novelty.steps:
+                    self.novelty = Novelty()  # what it misses from now on would make all that follows look new
+            elif act.is_result:
                 act.novelty  # noqa: B018 - takes the result in, unless a detector has asked before
-            elif self.novelty.steps:
-                self.novelty = Novelty()  # what it misses from now on would make all that follows look new
             self.recall.note(act, self.actions)
 
     def _note_deed(self, act: Observed) -> None:
@@ -200,7 +201,7 @@ class CallTracker:
             self.failed = max(self.failed, act.index)
             return
         belongings = self.belongings
-        creates, renames = act.creates, act.renames if call is None else call.renames
+        creates, renames = (act.creates, act.renames) if call is None else (call.creates, call.renames)
         if creates and not _was_there(act):
             for target in creates:
                 belongings.made(target)

@@ -230,24 +230,26 @@ class Novelty:
             shown = masked
         why = crc32(_masked(_bytes(error[:_ERROR_KEY_CHARS])), failed) if error else int(failed)
         lines = [line for raw in shown.split(b"\n", _LINES) if (line := raw.strip())]
-        alone = len(lines) == 1
-        told = [line for line in lines if not self._is_template(line, digest, alone=alone)]
+        told = self._without_templates(lines, digest)
         beginning = crc32(shown, why)
         if not told and size and not failed:
             return digest, beginning
         return crc32(b"\n".join(told), why + int(log2(size + 1) * 2)), beginning
 
-    def _is_template(self, line: bytes, digest: int, *, alone: bool) -> bool:
-        key, templates = crc32(line[:60]), self.templates
-        known = templates.pop(key, None)
-        if known is None:
-            templates[key] = template_of(1, digest)
+    def _without_templates(self, lines: list[bytes], digest: int) -> list[bytes]:
+        templates, last = self.templates, digest & _LAST
+        often = _ALWAYS if len(lines) == 1 else _OFTEN
+        told: list[bytes] = []
+        for line in lines:
+            key = crc32(line[:60])
+            known = templates.pop(key, 0)
+            count = known & _COUNT
+            templates[key] = known if count and known >> _COUNT_BITS == last else template_of(count + 1, digest)
             if len(templates) > _TEMPLATES:
                 del templates[next(iter(templates))]
-            return False
-        count = known & _COUNT
-        templates[key] = known if known >> _COUNT_BITS == digest & _LAST else template_of(count + 1, digest)
-        return count >= (_ALWAYS if alone else _OFTEN)
+            if count < often:
+                told.append(line)
+        return told
 
     def _align(self, beginning: bytes, *, began_so: bool) -> None:
         if not began_so:
@@ -275,7 +277,9 @@ class Novelty:
         known = self._known
         new = words.difference(known)  # looks up each word: with `-` every known word would be looked at
         if new:
-            kept = [word for word in sorted(new) if len(word) <= _WORD_CHARS]
+            kept = sorted(new)
+            if max(map(len, kept)) > _WORD_CHARS:
+                kept = [word for word in kept if len(word) <= _WORD_CHARS]
             known.update(dict.fromkeys(kept))
             text = " ".join([self.words, *kept] if self.words else kept)
             if len(known) > _WORDS:

@@ -76,12 +76,18 @@ _READ, _POLL, _EXEC, _DESTRUCTIVE = Effect.READ, Effect.POLL, Effect.EXEC, Effec
 _OK, _ERROR, _TIMEOUT, _REFUSED = Outcome.OK, Outcome.ERROR, Outcome.TIMEOUT, Outcome.REFUSED
 
 
-class Observation:
-    """One event of a session, read by the policy. Features are worked out when first asked for.
+class _Given:
+    """What every observation has. In slots: Python keeps no more than 30 other attributes of a class in a fast form."""
 
-    Python keeps up to 29 attributes of an object in a form that is fast: what seldom differs stands in the class,
-    and what is quickly worked out is a property.
-    """
+    __slots__ = (
+        "_classifier", "action", "args", "call", "calls", "event", "failed", "hint", "index", "is_attempt", "is_result",
+        "kind", "measured", "offset", "partition", "recalled", "refused", "runs", "step", "text", "time_ms", "tool",
+        "topic", "usage",
+    )  # fmt: skip
+
+
+class Observation(_Given):
+    """One event of a session, read by the policy. Features are worked out when first asked for."""
 
     found: Sequence[Finding] = ()
     """What the detectors that looked before found on this event; set by the engine."""
@@ -89,12 +95,6 @@ class Observation:
     """Those of them whose rules are not in shadow."""
     batch: Batch | None = None
     """The declared batch that covers this act, if any; set by the engine before detectors look."""
-    measured: bool = True
-    """Whether the session's progress is measured, where calls are remembered: some rule asks for `novelty`."""
-    topic: str = ""
-    """Where the event stands in the log; empty: nowhere."""
-    partition: int = 0
-    offset: int = 0
 
     def __init__(  # noqa: PLR0917 - made for every event: given by name, they take twice as long
         self,
@@ -104,6 +104,7 @@ class Observation:
         calls: CallTracker,
         call: Call | None = None,
         recalled: bool = True,
+        measured: bool = True,
         *,
         topic: str = "",
         partition: int = 0,
@@ -121,14 +122,18 @@ class Observation:
         """The attempt that this is the result of."""
         self.calls = calls
         """What the session remembers, as it was before this event."""
-        if topic:
-            self.topic, self.partition, self.offset = topic, partition, offset
+        self.topic = topic
+        """Where the event stands in the log; empty: nowhere."""
+        self.partition = partition
+        self.offset = offset
         self.is_attempt = phase is _IS_ATTEMPT or phase is _IS_BOTH
         """True once for each call: at its proposal, or at its result when it was never proposed."""
         self.is_result = phase is _IS_RESULT or phase is _IS_BOTH
         """True once for each call: when what came of it is known."""
         self.recalled = recalled
         """Whether the session's calls are remembered by their fingerprints: some rule asks for `again`."""
+        self.measured = measured
+        """Whether the session's progress is measured, where calls are remembered: some rule asks for `novelty`."""
         self._classifier = classifier
         # What nearly every event is asked for is worked out at once: a feature that waits costs a call more.
         if call is None:
@@ -157,17 +162,27 @@ class Observation:
         """Whether the tool runs a program, a command line or a statement."""
         self.text = tool_classifier.text_of(self.args, tool) if self.runs else ""
         """The command line, statement or program that it runs, empty if it runs none; of a result its beginning."""
-        if not self.text and not tool_classifier.may_destroy(tool, self.hint, self.args):
+        if self.text:
+            if self.is_attempt and not tool_classifier.runs_into_loss(self):
+                self.destroys = self.losses = ()
+        elif not tool_classifier.may_destroy(tool, self.hint, self.args):
             self.losses = ()
             if self.is_attempt:  # `CallTracker` remembers it in any case
                 self.targets = self._classifier.targets(self.event)
-        if self.recalled and self.is_attempt:
+        self.step = self.index
+        """Index of the first action of its step: the calls of one model turn are one step.
+
+        What counts steps takes two calls for one when the step of the later is not later than the index of the other.
+        """
+        if self.is_attempt:  # `CallTracker` asks for both in any case
             self.fingerprint = fingerprint(self.event, action, tool)
+            self.step = self.calls.step.of(self)
 
     def _of_result(self, action: str, call: Call) -> None:
         """Reads a result by what is remembered of its attempt."""
         self.action = action
         self.index = call.index
+        self.step = call.step or call.index
         self.runs = call.reading != ""
         self.tool = tool_classifier.RUNS[call.reading] if self.runs else self._classifier.tool_of(action, self.args)
         self.text = call.head if self.runs else ""
@@ -202,16 +217,6 @@ class Observation:
         if self.call is not None:
             return self.call.time_ms
         return self.time_ms - int(self.event.duration_ms or 0) if self.is_result else self.time_ms
-
-    @lazy
-    def step(self) -> int:
-        """Index of the first action of its step: the calls of one model turn are one step.
-
-        What counts steps takes two calls for one when the step of the later is not later than the index of the other.
-        """
-        if self.call is not None:
-            return self.call.step or self.call.index
-        return self.calls.step.of(self) if self.is_attempt else self.index
 
     @property
     def sights(self) -> int:
@@ -347,7 +352,7 @@ class Observation:
         """Where it runs programs after everything that it takes away, or writes; empty text: it does not say."""
         return tool_classifier.places(self)
 
-    @property
+    @lazy
     def waits(self) -> bool:
         """Whether it looks at something that is expected to change by itself."""
         return tool_classifier.waits(self._hint, self.tool, self.text)

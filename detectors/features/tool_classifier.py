@@ -23,6 +23,7 @@ from haltline.detectors.commands import (
 from haltline.detectors.commands import (
     is_read_whole as text_is_read_whole,
 )
+from haltline.detectors.commands import may_create as text_may_create
 from haltline.detectors.commands import renames as shell_renames
 from haltline.detectors.commands.paths import badness as path_badness
 from haltline.detectors.commands.prefilter import may_destroy_by_code
@@ -315,6 +316,9 @@ def text_of(args: JsonObject | None, tool: KnownTool, depth: int = 0) -> str:
     """The command line, statement or program that an action of a tool that runs something runs; empty: none is told."""
     if not args:
         return ""
+    line = args.get("command") if tool.reading is _SHELL else None
+    if isinstance(line, str) and " " in line:  # nearly all are so, and it is the first argument that counts
+        return _of_program(line, tool)
     for name in _TEXT_ARGS[tool.reading]:
         value = args.get(name)
         if isinstance(value, str):
@@ -369,6 +373,13 @@ def may_destroy(tool: KnownTool, hint: Effect | None, args: JsonObject | None) -
         destructive_shapes.telling(args)
         or (tool.effect is _WRITE and any(args.get(name) == "" for name in _CONTENT_ARGS))
     )
+
+
+def runs_into_loss(act: ToolCall) -> bool:
+    """Whether what an attempt runs may take something away: of most command lines one look says that it does not."""
+    if act.tool.reading is not _SHELL or act.hint is _DESTRUCTIVE or act.written:
+        return True
+    return bool(destructions(act.text, cwd=cwd_of(act.event)))
 
 
 def destroys(act: ToolCall, classifier: Classifier) -> tuple[Destruction, ...]:
@@ -564,6 +575,8 @@ def creates(act: ToolCall) -> tuple[str, ...]:
         return ()
     if tool.reading is _SQL:
         return sql_creations(text)
+    if not text_may_create(text):
+        return ()
     written = command_effects.written_file(text)
     if written:
         return (tool_name_severity.target("path", written, cwd_of(act.event)),)

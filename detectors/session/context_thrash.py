@@ -138,10 +138,10 @@ class ContextThrash(Detector[State]):
         )
 
     def _read(self, state: State, act: Observation) -> Finding | None:
-        usage = act.event.usage
-        if usage is None or usage.input_tokens + usage.cache_read_tokens <= 0:
+        usage = act.usage
+        tokens, last = (0 if usage is None else usage.input_tokens + usage.cache_read_tokens), state.tokens
+        if tokens <= 0:
             return None
-        tokens, last = usage.input_tokens + usage.cache_read_tokens, state.tokens
         state.turns += 1
         falling, state.falling = state.falling, None
         state.tokens = tokens

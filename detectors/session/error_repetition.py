@@ -106,7 +106,7 @@ class ErrorRepetition(Detector[State]):
 
     def observe(self, state: State, act: Observation) -> Finding | None:
         """Counts an error, or notes what happened between errors."""
-        if act.unread:
+        if act.failed and act.unread:
             return self._unread(state, act)
         if state.unread_count:
             state.unread, state.unread_count = [], 0

@@ -328,11 +328,16 @@ def _sketch(words: list[str]) -> str:
     return " ".join(f"{s:08x}" for s in sums)
 
 
+@lru_cache(maxsize=64)
+def _sums(sketch: str) -> frozenset[str]:
+    return frozenset(sketch.split())
+
+
 def _likeness(one: str, other: str) -> float:
     """Estimated share of the word pairs that are in both of two texts."""
     if one == other:
         return 1.0
-    mine, theirs = frozenset(one.split()), frozenset(other.split())
+    mine, theirs = _sums(one), _sums(other)
     size = min(max(len(mine), len(theirs)), _SKETCH_SIZE)
     if mine.isdisjoint(theirs):
         return 0.0

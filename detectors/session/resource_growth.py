@@ -308,22 +308,23 @@ def _step(state: State, act: Observation) -> None:
 
 def _amounts(act: Observation) -> Sequence[tuple[int, float]]:
     """What the event says that was used, by its place in a row; a usage of zero is not known, an output of zero is."""
-    usage = act.usage
-    if not act.is_result and usage is None:
+    usage, event = act.usage, act.event
+    if usage is None and not act.is_result:
         return _A_CALL if act.is_attempt else ()
     found: list[tuple[int, float]] = list(_A_CALL) if act.is_attempt else []
     if usage is not None:
         tokens = usage.input_tokens + usage.output_tokens + usage.cache_read_tokens
         if tokens:
             found.append((_TOKENS, tokens))
-        if usage.cost_usd:
-            found.append((_COST, usage.cost_usd))
-        if usage.memory_bytes:
-            found.append((_MEMORY, usage.memory_bytes))
-        if usage.file_ops:
-            found.append((_FILES, usage.file_ops))
+        cost, memory, files = usage.cost_usd, usage.memory_bytes, usage.file_ops
+        if cost:
+            found.append((_COST, cost))
+        if memory:
+            found.append((_MEMORY, memory))
+        if files:
+            found.append((_FILES, files))
     if act.is_result:
-        size, took_ms = act.event.output_bytes, act.event.duration_ms
+        size, took_ms = event.output_bytes, event.duration_ms
         if size is not None:
             found.append((_OUTPUT, size))
         if took_ms:

@@ -92,7 +92,7 @@ class SpendVelocity(Detector[State]):
 
     def observe(self, state: State, act: Observation) -> Finding | None:
         """Adds to the window, and looks at what was spent in it."""
-        usage = act.event.usage
+        usage = act.usage
         if usage is None:
             return None
         cost, tokens = usage.cost_usd, float(usage.tokens)

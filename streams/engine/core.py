@@ -368,9 +368,7 @@ class Core:
         """The event as detectors see it."""
         calls = state.calls
         phase, call = calls.phase(event)
-        act = Observation(event, self._classifier, phase, calls, call, watch.recalled)
-        if not watch.measured:
-            act.measured = False
+        act = Observation(event, self._classifier, phase, calls, call, watch.recalled, watch.measured)
         if at is not None:
             act.topic, act.partition, act.offset = at.topic, at.partition, at.offset
         return act
@@ -440,17 +438,16 @@ def _note(state: SessionState, act: Observation) -> None:
         )
 
 
-def _observe(watch: RuleSet, state: SessionState, act: Observation) -> tuple[list[Finding], list[Failure]]:
+def _observe(watch: RuleSet, state: SessionState, act: Observation) -> tuple[Sequence[Finding], Sequence[Failure]]:
+    if not watch.dispatch.of_kind(act.kind):
+        return (), ()  # what it is need not be worked out
     findings: list[Finding] = []
     failures: list[Failure] = []
     memories = state.detectors
-    sights = act.sights
-    for detector_id, wakes_at, concerns, start, observe in watch.dispatch.table(act.kind, sights):
+    for detector_id, wakes, concerns, start, observe in watch.dispatch.table(act.kind, act.sights):
         try:
             memory = memories.get(detector_id)
-            if memory is None and not wakes_at & sights:
-                continue
-            if concerns is not None and not concerns(act):
+            if (memory is None and not wakes) or (concerns is not None and not concerns(act)):
                 continue
             if memory is None:
                 memory = memories[detector_id] = start()

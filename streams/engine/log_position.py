@@ -65,7 +65,7 @@ def is_new(state: TakesIn, at: LogPosition | None) -> bool:
 def is_first(state: TakesIn, input_id: str, most: int) -> bool:
     """False when the id was among the last `most`: its producer sent it twice. Notes it otherwise."""
     short = blake2b(input_id.encode(), digest_size=_SHORT_BYTES).digest()
-    if short in state.seen:
+    if state.seen.find(short) >= 0:  # `in` takes half as long again: it tries a number first
         return False
     state.seen = state.seen[-(most - 1) * _SHORT_BYTES :] + short
     return True

@@ -1,0 +1,34 @@
+"""A command line that is nothing but `cat <<'EOF' > file`: many are, and long ones; these need not be parsed.
+
+Misses: others that only write, such as `tee` or a delimiter without quotes. They are parsed.
+"""
+
+from haltline.detectors.commands.expand import Expander
+from haltline.detectors.commands.invocation import Invocation
+from haltline.detectors.commands.lexer import Text
+from haltline.detectors.commands.paths import canonical
+from haltline.detectors.commands.prefilter import WRITTEN_FILE
+
+_MOST_CHARS = 16 * 1024
+"""Of a longer one it is not told here whether it is within what is read of a command line."""
+
+
+def only_write(command: str, cwd: str | None) -> Invocation | None:
+    """The only program that the command line runs, as the parser gives it; None: it has to be parsed."""
+    found = WRITTEN_FILE.match(command) if len(command) <= _MOST_CHARS and "\r" not in command else None
+    if found is None:
+        return None
+    lines = command[found.end() :]
+    before, closed, rest = f"\n{lines}\n".partition(f"\n{found['end'] or found['end_']}\n")
+    if rest not in ("", "\n"):
+        return None
+    text = before[1:] if closed else lines.removesuffix("\n")
+    place = canonical(cwd) if cwd else None
+    return Invocation(
+        argv=("cat",),
+        stdin=Expander().text((Text(text, quoted=True),), {}, lambda _: None),
+        writes=((">", found["file"] or found["file_"]),),
+        cwd=place,
+        start=place,
+        called="cat",
+    )
