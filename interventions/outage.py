@@ -22,12 +22,12 @@ class Outage:
     ) -> None:
         """`what` and `state` begin each message: who misses what, such as "audit sink: the broker is away"."""
         self._log = log
-        self._said = f"{what} {state}"
+        self._logged = f"{what} {state}"
         self._still = f"{what} still {state}"
         self._again_every_s = again_every_s
         self._now_s = now_s
         self._since_s: float | None = None
-        self._said_s = 0.0
+        self._logged_s = 0.0
 
     @property
     def lasts(self) -> bool:
@@ -38,14 +38,14 @@ class Outage:
         """It is away, or still is."""
         now_s = self._now_s()
         if self._since_s is None:
-            self._since_s = self._said_s = now_s
-            self._log.warning("%s: %s", self._said, why)
-        elif now_s - self._said_s >= self._again_every_s:
-            self._said_s = now_s
+            self._since_s = self._logged_s = now_s
+            self._log.warning("%s: %s", self._logged, why)
+        elif now_s - self._logged_s >= self._again_every_s:
+            self._logged_s = now_s
             self._log.warning("%s, for %.0f s now: %s", self._still, now_s - self._since_s, why)
 
     def back(self) -> None:
         """It answers, or always did."""
         since_s, self._since_s = self._since_s, None
         if since_s is not None:
-            self._log.warning("%s no longer, after %.0f s", self._said, self._now_s() - since_s)
+            self._log.warning("%s no longer, after %.0f s", self._logged, self._now_s() - since_s)

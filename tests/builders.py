@@ -121,7 +121,7 @@ class Watched:
             recalled=self.detector.recalls,
         )
         act.batch = self.batch
-        act.found = act.heeded = found
+        act.found = act.enforced = found
         finding = None
         if event.kind in self.detector.reads and self.detector.sees & act.sights and self.detector.concerns(act):
             finding = self.detector.observe(self.state, act)

@@ -68,11 +68,11 @@ class Agreement(Detector[State]):
 
     def concerns(self, act: Observation) -> bool:
         """Events on which one of the rules found something that counts."""
-        return bool(act.heeded) and any(f.detector in PARTS for f in act.heeded)
+        return bool(act.enforced) and any(f.detector in PARTS for f in act.enforced)
 
     def observe(self, state: State, act: Observation) -> Finding | None:
         """Notes the findings, and adds up those that are close together."""
-        for finding in act.heeded:
+        for finding in act.enforced:
             if finding.detector in PARTS and finding.severity > Severity.LOW:
                 state.last[finding.detector] = entry(act, _POINTS[finding.severity], finding.severity.value)
         oldest = act.index - self.last_actions

@@ -83,23 +83,23 @@ class Correlated(Detector[State]):
                 yield entry(act, group, number, value)
                 break
 
-    def _measured(self, said: Sequence[str | float]) -> float | str | None:
+    def _measured(self, values: Sequence[str | float]) -> float | str | None:
         """What is remembered of a field's value; None: it cannot be counted."""
-        if not said:
+        if not values:
             return None
         if self.rule.type is CorrelationType.VALUE_COUNT:
-            return _short(str(said[0]))
-        number = said[0]
+            return _short(str(values[0]))
+        number = values[0]
         return float(number) if not isinstance(number, str) and abs(number) <= _MAX_VALUE else None
 
     def _group(self, act: Observation, finding: Finding | None) -> str | None:
         """The values that are grouped by; None when one of them is not there."""
         parts = []
         for name in self.rule.group_by:
-            said = _values(name, act, finding)
-            if not said:
+            values = _values(name, act, finding)
+            if not values:
                 return None
-            parts.append(_short(str(said[0])))
+            parts.append(_short(str(values[0])))
         return _short(", ".join(parts))
 
     def _near_to(self, matches: Sequence[Entry], match: Entry) -> list[Entry]:
@@ -127,14 +127,15 @@ class Correlated(Detector[State]):
         rule = self.rule
         others = [m for m in rows if m[EVENT_ID] != match[EVENT_ID]][-_MAX_EVIDENCE + 1 :]
         by_name = {name: sum(m[_SELECTION] == number for m in rows) for number, name in enumerate(self.names)}
-        told = ", ".join(f"{count} {name}" for name, count in by_name.items() if count)
+        counts = ", ".join(f"{count} {name}" for name, count in by_name.items() if count)
         group = f" of {match[_GROUP]}" if rule.group_by else ""
         values: Values = {"value": round(value, 6), "matches": len(rows), "group": str(match[_GROUP])}
         targets = _values("target", act, None)
         return self.finding(
             rule.name,
             rule.severity,
-            f"{rule.title or rule.name}: {rule.type.value} {round(value, 3):g}{group} within {rule.timespan} ({told})",
+            f"{rule.title or rule.name}: {rule.type.value} {round(value, 3):g}{group} within {rule.timespan} "
+            f"({counts})",
             evidence(act, [*others, match]),
             values=values,
             thresholds={"timespan": rule.timespan, **(rule.condition.limits if rule.condition else {})},
@@ -146,7 +147,7 @@ def detector_of(rule: Correlation) -> type[Detector[Any]]:
     """The detector of one rule."""
     about = rule.model_dump_json(include={"type", "select", "group_by"})
     looks_for = f"{about} {rule.condition.field if rule.condition is not None else None}"
-    said = {
+    settings = {
         "id": rule.rule_id,
         "rule": rule,
         "names": tuple(rule.select),
@@ -154,7 +155,7 @@ def detector_of(rule: Correlation) -> type[Detector[Any]]:
         "looks_for": blake2b(looks_for.encode(), digest_size=6).hexdigest(),
         "__doc__": rule.title or rule.name,
     }
-    return type(f"Correlated_{rule.name}", (Correlated,), said)
+    return type(f"Correlated_{rule.name}", (Correlated,), settings)
 
 
 def _selects(selection: Selection, act: Observation) -> Sequence[Finding | None]:
@@ -204,11 +205,11 @@ def _values(name: str, act: Observation, finding: Finding | None) -> list[str | 
     """What a field says on this event; empty when it says nothing."""
     event = act.event
     source, _, inner = name.partition(".")
-    said: Any
+    values: Any
     if source == "args":
-        said = (event.args or {}).get(inner)
+        values = (event.args or {}).get(inner)
     elif source == "usage":
-        said = getattr(event.usage, inner, None)
+        values = getattr(event.usage, inner, None)
     elif name == "target":
         if finding is not None and finding.target is not None:
             return [finding.target]
@@ -217,14 +218,14 @@ def _values(name: str, act: Observation, finding: Finding | None) -> list[str | 
         losses = [loss.target for loss in act.losses]
         return losses or ([] if act.runs else [act.head])  # type: ignore[return-value]  # texts are texts or numbers
     elif name in ("detector", "code", "severity"):
-        said = getattr(finding, name, None)
+        values = getattr(finding, name, None)
     elif name in ("action", "effect"):
-        said = getattr(act, name)
+        values = getattr(act, name)
     else:
-        said = getattr(event, name, None)
-    if said is None or said == "":
+        values = getattr(event, name, None)
+    if values is None or values == "":
         return []
-    return [said if isinstance(said, (int, float)) and not isinstance(said, bool) else str(said)]
+    return [values if isinstance(values, (int, float)) and not isinstance(values, bool) else str(values)]
 
 
 def _short(text: str | float) -> str:
@@ -238,11 +239,11 @@ def _short(text: str | float) -> str:
 def _in_order(rows: Sequence[Entry], match: Entry, count: int) -> bool:
     """Whether every selection has a match, each no earlier than the one before, this match among them."""
     ordered = sorted(rows, key=lambda m: int(m[TIME_MS]))
-    wanted = int(match[_SELECTION])
+    selected = int(match[_SELECTION])
     here = next(i for i, m in enumerate(ordered) if m is match)
     before, after = iter(ordered[:here]), iter(ordered[here + 1 :])
-    return all(any(m[_SELECTION] == n for m in before) for n in range(wanted)) and all(
-        any(m[_SELECTION] == n for m in after) for n in range(wanted + 1, count)
+    return all(any(m[_SELECTION] == n for m in before) for n in range(selected)) and all(
+        any(m[_SELECTION] == n for m in after) for n in range(selected + 1, count)
     )
 
 

@@ -125,9 +125,9 @@ def carried(invocation: Invocation) -> list[str]:
     found: list[str] = []
     for at, word in enumerate(invocation.argv[1:_MAX_WORDS], 1):
         if len(word) > 5 and "rm" in word and " " in word:
-            said = _REMOVAL.search(word)
-            if said is not None:
-                found.append(said["text"])
+            removal = _REMOVAL.search(word)
+            if removal is not None:
+                found.append(removal["text"])
         elif word == "rm" and invocation.name not in _WITH_RM:
             words = invocation.argv[at:]
             if len(words) > 2 and _FORCED.fullmatch(words[1]) and any("/" in argument for argument in words[2:]):
@@ -160,11 +160,11 @@ def _tar(invocation: Invocation) -> list[str]:
 def _ansible(invocation: Invocation) -> list[str]:
     options = parse(invocation.argv[1:], frozenset(("-m", "-a", "-i", "-u", "--module-name", "--args")))
     module = options.value("-m", "--module-name") or "command"
-    said = options.value("-a", "--args") or ""
+    arguments = options.value("-a", "--args") or ""
     if module.rpartition(".")[2] in ("shell", "command", "raw", "script"):
-        return [said]
-    if _ABSENT.search(said):
-        return [f"rm -rf {shlex.quote(place)}" for place in _PLACE.findall(said)]
+        return [arguments]
+    if _ABSENT.search(arguments):
+        return [f"rm -rf {shlex.quote(place)}" for place in _PLACE.findall(arguments)]
     return []
 
 

@@ -221,21 +221,21 @@ class _Program:
             if token.kind != "line":
                 line.append(token)
             after += 1
-        said = [token.text for token in line]
+        texts = [token.text for token in line]
         module = ""
-        if self.tokens[at].text == "from" and "import" in said:
-            cut = said.index("import")
-            module, said = "".join(said[:cut]), said[cut + 1 :]
-        elif "from" in said and line[-1].kind == "text":
-            module, said = _module(line[-1].text), said[: said.index("from")]
+        if self.tokens[at].text == "from" and "import" in texts:
+            cut = texts.index("import")
+            module, texts = "".join(texts[:cut]), texts[cut + 1 :]
+        elif "from" in texts and line[-1].kind == "text":
+            module, texts = _module(line[-1].text), texts[: texts.index("from")]
         name, alias, kept = "", "", False
-        by_default = "{" not in said and self.tokens[at].text == "import" and module != ""
-        for word in [*said, ","]:
+        by_default = "{" not in texts and self.tokens[at].text == "import" and module != ""
+        for word in [*texts, ","]:
             if word == "*" and module:
                 self.stars.append(module)
             if word in (",", "{", "}", "(", ")", "*", ":"):
                 if name:
-                    whole = not module or "*" in said or by_default
+                    whole = not module or "*" in texts or by_default
                     known = (module or name) if whole else f"{module}.{name}"
                     self.names[alias or name.partition(".")[0]] = Value(
                         ref=known if alias or module else name.partition(".")[0]
@@ -257,8 +257,8 @@ class _Program:
         if not self._is(after + 1, "="):
             return at + 1
         value, end = self._value(after + 2)
-        said = [token.text for token in self.tokens[at + 1 : after] if token.kind != "line"]
-        for one in " ".join(said).split(","):
+        texts = [token.text for token in self.tokens[at + 1 : after] if token.kind != "line"]
+        for one in " ".join(texts).split(","):
             name, _, alias = (part.strip() for part in one.partition(":"))
             if name:
                 self.names[alias or name] = Value(ref=f"{value.ref}.{name}")

@@ -125,12 +125,12 @@ def takes_away(ref: str, *, named: bool) -> str:
         return last.lower() if _STORES.search(base) is not None or (named and last.lower() == "delete") else ""
     if last in ("delete_all", "destroy_all") and base[:1].isupper():
         return last
-    said = words(last)
-    if said[-1:] == ("command",):  # `new DeleteObjectCommand({...})`
-        said = said[:-1]
-    if len(said) < 2 or "_".join(said) in _NOT_DATA or not _NOUNS_OF_CODE.isdisjoint(said):
+    verbs = words(last)
+    if verbs[-1:] == ("command",):  # `new DeleteObjectCommand({...})`
+        verbs = verbs[:-1]
+    if len(verbs) < 2 or "_".join(verbs) in _NOT_DATA or not _NOUNS_OF_CODE.isdisjoint(verbs):
         return ""
-    verb = destroying_verb("_".join(said))
-    if verb == "remove" and not {"table", "bucket", "database", "collection"}.isdisjoint(said):
-        return "_".join(said)
-    return "_".join(said) if verb in _STRONG else ""
+    verb = destroying_verb("_".join(verbs))
+    if verb == "remove" and not {"table", "bucket", "database", "collection"}.isdisjoint(verbs):
+        return "_".join(verbs)
+    return "_".join(verbs) if verb in _STRONG else ""

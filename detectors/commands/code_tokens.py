@@ -66,10 +66,10 @@ def tokens(text: str, work: StepBudget | None = None) -> list[Token]:
         if kind == "space":
             continue
         if kind in ("name", "number", "mark"):  # of nearly all, most of them again
-            said = match[0]
-            token = known.get(said)
+            token_text = match[0]
+            token = known.get(token_text)
             if token is None:
-                token = known[said] = Token(kind, "." if said in ("::", "?.", "->") else said)
+                token = known[token_text] = Token(kind, "." if token_text in ("::", "?.", "->") else token_text)
             found.append(token)
         elif kind == "comment":
             start = match[0][:2]
@@ -85,11 +85,11 @@ def tokens(text: str, work: StepBudget | None = None) -> list[Token]:
     return found
 
 
-def _words(said: str) -> Token:
+def _words(text: str) -> Token:
     """`qw(a b)` and `%w[a b]` are words, `%x(...)` a command line."""
-    opened = next(at for at, char in enumerate(said) if char in "([{/")
-    body = said[opened + 1 :].rstrip(")]}/")
-    return Token("text", body, "", "`") if said.startswith("%x") else Token("text", body, "qw", "'")
+    opened = next(at for at, char in enumerate(text) if char in "([{/")
+    body = text[opened + 1 :].rstrip(")]}/")
+    return Token("text", body, "", "`") if text.startswith("%x") else Token("text", body, "qw", "'")
 
 
 def _text(match: re.Match[str]) -> Token:

@@ -94,15 +94,15 @@ def _tr(text: str, arguments: tuple[str, ...]) -> str | None:
     return text.translate({ord(char): to[at] for at, char in enumerate(sets[0])})
 
 
-def _expanded(said: str) -> str:
+def _expanded(text: str) -> str:
     for name, chars in _CLASSES.items():
-        said = said.replace(name, chars)
+        text = text.replace(name, chars)
 
     def spread(found: re.Match[str]) -> str:
         first, last = ord(found[1]), ord(found[2])
         return "".join(map(chr, range(first, last + 1))) if 0 <= last - first < 256 else found[0]
 
-    return unescaped(_RANGE.sub(spread, said))[:1024]
+    return unescaped(_RANGE.sub(spread, text))[:1024]
 
 
 _FILTERS: Mapping[str, Callable[[str, tuple[str, ...]], str | None]] = {

@@ -44,7 +44,7 @@ TELLING = frozenset((
     "options", "headers", "value", "fields", "url", "rows",
 ))  # fmt: skip
 """Arguments that one of the shapes needs: a call without any of them has none."""
-_SAID = frozenset(("do", "type", "cmd", "event", "task", "what"))
+_VERB_FIELDS = frozenset(("do", "type", "cmd", "event", "task", "what"))
 """Arguments that say what is done in a tool of which nothing else is known."""
 _TOOL_NAMES = ("tool", "tool_name", "function_name", "recipient_name", "function", "fn")
 _DISPATCHES = frozenset(("call", "invoke", "execute", "run", "use", "dispatch", "tool", "perform"))
@@ -208,7 +208,7 @@ def operation(action: str, args: JsonObject, *, weak: bool = False) -> str:
         for key, value in inner.items():
             name = _key(key)
             if weak:
-                verb = _said_in_passing(name, value)
+                verb = _named_verb(name, value)
                 if verb:
                     return verb
             if isinstance(value, str):
@@ -229,10 +229,10 @@ def operation(action: str, args: JsonObject, *, weak: bool = False) -> str:
     return ""
 
 
-def _said_in_passing(name: str, value: Any) -> str:
+def _named_verb(name: str, value: Any) -> str:
     """`{"do": "delete"}`, `{"delete": "x"}`, `{"args": ["delete", "x"]}`, `{"input": "delete x"}`."""
     if isinstance(value, str) and len(value) <= 2 * _MAX_WORD_CHARS:
-        if name in _SAID and " " not in value:
+        if name in _VERB_FIELDS and " " not in value:
             return destroying_verb(value)
         commanded = _COMMANDED.fullmatch(value) if name in ("input", "args", "command", "text", "request") else None
         if commanded is not None and destroying_verb(commanded["verb"]):
@@ -255,8 +255,8 @@ def _said_in_passing(name: str, value: Any) -> str:
 def http_delete(args: JsonObject) -> str:
     """The place that a request deletes, by its method or by what its path says; empty: it does not."""
     for inner in _objects(args):
-        said = {_key(key): value for key, value in inner.items() if isinstance(value, str)}
-        if any(said.get(name, "").upper() == "DELETE" for name in _METHODS):
+        fields = {_key(key): value for key, value in inner.items() if isinstance(value, str)}
+        if any(fields.get(name, "").upper() == "DELETE" for name in _METHODS):
             for scope in (inner, args):
                 place = next((str(scope[name]) for name in _PLACES if isinstance(scope.get(name), str)), "")
                 if place:

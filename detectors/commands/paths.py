@@ -132,19 +132,19 @@ def _is_scratch(place: str, parts: list[str], *, everything: bool) -> bool:
         if parts[0] in _SYSTEM and parts[:2] != ["usr", "src"]:
             return False
     for part in parts:
-        match _said_by(part):
-            case _Said.GIT:
+        match _hint_of(part):
+            case _PathHint.GIT:
                 return place.endswith(".lock")  # left by a git that died
-            case _Said.KEPT:
+            case _PathHint.KEPT:
                 return False
-            case _Said.PERHAPS_SCRATCH:
+            case _PathHint.PERHAPS_SCRATCH:
                 return everything or not _SOURCE.search(place)
-            case _Said.SCRATCH:
+            case _PathHint.SCRATCH:
                 return True
     return False
 
 
-class _Said(Enum):
+class _PathHint(Enum):
     """What one part of a path says of what is below it."""
 
     NOTHING = auto()
@@ -155,14 +155,14 @@ class _Said(Enum):
 
 
 @lru_cache(maxsize=8192)
-def _said_by(part: str) -> _Said:
+def _hint_of(part: str) -> _PathHint:
     if part == ".git":
-        return _Said.GIT
+        return _PathHint.GIT
     if is_production(part) or is_backup(part):
-        return _Said.KEPT
+        return _PathHint.KEPT
     if part in _AMBIGUOUS_NAMES:
-        return _Said.PERHAPS_SCRATCH
-    return _Said.SCRATCH if _has_scratch_name(part) else _Said.NOTHING
+        return _PathHint.PERHAPS_SCRATCH
+    return _PathHint.SCRATCH if _has_scratch_name(part) else _PathHint.NOTHING
 
 
 def _has_scratch_name(part: str) -> bool:

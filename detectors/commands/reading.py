@@ -222,8 +222,12 @@ def _of_file(file: str, text: str, cwd: str | None, depth: int, work: StepBudget
 
 def _scripts_of_package(text: str) -> list[str]:
     package = _json(text)
-    scripts_said = package.get("scripts") if isinstance(package, dict) else None
-    return [line for line in scripts_said.values() if isinstance(line, str)] if isinstance(scripts_said, dict) else []
+    declared_scripts = package.get("scripts") if isinstance(package, dict) else None
+    return (
+        [line for line in declared_scripts.values() if isinstance(line, str)]
+        if isinstance(declared_scripts, dict)
+        else []
+    )
 
 
 def _cells(text: str) -> str:

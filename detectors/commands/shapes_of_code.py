@@ -24,20 +24,20 @@ class Texts(Protocol):
 
 def named_by(ref: str, base: tuple[str, ...], items: Sequence[Texts], keywords: Mapping[str, Texts]) -> tuple[str, ...]:
     """`kind=name` of each thing; `kind=*` where the program does not say which."""
-    said: dict[str, tuple[str, ...]] = {name: value.texts for name, value in keywords.items() if value.texts}
+    by_name: dict[str, tuple[str, ...]] = {name: value.texts for name, value in keywords.items() if value.texts}
     plain: list[str] = []
     for item in items:
         for text in item.texts:
             if text.startswith("\0"):
                 _, key, value = text.split("\0", 2)
-                said[key] = (value,)
+                by_name[key] = (value,)
             else:
                 plain.append(text)
-    found = [f"{name}={text}" for name in _TELLING if name in said for text in said[name]][:2]
+    found = [f"{name}={text}" for name in _TELLING if name in by_name for text in by_name[name]][:2]
     if found:
         return (",".join(found)[:_MAX_NAME_CHARS],) if len(found) > 1 else (found[0][:_MAX_NAME_CHARS],)
-    if said:
-        name, texts = next(iter(said.items()))
+    if by_name:
+        name, texts = next(iter(by_name.items()))
         return tuple(f"{name}={text}"[:_MAX_NAME_CHARS] for text in texts[:_MAX_NAMES])
     kind = _kind(ref)
     names = plain or [text for text in base if not text.startswith("\0")]

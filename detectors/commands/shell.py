@@ -266,24 +266,24 @@ class _Shell:
 
     def _resolve(self, substitution: Substitution) -> str | None:
         """What `$(...)` puts out, when it is one simple command whose output is written there."""
-        came: str | None = None
+        source: str | None = None
         before = ""
         for at, simple in enumerate(item for item in substitution.items if not isinstance(item, str)):
             if not isinstance(simple, Simple) or at > _MAX_PIPED:
                 return None
             if at and not simple.piped:
-                if came is None:
+                if source is None:
                     return None
-                before, came = before + came, None
+                before, source = before + source, None
             if any(isinstance(part, Substitution) for word in simple.words for part in word):
                 return None
             argv = tuple(argument for word in simple.words for argument in self._arguments(word))
             stdin, writes = self._redirects_quietly(simple.redirects)
             if simple.piped and stdin is None:
-                stdin = came
+                stdin = source
             name = wrappers.program(argv[0]) if argv else ""
-            came = pipes.output(Invocation(argv=(name, *argv[1:]), stdin=stdin, writes=writes, cwd=self.cwd))
-        return came if came is None else before + came
+            source = pipes.output(Invocation(argv=(name, *argv[1:]), stdin=stdin, writes=writes, cwd=self.cwd))
+        return source if source is None else before + source
 
     def _redirects_quietly(self, redirects: list[Redirect]) -> tuple[str | None, tuple[tuple[str, str], ...]]:
         plain = [r for r in redirects if not any(isinstance(part, Substitution) for part in r.target)]

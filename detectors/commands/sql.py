@@ -95,8 +95,8 @@ def sql_renames(statement: str) -> tuple[tuple[str, str], ...]:
     for at, token in enumerate(tokens):
         if token.text in ("alter", "rename") and token.kind == "word":
             kind, old, after = _object(tokens, at + 1)
-            said = (_word_at(tokens, after), _word_at(tokens, after + 1))
-            if said in (("rename", "to"), ("swap", "with")) or (token.text == "rename" and said[0] == "to"):
+            names = (_word_at(tokens, after), _word_at(tokens, after + 1))
+            if names in (("rename", "to"), ("swap", "with")) or (token.text == "rename" and names[0] == "to"):
                 new, _ = _name(tokens, after + (1 if token.text == "rename" else 2))
                 if new and old:
                     prefix = old.rpartition(".")[0]

@@ -21,7 +21,7 @@ from typing import Annotated, ClassVar
 import pydantic
 from pydantic import Field
 
-from haltline.detectors.cross_session.base import CrossSessionPattern, evidence, heard
+from haltline.detectors.cross_session.base import CrossSessionPattern, evidence, remembered
 from haltline.detectors.framework.base import SETTINGS
 from haltline.detectors.framework.strictness import Stricter
 from haltline.schemas.findings import Finding, Severity
@@ -119,7 +119,7 @@ class AgentBaseline(CrossSessionPattern[State]):
             next(reversed(found)),
             _SEVERITIES[len(found) - 1],
             f"session {signal.session_id} of agent {signal.id}: " + "; ".join(words[code] for code in found),
-            evidence([], heard(signal)),
+            evidence([], remembered(signal)),
             confidence=len(found) / len(_SEVERITIES),
             values={**found, "profiles": state.profiles, "sessions": len(state.sessions)},
             thresholds={

@@ -22,7 +22,7 @@ from haltline.detectors.cross_session.base import (
     WHAT,
     CrossSessionPattern,
     evidence,
-    heard,
+    remembered,
     sessions,
     went_on,
 )
@@ -70,7 +70,7 @@ class AgentDestruction(CrossSessionPattern[State]):
 
     def observe(self, state: State, signal: Signal) -> Finding | None:
         """Adds the act, and counts those around it."""
-        new = [heard(signal, target[:_MAX_WHAT]) for target in signal.targets or [signal.target]]
+        new = [remembered(signal, target[:_MAX_WHAT]) for target in signal.targets or [signal.target]]
         repeated: Finding | None = None
         for entry in new:
             state.acts.append(entry)

@@ -38,7 +38,7 @@ class CrossSessionPattern(Pattern[State]):
         """
 
 
-def heard(signal: Signal, what: str = "") -> Entry:
+def remembered(signal: Signal, what: str = "") -> Entry:
     """What is remembered of a signal."""
     at = (signal.topic or "", -1 if signal.partition is None else signal.partition, signal.offset or 0)
     return [signal.time, signal.session_id, what, signal.event_id, *at]

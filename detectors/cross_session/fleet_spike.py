@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, Literal
 import pydantic
 from pydantic import Field
 
-from haltline.detectors.cross_session.base import EVENT_ID, WHAT, CrossSessionPattern, evidence, heard
+from haltline.detectors.cross_session.base import EVENT_ID, WHAT, CrossSessionPattern, evidence, remembered
 from haltline.detectors.framework.base import SETTINGS
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import Entry
@@ -81,7 +81,7 @@ class FleetSpike(CrossSessionPattern[State]):
         minutes = state.kinds.setdefault(kind, Minutes(minute=signal.time // _MINUTE_MS))
         _go_on(minutes, signal.time // _MINUTE_MS)
         minutes.count += signal.amount(COUNT, 1.0)
-        last = heard(signal, signal.agent_id)
+        last = remembered(signal, signal.agent_id)
         minutes.entries.append(last)
         del minutes.entries[:-_MAX_ENTRIES]
         threshold = max(self.least[kind], self.factor * minutes.usual)

@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar
 import pydantic
 from pydantic import Field
 
-from haltline.detectors.cross_session.base import SESSION, CrossSessionPattern, evidence, heard, went_on
+from haltline.detectors.cross_session.base import SESSION, CrossSessionPattern, evidence, remembered, went_on
 from haltline.detectors.framework.base import SETTINGS
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import TIME_MS, Entry, seconds
@@ -60,7 +60,7 @@ class Respawn(CrossSessionPattern[State]):
         state.killed = [entry for entry in state.killed if entry[SESSION] != signal.session_id]
         if signal.kind == SignalKind.RELEASED:
             return None
-        last = heard(signal)
+        last = remembered(signal)
         state.killed.append(last)
         del state.killed[:-_MAX_KILLS]
         chain = self._chain(state)

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 import pydantic
 from pydantic import Field
 
-from haltline.detectors.cross_session.base import CrossSessionPattern, evidence, heard
+from haltline.detectors.cross_session.base import CrossSessionPattern, evidence, remembered
 from haltline.detectors.framework.base import SETTINGS
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.usage_totals import budget_finding, stage_of
@@ -80,7 +80,7 @@ class SharedBudget(CrossSessionPattern[State]):
             used=used,
             limit=limit,
             warn_at=self.warn_at,
-            evidence=evidence([], heard(signal)),
+            evidence=evidence([], remembered(signal)),
             whose=f"{self.scope} {signal.id}: ",
             by=" by its sessions",
         )

@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar
 import pydantic
 from pydantic import Field
 
-from haltline.detectors.cross_session.base import CrossSessionPattern, evidence, heard
+from haltline.detectors.cross_session.base import CrossSessionPattern, evidence, remembered
 from haltline.detectors.framework.base import SETTINGS
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import Entry, seconds, within
@@ -64,7 +64,7 @@ class SpawnStorm(CrossSessionPattern[State]):
         parent = signal.parent_session_id
         if parent is None or signal.session_id in state.parents:
             return None
-        last = heard(signal)
+        last = remembered(signal)
         self._add(state, signal.session_id, parent, last)
         depth = state.depths[signal.session_id]
         near = within(state.started, self.window_s * 1000)

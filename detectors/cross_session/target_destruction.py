@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar
 import pydantic
 from pydantic import Field
 
-from haltline.detectors.cross_session.base import WHAT, CrossSessionPattern, evidence, heard, sessions
+from haltline.detectors.cross_session.base import WHAT, CrossSessionPattern, evidence, remembered, sessions
 from haltline.detectors.framework.base import SETTINGS
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import Entry, seconds, within
@@ -50,7 +50,7 @@ class TargetDestruction(CrossSessionPattern[State]):
 
     def observe(self, state: State, signal: Signal) -> Finding | None:
         """Adds the attempt, and counts those around it."""
-        last = heard(signal, signal.agent_id)
+        last = remembered(signal, signal.agent_id)
         state.attempts.append(last)
         del state.attempts[:-_MAX_ATTEMPTS]
         near = within(state.attempts, self.window_s * 1000)

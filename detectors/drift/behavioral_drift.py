@@ -251,22 +251,22 @@ class BehavioralDrift(Detector[State]):
 
     def _finding(self, state: State, act: Observation, code: str) -> Finding:
         """Of all deviations that were told and have not gone back; what came up now gives it its name."""
-        told = {code: state.deviations[code]} | {c: d for c, d in state.deviations.items() if d.told}
-        values: Values = {"deviations": ", ".join(told)}
-        for each, deviation in told.items():
+        deviating = {code: state.deviations[code]} | {c: d for c, d in state.deviations.items() if d.told}
+        values: Values = {"deviations": ", ".join(deviating)}
+        for each, deviation in deviating.items():
             values[f"{each}_actions"] = _actions(deviation, act)
             if deviation.names:
                 values[f"{each}_names"] = ", ".join(deviation.names)
-        if _RATE in told:
-            values["usual_step_s"] = round(_usual_step_s(told[_RATE]), 3)
-        if _MIX in told:
-            values["usual_surprise_bits"] = round(float(told[_MIX].since[_USUAL]), 3)
+        if _RATE in deviating:
+            values["usual_step_s"] = round(_usual_step_s(deviating[_RATE]), 3)
+        if _MIX in deviating:
+            values["usual_surprise_bits"] = round(float(deviating[_MIX].since[_USUAL]), 3)
         return self.finding(
             code,
-            _SEVERITIES[len(told) - 1],
-            "; ".join(_reason(each, deviation, act) for each, deviation in told.items()),
-            evidence(act, [*(deviation.since for deviation in told.values()), entry(act)]),
-            confidence=len(told) / len(_SEVERITIES),
+            _SEVERITIES[len(deviating) - 1],
+            "; ".join(_reason(each, deviation, act) for each, deviation in deviating.items()),
+            evidence(act, [*(deviation.since for deviation in deviating.values()), entry(act)]),
+            confidence=len(deviating) / len(_SEVERITIES),
             values=values,
             thresholds={
                 "baseline": self.baseline,

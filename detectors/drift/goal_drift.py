@@ -114,7 +114,7 @@ class GoalDrift(Detector[State]):
             _set_goals(state, state.goals)
         if not state.sizes:
             return None
-        words = _words(" ".join((act.action, *act.event.targets, _said(act.args)))[:_MAX_TEXT_CHARS])
+        words = _words(" ".join((act.action, *act.event.targets, _text_of(act.args)))[:_MAX_TEXT_CHARS])
         if len(words) < _MIN_WORDS:
             return None
         common = state.index.keys() & words
@@ -199,7 +199,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(map(str.lower, _WORD.findall(text))) - _COMMON
 
 
-def _said(args: dict[str, Any] | None) -> str:
+def _text_of(args: dict[str, Any] | None) -> str:
     if not args:
         return ""
     return " ".join(str(value)[:_MAX_TEXT_CHARS] for value in args.values() if isinstance(value, (str, int, list)))

@@ -327,11 +327,11 @@ def _result(act: Observed) -> str:
     failed = "!" if act.failed else ""
     if failed and event.error and not act.timed_out:
         return failed + digest(event.error.encode())
-    size, head, told = event.output_bytes, event.output_head, event.output_digest
+    size, head, output_digest = event.output_bytes, event.output_head, event.output_digest
     if size == 0 or head == "":
         return f"{failed}empty"
-    if told:
-        return f"{failed}{told[-12:]}"
+    if output_digest:
+        return f"{failed}{output_digest[-12:]}"
     if head:
         if size is not None and head[0] == "<" and head[-1] == ">" and " " not in head:
             return f"?{size}"  # the name of a type: our agent's side could not read what came back

@@ -68,10 +68,10 @@ def _named(act: ToolCall) -> Iterator[str]:
     if act.runs or not act.event.args:
         return
     for name in _ARG_NAMES:
-        said = act.event.args.get(name)
-        if said is None:
+        named = act.event.args.get(name)
+        if named is None:
             continue
-        for item in said if isinstance(said, list) else (said,):
+        for item in named if isinstance(named, list) else (named,):
             if isinstance(item, str) and 0 < len(item) <= 512 and "://" not in item and "\n" not in item:
                 yield canonical(item)
 

@@ -74,7 +74,7 @@ class Use(IntEnum):
     """It is written, replaced or removed: what was known of its contents holds no longer."""
 
 
-def said_by(act: "Observation") -> str:
+def program_text(act: "Observation") -> str:
     """The command line or program that an attempt runs, or the texts among its arguments."""
     if act.runs:
         return act.text[:_READ_CHARS]
@@ -88,12 +88,12 @@ def uses(
 
     `weighty`: a mere USE does not matter, and may be left out. That is told without reading the command line.
     """
-    said = said_by(act)
-    names = frozenset(_NAMES.findall(said))
+    text = program_text(act)
+    names = frozenset(_NAMES.findall(text))
     known = [path for path in paths if base(path) in names]
     if not known:
         return {}
-    if weighty and act.runs and names.isdisjoint(_WEIGHTY) and not any(hint in said for hint in _WEIGHTY_HINTS):
+    if weighty and act.runs and names.isdisjoint(_WEIGHTY) and not any(hint in text for hint in _WEIGHTY_HINTS):
         return {}
     found: dict[str, Use] = {}
     for path, use in _uses(act, known, files):

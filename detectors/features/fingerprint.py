@@ -95,8 +95,10 @@ def fingerprint(event: ActionEvent, action: str, tool: KnownTool) -> str:
     if event.loop_key is not None:
         return digest(f"{action}\0loop\0{event.loop_key}".encode())
     if tool.loop_key is not None:
-        told = args or {}
-        return digest(action.encode() + canonical_json({name: told[name] for name in tool.loop_key if name in told}))
+        arguments = args or {}
+        return digest(
+            action.encode() + canonical_json({name: arguments[name] for name in tool.loop_key if name in arguments})
+        )
     if not args:
         return digest(f"{action}\0{args_digest or ','.join(event.targets)}".encode())
     runs = tool.effect is _EXEC

@@ -83,39 +83,39 @@ def written(act: "Observation") -> tuple[Written, ...]:
     args = act.args
     if not args or act.tool.effect not in _WRITES:
         return ()
-    said = next((args[name] for name in _TEXT_ARGS if isinstance(args.get(name), str)), None)
+    content = next((args[name] for name in _TEXT_ARGS if isinstance(args.get(name), str)), None)
     path = next((args[name] for name in _PATH_ARGS if isinstance(args.get(name), str)), "")
-    if said is None or not 0 < len(path) <= _MAX_PATH_CHARS or _ADDS.search(act.action):
+    if content is None or not 0 < len(path) <= _MAX_PATH_CHARS or _ADDS.search(act.action):
         return ()
-    return (Written(path, said),)
+    return (Written(path, content),)
 
 
 def _by_shell(text: str) -> Iterator[Written]:
     for found in _ECHO.finditer(text) if "echo" in text or "printf" in text else ():
-        said = found["single"] or found["double"] or found["bare"] or ""
-        makes_bytes = "\\" in said and ("e" in found["options"] or "printf" in found[0])
+        content = found["single"] or found["double"] or found["bare"] or ""
+        makes_bytes = "\\" in content and ("e" in found["options"] or "printf" in found[0])
         if not makes_bytes and len(found["path"]) <= _MAX_PATH_CHARS and not found["path"].startswith("/dev/"):
-            yield Written(found["path"], said)
+            yield Written(found["path"], content)
     for found in _HEREDOC.finditer(text) if "<<" in text else ():
         number = 1 if found["path1"] else 2 if found["path2"] else 3
         path, is_quoted, word = found[f"path{number}"], found[f"q{number}"], found[f"end{number}"]
-        said = text[found.end() - 1 :].partition(f"\n{word}")[0][1:]
-        if len(path) <= _MAX_PATH_CHARS and (is_quoted or not _REPLACED.search(said)):
-            yield Written(path, said)
+        content = text[found.end() - 1 :].partition(f"\n{word}")[0][1:]
+        if len(path) <= _MAX_PATH_CHARS and (is_quoted or not _REPLACED.search(content)):
+            yield Written(path, content)
 
 
 def is_placeholder(path: str, text: str) -> bool:
     """Whether the text, which is all of the file, only says what should stand there: `[contents of a.zip]`."""
     if len(text) > _MAX_PLACEHOLDER_CHARS or _MEANT_SO.search(path):
         return False
-    said = _COMMENT.sub("", text.strip())
-    if said in {"...", "…"}:
+    text_left = _COMMENT.sub("", text.strip())
+    if text_left in {"...", "…"}:
         return not path.endswith((".py", ".pyi"))  # there it is a statement
-    if _LATER.search(said):
+    if _LATER.search(text_left):
         return False
-    found = _BRACKETED.fullmatch(said)
+    found = _BRACKETED.fullmatch(text_left)
     if found is None:
-        return _SENTENCE.fullmatch(said) is not None
+        return _SENTENCE.fullmatch(text_left) is not None
     words = _ALPHABETIC.findall(found[1].lower())
     if _BRACKETS_OF_ITS_OWN.search(path):
         return len(words) > 1 and not _SAYS_SO.isdisjoint(words)

@@ -163,10 +163,10 @@ class Novelty:
         size = event.output_bytes
         if size is None:
             size = len(head)
-        told = (f"{head} {error}" if error else head).lower()
-        words = _words(told)
+        text = (f"{head} {error}" if error else head).lower()
+        words = _words(text)
         new_words = self._new_words(words)
-        negative = failed or _is_negative(words, told)
+        negative = failed or _is_negative(words, text)
         masked_key, exact_key = _key(masked_call), _key(exact_call)
         known_call = masked_key in self.calls
         same_call = known_call and exact_key in self.exact_calls
@@ -187,7 +187,7 @@ class Novelty:
         self.seen = (self.seen << 1 | began_so) & 0xFFF
         self.negative = (self.negative << 1 | negative) & 0xFFFFF
         self.new_failure = (self.new_failure << 1 | (failed and not began_so)) & 0xFFFFF
-        self.unreachable = (self.unreachable << 1 | (negative and _holds(told, _UNREACHABLE))) & 0xFFFFF
+        self.unreachable = (self.unreachable << 1 | (negative and _holds(text, _UNREACHABLE))) & 0xFFFFF
         self.fresh = (self.fresh << 1 | is_fresh) & 0xFFFFF
         self.since_edit = 0 if edits else min(WINDOW, self.since_edit + 1)
         if is_fresh:
@@ -230,16 +230,16 @@ class Novelty:
             shown = masked
         why = crc32(_masked(_bytes(error[:_ERROR_KEY_CHARS])), failed) if error else int(failed)
         lines = [line for raw in shown.split(b"\n", _LINES) if (line := raw.strip())]
-        told = self._without_templates(lines, digest)
+        new_lines = self._without_templates(lines, digest)
         beginning = crc32(shown, why)
-        if not told and size and not failed:
+        if not new_lines and size and not failed:
             return digest, beginning
-        return crc32(b"\n".join(told), why + int(log2(size + 1) * 2)), beginning
+        return crc32(b"\n".join(new_lines), why + int(log2(size + 1) * 2)), beginning
 
     def _without_templates(self, lines: list[bytes], digest: int) -> list[bytes]:
         templates, last = self.templates, digest & _LAST
         often = _ALWAYS if len(lines) == 1 else _OFTEN
-        told: list[bytes] = []
+        kept_lines: list[bytes] = []
         for line in lines:
             key = crc32(line[:60])
             known = templates.pop(key, 0)
@@ -248,16 +248,16 @@ class Novelty:
             if len(templates) > _TEMPLATES:
                 del templates[next(iter(templates))]
             if count < often:
-                told.append(line)
-        return told
+                kept_lines.append(line)
+        return kept_lines
 
     def _align(self, beginning: bytes, *, began_so: bool) -> None:
         if not began_so:
             self.aligned = []
             return
         before, runs = checksums(self.beginnings), self.aligned or [0] * PERIODS
-        known, (wanted,) = len(before), checksums(beginning)
-        self.aligned = [runs[p - 1] + 1 if p <= known and before[-p] == wanted else 0 for p in range(1, PERIODS + 1)]
+        known, (checksum,) = len(before), checksums(beginning)
+        self.aligned = [runs[p - 1] + 1 if p <= known and before[-p] == checksum else 0 for p in range(1, PERIODS + 1)]
 
     def _keep(self, call: bytes, exact_call: bytes, pair: bytes, result: bytes, beginning: bytes) -> None:
         self.calls = self.calls[-_BEFORE:] + call
@@ -319,10 +319,10 @@ def _call_text(act: Observed) -> str:
     args = act.args
     if not args:
         return ",".join(act.event.targets)[:_CALL_CHARS]
-    return " ".join([_told(args[name]) for name in sorted(args)])[:_CALL_CHARS]
+    return " ".join([_text_of(args[name]) for name in sorted(args)])[:_CALL_CHARS]
 
 
-def _told(value: object) -> str:
+def _text_of(value: object) -> str:
     return value[:_CALL_CHARS] if type(value) is str else canonical_json(value)[:_CALL_CHARS].decode("utf-8", "replace")
 
 
@@ -332,13 +332,13 @@ def _masked(text: bytes) -> bytes:
     return rest if len(text) - len(rest) < _ID_DIGITS else text.translate(None, _HEX_DIGITS)
 
 
-def _is_negative(words: set[str], told: str) -> bool:
+def _is_negative(words: set[str], text: str) -> bool:
     """Whether a result is a refusal or an error by its words."""
-    if "error" in told or "fail" in told:  # also as part of a word, such as ValueError
+    if "error" in text or "fail" in text:  # also as part of a word, such as ValueError
         return True
-    if words.isdisjoint(_NEGATIVE_WORDS) and told.isascii():  # of other texts words may be pieces
+    if words.isdisjoint(_NEGATIVE_WORDS) and text.isascii():  # of other texts words may be pieces
         return False
-    return _holds(told, _NEGATIVE)
+    return _holds(text, _NEGATIVE)
 
 
 def _holds(text: str, cues: tuple[str, ...]) -> bool:

@@ -91,7 +91,7 @@ class Observation(_Given):
 
     found: Sequence[Finding] = ()
     """What the detectors that looked before found on this event; set by the engine."""
-    heeded: Sequence[Finding] = ()
+    enforced: Sequence[Finding] = ()
     """Those of them whose rules are not in shadow."""
     batch: Batch | None = None
     """The declared batch that covers this act, if any; set by the engine before detectors look."""

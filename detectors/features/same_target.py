@@ -9,7 +9,7 @@ from functools import lru_cache
 _LOCAL = frozenset(("path", "device", "worktree", "stash", "history", "unknown"))
 """Kinds whose names are compared as they are."""
 _QUOTES = re.compile(r"[\"'`\[\]]")
-_TOLD_APART = re.compile(r"[a-z][\w-]{3,}|[\w-]*[a-z_-][\w-]*\d[\w-]*")
+_DISTINCTIVE = re.compile(r"[a-z][\w-]{3,}|[\w-]*[a-z_-][\w-]*\d[\w-]*")
 _BELOW = re.compile(r"(?:/\*{1,2}|/\.)+/?\Z|/\Z")
 _NAME = re.compile(r"[\w-]+(?:\.[\w-]+)*")
 
@@ -36,7 +36,7 @@ def same(one: str, other: str) -> bool:
             return False
     elif kind in _LOCAL or kind_ in _LOCAL:
         return kind == kind_
-    return kind == kind_ or _TOLD_APART.fullmatch(name.rpartition(".")[2]) is not None
+    return kind == kind_ or _DISTINCTIVE.fullmatch(name.rpartition(".")[2]) is not None
 
 
 def _is_end_of(one: str, other: str) -> bool:

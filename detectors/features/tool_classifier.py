@@ -271,9 +271,9 @@ class Classifier:
 
     def targets(self, event: ActionEvent) -> tuple[str, ...]:
         """What the event is about, in canonical form; `unknown` when it does not say."""
-        said = event.targets
-        if said:
-            return tuple(said) if len(said) == 1 else tuple(dict.fromkeys(said[:_MAX_TARGETS]))
+        declared = event.targets
+        if declared:
+            return tuple(declared) if len(declared) == 1 else tuple(dict.fromkeys(declared[:_MAX_TARGETS]))
         args = event.args
         if not args:
             return (UNKNOWN,)
@@ -485,10 +485,10 @@ def _statement(action: str, args: JsonObject, tool: KnownTool) -> str:
         text = args.get(name)
         if not isinstance(text, str) or _STATEMENT_HINT.search(text) is None:
             continue
-        said = _DATABASE_WORDS.intersection(words(action))
-        if tool.effect is _READ and not said and not _ABOUT_TEXTS.isdisjoint(words(action)):
+        database_words = _DATABASE_WORDS.intersection(words(action))
+        if tool.effect is _READ and not database_words and not _ABOUT_TEXTS.isdisjoint(words(action)):
             continue
-        if (said and tool.effect is not _READ) or _STATEMENT.match(text) is not None:
+        if (database_words and tool.effect is not _READ) or _STATEMENT.match(text) is not None:
             return text
     return ""
 
@@ -584,11 +584,11 @@ def creates(act: ToolCall) -> tuple[str, ...]:
 
 
 def _made_by_tool(act: ToolCall) -> tuple[str, ...]:
-    said = words(_short_name(act.action))
+    name_words = words(_short_name(act.action))
     args = act.args or {}
-    if not _UNLESS_THERE.isdisjoint(said) or any(args.get(name) for name in _UNLESS_THERE_ARGS):
+    if not _UNLESS_THERE.isdisjoint(name_words) or any(args.get(name) for name in _UNLESS_THERE_ARGS):
         return ()
-    if said[:1] and said[0] not in _MAKES:
+    if name_words[:1] and name_words[0] not in _MAKES:
         if args.get("command") == "create":  # an editor of several commands
             return act.targets
         text = args.get("input") or args.get("patch")
@@ -600,14 +600,14 @@ def _made_by_tool(act: ToolCall) -> tuple[str, ...]:
         return ()
     kind = act.targets[0].partition("=")[0]
     # `create_comment(asset_id=...)` makes a comment, `create_asset(asset_id=...)` the asset.
-    if kind in _ANY_THING or len(said) < 2:
+    if kind in _ANY_THING or len(name_words) < 2:
         return act.targets
-    made = said[1:]
+    made = name_words[1:]
     for at, word in enumerate(made[1:], 1):
         if word in _BEHIND_THE_THING:
             made = made[:at]
             break
-    is_new = said[0] not in _MAKES_OR_CHANGES and (made[-1] in kind or kind in made[-1])
+    is_new = name_words[0] not in _MAKES_OR_CHANGES and (made[-1] in kind or kind in made[-1])
     return act.targets if is_new else ()
 
 

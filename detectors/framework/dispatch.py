@@ -39,6 +39,6 @@ class Dispatch:
 
 
 def _entry(detector: Detector[Any], sights: int) -> Entry:
-    told = type(detector).concerns is Detector.concerns
-    concerns = None if told else detector.concerns
+    overrides = type(detector).concerns is Detector.concerns
+    concerns = None if overrides else detector.concerns
     return (detector.id, bool(detector.wakes_at & sights), concerns, detector.start, detector.observe)

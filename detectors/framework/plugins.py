@@ -149,7 +149,7 @@ class Plugins:
             adapter: TypeAdapter[Any] = TypeAdapter(type(state))
             back = adapter.validate_python(orjson.loads(orjson.dumps(state)))
         except Exception as error:
-            raise ValueError(f"{place}: expected a state that survives JSON, got {_told(error)}") from error
+            raise ValueError(f"{place}: expected a state that survives JSON, got {_description(error)}") from error
         if back != state:
             raise ValueError(f"{place}: expected a state that comes back equal from JSON, got {back!r:.120}")
         names = (*Pattern.__annotations__, *Detector.__annotations__)
@@ -168,7 +168,7 @@ def _checked(detector_id: str, source: Source) -> type[Detector[Any]]:
     try:
         found = source.load()
     except (Exception, SystemExit) as error:
-        raise ValueError(f"{where}: expected a detector that can be imported, got {_told(error)}") from error
+        raise ValueError(f"{where}: expected a detector that can be imported, got {_description(error)}") from error
     if not (isinstance(found, type) and issubclass(found, Detector)):
         raise ValueError(
             f"{where}: expected a class derived from haltline.detectors.framework.base.Detector, got {found!r:.120}"
@@ -218,7 +218,7 @@ class _Contained(Detector[dict[str, Any]]):
         try:
             return call() if self.stopwatch is None else self.stopwatch.timed(self.id, call)
         except SystemExit as error:
-            raise PluginError(f"expected it to return, got {_told(error)}") from error
+            raise PluginError(f"expected it to return, got {_description(error)}") from error
 
     def _memory(self, state: dict[str, Any]) -> Any:
         """What it remembers. What cannot be read is forgotten, and told once."""
@@ -238,7 +238,7 @@ class _Contained(Detector[dict[str, Any]]):
             size = len(orjson.dumps(state[_STATE]))
         except TypeError as error:
             state[_STATE] = self.inner.start()
-            raise PluginError(f"expected a state of plain JSON values, got {_told(error)}") from error
+            raise PluginError(f"expected a state of plain JSON values, got {_description(error)}") from error
         if size > MAX_STATE_BYTES:
             state[_STATE] = self.inner.start()
             raise PluginError(f"expected a state of at most {MAX_STATE_BYTES} bytes, got {size}")
@@ -256,5 +256,5 @@ class _Contained(Detector[dict[str, Any]]):
         return finding
 
 
-def _told(error: BaseException) -> str:
+def _description(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"

@@ -46,10 +46,10 @@ def descriptions(described: type) -> dict[str, str]:
     # pydantic reads them too, but when the class is made: a tenth of a second for every process that imports it.
     (tree,) = ast.parse(dedent(inspect.getsource(described))).body
     return {
-        said.target.id: inspect.cleandoc(below.value.value)
-        for said, below in pairwise(tree.body if isinstance(tree, ast.ClassDef) else [])
-        if isinstance(said, ast.AnnAssign)
-        and isinstance(said.target, ast.Name)
+        statement.target.id: inspect.cleandoc(below.value.value)
+        for statement, below in pairwise(tree.body if isinstance(tree, ast.ClassDef) else [])
+        if isinstance(statement, ast.AnnAssign)
+        and isinstance(statement.target, ast.Name)
         and isinstance(below, ast.Expr)
         and isinstance(below.value, ast.Constant)
         and isinstance(below.value.value, str)

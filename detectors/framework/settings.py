@@ -66,13 +66,13 @@ def restrict(detector: type[Pattern[Any]], settings: Mapping[str, Any], others: 
 @lru_cache(maxsize=_CACHED)
 def adapters(detector: type[Pattern[Any]]) -> dict[str, TypeAdapter[Any]]:
     """By name: what checks each setting for itself."""
-    return {name: TypeAdapter(said) for name, said in annotations_of(detector).items()}
+    return {name: TypeAdapter(annotation) for name, annotation in annotations_of(detector).items()}
 
 
 @lru_cache(maxsize=_CACHED)
 def _directions(detector: type[Pattern[Any]]) -> dict[str, Stricter]:
     # One that says nothing has no direction: the contract tests ask each to say so.
-    return {name: direction_of(said) or Stricter.NEITHER for name, said in annotations_of(detector).items()}
+    return {name: direction_of(annotation) or Stricter.NEITHER for name, annotation in annotations_of(detector).items()}
 
 
 def annotations_of(detector: type[Pattern[Any]]) -> dict[str, Any]:
@@ -91,11 +91,11 @@ def _located(detector: type[Pattern[Any]], within: tuple[str, ...], problem: Any
     if steps and steps[0] not in adapters(detector):
         return _unknown(detector, steps[0])
     place = ".".join(("rules", detector.id, "settings", *steps))
-    came = problem["input"].kwargs if isinstance(problem["input"], ArgsKwargs) else problem["input"]
-    return f"{place}: expected {_wanted(problem['msg'])}, got {came!r:.120}"
+    got = problem["input"].kwargs if isinstance(problem["input"], ArgsKwargs) else problem["input"]
+    return f"{place}: expected {_expectation(problem['msg'])}, got {got!r:.120}"
 
 
-def _wanted(message: str) -> str:
+def _expectation(message: str) -> str:
     """What pydantic asks for, as the rest of a sentence that begins with "wanted"."""
     for start in ("Input should be ", "Value error, "):
         message = message.removeprefix(start)

@@ -232,8 +232,8 @@ def reaches_out(act: Observation) -> bool:
 
 def leaves_the_machine(act: Observation) -> bool:
     """Whether a request goes to another machine, as far as the command line says."""
-    said = act.text or " ".join(act.event.targets) or str((act.event.args or {}).get("url", ""))
-    return _LOCAL.search(said, 0, _READ_CHARS) is None
+    text = act.text or " ".join(act.event.targets) or str((act.event.args or {}).get("url", ""))
+    return _LOCAL.search(text, 0, _READ_CHARS) is None
 
 
 def backs_up(target: str) -> str:

@@ -256,11 +256,11 @@ def _aligned(state: State, act: Observation) -> bool | None:
     """Whether it has a word in common with the goal; None without a goal."""
     if not state.goal:
         return None
-    said = " ".join((act.action, *act.event.targets, _said(act.event.args)))[:_READ_CHARS].lower()
-    return not set(_WORD.findall(said)).isdisjoint(state.goal)
+    text = " ".join((act.action, *act.event.targets, _text_of(act.event.args)))[:_READ_CHARS].lower()
+    return not set(_WORD.findall(text)).isdisjoint(state.goal)
 
 
-def _said(args: dict[str, Any] | None) -> str:
+def _text_of(args: dict[str, Any] | None) -> str:
     return " ".join(str(value)[:_READ_CHARS] for value in (args or {}).values() if isinstance(value, (str, int)))
 
 

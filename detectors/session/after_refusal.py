@@ -99,12 +99,12 @@ class AfterRefusal(Detector[State]):
         """Refusals in a row, to the first count that is a finding."""
         return min(1.0, state.in_a_row / self.medium)
 
-    def _is_news(self, told: int, count: int) -> bool:
+    def _is_news(self, reported: int, count: int) -> bool:
         """Whether the count has come to another severity, or to as many more, since it was told."""
-        if told > count:
+        if reported > count:
             return False
         steps = (self.medium, self.high, self.critical)
-        return any(told < step <= count for step in steps) or count - told >= self.critical
+        return any(reported < step <= count for step in steps) or count - reported >= self.critical
 
     def _found(self, act: Observation, state: State, same: list[Entry], count: int) -> Finding:
         by_call = len(same) >= state.in_a_row

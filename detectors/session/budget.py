@@ -90,12 +90,12 @@ class Budget(Detector[State]):
         return max((min(1.0, state.used.get(name, 0) / limit) for name, limit in limits.items()), default=0.0)
 
     def _declare(self, state: State, declared: dict[str, float]) -> None:
-        said: dict[str, float] = dict(declared)
-        if "duration_ms" in said:
-            said["duration_s"] = min(said["duration_ms"] / 1000, said.get("duration_s", float("inf")))
+        limits: dict[str, float] = dict(declared)
+        if "duration_ms" in limits:
+            limits["duration_s"] = min(limits["duration_ms"] / 1000, limits.get("duration_s", float("inf")))
         for name in RESOURCES:
-            if said.get(name, 0) >= _LEAST:
-                state.limits[name] = min(said[name], state.limits.get(name, said[name]))
+            if limits.get(name, 0) >= _LEAST:
+                state.limits[name] = min(limits[name], state.limits.get(name, limits[name]))
 
     def _limits(self, state: State) -> dict[Resource, float]:
         if not state.limits:

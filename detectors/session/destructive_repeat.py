@@ -75,8 +75,8 @@ class DestructiveRepeat(Detector[State]):
             return None
         worst: list[Entry] = []
         target = ""
-        for said in dict.fromkeys(_name(act, loss) for loss in act.losses if loss.target != UNKNOWN):
-            name = _known_as(state, said)
+        for target_name in dict.fromkeys(_name(act, loss) for loss in act.losses if loss.target != UNKNOWN):
+            name = _known_as(state, target_name)
             entries = state.attempts.pop(name, [])
             if entries and entries[-1][EVENT_ID] == act.event.event_id:
                 state.attempts[name] = entries  # twice in one act, under two names

@@ -216,9 +216,9 @@ class ErrorRepetition(Detector[State]):
 
     def _found(self, act: Observation, same: list[Entry], count: float) -> Finding:
         keys = list(dict.fromkeys(str(e[_KEY]) for e in same))
-        told = f"{len(same)} times the error {keys[0]!r}"
+        summary = f"{len(same)} times the error {keys[0]!r}"
         if len(keys) > 1:
-            told = f"{len(same)} errors, {len(keys)} in turn: {', '.join(map(repr, keys))},"
+            summary = f"{len(same)} errors, {len(keys)} in turn: {', '.join(map(repr, keys))},"
         severity = Severity.MEDIUM
         if count >= self.high:
             severity = Severity.CRITICAL if count >= self.critical else Severity.HIGH
@@ -226,7 +226,7 @@ class ErrorRepetition(Detector[State]):
         return self.finding(
             "repetitive_errors",
             severity,
-            f"{told} in {seconds(same)}s{weighed}",
+            f"{summary} in {seconds(same)}s{weighed}",
             evidence(act, same),
             confidence=min(1.0, count / self.critical),
             values={"repetition_count": len(same), "counted": count, "repeated_error": str(same[-1][_KEY])},

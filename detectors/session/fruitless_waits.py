@@ -134,9 +134,9 @@ def _was_ended(act: Observation) -> bool:
 
 def _took_s(act: Observation) -> float:
     """How long the call took; 0 when nobody tells."""
-    told_ms = act.event.duration_ms
-    if told_ms is not None:
-        return told_ms / 1000
+    duration_ms = act.event.duration_ms
+    if duration_ms is not None:
+        return duration_ms / 1000
     if act.call is None or act.event.call_id is None:
         return 0.0  # joined by their order: a result that is lost or late would make the next calls look slow
     return (act.time_ms - act.call.time_ms) / 1000
@@ -154,15 +154,15 @@ def _answer(act: Observation, changes: int) -> str:
             return _NOTHING
     is_cut = size > len((event.output_head or "").encode())
     error = _masked(error) if act.failed else ""
-    is_told = act.failed and (timed_out or _SAYS_NOTHING.fullmatch(error) is None)
+    is_reported = act.failed and (timed_out or _SAYS_NOTHING.fullmatch(error) is None)
     if not act.failed and not head.strip() and size == 0:
-        said = f"silent {act.head}"
-    elif is_cut and not is_told:
-        said = f"digest {event.output_digest}" if event.output_digest else f"size {size} {head}"
+        outcome = f"silent {act.head}"
+    elif is_cut and not is_reported:
+        outcome = f"digest {event.output_digest}" if event.output_digest else f"size {size} {head}"
     else:
-        said = f"{_masked(head)} {size.bit_length() if is_cut else 0} {error}"
+        outcome = f"{_masked(head)} {size.bit_length() if is_cut else 0} {error}"
     since = 0 if act.failed else changes  # what fails in the same way after a change has come to nothing too
-    return digest(f"{since} {said}".encode())
+    return digest(f"{since} {outcome}".encode())
 
 
 def _masked(text: str) -> str:

@@ -130,12 +130,12 @@ class Hallucination(Detector[State]):
     def _found(self, act: Observation, wrong: list[Entry]) -> Finding:
         actions = min(self.last_actions, max(1, act.index))
         rate = len(wrong) / actions
-        told = ", ".join(str(e[_KEY]) for e in wrong[-3:])
+        examples = ", ".join(str(e[_KEY]) for e in wrong[-3:])
         sorts = [e[_SORT] for e in wrong]
         return self.finding(
             "hallucination",
             Severity.HIGH if len(wrong) >= self.high else Severity.MEDIUM,
-            f"{len(wrong)} references within {actions} actions to what does not exist: {told}",
+            f"{len(wrong)} references within {actions} actions to what does not exist: {examples}",
             evidence(act, wrong),
             confidence=min(10 * rate, 1.0),
             values={
@@ -166,8 +166,8 @@ def _wrong(act: Observation) -> tuple[str, str, bool]:
     sort = _checked(act)
     if sort:
         about = act.head if sort == _REFERENCE and act.head != UNKNOWN else act.event.event_id
-        said = act.event.error or act.event.output_head or about
-        return sort, said[:_MAX_KEY_CHARS], True
+        evidence_text = act.event.error or act.event.output_head or about
+        return sort, evidence_text[:_MAX_KEY_CHARS], True
     text = (act.event.error or act.event.output_head or "")[:_MAX_CHARS]
     if not any(hint in text for hint in _HINTS) or act.waits:
         return _NOTHING

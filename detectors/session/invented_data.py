@@ -19,7 +19,7 @@ from typing import Annotated, ClassVar
 import pydantic
 from pydantic import Field
 
-from haltline.detectors.features.file_uses import Use, base, is_same, said_by, uses
+from haltline.detectors.features.file_uses import Use, base, is_same, program_text, uses
 from haltline.detectors.features.literal_files import Written, is_placeholder, written
 from haltline.detectors.features.observation import Observation, Trait
 from haltline.detectors.framework.base import SETTINGS, Detector
@@ -104,8 +104,8 @@ class InventedData(Detector[State]):
 
     def _used(self, state: State, act: Observation, files: tuple[Written, ...]) -> list[Finding | None]:
         """Adds what the action does with the files that are known."""
-        said = said_by(act)
-        known = {str(row[_PATH]): row for row in state.files if row[_NAME] in said}  # type: ignore[operator]  # a string
+        text = program_text(act)
+        known = {str(row[_PATH]): row for row in state.files if row[_NAME] in text}  # type: ignore[operator]  # a string
         if not known:
             return []
         used, analysed = None, None
@@ -133,11 +133,11 @@ class InventedData(Detector[State]):
         severity = Severity.MEDIUM
         if used:
             severity = Severity.CRITICAL if len(used) >= self.used else Severity.HIGH
-        uses_told = f"used {len(used)} times" if used else "written"
+        usage = f"used {len(used)} times" if used else "written"
         return self.finding(
             "placeholder",
             severity,
-            f"a placeholder instead of contents, {uses_told}: {file[_PATH]}",
+            f"a placeholder instead of contents, {usage}: {file[_PATH]}",
             evidence(act, [file, *used]),
             confidence=min(1.0, (1 + len(used)) / (1 + self.used)),
             values={"uses": len(used)},

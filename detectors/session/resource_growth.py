@@ -230,8 +230,8 @@ class ResourceGrowth(Detector[State]):
                     state, act, name, run[-length:], mean, typical=min(mean, _median(_ratios(values)))
                 )
             # A step grows while its parallel calls come in: it is told again when it has become worse.
-            told = state.found.get(name)
-            if told is not None and told[0] == state.step and told[1] >= finding.severity.rank:
+            reported = state.found.get(name)
+            if reported is not None and reported[0] == state.step and reported[1] >= finding.severity.rank:
                 return None
             state.found[name] = [state.step, finding.severity.rank]
             return finding

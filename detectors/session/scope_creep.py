@@ -165,11 +165,11 @@ class ScopeCreep(Detector[State]):
         share = len(outside) / len(state.paths)
         if len(state.paths) < self.min_paths or len(outside) < self.min_outside or share <= self.ratio:
             return None
-        told = ", ".join(list(outside)[-3:])
+        examples = ", ".join(list(outside)[-3:])
         return self.finding(
             "scope_creep",
             Severity.HIGH,
-            f"{len(outside)} of {len(state.paths)} paths are outside of the task's scope, the last ones: {told}",
+            f"{len(outside)} of {len(state.paths)} paths are outside of the task's scope, the last ones: {examples}",
             evidence(act, list(outside.values())[-_MAX_EVIDENCE:]),
             confidence=share,
             values={"outside": len(outside), "paths": len(state.paths), "ratio": round(share, 3)},

@@ -19,7 +19,7 @@ from haltline.detectors.framework.strictness import Stricter
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 
-_TOLD = 3
+_LISTED = 3
 """Things that the reason names; of more it says how many."""
 
 
@@ -55,12 +55,12 @@ class SevereDestruction(Detector[State]):
         if not severe or (act.batch is not None and act.batch.targets):
             return None
         state.attempts += 1
-        told = ", ".join(f"{loss.verb} of {loss.target}" for loss in severe[:_TOLD])
-        more = f" and {len(severe) - _TOLD} more" if len(severe) > _TOLD else ""
+        listed = ", ".join(f"{loss.verb} of {loss.target}" for loss in severe[:_LISTED])
+        more = f" and {len(severe) - _LISTED} more" if len(severe) > _LISTED else ""
         return self.finding(
             "severe_destruction",
             Severity.CRITICAL if state.attempts >= self.critical else Severity.HIGH,
-            f"a single act would be a catastrophe: {told}{more}",
+            f"a single act would be a catastrophe: {listed}{more}",
             (act.evidence,),
             values={"severe": len(severe), "attempts": state.attempts},
             thresholds={"critical": self.critical},

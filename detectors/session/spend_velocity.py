@@ -176,22 +176,22 @@ class SpendVelocity(Detector[State]):
         if rate <= limit:
             state.told.pop(unit, None)
             return None
-        told_rate, severity = state.told.get(unit, 0.0), self._severity(rate, limit)
-        if rate < _AGAIN * told_rate and severity <= self._severity(told_rate, limit):
+        reported_rate, severity = state.told.get(unit, 0.0), self._severity(rate, limit)
+        if rate < _AGAIN * reported_rate and severity <= self._severity(reported_rate, limit):
             return None
         state.told[unit] = rate
         values: dict[str, float | int | str] = {f"{unit}_per_min": round(rate, 4)}
-        told = []
+        exceeded = []
         for kind in _KINDS:
             name, spent = _most(state, kind, which)
             if name:
                 values[f"top_{kind}"], values[f"top_{kind}_{unit}"] = name, round(spent, 4)
-                told.append(f"{kind} {name} {spent:.4g}")
+                exceeded.append(f"{kind} {name} {spent:.4g}")
         return self.finding(
             "spend_velocity",
             severity,
             f"{rate:.4g} {unit} a minute over the last {self.window_s:g}s"
-            + (f"; the most by {', '.join(told)}" if told else ""),
+            + (f"; the most by {', '.join(exceeded)}" if exceeded else ""),
             self._evidence(state, act),
             confidence=min(1.0, rate / (self.high * limit)),
             values=values,

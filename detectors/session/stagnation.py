@@ -105,7 +105,7 @@ class Stagnation(Detector[State]):
         return self.finding(
             "stagnation",
             severity,
-            f"nothing new comes of the last steps (score {score:.1f}): {self._told(values, points)}",
+            f"nothing new comes of the last steps (score {score:.1f}): {self._reasons(values, points)}",
             evidence(act, state.rows),
             confidence=min(1.0, 1 / (1 + 2.718 ** -max(-20.0, min(20.0, score)))),
             values={
@@ -138,7 +138,7 @@ class Stagnation(Detector[State]):
             return Severity.HIGH
         return Severity.MEDIUM if least >= self.hint_at else None
 
-    def _told(self, values: tuple[float, ...], points: list[float]) -> str:
+    def _reasons(self, values: tuple[float, ...], points: list[float]) -> str:
         """What adds the most to the score, in words."""
         gains = [p - feature.least for feature, p in zip(self.model.features, points, strict=True)]
         most = sorted(range(len(gains)), key=lambda i: -gains[i])[:_REASONS]

@@ -31,7 +31,7 @@ ON_PROBATION: Final = "session_on_probation"
 class Released:
     """What a reset comes to."""
 
-    said: ControlEffects
+    effects: ControlEffects
     standing: SessionControl | None
     """What stands from now on; None: nothing has changed, the reset is refused."""
 

@@ -79,15 +79,15 @@ class Controller:
         if chosen is not None and (reviewed or self._is_news(standing, history, event, chosen)):
             found = [f for f in findings if not _in_shadow(rules, f.detector)]
             known = {name: value for name, value in near().items() if not _in_shadow(rules, name)}
-            said = self._said(standing, history, event, chosen, found=found, near=known, context=context)
-            decision = with_governance(said, governance)
+            outcome = self._decision(standing, history, event, chosen, found=found, near=known, context=context)
+            decision = with_governance(outcome, governance)
         elif event.await_verdict:
             decision = with_governance(self._verdict(event), governance)
         if shadow is None or (decision is not None and decision.level is not Level.ALLOW):
             return decision, None
         if not self._is_news(standing, history, event, shadow):
             return decision, None
-        held_back = self._said(standing, history, event, shadow, found=findings, near=near(), context=context)
+        held_back = self._decision(standing, history, event, shadow, found=findings, near=near(), context=context)
         if event.await_verdict:  # who waits for the verdict must not take this one for it
             held_back = held_back.model_copy(update={"scope_id": event.session_id})
         return decision, held_back if decision is not None else with_governance(held_back, governance)
@@ -148,7 +148,7 @@ class Controller:
         kill.stopped_at_ms = ended_ms if known is None else min(known, ended_ms)
         return known != kill.stopped_at_ms
 
-    def _said(
+    def _decision(
         self,
         standing: SessionControl,
         history: History,
@@ -220,7 +220,7 @@ class Controller:
         if event.kind is not Kind.PROPOSED and not event.await_verdict and not findings:
             return None
         standing.after_kill += 1
-        told = findings[0] if findings else None
+        finding = findings[0] if findings else None
         standing.history = history = standing.history or History()
         return Decision(
             decision_id=digest("killed", event.session_id, event.event_id),
@@ -231,15 +231,15 @@ class Controller:
             time=event.time,
             level=Level.KILL,
             code=kill.code,
-            reason=told.reason if told else f"the session was killed before: {kill.reason}"[:MAX_REASON_CHARS],
+            reason=finding.reason if finding else f"the session was killed before: {kill.reason}"[:MAX_REASON_CHARS],
             message=STOPPED,
-            flag=told is not None,
-            flag_severity=told.severity if told else None,
+            flag=finding is not None,
+            flag_severity=finding.severity if finding else None,
             detector="killed",
-            severity=told.severity if told else None,
-            evidence=told.evidence if told else (),
-            values={"attempts_after_kill": standing.after_kill, **(told.values if told else {})},
-            thresholds=told.thresholds if told else {},
+            severity=finding.severity if finding else None,
+            evidence=finding.evidence if finding else (),
+            values={"attempts_after_kill": standing.after_kill, **(finding.values if finding else {})},
+            thresholds=finding.thresholds if finding else {},
             policy=self._policy.name,
             policy_version=self._policy.version,
             **self._payloads.of_refusal(history, event, context),

@@ -36,19 +36,19 @@ class Chooser:
 
     def __init__(self, policy: Policy, extensions: Extensions = NO_EXTENSIONS) -> None:
         """Finds the strategies that the policy names. Raises ValueError: there is none of a name, or it is none."""
-        self._settings = said = policy.interventions or DEFAULT
+        self._settings = settings = policy.interventions or DEFAULT
         self._cooldown_ms = policy.cooldown_s * 1000
         self._by_rule = ByRule()
         known: dict[str, Strategy] = {
             "by_rule": self._by_rule,
-            "scored": Scored(said.escalate_after),
-            "progressive": Progressive(said.effectiveness, said.escalation_delay_s),
-            "pattern_specific": PatternSpecific(said.patterns),
+            "scored": Scored(settings.escalate_after),
+            "progressive": Progressive(settings.effectiveness, settings.escalation_delay_s),
+            "pattern_specific": PatternSpecific(settings.patterns),
         }
-        self._strategy = extensions.strategy(said.strategy, known, "interventions.strategy")
+        self._strategy = extensions.strategy(settings.strategy, known, "interventions.strategy")
         self._own = {
             rule: extensions.strategy(name, known, f"interventions.strategies.{rule}")
-            for rule, name in said.strategies.items()
+            for rule, name in settings.strategies.items()
         }
 
     def choose(
@@ -67,12 +67,14 @@ class Chooser:
         if not findings:
             return None, None
         impact = IMPACT[context.effect]
-        chosen = [self._wanted(history, event, f, rules[f.detector], impact=impact, context=context) for f in findings]
+        chosen = [
+            self._selected(history, event, f, rules[f.detector], impact=impact, context=context) for f in findings
+        ]
         for finding in findings:
             history.note_issue(finding.detector, event.time)
-        heeded = max((c for c in chosen if c.mode is not Mode.SHADOW), key=_rank, default=None)
+        effective = max((c for c in chosen if c.mode is not Mode.SHADOW), key=_rank, default=None)
         hardest = max(chosen, key=_rank)
-        return heeded, hardest if hardest.mode is Mode.SHADOW else None
+        return effective, hardest if hardest.mode is Mode.SHADOW else None
 
     def note(self, history: History, event: ActionEvent, chosen: Chosen, actions: int) -> None:
         """The decision is said: it is to be seen whether it helps."""
@@ -82,8 +84,8 @@ class Chooser:
         last = history.last(finding.detector)
         if meant >= Level.PAUSE and last is not None and Level(last.level) is meant and last.helped is None:
             return  # a refusal that is said again for each call
-        said = chosen.level > Level.ALLOW
-        history.note(Entry(finding.detector, meant.value, finding.severity.value, event.time, actions, said=said))
+        intervenes = chosen.level > Level.ALLOW
+        history.note(Entry(finding.detector, meant.value, finding.severity.value, event.time, actions, said=intervenes))
 
     def hear(self, history: History, chosen: Chosen) -> None:
         """Counts a hint that the agent will hear."""
@@ -95,16 +97,16 @@ class Chooser:
         """False: the session has heard as many hints as it may."""
         return chosen.level not in _HINTS or history.hints < self._settings.max_interventions
 
-    def _wanted(
+    def _selected(
         self, history: History, event: ActionEvent, finding: Finding, rule: Rule, *, impact: float, context: Context
     ) -> Chosen:
-        said, name, time_ms = self._settings, finding.detector, event.time
+        settings, name, time_ms = self._settings, finding.detector, event.time
         by_rule = rule.levels.get(finding.severity) or default_level(name, finding.severity)
         chosen = Chosen(finding, rule.mode, by_rule)
         judged = history.judge(name, finding.severity, time_ms, context.actions, self._cooldown_ms)
         if judged is not None and judged.helped is not None and judged.said:
             context.judged(name, judged.level, judged.helped)
-        since_ms = int(time_ms - said.history_s * 1000)
+        since_ms = int(time_ms - settings.history_s * 1000)
         recent = history.recent(name, since_ms)
         last = history.last(name)
         last = last if last is not None and last.time_ms >= since_ms else None
@@ -113,7 +115,7 @@ class Chooser:
             finding=finding,
             by_rule=by_rule,
             impact=impact,
-            escalation=sum(value < said.effectiveness for value in helped),
+            escalation=sum(value < settings.effectiveness for value in helped),
             issues=history.recent_issues(name, since_ms),
             last=None if last is None else Level(last.level),
             since_s=0.0 if last is None else (time_ms - last.time_ms) / 1000,
@@ -129,14 +131,14 @@ class Chooser:
         strategy = self._own.get(name, self._strategy)
         if strategy is self._by_rule:
             return
-        chosen.strategy = said = self._settings.strategies.get(name, self._settings.strategy)
+        chosen.strategy = chosen_strategy = self._settings.strategies.get(name, self._settings.strategy)
         try:
             level = strategy.choose(case)
         except Exception as error:  # another package's: the rule's own level stands
-            context.failed(f"strategy {said}", error)
-            chosen.why.append(f"{said} failed: the rule's {case.by_rule.value}")
+            context.failed(f"strategy {chosen_strategy}", error)
+            chosen.why.append(f"{chosen_strategy} failed: the rule's {case.by_rule.value}")
             return
-        chosen.why.append(f"{said}: {level.value}")
+        chosen.why.append(f"{chosen_strategy}: {level.value}")
         if name not in self._own and case.finding.severity is Severity.CRITICAL and level < case.by_rule:
             # Only who names the rule may soften what is about data or money being lost with each step.
             level = case.by_rule

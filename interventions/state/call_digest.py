@@ -22,6 +22,6 @@ def parameters_of(
     action: str, args: JsonObject | None, targets: Iterable[str] = (), args_digest: str | None = None
 ) -> str:
     """As `parameters`, of a call that is told otherwise than by an event."""
-    said = args_digest.encode() if args_digest else canonical_json(args)
-    parts = (action.encode(), *(target.encode() for target in sorted(targets)), said)
+    digested = args_digest.encode() if args_digest else canonical_json(args)
+    parts = (action.encode(), *(target.encode() for target in sorted(targets)), digested)
     return blake2b(b"\x1f".join(parts), digest_size=16).hexdigest()

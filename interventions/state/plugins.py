@@ -75,8 +75,8 @@ class Extensions:
 
     def handler(self, name: str, place: str) -> "ContainedHandler":
         """Another package's intervention. Raises ValueError: there is none of this name, or it is none."""
-        wanted = ", ".join(sorted(self._handlers)) or f"one of the entry point group {INTERVENTIONS}"
-        return ContainedHandler(_loaded(name, self._handlers, "intervene", place, wanted), f"intervention {name}")
+        expected = ", ".join(sorted(self._handlers)) or f"one of the entry point group {INTERVENTIONS}"
+        return ContainedHandler(_loaded(name, self._handlers, "intervene", place, expected), f"intervention {name}")
 
 
 NO_EXTENSIONS: Final = Extensions()
@@ -104,16 +104,18 @@ class ContainedHandler:
 
     def added(self, decision: Decision, finding: Finding) -> JsonObject:
         """The fields of the decision that it adds. Raises whatever is wrong with it."""
-        said = _called(lambda: self._inner.intervene(decision, finding))
-        if said is None:
+        decided = _called(lambda: self._inner.intervene(decision, finding))
+        if decided is None:
             return {}
-        if not isinstance(said, Mapping) or not set(said) <= _ADDS:
-            raise ExtensionError(f"{self.name}: expected a mapping with {', '.join(sorted(_ADDS))}, got {said!r:.120}")
-        size = len(orjson.dumps(dict(said)))
+        if not isinstance(decided, Mapping) or not set(decided) <= _ADDS:
+            raise ExtensionError(
+                f"{self.name}: expected a mapping with {', '.join(sorted(_ADDS))}, got {decided!r:.120}"
+            )
+        size = len(orjson.dumps(dict(decided)))
         if size > MAX_BYTES:
             raise ExtensionError(f"{self.name}: expected at most {MAX_BYTES} bytes, got {size}")
-        merged = Decision.model_validate_json(decision.model_copy(update=dict(said)).to_json())
-        return {name: getattr(merged, name) for name in said}
+        merged = Decision.model_validate_json(decision.model_copy(update=dict(decided)).to_json())
+        return {name: getattr(merged, name) for name in decided}
 
 
 def _called(call: Callable[[], _T]) -> _T:
@@ -123,10 +125,10 @@ def _called(call: Callable[[], _T]) -> _T:
         raise ExtensionError(f"expected it to return, got {error!r}") from error
 
 
-def _loaded(name: str, offered: Mapping[str, Offered], method: str, place: str, wanted: str) -> Any:
+def _loaded(name: str, offered: Mapping[str, Offered], method: str, place: str, expected: str) -> Any:
     source = offered.get(name)
     if source is None:
-        raise ValueError(f"{place}: expected {wanted}, got {name!r}")
+        raise ValueError(f"{place}: expected {expected}, got {name!r}")
     try:
         found = source.load()
         made = found() if isinstance(found, type) else found

@@ -80,10 +80,10 @@ class Core:
         self._examines = self._controller.examines
         self._commands = CommandHandler(self.policy)
         known = catalogue(self.policy, plugins)
-        heeded = alone or runs is Runs.ENFORCED
-        self._rule_sets = RuleSets(self.policy, known, plugins, heeded=heeded)
-        self._strict = on_probation(self.policy, known, plugins, heeded=heeded)
-        self._cross_session = CrossSessionCore(self.policy, self._rule_sets.rules, known, heeded=heeded)
+        enforces = alone or runs is Runs.ENFORCED
+        self._rule_sets = RuleSets(self.policy, known, plugins, enforces=enforces)
+        self._strict = on_probation(self.policy, known, plugins, enforces=enforces)
+        self._cross_session = CrossSessionCore(self.policy, self._rule_sets.rules, known, enforces=enforces)
         self.runs = runs
         self.idle = runs is Runs.SHADOW and not (self._rule_sets.shadowed or self._strict.shadowed)
         """No rule is in shadow, so this group has nothing to find."""
@@ -129,10 +129,12 @@ class Core:
         if event.task is not None or event.checkpoint is not None or state.checkpoints is not None:
             _note(state, act)
         judged = _settled(standing, state.calls.actions) if standing.history is not None and act.is_attempt else []
-        asked: object = standing.approvals or standing.probation or event.await_verdict or self._examines or declared
+        concerned: object = (
+            standing.approvals or standing.probation or event.await_verdict or self._examines or declared
+        )
         if was_killed is None and standing.held is not None:
-            asked = asked or act.kind is _MODEL_TURN
-        if not (findings or failures or was_killed or asked or (state.ended and standing.incidents)):
+            concerned = concerned or act.kind is _MODEL_TURN
+        if not (findings or failures or was_killed or concerned or (state.ended and standing.incidents)):
             return Effects(state, signals=signals, judged=judged) if signals or judged else Effects.nothing(state)
         return self._decided(
             state,
@@ -193,13 +195,13 @@ class Core:
             signals += self._signaller.decided(origin, decision, killed=killed is not None)
         if declared is not None and was_killed is None:
             decision = declared_batches.decision_on(declared, event, decision, self.policy)
-        said = [one for one in (decision, shadow) if one is not None]
+        decisions = [one for one in (decision, shadow) if one is not None]
         return Effects(
             state,
             signals=signals,
-            detections=tuple(self._detection(event, finding, watch, said) for finding in findings),
-            decision=said[0] if said else None,
-            also=(*said[1:], *closed),
+            detections=tuple(self._detection(event, finding, watch, decisions) for finding in findings),
+            decision=decisions[0] if decisions else None,
+            also=(*decisions[1:], *closed),
             control=control_record(state.session_id, state.agent_id, killed)
             if killed is not None and (was_killed is None or stopped)
             else None
@@ -246,15 +248,15 @@ class Core:
             was_killed = standing.killed is not None
             who = _who(state)
             reset = self._commands.reset(standing, who, command)
-            said = reset.said
+            effects = reset.effects
             if reset.standing is not None:
                 closed, incidents = session_incidents.close(
                     standing, who, self.policy, command.time, session_incidents.RESET, by=command.by
                 )
-                said = replace(said, decisions=(*said.decisions, *closed), incidents=tuple(incidents))
+                effects = replace(effects, decisions=(*effects.decisions, *closed), incidents=tuple(incidents))
                 # Anew, but what was already taken in stays taken in.
                 state.calls, state.detectors, state.standing = CallTracker(), {}, reset.standing
-            outcome = self._outcome(state, said)
+            outcome = self._outcome(state, effects)
             if was_killed and state.standing.killed is None:
                 outcome.signals = tuple(self._signaller.stands(origin, SignalKind.RELEASED))
             return outcome
@@ -301,22 +303,22 @@ class Core:
         time_ms = state.clock_ms + self._ttl_ms
         return session_incidents.close(state.standing, _who(state), self.policy, time_ms, "idle")[1]
 
-    def _followed(self, state: SessionState, said: ControlEffects) -> Effects:
-        return self._outcome(state, session_incidents.on_effects(state.standing, _who(state), said))
+    def _followed(self, state: SessionState, effects: ControlEffects) -> Effects:
+        return self._outcome(state, session_incidents.on_effects(state.standing, _who(state), effects))
 
-    def _outcome(self, state: SessionState, said: ControlEffects) -> Effects:
+    def _outcome(self, state: SessionState, effects: ControlEffects) -> Effects:
         state.due_ms = self._commands.due_ms(state.standing)
-        first, *others = said.decisions or (None,)
-        incident = said.incident
+        first, *others = effects.decisions or (None,)
+        incident = effects.incident
         return Effects(
             state,
             detections=() if incident is None or first is None else (self._incident(state, incident, first),),
             decision=first,
             also=tuple(decision for decision in others if decision is not None),
-            control=said.control,
-            released=said.released,
-            followup=said.followup,
-            incidents=said.incidents,
+            control=effects.control,
+            released=effects.released,
+            followup=effects.followup,
+            incidents=effects.incidents,
         )
 
     def _incident(self, state: SessionState, finding: Finding, decision: Decision) -> Detection:
@@ -393,8 +395,10 @@ class Core:
         finding = activity_after_kill(kill, act.event, begun_ms, act.evidence, grace_s=grace_s)
         return () if finding is None else (finding,)
 
-    def _detection(self, event: ActionEvent, finding: Finding, watch: RuleSet, said: Sequence[Decision]) -> Detection:
-        led_to = next((one.decision_id for one in said if one.detector == finding.detector), None)
+    def _detection(
+        self, event: ActionEvent, finding: Finding, watch: RuleSet, decisions: Sequence[Decision]
+    ) -> Detection:
+        led_to = next((one.decision_id for one in decisions if one.detector == finding.detector), None)
         return Detection(
             detection_id=digest("detection", finding.detector, finding.code, event.session_id, event.event_id),
             session_id=event.session_id,
@@ -459,7 +463,7 @@ def _observe(watch: RuleSet, state: SessionState, act: Observation) -> tuple[Seq
                 findings.append(finding)
                 act.found = findings
                 if watch.rules[detector_id].mode is not Mode.SHADOW:
-                    act.heeded = (*act.heeded, finding)
+                    act.enforced = (*act.enforced, finding)
     return findings, failures
 
 

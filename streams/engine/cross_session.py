@@ -102,7 +102,7 @@ class ScopeEffects:
 
 @dataclass(frozen=True, slots=True)
 class _Watch:
-    heard: Mapping[tuple[str, str], tuple[CrossSessionPattern[Any], ...]]
+    by_signal: Mapping[tuple[str, str], tuple[CrossSessionPattern[Any], ...]]
     """By scope and kind of signal."""
     rules: Mapping[str, Rule]
 
@@ -111,13 +111,13 @@ class CrossSessionCore:
     """The decisions across sessions under one policy."""
 
     def __init__(
-        self, policy: Policy, rules: EffectiveRules, known: Mapping[str, type[Pattern[Any]]], *, heeded: bool = False
+        self, policy: Policy, rules: EffectiveRules, known: Mapping[str, type[Pattern[Any]]], *, enforces: bool = False
     ) -> None:
         """`heeded`: without patterns that are in shadow everywhere. What these hear is signalled all the same."""
         self._policy = policy
         self._rules = rules
         self._known = known
-        self._heeded = heeded
+        self._enforces = enforces
         self._watch_of = lru_cache(maxsize=_CACHED_WATCHES)(self._watch)
         self.signaller = Signaller(tuple(_for_any_agent(policy, rules, known)))
 
@@ -165,19 +165,19 @@ class CrossSessionCore:
             return state, NOTHING
         about, standing = _about(state), state.standing
         if command.kind in incidents.ACTS:
-            told = incidents.act(standing.incidents, about, command)
-            name = f"incident_{told[0].change if told else 'void'}"
-            return state, ControlEffects(incidents=tuple(told), followup=name)
-        said = scope_commands.on_command(standing, command, self._policy)
-        if said.followup in _CLOSES:
-            why = f"{command.scope}_{said.followup}"
+            records = incidents.act(standing.incidents, about, command)
+            name = f"incident_{records[0].change if records else 'void'}"
+            return state, ControlEffects(incidents=tuple(records), followup=name)
+        effects = scope_commands.on_command(standing, command, self._policy)
+        if effects.followup in _CLOSES:
+            why = f"{command.scope}_{effects.followup}"
             closed = incidents.close(standing.incidents, about, why, command.time, by=command.by)
-            said = replace(said, incidents=tuple(closed))
-        if command.kind is CommandKind.RESET and said.released:
+            effects = replace(effects, incidents=tuple(closed))
+        if command.kind is CommandKind.RESET and effects.released:
             # Anew, but what is usual for an agent stays, and so does what was already taken in.
             kept = {name: memory for name, memory in state.detectors.items() if name == _BASELINE}
             state.detectors, state.standing = kept, ScopeStatus()
-        return state, said
+        return state, effects
 
     @staticmethod
     def on_idle(state: ScopeState, time_ms: int) -> Sequence[IncidentRecord]:
@@ -243,14 +243,14 @@ class CrossSessionCore:
 
     def _watch(self, overrides: tuple[int, ...]) -> _Watch:
         rules = self._rules.under(overrides)
-        heard: dict[tuple[str, str], tuple[CrossSessionPattern[Any], ...]] = {}
+        by_signal: dict[tuple[str, str], tuple[CrossSessionPattern[Any], ...]] = {}
         for pattern in build_across(rules, self._known):
-            if self._heeded and pattern.id not in self._rules.deciding:
+            if self._enforces and pattern.id not in self._rules.deciding:
                 continue
             for kind in pattern.hears:
                 key = (pattern.scope.value, kind.value)
-                heard[key] = (*heard.get(key, ()), pattern)
-        return _Watch(heard, rules)
+                by_signal[key] = (*by_signal.get(key, ()), pattern)
+        return _Watch(by_signal, rules)
 
 
 def _for_any_agent(
@@ -281,24 +281,24 @@ def _incidents(
     """The decisions with the incidents that they belong to, and what is told of those."""
     about, opened = _about(state), state.standing.incidents
     decisions: list[Decision] = []
-    told: list[IncidentRecord] = []
+    records: list[IncidentRecord] = []
     for measure in taken:
         decision = measure.decision
         if incidents.is_incident(decision):
-            told += incidents.note(opened, about, decision, decision.detector, agent_id=signal.agent_id)
+            records += incidents.note(opened, about, decision, decision.detector, agent_id=signal.agent_id)
             decision = decision.model_copy(update={"incident_id": opened[decision.detector].incident_id})
         decisions.append(decision)
     if any(measure.control is not None and measure.control.state is ControlState.KILLED for measure in taken):
-        told += incidents.close(opened, about, f"{about.scope}_killed", signal.time)
+        records += incidents.close(opened, about, f"{about.scope}_killed", signal.time)
     if signal.scope == SignalScope.ROOT and signal.session_id == signal.id and signal.kind in _OF_TREE:
-        told += incidents.close(opened, about, _OF_TREE[signal.kind], signal.time)
-    return decisions, told
+        records += incidents.close(opened, about, _OF_TREE[signal.kind], signal.time)
+    return decisions, records
 
 
 def _observe(watch: _Watch, state: ScopeState, signal: Signal) -> tuple[list[Finding], list[Failure]]:
     findings: list[Finding] = []
     failures: list[Failure] = []
-    for pattern in watch.heard.get((signal.scope, signal.kind), ()):
+    for pattern in watch.by_signal.get((signal.scope, signal.kind), ()):
         try:
             memory = state.detectors.get(pattern.id)
             if memory is None:

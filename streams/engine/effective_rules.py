@@ -61,13 +61,13 @@ class EffectiveRules:
         What holds for a session changes with the ids that its events name and with the end of an exemption: a rule is
         run for all sessions, so that it knows what came before.
         """
-        said = {
+        rules = {
             name
             for override in self._policy.overrides
             for name, rule in override.rules.items()
             if "mode" in rule.model_fields_set and rule.mode is not Mode.SHADOW
         }
-        return frozenset(name for name, rule in self.under(()).items() if rule.mode is not Mode.SHADOW or name in said)
+        return frozenset(name for name, rule in self.under(()).items() if rule.mode is not Mode.SHADOW or name in rules)
 
     @cached_property
     def overridden(self) -> frozenset[str]:
@@ -104,11 +104,11 @@ def rule_of(policy: Policy, detector: type[Pattern[Any]], overrides: Sequence[Ov
         ValueError: a setting is wrong.
 
     """
-    said = policy.rules.get(detector.id) or unnamed(detector)
-    rule = said.model_copy(
+    given = policy.rules.get(detector.id) or unnamed(detector)
+    rule = given.model_copy(
         update={
-            "mode": said.mode if "mode" in said.model_fields_set else default_mode(detector.id),
-            "levels": {s: said.levels.get(s) or default_level(detector.id, s) for s in Severity},
+            "mode": given.mode if "mode" in given.model_fields_set else default_mode(detector.id),
+            "levels": {s: given.levels.get(s) or default_level(detector.id, s) for s in Severity},
         }
     )
     # Whoever exempts means it, wherever in the document it stands.
@@ -126,22 +126,22 @@ def without_effect(policy: Policy, detectors: Mapping[str, type[Pattern[Any]]] =
     for number, override in enumerate(policy.overrides):
         if override.exemption is not None:
             continue
-        for detector_id, said in override.rules.items():
+        for detector_id, override_rule in override.rules.items():
             detector = detectors[detector_id]
             rule = rule_of(policy, detector, [override])
             lines += [
-                f"overrides.{number}.rules.{detector_id}.{place}: {wanted} is looser than {held}, which holds; "
+                f"overrides.{number}.rules.{detector_id}.{place}: {overridden} is looser than {held}, which holds; "
                 "an exemption (by, reason, expires) would loosen"
-                for place, wanted, held in _ignored(detector, rule, said)
+                for place, overridden, held in _ignored(detector, rule, override_rule)
             ]
     return lines
 
 
 def _restricted(detector: type[Pattern[Any]], rule: Rule, other: Rule) -> dict[str, Any]:
-    said = other.model_fields_set
+    fields = other.model_fields_set
     return {
-        "enabled": rule.enabled or (other.enabled and (detector.optional or "enabled" in said)),
-        "mode": max(rule.mode, other.mode) if "mode" in said else rule.mode,
+        "enabled": rule.enabled or (other.enabled and (detector.optional or "enabled" in fields)),
+        "mode": max(rule.mode, other.mode) if "mode" in fields else rule.mode,
         "levels": rule.levels | {s: max(rule.levels[s], level) for s, level in other.levels.items()},
         "settings": restrict(detector, rule.settings, other.settings) if other.settings else rule.settings,
     }
@@ -155,15 +155,15 @@ def _exempted(detector: type[Pattern[Any]], rule: Rule, other: Rule) -> dict[str
     }
 
 
-def _ignored(detector: type[Pattern[Any]], rule: Rule, said: Rule) -> Iterator[tuple[str, object, object]]:
-    if "enabled" in said.model_fields_set and said.enabled is not rule.enabled:
-        yield "enabled", said.enabled, rule.enabled
-    if "mode" in said.model_fields_set and said.mode is not rule.mode:
-        yield "mode", said.mode.value, rule.mode.value
-    for severity, level in said.levels.items():
+def _ignored(detector: type[Pattern[Any]], rule: Rule, overriding: Rule) -> Iterator[tuple[str, object, object]]:
+    if "enabled" in overriding.model_fields_set and overriding.enabled is not rule.enabled:
+        yield "enabled", overriding.enabled, rule.enabled
+    if "mode" in overriding.model_fields_set and overriding.mode is not rule.mode:
+        yield "mode", overriding.mode.value, rule.mode.value
+    for severity, level in overriding.levels.items():
         if level is not rule.levels[severity]:
             yield f"levels.{severity.value}", level.value, rule.levels[severity].value
-    for name, value in check(detector, said.settings).items():
+    for name, value in check(detector, overriding.settings).items():
         held = rule.settings[name]
         # Of limits by name, those that the override does not name are not its business.
         if (held if not isinstance(held, dict) else {key: held[key] for key in value}) != value:
@@ -182,11 +182,11 @@ def _spelled_out(policy: Policy, detectors: Mapping[str, type[Pattern[Any]]]) ->
         if detector.optional and name not in rules and any(fnmatchcase(name, glob) for glob in goes_by):
             rules[name] = Rule()
     for correlation in policy.correlations:
-        said = rules.get(correlation.rule_id, Rule())
+        rule = rules.get(correlation.rule_id, Rule())
         begun = {} if correlation.level is None else {correlation.severity: correlation.level}
-        mode = said.mode if "mode" in said.model_fields_set else correlation.status.mode
-        levels = {**begun, **said.levels}
-        rules[correlation.rule_id] = Rule(enabled=said.enabled, mode=mode, settings=said.settings, levels=levels)
+        mode = rule.mode if "mode" in rule.model_fields_set else correlation.status.mode
+        levels = {**begun, **rule.levels}
+        rules[correlation.rule_id] = Rule(enabled=rule.enabled, mode=mode, settings=rule.settings, levels=levels)
     for name in detectors:
         if name not in PATTERNS and name not in rules:
             rules[name] = Rule(enabled=False)

@@ -30,11 +30,11 @@ class Runs(StrEnum):
     ENFORCED = "enforced"
     SHADOW = "shadow"
 
-    def says(self, said: Detection | Decision) -> bool:
+    def says(self, record: Detection | Decision) -> bool:
         """Whether it is for this group to say. What an ACGP evaluation in shadow comes to is no rule's."""
         if self is Runs.ALL:
             return True
-        shadow = said.mode == Mode.SHADOW and getattr(said, "detector", "") != ACGP
+        shadow = record.mode == Mode.SHADOW and getattr(record, "detector", "") != ACGP
         return shadow is (self is Runs.SHADOW)
 
     def group(self, group: str) -> str:

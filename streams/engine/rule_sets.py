@@ -34,7 +34,7 @@ class RuleSets:
     """Those of one policy, by the overrides that hold."""
 
     def __init__(
-        self, policy: Policy, known: Mapping[str, type[Pattern[Any]]], plugins: Plugins, *, heeded: bool = False
+        self, policy: Policy, known: Mapping[str, type[Pattern[Any]]], plugins: Plugins, *, enforces: bool = False
     ) -> None:
         """Builds every detector of the policy, and tries its overrides.
 
@@ -47,7 +47,7 @@ class RuleSets:
         self.rules = EffectiveRules(policy, known)
         self._known = known
         self._plugins = plugins
-        self._heeded = heeded
+        self._enforces = enforces
         self._overridden = bool(policy.overrides)
         self._default = self._under(())
         for number, override in enumerate(policy.overrides):
@@ -73,8 +73,8 @@ class RuleSets:
     def _under(self, overrides: tuple[int, ...]) -> RuleSet:
         rules = self.rules.under(overrides)
         detectors = build(rules, self._known, self._plugins)
-        if self._heeded:
-            detectors = _heeded(detectors, self.rules.deciding, self._plugins)
+        if self._enforces:
+            detectors = _deciding(detectors, self.rules.deciding, self._plugins)
         return RuleSet(
             dispatch=Dispatch(detectors),
             rules=rules,
@@ -83,16 +83,16 @@ class RuleSets:
         )
 
 
-def _heeded(
+def _deciding(
     detectors: tuple[Detector[Any], ...], deciding: Collection[str], plugins: Plugins
 ) -> tuple[Detector[Any], ...]:
     """Those that decide somewhere; all of them, where one of these may go by what the others find."""
-    heeded = tuple(d for d in detectors if d.id in deciding)
-    return detectors if any(d.combines or d.id in plugins.ids for d in heeded) else heeded
+    deciders = tuple(d for d in detectors if d.id in deciding)
+    return detectors if any(d.combines or d.id in plugins.ids for d in deciders) else deciders
 
 
 def on_probation(
-    policy: Policy, known: Mapping[str, type[Pattern[Any]]], plugins: Plugins, *, heeded: bool = False
+    policy: Policy, known: Mapping[str, type[Pattern[Any]]], plugins: Plugins, *, enforces: bool = False
 ) -> RuleSets:
     """What holds for sessions on probation: the policy, and over it what can only be stricter.
 
@@ -104,6 +104,6 @@ def on_probation(
     place = f"overrides.{len(policy.overrides)}."
     try:
         policy = policy.model_copy(update={"overrides": (*policy.overrides, stricter)})
-        return RuleSets(policy, known, plugins, heeded=heeded)
+        return RuleSets(policy, known, plugins, enforces=enforces)
     except ValueError as error:
         raise ValueError(str(error).replace(place, "operations.probation.")) from None

@@ -88,6 +88,6 @@ class Effects:
     @property
     def follows(self) -> bool:
         """Whether anything does: of most inputs nothing does but their place in the state."""
-        said = self.decision is not None or self.control is not None or self.released
-        said = said or bool(self.detections or self.failures or self.signals or self.judged)
-        return said or bool(self.incidents or self.also)
+        follows = self.decision is not None or self.control is not None or self.released
+        follows = follows or bool(self.detections or self.failures or self.signals or self.judged)
+        return follows or bool(self.incidents or self.also)

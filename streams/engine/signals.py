@@ -33,7 +33,7 @@ _NOT_SHARED = frozenset(
      "image", "container", "volume", "key", "unknown")
 )  # fmt: skip
 """Kinds of target that are local to a machine or a checkout: another one in each session's sandbox."""
-_TOLD_EFFECTS = frozenset({Effect.NETWORK, Effect.MUTATE, Effect.DESTRUCTIVE})
+_COUNTED_EFFECTS = frozenset({Effect.NETWORK, Effect.MUTATE, Effect.DESTRUCTIVE})
 
 
 @dataclass
@@ -123,13 +123,13 @@ class Signaller:
 
     def __init__(self, patterns: tuple[CrossSessionPattern[object], ...]) -> None:
         """The patterns may be the same ones several times, set for several agents: the least limit counts."""
-        heard = {(pattern.scope, kind) for pattern in patterns for kind in pattern.hears}
-        self._started = any(kind is SignalKind.STARTED for _, kind in heard)
-        self._profiles = (SignalScope.AGENT, SignalKind.PROFILE) in heard
-        self._destructive = any(kind is SignalKind.DESTRUCTIVE for _, kind in heard)
-        self._trees = (SignalScope.ROOT, SignalKind.DESTRUCTIVE) in heard
-        self._missions = (SignalScope.MISSION, SignalKind.DESTRUCTIVE) in heard
-        self._targets = (SignalScope.TARGET, SignalKind.DESTRUCTIVE) in heard
+        consumed = {(pattern.scope, kind) for pattern in patterns for kind in pattern.hears}
+        self._started = any(kind is SignalKind.STARTED for _, kind in consumed)
+        self._profiles = (SignalScope.AGENT, SignalKind.PROFILE) in consumed
+        self._destructive = any(kind is SignalKind.DESTRUCTIVE for _, kind in consumed)
+        self._trees = (SignalScope.ROOT, SignalKind.DESTRUCTIVE) in consumed
+        self._missions = (SignalScope.MISSION, SignalKind.DESTRUCTIVE) in consumed
+        self._targets = (SignalScope.TARGET, SignalKind.DESTRUCTIVE) in consumed
         budgets = [pattern for pattern in patterns if isinstance(pattern, SharedBudget) and pattern.limits]
         self._budgets = tuple(dict.fromkeys(budget.scope for budget in budgets))
         self.adds_up = bool(self._budgets)
@@ -145,17 +145,17 @@ class Signaller:
 
         Nothing does of what is neither an attempt nor the first event, unless something `adds_up`.
         """
-        said: list[Signal] = []
+        signals: list[Signal] = []
         if first:
-            said += self._begun(act, agent_id)
+            signals += self._begun(act, agent_id)
         if act.is_attempt and not act.refused:
             if self._destructive and act.losses and act.batch is None:
-                said += self._destroys(act, agent_id)
+                signals += self._destroys(act, agent_id)
             if self._profiles and agent_id != UNKNOWN:
-                said += self._profile(unsaid, act, agent_id)
+                signals += self._profile(unsaid, act, agent_id)
         if self._budgets:
-            said += self._spent(unsaid, act, agent_id)
-        return said
+            signals += self._spent(unsaid, act, agent_id)
+        return signals
 
     @staticmethod
     def decided(origin: Origin, decision: Decision, *, killed: bool) -> Iterator[Signal]:
@@ -202,10 +202,10 @@ class Signaller:
 
     @staticmethod
     def _of_tree(act: Observation, agent_id: str) -> Iterator[Signal]:
-        told = [_short(loss.target) for loss in act.losses if loss.target != UNKNOWN][:MAX_TARGETS]
-        if told:
+        targets = [_short(loss.target) for loss in act.losses if loss.target != UNKNOWN][:MAX_TARGETS]
+        if targets:
             origin = origin_of(act, agent_id)
-            more = {"action": act.action[:512], "target": told[0], "targets": told}
+            more = {"action": act.action[:512], "target": targets[0], "targets": targets}
             yield origin.signal(SignalKind.DESTRUCTIVE, SignalScope.ROOT, origin.roots[0], **more)
 
     def _profile(self, unsaid: UnsentSignals, act: Observation, agent_id: str) -> Iterator[Signal]:
@@ -217,7 +217,7 @@ class Signaller:
         if name in tools or len(tools) < _MAX_TOOLS:
             tools[name] = tools.get(name, 0) + 1
         effect = _DESTRUCTIVE if act.losses else act.tool.effect
-        if effect in _TOLD_EFFECTS:
+        if effect in _COUNTED_EFFECTS:
             name = f"{EFFECT}{effect}"
             tools[name] = tools.get(name, 0) + 1
         if unsaid.actions < PROFILE_ACTIONS:

@@ -228,18 +228,18 @@ def _curl(invocation: Invocation) -> Iterator[Destruction]:
 
 def _body(text: str) -> Iterator[Destruction]:
     """What the body of a request destroys: a statement, or a GraphQL mutation."""
-    said: object = text
+    value: object = text
     if text[:1] == "{":
         try:
-            said = orjson.loads(text)
+            value = orjson.loads(text)
         except orjson.JSONDecodeError:
             return
-    if isinstance(said, dict):
-        for deed in destructive_shapes.graphql(said):
+    if isinstance(value, dict):
+        for deed in destructive_shapes.graphql(value):
             yield Destruction(deed.verb, f"{deed.kind}={deed.name}", Badness.PLAIN)
         for name in ("statement", "query", "sql"):
-            if isinstance(said.get(name), str):
-                yield from sql_destructions(said[name])
+            if isinstance(value.get(name), str):
+                yield from sql_destructions(value[name])
     else:
         yield from sql_destructions(text)
 

@@ -126,9 +126,7 @@ class Enforcer:
         self._loaded = False
         self._loading: list[Future[None]] = []
         self._killed: Cause | None = None
-        self._unacknowledged: dict[
-            str, int | None
-        ] = {}  # kills after which something may still run
+        self._unacknowledged: dict[str, int | None] = {}  # kills after which something may still run
         self._running: dict[str, str] = {}
         self._awaited: OrderedDict[str, _AwaitedVerdict] = OrderedDict()
         self._late: deque[Decision] = deque(maxlen=_MAX_LATE)

@@ -114,7 +114,7 @@ class HaltlineSpanProcessor(SpanProcessor):
         """Remembers what the span above says of conversation and agent."""
         try:
             above = get_current_span(parent_context)
-            identity = self._said(above.get_span_context(), getattr(above, "attributes", None) or {})
+            identity = self._identity_of(above.get_span_context(), getattr(above, "attributes", None) or {})
             key = _key(span.get_span_context())
             with self._lock:
                 self._above[key] = identity
@@ -141,7 +141,7 @@ class HaltlineSpanProcessor(SpanProcessor):
         """Waits for what is under way. False: not all of it has arrived."""
         return self._exporter.force_flush(timeout_millis)
 
-    def _said(self, context: Any, attributes: Mapping[str, Any]) -> dict[str, Any]:
+    def _identity_of(self, context: Any, attributes: Mapping[str, Any]) -> dict[str, Any]:
         own = {name: attributes[name] for name in otel.INHERITED if name in attributes}
         with self._lock:
             above = self._above.get(_key(context), {})
