@@ -1,4 +1,4 @@
-"""The shapes of a call that destroys although its name does not say so, and the names of what it destroys.
+"""The shapes of a call that destroys although its name does not show it, and the names of what it destroys.
 
 A dispatcher holds other calls (`call_tool{name, arguments}`, `batch{calls}`), an argument says what is done
 (`{"operation": "delete"}`, `{"method": "DELETE"}`), a GraphQL mutation or a statement stands in a text, a flag marks a
@@ -201,7 +201,7 @@ def _plain(value: Any) -> Any:
 def operation(action: str, args: JsonObject, *, weak: bool = False) -> str:
     """The verb by which an argument says that something is taken away; empty when none does.
 
-    `weak`: nothing is known of the tool, so that what is said in passing counts.
+    `weak`: nothing is known of the tool, so that a verb among its arguments counts.
     """
     last = "_".join(words(action)[-1:])
     for inner in _objects(args):

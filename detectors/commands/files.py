@@ -186,7 +186,7 @@ def _dd(invocation: Invocation) -> Iterator[Destruction]:
 
 
 def _overwritten(invocation: Invocation, path: str) -> Iterator[Destruction]:
-    # A new file of zeros is made the same way: images, swap files and test data say so by their name.
+    # A new file of zeros is made the same way: images, swap files and test data show it by their name.
     if not re.search(r"\.(?:img|iso|bin|swap|dat|raw|qcow2|test|tmp)$|swapfile|zero|random|test|dummy", path):
         yield lost_path("dd", invocation, path)
 

@@ -144,7 +144,7 @@ _ALIKE = ("\u0130", "\u0131", "\u017f", "\u212a")
 _FILTERS = re.compile(r"\b(?:base64|gbase64|xxd|rev|tr)\b")
 _ESCAPED = re.compile(r"\\\\?(?:x|0?[0-7]{2})")
 _IN_PIECES = re.compile(r"\$\((?:printf|echo)\b|\|\s{0,80}tee\b|sed +-\w*i\w* +['\"]?[1,$/^.*]*d\b")
-"""What is put together from pieces program, and what empties a file without a word that says so."""
+"""What is put together from pieces program, and what empties a file without naming it."""
 
 
 def _may_decode(text: str, watched: frozenset[bytes]) -> bool:

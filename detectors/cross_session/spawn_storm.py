@@ -97,7 +97,7 @@ class SpawnStorm(CrossSessionPattern[State]):
     def _add(state: State, session: str, parent: str, entry: Entry) -> None:
         state.parents[session] = parent
         state.depths[session] = depth = state.depths.get(parent, 0) + 1
-        for child, its_parent in state.parents.items():  # heard of before their parent
+        for child, its_parent in state.parents.items():  # known before their parent
             if its_parent == session:
                 state.depths[child] = depth + 1
         state.started.append(entry)

@@ -60,7 +60,7 @@ class Known:
     """What is known of a call that was made before. Plain JSON values: part of the session's state."""
 
     results: list[str]
-    """What came of it, the newest last."""
+    """Its results, the newest last."""
     rows: list[list[int | float | str]]
     """`[time_ms, index, event_id, offset, quarters]` of each time since something new came of it."""
     done: int
@@ -87,7 +87,7 @@ class Again:
     waits: bool
     """It is repeated because it is expected to change: it polls."""
     blind: bool
-    """Nobody knows what came of it."""
+    """Its result is not known."""
     results: list[str]
     mark: str
     """What goes into the trail, if it is stale."""
@@ -96,5 +96,5 @@ class Again:
 
     @property
     def is_known(self) -> bool:
-        """Whether what came of it is what came of it before."""
+        """Whether its result is the same as before."""
         return self.stale and not self.blind

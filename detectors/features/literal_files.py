@@ -65,7 +65,7 @@ _MEANT_SO = re.compile(
 
 
 class Written(NamedTuple):
-    """A file, and what is said to be all of its contents; the contents may be cut."""
+    """A file, and all of its contents as the call gives them; they may be cut."""
 
     path: str
     text: str

@@ -80,7 +80,7 @@ class Value(NamedTuple):
 
     name: str
     words: str
-    """How a person is told of it; `{}` is the number."""
+    """Its text for people; `{}` is the number."""
     rises: bool
     """Whether more of it means less progress."""
     start: float = 0.0

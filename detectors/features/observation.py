@@ -129,7 +129,7 @@ class Observation(_Given):
         self.is_attempt = phase is _IS_ATTEMPT or phase is _IS_BOTH
         """True once for each call: at its proposal, or at its result when it was never proposed."""
         self.is_result = phase is _IS_RESULT or phase is _IS_BOTH
-        """True once for each call: when what came of it is known."""
+        """True once for each call: when its result is known."""
         self.recalled = recalled
         """Whether the session's calls are remembered by their fingerprints: some rule asks for `again`."""
         self.measured = measured
@@ -466,7 +466,7 @@ class Observation(_Given):
             text = text.replace(self.action, "<tool>")  # `unknown tool: x`: one guessed name after another
         key = error_key(text, level)
         if key or self.runs:
-            return key  # a program that fails without a word, such as a search that finds nothing, gives an answer
+            return key  # a program that fails without output, such as a search that finds nothing, gives an answer
         return "timeout" if event.outcome is _TIMEOUT else f"{self.action} failed"
 
     @property

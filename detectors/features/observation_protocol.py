@@ -38,7 +38,7 @@ class ToolCall(Protocol):
 
 
 class Observed(ToolCall, Protocol):
-    """A call of a session: with its place there, and what came of it."""
+    """A call of a session: with its place there, and its result."""
 
     @property
     def kind(self) -> Kind: ...

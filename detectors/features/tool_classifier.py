@@ -350,7 +350,7 @@ def _text_within(args: JsonObject, tool: KnownTool, depth: int) -> str:
 
 
 def _with_words(name: str, value: str, args: JsonObject, tool: KnownTool) -> str:
-    """A command line; where its arguments are told apart (`cmd`, `args`), with these."""
+    """A command line; where its arguments are separate (`cmd`, `args`), with these."""
     if name in _PROGRAM_NAMES and " " not in value:
         for words_name in _ARGV_NAMES:
             listed = args.get(words_name)

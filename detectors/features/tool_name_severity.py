@@ -1,6 +1,6 @@
 """What a tool that destroys by its name would take away, and how bad that is: judged by the name of the thing.
 
-Agrees with what is said of command lines: a thing that holds many others, production and backups are SEVERE;
+Agrees with the rules for command lines: a thing that holds many others, production and backups are SEVERE;
 what says of itself that it is temporary is SCRATCH.
 """
 

@@ -3,7 +3,7 @@
 A package offers one by an entry point of the group `haltline.detectors` whose name is the detector's id. It runs
 only where a policy names it. Whatever it does, the others go on: what it raises, also in `near`, is counted in its
 name; what it returns and what it remembers is checked after each event; one that is slow is switched off, where
-the process gives a clock. Only one that never returns cannot be helped: the worker's health check tells of it.
+the process gives a clock. Only one that never returns cannot be helped: the worker's health check reports it.
 
 Without a clock the same input gives the same output, as everywhere. With one, a detector that was switched off
 finds nothing from then on until the process starts anew: a replay, which has no clock, finds what it would have

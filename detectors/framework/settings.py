@@ -71,7 +71,7 @@ def adapters(detector: type[Pattern[Any]]) -> dict[str, TypeAdapter[Any]]:
 
 @lru_cache(maxsize=_CACHED)
 def _directions(detector: type[Pattern[Any]]) -> dict[str, Stricter]:
-    # One that says nothing has no direction: the contract tests ask each to say so.
+    # One that says nothing has no direction: the contract tests ask each to declare it.
     return {name: direction_of(annotation) or Stricter.NEITHER for name, annotation in annotations_of(detector).items()}
 
 
@@ -86,7 +86,7 @@ def _unknown(detector: type[Pattern[Any]], name: str) -> str:
 
 
 def _located(detector: type[Pattern[Any]], within: tuple[str, ...], problem: Any) -> str:
-    """Where in the policy it was, what was wanted, and what came."""
+    """Where in the policy it was, what was expected, and what was received."""
     steps = [*within, *(str(step) for step in problem["loc"] if step != "[key]")]
     if steps and steps[0] not in adapters(detector):
         return _unknown(detector, steps[0])

@@ -9,7 +9,7 @@ Fires: `environment_gone` when `medium`, `high` or `critical` steps failed becau
     one service that is down. Of one tool alone they are high at most.
 Quiet: anything that succeeded in between, but for talk; parallel calls of one model turn, which are one step; waiting
     for a service; failures most of which have other reasons: then the environment answers.
-Misses: an environment that hangs, or fails without a word; errors that are worded in a way that is not known.
+Misses: an environment that hangs, or fails without output; errors that are worded in a way that is not known.
 """
 
 import re

@@ -4,7 +4,7 @@ Fires: `repetitive_errors` on every error that makes the count of one normalised
     or `critical`, among the last `window` errors, and within `window_s` or `last_actions`. A repetition counts
     in full when nothing succeeded since the last time, and three quarters when something did. When something
     was changed since, the count starts anew, but it is never below half of all: an agent that edits and tries
-    again is working, but not for ever. The second program that is not installed counts half: looking for one that
+    again is working, but not without end. The second program that is not installed counts half: looking for one that
     is there takes some guesses. Errors that alternate, two or three in turn, count half each together.
     The same call with the same error counts together over `same_call_actions`: a test that fails alike after each edit.
     `unread_turns` by how many turns of the model in a row could not be read, so that no tool was called at all: the

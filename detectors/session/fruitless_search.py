@@ -4,7 +4,7 @@ Fires: `fruitless_search` when `medium`, `high` or `critical` looks in a row cam
     one that begins by saying that there is none. The looks may all differ. `blind_guessing` by `guesses` calls of
     one tool that were executed and answered with the same short no ("Wrong flag!", "Access denied", "Try again";
     numbers, quoted text and words of the call itself left out), whatever was tried. A guess counts half when
-    something was changed before it: a program that is mended and run again is no guess. `refused_submissions` by
+    something was changed before it: a program that is fixed and run again is no guess. `refused_submissions` by
     `submissions` of a tool that hands in an answer or a password and was told no, whatever lies between them: the
     first number is for the very same submission, the others are for any. `uniform_answers` by `uniform` different
     command lines, among the last `last_actions` actions, that ask a service by the same programs and had the same

@@ -1,7 +1,7 @@
 """Calls that take minutes and bring nothing: time shows it before their number does.
 
 Fires: `fruitless_waits` when `calls` calls of one tool and program, among the last `last_actions` actions, each timed
-    out without a word, or took at least `slow_s` and brought what another one of them brought, numbers apart. What
+    out without output, or took at least `slow_s` and brought what another one of them brought, numbers apart. What
     succeeds counts only when nothing was changed since the other one.
 Quiet: other results, such as those of long builds and tests; numbers that count something, such as epochs, passed
     tests or a percentage, and have changed; a result of which only the beginning is told, unless it failed in the
@@ -125,7 +125,7 @@ class FruitlessWaits(Detector[State]):
 
 
 def _was_ended(act: Observation) -> bool:
-    """Whether a timeout ended the call without a word of it, and nobody tells how long that took."""
+    """Whether a timeout ended the call without output, and its duration is not known."""
     event = act.event
     if event.duration_ms is not None or (event.output_head or "").strip():
         return False

@@ -12,7 +12,7 @@ Quiet: any action in between; a pause of `pause_s` between two messages, or a wo
     Tables, code and lists, which repeat their words in passages that differ. An `echo` beside other commands, into a
     file or a pipe, or of a variable.
 Misses: model turns whose text is not told; the same said in other words fewer than `talk` times; passages that
-    begin to repeat only after the beginning that is told of a message.
+    begin to repeat only after the recorded beginning of a message.
 """
 
 import re
@@ -301,7 +301,7 @@ def _is_person(act: Observation) -> bool:
 
 
 def _text(act: Observation) -> str:
-    """What is said."""
+    """The text."""
     if act.event.kind is _MODEL_TURN:
         return act.event.output_head or ""
     if act.runs:

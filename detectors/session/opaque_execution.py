@@ -1,4 +1,4 @@
-"""The session runs what cannot be known from what it says: decoded, downloaded or put together as it runs.
+"""The session runs what cannot be known from its text: decoded, downloaded or put together as it runs.
 
 Fires: `opaque_execution` (low; high with `asks`, which leads to a question to a person) on an attempt that decodes
     and runs (`base64 -d | sh`), downloads and runs (`curl | sh`), evaluates what a program puts out, or runs a file

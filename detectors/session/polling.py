@@ -53,7 +53,7 @@ class Polling(Detector[State]):
     wait_s: tuple[_Seconds, _Seconds, _Seconds] = (600.0, 900.0, 1200.0)
     """From how long on it is medium, high, critical."""
     min_polls: Annotated[int, Field(ge=2, le=10_000), Stricter.LOWER] = 12
-    """So many polls at least before the time counts: who asks every ten minutes may wait for hours."""
+    """So many polls at least before the time counts: a poll every ten minutes may wait for hours."""
 
     @model_validator(mode="after")
     def _ordered(self) -> "Polling":

@@ -61,7 +61,7 @@ _MOST = 2**53
 """More than this in one step is no more: sums stay within what JSON readers take."""
 _NOTHING = (None,) * len(RESOURCES)
 _MORE_STEPS = 3
-"""So many steps more than `window` are remembered: not each tells of every resource, and slow growth takes long."""
+"""So many steps more than `window` are remembered: not each reports every resource, and slow growth takes long."""
 _GROWING, _FALLING = 1.2, 0.8
 """A step counts as growing from the one ratio on, and as falling below the other; between them is noise."""
 _FLOOR_TO_LEAST = 8

@@ -3,7 +3,7 @@
 Fires: `retry_storm` when `medium`, `high` or `critical` of the last `last_actions` steps failed, or
     when `fast_medium`, `fast_high` or `fast_critical` steps failed within `window_s`. The errors may all differ.
 Quiet: calls that wait for something, or for a service with longer and longer pauses (see `outage`); programs that
-    fail without a word, such as a search that finds nothing: that is an answer; parallel calls of one model turn,
+    fail without output, such as a search that finds nothing: that is an answer; parallel calls of one model turn,
     which are one step, and failed only if all of them did; calls that were cancelled because another one of their
     turn failed.
 Misses: failures that are told as successes; an agent that does something harmless between two failures.

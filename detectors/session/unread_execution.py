@@ -4,7 +4,7 @@ Fires: `unread_execution` (high) on an attempt that runs a command line, a state
     whose arguments were cut before they were published, or whose text is longer, nests deeper or takes more steps
     than what is read (see `commands.work`).
 Quiet: long texts that are only written or looked for; attempts that were refused.
-Misses: producers that cut and do not say so (`unread_from`, or a mark of a cut at the end of the text).
+Misses: producers that cut and do not mark it (`unread_from`, or a mark of a cut at the end of the text).
 """
 
 from dataclasses import dataclass

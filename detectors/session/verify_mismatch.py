@@ -160,7 +160,7 @@ class VerifyMismatch(Detector[State]):
 
 
 def _destroyed(claims: dict[str, Claim], act: Observation) -> str:
-    """Notes what is said to be destroyed; the target that is destroyed for the second time, or that is still there."""
+    """Notes what a call claims to destroy; the target that is destroyed for the second time, or that is still there."""
     made = set(act.creates)
     gone = [loss.target for loss in act.losses if loss.verb not in _EMPTIES]
     targets = [target for target in gone if target not in made and target != UNKNOWN]

@@ -113,7 +113,7 @@ class CrossSessionCore:
     def __init__(
         self, policy: Policy, rules: EffectiveRules, known: Mapping[str, type[Pattern[Any]]], *, enforces: bool = False
     ) -> None:
-        """`heeded`: without patterns that are in shadow everywhere. What these hear is signalled all the same."""
+        """`enforces`: without patterns that are in shadow everywhere. Their signals are sent all the same."""
         self._policy = policy
         self._rules = rules
         self._known = known
@@ -278,7 +278,7 @@ def _about(state: ScopeState) -> About:
 def _incidents(
     state: ScopeState, signal: Signal, taken: Sequence[Measures]
 ) -> tuple[list[Decision], list[IncidentRecord]]:
-    """The decisions with the incidents that they belong to, and what is told of those."""
+    """The decisions with the incidents that they belong to, and the records of those."""
     about, opened = _about(state), state.standing.incidents
     decisions: list[Decision] = []
     records: list[IncidentRecord] = []
@@ -313,7 +313,7 @@ def _observe(watch: _Watch, state: ScopeState, signal: Signal) -> tuple[list[Fin
 
 
 def _cascade(family: Family, signal: Signal) -> Iterator[Command]:
-    """A kill goes on to all descendants of a session, those included that are born, or heard of, later."""
+    """A kill goes on to all descendants of a session, those included that are born, or known, later."""
     session = signal.session_id
     if signal.kind == SignalKind.RELEASED:
         family.killed.pop(session, None)

@@ -121,7 +121,7 @@ def rule_of(policy: Policy, detector: type[Pattern[Any]], overrides: Sequence[Ov
 
 
 def without_effect(policy: Policy, detectors: Mapping[str, type[Pattern[Any]]] = PATTERNS) -> list[str]:
-    """What overrides say in vain, as it would loosen a rule and nobody has exempted it; one line for each."""
+    """What overrides set without effect, as it would loosen a rule and nobody has exempted it; one line for each."""
     lines = []
     for number, override in enumerate(policy.overrides):
         if override.exemption is not None:

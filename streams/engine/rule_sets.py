@@ -38,7 +38,7 @@ class RuleSets:
     ) -> None:
         """Builds every detector of the policy, and tries its overrides.
 
-        `heeded`: only those from which something may follow, where what the others find is not recorded here.
+        `enforces`: only those from which something may follow, where what the others find is not recorded here.
 
         Raises:
             ValueError: a rule is not known or a setting is wrong; says which, what was expected and what was given.

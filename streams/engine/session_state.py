@@ -50,7 +50,7 @@ class SessionState:
     checkpoints: Checkpoints | None = None
     """What the agent's side has kept; None: it keeps none."""
     ended: bool = False
-    """Its side said that it has ended, and was not heard of since."""
+    """Its side reported its end, and nothing since."""
 
 
 @dataclass
