@@ -23,7 +23,7 @@ from haltline.schemas.topics import Topics
 from haltline.streams.engine.core import Core
 from haltline.streams.engine.groups import Runs
 from haltline.streams.replay.records import LogRecord
-from haltline.streams.replay.run import ReplayMeter
+from haltline.streams.replay.replay_worker import ReplayMeter
 from haltline.streams.replay.traces import UnreadableTrace, read_traces
 from haltline.streams.sessions.processor import SessionProcessor
 

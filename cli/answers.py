@@ -20,7 +20,7 @@ from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.record import rfc3339
 from haltline.schemas.topics import Topics
 from haltline.streams.operator.client import CommandResult, Operator
-from haltline.streams.operator.commands import FLEET
+from haltline.streams.operator.command_factory import FLEET
 from haltline.streams.operator.known_sessions import HINT
 
 

@@ -20,7 +20,7 @@ from haltline.schemas.topics import Topics
 from haltline.schemas.wire import InvalidRecord
 from haltline.streams.kafka.log_reader import Gone, NoSuchTopic, Unreachable
 from haltline.streams.operator.approval_client import Closed
-from haltline.streams.operator.commands import NotAllowed
+from haltline.streams.operator.command_factory import NotAllowed
 from haltline.streams.operator.ids import Ambiguous, NotFound
 
 

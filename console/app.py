@@ -41,7 +41,7 @@ from haltline.console.routes import (
 )
 from haltline.console.settings import ConsoleSettings
 from haltline.streams.kafka.log_reader import NoSuchTopic, Unreachable
-from haltline.streams.operator.commands import NotAllowed
+from haltline.streams.operator.command_factory import NotAllowed
 from haltline.streams.operator.ids import NotFound
 
 log: Final = logging.getLogger("haltline.console")

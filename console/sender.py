@@ -11,9 +11,9 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from haltline.schemas.control import Command
+from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_reader import Unreachable
 from haltline.streams.kafka.produce import CONFIRM_WITHIN_S
-from haltline.streams.kafka.settings import ClientSetting
 from haltline.streams.operator.approval_client import ApprovalClient
 
 _POLL_S: Final = 0.1

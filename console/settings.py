@@ -7,7 +7,7 @@ from haltline.console.access.keys import Keys
 from haltline.console.access.provider import Provider
 from haltline.console.sdk_rules import ConsoleRules
 from haltline.schemas.topics import Topics
-from haltline.streams.kafka.settings import ClientSetting
+from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.notify.links import LinkKey
 
 

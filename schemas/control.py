@@ -8,8 +8,8 @@ from pydantic import Field
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.findings import Severity
 from haltline.schemas.incidents import IncidentRecord
+from haltline.schemas.intervention_records import InterventionRecord
 from haltline.schemas.record import EpochMs, Id, JsonObject, Name, Record, Text
-from haltline.schemas.records import InterventionRecord
 
 HALTLINE: Final = "haltline"
 """Who acts where no operator does: it freezes a session until its request is approved, and kills by its rules."""

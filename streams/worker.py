@@ -7,13 +7,13 @@ from pathlib import Path
 from haltline.detectors.framework.plugins import Plugins, Stopwatch
 from haltline.schemas.topics import Topics
 from haltline.streams.engine.plugins import installed
-from haltline.streams.kafka.settings import WorkerSettings
 from haltline.streams.policy.source import PolicySource
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
 from haltline.streams.runtime.metrics import Metrics
 from haltline.streams.runtime.processor_api import Load
 from haltline.streams.runtime.signing_producer import SigningProducer
 from haltline.streams.runtime.worker_process import run_worker
+from haltline.streams.runtime.worker_settings import WorkerSettings
 from haltline.streams.sessions.processor import SessionProcessor
 from haltline.streams.sessions.session_metrics import SessionMetrics
 

@@ -9,7 +9,7 @@ from benchmarks.fleet.plan import Kind, Planned
 from haltline.schemas.control import CommandKind
 from haltline.schemas.decisions import ScopeKind
 from haltline.streams.operator.approval_client import ApprovalClient, Request
-from haltline.streams.operator.commands import NotAllowed
+from haltline.streams.operator.command_factory import NotAllowed
 from haltline.streams.operator.ids import NotFound
 
 _NAMES: Final = ("ada", "bo")

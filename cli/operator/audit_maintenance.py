@@ -106,7 +106,7 @@ def verify(
     """
     from deltalake.exceptions import DeltaError  # noqa: PLC0415  # deltalake is large; other commands need none
 
-    from haltline.cli.operator.verify_again import verify_again  # noqa: PLC0415  # as above
+    from haltline.cli.operator.verify_periodically import verify_again  # noqa: PLC0415  # as above
     from haltline.schemas.keys import BadKey, load_public_key  # noqa: PLC0415
     from haltline.streams.audit.verify import Verifier  # noqa: PLC0415
 

@@ -8,8 +8,8 @@ from rich.table import Table
 
 from haltline.cli.common import AsJson, Exit, console, fail, print_json, printable, say
 from haltline.cli.operator.audit_query import DEFAULT_TABLE, AuditTable, StorageOption, options_of
+from haltline.schemas.intervention_records import RecordOutcome, RecordType, RiskLevel
 from haltline.schemas.record import rfc3339
-from haltline.schemas.records import RecordOutcome, RecordType, RiskLevel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -40,7 +40,7 @@ from haltline.schemas.record import rfc3339
 from haltline.schemas.topics import Topics
 from haltline.streams.operator.blast_radius import preview as find_impact
 from haltline.streams.operator.blast_radius import wait_for_stops
-from haltline.streams.operator.commands import LABELS, require_label
+from haltline.streams.operator.command_factory import LABELS, require_label
 from haltline.streams.operator.ids import NotFound
 
 Scope = Annotated[ScopeKind, typer.Option(help="What ID is the id of.", case_sensitive=False)]

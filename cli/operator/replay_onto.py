@@ -14,7 +14,7 @@ from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.record import rfc3339
 from haltline.streams.kafka.produce import produce_confirmed
-from haltline.streams.operator.commands import FLEET, make_command
+from haltline.streams.operator.command_factory import FLEET, make_command
 
 if TYPE_CHECKING:
     from haltline.cli.sources import Range

@@ -30,8 +30,8 @@ from haltline.schemas.topics import Topics
 from haltline.streams.engine.groups import Runs
 from haltline.streams.kafka.acls import Role, apply, grants
 from haltline.streams.kafka.log_reader import open_consumer
-from haltline.streams.kafka.settings import WorkerSettings
 from haltline.streams.kafka.topics import NoAdminApiError, TopicReport, check_topics, create_topics
+from haltline.streams.runtime.worker_settings import WorkerSettings
 
 _log = logging.getLogger(__name__)
 

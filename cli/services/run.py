@@ -32,9 +32,9 @@ from haltline.schemas.policy import Policy
 from haltline.schemas.topics import Topics
 from haltline.streams.engine.groups import Runs
 from haltline.streams.kafka.log_reader import open_consumer, partitions_of
-from haltline.streams.kafka.settings import WorkerSettings
 from haltline.streams.local.kafka import DEFAULT_PARTITIONS, DEFAULT_PORT, run_foreground
 from haltline.streams.local.kafka_jars import LocalKafkaError
+from haltline.streams.runtime.worker_settings import WorkerSettings
 
 if TYPE_CHECKING:
     from haltline.detectors.framework.plugins import Plugins

@@ -9,9 +9,9 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 from pydantic_core import from_json
 
 from haltline.console.http.examples import Limited, Skipped, Total, like
+from haltline.schemas.intervention_records import InterventionRecord, RecordOutcome, RecordType, RiskLevel
 from haltline.schemas.payloads import Usd
 from haltline.schemas.record import EpochMs, Id, JsonObject, Name, Text, rfc3339
-from haltline.schemas.records import InterventionRecord, RecordOutcome, RecordType, RiskLevel
 
 ORGANIZATION = "haltline"
 """There is one for each console."""

@@ -20,8 +20,8 @@ from haltline.streams.audit.columns import Row
 from haltline.streams.audit.reading import KafkaRecord, Reader
 from haltline.streams.audit.redacting import SECRETS, Redaction
 from haltline.streams.kafka.broker_outage import BrokerOutage
+from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_reader import Unreachable, bounds, open_consumer, partitions_of
-from haltline.streams.kafka.settings import ClientSetting
 from haltline.streams.runtime.topic_ids import TopicIds
 
 log: Final = logging.getLogger("haltline.console")

@@ -7,7 +7,7 @@ from sqlalchemy import Engine, func, select
 
 from haltline.console.read_model import tables
 from haltline.schemas.control import Stage
-from haltline.schemas.records import RecordOutcome
+from haltline.schemas.intervention_records import RecordOutcome
 
 LIVE_MS: Final = 15 * 60 * 1000
 """A session that was active in this time, and has not ended, counts as live."""

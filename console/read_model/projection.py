@@ -18,8 +18,8 @@ from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import Approval, Decision, Level
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.incidents import IncidentRecord
+from haltline.schemas.intervention_records import InterventionRecord
 from haltline.schemas.policy import Policy
-from haltline.schemas.records import InterventionRecord
 from haltline.streams.audit.columns import Row
 from haltline.streams.audit.records import records_of
 

@@ -17,7 +17,7 @@ from haltline.schemas.decisions import Approval, ApprovalState, Decision
 from haltline.schemas.findings import Severity
 from haltline.schemas.record import rfc3339
 from haltline.streams.operator import approval_client
-from haltline.streams.operator.commands import NotAllowed
+from haltline.streams.operator.command_factory import NotAllowed
 from haltline.streams.operator.ids import NotFound, resolve
 
 router = APIRouter(prefix="/api/v1/approvals", tags=["approvals"], route_class=StrictRoute)

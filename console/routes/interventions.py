@@ -16,12 +16,12 @@ from haltline.console.compat.records import (
 from haltline.console.context import Changer, Here, Looker, Teller
 from haltline.console.http.json_response import answer
 from haltline.console.http.strict_json import StrictRoute
-from haltline.console.read_model import queries
-from haltline.console.read_model.queries import InterventionFilter
+from haltline.console.read_model import intervention_queries
+from haltline.console.read_model.intervention_queries import InterventionFilter
 from haltline.schemas.control import CommandKind
 from haltline.schemas.decisions import ScopeKind
-from haltline.schemas.records import RecordOutcome, RecordType, RiskLevel
-from haltline.streams.operator.commands import make_command
+from haltline.schemas.intervention_records import RecordOutcome, RecordType, RiskLevel
+from haltline.streams.operator.command_factory import make_command
 
 router = APIRouter(prefix="/api/v1/interventions", tags=["interventions"], route_class=StrictRoute)
 
@@ -80,7 +80,7 @@ def list_interventions(
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
 ) -> Response:
     """The interventions that every filter holds for, the newest first."""
-    bodies, total = queries.page(here.engine, filters, skip, limit)
+    bodies, total = intervention_queries.page(here.engine, filters, skip, limit)
     found = [fields_of(body) for body in bodies]
     return answer({"interventions": found, "total": total, "skip": skip, "limit": limit})
 
@@ -88,13 +88,13 @@ def list_interventions(
 @router.get("/stats", response_model=Statistics)
 def statistics(here: Here, _: Looker, filters: Filters) -> Response:
     """Counts and sums of the interventions that every filter holds for. A call tried again counts its cost once."""
-    return answer(queries.statistics(here.engine, filters))
+    return answer(intervention_queries.statistics(here.engine, filters))
 
 
 @router.get("/{record_id}", responses={404: {"description": "There is none of this id."}})
 def intervention(here: Here, _: Looker, record_id: str) -> Intervention:
     """One intervention."""
-    body = queries.one(here.engine, record_id)
+    body = intervention_queries.one(here.engine, record_id)
     if body is None:
         raise HTTPException(404, f"intervention {record_id}: expected one that is there, got none of this id")
     return shown(body)

@@ -15,7 +15,7 @@ from haltline.console.routes.actions import known
 from haltline.schemas.policy import Policy
 from haltline.schemas.record import JsonObject, rfc3339
 from haltline.streams.engine.plugins import installed
-from haltline.streams.operator.commands import NotAllowed
+from haltline.streams.operator.command_factory import NotAllowed
 from haltline.streams.policy.json_schema import policy_schema
 from haltline.streams.policy.loader import BadPolicy, in_vain, parse_policy
 from haltline.streams.policy.publish import publish

@@ -28,7 +28,7 @@ from haltline.schemas.findings import Severity
 from haltline.schemas.record import Id, JsonObject, Text, rfc3339
 from haltline.streams.kafka.log_reader import Unreachable
 from haltline.streams.operator.approval_client import LONGEST_S
-from haltline.streams.operator.commands import NotAllowed, make_command
+from haltline.streams.operator.command_factory import NotAllowed, make_command
 
 router = APIRouter(prefix="/api/v1/approvals", tags=["agents"], route_class=StrictRoute)
 

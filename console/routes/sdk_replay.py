@@ -18,7 +18,7 @@ from haltline.schemas.control import Command, CommandKind, Replayed
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.record import Id, JsonObject, rfc3339
-from haltline.streams.operator.commands import make_command
+from haltline.streams.operator.command_factory import make_command
 
 router = APIRouter(prefix="/api/v1/replay", tags=["agents"], route_class=StrictRoute)
 

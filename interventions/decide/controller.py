@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from haltline.interventions.acgp.evaluation import Governor, with_governance
+from haltline.interventions.decide.default_levels import kill_code
 from haltline.interventions.decide.level_selection import Chooser
 from haltline.interventions.payloads.builder import Payloads
 from haltline.interventions.state.context import NOTHING, Context
 from haltline.interventions.state.control_record import control_record
-from haltline.interventions.state.defaults import kill_code
 from haltline.interventions.state.intervention_history import History
 from haltline.interventions.state.level_choice import Chosen
 from haltline.interventions.state.messages import STOPPED

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from haltline.interventions.decide.default_levels import ASKS_NOBODY, default_level
 from haltline.interventions.state.context import Context
-from haltline.interventions.state.defaults import ASKS_NOBODY, default_level
 from haltline.interventions.state.intervention_history import Entry, History
 from haltline.interventions.state.level_choice import Chosen
 from haltline.interventions.state.plugins import NO_EXTENSIONS, Extensions

@@ -8,7 +8,7 @@ from haltline.interventions.payloads.remediation import BUDGETS, EVIDENCE, LOOPS
 from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Severity
-from haltline.schemas.records import InterventionRecord, RecordOutcome, RecordType, RiskLevel
+from haltline.schemas.intervention_records import InterventionRecord, RecordOutcome, RecordType, RiskLevel
 
 _LOOPS_ACROSS: Final = frozenset({"agent_destruction", "respawn", "spawn_storm", "target_destruction"})
 _BUDGETS_ACROSS: Final = frozenset({"agent_budget", "mission_budget"})

@@ -8,7 +8,7 @@ from typing import Any, Final
 from haltline.interventions.vocabularies.agent_sentinel import prevented_usd, record_of
 from haltline.schemas.decisions import ApprovalState, Decision
 from haltline.schemas.events import ActionEvent
-from haltline.schemas.records import InterventionRecord, RecordOutcome, RecordType, RiskLevel
+from haltline.schemas.intervention_records import InterventionRecord, RecordOutcome, RecordType, RiskLevel
 
 _SAID: Final[Mapping[ApprovalState, RecordOutcome]] = {
     ApprovalState.APPROVED: RecordOutcome.APPROVED_AFTER_REVIEW,

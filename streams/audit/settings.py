@@ -7,7 +7,7 @@ from typing import Final
 
 from haltline.schemas.topics import Topics
 from haltline.streams.audit.redacting import KINDS, Redaction
-from haltline.streams.kafka.settings import ClientSetting
+from haltline.streams.kafka.client_settings import ClientSetting
 
 DEFAULT_TABLE: Final = ".haltline/audit"
 

@@ -23,7 +23,7 @@ from haltline.streams.audit.table import AuditTable, DeltaAuditTable
 from haltline.streams.audit.writer import AnotherLog, AuditWriter, Flushed, Place
 from haltline.streams.kafka.broker_outage import BrokerOutage
 from haltline.streams.kafka.broker_retry import answered
-from haltline.streams.kafka.settings import ClientSetting
+from haltline.streams.kafka.client_settings import ClientSetting
 
 _log = logging.getLogger(__name__)
 

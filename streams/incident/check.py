@@ -12,7 +12,7 @@ from haltline.streams.incident.proof import Proved, prove
 from haltline.streams.policy.loader import BadPolicy, parse_policy
 from haltline.streams.replay.diff import Replayed, replay_and_compare
 from haltline.streams.replay.policies import one, published
-from haltline.streams.replay.run import InForce
+from haltline.streams.replay.replay_worker import InForce
 
 
 @dataclass(frozen=True)

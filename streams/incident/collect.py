@@ -24,7 +24,7 @@ from haltline.streams.incident.proof import LINK
 from haltline.streams.incident.report import report_html
 from haltline.streams.replay.policies import one, published
 from haltline.streams.replay.records import LogRecord, in_order, passing
-from haltline.streams.replay.run import InForce, Replay
+from haltline.streams.replay.replay_worker import InForce, Replay
 from haltline.streams.replay.table_range import TableRange, record_of
 
 Json = dict[str, Any]

@@ -17,7 +17,7 @@ from confluent_kafka import (
 )
 
 from haltline.streams.kafka.broker_retry import answered
-from haltline.streams.kafka.settings import ClientSetting
+from haltline.streams.kafka.client_settings import ClientSetting
 
 ANSWER_WITHIN_S: Final = 5.0
 """How long a broker has to answer a first question."""

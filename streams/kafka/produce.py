@@ -6,8 +6,8 @@ from typing import Final
 
 from confluent_kafka import KafkaError, Message, Producer, TopicPartition
 
+from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_reader import Unreachable
-from haltline.streams.kafka.settings import ClientSetting
 
 CONFIRM_WITHIN_S: Final = 10.0
 

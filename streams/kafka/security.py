@@ -7,7 +7,7 @@ from typing import Final
 from faust import SASLCredentials, SSLCredentials
 from faust.types.auth import CredentialsT
 
-from haltline.streams.kafka.settings import ClientSetting
+from haltline.streams.kafka.client_settings import ClientSetting
 
 _KNOWN: Final = frozenset(
     {

@@ -19,12 +19,12 @@ from haltline.schemas.notifications import NotificationOutcome, NotificationReco
 from haltline.schemas.topics import Topics
 from haltline.schemas.wire import InvalidRecord, decode
 from haltline.streams.kafka.broker_outage import BrokerOutage
+from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_reader import open_consumer, partitions_of
-from haltline.streams.kafka.settings import ClientSetting
 from haltline.streams.notify.channels import sender_of
 from haltline.streams.notify.config import Config
 from haltline.streams.notify.links import LinkKey, Links
-from haltline.streams.notify.message import Change
+from haltline.streams.notify.notification_text import Change
 from haltline.streams.notify.routes import FOLLOWED, Planned, notification_id, plan
 from haltline.streams.notify.sending import ChannelThread, Owner, Settled, now_ms
 from haltline.streams.notify.sent_notifications import Owned, recalled

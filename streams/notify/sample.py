@@ -7,7 +7,7 @@ from haltline.schemas.findings import Severity
 from haltline.schemas.incidents import IncidentChange, IncidentRecord, IncidentState
 from haltline.streams.notify.config import Config, Route
 from haltline.streams.notify.links import Links
-from haltline.streams.notify.message import Change, Message
+from haltline.streams.notify.notification_text import Change, Message
 from haltline.streams.notify.routes import notification_id
 
 

@@ -13,7 +13,7 @@ from haltline.schemas.incidents import IncidentState
 from haltline.schemas.notifications import NotificationOutcome
 from haltline.streams.notify.channels.base import Failed, Repeating, Sender
 from haltline.streams.notify.config import AnyChannel
-from haltline.streams.notify.message import Change, Message
+from haltline.streams.notify.notification_text import Change, Message
 from haltline.streams.notify.waiting import Item, Waiting
 from haltline.streams.runtime.metrics import Metrics
 

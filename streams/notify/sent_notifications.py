@@ -8,8 +8,8 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicP
 from haltline.schemas.incidents import IncidentRecord, IncidentState
 from haltline.schemas.notifications import NotificationOutcome, NotificationRecord
 from haltline.schemas.wire import InvalidRecord, decode
+from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_reader import Unreachable, bounds, open_consumer
-from haltline.streams.kafka.settings import ClientSetting
 
 _POLL_S: Final = 0.5
 _SILENT_POLLS: Final = 60

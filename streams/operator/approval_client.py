@@ -9,7 +9,7 @@ from haltline.schemas import wire
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import Approval, ApprovalState, Decision, ScopeKind
 from haltline.schemas.record import rfc3339
-from haltline.streams.operator.commands import NotAllowed, make_command
+from haltline.streams.operator.command_factory import NotAllowed, make_command
 from haltline.streams.operator.ids import resolve
 from haltline.streams.operator.incidents import Incidents
 

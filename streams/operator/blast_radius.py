@@ -16,8 +16,8 @@ from haltline.schemas.control import Feedback, Stage
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.topics import Topics
+from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_reader import LogReader
-from haltline.streams.kafka.settings import ClientSetting
 
 _MAX_NAMES = 1000
 """Tools, and targets, of one session that are remembered."""

@@ -18,7 +18,7 @@ from haltline.interventions.agent.refused import NO_VERDICT
 from haltline.schemas.control import ControlRecord
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.topics import Topics
-from haltline.streams.kafka.settings import ClientSetting
+from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.operator.client import Operator
 
 BY: Final = "haltline canary"

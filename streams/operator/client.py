@@ -22,10 +22,10 @@ from haltline.schemas.decisions import Decision, ScopeKind
 from haltline.schemas.problems import problem_of
 from haltline.schemas.record import rfc3339
 from haltline.schemas.topics import Topics
+from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_reader import LogReader, Unreachable, bounds, open_consumer, partitions_of
 from haltline.streams.kafka.produce import produce_confirmed
-from haltline.streams.kafka.settings import ClientSetting
-from haltline.streams.operator.commands import MISSED, NotAllowed, make_command, require_label, require_rule
+from haltline.streams.operator.command_factory import MISSED, NotAllowed, make_command, require_label, require_rule
 from haltline.streams.operator.ids import resolve
 from haltline.streams.operator.known_sessions import HINT, KnownSessions
 

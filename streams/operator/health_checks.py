@@ -22,8 +22,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from haltline.schemas.topics import Topics
 from haltline.streams.engine.groups import Runs
+from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_reader import NoSuchTopic, Unreachable
-from haltline.streams.kafka.settings import ClientSetting
 from haltline.streams.operator.client import Operator, PartitionLag
 
 ANSWER_WITHIN_S: Final = 3.0

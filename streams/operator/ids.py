@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from haltline.streams.operator.commands import NotAllowed
+from haltline.streams.operator.command_factory import NotAllowed
 
 SHOWN: Final = 8
 """Candidates of an ambiguous beginning that are listed."""

@@ -12,7 +12,7 @@ from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.findings import Severity
 from haltline.schemas.incidents import IncidentRecord, IncidentState
 from haltline.streams.operator.client import Operator
-from haltline.streams.operator.commands import NotAllowed, make_command
+from haltline.streams.operator.command_factory import NotAllowed, make_command
 from haltline.streams.operator.ids import NotFound
 
 _POLL_S: Final = 0.1

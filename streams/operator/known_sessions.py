@@ -17,8 +17,8 @@ from haltline.schemas import wire
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.topics import Topics
+from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_reader import LogReader, Unreachable
-from haltline.streams.kafka.settings import ClientSetting
 from haltline.streams.operator.ids import Ambiguous, NotFound, resolve
 
 CHECKED: Final = frozenset({ScopeKind.SESSION, ScopeKind.AGENT, ScopeKind.MISSION})

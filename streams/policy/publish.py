@@ -8,8 +8,8 @@ import orjson
 from confluent_kafka import TopicPartition
 
 from haltline.schemas.policy import Policy, Published
+from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.produce import produce_confirmed
-from haltline.streams.kafka.settings import ClientSetting
 from haltline.streams.policy.loader import BadPolicy
 from haltline.streams.policy.source import PolicyRecord, current
 

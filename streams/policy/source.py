@@ -21,8 +21,8 @@ from haltline.interventions.outage import Outage
 from haltline.schemas.policy import Policy
 from haltline.streams.engine.core import Core
 from haltline.streams.engine.groups import Runs
+from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_reader import LogReader, NoSuchTopic, Unreachable
-from haltline.streams.kafka.settings import ClientSetting
 from haltline.streams.policy.loader import BadPolicy, in_vain, may_be_cut, parse_policy, read_file
 
 DEFAULT_NAME: Final = Policy().name

@@ -16,8 +16,8 @@ import orjson
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from haltline.schemas.topics import Topics
+from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_reader import Unreachable, open_consumer, partitions_of
-from haltline.streams.kafka.settings import ClientSetting
 from haltline.streams.replay.record_filter import Choice
 from haltline.streams.replay.records import LogRecord, Span
 

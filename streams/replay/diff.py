@@ -11,7 +11,7 @@ from haltline.streams.replay.compare import Compared, Comparison, Json
 from haltline.streams.replay.parallel import side_by_side
 from haltline.streams.replay.records import LogRecord, Source
 from haltline.streams.replay.replay_driver import ReplayFilter, process_records
-from haltline.streams.replay.run import InForce, Replay
+from haltline.streams.replay.replay_worker import InForce, Replay
 
 
 @dataclass(slots=True)

@@ -11,8 +11,8 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from haltline.schemas.topics import Topics
+from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_reader import ANSWER_WITHIN_S, Gone, Unreachable, bounds, open_consumer, partitions_of
-from haltline.streams.kafka.settings import ClientSetting
 from haltline.streams.replay.records import LogRecord, Missing, Span, in_order
 from haltline.streams.replay.time_range import OPEN, BadMoment, Moment
 

@@ -18,7 +18,7 @@ from haltline.streams.engine.core import Core
 from haltline.streams.engine.plugins import installed
 from haltline.streams.replay.records import Reader, Source, Span
 from haltline.streams.replay.replay_driver import ProcessedRecords, ReplayFilter, process_records
-from haltline.streams.replay.run import InForce, Replay
+from haltline.streams.replay.replay_worker import InForce, Replay
 
 _REPORT_EVERY: Final = 500
 _LOOK_EVERY_S: Final = 0.2

@@ -7,7 +7,7 @@ from haltline.schemas.policy import Policy
 from haltline.streams.engine.core import Core
 from haltline.streams.policy.loader import BadPolicy, parse_policy
 from haltline.streams.replay.records import LogRecord
-from haltline.streams.replay.run import InForce
+from haltline.streams.replay.replay_worker import InForce
 
 
 def one(policy: Policy, plugins: Plugins = NO_PLUGINS) -> list[InForce]:

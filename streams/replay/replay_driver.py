@@ -8,7 +8,7 @@ from haltline.schemas.topics import Topics
 from haltline.streams.replay.compare import Json, chosen_of, plain
 from haltline.streams.replay.record_filter import Choice, chosen
 from haltline.streams.replay.records import LogRecord, cause_of
-from haltline.streams.replay.run import Replay
+from haltline.streams.replay.replay_worker import Replay
 
 
 @dataclass(frozen=True, kw_only=True)

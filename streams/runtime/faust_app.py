@@ -3,7 +3,6 @@
 from typing import Final, cast
 
 from haltline.streams.kafka.security import faust_credentials
-from haltline.streams.kafka.settings import WorkerSettings
 from haltline.streams.runtime.faust_overrides import (
     BatchConsumer,
     BatchScheduler,
@@ -12,6 +11,7 @@ from haltline.streams.runtime.faust_overrides import (
     StateTable,
     WorkerApp,
 )
+from haltline.streams.runtime.worker_settings import WorkerSettings
 
 _RECOVERY_BATCHES: Final = 4
 _REQUEST_TIMEOUT_S: Final = 90.0

@@ -6,8 +6,8 @@ from typing import Final
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_reader import open_consumer
-from haltline.streams.kafka.settings import ClientSetting
 from haltline.streams.runtime.health import Partition
 
 _WITHIN_S: Final = 5.0

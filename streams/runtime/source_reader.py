@@ -21,9 +21,9 @@ from typing import Any, Final, NamedTuple, Protocol
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from haltline.streams.kafka.broker_outage import IS_AWAY
-from haltline.streams.kafka.settings import WorkerSettings
 from haltline.streams.runtime.changelog import RawRecord
 from haltline.streams.runtime.health import Partition
+from haltline.streams.runtime.worker_settings import WorkerSettings
 
 _LOOK_EVERY_S: Final = 0.1
 """How soon a thread that waits for records sees that the assignment has changed, or that it is to end."""

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
-from haltline.streams.kafka.settings import ClientSetting
+from haltline.streams.kafka.client_settings import ClientSetting
 
 _log = logging.getLogger(__name__)
 

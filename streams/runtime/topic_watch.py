@@ -9,8 +9,8 @@ from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # its stubs miss them
 
 from haltline.streams.kafka import broker_retry
+from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.failure import KnownFailure
-from haltline.streams.kafka.settings import ClientSetting
 from haltline.streams.runtime.topic_ids import Logs, Topic, TopicIds
 
 OTHER_PARTITIONS: Final = (

@@ -25,7 +25,6 @@ from faust.tables.recovery import Recovery
 from faust.types import TP
 
 from haltline.streams.kafka.failure import KnownFailure
-from haltline.streams.kafka.settings import WorkerSettings
 from haltline.streams.runtime.changelog import ForeignWrite
 from haltline.streams.runtime.checkpoint import Checkpointer
 from haltline.streams.runtime.checkpoint_pace import CheckpointPace
@@ -44,6 +43,7 @@ from haltline.streams.runtime.source_progress import SourceProgress
 from haltline.streams.runtime.source_reader import Fetched, SourceReader, open_consumer
 from haltline.streams.runtime.topic_incarnations import TopicIncarnations
 from haltline.streams.runtime.topic_watch import TopicRecreated, TopicWatch
+from haltline.streams.runtime.worker_settings import WorkerSettings
 from haltline.streams.runtime.zombie_guard import ZombieGuard
 
 __all__ = [

@@ -19,7 +19,7 @@ from tests.console.read_model.test_incidents import (  # noqa: F401
     test_an_incident_is_shown_by_the_beginning_of_its_id_with_its_history,
     test_incidents_are_listed_worst_first_and_found_by_every_filter,
 )
-from tests.console.read_model.test_queries import (  # noqa: F401
+from tests.console.read_model.test_intervention_queries import (  # noqa: F401
     filled,
     test_counts_by_day_and_what_is_counted_now_say_the_same_for_any_filter,
     test_what_is_hidden_or_recreated_is_counted_as_it_is_now,

@@ -10,9 +10,9 @@ from haltline.schemas.decisions import Decision, Level, Mode, ScopeKind
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Severity
 from haltline.schemas.intervening import Vocabulary
+from haltline.schemas.intervention_records import InterventionRecord, RecordOutcome, RecordType, RiskLevel
 from haltline.schemas.payloads import Rollback
 from haltline.schemas.policy import Policy, Rule
-from haltline.schemas.records import InterventionRecord, RecordOutcome, RecordType, RiskLevel
 from haltline.streams.engine.core import Core
 from tests.builders import delete, event
 from tests.interventions.cases import Story, found, proposed

@@ -15,7 +15,7 @@ from haltline.streams.engine.core import Core
 from haltline.streams.engine.groups import Runs
 from haltline.streams.policy.source import News
 from haltline.streams.replay.records import LogRecord
-from haltline.streams.replay.run import ReplayMeter
+from haltline.streams.replay.replay_worker import ReplayMeter
 from haltline.streams.sessions.processor import SessionProcessor
 
 TOPICS = Topics()

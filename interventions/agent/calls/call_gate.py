@@ -14,6 +14,7 @@ from haltline.interventions.agent.call import Call, describe_error, describe_out
 from haltline.interventions.agent.calls.event_publisher import CallEvent, EventPublisher, now_ms
 from haltline.interventions.agent.calls.guarded_call import Action, Steps
 from haltline.interventions.agent.checkpoints import Checkpoints
+from haltline.interventions.agent.enforcement.destructive_words import may_destroy
 from haltline.interventions.agent.enforcement.enforcer import Admitted, Enforcer
 from haltline.interventions.agent.enforcement.pending_approvals import (
     APPROVAL_EXPIRED,
@@ -31,7 +32,6 @@ from haltline.interventions.agent.enforcement.refusal_cause import (
 )
 from haltline.interventions.agent.enforcement.rollback import BY_THE_AGENT, roll_back, waits_for
 from haltline.interventions.agent.enforcement.token_bucket import TokenBucket
-from haltline.interventions.agent.enforcement.verdict_requests import may_destroy
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.rules.book import RuleBook, copied
 from haltline.interventions.agent.rules.objection import UNCHECKED, Objection

@@ -12,7 +12,7 @@ from haltline.schemas.record import rfc3339
 from haltline.streams.notify import config
 from haltline.streams.notify.channels.base import Secrets
 from haltline.streams.notify.channels.http import Http
-from haltline.streams.notify.message import Change, Message, severity_of
+from haltline.streams.notify.notification_text import Change, Message, severity_of
 
 _LASTS: Final = timedelta(days=7)
 """An alert without an end would be resolved by Alertmanager's own clock, five minutes later."""

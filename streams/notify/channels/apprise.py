@@ -7,7 +7,7 @@ import apprise
 from haltline.schemas.findings import Severity
 from haltline.streams.notify import config
 from haltline.streams.notify.channels.base import Failed, Secrets
-from haltline.streams.notify.message import Message, severity_of
+from haltline.streams.notify.notification_text import Message, severity_of
 
 logging.getLogger("apprise").setLevel(logging.CRITICAL)  # with less it logs addresses, which are secrets
 

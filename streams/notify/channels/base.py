@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Protocol
 
-from haltline.streams.notify.message import Change, Message
+from haltline.streams.notify.notification_text import Change, Message
 
 
 class Failed(Exception):

@@ -9,7 +9,7 @@ from typing import Final
 
 from haltline.streams.notify import config
 from haltline.streams.notify.channels.base import Failed, Secrets
-from haltline.streams.notify.message import Message, cut
+from haltline.streams.notify.notification_text import Message, cut
 
 _DOMAIN: Final = "haltline.invalid"
 _FOR_NOW: Final = range(400, 500)

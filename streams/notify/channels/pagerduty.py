@@ -12,7 +12,7 @@ from haltline.streams.notify import config
 from haltline.streams.notify.channels.base import Secrets
 from haltline.streams.notify.channels.http import Http
 from haltline.streams.notify.config import Kind
-from haltline.streams.notify.message import Change, Message, cut, severity_of
+from haltline.streams.notify.notification_text import Change, Message, cut, severity_of
 
 _SEVERITY: Final = {
     Severity.LOW: "info",

@@ -17,7 +17,7 @@ from slack_sdk.webhook import WebhookClient
 from haltline.streams.notify import config
 from haltline.streams.notify.channels.base import Failed, Secrets
 from haltline.streams.notify.channels.http import require_accepted
-from haltline.streams.notify.message import Message, cut
+from haltline.streams.notify.notification_text import Message, cut
 
 
 class Slack:

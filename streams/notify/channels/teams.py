@@ -7,7 +7,7 @@ import orjson
 from haltline.streams.notify import config
 from haltline.streams.notify.channels.base import Failed, Secrets
 from haltline.streams.notify.channels.http import Http
-from haltline.streams.notify.message import Message
+from haltline.streams.notify.notification_text import Message
 
 _THROTTLED: Final = "HTTP error 429"
 """Connectors report it with status 200."""

@@ -10,7 +10,7 @@ from standardwebhooks import Webhook as Signer
 from haltline.streams.notify import config
 from haltline.streams.notify.channels.base import Secrets
 from haltline.streams.notify.channels.http import Http
-from haltline.streams.notify.message import Message
+from haltline.streams.notify.notification_text import Message
 
 _LEAST_BYTES: Final = 24
 _MOST_BYTES: Final = 64

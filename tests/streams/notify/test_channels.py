@@ -18,7 +18,7 @@ from haltline.streams.notify.channels import sender_of
 from haltline.streams.notify.channels.base import Failed, Sender
 from haltline.streams.notify.config import Config
 from haltline.streams.notify.links import LinkKey, Links
-from haltline.streams.notify.message import Change, Message
+from haltline.streams.notify.notification_text import Change, Message
 from tests.deploy.tools import free_port
 from tests.streams.notify.receivers import ROUTING_KEY, SECRET, Receiver, receiver
 from tests.streams.notify.records import change

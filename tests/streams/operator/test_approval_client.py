@@ -13,7 +13,7 @@ from haltline.interventions.agent import Guard, Refused
 from haltline.schemas.control import CommandKind
 from haltline.schemas.topics import Topics
 from haltline.streams.operator.approval_client import ApprovalClient, Request
-from haltline.streams.operator.commands import NotAllowed
+from haltline.streams.operator.command_factory import NotAllowed
 from haltline.streams.operator.ids import NotFound
 from tests.mock_cluster import QuickBroker
 from tests.streams.running import running_worker

@@ -16,7 +16,7 @@ from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.streams.operator.blast_radius import blast_radius_of
 from haltline.streams.operator.client import Operator
-from haltline.streams.operator.commands import NotAllowed
+from haltline.streams.operator.command_factory import NotAllowed
 from tests.streams.running import running_system
 from tests.waiting import wait_until
 

@@ -15,7 +15,7 @@ from haltline.schemas.topics import Topics
 from haltline.streams.kafka.log_reader import LogReader, NoSuchTopic, Unreachable, open_consumer
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.operator.client import Operator
-from haltline.streams.operator.commands import NotAllowed
+from haltline.streams.operator.command_factory import NotAllowed
 from haltline.streams.operator.ids import NotFound
 from tests.mock_cluster import MockCluster
 from tests.streams.running import running_system, running_worker

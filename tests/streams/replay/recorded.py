@@ -16,7 +16,7 @@ from haltline.streams.audit.writer import AuditWriter, Place
 from haltline.streams.engine.core import Core
 from haltline.streams.policy.source import News
 from haltline.streams.replay.records import LogRecord, Span, in_order
-from haltline.streams.replay.run import ReplayMeter
+from haltline.streams.replay.replay_worker import ReplayMeter
 from haltline.streams.runtime.changelog import PartitionState
 from haltline.streams.sessions.processor import SessionProcessor
 from tests.builders import call

@@ -11,10 +11,10 @@ from haltline.schemas.policy import Policy
 from haltline.streams.incident.bundle import read_bundle, write_bundle
 from haltline.streams.incident.check import check
 from haltline.streams.incident.collect import collect
-from haltline.streams.replay import run
+from haltline.streams.replay import replay_worker
 from haltline.streams.replay.diff import replay_and_compare
 from haltline.streams.replay.policies import one
-from haltline.streams.replay.run import Replay
+from haltline.streams.replay.replay_worker import Replay
 from haltline.streams.replay.table_range import TableRange
 from tests.builders import at
 from tests.streams.replay.recorded import PARTITIONS, LiveLog, deletes, works
@@ -89,8 +89,8 @@ def test_a_kill_outlives_the_day_and_the_rest_does_not_stay_in_memory() -> None:
 
 
 def test_states_that_are_held_as_bytes_decide_as_those_that_are_objects(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "MOST_LIVE", 0)
-    monkeypatch.setattr(run, "_PUT_AWAY_AT_A_TIME", 0)
+    monkeypatch.setattr(replay_worker, "MOST_LIVE", 0)
+    monkeypatch.setattr(replay_worker, "_PUT_AWAY_AT_A_TIME", 0)
     sessions = [deletes(f"s{number}", *range(number, 60, 9)) for number in range(12)]
     log = LiveLog().events(sorted((one for session in sessions for one in session), key=lambda one: one.time))
     found = replay_and_compare(log, one(Policy()), exact=True).compared

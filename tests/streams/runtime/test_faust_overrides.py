@@ -6,10 +6,10 @@ from typing import Any, cast
 
 from faust.types import TP
 
-from haltline.streams.kafka.settings import WorkerSettings
 from haltline.streams.runtime.faust_app import make_app
 from haltline.streams.runtime.faust_overrides import Hooks
 from haltline.streams.runtime.source_reader import Record
+from haltline.streams.runtime.worker_settings import WorkerSettings
 
 CHANGELOG = "g-sessions-changelog"
 P0, P1 = TP(CHANGELOG, 0), TP(CHANGELOG, 1)

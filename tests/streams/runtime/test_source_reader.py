@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from haltline.streams.kafka.settings import WorkerSettings
 from haltline.streams.runtime.health import Partition
 from haltline.streams.runtime.source_reader import Fetched, Record, SourceReader, consumer_settings
+from haltline.streams.runtime.worker_settings import WorkerSettings
 from tests.waiting import wait_until
 
 COMMANDS, EVENTS = "commands", "events"

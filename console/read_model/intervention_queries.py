@@ -11,7 +11,7 @@ from sqlalchemy import BigInteger, ColumnElement, Connection, Engine, and_, cast
 
 from haltline.console.read_model import tables
 from haltline.console.read_model.tallies import MS_PER_DAY
-from haltline.schemas.records import RecordOutcome, RecordType, RiskLevel
+from haltline.schemas.intervention_records import RecordOutcome, RecordType, RiskLevel
 
 _TOP: Final = 10
 _HIGH: Final = (RiskLevel.HIGH.value, RiskLevel.CRITICAL.value)

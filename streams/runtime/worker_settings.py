@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from haltline.streams.engine.groups import Runs
-
-ClientSetting = str | int | float | bool
+from haltline.streams.kafka.client_settings import ClientSetting
 
 
 @dataclass(frozen=True, kw_only=True)

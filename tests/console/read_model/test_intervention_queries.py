@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine, func, select
 
-from haltline.console.read_model import queries, tables
+from haltline.console.read_model import intervention_queries, tables
+from haltline.console.read_model.intervention_queries import InterventionFilter
 from haltline.console.read_model.projection import intervention_row
-from haltline.console.read_model.queries import InterventionFilter
 from haltline.console.read_model.store import open_store
 from haltline.console.read_model.tallies import MS_PER_DAY, hide, put_interventions
-from haltline.schemas.records import InterventionRecord, RecordOutcome, RecordType, RiskLevel
+from haltline.schemas.intervention_records import InterventionRecord, RecordOutcome, RecordType, RiskLevel
 from haltline.streams.audit.records import statistics
 from tests.console.databases import database
 
@@ -105,12 +105,12 @@ def test_counts_by_day_and_what_is_counted_now_say_the_same_for_any_filter(
     filled: Engine, filters: InterventionFilter
 ) -> None:
     expected = [one for one in made() if held(filters, one)]
-    result, of_list = queries.statistics(filled, filters), statistics(expected)
+    result, of_list = intervention_queries.statistics(filled, filters), statistics(expected)
     # Of as many, a list keeps the order in which they came; the store has one of its own.
     for top, name in (("top_blocked_actions", "action_name"), ("top_triggering_policies", "policy_id")):
         of_list[top].sort(key=lambda one, name=name: (-one["count"], one[name]))
     assert result == of_list
-    bodies, total = queries.page(filled, filters, 1, 5)
+    bodies, total = intervention_queries.page(filled, filters, 1, 5)
     newest = sorted(expected, key=lambda one: (-one.timestamp, one.id))
     assert (total, bodies) == (len(expected), [one.to_json().decode() for one in newest[1:6]])
 
@@ -127,8 +127,8 @@ def test_what_is_hidden_or_recreated_is_counted_as_it_is_now(tmp_path: Path) -> 
     changed = [one.model_copy(update={"outcome": RecordOutcome.BLOCKED}) for one in records[:10]]
     keep(other, [*changed, *changed])
     now = [*changed[5:], *records[10:]]
-    assert queries.statistics(other, InterventionFilter())["by_outcome"] == statistics(now)["by_outcome"]
-    assert queries.page(other, InterventionFilter(), 0, 1)[1] == len(now)
+    assert intervention_queries.statistics(other, InterventionFilter())["by_outcome"] == statistics(now)["by_outcome"]
+    assert intervention_queries.page(other, InterventionFilter(), 0, 1)[1] == len(now)
     for number in range(20):
         with other.begin() as connection:
             hide(connection, f"int_{number}")
