@@ -46,3 +46,20 @@ RETIRED: Final = {
     r"\bsay so\b": "report it",
 }
 """By pattern: what to write instead."""
+
+NAMES: Final = frozenset({"asked", "came", "heard", "heeded", "said", "told", "wanted"})
+"""Words of names that say nothing of what they name: a value that was `said` is a request, a record, a label ..."""
+
+KEPT: Final = frozenset(
+    {
+        # Fields of records, of states, and of the API, and values of enumerations that are in them.
+        "asked",
+        "asked_by",
+        "release_asked",
+        "second_wanted",
+        "APPROVAL_WANTED",
+        # A message to a model.
+        '"If it is not there, say so."',
+    }
+)
+"""Names and texts that stay."""
