@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -52,15 +52,15 @@ def engines(key: Path) -> tuple[Engine, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Sunk:
-    """What one of them did. Rates are between its first and its last commit that was seen."""
+    """What one of them did, from its first commit that was seen."""
 
     engine: str
     what: str
     rows: int
     rows_per_s: float | None
-    """None: it committed only once, the input was too short."""
+    """Up to its last commit but one, as it waits for more before the last one. None: too short an input."""
     cpu_us_per_row: float | None
-    """Of all its threads; says more than the rate on a machine that is shared."""
+    """Of all its threads, up to its last commit; says more than the rate on a machine that is shared."""
     cpu_s: float | None
     """From its start to its last commit."""
     peak_rss_bytes: int | None
@@ -101,11 +101,11 @@ def measure(cluster: Cluster, children: Children, topics: Topics, scratch: Path)
         if engine.module == processes.WORKER:
             arguments = ["audit", *arguments]
         child = processes.start(children, group, engine.module, arguments)
-        first, last = _watch(watched, child, watched.end())
+        seen = _watch(watched, child, watched.end())
         peak_rss_bytes = processes.peak_rss_bytes(child.pid)
         watched.close()
         processes.stop(child)
-        yield _result(engine, first, last, folder, peak_rss_bytes)
+        yield _result(engine, seen, folder, peak_rss_bytes)
 
 
 @dataclass(frozen=True)
@@ -115,34 +115,42 @@ class _Seen:
     cpu_s: float
 
 
-def _watch(watched: Group, child: Child, end: int) -> tuple[_Seen, _Seen]:
-    """The first commit that was seen, and the last one."""
+def _watch(watched: Group, child: Child, end: int) -> list[_Seen]:
+    """Its commits, as far as they were seen one by one."""
     deadline = time.monotonic() + _WITHIN_S
-    first: _Seen | None = None
+    seen: list[_Seen] = []
     rows = 0
-    while True:
+    while rows < end:
         actual = watched.committed()
         if actual != rows:
             rows = actual
-            seen = _Seen(time.perf_counter(), rows, processes.cpu_s(child.pid) or 0.0)
-            first = first or seen
-            if rows >= end:
-                return first, seen
+            seen.append(_Seen(time.perf_counter(), rows, processes.cpu_s(child.pid) or 0.0))
+            continue
         child.require_running()
         if time.monotonic() > deadline:
             raise RuntimeError(f"{child.name}: expected {end} rows within {_WITHIN_S:.0f} s, got {rows}")
         time.sleep(_ASK_EVERY_S)
+    return seen
 
 
-def _result(engine: Engine, first: _Seen, last: _Seen, folder: Path, peak_rss_bytes: int | None) -> Sunk:
-    rows, seconds = last.rows - first.rows, last.at_s - first.at_s
+def rate(seen: Sequence[tuple[float, int]]) -> float | None:
+    """Rows a second of commits, each a time in seconds and how many rows are committed then."""
+    if len(seen) < 3:
+        return None
+    (first_s, first), (last_s, last) = seen[0], seen[-2]
+    return (last - first) / (last_s - first_s)
+
+
+def _result(engine: Engine, seen: Sequence[_Seen], folder: Path, peak_rss_bytes: int | None) -> Sunk:
+    first, last = seen[0], seen[-1]
+    rows = last.rows - first.rows
     logs = list(folder.glob("_delta_log/*.json"))
     files = list(folder.rglob("*.parquet"))
     return Sunk(
         engine=engine.name,
         what=engine.what,
         rows=last.rows,
-        rows_per_s=rows / seconds if rows else None,
+        rows_per_s=rate([(one.at_s, one.rows) for one in seen]),
         cpu_us_per_row=(last.cpu_s - first.cpu_s) * 1e6 / rows if rows else None,
         cpu_s=last.cpu_s,
         peak_rss_bytes=peak_rss_bytes,

@@ -32,8 +32,8 @@ KEPT_OF_ERASED: Final = frozenset(
 """Of an erased row: its place in its chain, and what was done to it."""
 
 _IN_DIGEST: Final = ("sink", "topic", "partition", "offset", "record_digest")
-_OF_RECORD: Final = ("timestamp_ms", "key", "key_bytes", "headers", "raw")
-"""What came from Kafka, but for its place."""
+_DIGESTED: Final = ("offset", "timestamp_ms", "key", "key_bytes", "headers", "raw")
+"""What came from Kafka, but for its topic and partition."""
 _Place = tuple[str, str, str]
 _LOST_UNTIL: Final = re.compile(r"offsets \d+ to (\d+) were deleted")
 
@@ -71,38 +71,49 @@ def canonical(value: Mapping[str, Any]) -> bytes:
 def record_digest(row: Mapping[str, Any]) -> str:
     """The digest of what came from Kafka, as 64 hex digits."""
     lost = f'"lost":{_json(row["summary"])},' if row.get("kind") == LOST else ""  # it says up to where
-    came = tuple(row.get(name) for name in _OF_RECORD)
-    return _record_digest(_place(row["sink"], row["topic"], row["partition"]), row["offset"], came, lost)
+    columns = {name: [row.get(name)] for name in _DIGESTED}
+    return _record_digests(_place(row["sink"], row["topic"], row["partition"]), columns, lost)[0]
 
 
 def chain_hash(row: Mapping[str, Any], digest: str, prev: Head | None) -> str:
     """The hash of a row behind another one, as 64 hex digits; of the first row of a chain, behind none."""
     place = _place(row["sink"], row["topic"], row["partition"])
-    end, last = ("null", "null") if prev is None else (_json(prev.hash), prev.offset)
-    return _chain_hash(place, row["offset"], _json(digest), end, last)
+    return _chain_hashes(place, [row["offset"]], [_json(digest)], prev)[0]
 
 
-def _record_digest(place: _Place, offset: int, came: tuple[Any, ...], lost: str = "") -> str:
-    """`came` are the cells of `_OF_RECORD`."""
-    time_ms, text, key, headers, raw = came
+def _record_digests(place: _Place, columns: Mapping[str, Sequence[Any]], lost: str = "") -> list[str]:
+    """Of rows of one partition, by their columns `_DIGESTED`."""
+    partition, sink, topic = place
+    keys = [
+        f'"{key.hex()}"' if key is not None else "null" if text is None else f'"{text.encode().hex()}"'
+        for text, key in zip(columns["key"], columns["key_bytes"], strict=True)
+    ]
+    values = ["null" if raw is None else f'"{sha256(raw).hexdigest()}"' for raw in columns["raw"]]
+    came = zip(columns["headers"], keys, columns["offset"], columns["timestamp_ms"], values, strict=True)
     # Canonical JSON, written down: it is made for every row, and so it takes half the time.
-    if key is None and text is not None:
-        key = text.encode()
-    in_hex = "null" if key is None else f'"{key.hex()}"'
-    value = "null" if raw is None else f'"{sha256(raw).hexdigest()}"'
-    partition, sink, topic = place
-    said = (
-        f'{{"headers":{"null" if headers is None else _json(headers)},"key":{in_hex},{lost}"offset":{offset},'
-        f'{partition},{sink},"timestamp_ms":{"null" if time_ms is None else time_ms},{topic},"value":{value}}}'
-    )
-    return sha256(said.encode()).hexdigest()
+    behind, end = f',{partition},{sink},"timestamp_ms":', f',{topic},"value":'
+    return [
+        sha256(
+            f'{{"headers":{"null" if headers is None else _json(headers)},"key":{key},{lost}"offset":{offset}'
+            f"{behind}{'null' if time_ms is None else time_ms}{end}{value}}}".encode()
+        ).hexdigest()
+        for headers, key, offset, time_ms, value in came
+    ]
 
 
-def _chain_hash(place: _Place, offset: int, digest: str, end: str, last: int | str) -> str:
-    """Digest and end as JSON."""
+def _chain_hashes(place: _Place, offsets: Sequence[int], digests: Sequence[str], prev: Head | None) -> list[str]:
+    """Of rows of one partition, each behind the one before it; the digests are JSON."""
     partition, sink, topic = place
-    said = f'{{"offset":{offset},{partition},"prev":{end},"prev_offset":{last},"record":{digest},{sink},{topic}}}'
-    return sha256(said.encode()).hexdigest()
+    last: int | str
+    last, end = ("null", "null") if prev is None else (prev.offset, _json(prev.hash))
+    behind, tail = f',{partition},"prev":', f",{sink},{topic}}}"
+    hashes = []
+    for offset, digest in zip(offsets, digests, strict=True):
+        said = f'{{"offset":{offset}{behind}{end},"prev_offset":{last},"record":{digest}{tail}'
+        hashed = sha256(said.encode()).hexdigest()
+        hashes.append(hashed)
+        last, end = offset, f'"{hashed}"'
+    return hashes
 
 
 def _json(text: str | None) -> str:
@@ -149,16 +160,12 @@ def chained(row: dict[str, Any], prev: Head | None, until: int | None = None) ->
 
 def chained_columns(columns: dict[str, Sequence[Any]], prev: Head | None) -> Head | None:
     """As `chained`, all at once: adds the rows of one partition, none of them of lost records, by their columns."""
-    last, end = (None, "null") if prev is None else (prev.offset, _json(prev.hash))
-    digests, before, hashes = list[str](), list[int | None](), list[str]()
-    places = map(_place, columns["sink"], columns["topic"], columns["partition"])
-    records = zip(*(columns[name] for name in _OF_RECORD), strict=True)
-    for place, offset, came in zip(places, columns["offset"], records, strict=True):
-        digest = _record_digest(place, offset, came)
-        hashed = _chain_hash(place, offset, f'"{digest}"', end, "null" if last is None else last)
-        digests.append(digest)
-        before.append(last)
-        hashes.append(hashed)
-        last, end = offset, f'"{hashed}"'
+    offsets = columns["offset"]
+    if not offsets:
+        return prev
+    place = _place(columns["sink"][0], columns["topic"][0], columns["partition"][0])
+    digests = _record_digests(place, columns)
+    hashes = _chain_hashes(place, offsets, [f'"{digest}"' for digest in digests], prev)
+    before = [None if prev is None else prev.offset, *offsets[:-1]]
     columns |= {"record_digest": digests, "prev_offset": before, "chain_hash": hashes}
-    return Head(columns["offset"][-1], hashes[-1]) if hashes else prev
+    return Head(offsets[-1], hashes[-1])

@@ -7,9 +7,9 @@ apply to a topic is null, which costs next to nothing in Parquet.
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, cast
 
 from arro3.core import Array, DataType, Field, RecordBatch, Schema, Table, list_array
@@ -143,8 +143,8 @@ def batches(rows: Iterable[Row | Block]) -> Iterator[RecordBatch]:
     for block in _blocks(rows):
         cells = block.columns
         arrays = [
-            _array(column.type, cells[column.name]) if column.name in cells else _nulls(column.type, block.rows)
-            for column in COLUMNS
+            _array(cells[name], build) if name in cells else _repeated(build, None, block.rows)
+            for name, build in _BUILDERS
         ]
         yield RecordBatch(arrays, schema=SCHEMA)
 
@@ -158,22 +158,33 @@ def _blocks(rows: Iterable[Row | Block]) -> Iterator[Block]:
                 yield Block.of(some)
 
 
-@lru_cache(maxsize=64)
-def _nulls(type_: DataType, rows: int) -> Array:
-    return _array(type_, (None,) * rows)
+_Builder = Callable[[Sequence[Any]], Array]
+_PLAIN: Final = frozenset((str, int, type(None)))
 
 
-def _array(type_: DataType, cells: Sequence[Any]) -> Array:
-    build = _BUILDERS.get(type_, _plain)
+def _array(cells: Sequence[Any], build: _Builder) -> Array:
+    first = cells[0]
+    if first == cells[-1] and type(first) in _PLAIN and cells.count(first) == len(cells):
+        return _repeated(build, first, len(cells))
+    return _fitting(build, cells)
+
+
+@lru_cache(maxsize=256, typed=True)
+def _repeated(build: _Builder, cell: str | int | None, rows: int) -> Array:
+    """Half of the columns of a block are of one cell, and of the next block again."""
+    return _fitting(build, (cell,) * rows)
+
+
+def _fitting(build: _Builder, cells: Sequence[Any]) -> Array:
     try:
-        return build(type_, cells)
+        return build(cells)
     except (TypeError, ValueError, OverflowError):  # UnicodeEncodeError is a ValueError
-        return build(type_, [cell if _fits(build, type_, cell) else None for cell in cells])
+        return build([cell if _fits(build, cell) else None for cell in cells])
 
 
-def _fits(build: "_Builder", type_: DataType, cell: object) -> bool:
+def _fits(build: _Builder, cell: object) -> bool:
     try:
-        build(type_, [cell])
+        build([cell])
     except (TypeError, ValueError, OverflowError):
         return False
     return True
@@ -192,10 +203,13 @@ def _from_millis(type_: DataType, cells: Sequence[Any]) -> Array:
 
 
 def _lists(type_: DataType, cells: Sequence[Any]) -> Array:
-    ends = itertools.accumulate((len(cell or ()) for cell in cells), initial=0)
-    items = [item for cell in cells for item in cell or ()]
-    return list_array(Array(list(ends), type=_INT), Array(items, type=_TEXT), type=type_)
+    ends = itertools.accumulate((len(cell) if cell else 0 for cell in cells), initial=0)
+    items = itertools.chain.from_iterable(filter(None, cells))
+    return list_array(Array(list(ends), type=_INT), Array(list(items), type=_TEXT), type=type_)
 
 
-_Builder = Callable[[DataType, Sequence[Any]], Array]
-_BUILDERS: Final[Mapping[DataType, _Builder]] = {_DATE: _from_days, _TIMESTAMP: _from_millis, _TEXTS: _lists}
+_BY_TYPE: Final = {_DATE: _from_days, _TIMESTAMP: _from_millis, _TEXTS: _lists}
+_BUILDERS: Final[Sequence[tuple[str, _Builder]]] = [
+    (column.name, partial(_BY_TYPE.get(column.type, _plain), column.type)) for column in COLUMNS
+]
+"""Made once: to look a type up takes longer than to build a short column of it."""

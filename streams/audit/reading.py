@@ -4,8 +4,7 @@ import base64
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
-from types import SimpleNamespace
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -13,7 +12,6 @@ from haltline.schemas import wire
 from haltline.schemas.control import Command, CommandKind, ControlRecord, Feedback
 from haltline.schemas.dead_letter import BadRecord, DeadLetter
 from haltline.schemas.decisions import Decision, ScopeKind
-from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Detection
 from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.notifications import NotificationRecord
@@ -24,10 +22,8 @@ from haltline.schemas.topics import LAYOUT, Cleanup, Topics
 from haltline.streams.audit import summary
 from haltline.streams.audit.chain import LOST
 from haltline.streams.audit.columns import Block, Row
-from haltline.streams.audit.fast_decoder import OrdinaryEvent, ordinary_event
+from haltline.streams.audit.event_columns import Headers, event_columns, present, unreadable, why
 from haltline.streams.audit.redacting import Redaction
-
-Headers = tuple[tuple[str, bytes | None], ...]
 
 _MS_PER_DAY: Final = 86_400_000
 _CLOCKS_DIFFER_MS: Final = _MS_PER_DAY
@@ -73,25 +69,20 @@ class Reader:
     def block(self, records: Sequence[KafkaRecord], now_ms: int) -> Block:
         """The rows of some records of one topic, as `row` makes them."""
         kind, compacted = self._kinds.get(records[0].topic, ("", False))
-        taken: list[str | None] = [None] * len(records)
+        taken: dict[int, str | None] = {}
         if self._redaction is not None and kind != "policies":
-            records = list(records)
-            suspects = set(self._redaction.suspicious([record.value for record in records]))
-            for at, record in enumerate(records):
-                if at in suspects or record.headers:
-                    value, headers, taken[at] = self._redaction.of(record.value, record.headers)
-                    records[at] = record._replace(value=value, headers=headers)
+            records, taken = _redacted(self._redaction, records)
         columns = self._positions(records, now_ms)
-        columns["redacted"] = taken
+        columns["redacted"] = [*map(taken.get, range(len(records)))]
         if kind == "actions":
-            columns |= _of_events([_tried(_event, record) for record in records])
+            columns |= event_columns(columns["raw"], [record.headers for record in records])
         else:
             fields = _FIELDS[kind]
             said = [
                 _cleared(kind, key or "") if compacted and not record.value else _tried(fields, record)
                 for record, key in zip(records, columns["key"], strict=True)
             ]
-            columns |= Block.of([_unreadable(one) if isinstance(one, str) else one for one in said]).columns
+            columns |= Block.of(said).columns
         return Block(columns, len(records))
 
     def lost(self, topic: str, partition: int, first: int, last: int, now_ms: int) -> Row:
@@ -106,7 +97,7 @@ class Reader:
 
     def _positions(self, records: Sequence[KafkaRecord], now_ms: int) -> dict[str, Sequence[Any]]:
         topics, partitions, offsets, times, keys, values, headers = zip(*records, strict=True)
-        texts = [None if key is None else key.decode(errors="backslashreplace") for key in keys]
+        texts, no_texts = _texts(keys)
         latest_ms = now_ms + _CLOCKS_DIFFER_MS
         return {
             "sink": [self._sink] * len(records),
@@ -121,10 +112,7 @@ class Reader:
             ],
             "ingested_at": [now_ms] * len(records),
             "key": texts,
-            "key_bytes": [
-                key if text is not None and text.encode() != key else None
-                for key, text in zip(keys, texts, strict=True)
-            ],
+            "key_bytes": no_texts,
             "headers": [
                 orjson.dumps([_header(*pair) for pair in pairs]).decode() if pairs else None for pairs in headers
             ],
@@ -132,17 +120,37 @@ class Reader:
         }
 
 
-_T = TypeVar("_T")
+def _texts(keys: Sequence[bytes | None]) -> tuple[list[str | None], list[bytes | None]]:
+    """The keys as texts, and those that are none."""
+    try:
+        return [None if key is None else key.decode() for key in keys], [None] * len(keys)
+    except UnicodeDecodeError:
+        texts = [None if key is None else key.decode(errors="backslashreplace") for key in keys]
+        same = [text is None or text.encode() == key for text, key in zip(texts, keys, strict=True)]
+        return texts, [None if alike else key for alike, key in zip(same, keys, strict=True)]
 
 
-def _tried(read: Callable[[KafkaRecord], _T], record: KafkaRecord) -> _T | str:
+def _redacted(
+    redaction: Redaction, records: Sequence[KafkaRecord]
+) -> tuple[Sequence[KafkaRecord], dict[int, str | None]]:
+    """The records as they are stored, and what was taken out of some of them."""
+    at_all = {*redaction.suspicious([record.value for record in records])}
+    at_all.update(at for at, record in enumerate(records) if record.headers)
+    if not at_all:
+        return records, {}
+    records, taken = list(records), {}
+    for at in at_all:
+        value, headers, taken[at] = redaction.of(records[at].value, records[at].headers)
+        records[at] = records[at]._replace(value=value, headers=headers)
+    return records, taken
+
+
+def _tried(read: Callable[[KafkaRecord], dict[str, Any]], record: KafkaRecord) -> dict[str, Any]:
     """What a record says, or why it cannot be read."""
     try:
         return read(record)
-    except wire.InvalidRecord as error:
-        return str(error)
-    except Exception as error:  # one record, whatever is in it, must not keep all later ones from being written
-        return f"{type(error).__name__}: {error}"[:2000]
+    except Exception as error:
+        return unreadable(why(error))
 
 
 def _header(name: str, value: bytes | None) -> list[str | None]:
@@ -162,14 +170,6 @@ def headers_of(text: str | None) -> Headers:
     return tuple(found)
 
 
-def _present(headers: Headers) -> list[tuple[str, bytes]]:
-    return [(name, value) for name, value in headers if value is not None]
-
-
-def _unreadable(detail: str) -> dict[str, Any]:
-    return {"kind": "unreadable", "decode_error": detail, "summary": f"unreadable: {detail}"}
-
-
 def _cleared(kind: str, key: str) -> dict[str, Any]:
     """A tombstone: the entry of this key holds no more."""
     if kind != "control":
@@ -178,36 +178,6 @@ def _cleared(kind: str, key: str) -> dict[str, Any]:
     session = {"session_id": scope_id} if scope == ScopeKind.SESSION else {}
     who = "" if session else f" {scope_id}"
     return {"kind": "cleared", "scope": scope, "scope_id": scope_id, "summary": f"{scope}_cleared{who}"} | session
-
-
-def _event(record: KafkaRecord) -> OrdinaryEvent | ActionEvent:
-    ordinary = ordinary_event(record.value, record.headers)
-    return ordinary or wire.decode_event(record.value, _present(record.headers))
-
-
-_SAID_ALIKE: Final = (
-    "kind", "event_id", "call_id", "session_id", "agent_id", "parent_session_id", "root_session_id", "mission_id",
-    "seq", "action", "targets", "effect", "outcome", "error", "duration_ms",
-)  # fmt: skip
-"""Fields of an event that are columns under the same name."""
-_USED: Final = ("input_tokens", "output_tokens", "cost_usd")
-_NO_EVENT: Final[Any] = SimpleNamespace(**dict.fromkeys((*_SAID_ALIKE, "task", "time", "usage")))
-
-
-def _of_events(said: Sequence[OrdinaryEvent | ActionEvent | str]) -> dict[str, list[Any]]:
-    """The columns of events, and of the errors of those that cannot be read."""
-    events = [_NO_EVENT if isinstance(one, str) else one for one in said]
-    columns = {name: [*map(attrgetter(name), events)] for name in _SAID_ALIKE}
-    columns["event_time"] = [event.time for event in events]
-    usages = [event.usage for event in events]
-    for name in _USED:
-        columns[name] = [usage and getattr(usage, name) for usage in usages]
-    columns["summary"] = [*map(summary.of_event, events)]
-    for at, error in enumerate(said):
-        if isinstance(error, str):
-            for name, cell in _unreadable(error).items():
-                columns.setdefault(name, [None] * len(said))[at] = cell
-    return columns
 
 
 def _of_detection(record: KafkaRecord) -> dict[str, Any]:
@@ -381,7 +351,7 @@ def _of_policy(record: KafkaRecord) -> dict[str, Any]:
 
 def _of_dead_letter(record: KafkaRecord) -> dict[str, Any]:
     try:
-        letter = DeadLetter.from_record(record.key, record.value, _present(record.headers))
+        letter = DeadLetter.from_record(record.key, record.value, present(record.headers))
     except KeyError as error:
         raise wire.InvalidRecord(BadRecord.INVALID, f"expected header {error}, got none") from None
     return {

@@ -19,7 +19,7 @@ table sees what is stored.
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final
 
 import orjson
@@ -78,6 +78,10 @@ _MAY_BE_PERSONAL: Final = {
     "credit_card": r"[2-6][0-9]{3}(?:[ -]?[0-9]){10}",
     "phone_us": r"(?:[0-9]{3}[ .-]|[0-9]\) ?)[0-9]{3}[ .-][0-9]{4}",
 }
+# One in a hundred and fifty ids in hex has so many digits in a row; a card's number begins and ends as a word.
+_CARD_ALONE: Final = (
+    r"(?:\A|[^A-Za-z0-9_.-]|\\[bfnrt]|\\u[0-9A-Fa-f]{4})[2-6][0-9]{3}(?:[ -]?[0-9]){10,15}(?:[^A-Za-z0-9_-]|\z)"
+)
 _AT_ONCE: Final = 16  # of records of agents one in seventy may hold something: more at once mostly hold one of those
 _LEAST_CARD: Final = 10**13
 _ASCII_ESCAPE: Final = re.compile(r"\\u00([2-7][0-9A-Fa-f])|\\/")
@@ -96,9 +100,10 @@ class Redaction:
             *(_MAY_BE_SECRET if self._secrets else ()),
             *map(_MAY_BE_PERSONAL.__getitem__, self._personal),
         ]
-        # Each record is looked through, so it is done with Rust's regular expressions, which need one turn for all of
-        # this and a tenth of the time. Pydantic brings them.
-        self._may_be = SchemaValidator(str_schema(pattern="|".join(wanted))).isinstance_python
+        self._may_be = _search(wanted)
+        self._may_be_found = _search(
+            _CARD_ALONE if pattern == _MAY_BE_PERSONAL["credit_card"] else pattern for pattern in wanted
+        )
 
     def of(self, value: bytes | None, headers: Headers = ()) -> tuple[bytes | None, Headers, str | None]:
         """Value and headers as they are stored, and the kinds that were taken out, separated by commas."""
@@ -128,6 +133,10 @@ class Redaction:
         except UnicodeDecodeError:
             return True
 
+    def may_be_found(self, text: str) -> bool:
+        """As `is_suspicious`, and closer: without this, nothing is taken out, but a name that is said twice may be."""
+        return self._may_be_found(text) or text.count("[") + text.count("{") > _MAX_DEPTH
+
     def _value(self, value: bytes, taken: Counter[str]) -> bytes:
         text = value.decode(errors="surrogateescape")
         try:
@@ -136,7 +145,7 @@ class Redaction:
             plain = _ASCII_ESCAPE.sub(_unescaped, text)
             without = self._text(plain)
             return value if without == plain else self._noted(text, without, taken) or value
-        without = self._json(said, 0)
+        without = self._json(said, 0) if self.may_be_found(text) else said
         if _says_a_name_twice(text):
             taken["repeated_name"] += 1
         elif without == said:
@@ -196,6 +205,12 @@ class Redaction:
         return self._json(value, depth + 1)
 
 
+def _search(patterns: Iterable[str]) -> Callable[[str], bool]:
+    # Each record is looked through, so it is done with Rust's regular expressions, which need one turn for all of
+    # this and a tenth of the time. Pydantic brings them.
+    return SchemaValidator(str_schema(pattern="|".join(patterns))).isinstance_python
+
+
 def _is_secret(name: str) -> bool:
     return is_secret_name(name) is not None and not name.lower().endswith(_COUNTS)
 
@@ -206,16 +221,21 @@ def _unescaped(found: re.Match[str]) -> str:
     return found.group() if letter in '"\\' else letter
 
 
+class _Twice(Exception):
+    pass
+
+
+def _once(pairs: list[tuple[str, Any]]) -> None:
+    if len({name for name, _ in pairs}) < len(pairs):
+        raise _Twice
+
+
+_look_at_names: Final = json.JSONDecoder(object_pairs_hook=_once).decode
+
+
 def _says_a_name_twice(text: str) -> bool:
-    class Twice(Exception):
-        pass
-
-    def once(pairs: list[tuple[str, Any]]) -> None:
-        if len({name for name, _ in pairs}) < len(pairs):
-            raise Twice
-
     try:
-        json.loads(text, object_pairs_hook=once)
-    except (Twice, RecursionError):
+        _look_at_names(text)
+    except (_Twice, RecursionError):
         return True
     return False

@@ -6,8 +6,10 @@ Kafka's group shares the partitions out and shows the lag; where to read is the 
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from typing import Final
 
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -127,10 +129,8 @@ class AuditSink:
                 self.last_turn_s = time.monotonic()
                 self._broker.look(consumer, self._settings.topics.actions)
                 if message is not None:
-                    self._take(consumer, message)
-                    # What is here already, without waiting: librdkafka's queue bounds it.
-                    for more in consumer.consume(_AT_ONCE, timeout=0):
-                        self._take(consumer, more)
+                    # And what is here already, without waiting: librdkafka's queue bounds it.
+                    self._take(consumer, [message, *consumer.consume(_AT_ONCE, timeout=0)])
                 if self._newcomers or self._unplaced:
                     self._place(consumer)
                 if self._is_due():
@@ -152,19 +152,22 @@ class AuditSink:
             _log.info("audit table: %s", done.what)
         self._observer.on_compacted(done.what, done.seconds)
 
-    def _take(self, consumer: Consumer, message: Message) -> None:
-        error = message.error()
-        if error is not None:
-            self._judge(consumer, message, error)
-            return
-        record = _record(message)
-        place, offset = Place(record.topic, record.partition), record.offset
-        if offset < self._next.get(place, offset + 1) or not self._writer.add(record):
-            self._observer.on_skipped(record.topic, 1)
-            return
-        self._next[place], self._last_ms[place] = offset + 1, record.timestamp_ms
-        if self._waiting_since_s is None:
-            self._waiting_since_s = time.monotonic()
+    def _take(self, consumer: Consumer, messages: Iterable[Message]) -> None:
+        came = []
+        for message in messages:
+            if (error := message.error()) is None:
+                came.append(message)
+            else:
+                self._judge(consumer, message, error)
+        for (topic, partition), some in groupby(_records(came), itemgetter(0, 1)):
+            place, records = Place(topic, partition), list(some)
+            start = self._next.get(place)
+            taken = () if start is None else self._writer.extend(place, (r for r in records if r.offset >= start))
+            if len(taken) < len(records):
+                self._observer.on_skipped(topic, len(records) - len(taken))
+            if taken:
+                self._next[place], self._last_ms[place] = taken[-1].offset + 1, taken[-1].timestamp_ms
+                self._waiting_since_s = self._waiting_since_s or time.monotonic()
 
     def _is_due(self) -> bool:
         if self._waiting_since_s is None:
@@ -363,14 +366,10 @@ def _log_commit(error: KafkaError | None, partitions: list[TopicPartition]) -> N
         _log.info("audit sink: the group's offsets were not committed, its lag shows later: %s", error.str())
 
 
-def _record(message: Message) -> KafkaRecord:
-    kind, timestamp_ms = message.timestamp()
-    return KafkaRecord(
-        message.topic(),  # type: ignore[arg-type]  # a record has a topic, a partition and an offset
-        message.partition(),  # type: ignore[arg-type]
-        message.offset(),  # type: ignore[arg-type]
-        timestamp_ms if kind else None,
-        message.key(),
-        message.value(),
-        tuple(message.headers() or ()),  # type: ignore[arg-type]  # stubs say what a producer takes; what is read is bytes
-    )
+def _records(messages: Sequence[Message]) -> Iterator[KafkaRecord]:
+    times_ms = [at_ms if kind else None for kind, at_ms in map(Message.timestamp, messages)]
+    headers = [tuple(pairs) if pairs else () for pairs in map(Message.headers, messages)]
+    topics, partitions = map(Message.topic, messages), map(Message.partition, messages)
+    offsets, keys = map(Message.offset, messages), map(Message.key, messages)
+    values = map(Message.value, messages)
+    return map(KafkaRecord._make, zip(topics, partitions, offsets, times_ms, keys, values, headers, strict=True))

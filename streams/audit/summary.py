@@ -1,5 +1,7 @@
 """One line for people about each kind of record. Pure."""
 
+from collections.abc import Sequence
+
 from haltline.schemas.control import Command, ControlRecord, Feedback
 from haltline.schemas.dead_letter import DeadLetter
 from haltline.schemas.decisions import Decision, Level, Mode, ScopeKind
@@ -111,7 +113,7 @@ def _done(scope: ScopeKind, level: Level) -> str:
     return f"{scope}_{_DONE[level]}" if level is Level.KILL else _DONE[level]
 
 
-def _few(names: list[str]) -> tuple[str, ...]:
+def _few(names: Sequence[str]) -> Sequence[str]:
     if len(names) <= _SHOWN_TARGETS:
-        return tuple(names)
+        return names
     return (*names[:_SHOWN_TARGETS], f"and {len(names) - _SHOWN_TARGETS} more")

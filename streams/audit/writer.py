@@ -7,7 +7,7 @@ one this writer knows; then it drops what it holds of that partition and reads o
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -125,16 +125,26 @@ class AuditWriter:
 
     def add(self, record: KafkaRecord) -> bool:
         """Buffer a record. False when its partition is not held, or the record is in already."""
-        partition = self._partitions.get(record[:2])  # type: ignore[call-overload]  # a Place is such a tuple
-        if partition is None or (partition.last is not None and record.offset <= partition.last):
-            return False
-        partition.records.append(record)
-        partition.last = record.offset
-        size_bytes = _size_bytes(record)
-        partition.bytes += size_bytes
-        self.buffered_rows += 1
-        self.buffered_bytes += size_bytes
-        return True
+        return bool(self.extend(Place(record.topic, record.partition), (record,)))
+
+    def extend(self, place: Place, records: Iterable[KafkaRecord]) -> Sequence[KafkaRecord]:
+        """Buffer records of one partition, and return them: none when it is not held, and not what is in already."""
+        partition = self._partitions.get(place)
+        if partition is None:
+            return ()
+        last, taken = -1 if partition.last is None else partition.last, list[KafkaRecord]()
+        for record in records:
+            if record.offset > last:
+                last = record.offset
+                taken.append(record)
+        if taken:
+            size_bytes = _size_bytes(taken)
+            partition.records += taken
+            partition.last = last
+            partition.bytes += size_bytes
+            self.buffered_rows += len(taken)
+            self.buffered_bytes += size_bytes
+        return taken
 
     def lost(self, place: Place, first: int, last: int) -> None:
         """Note that offsets `first` to `last` were gone before they could be read: that is a row too."""
@@ -298,10 +308,10 @@ def _last(place: Place, partition: _Partition) -> int:
     return partition.last
 
 
-def _size_bytes(record: KafkaRecord) -> int:
-    size_bytes = _RECORD_OVERHEAD_BYTES + len(record.value or b"") + len(record.key or b"")
-    if not record.headers:
-        return size_bytes
-    for name, value in record.headers:
-        size_bytes += len(name) + len(value or b"")
+def _size_bytes(records: Sequence[KafkaRecord]) -> int:
+    size_bytes = _RECORD_OVERHEAD_BYTES * len(records)
+    for record in records:
+        size_bytes += len(record.value or b"") + len(record.key or b"")
+        for name, value in record.headers:
+            size_bytes += len(name) + len(value or b"")
     return size_bytes

@@ -206,6 +206,16 @@ class Careful(Redaction):
     def is_suspicious(self, value: bytes) -> bool:
         return bool(value)
 
+    def may_be_found(self, text: str) -> bool:
+        return bool(text)
+
+
+class Thorough(Redaction):
+    """Goes through each field of what is suspicious."""
+
+    def may_be_found(self, text: str) -> bool:
+        return bool(text)
+
 
 pieces = st.sampled_from(
     [text for _, text in FOUND]
@@ -261,3 +271,50 @@ def test_the_quick_look_misses_nothing_that_is_found(document: dict[str, object]
 def test_of_many_values_those_are_suspicious_that_are_so_alone(values: list[bytes | None]) -> None:
     alone = [at for at, value in enumerate(values) if value and everything.is_suspicious(value)]
     assert everything.suspicious(values) == alone
+
+
+HEX = "5f41111111111111118b"
+beside = st.sampled_from(
+    [
+        "",
+        "a",
+        "5",
+        "_",
+        ".",
+        "-",
+        "\n",
+        "\t",
+        "\r",
+        "\b",
+        "\f",
+        '"',
+        "\\",
+        "\\n",
+        "/",
+        "\u00e9",
+        "\u2028",
+        "\U0001f600",
+        " ",
+        "4",
+    ]
+)
+cards = st.sampled_from(["4111111111111111", "4111 1111 1111 1111", "4111-1111-1111-1111", "378282246310005", HEX])
+lone = st.tuples(beside, cards, beside).map("".join)
+fields = st.lists(st.tuples(st.sampled_from(["a", "b", "c_id"]) | lone, lone | numbers | st.lists(lone | numbers)))
+
+
+@given(fields, st.booleans(), st.integers(0, 70))
+def test_the_closer_look_misses_nothing_either(said: list[tuple[str, object]], ascii_only: bool, depth: int) -> None:
+    both = [tuple(json.dumps(one, ensure_ascii=ascii_only) for one in field) for field in said]
+    raw = ("[" * depth + "{" + ",".join(f"{name}:{value}" for name, value in both) + "}" + "]" * depth).encode()
+    assert everything.of(raw) == Thorough().of(raw)
+    assert everything.of(raw[1:]) == Thorough().of(raw[1:])
+
+
+def test_an_id_in_hex_with_many_digits_needs_no_close_look() -> None:
+    raw = event(event_id=HEX, output_digest=HEX).to_json()
+    assert everything.is_suspicious(raw)
+    assert not everything.may_be_found(raw.decode())
+    assert everything.of(raw) == (raw, (), None)
+    twice = b'{"a":"' + HEX.encode() + b'","a":1}'
+    assert everything.of(twice) == (b'{"a":1}', (), "repeated_name")

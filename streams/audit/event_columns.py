@@ -1,0 +1,74 @@
+"""The columns of action events, many at once: what is done to all of them takes one turn for each column. Pure."""
+
+from collections.abc import Sequence
+from operator import attrgetter
+from types import SimpleNamespace
+from typing import Any, Final
+
+from haltline.schemas import wire
+from haltline.schemas.events import ActionEvent
+from haltline.streams.audit import summary
+from haltline.streams.audit.fast_decoder import OrdinaryEvent, ordinary_event
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+_SAID_ALIKE: Final = (
+    "kind", "event_id", "call_id", "session_id", "agent_id", "parent_session_id", "root_session_id", "mission_id",
+    "seq", "action", "targets", "effect", "outcome", "error", "duration_ms",
+)  # fmt: skip
+"""Fields of an event that are columns under the same name."""
+_said: Final = attrgetter(*_SAID_ALIKE, "time", "usage")
+_USED: Final = ("input_tokens", "output_tokens", "cost_usd")
+_used: Final = attrgetter(*_USED)
+_NOT_SAID: Final = (None,) * len(_USED)
+_NO_EVENT: Final[Any] = SimpleNamespace(**dict.fromkeys((*_SAID_ALIKE, "task", "time", "usage")))
+
+
+def event_columns(values: Sequence[bytes | None], headers: Sequence[Headers]) -> dict[str, Sequence[Any]]:
+    """What the values say, by column; of those that cannot be read, why."""
+    events: list[OrdinaryEvent | ActionEvent] = []
+    errors: dict[int, str] = {}
+    for value, pairs in zip(values, headers, strict=True):
+        event = ordinary_event(value, pairs) or _in_full(value, pairs)
+        if isinstance(event, str):
+            errors[len(events)], event = event, _NO_EVENT
+        events.append(event)
+    *alike, times, usages = zip(*map(_said, events), strict=True)
+    columns: dict[str, Sequence[Any]] = dict(zip(_SAID_ALIKE, alike, strict=True))
+    columns["event_time"] = times
+    used = zip(*(_used(usage) if usage else _NOT_SAID for usage in usages), strict=True)
+    columns |= zip(_USED, used, strict=True)
+    columns["summary"] = [*map(summary.of_event, events)]
+    return _with_errors(columns, errors) if errors else columns
+
+
+def _with_errors(columns: dict[str, Sequence[Any]], errors: dict[int, str]) -> dict[str, Sequence[Any]]:
+    rows = len(columns["kind"])
+    for name in unreadable(""):
+        cells = list(columns.get(name, (None,) * rows))
+        for at, error in errors.items():
+            cells[at] = unreadable(error)[name]
+        columns[name] = cells
+    return columns
+
+
+def _in_full(value: bytes | None, headers: Headers) -> ActionEvent | str:
+    try:
+        return wire.decode_event(value, present(headers))
+    except Exception as error:
+        return why(error)
+
+
+def why(error: Exception) -> str:
+    """Why a record cannot be read: one record, whatever is in it, must not keep all later ones from being written."""
+    return str(error) if isinstance(error, wire.InvalidRecord) else f"{type(error).__name__}: {error}"[:2000]
+
+
+def unreadable(detail: str) -> dict[str, Any]:
+    """What a row says of a record that cannot be read."""
+    return {"kind": "unreadable", "decode_error": detail, "summary": f"unreadable: {detail}"}
+
+
+def present(headers: Headers) -> list[tuple[str, bytes]]:
+    """The headers that have a value."""
+    return [(name, value) for name, value in headers if value is not None]
