@@ -89,7 +89,7 @@ def _record_digests(place: _Place, columns: Mapping[str, Sequence[Any]], lost: s
         for text, key in zip(columns["key"], columns["key_bytes"], strict=True)
     ]
     values = ["null" if raw is None else f'"{sha256(raw).hexdigest()}"' for raw in columns["raw"]]
-    came = zip(columns["headers"], keys, columns["offset"], columns["timestamp_ms"], values, strict=True)
+    records = zip(columns["headers"], keys, columns["offset"], columns["timestamp_ms"], values, strict=True)
     # Canonical JSON, written down: it is made for every row, and so it takes half the time.
     behind, end = f',{partition},{sink},"timestamp_ms":', f',{topic},"value":'
     return [
@@ -97,7 +97,7 @@ def _record_digests(place: _Place, columns: Mapping[str, Sequence[Any]], lost: s
             f'{{"headers":{"null" if headers is None else _json(headers)},"key":{key},{lost}"offset":{offset}'
             f"{behind}{'null' if time_ms is None else time_ms}{end}{value}}}".encode()
         ).hexdigest()
-        for headers, key, offset, time_ms, value in came
+        for headers, key, offset, time_ms, value in records
     ]
 
 
@@ -109,8 +109,8 @@ def _chain_hashes(place: _Place, offsets: Sequence[int], digests: Sequence[str],
     behind, tail = f',{partition},"prev":', f",{sink},{topic}}}"
     hashes = []
     for offset, digest in zip(offsets, digests, strict=True):
-        said = f'{{"offset":{offset}{behind}{end},"prev_offset":{last},"record":{digest}{tail}'
-        hashed = sha256(said.encode()).hexdigest()
+        content = f'{{"offset":{offset}{behind}{end},"prev_offset":{last},"record":{digest}{tail}'
+        hashed = sha256(content.encode()).hexdigest()
         hashes.append(hashed)
         last, end = offset, f'"{hashed}"'
     return hashes
@@ -142,8 +142,8 @@ def lost_until(row: Mapping[str, Any]) -> int:
 
     Of a row of lost records that is in its summary, which is a part of its digest.
     """
-    said = _LOST_UNTIL.search(row["summary"] or "") if row["kind"] == LOST else None
-    return int(row["offset"] if said is None else said[1])
+    match = _LOST_UNTIL.search(row["summary"] or "") if row["kind"] == LOST else None
+    return int(row["offset"] if match is None else match[1])
 
 
 def chained(row: dict[str, Any], prev: Head | None, until: int | None = None) -> Head:

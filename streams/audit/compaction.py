@@ -70,13 +70,13 @@ class Compactor:
         if self._running.poll() is None:
             return None
         ended, self._running = self._running, None
-        said, complaint = ended.communicate()
+        output, complaint = ended.communicate()
         seconds = time.monotonic() - self._began_s
         if ended.returncode:
             lines = complaint.strip().splitlines()
             why = OSError(f"exit code {ended.returncode}: {lines[-1] if lines else 'nothing was said'}")
             return Ended(what=why, seconds=seconds)
-        return Ended(what=Compacted(**json.loads(said)), seconds=seconds)
+        return Ended(what=Compacted(**json.loads(output)), seconds=seconds)
 
     def close(self) -> None:
         """Ends a run that is under way: the next one does it."""
@@ -87,7 +87,7 @@ class Compactor:
 
 
 def _start(settings: AuditSettings) -> "subprocess.Popen[str]":
-    said = {
+    order = {
         "table": settings.table,
         "storage_options": dict(settings.storage_options),
         "least_files": settings.compact_commits,
@@ -102,7 +102,7 @@ def _start(settings: AuditSettings) -> "subprocess.Popen[str]":
     )
     if started.stdin is not None:
         # Not as arguments: whoever lists processes would see a store's keys. It fits into the pipe.
-        started.stdin.write(json.dumps(said))
+        started.stdin.write(json.dumps(order))
         started.stdin.close()
         started.stdin = None
     return started
@@ -138,9 +138,9 @@ def _sizes(table: object) -> list[int]:
 def main() -> None:
     """One run: what to do comes as JSON on standard input, what was done goes to standard output."""
     os.nice(_NICE)
-    said = json.load(sys.stdin)
-    options = said.pop("storage_options")
-    json.dump(asdict(compact_if_many(said.pop("table"), options, **said)), sys.stdout)
+    order = json.load(sys.stdin)
+    options = order.pop("storage_options")
+    json.dump(asdict(compact_if_many(order.pop("table"), options, **order)), sys.stdout)
 
 
 if __name__ == "__main__":

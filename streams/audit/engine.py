@@ -53,7 +53,7 @@ def open_table(
 
 def answer(table: DeltaTable, sql: str) -> QueryResult:
     """The answer to one SELECT. Reading the rows raises QueryFailed too."""
-    names, batches = _asked(table, sql)
+    names, batches = _query(table, sql)
 
     def rows() -> Iterator[dict[str, Any]]:
         for batch in batches:
@@ -66,11 +66,11 @@ def answer(table: DeltaTable, sql: str) -> QueryResult:
 
 def arrow_answer(table: DeltaTable, sql: str) -> Table:
     """The answer to one SELECT as a whole. Raises QueryFailed."""
-    schema, batches = _asked(table, sql)
+    schema, batches = _query(table, sql)
     return Table.from_batches(list(batches), schema=schema)
 
 
-def _asked(table: DeltaTable, sql: str) -> tuple[Schema, Iterator[RecordBatch]]:
+def _query(table: DeltaTable, sql: str) -> tuple[Schema, Iterator[RecordBatch]]:
     # What the engine raises is its own, of which some are of no class; a division by zero is found while it is read.
     try:
         found = QueryBuilder().register(TABLE, table).execute(sql)
@@ -87,10 +87,10 @@ def _asked(table: DeltaTable, sql: str) -> tuple[Schema, Iterator[RecordBatch]]:
 
 
 def _failed(error: Exception) -> QueryFailed:
-    return QueryFailed(f"audit query: {_told(_one_line(error))}")
+    return QueryFailed(f"audit query: {_expectation(_one_line(error))}")
 
 
-def _told(text: str) -> str:
+def _expectation(text: str) -> str:
     """What was wanted and what came, where that can be read from what the engine says."""
     if found := _NO_COLUMN.search(text):
         name, near, known = (part and part.replace(f"{TABLE}.", "") for part in found.groups())
@@ -102,8 +102,8 @@ def _told(text: str) -> str:
         return f"expected arguments of another type, got {found[1]}"
     if found := _UNEXPECTED.search(text):
         where = f" at line {found[3]}, column {found[4]}" if found[3] else ""
-        came = "the end of the statement" if found[2] == "EOF" else found[2]
-        return f"expected {found[1].lower()}, got {came}{where}"
+        got = "the end of the statement" if found[2] == "EOF" else found[2]
+        return f"expected {found[1].lower()}, got {got}{where}"
     text = (_INNERMOST.search(text) or [text, text])[1]
     return f"expected an answer, got: {_KIND.sub('', text)}"[:_MOST_CHARS]
 

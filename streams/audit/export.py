@@ -53,8 +53,8 @@ def post(rows: Iterable[Row], url: str, headers: Mapping[str, str] | None = None
     """
     count, waiting = 0, iter(rows)
     while some := list(islice(waiting, POST_ROWS)):
-        said = {"Content-Type": "application/json", **(headers or {})}
-        request = urllib.request.Request(url, data=orjson.dumps(some), headers=said, method="POST")
+        all_headers = {"Content-Type": "application/json", **(headers or {})}
+        request = urllib.request.Request(url, data=orjson.dumps(some), headers=all_headers, method="POST")
         with urllib.request.urlopen(request, timeout=_POST_WITHIN_S):
             count += len(some)
     return count
@@ -64,11 +64,11 @@ def cef(row: Row) -> str:
     """One row in the Common Event Format, version 0."""
     name = row.get("code") or row.get("kind") or "record"
     severity = _CEF_SEVERITY.get(str(row.get("severity")), 1)
-    said = " ".join(
+    extension = " ".join(
         f"{field}={_escaped(str(row[column]), '=')}" for field, column in _CEF_FIELDS if row.get(column) is not None
     )
     what, kind = _escaped(str(name), "|"), _escaped(str(row.get("kind") or "record"), "|")
-    return f"CEF:0|haltline|haltline|1|{kind}|{what}|{severity}|{_CEF_LABELS} {said}"
+    return f"CEF:0|haltline|haltline|1|{kind}|{what}|{severity}|{_CEF_LABELS} {extension}"
 
 
 def _escaped(text: str, separator: str) -> str:

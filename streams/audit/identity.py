@@ -16,7 +16,7 @@ from haltline.streams.kafka.client_settings import ClientSetting
 
 _log = logging.getLogger(__name__)
 
-_NEVER_TOLD: Final = frozenset(
+_UNSUPPORTED: Final = frozenset(
     {
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
@@ -53,13 +53,13 @@ class LogIdentity:
         """
         if not names or not self._has_controller:
             return {}
-        asked = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=self._within_s)
+        described = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=self._within_s)
         marks = {}
-        for name, answer in asked.items():
+        for name, answer in described.items():
             try:
                 marks[f"{self._sink}#{name}"] = _number(str(answer.result().topic_id))
             except KafkaException as error:
-                if error.args[0].code() not in _NEVER_TOLD:
+                if error.args[0].code() not in _UNSUPPORTED:
                     raise
                 _log.warning("topic %s: its id is not known, so a topic recreated is not noticed: %s", name, error)
         return marks

@@ -47,7 +47,7 @@ def whole(
         "file_ops": sum(one.file_ops for one in usage),
     }
     touched = dict.fromkeys(t[:_MAX_TEXT] for event in acts for t in event.targets)
-    said = [
+    records = [
         Moment(time=d.time, what=f"{d.level.value} {d.code}: {d.reason}"[:_MAX_TEXT])
         for d in decisions
         if d.time <= stop.time and d.level > Level.ALLOW and d.detector
@@ -56,7 +56,7 @@ def whole(
     return (
         report.model_copy(
             update={
-                "timeline": tuple(sorted([*first, *said], key=lambda moment: moment.time or 0)),
+                "timeline": tuple(sorted([*first, *records], key=lambda moment: moment.time or 0)),
                 "impact": report.impact.model_copy(
                     update={
                         "duration_s": round((stop.time - began) / 1000, 3),

@@ -111,17 +111,17 @@ class Caretaker:
         meant: dict[str, dict[str, Any]] = {}
         done: set[str] = set()
         for row in self._ask(f"SELECT raw FROM audit WHERE kind = '{STATEMENT}'"):
-            said = orjson.loads(row["raw"])
-            if said.get("what") == INTENDED:
-                meant[said["id"]] = said
-            elif said.get("what") == ERASURE:
-                done.add(said["id"])
+            erasure_statement = orjson.loads(row["raw"])
+            if erasure_statement.get("what") == INTENDED:
+                meant[erasure_statement["id"]] = erasure_statement
+            elif erasure_statement.get("what") == ERASURE:
+                done.add(erasure_statement["id"])
         for erasure in sorted(meant.keys() - done):
-            came = self._rows(f"summary = {literal(_ERASED_BY + erasure)}")
+            finished = self._rows(f"summary = {literal(_ERASED_BY + erasure)}")
             # Other rows than were stated are `verify`'s to tell, and must not be signed.
-            if came["rows"] and meant[erasure].get("digest", came["digest"]) == came["digest"]:
-                said = {"what": ERASURE, "id": erasure, **came}
-                self._state(said, f"{came['rows']} rows had been erased by one who was interrupted")
+            if finished["rows"] and meant[erasure].get("digest", finished["digest"]) == finished["digest"]:
+                erasure_statement = {"what": ERASURE, "id": erasure, **finished}
+                self._state(erasure_statement, f"{finished['rows']} rows had been erased by one who was interrupted")
 
     def retain(self, days: int, *, today: date | None = None) -> int:
         """Drops rows of all days but the last `days`, from the beginning of each partition on; how many.
@@ -153,14 +153,14 @@ class Caretaker:
         erased = self._ask(
             f"SELECT summary, count(*) AS rows FROM audit WHERE kind = '{ERASED}' AND {where} GROUP BY summary"
         )
-        said = {
+        content = {
             "what": RETENTION,
             "places": [{name: end[name] for name in ("topic", "partition", "offset", "chain_hash")} for end in ends],
             "erased": {row["summary"].removeprefix(_ERASED_BY): row["rows"] for row in erased},
             "left": self._left_of_erased([row["summary"] for row in erased], where),
         }
         self._finish()
-        self._state(said, f"rows before {cut} of {len(ends)} partitions dropped")
+        self._state(content, f"rows before {cut} of {len(ends)} partitions dropped")
         return int(self._again(lambda table: table.delete(predicate=where))["num_deleted_rows"])
 
     def _left_of_erased(self, summaries: Iterable[str], dropped: str) -> dict[str, str]:
@@ -190,10 +190,10 @@ class Caretaker:
         newest = self._ask(f"SELECT raw FROM audit WHERE kind = '{CHECKPOINT}' ORDER BY ingested_at DESC LIMIT 1")
         if not newest:
             return
-        wanted = orjson.loads(newest[0]["raw"])["key_id"]
-        if self.signer is None or self.signer.key_id != wanted:
-            came = "none" if self.signer is None else f"key {self.signer.key_id}"
-            raise ValueError(f"{act}: {self.uri} is signed: expected its key {wanted} (--signing-key), got {came}")
+        expected = orjson.loads(newest[0]["raw"])["key_id"]
+        if self.signer is None or self.signer.key_id != expected:
+            got = "none" if self.signer is None else f"key {self.signer.key_id}"
+            raise ValueError(f"{act}: {self.uri} is signed: expected its key {expected} (--signing-key), got {got}")
 
     def _ask(self, sql: str) -> list[dict[str, Any]]:
         return AuditQuery(self.uri, self.storage_options).rows(sql)

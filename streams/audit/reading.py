@@ -78,11 +78,11 @@ class Reader:
             columns |= event_columns(columns["raw"], [record.headers for record in records])
         else:
             fields = _FIELDS[kind]
-            said = [
+            parts = [
                 _cleared(kind, key or "") if compacted and not record.value else _tried(fields, record)
                 for record, key in zip(records, columns["key"], strict=True)
             ]
-            columns |= Block.of(said).columns
+            columns |= Block.of(parts).columns
         return Block(columns, len(records))
 
     def lost(self, topic: str, partition: int, first: int, last: int, now_ms: int) -> Row:
@@ -324,18 +324,18 @@ def _of_signal(record: KafkaRecord) -> dict[str, Any]:
 
 
 def _of_notification(record: KafkaRecord) -> dict[str, Any]:
-    told = wire.decode(NotificationRecord, record.value)
+    notification = wire.decode(NotificationRecord, record.value)
     return {
         "kind": "notification",
-        "event_time": told.at,
-        "event_id": told.notification_id,
-        "session_id": told.session_id,
-        "agent_id": told.agent_id,
-        "level": told.level,
-        "code": told.outcome,
+        "event_time": notification.at,
+        "event_id": notification.notification_id,
+        "session_id": notification.session_id,
+        "agent_id": notification.agent_id,
+        "level": notification.level,
+        "code": notification.outcome,
         "by": "haltline",
-        "reason": told.detail,
-        "summary": summary.of_notification(told),
+        "reason": notification.detail,
+        "summary": summary.of_notification(notification),
     }
 
 

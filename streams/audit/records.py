@@ -10,7 +10,7 @@ from haltline.schemas.decisions import ApprovalState, Decision
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.intervention_records import InterventionRecord, RecordOutcome, RecordType, RiskLevel
 
-_SAID: Final[Mapping[ApprovalState, RecordOutcome]] = {
+_RESOLUTIONS: Final[Mapping[ApprovalState, RecordOutcome]] = {
     ApprovalState.APPROVED: RecordOutcome.APPROVED_AFTER_REVIEW,
     ApprovalState.USED: RecordOutcome.APPROVED_AFTER_REVIEW,
     ApprovalState.REJECTED: RecordOutcome.REJECTED_AFTER_REVIEW,
@@ -43,7 +43,7 @@ def records_of(
         record = record_of(
             decision,
             proposals.get(decision.event_id),
-            resolution=None if state is None else _SAID.get(state),
+            resolution=None if state is None else _RESOLUTIONS.get(state),
             intent=(intents or {}).get(decision.session_id, ""),
         )
         if record is not None:

@@ -95,14 +95,14 @@ class Redaction:
             raise ValueError(f"redact: expected some of {', '.join(KINDS)}, got {', '.join(unknown)}")
         self._secrets = SECRETS in kinds
         self._personal = tuple(kind for kind in PERSONAL if kind in kinds)
-        wanted = [
+        patterns = [
             _ESCAPED,
             *(_MAY_BE_SECRET if self._secrets else ()),
             *map(_MAY_BE_PERSONAL.__getitem__, self._personal),
         ]
-        self._may_be = _search(wanted)
+        self._may_be = _search(patterns)
         self._may_be_found = _search(
-            _CARD_ALONE if pattern == _MAY_BE_PERSONAL["credit_card"] else pattern for pattern in wanted
+            _CARD_ALONE if pattern == _MAY_BE_PERSONAL["credit_card"] else pattern for pattern in patterns
         )
 
     def of(self, value: bytes | None, headers: Headers = ()) -> tuple[bytes | None, Headers, str | None]:
@@ -140,15 +140,15 @@ class Redaction:
     def _value(self, value: bytes, taken: Counter[str]) -> bytes:
         text = value.decode(errors="surrogateescape")
         try:
-            said = orjson.loads(value)
+            document = orjson.loads(value)
         except orjson.JSONDecodeError:
             plain = _ASCII_ESCAPE.sub(_unescaped, text)
             without = self._text(plain)
             return value if without == plain else self._noted(text, without, taken) or value
-        without = self._json(said, 0) if self.may_be_found(text) else said
+        without = self._json(document, 0) if self.may_be_found(text) else document
         if _says_a_name_twice(text):
             taken["repeated_name"] += 1
-        elif without == said:
+        elif without == document:
             return value
         anew = orjson.dumps(without)
         return self._noted(text, anew.decode(), taken) or value

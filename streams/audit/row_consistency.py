@@ -47,9 +47,9 @@ def left_of_erased(row: Mapping[str, Any]) -> str:
     return ""
 
 
-def statement_difference(row: Mapping[str, Any], said: Mapping[str, Any]) -> str:
+def statement_difference(row: Mapping[str, Any], statement: Mapping[str, Any]) -> str:
     """The first column of a statement's row that is not what the statement says; or nothing."""
-    again = checkpoint_row(said) if row["kind"] == CHECKPOINT else statement_row(said, str(row["summary"]))
+    again = checkpoint_row(statement) if row["kind"] == CHECKPOINT else statement_row(statement, str(row["summary"]))
     if row["kind"] == CHECKPOINT and not row["topic"].endswith(CHECKPOINTS):
         return "a checkpoint stands where records of Kafka do"
     return _compare(row, again)
@@ -59,17 +59,17 @@ def _compare(row: Mapping[str, Any], again: Row) -> str:
     for name in _NAMES:
         if name in row and not _same(name, again.get(name), row[name]):
             # Not each value can be stored: what the table made of it counts.
-            wanted = to_arrow([{name: again.get(name)}])[name][0].as_py()
-            if wanted != row[name]:
-                return f"its column {name} says {row[name]!r:.80}, and its raw record says {wanted!r:.80}"
+            expected = to_arrow([{name: again.get(name)}])[name][0].as_py()
+            if expected != row[name]:
+                return f"its column {name} says {row[name]!r:.80}, and its raw record says {expected!r:.80}"
     return ""
 
 
-def _same(name: str, wanted: Any, came: Any) -> bool:
-    if wanted is None or came is None:
-        return wanted is came
+def _same(name: str, expected: Any, got: Any) -> bool:
+    if expected is None or got is None:
+        return expected is got
     if name in _TIMES:
-        return bool(came - _EPOCH == timedelta(milliseconds=wanted))
+        return bool(got - _EPOCH == timedelta(milliseconds=expected))
     if name == "event_date":
-        return bool(came.toordinal() - _DAY_0 == wanted)
-    return bool(wanted == came)
+        return bool(got.toordinal() - _DAY_0 == expected)
+    return bool(expected == got)

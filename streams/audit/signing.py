@@ -23,15 +23,15 @@ class Signer:
 
     def signed(self, statement: Mapping[str, Any]) -> dict[str, Any]:
         """The statement with the key's id and the signature of all the rest."""
-        said = {**statement, "key_id": self.key_id}
-        return {**said, _SIGNATURE: base64.b64encode(self._key.sign(canonical(said))).decode()}
+        content = {**statement, "key_id": self.key_id}
+        return {**content, _SIGNATURE: base64.b64encode(self._key.sign(canonical(content))).decode()}
 
 
 def is_genuine(statement: Mapping[str, Any], key: Ed25519PublicKey) -> bool:
     """Whether the statement is as it was signed with the key."""
-    said = {name: value for name, value in statement.items() if name != _SIGNATURE}
+    content = {name: value for name, value in statement.items() if name != _SIGNATURE}
     try:
-        key.verify(base64.b64decode(str(statement.get(_SIGNATURE, "")), validate=True), canonical(said))
+        key.verify(base64.b64decode(str(statement.get(_SIGNATURE, "")), validate=True), canonical(content))
     except (InvalidSignature, ValueError):
         return False
     return True

@@ -153,13 +153,13 @@ class AuditSink:
         self._observer.on_compacted(done.what, done.seconds)
 
     def _take(self, consumer: Consumer, messages: Iterable[Message]) -> None:
-        came = []
+        received = []
         for message in messages:
             if (error := message.error()) is None:
-                came.append(message)
+                received.append(message)
             else:
                 self._judge(consumer, message, error)
-        for (topic, partition), some in groupby(_records(came), itemgetter(0, 1)):
+        for (topic, partition), some in groupby(_records(received), itemgetter(0, 1)):
             place, records = Place(topic, partition), list(some)
             start = self._next.get(place)
             taken = () if start is None else self._writer.extend(place, (r for r in records if r.offset >= start))

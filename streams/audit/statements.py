@@ -21,7 +21,7 @@ _MS_PER_DAY: Final = 86_400_000
 def checkpoint(signer: Signer, sink: str, place: tuple[str, int], head: Head, now_ms: int) -> Row:
     """That the chain of a partition is this long and ends with this hash."""
     topic, partition = place
-    said = signer.signed(
+    signed = signer.signed(
         {
             "v": 1,
             "what": CHECKPOINT,
@@ -33,18 +33,18 @@ def checkpoint(signer: Signer, sink: str, place: tuple[str, int], head: Head, no
             "time_ms": now_ms,
         }
     )
-    return checkpoint_row(said)
+    return checkpoint_row(signed)
 
 
-def checkpoint_row(said: Mapping[str, Any]) -> Row:
+def checkpoint_row(signed: Mapping[str, Any]) -> Row:
     """The row of a checkpoint: all of it follows from what is signed. Raises KeyError: it says too little."""
-    topic, partition, offset = said["topic"], said["partition"], said["offset"]
+    topic, partition, offset = signed["topic"], signed["partition"], signed["offset"]
     return {
-        **_row(said["sink"], topic + CHECKPOINTS, said["time_ms"], said),
+        **_row(signed["sink"], topic + CHECKPOINTS, signed["time_ms"], signed),
         "partition": partition,
         "offset": offset,
         "kind": CHECKPOINT,
-        "summary": f"{topic}[{partition}] up to offset {offset} is signed by key {said['key_id']}",
+        "summary": f"{topic}[{partition}] up to offset {offset} is signed by key {signed['key_id']}",
     }
 
 
@@ -52,26 +52,26 @@ def statement(
     signer: Signer | None, sink: str, what: Mapping[str, Any], *, by: str, reason: str, summary: str, now_ms: int
 ) -> Row:
     """That somebody has erased or dropped a part of the audit: what, who and why."""
-    said = {"v": 1, "sink": sink, "by": by, "reason": reason, "time_ms": now_ms, **what}
+    content = {"v": 1, "sink": sink, "by": by, "reason": reason, "time_ms": now_ms, **what}
     if signer is not None:
-        said = signer.signed(said)
-    return statement_row(said, summary)
+        content = signer.signed(content)
+    return statement_row(content, summary)
 
 
-def statement_row(said: Mapping[str, Any], summary: str) -> Row:
+def statement_row(content: Mapping[str, Any], summary: str) -> Row:
     """The row of another statement. Raises KeyError: it says too little."""
     return {
-        **_row(said["sink"], STATEMENTS, said["time_ms"], said),
+        **_row(content["sink"], STATEMENTS, content["time_ms"], content),
         "partition": 0,
-        "offset": said["time_ms"],
+        "offset": content["time_ms"],
         "kind": STATEMENT,
-        "by": said["by"],
-        "reason": said["reason"],
+        "by": content["by"],
+        "reason": content["reason"],
         "summary": summary,
     }
 
 
-def _row(sink: str, topic: str, now_ms: int, said: Mapping[str, Any]) -> Row:
+def _row(sink: str, topic: str, now_ms: int, content: Mapping[str, Any]) -> Row:
     return {
         "sink": sink,
         "topic": topic,
@@ -79,5 +79,5 @@ def _row(sink: str, topic: str, now_ms: int, said: Mapping[str, Any]) -> Row:
         "timestamp_ms": now_ms,
         "event_date": now_ms // _MS_PER_DAY,
         "ingested_at": now_ms,
-        "raw": canonical(said),
+        "raw": canonical(content),
     }

@@ -97,10 +97,10 @@ def of_policy(policy: Policy) -> str:
     return f"policy {policy.name} version {policy.version}"
 
 
-def of_notification(told: NotificationRecord) -> str:
+def of_notification(notification: NotificationRecord) -> str:
     """`sent to pagerduty: incident inc_5d0c opened`."""
-    why = f": {told.detail}" if told.detail else ""
-    return f"{told.outcome} to {told.channel}: incident {told.incident_id} {told.change}{why}"
+    why = f": {notification.detail}" if notification.detail else ""
+    return f"{notification.outcome} to {notification.channel}: incident {notification.incident_id} {notification.change}{why}"
 
 
 def of_dead_letter(letter: DeadLetter) -> str:

@@ -117,12 +117,12 @@ class DeltaAuditTable:
 
 
 # No two cells are alike: a dictionary of them would only cost memory and time. Of some the extremes say nothing either.
-_AS_IT_CAME: Final = ColumnProperties(dictionary_enabled=False, statistics_enabled="NONE")
+_PLAIN: Final = ColumnProperties(dictionary_enabled=False, statistics_enabled="NONE")
 _EACH_ONCE: Final = ColumnProperties(dictionary_enabled=False)
 WRITER: Final = WriterProperties(
     compression="ZSTD",
     compression_level=1,  # of recorded sessions it makes no larger files than level 3, in three quarters of the time
-    column_properties=dict.fromkeys(("raw", "record_digest", "chain_hash"), _AS_IT_CAME)
+    column_properties=dict.fromkeys(("raw", "record_digest", "chain_hash"), _PLAIN)
     | dict.fromkeys(("offset", "prev_offset", "event_time", "event_id", "call_id", "summary"), _EACH_ONCE),
 )
 

@@ -91,7 +91,7 @@ class SinkTelemetry:
             self._lag_records.remove(place.topic, str(place.partition))
             self._committed.remove(place.topic, str(place.partition))
         kept = {(place.topic, place.partition) for place in places}
-        self._positions = {at: said for at, said in self._positions.items() if at in kept}
+        self._positions = {at: position for at, position in self._positions.items() if at in kept}
         for topic in {place.topic for place in places}:
             for counter in (self._lost, self._skipped, self._unreadable):
                 counter[topic,].inc(0)  # so that the first one is an increase
@@ -119,18 +119,18 @@ class SinkTelemetry:
     def verdict(self) -> Verdict:
         """Alive while the main loop comes round; ready while partitions are assigned too."""
         silent_s = time.monotonic() - self._sink.last_turn_s if self._sink else 0.0
-        came_round = silent_s < self._stuck_after_s
+        is_alive = silent_s < self._stuck_after_s
         lag = dict(self._lag)
         assigned = self._sink.assigned if self._sink else 0
         reasons = []
         if self._blind is not None:
             reasons.append(f"the ends of partitions are not followed any more: {self._blind!r}")
-        if not came_round:
+        if not is_alive:
             reasons.append(f"the sink has not come round for {silent_s:.0f} s: the broker or the table does not answer")
         if not assigned:
             reasons.append("no partitions are assigned")
         return Verdict(
-            alive=came_round and self._blind is None,
+            alive=is_alive and self._blind is None,
             ready=not reasons,
             reasons=tuple(reasons),
             partitions=assigned,

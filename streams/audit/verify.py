@@ -42,7 +42,7 @@ Place = tuple[str, str, int]
 """Sink, topic, partition."""
 
 _AT_A_TIME: Final = 20_000
-_PARTITIONS_ASKED: Final = 256
+_PARTITIONS_AT_ONCE: Final = 256
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ class Verifier:
         """Partitions without rows of which the table's log has a version; they can only be asked for one by one."""
         sinks = {place[0] for place in self._visited | self._signed.keys()} or {"audit"}
         most = max((place[2] for place in self._visited | self._signed.keys()), default=0)
-        every = {(s, t, p) for s in sinks for t in self._topics.all for p in range(min(most, _PARTITIONS_ASKED) + 1)}
+        every = {(s, t, p) for s in sinks for t in self._topics.all for p in range(min(most, _PARTITIONS_AT_ONCE) + 1)}
         return {place for place in every - self._visited if self._written(place) is not None}
 
     def _written(self, place: Place) -> int | None:
@@ -207,13 +207,13 @@ class Verifier:
     def _statements(self) -> None:
         rows = self._query.iter_rows(f"SELECT * FROM audit WHERE kind IN ('{CHECKPOINT}', '{STATEMENT}')")
         for row in rows:
-            said = self._read(row["raw"], f"{row['topic']}", row["offset"])
-            if said is None:
+            content = self._read(row["raw"], f"{row['topic']}", row["offset"])
+            if content is None:
                 continue
             try:
-                if what := statement_difference(row, said):
+                if what := statement_difference(row, content):
                     self._wrong(row["topic"], row["offset"], what)
-                self._statement(row["kind"], said)
+                self._statement(row["kind"], content)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 what = f"expected a statement, got one that cannot be read: {type(error).__name__}: {error}"
                 self._wrong(row["topic"], row["offset"], what)
@@ -221,49 +221,51 @@ class Verifier:
             if self._is_genuine(seen, "witness", seen.get("offset")):
                 self._checkpoint(seen)
 
-    def _statement(self, kind: str, said: Mapping[str, Any]) -> None:
+    def _statement(self, kind: str, content: Mapping[str, Any]) -> None:
         if kind == CHECKPOINT:
-            self._checkpoint(said)
-        elif said["what"] in {INTENDED, ERASURE}:
-            erasure = self._erasures.setdefault(str(said["id"]), _Erasure())
-            erasure.stated.append(said.get("digest"))
-            if said["what"] == INTENDED:
-                erasure.intended = int(said["rows"])
+            self._checkpoint(content)
+        elif content["what"] in {INTENDED, ERASURE}:
+            erasure = self._erasures.setdefault(str(content["id"]), _Erasure())
+            erasure.stated.append(content.get("digest"))
+            if content["what"] == INTENDED:
+                erasure.intended = int(content["rows"])
             else:
-                erasure.done = int(said["rows"])
-        elif said["what"] == RETENTION:
-            for name, rows_dropped in said.get("erased", {}).items():
+                erasure.done = int(content["rows"])
+        elif content["what"] == RETENTION:
+            for name, rows_dropped in content.get("erased", {}).items():
                 erasure = self._erasures.setdefault(name, _Erasure())
                 erasure.dropped += int(rows_dropped)
-                erasure.stated.append(said.get("left", {}).get(name))
-            for kept in said["places"]:
-                place = (said["sink"], kept["topic"], kept["partition"])
+                erasure.stated.append(content.get("left", {}).get(name))
+            for kept in content["places"]:
+                place = (content["sink"], kept["topic"], kept["partition"])
                 self._begins.setdefault(place, []).append(Head(kept["offset"], kept["chain_hash"]))
 
     def _read(self, raw: bytes | None, about: str, offset: int) -> dict[str, Any] | None:
         try:
-            said = orjson.loads(raw or b"")
+            content = orjson.loads(raw or b"")
         except orjson.JSONDecodeError:
             self._wrong(about, offset, "expected a statement in JSON, got something else")
             return None
-        if not isinstance(said, dict):
-            self._wrong(about, offset, f"expected a statement, got {said!r:.80}")
+        if not isinstance(content, dict):
+            self._wrong(about, offset, f"expected a statement, got {content!r:.80}")
             return None
-        if not self._is_genuine(said, about, offset):
+        if not self._is_genuine(content, about, offset):
             return None
-        return said
+        return content
 
-    def _is_genuine(self, said: Mapping[str, Any], about: str, offset: int | None) -> bool:
-        if self._key is None or is_genuine(said, self._key):
+    def _is_genuine(self, content: Mapping[str, Any], about: str, offset: int | None) -> bool:
+        if self._key is None or is_genuine(content, self._key):
             return True
-        self._wrong(about, offset, f"its signature is not that of the public key (it names key {said.get('key_id')})")
+        self._wrong(
+            about, offset, f"its signature is not that of the public key (it names key {content.get('key_id')})"
+        )
         return False
 
-    def _checkpoint(self, said: Mapping[str, Any]) -> None:
-        place = (str(said["sink"]), str(said["topic"]).removesuffix(CHECKPOINTS), int(said["partition"]))
+    def _checkpoint(self, content: Mapping[str, Any]) -> None:
+        place = (str(content["sink"]), str(content["topic"]).removesuffix(CHECKPOINTS), int(content["partition"]))
         known = self._signed.setdefault(place, {})
-        if known.setdefault(said["offset"], said["chain_hash"]) != said["chain_hash"]:
-            self._wrong(_name(place), said["offset"], "two checkpoints say different things of one offset")
+        if known.setdefault(content["offset"], content["chain_hash"]) != content["chain_hash"]:
+            self._wrong(_name(place), content["offset"], "two checkpoints say different things of one offset")
         self.found.checkpoints += 1
 
     def _chain(self, place: Place) -> None:
@@ -291,10 +293,10 @@ class Verifier:
             self._end(place, head, signed)
 
     def _compare(self, place: Place, signed: dict[int, str], head: Head, last: int) -> int:
-        wanted = signed.pop(head.offset, None)
-        if wanted is None:
+        expected = signed.pop(head.offset, None)
+        if expected is None:
             return last
-        if wanted != head.hash:
+        if expected != head.hash:
             self._wrong(_name(place), head.offset, "its hash is not the one that was signed: the chain was recreated")
         return head.offset
 
