@@ -35,7 +35,7 @@ _TEXTS = DataType.list(_ITEM)
 
 @dataclass(frozen=True)
 class Column:
-    """One column: its name, its Arrow type, and what it says."""
+    """One column: its name, its Arrow type, and its meaning."""
 
     name: str
     type: DataType
@@ -60,7 +60,7 @@ COLUMNS: Final = (
     Column("kind", _TEXT, "what the record is, such as action.proposed, decision, reset, killed, dead_letter"),
     Column("event_time", _TIMESTAMP, "the record's own time, on the clock of who wrote it"),
     Column("event_id", _TEXT, "the event it is, or answers", indexed=True),
-    Column("call_id", _TEXT, "joins what was proposed with what came of it"),
+    Column("call_id", _TEXT, "joins a proposal with its result"),
     Column("session_id", _TEXT, "the session it is of", indexed=True),
     Column("agent_id", _TEXT, "the agent it is of"),
     Column("parent_session_id", _TEXT, "the session that started this one"),

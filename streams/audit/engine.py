@@ -91,7 +91,7 @@ def _failed(error: Exception) -> QueryFailed:
 
 
 def _expectation(text: str) -> str:
-    """What was wanted and what came, where that can be read from what the engine says."""
+    """What was expected and what was received, where the engine's message has it."""
     if found := _NO_COLUMN.search(text):
         name, near, known = (part and part.replace(f"{TABLE}.", "") for part in found.groups())
         some = f"one of {known}" if known else f"a column of the table {TABLE}"

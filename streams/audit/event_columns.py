@@ -12,16 +12,16 @@ from haltline.streams.audit.fast_decoder import OrdinaryEvent, ordinary_event
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
-_SAID_ALIKE: Final = (
+_SAME_NAMES: Final = (
     "kind", "event_id", "call_id", "session_id", "agent_id", "parent_session_id", "root_session_id", "mission_id",
     "seq", "action", "targets", "effect", "outcome", "error", "duration_ms",
 )  # fmt: skip
 """Fields of an event that are columns under the same name."""
-_said: Final = attrgetter(*_SAID_ALIKE, "time", "usage")
+_values_of: Final = attrgetter(*_SAME_NAMES, "time", "usage")
 _USED: Final = ("input_tokens", "output_tokens", "cost_usd")
 _used: Final = attrgetter(*_USED)
-_NOT_SAID: Final = (None,) * len(_USED)
-_NO_EVENT: Final[Any] = SimpleNamespace(**dict.fromkeys((*_SAID_ALIKE, "task", "time", "usage")))
+_ABSENT: Final = (None,) * len(_USED)
+_NO_EVENT: Final[Any] = SimpleNamespace(**dict.fromkeys((*_SAME_NAMES, "task", "time", "usage")))
 
 
 def event_columns(values: Sequence[bytes | None], headers: Sequence[Headers]) -> dict[str, Sequence[Any]]:
@@ -33,10 +33,10 @@ def event_columns(values: Sequence[bytes | None], headers: Sequence[Headers]) ->
         if isinstance(event, str):
             errors[len(events)], event = event, _NO_EVENT
         events.append(event)
-    *alike, times, usages = zip(*map(_said, events), strict=True)
-    columns: dict[str, Sequence[Any]] = dict(zip(_SAID_ALIKE, alike, strict=True))
+    *alike, times, usages = zip(*map(_values_of, events), strict=True)
+    columns: dict[str, Sequence[Any]] = dict(zip(_SAME_NAMES, alike, strict=True))
     columns["event_time"] = times
-    used = zip(*(_used(usage) if usage else _NOT_SAID for usage in usages), strict=True)
+    used = zip(*(_used(usage) if usage else _ABSENT for usage in usages), strict=True)
     columns |= zip(_USED, used, strict=True)
     columns["summary"] = [*map(summary.of_event, events)]
     return _with_errors(columns, errors) if errors else columns

@@ -85,7 +85,7 @@ def _of_other(stop: Decision) -> Incident:
 
 
 def _last(acts: Sequence[ActionEvent]) -> list[JsonObject]:
-    """The last calls, each with what came of it where that is known."""
+    """The last calls, each with its result where that is known."""
     calls: dict[str, JsonObject] = {}
     for event in acts:
         entry = calls.setdefault(event.call_id or event.event_id, {})

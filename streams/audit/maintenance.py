@@ -186,7 +186,7 @@ class Caretaker:
         return AuditQuery(self.uri, self.storage_options, table=table).iter_rows(sql)
 
     def _require_key(self, act: str) -> None:
-        """A statement that is not signed as the table is would look like a forged one for ever."""
+        """A statement that is not signed as the table is would look like a forged one from then on."""
         newest = self._ask(f"SELECT raw FROM audit WHERE kind = '{CHECKPOINT}' ORDER BY ingested_at DESC LIMIT 1")
         if not newest:
             return

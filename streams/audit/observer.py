@@ -1,4 +1,4 @@
-"""What a sink tells of its work, for metrics."""
+"""What a sink reports of its work, for metrics."""
 
 from collections.abc import Mapping
 from typing import Protocol

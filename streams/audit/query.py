@@ -118,7 +118,7 @@ def session_in(ask: Callable[[str], Iterable[Mapping[str, Any]]], given: str) ->
     Raises Ambiguous when several begin so; QueryFailed.
     """
     sql = f"SELECT DISTINCT session_id FROM {TABLE} WHERE starts_with(session_id, {literal(given)})"
-    with suppress(NotFound):  # who asks says it in its own words
+    with suppress(NotFound):  # the caller reports it in its own words
         return resolve("session", given, [str(row["session_id"]) for row in ask(sql)])
     return given
 

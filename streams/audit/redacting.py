@@ -5,7 +5,7 @@ through it, and to personal data. What is found becomes `[redacted:kind]`, in th
 and its ids stay, for they join it with others. All else is kept: a JSON value in which something was found is written
 anew, with the same content; one in which nothing was found is stored byte by byte. What is no JSON, or no UTF-8, is
 looked through as text, and the bytes around what is found stay. Where a suspicious record says a name twice, which can
-hide anything from who looks at the last one, it is written anew with the last one (`repeated_name`).
+hide anything from a reader of the last one, it is written anew with the last one (`repeated_name`).
 
 The chain is of what is stored, so `haltline audit verify` proves the table without knowing what was taken out, and no
 digest of the original is kept: a telephone number can be guessed from one. Whoever wants to compare the table with the

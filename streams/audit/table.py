@@ -205,7 +205,7 @@ class OpenDeltaTable:
         """Add the rows and set the versions, in one commit. The handle is spent afterwards.
 
         All rows are made before the first is written: the library would ask for them on its own few threads, and where
-        several of a process wait for Python there, what else it does stands still for ever.
+        several of a process wait for Python there, what else it does stands still.
 
         Raises:
             TableConflict: a version or the table has changed since it was opened.

@@ -53,7 +53,7 @@ def _named(text: str) -> str:
 Name = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_named)]
 Length = Annotated[timedelta, BeforeValidator(length_of_time), Field(gt=timedelta(0), le=timedelta(days=30))]
 """Such as 90s, 15m or 1h30m."""
-Patterns = Annotated[tuple[str, ...], BeforeValidator(lambda said: [said] if isinstance(said, str) else said)]
+Patterns = Annotated[tuple[str, ...], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)]
 """One or several, with * and ?."""
 
 

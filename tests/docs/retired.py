@@ -50,16 +50,22 @@ RETIRED: Final = {
 NAMES: Final = frozenset({"asked", "came", "heard", "heeded", "said", "told", "wanted"})
 """Words of names that say nothing of what they name: a value that was `said` is a request, a record, a label ..."""
 
-KEPT: Final = frozenset(
+PERSISTED: Final = {
+    "asked": ("cli/operator/approvals.py", "console/routes/approvals.py", "interventions", "schemas/decisions.py"),
+    "asked_by": ("console/routes", "interventions", "schemas/decisions.py"),
+    "release_asked": ("interventions",),
+    "said": ("interventions", "streams/engine/core.py"),
+    "second_wanted": ("cli/operator", "console/routes/control.py", "streams/operator/client.py"),
+    "told": ("detectors",),
+    "told_ms": ("streams/engine/cross_session.py",),
+    "APPROVAL_WANTED": ("streams/notify",),
+}
+"""Fields of records, of states and of the API keep the names that they always had: by name, where it stands."""
+
+MESSAGES: Final = frozenset(
     {
-        # Fields of records, of states, and of the API, and values of enumerations that are in them.
-        "asked",
-        "asked_by",
-        "release_asked",
-        "second_wanted",
-        "APPROVAL_WANTED",
-        # A message to a model.
         '"If it is not there, say so."',
+        '"Check first what came of it; if it did not work, repeating it will not help. Report it instead."',
     }
 )
-"""Names and texts that stay."""
+"""Sentences to a model, which are part of recorded decisions."""
