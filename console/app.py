@@ -14,10 +14,10 @@ from sqlalchemy.exc import DataError, OperationalError
 from haltline.console import telemetry
 from haltline.console.access.keys import Who
 from haltline.console.access.oidc import install_oidc
-from haltline.console.context import Context, Here, admitted
+from haltline.console.context import Context, ContextDep, admitted
 from haltline.console.http import strict_json
 from haltline.console.http.examples import Yes, describe, like
-from haltline.console.http.middleware import AnswerHeaders
+from haltline.console.http.middleware import ResponseHeadersMiddleware
 from haltline.console.live import Live
 from haltline.console.pages import install
 from haltline.console.read_model.feeder import Feeder
@@ -151,16 +151,16 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
     for failure, status in _STATUS.items():
         app.add_exception_handler(failure, _answer(status))
 
-    app.add_middleware(AnswerHeaders, always=_HEADERS)
+    app.add_middleware(ResponseHeadersMiddleware, always=_HEADERS)
 
     @app.get("/healthz", tags=["health"], response_model=Health)
-    async def healthy(here: Here) -> JSONResponse:
+    async def healthy(here: ContextDep) -> JSONResponse:
         """200 while the read model is kept up."""  # not in a thread: slow routes may have them all
         well = here.feeder.alive
         return JSONResponse({"ok": well, "problem": str(here.feeder.failure or "")}, 200 if well else 503)
 
     @app.get("/readyz", tags=["health"], response_model=Health)
-    async def ready(here: Here) -> JSONResponse:
+    async def ready(here: ContextDep) -> JSONResponse:
         """200 once everything that the topics held at the start is taken in."""
         well = here.feeder.alive and here.feeder.caught_up.is_set()
         return JSONResponse({"ok": well}, 200 if well else 503)

@@ -70,7 +70,7 @@ async def context_of(request: Request) -> Context:
     return found
 
 
-Here = Annotated[Context, Depends(context_of)]
+ContextDep = Annotated[Context, Depends(context_of)]
 
 
 WHO: Final = "haltline.who"
@@ -106,7 +106,7 @@ def _allowed(act: May) -> Callable[..., Awaitable[Who]]:
     # One dependency for both, as each costs every request some.
     async def check(
         request: Request,
-        here: Here,
+        here: ContextDep,
         # Described here, and read by `admitted`, which is asked before the body is read.
         authorization: Annotated[str | None, Header()] = None,  # noqa: ARG001
         x_api_key: Annotated[str | None, Header()] = None,  # noqa: ARG001
@@ -121,7 +121,7 @@ def _allowed(act: May) -> Callable[..., Awaitable[Who]]:
     return check
 
 
-Looker = Annotated[Who, Depends(_allowed(May.LOOK))]
-Teller = Annotated[Who, Depends(_allowed(May.TELL))]
-Actor = Annotated[Who, Depends(_allowed(May.ACT))]
-Changer = Annotated[Who, Depends(_allowed(May.CHANGE))]
+Viewer = Annotated[Who, Depends(_allowed(May.LOOK))]
+AgentClient = Annotated[Who, Depends(_allowed(May.TELL))]
+OperatorClient = Annotated[Who, Depends(_allowed(May.ACT))]
+PolicyAdmin = Annotated[Who, Depends(_allowed(May.CHANGE))]

@@ -14,7 +14,7 @@ from haltline.schemas.decisions import Level
 from haltline.streams.audit.columns import Row
 
 _KEPT: Final = 5_000
-_MOST_NAMES: Final = 100
+_MAX_NAMES: Final = 100
 """Sessions that one note of activity names."""
 _LOOK_EVERY_S: Final = 0.25
 """Faster ones are sent together: a page has no use for more."""
@@ -70,7 +70,7 @@ class Live:
                 news.append((_NAMES[topic], {name: row[name] for name in _COLUMNS if row.get(name) is not None}))
         if events:
             names = [name for name in sessions if name]
-            news.append(("activity", {"events": events, "sessions": names[:_MOST_NAMES], "of": len(names)}))
+            news.append(("activity", {"events": events, "sessions": names[:_MAX_NAMES], "of": len(names)}))
         with self._lock:
             for name, data in news:
                 self._last += 1
@@ -133,7 +133,7 @@ def merged(notes: Sequence[Note]) -> list[Note]:
     most = max(len(names), *(note.data["of"] for note in active))
     data = {
         "events": sum(note.data["events"] for note in active),
-        "sessions": names[:_MOST_NAMES],
+        "sessions": names[:_MAX_NAMES],
         "of": most,
     }
     return [*others, Note(notes[-1].number, "activity", data)]

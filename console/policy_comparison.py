@@ -15,7 +15,7 @@ from haltline.streams.replay.table_range import TableRange
 from haltline.streams.replay.time_range import Moment
 from haltline.streams.replay.whatif import SAME, Totals, change_of, totals_of
 
-MOST_EVENTS = 5_000
+MAX_EVENTS = 5_000
 """Of one session: its first ones."""
 
 
@@ -43,7 +43,7 @@ def of_read_model(engine: Engine, since_ms: int, most: int) -> Past:
     labels = history.labels_of(labels_of(engine))
     sessions = []
     for name in sessions_since(engine, since_ms, most):
-        events = {event.event_id: event for event in events_of(engine, name, MOST_EVENTS)}
+        events = {event.event_id: event for event in events_of(engine, name, MAX_EVENTS)}
         sessions.append(Recorded(name, tuple(enumerate(events.values())), label=labels.get(name)))
     return Past([one for one in sessions if one.events], count_since(engine, since_ms))
 

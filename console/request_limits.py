@@ -22,7 +22,7 @@ MAX_BODY_BYTES: Final = 8 * 1024 * 1024
 WITHIN_S: Final = 30.0
 """From the headers to the end of the body."""
 LARGE_BYTES: Final = 256 * 1024
-MOST_LARGE: Final = 4
+MAX_LARGE: Final = 4
 """Large bodies that are read at a time, one of each key."""
 _SIGN_IN: Final = "/sign-in"
 _STREAMS: Final = frozenset({"/api/v1/events", "/v1/stream/traces"})
@@ -52,7 +52,7 @@ class RequestLimits:
         self._max_body_bytes = max_body_bytes
         self._within_s = within_s
         self._at_once: Counter[tuple[str, bool]] = Counter()
-        self._large = asyncio.Semaphore(MOST_LARGE)
+        self._large = asyncio.Semaphore(MAX_LARGE)
         self._large_of: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(1))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

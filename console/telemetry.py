@@ -9,8 +9,8 @@ from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import Response
 
 from haltline.console.access.keys import May
-from haltline.console.context import Here, admitted
-from haltline.console.http.middleware import Counted
+from haltline.console.context import ContextDep, admitted
+from haltline.console.http.middleware import RequestMetricsMiddleware
 from haltline.console.read_model.feeder import Feeder
 from haltline.console.settings import ConsoleSettings
 from haltline.streams.runtime.health import METRICS_TYPE, Partition
@@ -34,10 +34,10 @@ def install(app: FastAPI, settings: ConsoleSettings) -> Metrics:
         requests[route, str(status)].inc()
         seconds.labels(route).observe(took_s)
 
-    app.add_middleware(Counted, count=count)
+    app.add_middleware(RequestMetricsMiddleware, count=count)
 
     @app.get("/metrics", tags=["health"], response_class=Response)
-    def serve_metrics(request: Request, here: Here) -> Response:
+    def serve_metrics(request: Request, here: ContextDep) -> Response:
         """Prometheus' text format, for a key that may look, or the token for metrics; see also `--metrics-port`."""
         authorization = request.headers.get("authorization", "").encode()
         if token is None or not hmac.compare_digest(authorization, f"Bearer {token}".encode()):

@@ -28,7 +28,7 @@ FieldName = Annotated[
 ]
 
 
-class _Part(BaseModel):
+class _StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
@@ -60,7 +60,7 @@ class Status(StrEnum):
         return {Status.EXPERIMENTAL: Mode.SHADOW, Status.TEST: Mode.WARN, Status.STABLE: Mode.ENFORCE}[self]
 
 
-class Selection(_Part):
+class Selection(_StrictModel):
     """Which events, or which findings of other rules, are meant. All given conditions must hold; texts are globs."""
 
     on: Literal["attempt", "result", "event"] | None = None
@@ -96,7 +96,7 @@ class Selection(_Part):
         return "result" if self.outcome is not None or self.error is not None else "attempt"
 
 
-class Condition(_Part):
+class Condition(_StrictModel):
     """What the count, sum or mean must be; all given conditions must hold."""
 
     gt: float | None = None
@@ -130,7 +130,7 @@ _ORDER: Final = (CorrelationType.TEMPORAL, CorrelationType.TEMPORAL_ORDERED)
 _COUNTS: Final = (CorrelationType.EVENT_COUNT, CorrelationType.VALUE_COUNT)
 
 
-class Correlation(_Part):
+class Correlation(_StrictModel):
     """One rule. It is known to `rules` and in decisions as `correlation_<name>`."""
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]

@@ -17,7 +17,7 @@ from msgspec.structs import asdict
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome, Task, Usage
 from haltline.schemas.record import EARLIEST_MS, LATEST_MS, JsonObject, epoch_ms, trusting
 
-_MOST_BRACKETS: Final = 150
+_MAX_BRACKETS: Final = 150
 """Nothing with fewer is nested too deeply: pydantic reads 200 levels, msgspec as many as Python's stack allows."""
 
 # The same bounds as in `haltline.schemas.events`.
@@ -112,5 +112,5 @@ def _may_be_deep(args: JsonObject, value: bytes) -> bool:
     """Whether arguments may be nested more deeply than the model reads; they are all that can be."""
     for arg in args.values():
         if type(arg) is dict or type(arg) is list:
-            return value.count(b"[") + value.count(b"{") > _MOST_BRACKETS
+            return value.count(b"[") + value.count(b"{") > _MAX_BRACKETS
     return False

@@ -62,7 +62,7 @@ _MODIFIERS = frozenset((
     "quick", "fast", "async", "do", "try", "admin", "api", "auto", "really", "just", "smart", "secure", "tool", "my",
     "perform", "exec", "execute", "run", "v1", "v2", "v3", "sync", "all", "fully", "internal", "please",
 ))  # fmt: skip
-_EASILY_HAD_AGAIN = frozenset((
+_RECREATABLE_OBJECTS = frozenset((
     "cache", "caches", "screen", "console", "terminal", "selection", "filter", "filters", "highlight", "highlights",
     "clipboard", "formatting", "input", "form", "field", "whitespace", "duplicates", "background", "breakpoint",
     "breakpoints", "label", "labels", "tag", "tags", "reaction", "reactions", "watch", "watcher", "reviewer",
@@ -138,6 +138,6 @@ def _verb(parts: tuple[str, ...]) -> str | None:
     if verb is None:
         return None
     about = rest if verb == lead else tuple(word for word in parts if word != verb)
-    if verb in _WEAK and (not _EASILY_HAD_AGAIN.isdisjoint(about) or (verb in _DESTROYS_IN_FRONT and not about)):
+    if verb in _WEAK and (not _RECREATABLE_OBJECTS.isdisjoint(about) or (verb in _DESTROYS_IN_FRONT and not about)):
         return ""
     return verb

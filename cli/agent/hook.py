@@ -37,7 +37,7 @@ OPTIONS = {
 _NOT_CALLS = ("SessionStart", "UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "Stop", "SubagentStop",
               "SessionEnd", "Notification", "PreCompact")  # fmt: skip
 """Hooks that stand before no call."""
-_MOST_BYTES = 64 * 1024 * 1024
+_MAX_BYTES = 64 * 1024 * 1024
 _ANSWER_S = 20.0
 _START_S = 15.0
 _POLL_S = 0.01
@@ -59,7 +59,7 @@ def main(arguments: list[str]) -> int:
     if "-h" in arguments or "--help" in arguments:
         print(_USAGE, end="")
         return 0
-    raw = sys.stdin.buffer.read(_MOST_BYTES + 1)
+    raw = sys.stdin.buffer.read(_MAX_BYTES + 1)
     try:
         return _answered(arguments, raw)
     except Exception as error:  # with Python's own exit code 1 the call would go on
@@ -68,7 +68,7 @@ def main(arguments: list[str]) -> int:
 
 def _answered(arguments: list[str], raw: bytes) -> int:
     try:
-        hook = json.loads(raw) if len(raw) <= _MOST_BYTES else None
+        hook = json.loads(raw) if len(raw) <= _MAX_BYTES else None
     except (ValueError, RecursionError):
         hook = None
     event = hook.get("hook_event_name") if isinstance(hook, dict) else None

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from haltline.streams.audit.archive import Archive
     from haltline.streams.replay.backtest import Recorded
 
-MOST_QUIET = 100
+MAX_QUIET = 100
 """Sessions that nobody labelled, of which is learned: the more there are, the more the labels are drowned out."""
 _EXTRA = frozenset({"lightgbm", "numpy"})
 
@@ -73,7 +73,7 @@ def learn(
     try:
         labels = archive.labels()
         session_labels = labelled.labels_by_session(labels, archive.decisions(_LABELLED))
-        quiet = archive.quiet(MOST_QUIET, seed, besides=session_labels)
+        quiet = archive.quiet(MAX_QUIET, seed, besides=session_labels)
         known = _recorded(archive, sessions or (), {*session_labels, *quiet})
     except QueryFailed as error:
         fail(error, Exit.USAGE)

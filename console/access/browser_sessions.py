@@ -25,7 +25,7 @@ LASTS_S: Final = 12 * 3600
 """A session ends so long after its beginning, a shift."""
 IDLE_S: Final = 2 * 3600
 """And so long after its last request."""
-_MOST: Final = 10_000
+_MAX: Final = 10_000
 """Sessions at a time; one more ends that which was idle for the longest."""
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -42,7 +42,7 @@ class Session:
 class BrowserSessions:
     """All of one console. For any thread."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic, most: int = _MOST) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, most: int = _MAX) -> None:
         self._clock = clock
         self._most = most
         self._lock = threading.Lock()

@@ -15,9 +15,9 @@ from starlette.middleware.sessions import SessionMiddleware
 from haltline.console.access.browser_sessions import BrowserSessions, local_path, set_cookie, token_of
 from haltline.console.access.provider import Provider
 
-_BEGUN: Final = "haltline-oidc"
+_LOGIN_STATE_COOKIE: Final = "haltline-oidc"
 """The cookie that holds state, nonce and verifier until the provider sends the browser back."""
-_BACK_WITHIN_S: Final = 600
+_LOGIN_TIMEOUT_S: Final = 600
 
 
 def install_oidc(app: FastAPI, provider: Provider) -> None:
@@ -40,8 +40,8 @@ def install_oidc(app: FastAPI, provider: Provider) -> None:
     app.add_middleware(
         SessionMiddleware,
         secret_key=secrets.token_urlsafe(32),
-        session_cookie=_BEGUN,
-        max_age=_BACK_WITHIN_S,
+        session_cookie=_LOGIN_STATE_COOKIE,
+        max_age=_LOGIN_TIMEOUT_S,
         same_site="lax",  # the way back begins at another site
     )
     router = APIRouter(include_in_schema=False)

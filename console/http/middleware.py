@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 FAILED: Final = 500
 
 
-class AnswerHeaders:
+class ResponseHeadersMiddleware:
     """Sets headers that the answer does not have yet; `only_tls` where it goes out encrypted."""
 
     def __init__(self, app: ASGIApp, always: Mapping[str, str], only_tls: Mapping[str, str] | None = None) -> None:
@@ -37,7 +37,7 @@ class AnswerHeaders:
         return await self._app(scope, receive, sent)
 
 
-class Counted:
+class RequestMetricsMiddleware:
     """Tells the path of the route (`none`: there is none), the status and the seconds until the answer began.
 
     A request that a failure ends before is one of status 500.

@@ -21,8 +21,8 @@ from haltline.console.access.browser_sessions import (
     token_of,
 )
 from haltline.console.access.keys import May
-from haltline.console.context import Here
-from haltline.console.http.middleware import AnswerHeaders
+from haltline.console.context import ContextDep
+from haltline.console.http.middleware import ResponseHeadersMiddleware
 from haltline.console.lag import LagWatch
 from haltline.console.routes import audits, events, fleet, labels, session_steps, triage, whatif
 from haltline.streams.notify.links import OPENS_AT, BadLink
@@ -30,7 +30,7 @@ from haltline.streams.notify.links import OPENS_AT, BadLink
 _FOLDER: Final = Path(__file__).parent
 _PROVIDER: Final = "<!-- provider -->"
 _PROVIDER_LINK: Final = '<a id="provider" class="button" href="/sign-in/oidc">Sign in with your organisation</a>'
-_MOST_BYTES: Final = 8192
+_MAX_BYTES: Final = 8192
 """Of the form that signs in."""
 _HEADERS: Final = {
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
@@ -60,7 +60,7 @@ def install(app: FastAPI, refusals: Mapping[int | str, dict[str, Any]]) -> None:
         app.add_api_route(f"{router_path}/{{rest:path}}", page, include_in_schema=False)
     app.include_router(router)
     app.mount("/static", _Files(directory=_FOLDER / "static"), name="static")
-    app.add_middleware(AnswerHeaders, always=_HEADERS, only_tls=_ONLY_TLS)
+    app.add_middleware(ResponseHeadersMiddleware, always=_HEADERS, only_tls=_ONLY_TLS)
 
 
 class _Files(StaticFiles):
@@ -93,7 +93,7 @@ def icon() -> Response:
 
 
 @router.get("/sign-in")
-def sign_in_page(request: Request, here: Here) -> Response:
+def sign_in_page(request: Request, here: ContextDep) -> Response:
     """Asks for a key, or for whom the provider names."""
     if session_of(request) is not None:
         return RedirectResponse(local_path(request.query_params.get("next", "")), 303)
@@ -102,7 +102,7 @@ def sign_in_page(request: Request, here: Here) -> Response:
 
 
 @router.get(OPENS_AT)
-def open_approval(here: Here, token: str = "") -> Response:
+def open_approval(here: ContextDep, token: str = "") -> Response:
     """Leads from a link of a notification to the page of the approval, which asks to sign in; it answers nothing."""
     if here.settings.link_key is None:
         raise HTTPException(404, "link: expected a console that has the key of links (--link-key), got one without")
@@ -120,14 +120,14 @@ def open_approval(here: Here, token: str = "") -> Response:
 
 
 @router.post("/sign-in")
-async def sign_in(request: Request, here: Here) -> Response:
+async def sign_in(request: Request, here: ContextDep) -> Response:
     """Begins a session for the holder of a key; a form, so that it works before any script does."""
     require_same_origin(request)
     body = b""
     async for part in request.stream():
         body += part
-        if len(body) > _MOST_BYTES:
-            raise HTTPException(413, f"sign-in: expected at most {_MOST_BYTES} bytes, got more")
+        if len(body) > _MAX_BYTES:
+            raise HTTPException(413, f"sign-in: expected at most {_MAX_BYTES} bytes, got more")
     form = parse_qs(body.decode(errors="replace"))
     next_page = form.get("next", [""])[-1]
     who = here.settings.keys.who(form.get("key", [""])[-1].strip())

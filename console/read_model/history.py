@@ -20,13 +20,13 @@ from haltline.streams.engine.plugins import installed
 from haltline.streams.policy.loader import parse_policy
 from haltline.streams.policy.source import DEFAULT_NAME, current
 
-_MOST_EVENTS = 5000
+_MAX_EVENTS = 5000
 """Of a session, when it is asked what it did after a hint."""
-_PARTS = 400
+_MAX_IDS_PER_QUERY = 400
 """Ids of one question: SQLite bounds the number of its parameters."""
 
 
-def in_force(settings: ConsoleSettings, name: str = DEFAULT_NAME) -> Policy:
+def published_policy(settings: ConsoleSettings, name: str = DEFAULT_NAME) -> Policy:
     """The policy that was published under a name, or the defaults. A worker with a file of its own has another one.
 
     Raises Unreachable and NoSuchTopic; BadPolicy for a document that no worker can use either.
@@ -75,7 +75,7 @@ def count_since(engine: Engine, since_ms: int) -> int:
         return connection.execute(select(func.count()).where(table.last_ms >= since_ms, table.events > 0)).scalar_one()
 
 
-def frames_of(core: Core, events: Sequence[ActionEvent]) -> Iterator[dict[str, Any]]:
+def reevaluated_session(core: Core, events: Sequence[ActionEvent]) -> Iterator[dict[str, Any]]:
     """The session again, event by event: what is found and decided at it, and how close each rule is after it.
 
     By itself: what looks across sessions, and what operators did, is left out.
@@ -105,7 +105,7 @@ def labels_of(engine: Engine) -> list[Command]:
         return [wire.decode(Command, body.encode()) for body in bodies]
 
 
-def helped_of(engine: Engine, most: int) -> list[Helped]:
+def hint_effectiveness(engine: Engine, most: int) -> list[Helped]:
     """Of each rule, what became of its hints; of the last so many."""
     table = tables.records.c
     held = (tables.of_topic("interventions"), table.decision_id.is_not(None), table.detector != "")
@@ -114,19 +114,19 @@ def helped_of(engine: Engine, most: int) -> list[Helped]:
         decisions = [wire.decode(Decision, body.encode()) for body in connection.execute(statement).scalars()]
         sessions = sorted({decision.session_id for decision in decisions if is_hint(decision)})
         found: list[Detection] = []
-        for first in range(0, len(sessions), _PARTS):
-            part = sessions[first : first + _PARTS]
+        for first in range(0, len(sessions), _MAX_IDS_PER_QUERY):
+            part = sessions[first : first + _MAX_IDS_PER_QUERY]
             of_them = select(table.body).where(tables.of_topic("detections"), table.session_id.in_(part))
             found += [wire.decode(Detection, body.encode()) for body in connection.execute(of_them).scalars()]
-    return by_rule(decisions, found, {name: events_of(engine, name, _MOST_EVENTS) for name in sessions})
+    return by_rule(decisions, found, {name: events_of(engine, name, _MAX_EVENTS) for name in sessions})
 
 
 def decisions_of(engine: Engine, ids: Sequence[str]) -> list[Decision]:
     """Decisions by their ids, as far as they are there."""
     table, found = tables.records.c, dict[str, Decision]()
     with engine.connect() as connection:
-        for first in range(0, len(ids), _PARTS):
-            part = ids[first : first + _PARTS]
+        for first in range(0, len(ids), _MAX_IDS_PER_QUERY):
+            part = ids[first : first + _MAX_IDS_PER_QUERY]
             statement = select(table.body).where(table.topic == "interventions", table.decision_id.in_(part))
             for body in connection.execute(statement).scalars():
                 decision = wire.decode(Decision, body.encode())

@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from haltline.console.access.keys import May, Who
 from haltline.console.compat import traces
 from haltline.console.compat.traces import EXAMPLE, Trace
-from haltline.console.context import Context, Here, Teller
+from haltline.console.context import AgentClient, Context, ContextDep
 from haltline.console.http.examples import like
 from haltline.console.http.strict_json import NotFinite, StrictRoute, loads
 from haltline.console.routes.ingest import publish
@@ -124,7 +124,7 @@ Body = Annotated[Any, Depends(_body)]
 
 
 @router.post("/ingest/traces", status_code=202, responses=_BAD, openapi_extra=_BODY)
-def trace(here: Here, who: Teller, body: Body) -> TracesAccepted:
+def trace(here: ContextDep, who: AgentClient, body: Body) -> TracesAccepted:
     """Publishes one trace, so that it is watched as anything else."""
     events, problem = _events(body, who, None, "trace")
     if problem is not None:
@@ -134,7 +134,7 @@ def trace(here: Here, who: Teller, body: Body) -> TracesAccepted:
 
 
 @router.post("/ingest/traces/batch", status_code=202, responses=_BAD, openapi_extra=_BATCH)
-def batch(here: Here, who: Teller, body: Body) -> TracesAccepted:
+def batch(here: ContextDep, who: AgentClient, body: Body) -> TracesAccepted:
     """Publishes traces; gzip is read. What cannot be read is reported trace by trace, and holds nothing else back."""
     listed = body.get("events") if isinstance(body, dict) else None
     if not isinstance(listed, list):
@@ -159,7 +159,7 @@ def batch(here: Here, who: Teller, body: Body) -> TracesAccepted:
 
 
 @router.get("/query/scores/{trace_id}")
-def scores(here: Here, who: Teller, trace_id: str) -> Scores:
+def scores(here: ContextDep, who: AgentClient, trace_id: str) -> Scores:
     """CTQ of a trace: each dimension, and all together. `status` is `processed`, `pending` or `not_found`."""
     status, found = _found(here, who, trace_id)
     ctq_scores = None if found is None else found.ctq_scores()
@@ -167,7 +167,7 @@ def scores(here: Here, who: Teller, trace_id: str) -> Scores:
 
 
 @router.get("/query/feedback/{trace_id}")
-def feedback(here: Here, who: Teller, trace_id: str) -> Feedback:
+def feedback(here: ContextDep, who: AgentClient, trace_id: str) -> Feedback:
     """What was decided on a trace, in ACGP's words."""
     status, found = _found(here, who, trace_id)
     if found is None:
@@ -176,7 +176,7 @@ def feedback(here: Here, who: Teller, trace_id: str) -> Feedback:
 
 
 @router.get("/query/oversight/{trace_id}")
-def oversight(here: Here, who: Teller, trace_id: str) -> Oversight:
+def oversight(here: ContextDep, who: AgentClient, trace_id: str) -> Oversight:
     """How closely the agent is watched then."""
     status, found = _found(here, who, trace_id)
     return {
@@ -200,7 +200,7 @@ def oversight(here: Here, who: Teller, trace_id: str) -> Oversight:
         }
     },
 )
-def stream(request: Request, here: Here, who: Teller) -> StreamingResponse:
+def stream(request: Request, here: ContextDep, who: AgentClient) -> StreamingResponse:
     """Tells what was decided on this key's traces, as it is decided. At least once."""
     return StreamingResponse(
         _follow(request, here, who), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import Engine, select
 
-from haltline.console.context import Here, Looker, Teller
+from haltline.console.context import AgentClient, ContextDep, Viewer
 from haltline.console.http.examples import like
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.read_model import tables
@@ -50,7 +50,7 @@ class Registered(BaseModel):
 
 
 @router.post("/register")
-def register(here: Here, _: Teller, registration: Registration) -> Registered:
+def register(here: ContextDep, _: AgentClient, registration: Registration) -> Registered:
     """Keeps an agent's tools; rules that name tools by globs are sent to its SDK with those that match."""
     table = tables.tools.c
     now_ms = time.time_ns() // 1_000_000
@@ -65,7 +65,7 @@ def register(here: Here, _: Teller, registration: Registration) -> Registered:
 
 
 @router.get("")
-def tools(here: Here, _: Looker, agent_id: str | None = None) -> list[Known]:
+def tools(here: ContextDep, _: Viewer, agent_id: str | None = None) -> list[Known]:
     """The tools, by agent and name; the first 10,000."""
     table = tables.tools.c
     statement = select(table.agent_id, table.body).order_by(table.agent_id, table.name).limit(10_000)

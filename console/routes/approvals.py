@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 from sqlalchemy import func, select
 
-from haltline.console.context import Actor, Here, Looker
+from haltline.console.context import ContextDep, OperatorClient, Viewer
 from haltline.console.http.examples import Limited, Skipped, Total, Yes, like
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.ids import beginning
@@ -135,8 +135,8 @@ def _request(approval: Approval, of: Decision | approval_client.Request, now_ms:
 
 @router.get("")
 def list_approvals(
-    here: Here,
-    _: Looker,
+    here: ContextDep,
+    _: Viewer,
     status: ApprovalState | None = None,
     priority: Severity | None = None,
     agent_id: str | None = None,
@@ -168,13 +168,13 @@ def list_approvals(
 
 
 @router.get("/pending")
-def pending(here: Here, who: Looker, limit: Annotated[int, Query(ge=1, le=1000)] = 50) -> RequestList:
+def pending(here: ContextDep, who: Viewer, limit: Annotated[int, Query(ge=1, le=1000)] = 50) -> RequestList:
     """Those that can be answered now."""
     return list_approvals(here, who, open_only=True, limit=limit)
 
 
 @router.get("/{request_id}", responses={404: {"description": "There is none of this id."}})
-def approval(here: Here, _: Looker, request_id: str) -> Request:
+def approval(here: ContextDep, _: Viewer, request_id: str) -> Request:
     """One request, as it stands. The id may be shortened."""
     table = tables.approvals.c
     request_id = resolve("request", request_id, beginning(here.engine, table.request_id, request_id))
@@ -185,8 +185,8 @@ def approval(here: Here, _: Looker, request_id: str) -> Request:
 
 @router.post("/{request_id}/{word}", responses={404: {"description": "There is none of this id."}})
 def answer(
-    here: Here,
-    who: Actor,
+    here: ContextDep,
+    who: OperatorClient,
     request_id: str,
     word: Literal["approve", "reject", "ask"],
     body: Reason,

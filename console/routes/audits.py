@@ -11,7 +11,7 @@ from deltalake.exceptions import DeltaError
 from fastapi import APIRouter, HTTPException, Query
 from pydantic import BaseModel
 
-from haltline.console.context import Actor, Here, Looker
+from haltline.console.context import ContextDep, OperatorClient, Viewer
 from haltline.console.http.examples import Yes, like
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.settings import ConsoleSettings
@@ -140,15 +140,15 @@ class VerifyResult(BaseModel):
 
 
 @router.get("")
-def where(here: Here, _: Looker) -> TableInfo:
+def where(here: ContextDep, _: Viewer) -> TableInfo:
     """Which audit table this console asks, if any."""
     return TableInfo(table=here.settings.audit_table, signed=here.settings.audit_public_key is not None)
 
 
 @router.get("/records", responses=_NONE)
 def records(
-    here: Here,
-    _: Looker,
+    here: ContextDep,
+    _: Viewer,
     search: Annotated[str | None, Query(max_length=200, description="A part of the summary or the reason.")] = None,
     session_id: Annotated[str | None, Query(max_length=256)] = None,
     agent_id: Annotated[str | None, Query(max_length=256)] = None,
@@ -181,7 +181,7 @@ def records(
 
 
 @router.post("/verify", responses=_NONE)
-def verify(here: Here, _: Actor) -> VerifyResult:
+def verify(here: ContextDep, _: OperatorClient) -> VerifyResult:
     """Proves that no record was changed, removed, added, doubled or moved, or names the first that was.
 
     One at a time (409): it reads the whole table, as it was when it began.

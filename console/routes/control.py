@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 from sqlalchemy import select
 
-from haltline.console.context import Actor, Context, Here, Looker, Teller
+from haltline.console.context import AgentClient, Context, ContextDep, OperatorClient, Viewer
 from haltline.console.http.examples import Yes, like
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.ids import whole
@@ -100,8 +100,8 @@ def _whole(here: Context, act: ControlRequest) -> str:
 
 @router.get("/kill-switch/check")
 def check(
-    here: Here,
-    _: Teller,
+    here: ContextDep,
+    _: AgentClient,
     target_type: Literal["agent", "run", "mission"],
     target_id: Annotated[str, Query(min_length=1, max_length=256)],
 ) -> KillSwitch:
@@ -125,7 +125,7 @@ def check(
 
 
 @router.get("/control")
-def standing(here: Here, _: Looker) -> list[Standing]:
+def standing(here: ContextDep, _: Viewer) -> list[Standing]:
     """All that is killed, frozen, contained or on probation, the longest standing first."""
     table = tables.control.c
     with here.engine.connect() as connection:
@@ -134,7 +134,7 @@ def standing(here: Here, _: Looker) -> list[Standing]:
 
 
 @router.post("/kill", responses=_UNHEARD)
-def kill(here: Here, who: Actor, act: ControlRequest) -> CommandOutcome:
+def kill(here: ContextDep, who: OperatorClient, act: ControlRequest) -> CommandOutcome:
     """Stops a session, agent, mission, tool, target or the fleet (`*`, by two operators), now.
 
     A session, agent or mission without any events is refused (404), unless `unknown` says that it is meant.
@@ -143,24 +143,24 @@ def kill(here: Here, who: Actor, act: ControlRequest) -> CommandOutcome:
 
 
 @router.post("/freeze", responses=_UNHEARD)
-def freeze(here: Here, who: Actor, act: ControlRequest) -> CommandOutcome:
+def freeze(here: ContextDep, who: OperatorClient, act: ControlRequest) -> CommandOutcome:
     """Refuses every call of what the scope covers until it is lifted. What is killed stays killed: 409."""
     return _answered(here.inbox.hold(CommandKind.FREEZE, act.scope, _whole(here, act), by=who.name, reason=act.reason))
 
 
 @router.post("/contain", responses=_UNHEARD)
-def contain(here: Here, who: Actor, act: ControlRequest) -> CommandOutcome:
+def contain(here: ContextDep, who: OperatorClient, act: ControlRequest) -> CommandOutcome:
     """Lets what the scope covers look and touch nothing until it is lifted. What is killed stays killed: 409."""
     return _answered(here.inbox.hold(CommandKind.CONTAIN, act.scope, _whole(here, act), by=who.name, reason=act.reason))
 
 
 @router.post("/lift", responses=_UNHEARD)
-def lift(here: Here, who: Actor, act: ControlRequest) -> CommandOutcome:
+def lift(here: ContextDep, who: OperatorClient, act: ControlRequest) -> CommandOutcome:
     """Ends what was frozen or contained. A kill needs a reset: 409."""
     return _answered(here.inbox.hold(CommandKind.LIFT, act.scope, _whole(here, act), by=who.name, reason=act.reason))
 
 
 @router.post("/reset", responses=_UNHEARD)
-def reset(here: Here, who: Actor, act: ControlRequest) -> CommandOutcome:
+def reset(here: ContextDep, who: OperatorClient, act: ControlRequest) -> CommandOutcome:
     """Releases what was killed."""
     return _answered(here.inbox.reset(act.scope, _whole(here, act), by=who.name, reason=act.reason))

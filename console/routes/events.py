@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Request
 from fastapi.responses import StreamingResponse
 
-from haltline.console.context import Looker
+from haltline.console.context import Viewer
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.live import Live
 
@@ -28,7 +28,7 @@ router = APIRouter(prefix="/api/v1", tags=["events"], route_class=StrictRoute)
         }
     },
 )
-def events(request: Request, _: Looker, last_event_id: Annotated[str | None, Header()] = None) -> StreamingResponse:
+def events(request: Request, _: Viewer, last_event_id: Annotated[str | None, Header()] = None) -> StreamingResponse:
     """Follows decisions, findings, control and commands until the client goes.
 
     Who comes back misses nothing that is still known (`Last-Event-ID`).

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 from sqlalchemy import ColumnElement, Engine, and_, func, select
 
-from haltline.console.context import Here, Looker
+from haltline.console.context import ContextDep, Viewer
 from haltline.console.http.examples import Limited, Skipped, Total
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.read_model import tables
@@ -59,8 +59,8 @@ class DetectionList(BaseModel):
 
 @router.get("/detections")
 def detections(
-    here: Here,
-    _: Looker,
+    here: ContextDep,
+    _: Viewer,
     detector: str | None = None,
     severity: Annotated[Severity | None, Query(description="At least this severe.")] = None,
     session_id: str | None = None,

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
 
-from haltline.console.context import Here, Looker
+from haltline.console.context import ContextDep, Viewer
 from haltline.console.http.examples import like
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.ids import whole
@@ -108,13 +108,13 @@ class Stop(BaseModel):
 
 
 @router.get("/fleet")
-def overview(here: Here, _: Looker) -> Overview:
+def overview(here: ContextDep, _: Viewer) -> Overview:
     """What is live, stopped and waiting, and the trips of the last day by hour."""
     return Overview(**fleet.overview(here.engine, time.time_ns() // 1_000_000))
 
 
 @router.get("/fleet/lag")
-def lag(request: Request, here: Here, _: Looker) -> list[Lag]:
+def lag(request: Request, here: ContextDep, _: Viewer) -> list[Lag]:
     """How far the workers are, by topic. Of the last two seconds, as all who ask share one look at the broker."""
     watch: LagWatch = request.app.state.lag
     return [Lag(**one) for one in watch.look(here.settings)]
@@ -122,8 +122,8 @@ def lag(request: Request, here: Here, _: Looker) -> list[Lag]:
 
 @router.get("/kill/preview")
 def whom(
-    here: Here,
-    _: Looker,
+    here: ContextDep,
+    _: Viewer,
     scope: ScopeKind,
     id: Annotated[str, Query(min_length=1, max_length=256)],  # noqa: A002  # as in the act itself
     lookback_s: Annotated[int, Query(ge=1, le=_LONGEST_S)] = 3600,
@@ -157,6 +157,6 @@ def whom(
 
 
 @router.get("/kill/stops")
-def stops(here: Here, _: Looker, decision_id: Annotated[str, Query(min_length=1, max_length=256)]) -> list[Stop]:
+def stops(here: ContextDep, _: Viewer, decision_id: Annotated[str, Query(min_length=1, max_length=256)]) -> list[Stop]:
     """Which sessions have acknowledged the stop because of a decision."""
     return [Stop(**one) for one in fleet.stops_of(here.engine, decision_id)]

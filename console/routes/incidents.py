@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, HTTPException, Path, Query
 from pydantic import BaseModel, Field
 
-from haltline.console.context import TAKEN_IN_WITHIN_S, Actor, Here, Looker
+from haltline.console.context import TAKEN_IN_WITHIN_S, ContextDep, OperatorClient, Viewer
 from haltline.console.http.examples import Limited, Skipped, Total, Yes, like
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.read_model import incidents as kept
@@ -169,8 +169,8 @@ class IncidentActionResult(BaseModel):
 
 @router.get("")
 def incidents(
-    here: Here,
-    _: Looker,
+    here: ContextDep,
+    _: Viewer,
     session_id: str | None = None,
     agent_id: str | None = None,
     start_date: From = None,
@@ -208,13 +208,13 @@ def incidents(
 
 
 @router.get("/{incident_id}", responses=_NONE)
-def incident(here: Here, _: Looker, incident_id: IncidentId) -> Incident:
+def incident(here: ContextDep, _: Viewer, incident_id: IncidentId) -> Incident:
     """One incident, as it stands."""
     return _shown(here, [_one(here, incident_id)])[0]
 
 
 @router.get("/{incident_id}/history", responses=_NONE)
-def history(here: Here, _: Looker, incident_id: IncidentId) -> list[Change]:
+def history(here: ContextDep, _: Viewer, incident_id: IncidentId) -> list[Change]:
     """Every change of the incident in order, with its time and author; of more than a hundred alike decisions, some."""
     found = _one(here, incident_id)
     return [
@@ -239,8 +239,8 @@ def history(here: Here, _: Looker, incident_id: IncidentId) -> list[Change]:
 
 @router.post("/{incident_id}/{word}", responses=_NONE)
 def act(
-    here: Here,
-    who: Actor,
+    here: ContextDep,
+    who: OperatorClient,
     incident_id: IncidentId,
     word: Literal["acknowledge", "assign", "comment", "resolve"],
     body: IncidentAction,
@@ -258,7 +258,7 @@ def act(
     return IncidentActionResult(command_id=acted.command.command_id, answered=acted.after is not None, incident=shown)
 
 
-def _one(here: Here, name: str) -> IncidentRecord:
+def _one(here: ContextDep, name: str) -> IncidentRecord:
     found = kept.find(here.engine, name)
     if not found:
         raise HTTPException(404, f"incident {name}: not found")
@@ -267,7 +267,7 @@ def _one(here: Here, name: str) -> IncidentRecord:
     return found[0]
 
 
-def _shown(here: Here, records: list[IncidentRecord]) -> list[Incident]:
+def _shown(here: ContextDep, records: list[IncidentRecord]) -> list[Incident]:
     decisions = kept.decisions_of(here.engine, [record.decision_id for record in records])
     shown = []
     for record in records:

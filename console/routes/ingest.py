@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from haltline.console.compat import budgets
 from haltline.console.compat.ledger import EXAMPLE, Entry, events_of
-from haltline.console.context import Context, Here, Teller
+from haltline.console.context import AgentClient, Context, ContextDep
 from haltline.console.http.examples import like
 from haltline.console.http.strict_json import StrictRoute
 from haltline.interventions.agent.redaction.secrets import redact
@@ -58,8 +58,8 @@ class Accepted(BaseModel):
 
 @router.post("/ingest", status_code=202, responses={400: {"description": "No entry of it can be read."}})
 def ingest(
-    here: Here,
-    who: Teller,
+    here: ContextDep,
+    who: AgentClient,
     batch: Batch,
     x_sentinel_agent_id: Annotated[str | None, Header()] = None,
     x_sentinel_run_id: Annotated[str | None, Header()] = None,

@@ -13,7 +13,7 @@ from haltline.console.compat.records import (
     fields_of,
     shown,
 )
-from haltline.console.context import Changer, Here, Looker, Teller
+from haltline.console.context import AgentClient, ContextDep, PolicyAdmin, Viewer
 from haltline.console.http.json_response import answer
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.read_model import intervention_queries
@@ -73,8 +73,8 @@ Filters = Annotated[InterventionFilter, Depends(_filters)]
 @router.get("", response_model=InterventionList)
 @router.get("/", include_in_schema=False)
 def list_interventions(
-    here: Here,
-    _: Looker,
+    here: ContextDep,
+    _: Viewer,
     filters: Filters,
     skip: Annotated[int, Query(ge=0, le=2**31)] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
@@ -86,13 +86,13 @@ def list_interventions(
 
 
 @router.get("/stats", response_model=Statistics)
-def statistics(here: Here, _: Looker, filters: Filters) -> Response:
+def statistics(here: ContextDep, _: Viewer, filters: Filters) -> Response:
     """Counts and sums of the interventions that every filter holds for. A call tried again counts its cost once."""
     return answer(intervention_queries.statistics(here.engine, filters))
 
 
 @router.get("/{record_id}", responses={404: {"description": "There is none of this id."}})
-def intervention(here: Here, _: Looker, record_id: str) -> Intervention:
+def intervention(here: ContextDep, _: Viewer, record_id: str) -> Intervention:
     """One intervention."""
     body = intervention_queries.one(here.engine, record_id)
     if body is None:
@@ -103,8 +103,8 @@ def intervention(here: Here, _: Looker, record_id: str) -> Intervention:
 @router.post("", status_code=201, response_model=Intervention)
 @router.post("/", status_code=201, include_in_schema=False)
 def create(
-    here: Here,
-    who: Teller,
+    here: ContextDep,
+    who: AgentClient,
     new: NewIntervention,
     x_sentinel_agent_id: Annotated[str | None, Header()] = None,
     x_sentinel_run_id: Annotated[str | None, Header()] = None,
@@ -121,8 +121,8 @@ def create(
 
 @router.delete("/{record_id}", status_code=204, responses={404: {"description": "There is none of this id."}})
 def hide(
-    here: Here,
-    who: Changer,
+    here: ContextDep,
+    who: PolicyAdmin,
     record_id: str,
     reason: Annotated[str, Query(min_length=1, max_length=4096)] = "deleted by API",
 ) -> Response:

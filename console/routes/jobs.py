@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, HTTPException, Response
 from pydantic import BaseModel, Field
 
-from haltline.console.context import Actor, Here, Looker
+from haltline.console.context import ContextDep, OperatorClient, Viewer
 from haltline.console.http.examples import like
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.jobs import Job, JobKind, JobState, TooMany
@@ -71,7 +71,7 @@ class JobStatus(BaseModel):
 
 
 @router.post("", status_code=202)
-def create(here: Here, who: Actor, order: JobRequest, response: Response) -> JobStatus:
+def create(here: ContextDep, who: OperatorClient, order: JobRequest, response: Response) -> JobStatus:
     """Has a replay or a backtest run, when its turn comes; one runs at a time."""
     policy = None if order.policy is None else read_document(order.policy)
     against = None if order.against is None else read_document(order.against)
@@ -96,26 +96,26 @@ def create(here: Here, who: Actor, order: JobRequest, response: Response) -> Job
 
 
 @router.get("")
-def jobs(here: Here, _: Looker) -> list[JobStatus]:
+def jobs(here: ContextDep, _: Viewer) -> list[JobStatus]:
     """The last ones, the latest first, without their results."""
     return [_shown(job).model_copy(update={"result": None}) for job in here.jobs.all()]
 
 
 @router.get("/{job_id}", responses=_NONE)
-def job(here: Here, _: Looker, job_id: str) -> JobStatus:
+def job(here: ContextDep, _: Viewer, job_id: str) -> JobStatus:
     """One of them."""
     return _shown(_find(here, job_id))
 
 
 @router.delete("/{job_id}", responses=_NONE)
-def cancel(here: Here, _: Actor, job_id: str) -> JobStatus:
+def cancel(here: ContextDep, _: OperatorClient, job_id: str) -> JobStatus:
     """Ends one that waits or runs."""
     found = _find(here, job_id)
     found.cancelled.set()
     return _shown(found)
 
 
-def _find(here: Here, job_id: str) -> Job:
+def _find(here: ContextDep, job_id: str) -> Job:
     found = here.jobs.find(job_id)
     if found is None:
         raise HTTPException(404, f"job {job_id}: expected one of this console, got none of this id")

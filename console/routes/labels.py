@@ -5,11 +5,11 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, HTTPException
 from pydantic import BaseModel, Field
 
-from haltline.console.context import Actor, Here, Looker
+from haltline.console.context import ContextDep, OperatorClient, Viewer
 from haltline.console.http.examples import Total, like
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.ids import decision_in, whole
-from haltline.console.read_model.history import decisions_of, helped_of, labels_of
+from haltline.console.read_model.history import decisions_of, hint_effectiveness, labels_of
 from haltline.detectors import PATTERNS
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.record import rfc3339
@@ -114,7 +114,7 @@ class Precision(BaseModel):
 
 
 @router.get("/precision")
-def precision(here: Here, _: Looker) -> Precision:
+def precision(here: ContextDep, _: Viewer) -> Precision:
     """How often each rule was right, by the operators' labels of its decisions; of a decision the last label counts."""
     labels = labels_of(here.engine)
     decisions = decisions_of(here.engine, sorted({one.decision_id for one in labels if one.decision_id is not None}))
@@ -122,7 +122,7 @@ def precision(here: Here, _: Looker) -> Precision:
     return Precision(
         rules=[Quality(**one.to_dict()) for one in by_rule(labels, decisions)],
         labels=len(labels),
-        advice=[Advice(**one.to_dict()) for one in helped_of(here.engine, _DECISIONS)],
+        advice=[Advice(**one.to_dict()) for one in hint_effectiveness(here.engine, _DECISIONS)],
         latest=[
             LabelRecord(
                 label=one.label or "",
@@ -139,7 +139,7 @@ def precision(here: Here, _: Looker) -> Precision:
 
 
 @router.post("/decisions/{decision_id}/label", responses={404: {"description": "There is none of this id."}})
-def label(here: Here, who: Actor, decision_id: str, body: LabelRequest) -> LabelResult:
+def label(here: ContextDep, who: OperatorClient, decision_id: str, body: LabelRequest) -> LabelResult:
     """Says whether a rule's decision was right, and changes nothing of it. An operator's own kill has no rule: 409."""
     decision = decision_in(here.engine, decision_id)
     answer = here.inbox.label(decision, body.label, by=who.name, reason=body.reason)
@@ -147,7 +147,7 @@ def label(here: Here, who: Actor, decision_id: str, body: LabelRequest) -> Label
 
 
 @router.post("/sessions/{session_id:path}/missed", responses={404: {"description": "There is no such rule."}})
-def missed(here: Here, who: Actor, session_id: str, body: MissedRequest) -> LabelResult:
+def missed(here: ContextDep, who: OperatorClient, session_id: str, body: MissedRequest) -> LabelResult:
     """Says that a rule should have found something in a session, and did not."""
     if body.rule not in PATTERNS and not body.rule.startswith("correlation_"):
         raise HTTPException(404, f"rule: expected one of {', '.join(sorted(PATTERNS))}, got {body.rule!r:.80}")

@@ -8,7 +8,7 @@ import orjson
 from fastapi import APIRouter, HTTPException, Response
 from pydantic import BaseModel, Field
 
-from haltline.console.context import Changer, Context, Here, Looker, Teller
+from haltline.console.context import AgentClient, Context, ContextDep, PolicyAdmin, Viewer
 from haltline.console.http.examples import like
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.routes.actions import known
@@ -113,7 +113,7 @@ _BAD: dict[int | str, dict[str, Any]] = {400: {"description": "It cannot be used
 
 
 @router.get("/sync")
-def sync(here: Here, _: Teller, agent_id: str | None = None, run_id: str | None = None) -> SyncedPolicies:
+def sync(here: ContextDep, _: AgentClient, agent_id: str | None = None, run_id: str | None = None) -> SyncedPolicies:
     """The author's rules for an agent's SDK, which keeps them in its own process. They are the same for each agent."""
     rules = here.settings.rules.for_sdk(known(here.engine))
     policy = {"id": SYNCED, "name": SYNCED, "enabled": True, "agent_id": agent_id, "run_id": run_id, **rules}
@@ -121,7 +121,7 @@ def sync(here: Here, _: Teller, agent_id: str | None = None, run_id: str | None 
 
 
 @router.get("/schema", response_model=JsonSchema)
-def schema(_: Looker) -> Response:
+def schema(_: Viewer) -> Response:
     """The JSON Schema of a document, with the settings of every rule, for an editor to complete."""
     return Response(_schema(), media_type="application/json")
 
@@ -132,13 +132,13 @@ def _schema() -> bytes:
 
 
 @router.get("")
-def policies(here: Here, _: Looker) -> list[PolicySummary]:
+def policies(here: ContextDep, _: Viewer) -> list[PolicySummary]:
     """Every published document. None of a name: its workers have the defaults."""
     return [_listed(name, document) for name, document in sorted(_documents(here).items())]
 
 
 @router.get("/{name}", responses={404: {"description": "None of this name was published."}})
-def policy(here: Here, _: Looker, name: str) -> PublishedDocument:
+def policy(here: ContextDep, _: Viewer, name: str) -> PublishedDocument:
     """One document, as it was published."""
     document = _documents(here).get(name)
     if document is None:
@@ -147,14 +147,14 @@ def policy(here: Here, _: Looker, name: str) -> PublishedDocument:
 
 
 @router.post("/check", responses=_BAD)
-def check(_: Looker, body: Document) -> PolicyCheck:
+def check(_: Viewer, body: Document) -> PolicyCheck:
     """Whether a worker could use a document."""
     found = read_document(body.document)
     return PolicyCheck(name=found.name, version=found.version, in_vain=in_vain(found, installed()))
 
 
 @router.post("", status_code=201, responses=_BAD)
-def put_in_force(here: Here, who: Changer, body: Publication) -> PolicyPublished:
+def put_in_force(here: ContextDep, who: PolicyAdmin, body: Publication) -> PolicyPublished:
     """Puts a document in force in every worker that follows its name, without a restart."""
     found = read_document(body.document)
     try:

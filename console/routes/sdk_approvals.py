@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import delete, func, select
 
 from haltline.console.access.keys import May, Who
-from haltline.console.context import Context, Here, Teller
+from haltline.console.context import AgentClient, Context, ContextDep
 from haltline.console.http.examples import like
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.read_model import tables
@@ -128,8 +128,8 @@ class ApprovalAnswer(BaseModel):
 
 @router.post("/check")
 def check(
-    here: Here,
-    _: Teller,
+    here: ContextDep,
+    _: AgentClient,
     action_name: Annotated[str, Query(min_length=1, max_length=512)],
     cost_usd: Annotated[float, Query(ge=0, le=1e15)] = 0.0,
 ) -> ApprovalCheck:
@@ -144,8 +144,8 @@ def check(
 @router.post("", status_code=201)
 @router.post("/", status_code=201, include_in_schema=False)
 def ask(
-    here: Here,
-    who: Teller,
+    here: ContextDep,
+    who: AgentClient,
     body: ApprovalRequest,
     response: Response,
     x_sentinel_agent_id: Annotated[str | None, Header()] = None,
@@ -184,7 +184,7 @@ def ask(
 
 
 @router.get("/{request_id}/poll", responses=_NONE)
-def poll(here: Here, who: Teller, request_id: str) -> ApprovalStatusResponse:
+def poll(here: ContextDep, who: AgentClient, request_id: str) -> ApprovalStatusResponse:
     """How a request stands. Its client receives once that it is approved, to make that one call: then it is used.
 
     What was used, or approved and not asked after until its end, is `expired`.
@@ -204,7 +204,7 @@ def poll(here: Here, who: Teller, request_id: str) -> ApprovalStatusResponse:
 
 
 @router.post("/{request_id}/cancel", responses=_NONE)
-def cancel(here: Here, who: Teller, request_id: str) -> ApprovalStatusResponse:
+def cancel(here: ContextDep, who: AgentClient, request_id: str) -> ApprovalStatusResponse:
     """Takes a request back; what was decided by then stays."""
     decision, approval = _find(here, who, request_id)
     if not _is_open(approval):
@@ -214,7 +214,7 @@ def cancel(here: Here, who: Teller, request_id: str) -> ApprovalStatusResponse:
 
 
 @router.post("/{request_id}/respond", responses=_NONE)
-def respond(here: Here, who: Teller, request_id: str, body: ApprovalAnswer) -> ApprovalStatusResponse:
+def respond(here: ContextDep, who: AgentClient, request_id: str, body: ApprovalAnswer) -> ApprovalStatusResponse:
     """Answers an operator's question; the request waits on. Only a person approves it."""
     decision, approval = _find(here, who, request_id)
     if approval.state is not ApprovalState.INFO_REQUESTED or not _is_open(approval):

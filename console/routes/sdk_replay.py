@@ -8,7 +8,7 @@ from fastapi import APIRouter, HTTPException
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import select
 
-from haltline.console.context import Here, Looker, Teller
+from haltline.console.context import AgentClient, ContextDep, Viewer
 from haltline.console.http.examples import like
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.read_model import tables
@@ -95,7 +95,7 @@ class StoredReplay(BaseModel):
 
 
 @router.get("/{run_id}/bundle", responses={404: {"description": "Nothing is known of this run."}})
-def bundle(here: Here, _: Teller, run_id: Id) -> Bundle:
+def bundle(here: ContextDep, _: AgentClient, run_id: Id) -> Bundle:
     """A session's calls with their recorded outputs."""
     table = tables.records.c
     statement = (
@@ -117,7 +117,7 @@ def bundle(here: Here, _: Teller, run_id: Id) -> Bundle:
 
 
 @router.post("/{run_id}/results", status_code=201)
-def report(here: Here, who: Teller, run_id: Id, body: ReplayReport) -> StoredReplay:
+def report(here: ContextDep, who: AgentClient, run_id: Id, body: ReplayReport) -> StoredReplay:
     """Keeps the result of a replay; it stands in the session's story."""
     result = Replayed(
         status=body.status,
@@ -135,7 +135,7 @@ def report(here: Here, who: Teller, run_id: Id, body: ReplayReport) -> StoredRep
 
 
 @router.get("/{run_id}/results")
-def results(here: Here, _: Looker, run_id: Id) -> list[StoredReplay]:
+def results(here: ContextDep, _: Viewer, run_id: Id) -> list[StoredReplay]:
     """The results of the replays of a session, the latest first; the last 100."""
     table = tables.records.c
     statement = (

@@ -5,10 +5,10 @@ from typing import Annotated
 from fastapi import APIRouter, HTTPException, Query
 from pydantic import BaseModel, Field
 
-from haltline.console.context import Here, Looker
+from haltline.console.context import ContextDep, Viewer
 from haltline.console.http.examples import like
 from haltline.console.http.strict_json import StrictRoute
-from haltline.console.read_model.history import core_of, events_of, frames_of, in_force
+from haltline.console.read_model.history import core_of, events_of, published_policy, reevaluated_session
 
 router = APIRouter(prefix="/api/v1", tags=["sessions"], route_class=StrictRoute)
 
@@ -47,8 +47,8 @@ class Frames(BaseModel):
 
 @router.get("/replay", responses={404: {"description": "There is none of this id."}})
 def replay(
-    here: Here,
-    _: Looker,
+    here: ContextDep,
+    _: Viewer,
     session_id: Annotated[str, Query(min_length=1, max_length=256)],
     limit: Annotated[int, Query(ge=1, le=5000)] = 2000,
 ) -> Frames:
@@ -56,6 +56,6 @@ def replay(
     events = events_of(here.engine, session_id, limit)
     if not events:
         raise HTTPException(404, f"session {session_id}: expected one with events, got none of this id")
-    policy = in_force(here.settings)
-    frames = [Frame(**one) for one in frames_of(core_of(policy), events)]
+    policy = published_policy(here.settings)
+    frames = [Frame(**one) for one in reevaluated_session(core_of(policy), events)]
     return Frames(policy=policy.name, version=policy.version, frames=frames)

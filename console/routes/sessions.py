@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel
 from sqlalchemy import case, func, select
 
-from haltline.console.context import Here, Looker
+from haltline.console.context import ContextDep, Viewer
 from haltline.console.http.examples import Limited, Skipped, Total, like
 from haltline.console.http.json_response import answer
 from haltline.console.http.strict_json import StrictRoute
@@ -132,8 +132,8 @@ def _session(row: Any) -> Session:
 
 @router.get("", response_model=SessionList)
 def list_sessions(
-    here: Here,
-    _: Looker,
+    here: ContextDep,
+    _: Viewer,
     agent_id: str | None = None,
     mission_id: str | None = None,
     level: Annotated[Level | None, Query(description="At least this level was decided.")] = None,
@@ -170,8 +170,8 @@ def list_sessions(
 
 @router.get("/{session_id:path}", response_model=Story, responses={404: {"description": "There is none of this id."}})
 def story(
-    here: Here,
-    _: Looker,
+    here: ContextDep,
+    _: Viewer,
     session_id: str,
     skip: Annotated[int, Query(ge=0, le=2**31)] = 0,
     limit: Annotated[int, Query(ge=1, le=5000)] = 1000,

@@ -7,7 +7,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
 from haltline.console.compat import budgets
-from haltline.console.context import Here, Teller
+from haltline.console.context import AgentClient, ContextDep
 from haltline.console.http.examples import like
 from haltline.console.http.strict_json import StrictRoute
 from haltline.schemas.payloads import Usd
@@ -61,8 +61,8 @@ class BudgetExceeded(BaseModel):
     responses={402: {"model": BudgetExceeded, "description": "Too much."}},
 )
 def reserve(
-    here: Here,
-    _: Teller,
+    here: ContextDep,
+    _: AgentClient,
     reservation: Reservation,
     idempotency_key: Annotated[str | None, Header(max_length=200)] = None,
     x_sentinel_run_id: Annotated[str | None, Header(max_length=256)] = None,

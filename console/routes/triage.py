@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
-from haltline.console.context import Actor, Here
+from haltline.console.context import ContextDep, OperatorClient
 from haltline.console.http.examples import like
 from haltline.console.http.strict_json import StrictRoute
 from haltline.schemas.control import CommandKind
@@ -43,7 +43,7 @@ class BatchAnswered(BaseModel):
 
 
 @router.post("/batch")
-def answer(here: Here, who: Actor, batch: Batch) -> BatchAnswered:
+def answer(here: ContextDep, who: OperatorClient, batch: Batch) -> BatchAnswered:
     """Approves or rejects several requests, or asks for more. Each is answered for itself; what is over is refused."""
     answered, refused = here.inbox.answer_all(_WORDS[batch.word], batch.ids, by=who.name, reason=batch.reason)
     return BatchAnswered(

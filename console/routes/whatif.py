@@ -8,11 +8,11 @@ import yaml
 from fastapi import APIRouter, HTTPException
 from pydantic import BaseModel, Field
 
-from haltline.console.context import Here, Looker
+from haltline.console.context import ContextDep, Viewer
 from haltline.console.http.examples import like
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.policy_comparison import as_json, compare, of_audit, of_read_model
-from haltline.console.read_model.history import in_force
+from haltline.console.read_model.history import published_policy
 from haltline.schemas.policy import Policy
 from haltline.schemas.record import rfc3339
 from haltline.streams.audit.query import QueryFailed
@@ -26,7 +26,7 @@ router = APIRouter(prefix="/api/v1/policy", tags=["policies"], route_class=Stric
 _BAD: Final[dict[int | str, dict[str, Any]]] = {
     400: {"description": "It cannot be used: where, what was expected, what got."}
 }
-_MOST: Final = 500
+_MAX: Final = 500
 """Sessions of one what-if."""
 _LONGEST_S: Final = 366 * 86_400
 
@@ -82,7 +82,7 @@ class WhatIfRequest(BaseModel):
     """And in it, this setting."""
     since_s: Annotated[int, Field(ge=1, le=_LONGEST_S)] = 7 * 86_400
     source: Literal["read_model", "audit"] = "read_model"
-    limit: Annotated[int, Field(ge=1, le=_MOST)] = 200
+    limit: Annotated[int, Field(ge=1, le=_MAX)] = 200
 
 
 class SessionOutcome(BaseModel):
@@ -130,7 +130,7 @@ class WhatIfResult(BaseModel):
 
 
 @router.get("")
-def standing(here: Here, _: Looker, name: str = DEFAULT_NAME) -> PolicyInForce:
+def standing(here: ContextDep, _: Viewer, name: str = DEFAULT_NAME) -> PolicyInForce:
     """The policy that was published under a name, or the defaults; workers with a file of their own have another."""
     documents = current(here.settings.bootstrap, here.settings.topics.policies, client=here.settings.client)
     names = sorted(documents)
@@ -154,10 +154,10 @@ def standing(here: Here, _: Looker, name: str = DEFAULT_NAME) -> PolicyInForce:
 
 
 @router.post("/what-if", responses=_BAD)
-def what_if(here: Here, _: Looker, body: WhatIfRequest) -> WhatIfResult:
+def what_if(here: ContextDep, _: Viewer, body: WhatIfRequest) -> WhatIfResult:
     """What would have become of past sessions under another policy, beside the one in force. Changes nothing."""
     policy = None if body.document is None else _parsed(body.document)
-    before = in_force(here.settings)
+    before = published_policy(here.settings)
     after = policy or before
     if body.move is not None:
         move = body.move

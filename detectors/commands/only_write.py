@@ -9,13 +9,13 @@ from haltline.detectors.commands.lexer import Text
 from haltline.detectors.commands.paths import canonical
 from haltline.detectors.commands.prefilter import WRITTEN_FILE
 
-_MOST_CHARS = 16 * 1024
+_MAX_CHARS = 16 * 1024
 """Of a longer one it is not told here whether it is within what is read of a command line."""
 
 
 def only_write(command: str, cwd: str | None) -> Invocation | None:
     """The only program that the command line runs, as the parser gives it; None: it has to be parsed."""
-    found = WRITTEN_FILE.match(command) if len(command) <= _MOST_CHARS and "\r" not in command else None
+    found = WRITTEN_FILE.match(command) if len(command) <= _MAX_CHARS and "\r" not in command else None
     if found is None:
         return None
     lines = command[found.end() :]

@@ -57,7 +57,7 @@ _CALLS, _TOKENS, _COST, _MEMORY, _OUTPUT, _DURATION, _FILES = (
 _LARGEST_OF_STEP = frozenset((_MEMORY, _DURATION))
 """Of what runs at the same time the largest counts, not the sum."""
 _A_CALL = ((_CALLS, 1),)
-_MOST = 2**53
+_MAX = 2**53
 """More than this in one step is no more: sums stay within what JSON readers take."""
 _NOTHING = (None,) * len(RESOURCES)
 _MORE_STEPS = 3
@@ -154,7 +154,7 @@ class ResourceGrowth(Detector[State]):
         for at, amount in _amounts(act):
             now, before = amount, row[at]
             if before is not None:
-                now = max(before, amount) if at in _LARGEST_OF_STEP else min(before + amount, _MOST)
+                now = max(before, amount) if at in _LARGEST_OF_STEP else min(before + amount, _MAX)
             row[at] = now
             totals[at - _FIRST] = amount if at == _MEMORY else totals[at - _FIRST] + amount
             if now < floors[at] or (len(rows) > 1 and (last := rows[-2][at]) is not None and now <= self.growth * last):

@@ -226,7 +226,7 @@ def targets_of(action: str, targets: Targets | None, args: Mapping[str, Any]) ->
         try:
             return [str(target) for target in targets(args)]
         except Exception:
-            log.exception("haltline: the targets of %s could not be published", action)
+            log.exception("haltline: the targets of %s could not be determined", action)
             return []
     found: list[str] = []
     for name in targets:

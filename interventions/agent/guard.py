@@ -60,7 +60,7 @@ class Guard:
 
     Keyword arguments are the fields of GuardSettings; or pass a GuardSettings, which the keywords then change.
     `on_advice` is called, in the thread of the call, with each Advice before a call goes on. `policy` is what mode
-    `local` decides by. `checkpoints` keeps states of the work, to which a ROLLBACK goes back. `above` is the guard of
+    `local` decides by. `checkpoints` keeps states of the work, to which a ROLLBACK goes back. `parent` is the guard of
     the session above, as `subagent` gives it. Raises ValueError for settings that cannot work; after that nothing
     raises but Refused.
     """

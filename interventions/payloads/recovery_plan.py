@@ -16,7 +16,7 @@ from haltline.schemas.findings import Finding
 from haltline.schemas.payloads import Recovery
 
 
-class Way(StrEnum):
+class RecoveryStrategy(StrEnum):
     """How a recovery goes about it."""
 
     AUTOMATIC = "automatic"
@@ -32,8 +32,8 @@ class Way(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    ways: tuple[Way, ...]
+class _RecoveryTemplate:
+    ways: tuple[RecoveryStrategy, ...]
     attempts: int
     steps: tuple[str, ...]
     wait_s: int | None = None
@@ -43,9 +43,9 @@ _BACKOFF: Final = 2.0
 _TIMEOUT_S: Final = 300
 _STAY: Final = "Stay paused until a person has looked."
 
-_FAILURES: Final[Mapping[str, _Known]] = {
-    "file_not_found": _Known(
-        (Way.AUTOMATIC, Way.GUIDED),
+_FAILURES: Final[Mapping[str, _RecoveryTemplate]] = {
+    "file_not_found": _RecoveryTemplate(
+        (RecoveryStrategy.AUTOMATIC, RecoveryStrategy.GUIDED),
         3,
         (
             "List the folder that it should be in.",
@@ -53,11 +53,13 @@ _FAILURES: Final[Mapping[str, _Known]] = {
             "If it is not there, say so.",
         ),
     ),
-    "permission_denied": _Known(
-        (Way.COLLABORATIVE,), 1, ("Say what you need to do and with which rights.", "Wait for a person to give them.")
+    "permission_denied": _RecoveryTemplate(
+        (RecoveryStrategy.COLLABORATIVE,),
+        1,
+        ("Say what you need to do and with which rights.", "Wait for a person to give them."),
     ),
-    "syntax_error": _Known(
-        (Way.SELF_HEALING, Way.GUIDED),
+    "syntax_error": _RecoveryTemplate(
+        (RecoveryStrategy.SELF_HEALING, RecoveryStrategy.GUIDED),
         2,
         (
             "Read the line that the message names, and the one before it.",
@@ -65,19 +67,19 @@ _FAILURES: Final[Mapping[str, _Known]] = {
             "Check it before you run it.",
         ),
     ),
-    "import_error": _Known(
-        (Way.SELF_HEALING, Way.GUIDED),
+    "import_error": _RecoveryTemplate(
+        (RecoveryStrategy.SELF_HEALING, RecoveryStrategy.GUIDED),
         2,
         ("See which packages there are.", "Use one that is there, or ask for the one that is missing."),
     ),
-    "connection_timeout": _Known(
-        (Way.AUTOMATIC, Way.COLLABORATIVE),
+    "connection_timeout": _RecoveryTemplate(
+        (RecoveryStrategy.AUTOMATIC, RecoveryStrategy.COLLABORATIVE),
         3,
         ("Wait, then try once more.", "Check whether the other side can be reached at all.", "If not, report it."),
         wait_s=2,
     ),
-    "rate_limit_exceeded": _Known(
-        (Way.AUTOMATIC, Way.GUIDED),
+    "rate_limit_exceeded": _RecoveryTemplate(
+        (RecoveryStrategy.AUTOMATIC, RecoveryStrategy.GUIDED),
         3,
         ("Wait as long as the answer says.", "Make fewer calls, each for more."),
         wait_s=30,
@@ -96,9 +98,9 @@ _SIGNS: Final = (
 )
 """In this order: a module that is not found is no file."""
 
-_SITUATIONS: Final[Mapping[str, _Known]] = {
-    "stuck_in_loop": _Known(
-        (Way.GUIDED, Way.CHECKPOINT),
+_SITUATIONS: Final[Mapping[str, _RecoveryTemplate]] = {
+    "stuck_in_loop": _RecoveryTemplate(
+        (RecoveryStrategy.GUIDED, RecoveryStrategy.CHECKPOINT),
         2,
         (
             "Say what you were trying to reach, and what you saw each time.",
@@ -106,8 +108,8 @@ _SITUATIONS: Final[Mapping[str, _Known]] = {
             "Choose a way that differs in more than its arguments, or report that there is none.",
         ),
     ),
-    "lost_context": _Known(
-        (Way.GUIDED, Way.COLLABORATIVE),
+    "lost_context": _RecoveryTemplate(
+        (RecoveryStrategy.GUIDED, RecoveryStrategy.COLLABORATIVE),
         2,
         (
             "Read the task again.",
@@ -115,8 +117,8 @@ _SITUATIONS: Final[Mapping[str, _Known]] = {
             "Go on with the next step of the task, and leave out what is not part of it.",
         ),
     ),
-    "resource_exhaustion": _Known(
-        (Way.CHECKPOINT, Way.AUTOMATIC),
+    "resource_exhaustion": _RecoveryTemplate(
+        (RecoveryStrategy.CHECKPOINT, RecoveryStrategy.AUTOMATIC),
         2,
         ("Stop what still runs.", "Leave out what is not needed.", "Go on with a smaller piece."),
     ),
@@ -143,9 +145,9 @@ def recovery(level: Level, finding: Finding, error: str | None) -> Recovery:
     known = _FAILURES.get(situation) or _SITUATIONS[situation]
     ways = known.ways
     if level is Level.ROLLBACK:
-        ways = (Way.CHECKPOINT, *(way for way in ways if way is not Way.CHECKPOINT))
+        ways = (RecoveryStrategy.CHECKPOINT, *(way for way in ways if way is not RecoveryStrategy.CHECKPOINT))
     elif level in (Level.PAUSE, Level.KILL):
-        ways = (Way.COLLABORATIVE,)
+        ways = (RecoveryStrategy.COLLABORATIVE,)
     return Recovery(
         situation=situation,
         ways=tuple(way.value for way in ways),

@@ -20,7 +20,7 @@ _UNEXPECTED: Final = re.compile(r"Expected: (.+?), found: (.+?)(?: at Line: (\d+
 _NO_FUNCTION: Final = re.compile(r"No function matches the given name and argument types '(.+?)'")
 _INNERMOST: Final = re.compile(r"\w+Error\(\"([^\"]+)\"\)")
 _KIND: Final = re.compile(r"^(?:(?:\w+ error|Error during planning|External|This feature is not implemented): )+")
-_MOST_CHARS: Final = 300
+_MAX_CHARS: Final = 300
 
 
 class QueryFailed(Exception):
@@ -105,7 +105,7 @@ def _expectation(text: str) -> str:
         got = "the end of the statement" if found[2] == "EOF" else found[2]
         return f"expected {found[1].lower()}, got {got}{where}"
     text = (_INNERMOST.search(text) or [text, text])[1]
-    return f"expected an answer, got: {_KIND.sub('', text)}"[:_MOST_CHARS]
+    return f"expected an answer, got: {_KIND.sub('', text)}"[:_MAX_CHARS]
 
 
 def _one_line(error: Exception) -> str:

@@ -265,7 +265,7 @@ class Core:
             return Effects(state)
         if command.kind in ACTS:
             return self._outcome(state, session_incidents.on_act(standing, _who(state), command, self.policy))
-        return self._followed(state, self._commands.command(standing, _who(state), command))
+        return self._with_incidents(state, self._commands.command(standing, _who(state), command))
 
     def on_feedback(self, state: SessionState | None, feedback: Feedback, at: LogPosition | None = None) -> Effects:
         """Takes in what the agent's side answers. Changes `state` in place."""
@@ -296,14 +296,14 @@ class Core:
         """
         if not 0 < state.due_ms <= now_ms:
             return Effects(state, applied=False)
-        return self._followed(state, self._commands.tick(state.standing, _who(state), now_ms))
+        return self._with_incidents(state, self._commands.tick(state.standing, _who(state), now_ms))
 
     def on_idle(self, state: SessionState) -> Sequence[IncidentRecord]:
         """What is to be told of a session that is about to be forgotten, as no events of it were found for so long."""
         time_ms = state.clock_ms + self._ttl_ms
         return session_incidents.close(state.standing, _who(state), self.policy, time_ms, "idle")[1]
 
-    def _followed(self, state: SessionState, effects: ControlEffects) -> Effects:
+    def _with_incidents(self, state: SessionState, effects: ControlEffects) -> Effects:
         return self._outcome(state, session_incidents.on_effects(state.standing, _who(state), effects))
 
     def _outcome(self, state: SessionState, effects: ControlEffects) -> Effects:

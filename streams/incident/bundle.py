@@ -39,7 +39,7 @@ KINDS: Final = {
 """What is in which file, by the topic's name without its prefix."""
 
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # so that the same content is the same file
-_MOST_BYTES: Final = 1024 * 1024 * 1024
+_MAX_BYTES: Final = 1024 * 1024 * 1024
 
 
 class BadBundle(ValueError):
@@ -156,8 +156,8 @@ def read_bundle(path: Path) -> Bundle:
     """
     try:
         with zipfile.ZipFile(path) as found:
-            if (size := sum(entry.file_size for entry in found.infolist())) > _MOST_BYTES:
-                raise BadBundle(f"{path}: expected at most {_MOST_BYTES} bytes unpacked, got {size}")
+            if (size := sum(entry.file_size for entry in found.infolist())) > _MAX_BYTES:
+                raise BadBundle(f"{path}: expected at most {_MAX_BYTES} bytes unpacked, got {size}")
             files = {name: found.read(name) for name in found.namelist()}
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
         raise BadBundle(f"{path}: expected a zip, got {error}") from None

@@ -11,8 +11,8 @@ from haltline.streams.audit.incident import whole
 from haltline.streams.incident.picture import Mark, timeline
 
 _LANES: Final = ("actions", "findings", "decisions", "operators", "control")
-_MOST_MARKS: Final = 2_000
-_MOST_ROWS: Final = 500
+_MAX_MARKS: Final = 2_000
+_MAX_ROWS: Final = 500
 _COLOUR: Final = {
     Level.ALLOW: "#999999",
     Level.NUDGE: "#b8860b",
@@ -132,7 +132,7 @@ def _marks(
         )
         for d in decisions
     ]
-    acts = [e for e in events if e.kind in (Kind.PROPOSED, Kind.COMPLETED)][-_MOST_MARKS:]
+    acts = [e for e in events if e.kind in (Kind.PROPOSED, Kind.COMPLETED)][-_MAX_MARKS:]
     marks += [
         Mark(
             "actions",
@@ -155,6 +155,6 @@ def _table(names: Sequence[str], rows: Iterable[Sequence[str]], short: Collectio
         "<tr>" + "".join(f"<td{c}>{escape(row[n])}</td>" for n, c in zip(columns, one_line, strict=True)) + "</tr>"
         for row in found
     ]
-    more = f"<p>and {len(lines) - _MOST_ROWS} more</p>" if len(lines) > _MOST_ROWS else ""
+    more = f"<p>and {len(lines) - _MAX_ROWS} more</p>" if len(lines) > _MAX_ROWS else ""
     head = "".join(f"<th>{escape(names[number])}</th>" for number in columns)
-    return f"<table><tr>{head}</tr>{''.join(lines[:_MOST_ROWS])}</table>{more}"
+    return f"<table><tr>{head}</tr>{''.join(lines[:_MAX_ROWS])}</table>{more}"

@@ -40,10 +40,10 @@ _LINES = ("application/x-ndjson", "application/jsonl")
 _SESSION_FIELDS = ("agent_id", "parent_session_id", "root_session_id", "mission_id")
 _TRACES = "/v1/traces"
 _ROUTES = "POST /v1/events, /v1/verdict, /v1/result or /v1/traces, or GET /healthz or /metrics"
-MOST_AT_ONCE: Final = 256
+MAX_AT_ONCE: Final = 256
 """Requests that are answered at a time; most of them wait for a verdict."""
 LARGE_BYTES: Final = 256 * 1024
-MOST_LARGE: Final = 2
+MAX_LARGE: Final = 2
 """Large bodies that are read at a time: as values they are many times as large."""
 _EMPTY_LINES: Final = 10
 """For each that is none."""
@@ -77,7 +77,7 @@ class Intake:
         self._token = token
         self._max_sessions = max_sessions
         self._at_once = 0
-        self._large = asyncio.Semaphore(MOST_LARGE)
+        self._large = asyncio.Semaphore(MAX_LARGE)
         self._publisher = Publisher(settings)
         self._registries: OrderedDict[str, CallRegistry] = OrderedDict()
         self._used_at: dict[str, float] = {}
@@ -155,8 +155,8 @@ class Intake:
             raise Bad(413, f"the body: expected at most {MAX_BODY_BYTES} bytes, got more")
 
     async def _among_others(self, request: web.Request, handler: Any) -> web.StreamResponse:
-        if self._at_once >= MOST_AT_ONCE:
-            raise Busy(f"expected at most {MOST_AT_ONCE} requests at a time, got one more")
+        if self._at_once >= MAX_AT_ONCE:
+            raise Busy(f"expected at most {MAX_AT_ONCE} requests at a time, got one more")
         self._at_once += 1
         try:
             response: web.StreamResponse = await handler(request)

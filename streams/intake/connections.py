@@ -9,7 +9,7 @@ import asyncio
 from collections import OrderedDict
 from typing import Final
 
-MOST: Final = 512
+MAX: Final = 512
 """At a time; under the limit of open files (1024) that most systems begin with."""
 HEADERS_WITHIN_S: Final = 10.0
 """The headers of a request, from the connection's beginning, or from the first byte behind an answer."""
@@ -26,7 +26,7 @@ class Connections:
     def __init__(
         self,
         *,
-        most: int = MOST,
+        most: int = MAX,
         headers_s: float = HEADERS_WITHIN_S,
         idle_s: float = IDLE_S,
         read_s: float = READ_WITHIN_S,

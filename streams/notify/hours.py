@@ -14,7 +14,7 @@ DAYS: Final[tuple[Day, ...]] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 _TIME: Final = re.compile(r"([01]\d|2[0-3]):([0-5]\d)|24:00")
 _MINUTES_PER_DAY: Final = 24 * 60
-_MOST_TURNS: Final = 64
+_MAX_TURNS: Final = 64
 """Hours that end where others begin; more than a week's worth of them never end."""
 
 
@@ -84,7 +84,7 @@ def over_at(hours: Sequence[Hours], at_ms: int) -> int:
     Raises ValueError where they never end.
     """
     moment = at_ms
-    for _ in range(_MOST_TURNS):
+    for _ in range(_MAX_TURNS):
         ends = [end for one in hours if (end := one.ends(moment)) is not None]
         if not ends:
             return moment

@@ -13,8 +13,8 @@ from haltline.streams.notify.routes import kind_of
 
 TYPE: Final = "com.haltline.incident"
 SOURCE: Final = "/haltline/incidents"
-_MOST_LINES: Final = 20
-_MOST_CHARS: Final = 600
+_MAX_LINES: Final = 20
+_MAX_CHARS: Final = 600
 
 _WORDS: Final = {
     Kind.OPENED: "Incident opened",
@@ -121,7 +121,7 @@ class Message:
 
     def lines(self) -> list[str]:
         """Of a digest: a line for each change, the worst; and how many more there are."""
-        lines = [change.title for change in self.changes[:_MOST_LINES]]
+        lines = [change.title for change in self.changes[:_MAX_LINES]]
         more = len(self.changes) - len(lines)
         return [*lines, f"and {more} more"] if more > 0 else lines
 
@@ -163,6 +163,6 @@ def severity_of(record: IncidentRecord) -> Severity:
     ]
 
 
-def cut(text: str, most: int = _MOST_CHARS) -> str:
+def cut(text: str, most: int = _MAX_CHARS) -> str:
     """The text within a length."""
     return text if len(text) <= most else f"{text[: most - 1]}\N{HORIZONTAL ELLIPSIS}"

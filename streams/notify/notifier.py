@@ -23,12 +23,12 @@ from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_reader import open_consumer, partitions_of
 from haltline.streams.notify.channels import sender_of
 from haltline.streams.notify.config import Config
+from haltline.streams.notify.delivery_queue import Item
 from haltline.streams.notify.links import LinkKey, Links
 from haltline.streams.notify.notification_text import Change
 from haltline.streams.notify.routes import FOLLOWED, Planned, notification_id, plan
 from haltline.streams.notify.sending import ChannelThread, Owner, Settled, now_ms
 from haltline.streams.notify.sent_notifications import Owned, recalled
-from haltline.streams.notify.waiting import Item
 from haltline.streams.runtime.health import Verdict
 from haltline.streams.runtime.metrics import Metrics
 
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 _POLL_S: Final = 0.2
 _COMMIT_EVERY_S: Final = 1.0
 _STUCK_AFTER_S: Final = 60.0
-_MOST_WAITING: Final = 20_000
+_MAX_WAITING: Final = 20_000
 """Changes in memory; beyond it nothing more is read until some are sent."""
 _FLUSH_S: Final = 15.0
 _GATHER_MS: Final = 1000
@@ -445,11 +445,11 @@ class Notifier:
             _, end = consumer.get_watermark_offsets(place, cached=True)
             if end >= 0 and place.offset >= 0:
                 self._lag.labels(place.topic, str(place.partition)).set(max(0, end - place.offset))
-        if not self._paused and waiting > _MOST_WAITING:
+        if not self._paused and waiting > _MAX_WAITING:
             _log.warning("notify: %d changes wait to be sent; no more are read until some are", waiting)
             consumer.pause(consumer.assignment())
             self._paused = True
-        elif self._paused and waiting < _MOST_WAITING // 2:
+        elif self._paused and waiting < _MAX_WAITING // 2:
             consumer.resume(consumer.assignment())
             self._paused = False
 

@@ -13,8 +13,8 @@ from haltline.schemas.incidents import IncidentState
 from haltline.schemas.notifications import NotificationOutcome
 from haltline.streams.notify.channels.base import Failed, Repeating, Sender
 from haltline.streams.notify.config import AnyChannel
+from haltline.streams.notify.delivery_queue import DeliveryQueue, Item
 from haltline.streams.notify.notification_text import Change, Message
-from haltline.streams.notify.waiting import Item, Waiting
 from haltline.streams.runtime.metrics import Metrics
 
 _log = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ class ChannelThread:
         self._settled = settled
         self._on_failure = on_failure
         self._give_up_s = channel.give_up_after.total_seconds()
-        self._waiting: Waiting[Owner] = Waiting()
+        self._waiting: DeliveryQueue[Owner] = DeliveryQueue()
         self._sending: list[Item[Owner]] = []
         self._open: dict[str, Item[Owner]] = {}
         """By incident: the last message about it, where it is repeated."""

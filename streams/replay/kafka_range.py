@@ -16,7 +16,7 @@ from haltline.streams.kafka.log_reader import ANSWER_WITHIN_S, Gone, Unreachable
 from haltline.streams.replay.records import LogRecord, Missing, Span, in_order
 from haltline.streams.replay.time_range import OPEN, BadMoment, Moment
 
-_MOST_WAITING: Final = 5_000
+_MAX_WAITING: Final = 5_000
 _BATCH: Final = 500
 _POLL_S: Final = 0.2
 _SILENT_S: Final = 60.0
@@ -242,7 +242,7 @@ class _Streams(AbstractContextManager["_Streams", None]):
         if record.offset + 1 >= stream.end:
             stream.done = True
             self._consumer.pause([TopicPartition(*place)])
-        elif len(stream.waiting) > _MOST_WAITING and not stream.paused:
+        elif len(stream.waiting) > _MAX_WAITING and not stream.paused:
             self._consumer.pause([TopicPartition(*place)])
             stream.paused = True
 

@@ -18,7 +18,7 @@ from haltline.schemas.signals import Signal
 from haltline.schemas.topics import Topics
 from haltline.streams.replay.records import LogRecord
 
-_MOST_CALLS: Final = 100_000
+_MAX_CALLS: Final = 100_000
 """Whose results are recognised; the oldest are forgotten first."""
 
 _MODELS: Final[Mapping[str, type[Record]]] = {
@@ -93,7 +93,7 @@ class _Calls:
             if fields["action"] not in self._tools:
                 return False
             self._known[call] = None
-            if len(self._known) > _MOST_CALLS:
+            if len(self._known) > _MAX_CALLS:
                 del self._known[next(iter(self._known))]
             return True
         return fields.get("call_id") is not None and call in self._known

@@ -19,7 +19,7 @@ from haltline.streams.runtime.changelog import PartitionState
 from haltline.streams.sessions import state_codec
 from haltline.streams.sessions.processor import SessionProcessor
 
-MOST_LIVE: Final = 20_000
+MAX_LIVE: Final = 20_000
 """States that are held as objects; the rest is held as the worker would write it."""
 
 _LIVE: Final = b""
@@ -118,8 +118,8 @@ class Replay:
         if key is not None:
             self._here.put(key, _LIVE, record.timestamp)
         self._drop_idle(record.partition)
-        if self._processor.live > MOST_LIVE + _PUT_AWAY_AT_A_TIME:
-            for partition, away, state in self._processor.put_away(MOST_LIVE):
+        if self._processor.live > MAX_LIVE + _PUT_AWAY_AT_A_TIME:
+            for partition, away, state in self._processor.put_away(MAX_LIVE):
                 self._slice(partition).values[away] = state
 
     def _drop_idle(self, partition: int) -> None:

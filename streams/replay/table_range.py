@@ -18,7 +18,7 @@ from haltline.streams.replay.records import LogRecord, Missing, Span, in_order
 from haltline.streams.replay.time_range import OPEN, Moment
 
 _AT_A_TIME: Final = 20_000
-_MOST_PARTITIONS: Final = 10_000
+_MAX_PARTITIONS: Final = 10_000
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ class TableRange:
             "ORDER BY 1, 2 LIMIT 500"
         )
         keys = [(row["key"], row["partition"]) for row in rows]
-        for count in range(least, _MOST_PARTITIONS if keys else least):
+        for count in range(least, _MAX_PARTITIONS if keys else least):
             if all(partition_of(key, count) == partition for key, partition in keys):
                 return count
         return least

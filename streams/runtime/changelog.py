@@ -34,11 +34,11 @@ from typing import Final, NamedTuple, Protocol
 from haltline.streams.kafka.failure import KnownFailure
 
 EPOCH_HEADER: Final = "haltline-epoch"
-LOGS_HEADER: Final = "haltline-logs"
+TOPIC_IDS_HEADER: Final = "haltline-logs"
 """Which logs the offsets in a state count in: `topic_ids.Logs.mark` of its writer. Without it that is not known."""
 
 _EPOCH = struct.Struct(">qq")
-_MOST_ERAS = 1 << 62
+_MAX_ERAS = 1 << 62
 
 
 class RawRecord(Protocol):
@@ -98,7 +98,7 @@ class Epoch(NamedTuple):
         for name, value in record.headers:
             if name == EPOCH_HEADER and value is not None and len(value) == _EPOCH.size:
                 epoch = cls(*_EPOCH.unpack(value))
-                return epoch if epoch.era <= _MOST_ERAS else None  # whoever follows could not be above it
+                return epoch if epoch.era <= _MAX_ERAS else None  # whoever follows could not be above it
         return None
 
 
@@ -106,7 +106,7 @@ NOBODY: Final = Epoch(0, 0)
 
 
 def _logs_of(record: RawRecord) -> bytes:
-    return next((value or b"" for name, value in record.headers if name == LOGS_HEADER), b"")
+    return next((value or b"" for name, value in record.headers if name == TOPIC_IDS_HEADER), b"")
 
 
 class ForeignWrite(KnownFailure):
@@ -119,10 +119,10 @@ class PartitionState:
     __slots__ = (
         "_written",
         "epoch",
-        "late",
+        "fenced_keys",
+        "in_flight",
         "logs",
         "offset",
-        "on_their_way",
         "other_logs",
         "partition",
         "skipped",
@@ -140,9 +140,9 @@ class PartitionState:
         self.offset: int | None = None
         """The last changelog record that is applied; None before the first."""
         self.epoch = NOBODY
-        self.late: set[bytes] = set()
+        self.fenced_keys: set[bytes] = set()
         """Keys whose last record in the log is a late one; to be written anew."""
-        self.on_their_way = 0
+        self.in_flight = 0
         """Own records handed over and not confirmed yet."""
         self.skipped = 0
         """Records without a key, which cannot be a session's."""
@@ -159,11 +159,11 @@ class PartitionState:
                 continue
             epoch = Epoch.of(record)
             if epoch is not None and epoch < self.epoch:
-                self.late.add(key)
+                self.fenced_keys.add(key)
                 continue
             if epoch is not None:
                 self.epoch = epoch
-            self.late.discard(key)
+            self.fenced_keys.discard(key)
             self.put(key, record.value, record.timestamp, _logs_of(record))
 
     def put(self, key: bytes, value: bytes | None, written_ms: int, logs: bytes | None = None) -> None:
@@ -199,27 +199,27 @@ class PartitionState:
         if self.offset is None or self.offset < last_offset:
             self.offset = last_offset
 
-    def writes(self) -> None:
+    def record_sent(self) -> None:
         """Call for each own record that is handed over."""
-        self.on_their_way += 1
+        self.in_flight += 1
 
-    def wrote(self, offset: int) -> None:
+    def record_confirmed(self, offset: int) -> None:
         """Take in where an own record landed; -1 when the broker does not say.
 
         Raises ForeignWrite when it is not the offset after the last one.
         """
-        self.on_their_way -= 1
+        self.in_flight -= 1
         expected = self._next()
         if offset not in (-1, expected):
             raise self._foreign(f"our record at offset {expected}, got {offset}")
         self.offset = expected
 
-    def ends_at(self, offset: int) -> None:
+    def check_end_offset(self, offset: int) -> None:
         """Take in where the partition ended at some time in the past.
 
         Raises ForeignWrite when our own records do not reach that far.
         """
-        reach = self._next() + self.on_their_way
+        reach = self._next() + self.in_flight
         if offset > reach:
             raise self._foreign(f"its end at offset {reach} or before, got {offset}")
 

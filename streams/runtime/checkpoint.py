@@ -35,7 +35,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final, NamedTuple, Protocol
 
-from haltline.streams.runtime.changelog import EPOCH_HEADER, LOGS_HEADER, PartitionState, RawRecord
+from haltline.streams.runtime.changelog import EPOCH_HEADER, TOPIC_IDS_HEADER, PartitionState, RawRecord
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
 from haltline.streams.runtime.processor_api import Change, ProcessorFactory
 
@@ -182,8 +182,8 @@ class Checkpointer:
         """Write anew the keys whose last record in the log is one of a replaced owner."""
         changes: list[Change] = []
         for part in owned:
-            changes += [(part.partition, key, self._state(part, key)) for key in part.late]
-            part.late.clear()
+            changes += [(part.partition, key, self._state(part, key)) for key in part.fenced_keys]
+            part.fenced_keys.clear()
         return changes
 
     async def _encode(self, changes: list[Change], owned: Iterable[PartitionState], work: "_Work") -> None:
@@ -213,14 +213,14 @@ class Checkpointer:
                     f"checkpoint: expected changes in the partitions of this worker ({sorted(owned)}), "
                     f"got one of key {key!r} in partition {partition}"
                 )
-            part.writes()
+            part.record_sent()
             self._outbox.send(
                 self._changelog,
                 key=key,
                 value=value,
                 headers=headers[partition],
                 partition=partition,
-                on_offset=part.wrote,
+                on_offset=part.record_confirmed,
             )
             state_bytes += len(key) + len(value or b"")
             if work.is_long():
@@ -237,7 +237,7 @@ class Checkpointer:
 
 def _headers(part: PartitionState) -> tuple[tuple[str, bytes], ...]:
     epoch = (EPOCH_HEADER, part.epoch.encode())
-    return (epoch, (LOGS_HEADER, part.logs)) if part.logs else (epoch,)
+    return (epoch, (TOPIC_IDS_HEADER, part.logs)) if part.logs else (epoch,)
 
 
 class _Work:

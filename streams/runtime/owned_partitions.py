@@ -30,8 +30,8 @@ class OwnedPartitions:
             part.claim(generation, time.time_ns() // 1_000_000, last_offsets[tp])
             self._owned[tp.partition] = part
             claimed.append(part)
-            if part.late:
-                _log.warning("changelog partition %d: %d keys are written again", tp.partition, len(part.late))
+            if part.fenced_keys:
+                _log.warning("changelog partition %d: %d keys are written again", tp.partition, len(part.fenced_keys))
             if part.skipped:
                 _log.error("changelog partition %d: %d records without a key are skipped", tp.partition, part.skipped)
         return claimed
@@ -61,4 +61,4 @@ class OwnedPartitions:
         for partition, end in ends.items():
             part = self._owned.get(partition)
             if part is not None:
-                part.ends_at(end)
+                part.check_end_offset(end)

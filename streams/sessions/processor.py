@@ -33,7 +33,7 @@ MAX_LIVE_SESSIONS = 200_000
 """Sessions that are kept as objects. Beyond it the longest untouched ones stay as bytes only."""
 
 
-_MOST_DUE = 100
+_MAX_DUE = 100
 """Things that one session has due at once; more than it can have."""
 
 log = logging.getLogger(__name__)
@@ -180,7 +180,7 @@ class SessionProcessor:
 
     def _run_due(self, state: SessionState, partition: int, now_ms: int) -> None:
         key = state.session_id.encode()
-        for _ in range(_MOST_DUE):
+        for _ in range(_MAX_DUE):
             if not 0 < state.due_ms <= now_ms:
                 break
             self._states.changed[key] = partition

@@ -30,7 +30,7 @@ State = SessionState | ScopeState
 _S = TypeVar("_S", SessionState, ScopeState)
 _LEVEL: Final = -1
 """Level 1 takes a tenth fewer bytes, and twice as long."""
-_MOST_BYTES: Final = 4 * 1024 * 1024
+_MAX_BYTES: Final = 4 * 1024 * 1024
 """Of a state before it is compressed."""
 _BEGIN: Final = re.compile(rb'\{"due_ms":\d{1,20},"v":2,"state":"')
 _END: Final = b'"}'
@@ -86,8 +86,8 @@ def encode(state: State) -> bytes:
         packed = _pack(state)
     except (ValueError, OverflowError, RecursionError) as error:
         raise TypeError(str(error)) from error
-    if len(packed) > _MOST_BYTES:
-        raise TypeError(f"expected a state of at most {_MOST_BYTES} bytes, got one of {len(packed)}")
+    if len(packed) > _MAX_BYTES:
+        raise TypeError(f"expected a state of at most {_MAX_BYTES} bytes, got one of {len(packed)}")
     due_ms = state.due_ms if isinstance(state, SessionState) else 0
     # When it is due stands first: see `timers`.
     return b'{"due_ms":%d,"v":2,"state":"%b"}' % (due_ms, b2a_base64(_zstandard.compress(packed), newline=False))
@@ -139,8 +139,8 @@ def _decode(kind: type[_S], data: bytes) -> _S:
 
 def _unpacked(kind: type[_S], text: bytes) -> _S:
     packed = a2b_base64(text, strict_mode=True)
-    if not 0 < (size := zstandard.frame_content_size(packed)) <= _MOST_BYTES:
-        raise ValueError(f"expected a compressed state of at most {_MOST_BYTES} bytes, got one of {size}")
+    if not 0 < (size := zstandard.frame_content_size(packed)) <= _MAX_BYTES:
+        raise ValueError(f"expected a compressed state of at most {_MAX_BYTES} bytes, got one of {size}")
     state: _S = _UNPACK[kind](_zstandard.decompress(packed))
     memories = state.detectors
     for name, memory in memories.items():

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 _MARK: Final = b'{"due_ms":'
-_MOST_DIGITS: Final = 20
+_MAX_DIGITS: Final = 20
 _NEVER: Final = b'{"due_ms":0,'
 
 
@@ -13,7 +13,7 @@ def due_of(encoded: bytes) -> int:
     """When an encoded state is due, without decoding it; 0: never, as every state of an older release, or no state."""
     if encoded.startswith(_NEVER) or not encoded.startswith(_MARK):
         return 0
-    digits, comma, _ = encoded[len(_MARK) : len(_MARK) + _MOST_DIGITS].partition(b",")
+    digits, comma, _ = encoded[len(_MARK) : len(_MARK) + _MAX_DIGITS].partition(b",")
     return int(digits) if comma and digits.isdigit() else 0
 
 

@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from starlette.types import Message, Receive, Scope, Send
 
 from haltline.console.access.keys import Role, Who
-from haltline.console.request_limits import LARGE_BYTES, MAX_BODY_BYTES, MOST_LARGE, RequestLimits
+from haltline.console.request_limits import LARGE_BYTES, MAX_BODY_BYTES, MAX_LARGE, RequestLimits
 from haltline.streams.json_text import MAX_VALUES
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.console.test_api import serving
@@ -199,11 +199,11 @@ def test_a_key_has_so_many_at_a_time_and_another_key_its_own(path: str, most: in
 def test_large_bodies_are_read_by_few_at_a_time_one_of_a_key_and_small_ones_beside_them() -> None:
     async def run() -> None:
         route = Route()
-        keys = ["ada", "ada", *(f"key {n}" for n in range(MOST_LARGE))]
+        keys = ["ada", "ada", *(f"key {n}" for n in range(MAX_LARGE))]
         large = [Asked(route.door, key=key).send(LARGE_BYTES + 1) for key in keys]
         small = Asked(route.door).send(10)
         await settled()
-        assert route.within == MOST_LARGE + 1
+        assert route.within == MAX_LARGE + 1
         assert [one.status for one in large] == [None] * len(large)
         route.go.set()
         await asyncio.gather(*(one.task for one in [*large, small]))

@@ -400,11 +400,11 @@ class KafkaConnection:
         except KafkaException:
             self._suspect = True
             return
-        why_not = self.watched.why_not()
-        if why_not is None:
+        unwatched_reason = self.watched.unwatched_reason()
+        if unwatched_reason is None:
             self._unwatched.back()
         else:
-            self._unwatched.away(why_not)
+            self._unwatched.away(unwatched_reason)
 
     def _catch_up(self, spool: DiskSpool) -> None:
         """What waited on disk is sent, as far as the queue has room."""

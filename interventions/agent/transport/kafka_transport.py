@@ -44,7 +44,7 @@ class KafkaTransport:
     @property
     def unwatched(self) -> str | None:
         """Why workers cannot be expected to see what this session does."""
-        return self._hub.watched.why_not(self.session_id)
+        return self._hub.watched.unwatched_reason(self.session_id)
 
     @property
     def hub(self) -> KafkaConnection:

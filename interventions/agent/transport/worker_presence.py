@@ -58,7 +58,7 @@ class WorkerPresence:
             self._highest[partition] = (offset, now_s)
             self._made_anew_s = now_s
 
-    def why_not(self, session_id: str | None = None) -> str | None:
+    def unwatched_reason(self, session_id: str | None = None) -> str | None:
         """Why workers cannot be expected to see what this session does; None: nothing speaks against it.
 
         Without a session: what any of them does.

@@ -11,7 +11,7 @@ import httpx2
 from haltline.streams.notify.channels.base import Failed, Secrets
 
 _AGAIN: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
-_MOST_WAIT_S: Final = 3600.0
+_MAX_WAIT_S: Final = 3600.0
 _SHOWN_CHARS: Final = 200
 
 logging.getLogger("httpx2").setLevel(logging.WARNING)  # with less it logs addresses, which are secrets
@@ -68,4 +68,4 @@ def _seconds(retry_after: str | None) -> float | None:
             seconds = parsedate_to_datetime(retry_after).timestamp() - time.time()
         except ValueError:
             return None
-    return min(max(0.0, seconds), _MOST_WAIT_S)
+    return min(max(0.0, seconds), _MAX_WAIT_S)

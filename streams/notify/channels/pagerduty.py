@@ -20,7 +20,7 @@ _SEVERITY: Final = {
     Severity.HIGH: "error",
     Severity.CRITICAL: "critical",
 }
-_MOST_KEY_CHARS: Final = 255
+_MAX_KEY_CHARS: Final = 255
 
 
 class PagerDuty:
@@ -72,4 +72,4 @@ def _event(change: Change, key: str) -> dict[str, Any]:
 
 
 def _dedup_key(incident_id: str) -> str:
-    return incident_id if len(incident_id) <= _MOST_KEY_CHARS else hashlib.sha256(incident_id.encode()).hexdigest()
+    return incident_id if len(incident_id) <= _MAX_KEY_CHARS else hashlib.sha256(incident_id.encode()).hexdigest()

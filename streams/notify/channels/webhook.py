@@ -13,7 +13,7 @@ from haltline.streams.notify.channels.http import Http
 from haltline.streams.notify.notification_text import Message
 
 _LEAST_BYTES: Final = 24
-_MOST_BYTES: Final = 64
+_MAX_BYTES: Final = 64
 """Of a secret, as Standard Webhooks says."""
 
 
@@ -28,9 +28,9 @@ class Webhook:
                 length = len(base64.b64decode(secret.removeprefix("whsec_"), validate=True))
             except ValueError:  # whose text may have the secret
                 length = 0
-            if not _LEAST_BYTES <= length <= _MOST_BYTES:
+            if not _LEAST_BYTES <= length <= _MAX_BYTES:
                 raise ValueError(
-                    f"{channel.secret_file}: expected whsec_ and Base64 of {_LEAST_BYTES} to {_MOST_BYTES} bytes, "
+                    f"{channel.secret_file}: expected whsec_ and Base64 of {_LEAST_BYTES} to {_MAX_BYTES} bytes, "
                     "got something else"
                 )
             self._signers.append(Signer(secret))

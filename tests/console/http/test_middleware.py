@@ -8,7 +8,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.testclient import TestClient
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from haltline.console.http.middleware import AnswerHeaders, Counted
+from haltline.console.http.middleware import RequestMetricsMiddleware, ResponseHeadersMiddleware
 
 
 def answering(answer: Callable[[Request], Awaitable[Response]]) -> ASGIApp:
@@ -34,7 +34,7 @@ async def failing(_: Request) -> Response:
     ],
 )
 def test_headers_that_an_answer_has_stay_and_the_others_are_set(base: str, strict: str | None) -> None:
-    app = AnswerHeaders(
+    app = ResponseHeadersMiddleware(
         answering(well), {"Cache-Control": "no-store", "X-A": "a"}, {"Strict-Transport-Security": "max-age=1"}
     )
     headers = TestClient(app, base_url=base).get("/").headers
@@ -51,7 +51,7 @@ def test_every_request_is_counted_once_also_one_that_a_failure_ends() -> None:
     def count(route: str, status: int, took_s: float) -> None:
         counted.append((route, status, took_s >= 0))
 
-    assert TestClient(Counted(answering(well), count)).get("/").status_code == 201
+    assert TestClient(RequestMetricsMiddleware(answering(well), count)).get("/").status_code == 201
     with pytest.raises(LookupError, match="broken"):
-        TestClient(Counted(answering(failing), count)).get("/")
+        TestClient(RequestMetricsMiddleware(answering(failing), count)).get("/")
     assert counted == [("none", 201, True), ("none", 500, True)]

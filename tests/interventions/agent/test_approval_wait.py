@@ -90,7 +90,7 @@ def test_what_was_paused_by_the_result_of_the_call_before_passes_once_a_person_s
 
 
 def of_session(event: ActionEvent, result: Said, number: int) -> Decision:
-    """As `said_of`, about a request to let the whole session go on."""
+    """As `answer_to`, about a request to let the whole session go on."""
     one = answer_to(event, result, number)
     assert one.approval is not None
     return one.model_copy(update={"approval": one.approval.model_copy(update={"action": WHOLE_SESSION})})

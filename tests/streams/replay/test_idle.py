@@ -89,7 +89,7 @@ def test_a_kill_outlives_the_day_and_the_rest_does_not_stay_in_memory() -> None:
 
 
 def test_states_that_are_held_as_bytes_decide_as_those_that_are_objects(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay_worker, "MOST_LIVE", 0)
+    monkeypatch.setattr(replay_worker, "MAX_LIVE", 0)
     monkeypatch.setattr(replay_worker, "_PUT_AWAY_AT_A_TIME", 0)
     sessions = [deletes(f"s{number}", *range(number, 60, 9)) for number in range(12)]
     log = LiveLog().events(sorted((one for session in sessions for one in session), key=lambda one: one.time))

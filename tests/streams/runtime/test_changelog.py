@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haltline.streams.runtime.changelog import EPOCH_HEADER, LOGS_HEADER, NOBODY, Epoch, ForeignWrite, PartitionState
+from haltline.streams.runtime.changelog import (
+    EPOCH_HEADER,
+    NOBODY,
+    TOPIC_IDS_HEADER,
+    Epoch,
+    ForeignWrite,
+    PartitionState,
+)
 
 
 @dataclass(frozen=True)
@@ -53,12 +60,12 @@ def test_records_that_were_read_are_passed_over_when_they_come_again() -> None:
 
 def test_a_state_is_of_the_logs_that_its_writer_knew_until_it_is_written_again() -> None:
     def state(offset: int, key: bytes, logs: bytes | None) -> Record:
-        return Record(offset, key, b"1", () if logs is None else ((LOGS_HEADER, logs),))
+        return Record(offset, key, b"1", () if logs is None else ((TOPIC_IDS_HEADER, logs),))
 
     part = PartitionState(0, b"now")
     part.apply([state(0, b"a", b"before"), state(1, b"b", b"now"), state(2, b"c", None), state(3, b"d", b"before")])
     assert part.other_logs == {b"a": b"before", b"c": b"", b"d": b"before"}
-    part.apply([state(4, b"a", b"now"), Record(5, b"d", None, ((LOGS_HEADER, b"now"),))])
+    part.apply([state(4, b"a", b"now"), Record(5, b"d", None, ((TOPIC_IDS_HEADER, b"now"),))])
     assert part.other_logs == {b"c": b""}
     part.put(b"c", b"2", written_ms=1)
     assert part.other_logs == {}
@@ -73,11 +80,11 @@ def test_a_late_record_says_nothing_of_the_logs() -> None:
     part = PartitionState(0, b"now")
     part.apply(
         [
-            Record(0, b"a", b"1", ((EPOCH_HEADER, Epoch(2, 0).encode()), (LOGS_HEADER, b"now"))),
-            Record(1, b"a", b"0", ((EPOCH_HEADER, Epoch(1, 0).encode()), (LOGS_HEADER, b"before"))),
+            Record(0, b"a", b"1", ((EPOCH_HEADER, Epoch(2, 0).encode()), (TOPIC_IDS_HEADER, b"now"))),
+            Record(1, b"a", b"0", ((EPOCH_HEADER, Epoch(1, 0).encode()), (TOPIC_IDS_HEADER, b"before"))),
         ]
     )
-    assert (part.values, part.other_logs, part.late) == ({b"a": b"1"}, {}, {b"a"})
+    assert (part.values, part.other_logs, part.fenced_keys) == ({b"a": b"1"}, {}, {b"a"})
 
 
 @pytest.mark.parametrize(
@@ -86,8 +93,8 @@ def test_a_late_record_says_nothing_of_the_logs() -> None:
         pytest.param(((EPOCH_HEADER, b"short"),), id="an epoch of another length"),
         pytest.param(((EPOCH_HEADER, None),), id="an epoch without a value"),
         pytest.param(((EPOCH_HEADER, b"\x7f" + 15 * b"\xff"),), id="an epoch that no owner could follow"),
-        pytest.param(((LOGS_HEADER, None),), id="logs without a value"),
-        pytest.param(((LOGS_HEADER, b"\xff"),), id="logs of another length"),
+        pytest.param(((TOPIC_IDS_HEADER, None),), id="logs without a value"),
+        pytest.param(((TOPIC_IDS_HEADER, b"\xff"),), id="logs of another length"),
         pytest.param((("\x00", b"x"), ("", b"")), id="names of nobody"),
     ],
 )
@@ -127,7 +134,7 @@ def test_a_record_of_a_replaced_owner_was_never_written(late: Record) -> None:
     )
 
     assert part.values == {b"a": b"2", b"c": b"3"}
-    assert part.late == {b"a"}
+    assert part.fenced_keys == {b"a"}
 
 
 def test_a_key_that_was_written_anew_is_late_no_more() -> None:
@@ -137,7 +144,7 @@ def test_a_key_that_was_written_anew_is_late_no_more() -> None:
         written(2, b"a", b"2", era=3),
     )
 
-    assert part.late == set()
+    assert part.fenced_keys == set()
     assert part.values == {b"a": b"2"}
 
 
@@ -145,7 +152,7 @@ def test_a_record_without_an_epoch_is_an_operator_s_and_counts() -> None:
     part = read(written(0, b"a", b"broken", era=7), written(1, b"a", None, era=None))
 
     assert part.values == {}
-    assert part.late == set()
+    assert part.fenced_keys == set()
     assert part.epoch == Epoch(7, 0)
 
 
@@ -186,8 +193,8 @@ def test_an_owner_s_epoch_is_above_all_that_it_read_also_when_the_group_began_an
 def test_what_compaction_took_from_the_end_does_not_look_like_another_writer() -> None:
     part = read(written(3, b"a", b"1", era=1))
     part.claim(generation=1, now_ms=5, last_offset=9)
-    part.writes()
-    part.wrote(10)
+    part.record_sent()
+    part.record_confirmed(10)
 
     assert part.offset == 10
 
@@ -201,32 +208,32 @@ def owner() -> PartitionState:
 def test_own_records_land_one_after_the_other() -> None:
     part = owner()
     for offset in (1, 2, -1, 4):  # the broker does not tell the third one's, for it came twice
-        part.writes()
-        part.wrote(offset)
+        part.record_sent()
+        part.record_confirmed(offset)
 
     assert part.offset == 4
-    assert part.on_their_way == 0
+    assert part.in_flight == 0
 
 
 @pytest.mark.parametrize("offset", [pytest.param(0, id="behind"), pytest.param(2, id="ahead")])
 def test_a_record_that_lands_elsewhere_tells_of_another_writer(offset: int) -> None:
     part = owner()
-    part.writes()
+    part.record_sent()
 
     with pytest.raises(ForeignWrite, match=rf"partition 0: expected our record at offset 1, got {offset}"):
-        part.wrote(offset)
+        part.record_confirmed(offset)
 
 
 def test_an_end_that_our_own_records_reach_is_no_other_writer_s() -> None:
     part = owner()
-    part.ends_at(1)
-    part.writes()
-    part.writes()
-    part.ends_at(3)
-    part.ends_at(0)  # asked for long ago
+    part.check_end_offset(1)
+    part.record_sent()
+    part.record_sent()
+    part.check_end_offset(3)
+    part.check_end_offset(0)  # asked for long ago
 
     with pytest.raises(ForeignWrite, match="expected its end at offset 3 or before, got 4"):
-        part.ends_at(4)
+        part.check_end_offset(4)
 
 
 @st.composite
@@ -270,7 +277,7 @@ def test_once_the_late_keys_are_written_anew_the_log_compacts_to_the_states(
     part.claim(generation=1, now_ms=0, last_offset=log[-1].offset)
     healed = [
         written(len(log) + place, key, part.values.get(key), era=part.epoch.era)
-        for place, key in enumerate(sorted(part.late))
+        for place, key in enumerate(sorted(part.fenced_keys))
     ]
     compacted = {record.key: record for record in [*log, *healed]}
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 from confluent_kafka import KafkaError
 
-from haltline.streams.runtime.changelog import EPOCH_HEADER, LOGS_HEADER, Epoch, PartitionState
+from haltline.streams.runtime.changelog import EPOCH_HEADER, TOPIC_IDS_HEADER, Epoch, PartitionState
 from haltline.streams.runtime.checkpoint import Checkpointer
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
 from haltline.streams.runtime.processor_api import Change, Load, RawRecord
@@ -269,7 +269,7 @@ def test_states_carry_their_owner_s_epoch(bench: Bench) -> None:
 def test_keys_whose_last_record_is_late_are_written_anew_without_any_batch(bench: Bench) -> None:
     part = bench.owned.slice(1)
     part.put(b"kept", b"7", written_ms=1)
-    part.late |= {b"kept", b"gone"}
+    part.fenced_keys |= {b"kept", b"gone"}
     asyncio.run(bench.checkpointer.checkpoint())
 
     assert {message.key(): message.value() for message in bench.log.records(CHANGELOG)} == {
@@ -290,14 +290,14 @@ def test_a_state_of_other_logs_is_loaded_without_what_it_includes_of_them_until_
     bench.process(Record(b"a", b"3", offset=1))
     assert bench.pipeline.loaded[-1] == b"2"
     (message,) = bench.log.records(CHANGELOG)
-    assert message.headers() == [(EPOCH_HEADER, Epoch(1, 1).encode()), (LOGS_HEADER, b"now")]
+    assert message.headers() == [(EPOCH_HEADER, Epoch(1, 1).encode()), (TOPIC_IDS_HEADER, b"now")]
 
 
 def test_a_state_of_other_logs_that_is_written_anew_after_a_late_record_includes_nothing_of_them(bench: Bench) -> None:
     part = bench.owned.slice(1)
     part.logs = b"now"
     part.put(b"kept", b"7", written_ms=1, logs=b"before")
-    part.late.add(b"kept")
+    part.fenced_keys.add(b"kept")
     asyncio.run(bench.checkpointer.checkpoint())
 
     (message,) = bench.log.records(CHANGELOG)

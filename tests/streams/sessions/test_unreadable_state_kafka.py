@@ -16,7 +16,7 @@ from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.local.subprocesses import Child, Children
 from haltline.streams.local.system import start_worker, wait_until_ready
 from haltline.streams.operator.client import Operator
-from haltline.streams.runtime.changelog import EPOCH_HEADER, LOGS_HEADER, Epoch
+from haltline.streams.runtime.changelog import EPOCH_HEADER, TOPIC_IDS_HEADER, Epoch
 from haltline.streams.sessions import state_codec
 from tests.conftest import PARTITIONS, changelog_of
 from tests.streams.counting import Log
@@ -82,7 +82,7 @@ def site(kafka: LocalKafka, kafka_topics: Topics, tmp_path: Path) -> Iterator[Si
         pytest.param(b"\x00damage", [], id="a broken body"),
         pytest.param(
             b'{"v":1,"session_id":"killed","events":',
-            [(EPOCH_HEADER, Epoch(2**40, 0).encode()), (LOGS_HEADER, b"\xff")],
+            [(EPOCH_HEADER, Epoch(2**40, 0).encode()), (TOPIC_IDS_HEADER, b"\xff")],
             id="a cut body under an epoch of far ahead and broken logs",
         ),
         pytest.param(b'{"due_ms":1,"v":1', [(EPOCH_HEADER, b"short")], id="a body that is due, under a broken epoch"),

@@ -174,7 +174,7 @@ function outcome(asked, seen, answer, how) {
     [
       { head: "Session", class: "id", cell: ({ of }) => link(path("sessions", of.session_id), mono(of.session_id)) },
       { head: "Agent", class: "id", cell: ({ of }) => of.agent_id },
-      { head: "Its side", cell: ({ of }) => (of.stopped ? badge("stopped", "good") : badge("has not message so", "warn")) },
+      { head: "Its side", cell: ({ of }) => (of.stopped ? badge("stopped", "good") : badge("not acknowledged", "warn")) },
       { head: "After", class: "num", cell: ({ of }) => (of.stopped?.took_ms != null ? span(of.stopped.took_ms) : "") },
     ],
     { caption: "Who has stopped" },

@@ -26,7 +26,7 @@ from haltline.interventions.agent.settings import GuardSettings
 log: Final = logging.getLogger("haltline.hook")
 
 IDLE_S: Final = 1800.0
-_MOST_BYTES = 64 * 1024 * 1024
+_MAX_BYTES = 64 * 1024 * 1024
 
 
 class Companion:
@@ -35,7 +35,7 @@ class Companion:
     def __init__(self, sessions: Sessions, socket: Path, *, idle_s: float = IDLE_S) -> None:
         self._sessions = sessions
         self._socket = socket
-        self._killed = socket.with_suffix(".killed")
+        self._kill_marker = socket.with_suffix(".killed")
         self._idle_s = idle_s
         self._ended = asyncio.Event()
         self._used = asyncio.Event()
@@ -44,7 +44,7 @@ class Companion:
     async def serve(self) -> None:
         """Until the session's end. Raises OSError when the socket cannot be had."""
         self._socket.unlink(missing_ok=True)  # of one that was killed: the lock says that none lives
-        server = await asyncio.start_unix_server(self._take, self._socket, limit=_MOST_BYTES)
+        server = await asyncio.start_unix_server(self._take, self._socket, limit=_MAX_BYTES)
         try:
             await self._until_ended()
         finally:
@@ -67,7 +67,7 @@ class Companion:
         self._busy += 1
         self._used.set()
         try:
-            answer, ends = await self._answer(await _whole(reader))
+            answer, ends = await self._answer(await _read_request(reader))
             writer.write(written(answer))
             await writer.drain()
         except ConnectionError:
@@ -96,19 +96,19 @@ class Companion:
         """Why the session was stopped: as is known now or, as long as nothing is known, as it was last."""
         stopped = self._sessions.stopped
         if stopped is not None:
-            self._killed.write_bytes(orjson.dumps({"code": stopped.code, "reason": stopped.reason}))
+            self._kill_marker.write_bytes(orjson.dumps({"code": stopped.code, "reason": stopped.reason}))
         elif self._sessions.ready:
-            self._killed.unlink(missing_ok=True)
-        elif self._killed.exists():
-            known = orjson.loads(self._killed.read_bytes())
+            self._kill_marker.unlink(missing_ok=True)
+        elif self._kill_marker.exists():
+            known = orjson.loads(self._kill_marker.read_bytes())
             return Refused(str(known["code"]), str(known["reason"]))
         return stopped
 
 
-async def _whole(reader: asyncio.StreamReader) -> bytes:
+async def _read_request(reader: asyncio.StreamReader) -> bytes:
     """What a hook says; of more than any does, so much that it cannot be read."""
     received = bytearray()
-    while len(received) <= _MOST_BYTES and (part := await reader.read(65_536)):
+    while len(received) <= _MAX_BYTES and (part := await reader.read(65_536)):
         received += part
     return bytes(received)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from haltline.schemas.events import Usage
 
-_MOST = 2**53
+_MAX = 2**53
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def usage_of(usage: object) -> Usage | None:
 
 
 def _count(value: object) -> int:
-    return min(value, _MOST // 2) if type(value) is int and value > 0 else 0
+    return min(value, _MAX // 2) if type(value) is int and value > 0 else 0
 
 
 def _content(line: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -43,15 +43,15 @@ def test_a_topic_that_stays_as_it_is_says_nothing(watched: WorkerPresence, clock
         watched.delivered(1, offset - 5)
         clock.now_s += 100
     watched.looked(4)
-    assert watched.why_not(MOVES) is None
-    assert watched.why_not() is None
+    assert watched.unwatched_reason(MOVES) is None
+    assert watched.unwatched_reason() is None
 
 
 def test_a_topic_that_is_gone_is_reported_until_it_is_there_again(watched: WorkerPresence) -> None:
     watched.looked(None)
-    assert watched.why_not(STAYS) == GONE
+    assert watched.unwatched_reason(STAYS) == GONE
     watched.looked(4)
-    assert watched.why_not(STAYS) is None
+    assert watched.unwatched_reason(STAYS) is None
 
 
 def test_offsets_that_begin_again_tell_that_it_was_recreated_for_as_long_as_workers_take(
@@ -60,10 +60,10 @@ def test_offsets_that_begin_again_tell_that_it_was_recreated_for_as_long_as_work
     watched.delivered(2, 50)
     clock.now_s += 10
     watched.delivered(2, 0)
-    assert watched.why_not(STAYS) == MADE_ANEW
+    assert watched.unwatched_reason(STAYS) == MADE_ANEW
     clock.now_s += BEGIN_ANEW_WITHIN_S
     watched.delivered(2, 1)
-    assert watched.why_not(STAYS) is None
+    assert watched.unwatched_reason(STAYS) is None
 
 
 def test_reports_of_two_threads_that_come_in_another_order_say_nothing(watched: WorkerPresence, clock: Clock) -> None:
@@ -71,14 +71,14 @@ def test_reports_of_two_threads_that_come_in_another_order_say_nothing(watched: 
     watched.delivered(2, 50)
     clock.now_s += 10
     watched.delivered(2, 52)
-    assert watched.why_not(STAYS) is None
+    assert watched.unwatched_reason(STAYS) is None
 
 
 def test_with_more_partitions_the_sessions_that_moved_are_not_watched(watched: WorkerPresence) -> None:
     watched.looked(6)
-    assert watched.why_not(MOVES) == MOVED
-    assert watched.why_not(STAYS) is None
-    assert watched.why_not() == MOVED, "some of them"
+    assert watched.unwatched_reason(MOVES) == MOVED
+    assert watched.unwatched_reason(STAYS) is None
+    assert watched.unwatched_reason() == MOVED, "some of them"
 
 
 def test_it_is_looked_at_now_and_then(clock: Clock) -> None:

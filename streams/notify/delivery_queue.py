@@ -22,7 +22,7 @@ class Item(Generic[_P]):
     origin: _P
 
 
-class Waiting(Generic[_P]):
+class DeliveryQueue(Generic[_P]):
     """The items of one channel. Not for several threads at once.
 
     Changes of one incident are sent in their order: one that is sent at once takes with it what is held back of the

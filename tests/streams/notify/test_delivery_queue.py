@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from haltline.streams.notify.delivery_queue import DeliveryQueue, Item
 from haltline.streams.notify.routes import FOLLOWED, Planned
-from haltline.streams.notify.waiting import Item, Waiting
 from tests.streams.notify.records import change
 
 
@@ -16,7 +16,7 @@ def item(
     return Item(planned=planned, record=change("opened", revision, incident), at_ms=0, origin=name)
 
 
-def sent(waiting: Waiting[str], now_ms: int) -> list[list[str]]:
+def sent(waiting: DeliveryQueue[str], now_ms: int) -> list[list[str]]:
     """The messages that are due, by the names of their items."""
     messages = []
     while taken := waiting.take(now_ms, 10):
@@ -52,21 +52,21 @@ def sent(waiting: Waiting[str], now_ms: int) -> list[list[str]]:
     ],
 )
 def test_what_is_sent(items: list[Item[str]], now_ms: int, messages: list[list[str]]) -> None:
-    waiting: Waiting[str] = Waiting()
+    waiting: DeliveryQueue[str] = DeliveryQueue()
     for one in items:
         waiting.add(one)
     assert sent(waiting, now_ms) == messages
 
 
 def test_what_is_settled_is_not_sent_again_and_still_takes_with_it_what_is_held_back() -> None:
-    waiting: Waiting[str] = Waiting()
+    waiting: DeliveryQueue[str] = DeliveryQueue()
     waiting.add(item("a", 9))
     waiting.add(item("b", revision=2), settled=True)
     assert sent(waiting, 0) == [["a"]]
 
 
 def test_what_is_dropped_is_not_sent() -> None:
-    waiting: Waiting[str] = Waiting()
+    waiting: DeliveryQueue[str] = DeliveryQueue()
     for one in (item("a"), item("b", incident="j")):
         waiting.add(one)
     waiting.drop(lambda origin: origin == "a")
@@ -74,7 +74,7 @@ def test_what_is_dropped_is_not_sent() -> None:
 
 
 def test_a_digest_of_very_many_is_several_messages() -> None:
-    waiting: Waiting[str] = Waiting()
+    waiting: DeliveryQueue[str] = DeliveryQueue()
     for number in range(25):
         waiting.add(item(str(number), 9, digest="d"))
     assert [len(message) for message in sent(waiting, 9)] == [10, 10, 5]
@@ -88,7 +88,7 @@ steps = st.lists(
 
 @given(steps, st.integers(0, 6))
 def test_each_is_sent_once_and_none_is_lost(chosen: list[tuple[int, int, str, bool]], halfway_ms: int) -> None:
-    waiting: Waiting[str] = Waiting()
+    waiting: DeliveryQueue[str] = DeliveryQueue()
     for number, (incident, due_ms, digest, follows) in enumerate(chosen):
         one = item(str(number), due_ms, incident=str(incident), revision=number + 1, digest=digest or None)
         if follows:
