@@ -8,9 +8,14 @@ from haltline.detectors.framework.strictness import Stricter
 from haltline.schemas.findings import Severity
 
 
-def _ascending(counts: tuple[int, int, int]) -> tuple[int, int, int]:
-    if not counts[0] <= counts[1] <= counts[2]:
+def require_ascending(medium: float, high: float, critical: float) -> None:
+    """Raises ValueError, in the words of a setting's expectation, unless each is at least the one before."""
+    if not medium <= high <= critical:
         raise ValueError("medium <= high <= critical")
+
+
+def _ascending(counts: tuple[int, int, int]) -> tuple[int, int, int]:
+    require_ascending(*counts)
     return counts
 
 

@@ -18,7 +18,7 @@ from pydantic import Field, model_validator
 
 from haltline.detectors.features.observation import Observation, Trait
 from haltline.detectors.framework.base import SETTINGS, Detector
-from haltline.detectors.framework.severity_counts import SEVERITIES
+from haltline.detectors.framework.severity_counts import SEVERITIES, require_ascending
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import INDEX, Entry, entry, evidence, seconds, within
 from haltline.schemas.events import Kind
@@ -64,8 +64,7 @@ class AfterRefusal(Detector[State]):
 
     @model_validator(mode="after")
     def _ordered(self) -> "AfterRefusal":
-        if not self.medium <= self.high <= self.critical:
-            raise ValueError("medium <= high <= critical")
+        require_ascending(self.medium, self.high, self.critical)
         return self
 
     def start(self) -> State:

@@ -22,7 +22,7 @@ from pydantic import Field, model_validator
 
 from haltline.detectors.features.observation import Observation, Trait
 from haltline.detectors.framework.base import SETTINGS, Detector
-from haltline.detectors.framework.severity_counts import severity_of
+from haltline.detectors.framework.severity_counts import require_ascending, severity_of
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import INDEX, Entry, entry, evidence, seconds
 from haltline.schemas.events import Kind
@@ -93,8 +93,7 @@ class ContextThrash(Detector[State]):
 
     @model_validator(mode="after")
     def _ordered(self) -> "ContextThrash":
-        if not self.medium <= self.high <= self.critical:
-            raise ValueError("medium <= high <= critical")
+        require_ascending(self.medium, self.high, self.critical)
         return self
 
     def start(self) -> State:

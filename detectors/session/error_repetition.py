@@ -28,7 +28,7 @@ from pydantic import Field, model_validator
 from haltline.detectors.features.error_normalization import Normalization, failing
 from haltline.detectors.features.observation import Observation, Trait
 from haltline.detectors.framework.base import SETTINGS, Detector
-from haltline.detectors.framework.severity_counts import ManyCounts, severity_of, thresholds_of
+from haltline.detectors.framework.severity_counts import ManyCounts, require_ascending, severity_of, thresholds_of
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import INDEX, TIME_MS, Entry, entry, evidence, seconds
 from haltline.schemas.events import Kind
@@ -96,8 +96,7 @@ class ErrorRepetition(Detector[State]):
 
     @model_validator(mode="after")
     def _ordered(self) -> "ErrorRepetition":
-        if not self.medium <= self.high <= self.critical:
-            raise ValueError("medium <= high <= critical")
+        require_ascending(self.medium, self.high, self.critical)
         return self
 
     def start(self) -> State:

@@ -18,7 +18,7 @@ from pydantic import Field, model_validator
 from haltline.detectors.features.call_history import FULL
 from haltline.detectors.features.observation import Observation, Trait
 from haltline.detectors.framework.base import SETTINGS, Detector
-from haltline.detectors.framework.severity_counts import SEVERITIES
+from haltline.detectors.framework.severity_counts import SEVERITIES, require_ascending
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import TIME_MS, Entry, entry, evidence
 from haltline.schemas.events import Kind
@@ -57,8 +57,8 @@ class Polling(Detector[State]):
 
     @model_validator(mode="after")
     def _ordered(self) -> "Polling":
-        if any(list(steps) != sorted(steps) for steps in (self.polls, self.dense, self.wait_s)):
-            raise ValueError("medium <= high <= critical")
+        for steps in (self.polls, self.dense, self.wait_s):
+            require_ascending(*steps)
         return self
 
     def start(self) -> State:

@@ -20,6 +20,7 @@ from haltline.detectors.features.error_normalization import Normalization
 from haltline.detectors.features.observation import Observation, Trait
 from haltline.detectors.features.tool_classifier import UNKNOWN
 from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.severity_counts import require_ascending
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import INDEX, Entry, entry, evidence, seconds
 from haltline.schemas.events import Effect, Kind
@@ -92,8 +93,7 @@ class VerifyMismatch(Detector[State]):
 
     @model_validator(mode="after")
     def _ordered(self) -> "VerifyMismatch":
-        if not self.medium <= self.high <= self.critical:
-            raise ValueError("medium <= high <= critical")
+        require_ascending(self.medium, self.high, self.critical)
         return self
 
     def start(self) -> State:
