@@ -5,12 +5,10 @@ from typing import Annotated
 
 import typer
 
+from haltline.cli.cluster import Cluster
 from haltline.cli.common import (
-    DEFAULT_GROUP,
-    Client,
     Exit,
     ago,
-    group_of,
     print_json,
     say,
     say_error,
@@ -18,16 +16,15 @@ from haltline.cli.common import (
 from haltline.schemas.control import ControlRecord, ControlState
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.record import rfc3339
-from haltline.schemas.topics import Topics
 from haltline.streams.operator.client import CommandResult, Operator
 from haltline.streams.operator.command_factory import FLEET
 from haltline.streams.operator.known_sessions import HINT
 
 
-def operator_of(bootstrap: str, prefix: str, client: Client, timeout_s: float, group: str = DEFAULT_GROUP) -> Operator:
-    """The hands of whoever gives a command."""
+def operator_of(at: Cluster) -> Operator:
+    """The client by which a command of an operator is sent."""
     return Operator(
-        bootstrap, topics=Topics(prefix), group=group or group_of(prefix), answer_within_s=timeout_s, client=client
+        at.bootstrap, topics=at.topics, group=at.workers, answer_within_s=at.timeout, client=at.client_config
     )
 
 

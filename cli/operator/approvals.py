@@ -8,22 +8,14 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from haltline.cli.cluster import Cluster, with_cluster
 from haltline.cli.common import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_PREFIX,
-    NO_CLIENT_CONFIG,
     AsJson,
-    Bootstrap,
     By,
-    Client,
-    ClientConfig,
     Exit,
-    Prefix,
     Reason,
-    Timeout,
     ago,
     console,
-    group_of,
     print_json,
     printable,
     say,
@@ -31,7 +23,6 @@ from haltline.cli.common import (
 )
 from haltline.schemas.control import CommandKind
 from haltline.schemas.record import rfc3339
-from haltline.schemas.topics import Topics
 from haltline.streams.operator.approval_client import AnsweredRequest, ApprovalClient, Request
 
 RequestId = Annotated[str, typer.Argument(help="The request's id, or its beginning.", metavar="ID")]
@@ -43,19 +34,18 @@ Identical = Annotated[
 _DONE = {CommandKind.APPROVE: "approved", CommandKind.REJECT: "rejected", CommandKind.ASK: "asked"}
 
 
+@with_cluster()
 def approvals(
     *,
     everything: Annotated[bool, typer.Option("--all", help="Also those that were answered in the last day.")] = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    prefix: Prefix = DEFAULT_PREFIX,
-    client_config: ClientConfig = NO_CLIENT_CONFIG,
+    at: Cluster,
     as_json: AsJson = False,
 ) -> None:
     """Show the calls that wait for a person, the most urgent first. Exit 1 when there are some.
 
     Example: haltline approvals
     """
-    inbox = _inbox(bootstrap, prefix, client_config)
+    inbox = _inbox(at)
     found = inbox.requests() if everything else inbox.pending()
     if as_json:
         print_json([asdict(request) for request in found])
@@ -68,16 +58,14 @@ def approvals(
         raise typer.Exit(Exit.NO)
 
 
+@with_cluster("timeout")
 def approve(
     *,
     request_id: RequestId,
     by: By,
     reason: Reason,
     identical: Identical = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    prefix: Prefix = DEFAULT_PREFIX,
-    client_config: ClientConfig = NO_CLIENT_CONFIG,
-    timeout: Timeout = 10.0,
+    at: Cluster,
     as_json: AsJson = False,
 ) -> None:
     """Let one call pass, once: the one that waits, or the next one with exactly these arguments.
@@ -87,52 +75,48 @@ def approve(
 
     Example: haltline approve 3f2a --by ada --reason 'the table is a copy'
     """
-    inbox = _inbox(bootstrap, prefix, client_config, timeout)
+    inbox = _inbox(at)
     _do(inbox, CommandKind.APPROVE, request_id, identical, by=by, reason=reason, as_json=as_json)
 
 
+@with_cluster("timeout")
 def reject(
     *,
     request_id: RequestId,
     by: By,
     reason: Reason,
     identical: Identical = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    prefix: Prefix = DEFAULT_PREFIX,
-    client_config: ClientConfig = NO_CLIENT_CONFIG,
-    timeout: Timeout = 10.0,
+    at: Cluster,
     as_json: AsJson = False,
 ) -> None:
     """Refuse a call that waits, and the same call until the request would have expired.
 
     Example: haltline reject 3f2a --by ada --reason 'not on a Friday'
     """
-    inbox = _inbox(bootstrap, prefix, client_config, timeout)
+    inbox = _inbox(at)
     _do(inbox, CommandKind.REJECT, request_id, identical, by=by, reason=reason, as_json=as_json)
 
 
+@with_cluster("timeout")
 def ask(
     *,
     request_id: RequestId,
     question: Annotated[str, typer.Argument(help="What the agent is to say first.", metavar="QUESTION")],
     by: By,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    prefix: Prefix = DEFAULT_PREFIX,
-    client_config: ClientConfig = NO_CLIENT_CONFIG,
-    timeout: Timeout = 10.0,
+    at: Cluster,
     as_json: AsJson = False,
 ) -> None:
     """Ask the agent something before you approve: its call is refused with the question, and may be made again.
 
     Example: haltline ask 3f2a 'Which report needs this table gone?' --by ada
     """
-    inbox = _inbox(bootstrap, prefix, client_config, timeout)
+    inbox = _inbox(at)
     _do(inbox, CommandKind.ASK, request_id, identical=False, by=by, reason=question, as_json=as_json)
 
 
-def _inbox(bootstrap: str, prefix: str, client: Client, timeout_s: float = 10.0) -> ApprovalClient:
+def _inbox(at: Cluster) -> ApprovalClient:
     return ApprovalClient(
-        bootstrap, topics=Topics(prefix), group=group_of(prefix), answer_within_s=timeout_s, client=client
+        at.bootstrap, topics=at.topics, group=at.workers, answer_within_s=at.timeout, client=at.client_config
     )
 
 

@@ -11,16 +11,11 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from haltline.cli.cluster import Cluster, with_cluster
 from haltline.cli.common import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_PREFIX,
-    NO_CLIENT_CONFIG,
     AsJson,
-    Bootstrap,
-    ClientConfig,
     Exit,
     PolicyFile,
-    Prefix,
     console,
     fail,
     printable,
@@ -31,7 +26,6 @@ from haltline.cli.policy_option import read_plugins, read_policy
 from haltline.cli.sources import KAFKA, Since, Sink, Until, Where, is_table, opened, progress, say_missing
 from haltline.schemas.decisions import Level
 from haltline.schemas.policy import Policy
-from haltline.schemas.topics import Topics
 from haltline.streams.engine.core import Core
 from haltline.streams.policy.loader import BadPolicy
 from haltline.streams.replay.backtest import Recorded, Result, related
@@ -47,6 +41,7 @@ _SHOWN = 50
 """Sessions of a list for people."""
 
 
+@with_cluster()
 def backtest(
     sources: Annotated[
         list[str],
@@ -76,9 +71,7 @@ def backtest(
     ] = False,
     since: Since = "",
     until: Until = "",
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    prefix: Prefix = DEFAULT_PREFIX,
-    client_config: ClientConfig = NO_CLIENT_CONFIG,
+    at: Cluster,
     table: AuditTable = DEFAULT_TABLE,
     storage_option: StorageOption = None,
     sink: Sink = None,
@@ -106,7 +99,7 @@ def backtest(
     plugins = read_plugins()
     first = read_policy(policy)
     second = read_policy(against) if against is not None else None
-    where = Where(since, until, bootstrap, Topics(prefix), client_config, table, options_of(storage_option), sink)
+    where = Where(since, until, at.bootstrap, at.topics, at.client_config, table, options_of(storage_option), sink)
     try:
         values = parse_sweep(sweep) if sweep is not None else None
         if values is not None and plot is not None:

@@ -7,37 +7,29 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from haltline.cli.cluster import Cluster, with_cluster
 from haltline.cli.common import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_PREFIX,
-    NO_CLIENT_CONFIG,
     AsJson,
-    Bootstrap,
-    ClientConfig,
-    Prefix,
     console,
-    group_of,
     print_json,
     printable,
     say,
 )
 from haltline.schemas.record import rfc3339
-from haltline.schemas.topics import Topics
 from haltline.streams.operator.batch_status import Batches
 
 
+@with_cluster()
 def batches(
     *,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    prefix: Prefix = DEFAULT_PREFIX,
-    client_config: ClientConfig = NO_CLIENT_CONFIG,
+    at: Cluster,
     as_json: AsJson = False,
 ) -> None:
     """Show the bulk work that was declared in the last eight hours: by whom, for what, and how much of it is used.
 
     Example: haltline batches
     """
-    found = Batches(bootstrap, topics=Topics(prefix), group=group_of(prefix), client=client_config).declared()
+    found = Batches(at.bootstrap, topics=at.topics, group=at.workers, client=at.client_config).declared()
     if as_json:
         print_json([asdict(declared) for declared in found])
         return

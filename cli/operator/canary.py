@@ -8,17 +8,12 @@ from typing import Annotated
 
 import typer
 
+from haltline.cli.cluster import Cluster, with_cluster
 from haltline.cli.common import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_PREFIX,
-    NO_CLIENT_CONFIG,
     AsJson,
-    Bootstrap,
-    ClientConfig,
     Exit,
     MetricsHost,
     MetricsPort,
-    Prefix,
     duration,
     fail,
     print_json,
@@ -32,6 +27,7 @@ from haltline.streams.runtime.health import HealthServer, Verdict
 from haltline.streams.runtime.metrics import Metrics
 
 
+@with_cluster()
 def canary(
     *,
     every: Annotated[
@@ -51,9 +47,7 @@ def canary(
     ] = None,
     metrics_host: MetricsHost = "127.0.0.1",
     metrics_port: MetricsPort = 9466,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    prefix: Prefix = DEFAULT_PREFIX,
-    client_config: ClientConfig = NO_CLIENT_CONFIG,
+    at: Cluster,
     as_json: AsJson = False,
 ) -> None:
     """Run a session that must be killed, and see that it is, and that the stop is acknowledged.
@@ -78,7 +72,7 @@ def canary(
     try:
         while True:
             began = time.monotonic()
-            flight = _fly(bootstrap, Topics(prefix), within, client_config, verify_key, keep_on=every is not None)
+            flight = _fly(at.bootstrap, at.topics, within, at.client_config, verify_key, keep_on=every is not None)
             _count(metrics, flight)
             _show(flight, as_json=as_json)
             if every is None:

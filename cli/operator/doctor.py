@@ -14,18 +14,11 @@ from rich.table import Table
 from rich.text import Text
 
 from haltline.cli.base_commands import PROCESSOR
+from haltline.cli.cluster import Cluster, with_cluster
 from haltline.cli.common import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_GROUP,
-    DEFAULT_PREFIX,
-    NO_CLIENT_CONFIG,
     AsJson,
-    Bootstrap,
     Client,
-    ClientConfig,
     Exit,
-    Group,
-    Prefix,
     console,
     group_of,
     print_json,
@@ -53,12 +46,10 @@ from haltline.streams.operator.health_checks import canary as last_canary
 _log = logging.getLogger(__name__)
 
 
+@with_cluster("group")
 def doctor(
     *,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    prefix: Prefix = DEFAULT_PREFIX,
-    client_config: ClientConfig = NO_CLIENT_CONFIG,
-    group: Group = DEFAULT_GROUP,
+    at: Cluster,
     agent: Annotated[str, typer.Option(help="Principal of the agents.", metavar="PRINCIPAL")] = "User:agent",
     worker: Annotated[
         str, typer.Option(help="Where a worker serves /healthz and /readyz.", metavar="URL")
@@ -80,14 +71,14 @@ def doctor(
 
     Example: haltline doctor --bootstrap kafka-1:9092
     """
-    at = {"worker": worker.rstrip("/"), "sink": sink.rstrip("/"), "console": at_console.rstrip("/")}
+    urls = {"worker": worker.rstrip("/"), "sink": sink.rstrip("/"), "console": at_console.rstrip("/")}
     checks = [
         *_machine(),
-        *_cluster(bootstrap, Topics(prefix), group, client_config, agent),
-        *health("worker", at["worker"], needed=True, do="start a worker (haltline worker), or say where (--worker)"),
-        *health("sink", at["sink"], needed=False, do="start one (haltline audit), or say where it is (--sink)"),
-        *health("console", at["console"], needed=False, do="start one (haltline console), or say where (--console)"),
-        clocks({name: ask(f"{url}/healthz") for name, url in at.items()}),
+        *_cluster(at.bootstrap, at.topics, at.group, at.client_config, agent),
+        *health("worker", urls["worker"], needed=True, do="start a worker (haltline worker), or say where (--worker)"),
+        *health("sink", urls["sink"], needed=False, do="start one (haltline audit), or say where it is (--sink)"),
+        *health("console", urls["console"], needed=False, do="start one (haltline console), or say where (--console)"),
+        clocks({name: ask(f"{url}/healthz") for name, url in urls.items()}),
         last_canary(canary.rstrip("/"), time.time()),
     ]
     if as_json:

@@ -3,19 +3,11 @@
 import typer
 
 from haltline.cli.answers import NOTHING_TO_END, Unknown, conclude, named, operator_of, story, whole_id
+from haltline.cli.cluster import Cluster, with_cluster
 from haltline.cli.common import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_GROUP,
-    DEFAULT_PREFIX,
-    NO_CLIENT_CONFIG,
     AsJson,
-    Bootstrap,
     By,
-    ClientConfig,
-    Group,
-    Prefix,
     Reason,
-    Timeout,
 )
 from haltline.cli.operator.kill_and_reset import Scope, ScopeId
 from haltline.schemas.control import CommandKind
@@ -23,6 +15,7 @@ from haltline.schemas.decisions import ScopeKind
 from haltline.streams.operator.client import Operator
 
 
+@with_cluster("group", "timeout")
 def freeze(
     *,
     by: By,
@@ -30,22 +23,19 @@ def freeze(
     scope_id: ScopeId = "",
     scope: Scope = ScopeKind.SESSION,
     unknown: Unknown = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    prefix: Prefix = DEFAULT_PREFIX,
-    client_config: ClientConfig = NO_CLIENT_CONFIG,
-    group: Group = DEFAULT_GROUP,
-    timeout: Timeout = 10.0,
+    at: Cluster,
     as_json: AsJson = False,
 ) -> None:
     """Refuse every call of a session, agent or mission, of one tool, or about one target, until it is lifted.
 
     Example: haltline freeze --scope target asset_id=fact_sales --by ada --reason 'is being restored'
     """
-    operator = operator_of(bootstrap, prefix, client_config, timeout, group)
+    operator = operator_of(at)
     scope_id = whole_id(operator, scope, scope_id, unknown=unknown)
     _hold(operator, CommandKind.FREEZE, scope, scope_id, by=by, reason=reason, as_json=as_json)
 
 
+@with_cluster("group", "timeout")
 def contain(
     *,
     by: By,
@@ -53,11 +43,7 @@ def contain(
     scope_id: ScopeId = "",
     scope: Scope = ScopeKind.SESSION,
     unknown: Unknown = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    prefix: Prefix = DEFAULT_PREFIX,
-    client_config: ClientConfig = NO_CLIENT_CONFIG,
-    group: Group = DEFAULT_GROUP,
-    timeout: Timeout = 10.0,
+    at: Cluster,
     as_json: AsJson = False,
 ) -> None:
     """Let a session, an agent or the fleet look, and touch nothing, until it is lifted.
@@ -66,29 +52,26 @@ def contain(
 
     Example: haltline contain session-42 --by ada --reason 'we look at what it did'
     """
-    operator = operator_of(bootstrap, prefix, client_config, timeout, group)
+    operator = operator_of(at)
     scope_id = whole_id(operator, scope, scope_id, unknown=unknown)
     _hold(operator, CommandKind.CONTAIN, scope, scope_id, by=by, reason=reason, as_json=as_json)
 
 
+@with_cluster("group", "timeout")
 def lift(
     *,
     by: By,
     reason: Reason,
     scope_id: ScopeId = "",
     scope: Scope = ScopeKind.SESSION,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    prefix: Prefix = DEFAULT_PREFIX,
-    client_config: ClientConfig = NO_CLIENT_CONFIG,
-    group: Group = DEFAULT_GROUP,
-    timeout: Timeout = 10.0,
+    at: Cluster,
     as_json: AsJson = False,
 ) -> None:
     """End what was frozen or contained. A kill needs a reset.
 
     Example: haltline lift --scope target asset_id=fact_sales --by ada --reason 'restored'
     """
-    operator = operator_of(bootstrap, prefix, client_config, timeout, group)
+    operator = operator_of(at)
     scope_id = whole_id(operator, scope, scope_id, hint=NOTHING_TO_END)
     _hold(operator, CommandKind.LIFT, scope, scope_id, by=by, reason=reason, as_json=as_json)
 

@@ -8,22 +8,14 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from haltline.cli.cluster import Cluster, with_cluster
 from haltline.cli.common import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_PREFIX,
-    NO_CLIENT_CONFIG,
     AsJson,
-    Bootstrap,
     By,
-    Client,
-    ClientConfig,
     Exit,
-    Prefix,
     Reason,
-    Timeout,
     ago,
     console,
-    group_of,
     print_json,
     printable,
     say,
@@ -32,7 +24,6 @@ from haltline.cli.common import (
 from haltline.schemas.control import CommandKind
 from haltline.schemas.incidents import IncidentRecord, IncidentState
 from haltline.schemas.record import rfc3339
-from haltline.schemas.topics import Topics
 from haltline.streams.audit.summary import of_incident
 from haltline.streams.operator.incidents import Incidents, one_of
 
@@ -44,15 +35,14 @@ app = typer.Typer(invoke_without_command=True)
 
 
 @app.callback()
+@with_cluster()
 def listed(
     context: typer.Context,
     *,
     everything: Annotated[bool, typer.Option("--all", help="Also those that are resolved.")] = False,
     session: Annotated[str | None, typer.Option(help="Only of this session.", metavar="SESSION")] = None,
     agent: Annotated[str | None, typer.Option(help="Only of this agent.", metavar="AGENT")] = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    prefix: Prefix = DEFAULT_PREFIX,
-    client_config: ClientConfig = NO_CLIENT_CONFIG,
+    at: Cluster,
     as_json: AsJson = False,
 ) -> None:
     """Show the open incidents, the worst first: one for each session and cause. Exit 1 when there are some.
@@ -63,7 +53,7 @@ def listed(
         return
     found = [
         record
-        for record in _incidents(bootstrap, prefix, client_config).incidents()
+        for record in _incidents(at).incidents()
         if (everything or record.state is not IncidentState.RESOLVED)
         and session in (None, record.session_id)
         and agent in (None, record.agent_id)
@@ -79,19 +69,18 @@ def listed(
 
 
 @app.command()
+@with_cluster()
 def show(
     *,
     incident_id: IncidentId,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    prefix: Prefix = DEFAULT_PREFIX,
-    client_config: ClientConfig = NO_CLIENT_CONFIG,
+    at: Cluster,
     as_json: AsJson = False,
 ) -> None:
     """Show one incident and its history.
 
     Example: haltline incidents show 4f1c09ab
     """
-    revisions = _incidents(bootstrap, prefix, client_config).history(incident_id)
+    revisions = _incidents(at).history(incident_id)
     if as_json:
         print_json([_json(record) for record in revisions])
         return
@@ -104,88 +93,82 @@ def show(
 
 
 @app.command()
+@with_cluster("timeout")
 def acknowledge(
     *,
     incident_id: IncidentId,
     by: By,
     reason: Reason,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    prefix: Prefix = DEFAULT_PREFIX,
-    client_config: ClientConfig = NO_CLIENT_CONFIG,
-    timeout: Timeout = 10.0,
+    at: Cluster,
     as_json: AsJson = False,
 ) -> None:
     """Acknowledge an incident: you have seen it and look after it. Exit 1 when no worker answers.
 
     Example: haltline incidents acknowledge 4f1c09ab --by ada --reason 'looking at it'
     """
-    found = _incidents(bootstrap, prefix, client_config, timeout)
+    found = _incidents(at)
     _act(found, CommandKind.ACKNOWLEDGE, incident_id, by=by, reason=reason, as_json=as_json)
 
 
 @app.command()
+@with_cluster("timeout")
 def assign(
     *,
     incident_id: IncidentId,
     assignee: Annotated[str, typer.Argument(help="The assignee.", metavar="NAME")],
     by: By,
     reason: Reason,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    prefix: Prefix = DEFAULT_PREFIX,
-    client_config: ClientConfig = NO_CLIENT_CONFIG,
-    timeout: Timeout = 10.0,
+    at: Cluster,
     as_json: AsJson = False,
 ) -> None:
     """Assign an incident to a person.
 
     Example: haltline incidents assign 4f1c09ab bo --by ada --reason 'owns the table'
     """
-    found = _incidents(bootstrap, prefix, client_config, timeout)
+    found = _incidents(at)
     _act(found, CommandKind.ASSIGN, incident_id, by=by, reason=reason, assignee=assignee, as_json=as_json)
 
 
 @app.command()
+@with_cluster("timeout")
 def comment(
     *,
     incident_id: IncidentId,
     text: Annotated[str, typer.Argument(help="The comment.", metavar="TEXT")],
     by: By,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    prefix: Prefix = DEFAULT_PREFIX,
-    client_config: ClientConfig = NO_CLIENT_CONFIG,
-    timeout: Timeout = 10.0,
+    at: Cluster,
     as_json: AsJson = False,
 ) -> None:
     """Add a comment to an incident.
 
     Example: haltline incidents comment 4f1c09ab 'restored from the backup of noon' --by ada
     """
-    found = _incidents(bootstrap, prefix, client_config, timeout)
+    found = _incidents(at)
     _act(found, CommandKind.COMMENT, incident_id, by=by, reason=text, as_json=as_json)
 
 
 @app.command()
+@with_cluster("timeout")
 def resolve(
     *,
     incident_id: IncidentId,
     by: By,
     reason: Reason,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    prefix: Prefix = DEFAULT_PREFIX,
-    client_config: ClientConfig = NO_CLIENT_CONFIG,
-    timeout: Timeout = 10.0,
+    at: Cluster,
     as_json: AsJson = False,
 ) -> None:
     """Close an incident; its open approval request is refused. What trips again opens another one.
 
     Example: haltline incidents resolve 4f1c09ab --by ada --reason 'the tool is fixed'
     """
-    found = _incidents(bootstrap, prefix, client_config, timeout)
+    found = _incidents(at)
     _act(found, CommandKind.RESOLVE, incident_id, by=by, reason=reason, as_json=as_json)
 
 
-def _incidents(bootstrap: str, prefix: str, client: Client, timeout_s: float = 10.0) -> Incidents:
-    return Incidents(bootstrap, topics=Topics(prefix), group=group_of(prefix), answer_within_s=timeout_s, client=client)
+def _incidents(at: Cluster) -> Incidents:
+    return Incidents(
+        at.bootstrap, topics=at.topics, group=at.workers, answer_within_s=at.timeout, client=at.client_config
+    )
 
 
 def _act(

@@ -15,20 +15,12 @@ from haltline.cli.answers import (
     story,
     whole_id,
 )
+from haltline.cli.cluster import Cluster, with_cluster
 from haltline.cli.common import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_GROUP,
-    DEFAULT_PREFIX,
-    NO_CLIENT_CONFIG,
     AsJson,
-    Bootstrap,
     By,
-    ClientConfig,
     Exit,
-    Group,
-    Prefix,
     Reason,
-    Timeout,
     duration,
     fail,
 )
@@ -37,7 +29,6 @@ from haltline.interventions.control.probation import CLOSED
 from haltline.schemas.control import ControlState
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.record import rfc3339
-from haltline.schemas.topics import Topics
 from haltline.streams.operator.blast_radius import preview as find_impact
 from haltline.streams.operator.blast_radius import wait_for_stops
 from haltline.streams.operator.command_factory import LABELS, require_label
@@ -50,6 +41,7 @@ ScopeId = Annotated[
 Session = Annotated[str, typer.Argument(help="The session's id, or its beginning.", metavar="SESSION")]
 
 
+@with_cluster("group", "timeout")
 def kill(
     *,
     by: By,
@@ -65,11 +57,7 @@ def kill(
         bool, typer.Option("--until-stopped", help="Wait until the agents' side says that it stopped; list who did.")
     ] = False,
     unknown: Unknown = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    prefix: Prefix = DEFAULT_PREFIX,
-    client_config: ClientConfig = NO_CLIENT_CONFIG,
-    group: Group = DEFAULT_GROUP,
-    timeout: Timeout = 10.0,
+    at: Cluster,
     as_json: AsJson = False,
 ) -> None:
     """Stop a session, or every session of an agent, tool, target, mission or the fleet, now.
@@ -90,9 +78,9 @@ def kill(
             "--until-stopped cannot be used with --unknown: no event of this session can confirm that it stopped",
             Exit.USAGE,
         )
-    operator = operator_of(bootstrap, prefix, client_config, timeout, group)
+    operator = operator_of(at)
     scope_id = whole_id(operator, scope, scope_id, unknown=unknown)
-    find = partial(find_impact, bootstrap, Topics(prefix), scope, scope_id, lookback=lookback, client=client_config)
+    find = partial(find_impact, at.bootstrap, at.topics, scope, scope_id, lookback=lookback, client=at.client_config)
     if preview:
         show_impact(find(), lookback, as_json=as_json)
         return
@@ -110,17 +98,18 @@ def kill(
         conclude(answer, f"{named(answer)} {again}: {story(answer.after)}", as_json=as_json)
     else:
         stopped = wait_for_stops(
-            bootstrap,
-            Topics(prefix),
+            at.bootstrap,
+            at.topics,
             answer.after.decision_id,
             (seen.session_id for seen in expected.sessions),
             since_ms=answer.after.since,
-            within_s=timeout,
-            client=client_config,
+            within_s=at.timeout,
+            client=at.client_config,
         )
         show_stopped(answer, stopped, as_json=as_json)
 
 
+@with_cluster("timeout")
 def reset(
     *,
     by: By,
@@ -136,10 +125,7 @@ def reset(
     force: Annotated[
         bool, typer.Option("--force", help="Within the lockout; takes two different operators, one after the other.")
     ] = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    prefix: Prefix = DEFAULT_PREFIX,
-    client_config: ClientConfig = NO_CLIENT_CONFIG,
-    timeout: Timeout = 10.0,
+    at: Cluster,
     as_json: AsJson = False,
 ) -> None:
     """Release what was killed; a session begins anew, on probation. Refused without a reason.
@@ -151,7 +137,7 @@ def reset(
 
     Example: haltline reset --scope agent cleaner --only session-42 --by ada --reason 'this one only reads'
     """
-    operator = operator_of(bootstrap, prefix, client_config, timeout)
+    operator = operator_of(at)
     scope_id = whole_id(operator, scope, scope_id, hint=NOTHING_TO_END)
     if only is not None:
         only = whole_id(operator, ScopeKind.SESSION, only, hint=NOTHING_TO_END)
@@ -174,6 +160,7 @@ def reset(
         conclude(answer, f"{named(answer)} is released{held}. It was killed: {story(answer.before)}", as_json=as_json)
 
 
+@with_cluster("group", "timeout")
 def batch(
     *,
     session: Session,
@@ -189,11 +176,7 @@ def batch(
         timedelta,
         typer.Option("--for", help="How long it holds, at most 8h.", parser=duration, metavar="TIME"),
     ] = timedelta(hours=1),
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    prefix: Prefix = DEFAULT_PREFIX,
-    client_config: ClientConfig = NO_CLIENT_CONFIG,
-    group: Group = DEFAULT_GROUP,
-    timeout: Timeout = 10.0,
+    at: Cluster,
     as_json: AsJson = False,
 ) -> None:
     """Declare a bulk clean-up beforehand, so that its volume does not stop the session, which may be still to start.
@@ -202,7 +185,7 @@ def batch(
 
     Example: haltline batch night-7 --max-deletes 100 --targets 'asset_id=stg_*' --by ada --reason 'staging clean-up'
     """
-    operator = operator_of(bootstrap, prefix, client_config, timeout, group)
+    operator = operator_of(at)
     unheard = ""
     try:
         session = whole_id(operator, ScopeKind.SESSION, session)
@@ -227,17 +210,14 @@ def batch(
         conclude(answer, f"batch of {named(answer)}: expected an answer from a worker", as_json=as_json)
 
 
+@with_cluster("group", "timeout")
 def label(
     *,
     decision: Annotated[str, typer.Argument(help="The decision's id, or its beginning.", metavar="DECISION")],
     verdict: Annotated[str, typer.Argument(help=" or ".join(LABELS), metavar="LABEL")],
     by: By,
     reason: Reason,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    prefix: Prefix = DEFAULT_PREFIX,
-    client_config: ClientConfig = NO_CLIENT_CONFIG,
-    group: Group = DEFAULT_GROUP,
-    timeout: Timeout = 10.0,
+    at: Cluster,
     as_json: AsJson = False,
 ) -> None:
     """Say whether the decision of a rule was right, for the audit and the tuning of thresholds.
@@ -247,7 +227,7 @@ def label(
 
     Example: haltline label 9f3c0a77 false_alarm --by ada --reason 'was the nightly clean-up'
     """
-    operator = operator_of(bootstrap, prefix, client_config, timeout, group)
+    operator = operator_of(at)
     require_label(verdict)
     meant = operator.decision(decision)
     answer = operator.label(meant, verdict, by=by, reason=reason)

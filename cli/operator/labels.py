@@ -8,21 +8,13 @@ from rich.progress import track
 from rich.table import Table
 
 from haltline.cli.answers import operator_of, whole_id
+from haltline.cli.cluster import Cluster, with_cluster
 from haltline.cli.common import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_GROUP,
-    DEFAULT_PREFIX,
-    NO_CLIENT_CONFIG,
     AsJson,
-    Bootstrap,
     By,
-    ClientConfig,
     Exit,
-    Group,
     PolicyFile,
-    Prefix,
     Reason,
-    Timeout,
     console,
     fail,
     print_json,
@@ -33,17 +25,14 @@ from haltline.cli.operator.kill_and_reset import Session
 from haltline.schemas.decisions import ScopeKind
 
 
+@with_cluster("group", "timeout")
 def missed(
     *,
     session: Session,
     rule: Annotated[str, typer.Option(help="The rule that should have found something.", metavar="RULE")],
     by: By,
     reason: Reason,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    prefix: Prefix = DEFAULT_PREFIX,
-    client_config: ClientConfig = NO_CLIENT_CONFIG,
-    group: Group = DEFAULT_GROUP,
-    timeout: Timeout = 10.0,
+    at: Cluster,
     as_json: AsJson = False,
 ) -> None:
     """Say that a session was a runaway which a rule did not find, for the audit and the tuning of thresholds.
@@ -52,7 +41,7 @@ def missed(
 
     Example: haltline missed night-7 --rule error_repetition --by ada --reason 'failed 40 times, nobody was notified'
     """
-    operator = operator_of(bootstrap, prefix, client_config, timeout, group)
+    operator = operator_of(at)
     session = whole_id(operator, ScopeKind.SESSION, session, hint="no events of it were found")
     answer = operator.missed(session, rule, by=by, reason=reason)
     if as_json:

@@ -7,16 +7,11 @@ from typing import Annotated
 import orjson
 import typer
 
+from haltline.cli.cluster import Cluster, with_cluster
 from haltline.cli.common import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_PREFIX,
-    NO_CLIENT_CONFIG,
     AsJson,
-    Bootstrap,
     By,
-    ClientConfig,
     Exit,
-    Prefix,
     Reason,
     fail,
     print_json,
@@ -25,7 +20,6 @@ from haltline.cli.common import (
 )
 from haltline.cli.policy_option import read_policy
 from haltline.schemas.record import rfc3339
-from haltline.schemas.topics import Topics
 
 Document = Annotated[Path, typer.Argument(help="The policy document, YAML or JSON.", metavar="FILE")]
 
@@ -71,14 +65,13 @@ def check(file: Document, as_json: AsJson = False) -> None:
         raise typer.Exit(Exit.NO)
 
 
+@with_cluster()
 def publish(
     file: Document,
     *,
     by: By,
     reason: Reason,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    prefix: Prefix = DEFAULT_PREFIX,
-    client_config: ClientConfig = NO_CLIENT_CONFIG,
+    at: Cluster,
     as_json: AsJson = False,
 ) -> None:
     """Put a document in force in every worker that follows its name, without a restart.
@@ -94,16 +87,16 @@ def publish(
     from haltline.streams.policy.source import DEFAULT_NAME  # noqa: PLC0415  # as above
 
     policy = read_policy(file)
-    topic = Topics(prefix).policies
+    topic = at.topics.policies
     try:
         policy, place = publishing.publish(
             policy,
-            bootstrap=bootstrap,
+            bootstrap=at.bootstrap,
             topic=topic,
             by=by,
             reason=reason,
             time_ms=time.time_ns() // 1_000_000,
-            client=client_config,
+            client=at.client_config,
         )
     except BadPolicy as error:
         fail(f"{file}: {error}", Exit.USAGE)
@@ -119,12 +112,11 @@ def publish(
         say_error(f"{file}: {line}")
 
 
+@with_cluster()
 def show(
     name: Annotated[str, typer.Argument(help="The policy's name; left out: a list of all.", metavar="NAME")] = "",
     *,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    prefix: Prefix = DEFAULT_PREFIX,
-    client_config: ClientConfig = NO_CLIENT_CONFIG,
+    at: Cluster,
     as_json: AsJson = False,
 ) -> None:
     """Print a published document, or the names of all with version, who and why. Exit 1 when there is none.
@@ -133,7 +125,7 @@ def show(
     """
     from haltline.streams.policy.source import current  # noqa: PLC0415  # brings every detector
 
-    documents = current(bootstrap, Topics(prefix).policies, client=client_config)
+    documents = current(at.bootstrap, at.topics.policies, client=at.client_config)
     if name:
         if name not in documents:
             fail(f"policy {name}: expected one that was published, got none of {sorted(documents)}", Exit.NO)

@@ -11,16 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from haltline.cli.cluster import Cluster, with_cluster
 from haltline.cli.common import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_PREFIX,
-    NO_CLIENT_CONFIG,
     AsJson,
-    Bootstrap,
     By,
-    ClientConfig,
     Exit,
-    Prefix,
     Reason,
     console,
     fail,
@@ -47,6 +42,7 @@ Sessions = Annotated[
 Agents = Annotated[list[str] | None, typer.Option("--agent", help="Only this agent; may be repeated.", metavar="ID")]
 
 
+@with_cluster()
 def replay(
     source: Annotated[
         str,
@@ -115,9 +111,7 @@ def replay(
     ] = None,
     by: By = "",
     reason: Reason = "",
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    prefix: Prefix = DEFAULT_PREFIX,
-    client_config: ClientConfig = NO_CLIENT_CONFIG,
+    at: Cluster,
     table: AuditTable = DEFAULT_TABLE,
     storage_option: StorageOption = None,
     sink: Sink = None,
@@ -154,7 +148,7 @@ def replay(
 
     chosen = read_policy(policy) if policy is not None else None
     plugins = read_plugins()
-    where = Where(since, until, bootstrap, Topics(prefix), client_config, table, options_of(storage_option), sink)
+    where = Where(since, until, at.bootstrap, at.topics, at.client_config, table, options_of(storage_option), sink)
     if onto is not None:
         target = Onto(
             target=onto,

@@ -10,17 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from haltline.cli.answers import acknowledged
+from haltline.cli.cluster import Cluster, with_cluster
 from haltline.cli.common import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_GROUP,
-    DEFAULT_PREFIX,
-    NO_CLIENT_CONFIG,
     AsJson,
-    Bootstrap,
-    ClientConfig,
     Exit,
-    Group,
-    Prefix,
     ago,
     console,
     print_json,
@@ -29,22 +22,19 @@ from haltline.cli.common import (
 )
 from haltline.schemas.control import ControlRecord, ControlState
 from haltline.schemas.decisions import ScopeKind
-from haltline.schemas.topics import Topics
 from haltline.streams.engine.groups import Runs
 from haltline.streams.kafka.log_reader import Unreachable
 from haltline.streams.operator.client import Operator, PartitionLag
 from haltline.streams.operator.ids import NotFound, resolve
 
 
+@with_cluster("group")
 def status(
     *,
     session: Annotated[
         str | None, typer.Argument(help="Only this session, by its id or its beginning.", metavar="SESSION")
     ] = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    prefix: Prefix = DEFAULT_PREFIX,
-    client_config: ClientConfig = NO_CLIENT_CONFIG,
-    group: Group = DEFAULT_GROUP,
+    at: Cluster,
     as_json: AsJson = False,
 ) -> None:
     """Show what is killed now, by whom and why, and how far the workers are behind.
@@ -55,7 +45,7 @@ def status(
 
     Example: haltline status session-42 --json
     """
-    operator = Operator(bootstrap, topics=Topics(prefix), group=group, client=client_config)
+    operator = Operator(at.bootstrap, topics=at.topics, group=at.group, client=at.client_config)
     standing = operator.standing()
     if session is not None:
         standing = [record for record in standing if record.scope is ScopeKind.SESSION]
@@ -69,18 +59,18 @@ def status(
         stopped = [record for record in standing if record.state is not ControlState.PROBATION]
         raise typer.Exit(Exit.NO if stopped else Exit.OK)
     lag = operator.lag()
-    beside = Runs.SHADOW.group(group)
+    beside = Runs.SHADOW.group(at.group)
     shadow: list[PartitionLag] = []
     with suppress(Unreachable):  # who may see this group's lag may not be allowed to see that one's
-        shadow = Operator(bootstrap, topics=Topics(prefix), group=beside, client=client_config).lag()
+        shadow = Operator(at.bootstrap, topics=at.topics, group=beside, client=at.client_config).lag()
     if all(partition.committed is None for partition in shadow):
         shadow = []  # there is no such group: one runs all rules
     if as_json:
         document = {"lag": [asdict(partition) for partition in lag], "shadow_lag": [asdict(one) for one in shadow]}
-        print_json({"control": standing, "group": group, **document})
+        print_json({"control": standing, "group": at.group, **document})
         return
     _print_standing(standing, none="nothing is killed")
-    _print_lag(lag, group)
+    _print_lag(lag, at.group)
     if shadow:
         waiting = sum(partition.lag_records for partition in shadow)
         say(f"{waiting} records wait for group {beside}, whose rules are in shadow and stop nothing")

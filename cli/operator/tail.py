@@ -8,15 +8,10 @@ import typer
 from confluent_kafka import Message
 
 from haltline.cli.answers import operator_of, whole_id
+from haltline.cli.cluster import Cluster, with_cluster
 from haltline.cli.common import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_PREFIX,
-    NO_CLIENT_CONFIG,
     AsJson,
-    Bootstrap,
-    ClientConfig,
     Exit,
-    Prefix,
     fail,
     printable,
     say_error,
@@ -29,7 +24,6 @@ from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Detection
 from haltline.schemas.intervening import Vocabulary
 from haltline.schemas.record import Record, rfc3339
-from haltline.schemas.topics import Topics
 from haltline.streams.kafka.log_reader import LogReader
 from haltline.streams.operator.client import Operator
 from haltline.streams.operator.ids import NotFound
@@ -37,6 +31,7 @@ from haltline.streams.operator.ids import NotFound
 _POLL_S = 0.5
 
 
+@with_cluster()
 def tail(
     *,
     topic: Annotated[
@@ -48,9 +43,7 @@ def tail(
     ] = None,
     from_beginning: Annotated[bool, typer.Option("--from-beginning", help="Begin with the oldest record.")] = False,
     count: Annotated[int | None, typer.Option(help="End after so many records.", min=1)] = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    prefix: Prefix = DEFAULT_PREFIX,
-    client_config: ClientConfig = NO_CLIENT_CONFIG,
+    at: Cluster,
     vocabulary: Annotated[
         Vocabulary | None,
         typer.Option(help="Say decisions in the words of another system; what it has no word for is left out."),
@@ -65,17 +58,19 @@ def tail(
     """
     if unknown := set(topic) - set(wire.MODELS):
         fail(f"--topic: expected one of {', '.join(wire.MODELS)}, got {', '.join(sorted(unknown))}", Exit.USAGE)
-    names = [Topics(prefix).prefix + name for name in topic]
+    names = [at.topics.prefix + name for name in topic]
     left = count
     if session is not None:
-        session = _whole(operator_of(bootstrap, prefix, client_config, timeout_s=10.0), session)
+        session = _whole(operator_of(at), session)
     try:
-        with LogReader(bootstrap, names, from_beginning=from_beginning, client=client_config) as reader:
+        with LogReader(at.bootstrap, names, from_beginning=from_beginning, client=at.client_config) as reader:
             while left is None or left > 0:
                 message = reader.poll(_POLL_S)
                 if message is None or (session is not None and message.key() != session.encode()):
                     continue
-                typer.echo(_as_json(message, prefix, vocabulary) if as_json else _line(message, prefix, vocabulary))
+                typer.echo(
+                    _as_json(message, at.prefix, vocabulary) if as_json else _line(message, at.prefix, vocabulary)
+                )
                 left = None if left is None else left - 1
     except KeyboardInterrupt:
         return  # how following is ended

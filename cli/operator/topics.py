@@ -9,18 +9,11 @@ import typer
 from confluent_kafka.admin import AdminClient
 from rich.table import Table
 
+from haltline.cli.cluster import Cluster, with_cluster
 from haltline.cli.common import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_GROUP,
-    DEFAULT_PREFIX,
-    NO_CLIENT_CONFIG,
     AsJson,
-    Bootstrap,
     Client,
-    ClientConfig,
     Exit,
-    Group,
-    Prefix,
     console,
     fail,
     group_of,
@@ -36,53 +29,50 @@ from haltline.streams.runtime.worker_settings import WorkerSettings
 _log = logging.getLogger(__name__)
 
 
+@with_cluster("group")
 def create(
     *,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    at: Cluster,
     partitions: Annotated[int, typer.Option(help="How many partitions each topic gets.", min=1)] = 12,
     replication: Annotated[int, typer.Option(help="How many brokers hold each partition.", min=1)] = 3,
-    prefix: Prefix = DEFAULT_PREFIX,
-    client_config: ClientConfig = NO_CLIENT_CONFIG,
-    group: Group = DEFAULT_GROUP,
     as_json: AsJson = False,
 ) -> None:
     """Make every topic that is missing. What is there is left as it is; exit 1 when that is not as it must be.
 
     Example: haltline topics create --bootstrap kafka-1:9092 --partitions 12 --replication 3
     """
-    changelogs = changelogs_of(Topics(prefix), group)
+    changelogs = changelogs_of(at.topics, at.group)
     _report(
-        bootstrap,
-        client_config,
-        lambda admin: create_topics(admin, Topics(prefix), partitions, replication, changelogs=changelogs),
+        at.bootstrap,
+        at.client_config,
+        lambda admin: create_topics(admin, at.topics, partitions, replication, changelogs=changelogs),
         as_json=as_json,
     )
 
 
+@with_cluster("group")
 def check(
     *,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    at: Cluster,
     partitions: Annotated[
         int | None, typer.Option(help="How many there must be; left out: as many as `actions` has.", min=1)
     ] = None,
-    prefix: Prefix = DEFAULT_PREFIX,
-    client_config: ClientConfig = NO_CLIENT_CONFIG,
-    group: Group = DEFAULT_GROUP,
     as_json: AsJson = False,
 ) -> None:
     """Compare the topics of a cluster with what haltline needs; exit 1 when one is missing or differs.
 
     Example: haltline topics check --bootstrap kafka-1:9092
     """
-    changelogs = changelogs_of(Topics(prefix), group)
+    changelogs = changelogs_of(at.topics, at.group)
     _report(
-        bootstrap,
-        client_config,
-        lambda admin: check_topics(admin, Topics(prefix), changelogs=changelogs, partitions=partitions),
+        at.bootstrap,
+        at.client_config,
+        lambda admin: check_topics(admin, at.topics, changelogs=changelogs, partitions=partitions),
         as_json=as_json,
     )
 
 
+@with_cluster("group")
 def acls(
     *,
     agent: Annotated[str, typer.Option(help="Principal of the agents.", metavar="PRINCIPAL")] = "User:agent",
@@ -97,10 +87,7 @@ def acls(
         str, typer.Option(help="The audit sinks' consumer group; left out: the workers', and -audit.", metavar="NAME")
     ] = "",
     carry_out: Annotated[bool, typer.Option("--apply", help="Make them on the cluster, as its administrator.")] = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    prefix: Prefix = DEFAULT_PREFIX,
-    client_config: ClientConfig = NO_CLIENT_CONFIG,
-    group: Group = DEFAULT_GROUP,
+    at: Cluster,
     as_json: AsJson = False,
 ) -> None:
     """Print the permissions that haltline's processes need, as lines of kafka-acls.sh; no agent can release itself.
@@ -112,20 +99,20 @@ def acls(
     """
     principals = {Role.AGENT: agent, Role.WORKER: worker, Role.AUDIT: audit, Role.OPERATOR: operator}
     principals |= {Role.NOTIFIER: notifier, Role.SHADOW: shadow}
-    topics = Topics(prefix)
-    sinks = audit_group or f"{group_of(prefix)}-audit"
-    expected = grants(principals, topics, changelogs=changelogs_of(topics, group), group=group, audit_group=sinks)
+    topics = at.topics
+    sinks = audit_group or f"{group_of(at.prefix)}-audit"
+    expected = grants(principals, topics, changelogs=changelogs_of(topics, at.group), group=at.group, audit_group=sinks)
     if carry_out:
-        open_consumer(bootstrap, client=client_config).close()  # says at once when nobody is there
+        open_consumer(at.bootstrap, client=at.client_config).close()  # says at once when nobody is there
         try:
-            apply(AdminClient({**client_config, "bootstrap.servers": bootstrap}, logger=_log), expected)
+            apply(AdminClient({**at.client_config, "bootstrap.servers": at.bootstrap}, logger=_log), expected)
         except RuntimeError as error:
             fail(error, Exit.NO)
     if as_json:
         print_json([asdict(grant) for grant in expected])
     else:
         for grant in expected:
-            typer.echo(grant.command(bootstrap))
+            typer.echo(grant.command(at.bootstrap))
 
 
 def changelogs_of(topics: Topics, group: str) -> tuple[str, str]:

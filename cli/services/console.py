@@ -6,23 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 import orjson
 import typer
 
+from haltline.cli.cluster import Cluster, with_cluster
 from haltline.cli.common import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_GROUP,
-    DEFAULT_PREFIX,
-    NO_CLIENT_CONFIG,
-    Bootstrap,
-    ClientConfig,
     Exit,
-    Group,
-    Prefix,
     fail,
-    group_of,
     say,
     token_in,
 )
 from haltline.cli.operator.audit_query import StorageOption, options_of
-from haltline.schemas.topics import Topics
 
 if TYPE_CHECKING:
     from haltline.console.access.provider import Provider
@@ -32,6 +23,7 @@ console = typer.Typer(help="Serve the API: what agents did, what stopped them, a
 
 
 @console.callback(invoke_without_command=True)
+@with_cluster("group")
 def serve(  # the options are the settings
     ctx: typer.Context,
     *,
@@ -107,10 +99,7 @@ def serve(  # the options are the settings
         Path | None,
         typer.Option(envvar="HALTLINE_AUDIT_PUBLIC_KEY", help="Check the audit's signatures with it.", metavar="FILE"),
     ] = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    prefix: Prefix = DEFAULT_PREFIX,
-    client_config: ClientConfig = NO_CLIENT_CONFIG,
-    group: Group = DEFAULT_GROUP,
+    at: Cluster,
 ) -> None:
     """Serve until SIGTERM or Ctrl-C. The read model is fed from the topics, and goes on where it was.
 
@@ -136,17 +125,17 @@ def serve(  # the options are the settings
         key = new_key()
         known = Keys.of([(key, Who("admin", Role.ADMIN))])
         say(f"Key of admin, for this run: {key}")
-    workers = group or group_of(prefix)
+    workers = at.workers
     code = run(
         ConsoleSettings(
-            bootstrap=bootstrap,
+            bootstrap=at.bootstrap,
             keys=known,
             provider=provider,
             database=database,
-            topics=Topics(prefix),
+            topics=at.topics,
             group=f"{workers}-console",
             workers=workers,
-            client=client_config,
+            client=at.client_config,
             rules=ruled,
             metrics_token=token,
             link_key=links,

@@ -10,23 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
+from haltline.cli.cluster import Cluster, with_cluster
 from haltline.cli.common import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_PREFIX,
-    NO_CLIENT_CONFIG,
-    Bootstrap,
-    ClientConfig,
     Exit,
     MetricsHost,
     MetricsPort,
-    Prefix,
     fail,
     group_of,
     say,
     say_error,
 )
 from haltline.schemas.record import rfc3339
-from haltline.schemas.topics import Topics
 from haltline.schemas.wire import InvalidRecord, decode
 
 if TYPE_CHECKING:
@@ -39,6 +33,7 @@ Document = Annotated[Path, typer.Argument(help="The document of channels and rou
 
 
 @notify.callback(invoke_without_command=True)
+@with_cluster()
 def serve(
     ctx: typer.Context,
     *,
@@ -48,9 +43,7 @@ def serve(
             envvar="HALTLINE_NOTIFY_CONFIG", help="The document of channels and routes, YAML or TOML.", metavar="FILE"
         ),
     ] = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    prefix: Prefix = DEFAULT_PREFIX,
-    client_config: ClientConfig = NO_CLIENT_CONFIG,
+    at: Cluster,
     group: Annotated[
         str, typer.Option(help="The consumer group; left out: the prefix without its dot, and -notify.", metavar="NAME")
     ] = "",
@@ -78,10 +71,10 @@ def serve(
     from haltline.streams.notify.run import run_notifier  # noqa: PLC0415  # other commands need none of it
 
     settings = NotifierSettings(
-        bootstrap=bootstrap,
-        topics=Topics(prefix),
-        group=group or f"{group_of(prefix)}-notify",
-        client=client_config,
+        bootstrap=at.bootstrap,
+        topics=at.topics,
+        group=group or f"{group_of(at.prefix)}-notify",
+        client=at.client_config,
         session_timeout_s=session_timeout,
         fetch_wait_ms=fetch_wait_ms,
     )

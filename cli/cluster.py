@@ -1,0 +1,76 @@
+"""The options by which a command finds its cluster: the same ones, in the same order, for every command."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import Any, Final, Literal, get_type_hints
+
+from haltline.cli.common import (
+    DEFAULT_BOOTSTRAP,
+    DEFAULT_GROUP,
+    DEFAULT_PREFIX,
+    NO_CLIENT_CONFIG,
+    Bootstrap,
+    Client,
+    ClientConfig,
+    Group,
+    Prefix,
+    Timeout,
+    group_of,
+)
+from haltline.schemas.topics import Topics
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """One set of haltline's topics on one Kafka, and its workers."""
+
+    bootstrap: str = DEFAULT_BOOTSTRAP
+    prefix: str = DEFAULT_PREFIX
+    client_config: Client = field(default_factory=lambda: NO_CLIENT_CONFIG)
+    group: str = DEFAULT_GROUP
+    timeout: float = 10.0
+    """How long an answer of the workers is waited for, in seconds."""
+
+    @property
+    def topics(self) -> Topics:
+        """The names of the topics."""
+        return Topics(self.prefix)
+
+    @property
+    def workers(self) -> str:
+        """The workers' consumer group."""
+        return self.group or group_of(self.prefix)
+
+
+_ALWAYS: Final[dict[str, Any]] = {"bootstrap": Bootstrap, "prefix": Prefix, "client_config": ClientConfig}
+_CHOSEN: Final[dict[str, Any]] = {"group": Group, "timeout": Timeout}
+
+
+def with_cluster(*more: Literal["group", "timeout"]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A command with options in place of its parameter `at`, a Cluster; `more` are those that not every command has."""
+    options = _ALWAYS | {name: _CHOSEN[name] for name in more}
+    defaults = vars(Cluster())
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        hints = get_type_hints(command, include_extras=True)
+        parameters: list[inspect.Parameter] = []
+        for parameter in inspect.signature(command).parameters.values():
+            if parameter.name == "at":
+                parameters += [
+                    inspect.Parameter(name, parameter.KEYWORD_ONLY, default=defaults[name], annotation=option)
+                    for name, option in options.items()
+                ]
+            else:
+                parameters.append(parameter.replace(annotation=hints[parameter.name]))
+
+        @wraps(command)
+        def with_options(**given: Any) -> None:
+            command(at=Cluster(**{name: given.pop(name) for name in options}), **given)
+
+        with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # as inspect reads it
+        with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return with_options
+
+    return decorate
