@@ -38,7 +38,7 @@ from benchmarks.reporting.core_report import (
 )
 from benchmarks.rules import CORE as FIRST_RULES
 from haltline.detectors import ALL
-from haltline.interventions.decide.default_levels import default_mode
+from haltline.interventions.levels.default_levels import default_mode
 from haltline.schemas.decisions import Mode
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.policy import Policy, Rule

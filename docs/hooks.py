@@ -12,7 +12,7 @@ from mkdocs.structure.files import File, Files
 from haltline.detectors import PATTERNS
 from haltline.detectors.framework.base import Pattern
 from haltline.detectors.framework.setting_schema import schema_of
-from haltline.interventions.decide.default_levels import default_level, default_mode
+from haltline.interventions.levels.default_levels import default_level, default_mode
 from haltline.schemas.findings import Severity
 
 _ROOT = Path(__file__).parents[1]

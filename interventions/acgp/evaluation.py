@@ -11,10 +11,10 @@ from haltline.interventions.acgp import trust
 from haltline.interventions.acgp.conditions import Condition, Unknown, compiled
 from haltline.interventions.acgp.scores import TIERS, Intervention, by_risk, ctq, scores_of
 from haltline.interventions.acgp.trust import Standing
+from haltline.interventions.levels.level_choice import Chosen, held_back
+from haltline.interventions.levels.strategies import PLACES
 from haltline.interventions.state.context import Context
 from haltline.interventions.state.intervention_history import History, Trust
-from haltline.interventions.state.level_choice import Chosen, held_back
-from haltline.interventions.state.strategies import PLACES
 from haltline.schemas.decisions import Decision, Level, Mode
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Evidence, Finding, Severity

@@ -10,7 +10,7 @@ from enum import StrEnum
 from math import fsum
 from typing import Any, Final
 
-from haltline.interventions.state.strategies import PLACES, severity_score
+from haltline.interventions.levels.strategies import PLACES, severity_score
 from haltline.schemas.findings import Finding
 from haltline.schemas.intervening import WEIGHTS, Thresholds
 from haltline.schemas.ordered import OrderedName

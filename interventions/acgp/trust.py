@@ -9,8 +9,8 @@ from enum import StrEnum
 from typing import Final
 
 from haltline.interventions.acgp.scores import Intervention
+from haltline.interventions.levels.strategies import PLACES
 from haltline.interventions.state.intervention_history import Trust
-from haltline.interventions.state.strategies import PLACES
 from haltline.schemas.findings import Severity
 from haltline.schemas.intervening import TrustDebt
 

@@ -19,11 +19,11 @@ from dataclasses import replace
 from typing import Final
 
 from haltline.interventions.control.request_queue import forget, gather, head_of, line_up, remember
-from haltline.interventions.decide.default_levels import STOPS_SESSION
+from haltline.interventions.control.rule_causes import cause_of_rule
+from haltline.interventions.levels.default_levels import STOPS_SESSION
 from haltline.interventions.state.approval_ticket import Ticket, Waiter
 from haltline.interventions.state.call_digest import parameters
 from haltline.interventions.state.effects import NOTHING, ControlEffects, SessionRef
-from haltline.interventions.state.rule_causes import cause_of_rule
 from haltline.interventions.state.session_control import Freeze, SessionControl, digest
 from haltline.schemas.control import HALTLINE, Command, CommandKind, ControlState
 from haltline.schemas.decisions import WHOLE_SESSION, ApprovalState, Decision, Level

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from haltline.interventions.control.rule_causes import cause_of_rule
 from haltline.interventions.state.open_incident import OpenIncident
-from haltline.interventions.state.rule_causes import cause_of_rule
 from haltline.interventions.state.session_control import digest
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import ApprovalState, Decision, Level, Mode, ScopeKind

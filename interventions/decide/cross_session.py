@@ -15,8 +15,8 @@ The reach is by rule and severity, as below. Of a tree of sessions the first is 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from haltline.interventions.decide.default_levels import kill_code
-from haltline.interventions.state.level_choice import held_back
+from haltline.interventions.levels.default_levels import kill_code
+from haltline.interventions.levels.level_choice import held_back
 from haltline.interventions.state.messages import message_for
 from haltline.interventions.state.open_incident import OpenIncident
 from haltline.interventions.state.session_control import Given, RepeatedCommand, digest

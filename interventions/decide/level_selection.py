@@ -2,12 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from haltline.interventions.decide.default_levels import ASKS_NOBODY, default_level
-from haltline.interventions.state.context import Context
-from haltline.interventions.state.intervention_history import Entry, History
-from haltline.interventions.state.level_choice import Chosen
-from haltline.interventions.state.plugins import NO_EXTENSIONS, Extensions
-from haltline.interventions.state.strategies import (
+from haltline.interventions.levels.default_levels import ASKS_NOBODY, default_level
+from haltline.interventions.levels.level_choice import Chosen
+from haltline.interventions.levels.plugins import NO_EXTENSIONS, Extensions
+from haltline.interventions.levels.strategies import (
     IMPACT,
     ByRule,
     Case,
@@ -17,6 +15,8 @@ from haltline.interventions.state.strategies import (
     Strategy,
     harder,
 )
+from haltline.interventions.state.context import Context
+from haltline.interventions.state.intervention_history import Entry, History
 from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Finding, Severity

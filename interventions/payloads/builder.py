@@ -5,14 +5,14 @@ from fnmatch import fnmatchcase
 from hashlib import blake2b
 from typing import Any, Final
 
+from haltline.interventions.levels.level_choice import Chosen
+from haltline.interventions.levels.plugins import NO_EXTENSIONS, Extensions
 from haltline.interventions.payloads import incident_report, modify, reinforce, rollback, throttle
 from haltline.interventions.payloads.recovery_plan import recovery
 from haltline.interventions.payloads.remediation import about_refusal, remediation
 from haltline.interventions.state.context import Context
 from haltline.interventions.state.intervention_history import History
-from haltline.interventions.state.level_choice import Chosen
 from haltline.interventions.state.messages import message_for
-from haltline.interventions.state.plugins import NO_EXTENSIONS, Extensions
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Finding

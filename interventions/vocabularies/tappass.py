@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Final
 
-from haltline.interventions.decide.default_levels import LOOP_GUARD
+from haltline.interventions.levels.default_levels import LOOP_GUARD
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.record import EpochMs, Id, Name, Record, Text
 

@@ -16,12 +16,12 @@ from haltline.interventions.control.command_handler import CommandHandler
 from haltline.interventions.control.incidents import ACTS
 from haltline.interventions.decide.activity_after_kill import activity_after_kill
 from haltline.interventions.decide.controller import Controller, Kill, SessionControl, digest
+from haltline.interventions.levels.plugins import INTERVENTIONS, STRATEGIES, Extensions
 from haltline.interventions.payloads import rollback
 from haltline.interventions.state.context import Context, note_of
 from haltline.interventions.state.control_record import control_record
 from haltline.interventions.state.effects import ControlEffects, SessionRef
 from haltline.interventions.state.intervention_history import Checkpoints
-from haltline.interventions.state.plugins import INTERVENTIONS, STRATEGIES, Extensions
 from haltline.interventions.state.session_control import DeclaredBatch, Freeze
 from haltline.schemas.control import Command, CommandKind, ControlState, Feedback, Stage
 from haltline.schemas.decisions import Decision, Mode

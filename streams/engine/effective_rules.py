@@ -9,7 +9,7 @@ from typing import Any
 from haltline.detectors import PATTERNS, require_known, unnamed
 from haltline.detectors.framework.base import Pattern
 from haltline.detectors.framework.settings import check, construct, restrict
-from haltline.interventions.decide.default_levels import default_level, default_mode
+from haltline.interventions.levels.default_levels import default_level, default_mode
 from haltline.schemas.decisions import Mode
 from haltline.schemas.findings import Severity
 from haltline.schemas.policy import Override, Policy, Rule

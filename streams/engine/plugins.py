@@ -5,7 +5,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
 from haltline.detectors.framework.plugins import GROUP, Plugins, Source, Stopwatch
-from haltline.interventions.state.plugins import INTERVENTIONS, STRATEGIES
+from haltline.interventions.levels.plugins import INTERVENTIONS, STRATEGIES
 
 _OTHERS: Final = {STRATEGIES: "strategy", INTERVENTIONS: "intervention"}
 

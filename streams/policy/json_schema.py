@@ -7,7 +7,7 @@ from haltline.detectors import PATTERNS
 from haltline.detectors.framework.base import Pattern
 from haltline.detectors.framework.plugins import NO_PLUGINS, Plugins
 from haltline.detectors.framework.setting_schema import descriptions, schema_of
-from haltline.interventions.decide.default_levels import default_level, default_mode
+from haltline.interventions.levels.default_levels import default_level, default_mode
 from haltline.schemas.correlation import Correlation, Selection
 from haltline.schemas.findings import Severity
 from haltline.schemas.intervening import PARTS as INTERVENTION_PARTS

@@ -20,7 +20,7 @@ from haltline.cli.app import app
 from haltline.cli.base_commands import BESIDE_AGENTS
 from haltline.detectors import ALL
 from haltline.detectors.cross_session import ACROSS, ACROSS_BY_ID
-from haltline.interventions.decide.default_levels import default_level, default_mode
+from haltline.interventions.levels.default_levels import default_level, default_mode
 from haltline.schemas.findings import Severity
 from haltline.schemas.topics import LAYOUT
 from haltline.streams.notify.config import load_config

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from haltline.interventions.decide.controller import Controller, SessionControl
+from haltline.interventions.levels.plugins import NO_EXTENSIONS, Extensions
 from haltline.interventions.state.context import Context, TaskNote
 from haltline.interventions.state.intervention_history import Checkpoints
-from haltline.interventions.state.plugins import NO_EXTENSIONS, Extensions
 from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent, Effect, Kind
 from haltline.schemas.findings import Evidence, Finding, Severity

@@ -6,7 +6,7 @@ from haltline.detectors import BY_ID
 from haltline.interventions.control import approvals
 from haltline.interventions.control.command_handler import CommandHandler
 from haltline.interventions.decide.controller import Controller
-from haltline.interventions.decide.default_levels import STOPS_SESSION, default_level
+from haltline.interventions.levels.default_levels import STOPS_SESSION, default_level
 from haltline.interventions.state.context import NOTHING
 from haltline.interventions.state.effects import SessionRef
 from haltline.interventions.state.session_control import SessionControl

@@ -5,7 +5,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from haltline.detectors.combining.combination import COMBINATIONS, Combination, State
-from haltline.interventions.decide.default_levels import default_mode
+from haltline.interventions.levels.default_levels import default_mode
 from haltline.schemas.decisions import Mode
 from haltline.schemas.findings import Evidence, Finding, Severity
 from haltline.schemas.policy import Policy, Rule

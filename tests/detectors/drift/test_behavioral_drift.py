@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from haltline.detectors.drift.behavioral_drift import BehavioralDrift
-from haltline.interventions.decide.default_levels import default_level, default_mode
+from haltline.interventions.levels.default_levels import default_level, default_mode
 from haltline.schemas.control import Batch
 from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.events import ActionEvent, Effect, Outcome

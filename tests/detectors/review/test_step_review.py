@@ -17,7 +17,7 @@ from haltline.detectors.review.scoring import (
     risk_score,
 )
 from haltline.detectors.review.step_review import StepReview
-from haltline.interventions.decide.default_levels import default_level, default_mode
+from haltline.interventions.levels.default_levels import default_level, default_mode
 from haltline.schemas.control import Batch
 from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome

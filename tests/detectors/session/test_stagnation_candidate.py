@@ -6,7 +6,7 @@ from haltline.detectors import build
 from haltline.detectors.features.additive_model import Model
 from haltline.detectors.session.stagnation import SHIPPED, Stagnation
 from haltline.detectors.session.stagnation_candidate import StagnationCandidate
-from haltline.interventions.decide.default_levels import default_mode
+from haltline.interventions.levels.default_levels import default_mode
 from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.policy import Policy, Rule

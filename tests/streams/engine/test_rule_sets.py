@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from haltline.detectors import PATTERNS
-from haltline.interventions.decide.default_levels import default_mode
+from haltline.interventions.levels.default_levels import default_mode
 from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.policy import Policy, Rule

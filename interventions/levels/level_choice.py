@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from haltline.interventions.state.strategies import (
+from haltline.interventions.levels.strategies import (
     Case,
     score_of,
 )

@@ -2,7 +2,7 @@ import pytest
 
 from haltline.detectors import PATTERNS
 from haltline.detectors.combining.agreement import PARTS
-from haltline.interventions.state.rule_causes import _CAUSES, cause_of_rule
+from haltline.interventions.control.rule_causes import _CAUSES, cause_of_rule
 
 
 @pytest.mark.parametrize(

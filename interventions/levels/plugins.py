@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import orjson
 
-from haltline.interventions.state.strategies import Case, Strategy
+from haltline.interventions.levels.strategies import Case, Strategy
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.findings import Finding
 from haltline.schemas.record import JsonObject

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haltline.interventions.state.strategies import (
+from haltline.interventions.levels.strategies import (
     IMPACT,
     LADDER,
     PATTERNS,
