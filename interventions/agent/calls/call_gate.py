@@ -14,8 +14,8 @@ from haltline.interventions.agent.call import Call, describe_error, describe_out
 from haltline.interventions.agent.calls.event_publisher import CallEvent, EventPublisher, now_ms
 from haltline.interventions.agent.calls.guarded_call import Action, Steps
 from haltline.interventions.agent.checkpoints import Checkpoints
-from haltline.interventions.agent.enforcement.destructive_words import may_destroy
 from haltline.interventions.agent.enforcement.enforcer import Admitted, Enforcer
+from haltline.interventions.agent.enforcement.fail_policy import FailPolicy
 from haltline.interventions.agent.enforcement.pending_approvals import (
     APPROVAL_EXPIRED,
     APPROVAL_PENDING,
@@ -41,11 +41,10 @@ from haltline.interventions.agent.transport.transport import Decider, Transport
 from haltline.interventions.state.call_digest import parameters
 from haltline.schemas.control import Stage
 from haltline.schemas.decisions import Approval, Decision, Level
-from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome, Usage
+from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage
 
 log: Final = logging.getLogger("haltline.agent")
 _PROPOSED, _COMPLETED, _OK = Kind.PROPOSED, Kind.COMPLETED, Outcome.OK
-_LOOKS: Final = frozenset({Effect.READ, Effect.POLL})
 _ONCE: Final = frozenset({Kind.SESSION_STARTED, Kind.SESSION_ENDED, Kind.HEARTBEAT})
 
 
@@ -75,9 +74,7 @@ class CallGate:
         """When its guard began to listen, by the monotonic clock; None: not yet."""
         self.rules = RuleBook(settings.rules)
         self.throttled = Throttled(settings.throttle_s)
-        closed_from, asks_from = settings.fail_closed_from, settings.ask_from
-        self._verdict_effects = {effect for effect in Effect if asks_from is not None and effect >= asks_from}
-        self._closed_effects = {effect for effect in Effect if closed_from is not None and effect >= closed_from}
+        self._fail_policy = FailPolicy(settings)
 
     def connect(self, transport: Transport) -> None:
         """Begin with nothing published or requested; what the rules have counted stays."""
@@ -122,7 +119,7 @@ class CallGate:
                     self._own_decision(call, Objection(UNCHECKED, "they could not be applied: see the log"))
                 )
                 self._publish_refused(call, cause.code)
-            if cause is not None or self._is_closed(action.call):
+            if cause is not None or self._fail_policy.is_closed(action.call):
                 self._release(action.call)
                 raise (cause or NOBODY).refusal() from None
 
@@ -149,7 +146,7 @@ class CallGate:
             return
 
         # 3. Say what is about to be done.
-        closed, waits = self._is_closed(call), self._waits(call)
+        closed, waits = self._fail_policy.is_closed(call), self._fail_policy.waits(call, link_up=self.transport.up)
         proposal = self.publisher.call_event(_PROPOSED, call, await_verdict=waits)
         answer = enforcer.await_verdict(proposal.event_id) if waits else None
         handed_over = self.publisher.publish(proposal, must=closed)
@@ -323,7 +320,7 @@ class CallGate:
                 fields.update(describe_output(action.value, self.settings))
             fields["duration_ms"] = (time.perf_counter_ns() - action.began_ns) // 1000 / 1000
             event = self.publisher.call_event(_COMPLETED, call, **fields)
-            self.publisher.publish(event, must=self._is_closed(call))
+            self.publisher.publish(event, must=self._fail_policy.is_closed(call))
             if self.decider is not None:
                 self._decide(event.event)
         except Exception:
@@ -396,18 +393,6 @@ class CallGate:
             log.exception("haltline: session %s: %s could not be described", self.settings.session_id, call.action)
             fields = {"call_id": call.call_id}
         self.publish(Kind.COMPLETED, outcome=Outcome.REFUSED, error=why, **fields)
-
-    def _is_closed(self, call: Call) -> bool:
-        """Whether the call is refused when there is no verdict."""
-        return call.effect in self._closed_effects
-
-    def _waits(self, call: Call) -> bool:
-        """Whether the call waits for a verdict of the worker."""
-        if call.mode != "async" or call.is_mode_explicit:
-            return call.mode == "blocking"
-        if not self._verdict_effects or not self.transport.up:
-            return False
-        return call.effect in self._verdict_effects or (call.effect not in _LOOKS and may_destroy(call, self.settings))
 
     def _advise(self, advice: Advice) -> None:
         if self._on_advice is None:
