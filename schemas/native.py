@@ -86,21 +86,30 @@ _decode: Final = Decoder(EventFields).decode
 _event, _usage, _task = trusting(ActionEvent), trusting(Usage), trusting(Task)
 
 
+def fields_of(value: bytes) -> EventFields | None:
+    """The fields, equal to those of the model but for a time that may be a text; None: the model has to read them."""
+    try:
+        document = _decode(value)
+    except (DecodeError, ValueError, RecursionError):  # ValueError: text that is no UTF-8
+        return None
+    args = document.args
+    return None if args is not None and _may_be_deep(args, value) else document
+
+
 def read(value: bytes) -> ActionEvent | None:
     """The event, equal to what the model makes of the bytes; None: the model has to read them.
 
     Of every field it says that it was set, as events that the agent's side makes do.
     """
-    try:
-        document = _decode(value)
-        args = document.args
-        if args is not None and _may_be_deep(args, value):
-            return None
-        fields = asdict(document)
-        if type(document.time) is str:
-            fields["time"] = epoch_ms(document.time)
-    except (DecodeError, ValueError, RecursionError):  # ValueError: text that is no UTF-8, or a time that is none
+    document = fields_of(value)
+    if document is None:
         return None
+    fields = asdict(document)
+    if type(document.time) is str:
+        try:
+            fields["time"] = epoch_ms(document.time)
+        except ValueError:  # no time
+            return None
     if document.usage is not None:
         fields["usage"] = _usage(asdict(document.usage))
     if document.task is not None:

@@ -1,15 +1,15 @@
 """The columns of action events, many at once: what is done to all of them takes one turn for each column. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any, Final
 
-from haltline.schemas import wire
+from haltline.schemas import native, wire
 from haltline.schemas.events import ActionEvent
 from haltline.streams.audit import summary
-from haltline.streams.audit.fast_decoder import OrdinaryEvent, ordinary_event
 
+_OF_OTHER_FORMATS: Final = frozenset(("content-type", "ce_specversion"))
 Headers = tuple[tuple[str, bytes | None], ...]
 
 _SAME_NAMES: Final = (
@@ -26,7 +26,7 @@ _NO_EVENT: Final[Any] = SimpleNamespace(**dict.fromkeys((*_SAME_NAMES, "task", "
 
 def event_columns(values: Sequence[bytes | None], headers: Sequence[Headers]) -> dict[str, Sequence[Any]]:
     """What the values say, by column; of those that cannot be read, why."""
-    events: list[OrdinaryEvent | ActionEvent] = []
+    events: list[native.EventFields | ActionEvent] = []
     errors: dict[int, str] = {}
     for value, pairs in zip(values, headers, strict=True):
         event = ordinary_event(value, pairs) or _in_full(value, pairs)
@@ -40,6 +40,16 @@ def event_columns(values: Sequence[bytes | None], headers: Sequence[Headers]) ->
     columns |= zip(_USED, used, strict=True)
     columns["summary"] = [*map(summary.of_event, events)]
     return _with_errors(columns, errors) if errors else columns
+
+
+def ordinary_event(value: bytes | None, headers: Iterable[tuple[str, bytes | None]] = ()) -> native.EventFields | None:
+    """The fields of an event without a task, in native JSON; None: it has to be read by its model."""
+    if not value or len(value) > wire.MAX_EVENT_BYTES:
+        return None
+    if headers and any(name.lower() in _OF_OTHER_FORMATS for name, _ in headers):
+        return None
+    event = native.fields_of(value)
+    return event if event is not None and event.task is None and type(event.time) is int else None
 
 
 def _with_errors(columns: dict[str, Sequence[Any]], errors: dict[int, str]) -> dict[str, Sequence[Any]]:

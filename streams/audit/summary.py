@@ -8,10 +8,10 @@ from haltline.schemas.decisions import Decision, Level, Mode, ScopeKind
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Detection
 from haltline.schemas.incidents import IncidentRecord
+from haltline.schemas.native import EventFields
 from haltline.schemas.notifications import NotificationRecord
 from haltline.schemas.policy import Policy
 from haltline.schemas.signals import Signal
-from haltline.streams.audit.fast_decoder import OrdinaryEvent
 
 _PROPOSED, _COMPLETED, _STARTED = Kind.PROPOSED.value, Kind.COMPLETED.value, Kind.SESSION_STARTED.value
 _SHOWN_TARGETS = 3
@@ -29,7 +29,7 @@ _DONE = {
 }
 
 
-def of_event(event: ActionEvent | OrdinaryEvent) -> str:
+def of_event(event: ActionEvent | EventFields) -> str:
     """`proposed delete_asset asset_id=fact_sales`, `completed delete_asset asset_id=fact_sales: error, still there`."""
     if event.kind == _PROPOSED:
         return " ".join(("proposed", event.action, *_few(event.targets)))

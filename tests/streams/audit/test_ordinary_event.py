@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from haltline.schemas import wire
 from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage
+from haltline.schemas.native import EventFields
 from haltline.streams.audit import summary
-from haltline.streams.audit.fast_decoder import OrdinaryEvent, ordinary_event
+from haltline.streams.audit.event_columns import ordinary_event
 from tests.streams.audit.records import NOW_MS, completed, event
 
 NAMES = set(ActionEvent.model_fields) - {"task", "checkpoint"}
@@ -26,7 +27,7 @@ FULL: dict[str, Any] = {
 }  # fmt: skip
 
 
-def said(event: ActionEvent | OrdinaryEvent) -> dict[str, object]:
+def read_as(event: ActionEvent | EventFields) -> dict[str, object]:
     used = event.usage
     columns = {name: getattr(event, name) for name in NAMES} | {"summary": summary.of_event(event)}
     return columns | {"usage": used and {name: getattr(used, name) for name in Usage.model_fields}}
@@ -34,19 +35,19 @@ def said(event: ActionEvent | OrdinaryEvent) -> dict[str, object]:
 
 def quickly(raw: bytes | None, headers: Iterable[tuple[str, bytes | None]] = ()) -> dict[str, object] | None:
     event = ordinary_event(raw, headers)
-    return None if event is None else said(event)
+    return None if event is None else read_as(event)
 
 
 def assert_as_the_model_says(raw: bytes) -> None:
     quick = quickly(raw)
     if quick is not None:
-        assert quick == said(wire.decode_event(raw))
+        assert quick == read_as(wire.decode_event(raw))
 
 
 @pytest.mark.parametrize("kind", Kind)
 def test_an_ordinary_event_of_each_kind_is_read_the_quick_way(kind: Kind) -> None:
     raw = event(kind=kind, outcome=Outcome.OK if kind is Kind.COMPLETED else None).to_json()
-    assert quickly(raw) == said(wire.decode_event(raw))
+    assert quickly(raw) == read_as(wire.decode_event(raw))
 
 
 @pytest.mark.parametrize(
@@ -61,7 +62,7 @@ def test_an_ordinary_event_of_each_kind_is_read_the_quick_way(kind: Kind) -> Non
     ],
 )
 def test_these_are_read_the_quick_way_too(raw: bytes) -> None:
-    assert quickly(raw) == said(wire.decode_event(raw))
+    assert quickly(raw) == read_as(wire.decode_event(raw))
 
 
 @pytest.mark.parametrize(
