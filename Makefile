@@ -55,7 +55,7 @@ audit: setup ## Look for known vulnerabilities of what is installed, where an ad
 kafka: setup ## Run a real Kafka on 127.0.0.1:9092 until Ctrl-C (Java and Maven)
 	$(BIN)/python -m haltline.streams.local.kafka
 
-bench: setup ## Measure everything beside the peers, a quarter of an hour (Java and Maven; BENCH=--short, BENCH=--long)
+bench: setup ## Measure everything beside the peers, some 17 minutes (Java and Maven; BENCH=--short, BENCH=--long)
 	$(BIN)/python -m benchmarks $(BENCH)
 
 quality: setup ## Runaways stopped and false alarms in recorded sessions, beside peers' rules

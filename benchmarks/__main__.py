@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: haltline beside its peers on one real Kafka, in one run of about a quarter of an hour.
+"""`python -m benchmarks`: haltline beside its peers on one real Kafka, in one run of some 17 minutes.
 
     python -m benchmarks [options]              measure, print, and write build/bench.json
     python -m benchmarks table FILE             the tables of results; --write puts them into README and documentation
