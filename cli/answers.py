@@ -48,7 +48,7 @@ def whole_id(operator: Operator, scope: ScopeKind, scope_id: str, *, unknown: bo
 
 
 def named(answer: CommandResult) -> str:
-    """Whom the command was about."""
+    """The scope and id of the command."""
     return "the fleet" if answer.command.scope is ScopeKind.FLEET else f"{answer.command.scope} {answer.command.id}"
 
 

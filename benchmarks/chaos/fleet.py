@@ -147,10 +147,6 @@ class Fleet:
         for name in self.members:
             self.thaw(name)
 
-    def ended_by_themselves(self) -> list[Happened]:
-        """Those that nobody had struck."""
-        return [happened for happened in self.story if " by itself" in happened.what]
-
     def _start(self, name: str, life: int, module: str, arguments: Sequence[str]) -> Child:
         return self.children.start_module(f"{name}.{life}", module, arguments, must_run=False)
 

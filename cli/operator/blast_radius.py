@@ -1,4 +1,4 @@
-"""Whom a kill would stop, and whom it has stopped, for people and scripts."""
+"""The sessions that a kill would stop, and those that it has stopped, for people and scripts."""
 
 import time
 from datetime import timedelta

@@ -12,7 +12,7 @@ from haltline.cli.common import (
 from haltline.cli.operator.kill_and_reset import Scope, ScopeId
 from haltline.schemas.control import CommandKind
 from haltline.schemas.decisions import ScopeKind
-from haltline.streams.operator.client import Operator
+from haltline.streams.operator.known_sessions import HINT
 
 
 @with_cluster("group", "timeout")
@@ -30,9 +30,7 @@ def freeze(
 
     Example: haltline freeze --scope target asset_id=fact_sales --by ada --reason 'is being restored'
     """
-    operator = operator_of(at)
-    scope_id = whole_id(operator, scope, scope_id, unknown=unknown)
-    _hold(operator, CommandKind.FREEZE, scope, scope_id, by=by, reason=reason, as_json=as_json)
+    _hold(at, CommandKind.FREEZE, scope, scope_id, by=by, reason=reason, unknown=unknown, as_json=as_json)
 
 
 @with_cluster("group", "timeout")
@@ -52,9 +50,7 @@ def contain(
 
     Example: haltline contain session-42 --by ada --reason 'we look at what it did'
     """
-    operator = operator_of(at)
-    scope_id = whole_id(operator, scope, scope_id, unknown=unknown)
-    _hold(operator, CommandKind.CONTAIN, scope, scope_id, by=by, reason=reason, as_json=as_json)
+    _hold(at, CommandKind.CONTAIN, scope, scope_id, by=by, reason=reason, unknown=unknown, as_json=as_json)
 
 
 @with_cluster("group", "timeout")
@@ -71,15 +67,25 @@ def lift(
 
     Example: haltline lift --scope target asset_id=fact_sales --by ada --reason 'restored'
     """
-    operator = operator_of(at)
-    scope_id = whole_id(operator, scope, scope_id, hint=NOTHING_TO_END)
-    _hold(operator, CommandKind.LIFT, scope, scope_id, by=by, reason=reason, as_json=as_json)
+    _hold(at, CommandKind.LIFT, scope, scope_id, by=by, reason=reason, hint=NOTHING_TO_END, as_json=as_json)
 
 
 def _hold(
-    operator: Operator, kind: CommandKind, scope: ScopeKind, scope_id: str, *, by: str, reason: str, as_json: bool
+    at: Cluster,
+    kind: CommandKind,
+    scope: ScopeKind,
+    scope_id: str,
+    *,
+    by: str,
+    reason: str,
+    as_json: bool,
+    unknown: bool = False,
+    hint: str = HINT,
 ) -> None:
-    answer = operator.hold(kind, scope, scope_id, by=by, reason=reason)
+    operator = operator_of(at)
+    answer = operator.hold(
+        kind, scope, whole_id(operator, scope, scope_id, unknown=unknown, hint=hint), by=by, reason=reason
+    )
     if answer.second_wanted:
         conclude(answer, f"{named(answer)}: {kind} is noted; a second operator has to ask for it too", as_json=as_json)
     elif not answer.answered:

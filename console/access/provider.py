@@ -69,7 +69,7 @@ class Provider(BaseModel):
             raise BadProvider(f"{path}: {problem_of(error)}") from None
 
     def who(self, claims: Mapping[str, Any]) -> Who | None:
-        """Whom the claims of a checked token name; None: nobody who has a role here."""
+        """The user in the claims of a checked token; None: without a role here."""
         name, groups = claims.get(self.name_claim), claims.get(self.role_claim)
         if not isinstance(name, str) or not name.strip() or (self.name_claim == "email" and not _is_theirs(claims)):
             return None

@@ -83,7 +83,7 @@ class AffectedSession(BaseModel):
 
 
 class Preview(BaseModel):
-    """Whom a kill, a freeze or a containment would reach, by what was published lately."""
+    """The sessions that a kill, a freeze or a containment would affect, by recent events."""
 
     scope: ScopeKind
     id: Annotated[str, Field(examples=["night-7"])]
@@ -128,7 +128,7 @@ def whom(
     id: Annotated[str, Query(min_length=1, max_length=256)],  # noqa: A002  # as in the act itself
     lookback_s: Annotated[int, Query(ge=1, le=_LONGEST_S)] = 3600,
 ) -> Preview:
-    """Whom a kill, freeze or containment would reach now: active in the last `lookback_s`, not ended. A preview."""
+    """The sessions that a kill, freeze or containment would affect now: active in the last `lookback_s`, not ended."""
     unknown = False
     try:
         id = whole(here, scope, id)  # noqa: A001  # as above

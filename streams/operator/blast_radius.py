@@ -1,4 +1,4 @@
-"""Whom a kill would stop: the sessions that were active lately and have not ended, read from `actions`.
+"""The sessions that a kill would stop: those that were active lately and have not ended, read from `actions`.
 
 What is counted is what was published: a session that was silent for longer than the time looked back on is not seen,
 nor one that publishes nothing; one that ended without a record is counted. Of a session, what it started counts too, as
@@ -78,7 +78,7 @@ class Stopped:
 
 
 def blast_radius_of(scope: ScopeKind, scope_id: str, events: Iterable[ActionEvent]) -> BlastRadius:
-    """Whom a kill would stop, as these events tell it."""
+    """The sessions that a kill would stop, by these events."""
     sessions: dict[str, Seen] = {}
     for event in events:
         seen = sessions.get(event.session_id)
@@ -100,7 +100,7 @@ def preview(
     lookback: timedelta,
     client: Mapping[str, ClientSetting] | None = None,
 ) -> BlastRadius:
-    """Whom a kill would stop now. Reads `actions` of that time; raises Unreachable and NoSuchTopic."""
+    """The sessions that a kill would stop now. Reads `actions` of that time; raises Unreachable and NoSuchTopic."""
     since_ms = int((time.time() - lookback.total_seconds()) * 1000)
     with LogReader(bootstrap, [topics.actions], client=client, since_ms=since_ms) as reader:
         return blast_radius_of(scope, scope_id, _events(reader, since_ms))

@@ -2,8 +2,8 @@
 
 The kinds are those of Agent Sentinel: e-mail addresses, US social security numbers, US telephone numbers, and the
 numbers of payment cards (Luhn's check digit, ISO/IEC 7812-1 annex B). What has no telling form, such as a name, is not
-found. The agent's side leaves them in by default (`redact_pii`): whom a mail goes to is what rules
-look at. The audit takes them out.
+found. The agent's side leaves them in by default (`redact_pii`), as rules evaluate the
+recipients of a mail. The audit takes them out.
 """
 
 import re

@@ -136,9 +136,9 @@ def test_a_kill_of_very_many_is_previewed_within_reach_of_its_button(page: Page)
     page.get_by_role("button", name="Preview").click()
     expect(page.locator("#preview")).to_contain_text(f"{MANY + 3} sessions of {MANY + 3} agents would stop")
     expect(page.locator("#preview")).to_contain_text("and 251 more")
-    box = page.get_by_role("region", name="Whom it would reach")
+    box = page.get_by_role("region", name="Affected sessions")
     expect(box.locator("tbody tr")).to_have_count(200)
-    expect(page.get_by_text(f"The 200 last active; all {MANY + 3} are reached.")).to_be_visible()
+    expect(page.get_by_text(f"The 200 last active; all {MANY + 3} are affected.")).to_be_visible()
     assert height(box) < 600
     expect(page.get_by_role("button", name=f"Kill {MANY + 3} sessions")).to_be_enabled()
 

@@ -107,7 +107,7 @@ function form(query, after, kept) {
     const word = asked.scope === "fleet" ? "fleet" : null;
     const sure = await ask({
       title: `${name} ${asked.scope} ${asked.scope === "fleet" ? "" : asked.id}`.trim(),
-      text: [h("p", {}, `${plural(seen.sessions.length, "session")} of ${plural(seen.agents.length, "agent")} ${effect}.`), seen.unknown && h("p", { class: "notice" }, `Nothing was heard of ${asked.scope} ${asked.id}: is that the id?`), word && h("p", { class: "notice" }, "The fleet takes two operators: yours is noted, and holds when a second one does the same within 15 minutes.")],
+      text: [h("p", {}, `${plural(seen.sessions.length, "session")} of ${plural(seen.agents.length, "agent")} ${effect}.`), seen.unknown && h("p", { class: "notice" }, `No events of ${asked.scope} ${asked.id} were found. Is the id right?`), word && h("p", { class: "notice" }, "The fleet takes two operators: yours is noted, and holds when a second one does the same within 15 minutes.")],
       action: name,
       danger,
       fields: word ? [{ name: "word", label: "Type fleet", make: () => h("input", { type: "text", autocomplete: "off" }) }] : [],
@@ -141,25 +141,25 @@ function form(query, after, kept) {
     h("div", { class: "row" }, button),
   );
   if (id.value) look();
-  return panel("Whom", made);
+  return panel("Target", made);
 }
 
 function reached(seen, { noun, effect }) {
   if (seen.unknown) return h("p", { class: "notice" }, `No events of ${seen.scope} ${seen.id} were found. Check the id; the ${noun} would hold for it if it starts, and nobody would acknowledge it before.`);
-  if (!seen.sessions.length) return h("p", { class: "notice" }, `No session was active in this time. The ${noun} still holds for whoever comes, until somebody ends it.`);
+  if (!seen.sessions.length) return h("p", { class: "notice" }, `No session was active in this time. The ${noun} still applies to sessions that start later, until somebody ends it.`);
   const list = table(
     [
       { head: "Session", class: "id", cell: ({ of }) => link(path("sessions", of.session_id), mono(of.session_id)) },
       { head: "Agent", class: "id", cell: ({ of }) => of.agent_id },
       { head: "Mission", class: "id", cell: ({ of }) => of.mission_id ?? "" },
-      { head: "Last heard", class: "tight", cell: ({ of }) => ago(of.last_ms) },
+      { head: "Last event", class: "tight", cell: ({ of }) => ago(of.last_ms) },
       { head: "Because", cell: ({ of }) => (of.by_tree ? "a session above it" : "") },
     ],
     { caption: `Sessions that the ${noun} would affect` },
   );
   list.update(seen.sessions.slice(0, SHOWN).map((of) => ({ key: of.session_id, of })));
   const [agents, more] = [seen.agents.slice(0, NAMED).join(", "), seen.agents.length - NAMED];
-  return [h("p", { id: "preview" }, h("strong", {}, `${plural(seen.sessions.length, "session")} of ${plural(seen.agents.length, "agent")}`), ` ${effect}: ${agents}${more > 0 ? ` and ${count(more)} more` : ""}`), h("div", { class: "boxed", tabindex: "0", role: "region", "aria-label": "Whom it would reach" }, list), seen.sessions.length > SHOWN && h("p", { class: "hint" }, `The ${count(SHOWN)} last active; all ${count(seen.sessions.length)} are reached.`)];
+  return [h("p", { id: "preview" }, h("strong", {}, `${plural(seen.sessions.length, "session")} of ${plural(seen.agents.length, "agent")}`), ` ${effect}: ${agents}${more > 0 ? ` and ${count(more)} more` : ""}`), h("div", { class: "boxed", tabindex: "0", role: "region", "aria-label": "Affected sessions" }, list), seen.sessions.length > SHOWN && h("p", { class: "hint" }, `The ${count(SHOWN)} last active; all ${count(seen.sessions.length)} are affected.`)];
 }
 
 function outcome(asked, seen, answer, how) {
@@ -214,7 +214,7 @@ function listOf(held, refresh) {
       { head: "What", class: "id", cell: ({ of }) => [`${of.scope} `, of.scope === "session" ? link(path("sessions", of.id), mono(of.id)) : mono(of.id)] },
       { head: "Since", class: "tight", cell: ({ of }) => ago(of.since) },
       { head: "By", cell: ({ of }) => of.by ?? "haltline" },
-      { head: "Acknowledged", cell: ({ of }) => (of.state !== "killed" || of.scope !== "session" ? "" : of.stopped_at ? ["stopped ", of.time_to_stop_ms != null && `after ${span(of.time_to_stop_ms)}`] : of.unheard ? badge("never heard of") : of.escalated_at ? badge("never", "bad") : badge("not yet", "warn")) },
+      { head: "Acknowledged", cell: ({ of }) => (of.state !== "killed" || of.scope !== "session" ? "" : of.stopped_at ? ["stopped ", of.time_to_stop_ms != null && `after ${span(of.time_to_stop_ms)}`] : of.unheard ? badge("no events") : of.escalated_at ? badge("never", "bad") : badge("not yet", "warn")) },
       { head: "Why", class: "wide", cell: ({ of }) => h("span", { class: "clamp", title: of.reason }, of.reason) },
       { head: "", cell: ({ of }) => may("act") && of.state in ENDS && h("button", { type: "button", onclick: free(of) }, ENDS[of.state].word) },
     ],
