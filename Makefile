@@ -12,7 +12,7 @@ STAMP := .venv/.made-for-pyproject
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test jars check docs audit kafka bench quality chaos fleet clean
+.PHONY: help setup demo test jars check docs audit kafka bench quality chaos fleet screenshots clean
 
 help: ## This list
 	@echo "make TARGET, where TARGET is:"
@@ -70,6 +70,9 @@ FLEET = --seed $(or $(SEED),1) --sessions $(or $(SESSIONS),50) --seconds $(or $(
 
 fleet: setup ## Fifty agents of six kinds for two minutes: what each led to, and whether that was right (KAFKA=1, BOOTSTRAP=host:port)
 	$(BIN)/python -m benchmarks.fleet $(FLEET)
+
+screenshots: setup ## Each page of the console as a picture, wide and on a phone, dark and light, into build/screenshots
+	$(BIN)/python -m tests.console.browser.screenshots
 
 clean: ## Remove what was made here: .venv, caches, Kafka's jars and data
 	rm -rf .venv .kafka .haltline .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist

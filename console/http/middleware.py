@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from starlette.datastructures import MutableHeaders
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 FAILED: Final = 500
@@ -35,6 +36,24 @@ class ResponseHeadersMiddleware:
             await send(message)
 
         return await self._app(scope, receive, sent)
+
+
+class CompressPathsMiddleware:
+    """Compresses answers of paths that begin so, and no others.
+
+    An answer that holds both a secret and what an agent wrote could tell the secret by its compressed length (BREACH):
+    only files of the console's own are named here.
+    """
+
+    def __init__(self, app: ASGIApp, paths: tuple[str, ...]) -> None:
+        self._app = app
+        self._paths = paths
+        self._compressed = GZipMiddleware(app, compresslevel=6)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serves one request."""
+        named = scope["type"] == "http" and scope["path"].startswith(self._paths)
+        await (self._compressed if named else self._app)(scope, receive, send)
 
 
 class RequestMetricsMiddleware:

@@ -22,7 +22,7 @@ from haltline.console.access.browser_sessions import (
 )
 from haltline.console.access.keys import May
 from haltline.console.context import ContextDep
-from haltline.console.http.middleware import ResponseHeadersMiddleware
+from haltline.console.http.middleware import CompressPathsMiddleware, ResponseHeadersMiddleware
 from haltline.console.lag import LagWatch
 from haltline.console.routes import audits, events, fleet, labels, session_steps, triage, whatif
 from haltline.streams.notify.links import OPENS_AT, BadLink
@@ -39,6 +39,7 @@ _HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
+_COMPRESSED: Final = ("/static/", "/openapi.json", "/api/v1/policies/schema")
 _ONLY_TLS: Final = {"Strict-Transport-Security": f"max-age={365 * 86_400}"}
 PAGES: Final = (
     "fleet", "incidents", "interventions", "sessions", "approvals", "kill", "policies", "precision", "audit", "docs",
@@ -60,6 +61,7 @@ def install(app: FastAPI, refusals: Mapping[int | str, dict[str, Any]]) -> None:
         app.add_api_route(f"{router_path}/{{rest:path}}", page, include_in_schema=False)
     app.include_router(router)
     app.mount("/static", _Files(directory=_FOLDER / "static"), name="static")
+    app.add_middleware(CompressPathsMiddleware, paths=_COMPRESSED)
     app.add_middleware(ResponseHeadersMiddleware, always=_HEADERS, only_tls=_ONLY_TLS)
 
 

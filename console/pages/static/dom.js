@@ -130,7 +130,7 @@ export function table(columns, { caption, onopen } = {}) {
       "table",
       {},
       caption && h("caption", { class: "hidden" }, caption),
-      h("thead", {}, h("tr", {}, columns.map((column) => h("th", { scope: "col", class: column.class }, column.head)))),
+      h("thead", {}, h("tr", {}, columns.map((column) => (column.head ? h("th", { scope: "col", class: column.class }, column.head) : h("td"))))),
       body,
     ),
   );

@@ -60,7 +60,12 @@ async function start() {
   again();
 }
 
-start().catch((error) => {
-  console.error(error);
-  fill(main, problem(error, () => location.reload()));
-});
+start()
+  .catch((error) => {
+    console.error(error);
+    fill(main, problem(error, () => location.reload()));
+  })
+  .finally(() => {
+    main.ariaBusy = "false";
+    performance.mark("usable");
+  });

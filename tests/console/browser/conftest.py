@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import uvicorn
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect, sync_playwright
 
 from haltline.console.access.keys import Keys, Role, Who
 from haltline.console.app import create_app
@@ -49,17 +49,27 @@ def served(settings: ConsoleSettings) -> Iterator[str]:
 
 @pytest.fixture(scope="module")  # its event loop runs for as long, and others want theirs
 def chromium() -> Iterator[Browser]:
-    found = next(filter(None, map(shutil.which, _NAMES)), None)
-    if found is None:
+    if program() is None:
         text = f"expected a browser, one of {', '.join(_NAMES)} on PATH; got none (Debian: apt install chromium)"
         if os.environ.get("CI") == "true":
             pytest.fail(text)
         pytest.skip(text)
-    with sync_playwright() as playwright:
-        # No sandbox: CI runs as root, and the pages are our own.
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-dev-shm-usage"])
+    with sync_playwright() as playwright, launched(playwright) as browser:
         yield browser
-        browser.close()
+
+
+def program() -> str | None:
+    """The browser on PATH."""
+    return next(filter(None, map(shutil.which, _NAMES)), None)
+
+
+@contextmanager
+def launched(playwright: Playwright) -> Iterator[Browser]:
+    """The browser, until the end of the block."""
+    # No sandbox: CI runs as root, and the pages are our own.
+    browser = playwright.chromium.launch(executable_path=program(), args=["--no-sandbox", "--disable-dev-shm-usage"])
+    yield browser
+    browser.close()
 
 
 @contextmanager

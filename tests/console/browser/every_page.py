@@ -1,0 +1,68 @@
+"""Every page of the console over the same scene: for the checks that hold for all of them, and their pictures."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from playwright.sync_api import Page, expect
+
+from haltline.console.access.keys import Keys
+from haltline.console.settings import ConsoleSettings
+from haltline.schemas.topics import Topics
+from tests.console.browser.conftest import served
+from tests.console.browser.scene import LOOP, fill_topics, write_audit
+from tests.mock_cluster import QuickBroker
+
+PAGES: Final = {
+    "fleet": "/fleet",
+    "incidents": "/incidents",
+    "incident": "/incidents",  # and from there to the first
+    "interventions": "/interventions",
+    "intervention": f"/interventions?run_id={LOOP}",  # as above
+    "sessions": "/sessions",
+    "session": f"/sessions/{LOOP}",
+    "approvals": "/approvals",
+    "kill": f"/kill?scope=session&id={LOOP}",
+    "policies": "/policies",
+    "precision": "/precision",
+    "audit": "/audit",
+    "docs": "/docs",
+}
+"""Where each begins, by name."""
+
+_FIRST: Final = {"incident": "a[href^='/incidents/']", "intervention": "a[href^='/interventions/']"}
+"""The link that leads to the page from the list where it begins."""
+
+
+@contextmanager
+def furnished(folder: Path) -> Iterator[str]:
+    """A console with something on each page, an audit table included; its address."""
+    table, public = write_audit(folder)
+    with QuickBroker() as broker:
+        broker.ensure_topics(Topics())
+        fill_topics(broker.bootstrap)
+        settings = ConsoleSettings(
+            bootstrap=broker.bootstrap,
+            keys=Keys({}),
+            database=f"sqlite:///{folder}/model.db",
+            answer_within_s=1,
+            audit_table=str(table),
+            audit_public_key=str(public),
+        )
+        with served(settings) as address:
+            yield address
+
+
+def open_page(page: Page, name: str) -> None:
+    """Opens the page of this name, and returns when all that it loads is shown."""
+    page.goto(PAGES[name])
+    if name in _FIRST:
+        with page.expect_navigation():
+            page.locator(f"main {_FIRST[name]}").first.click()
+    wait_until_usable(page)
+
+
+def wait_until_usable(page: Page) -> None:
+    """Until the view has loaded all that it shows at first."""
+    expect(page.locator("main[aria-busy=false]")).to_be_visible()

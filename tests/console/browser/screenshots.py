@@ -1,0 +1,53 @@
+"""`make screenshots`: each page of the console as a picture, wide and on a phone, dark and light.
+
+`python -m tests.console.browser.screenshots [FOLDER]` writes PAGE-WIDTH-SCHEME.png; those that the documentation shows
+go to docs/images too.
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+from shutil import copyfile
+from typing import Final
+
+from playwright.sync_api import sync_playwright
+
+from tests.console.browser.conftest import launched, signed_in
+from tests.console.browser.every_page import PAGES, furnished, open_page
+
+_SIZES: Final = {1280: 860, 390: 844}
+_SCHEMES: Final = ("light", "dark")
+_ROOT: Final = Path(__file__).parents[3]
+_SHOWN: Final = {
+    "fleet-1280-light": "fleet",
+    "session-1280-light": "session",
+    "incident-1280-light": "incident",
+    "kill-390-light": "kill-phone",
+}
+"""What the documentation shows, and by which name."""
+
+
+def main(folder: Path) -> None:
+    """Takes all of them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        furnished(Path(scratch)) as address,
+        sync_playwright() as playwright,
+        launched(playwright) as browser,
+    ):
+        for width, height in _SIZES.items():
+            for scheme in _SCHEMES:
+                with signed_in(
+                    browser, address, viewport={"width": width, "height": height}, color_scheme=scheme
+                ) as page:
+                    for name in PAGES:
+                        open_page(page, name)
+                        page.screenshot(path=folder / f"{name}-{width}-{scheme}.png")
+    for source, name in _SHOWN.items():
+        copyfile(folder / f"{source}.png", _ROOT / "docs" / "images" / f"{name}.png")
+    print(f"{len(_SIZES) * len(_SCHEMES) * len(PAGES)} pictures in {folder}, {len(_SHOWN)} of them in docs/images")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if sys.argv[1:] else _ROOT / "build" / "screenshots")
