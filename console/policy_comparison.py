@@ -35,7 +35,7 @@ class Compared:
     before: Totals
     after: Totals
     changed: Sequence[tuple[Result, Result, str]]
-    """Of the sessions that fare differently: under the policy in force, under the other, and how."""
+    """Of the sessions that differ: under the policy in force, under the other, and how."""
 
 
 def of_read_model(engine: Engine, since_ms: int, most: int) -> Past:

@@ -23,7 +23,7 @@ class ControlState(StrEnum):
     FROZEN = "frozen"
     """Nothing is done until it is lifted."""
     CONTAINED = "contained"
-    """It may look, and touch nothing, until it is lifted."""
+    """It may only read until it is lifted."""
     PROBATION = "probation"
     """It was released, and is held to less for a while."""
 

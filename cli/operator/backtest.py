@@ -54,7 +54,7 @@ def backtest(
     *,
     policy: PolicyFile = None,
     against: Annotated[
-        Path | None, typer.Option(help="Another policy: print the sessions that fare differently.", metavar="FILE")
+        Path | None, typer.Option(help="Another policy: print the sessions that differ.", metavar="FILE")
     ] = None,
     sweep: Annotated[
         str | None,
@@ -212,7 +212,7 @@ def _compared(results: Sequence[Result], others: Sequence[Result], *, as_json: b
     console().print(_summary(results))
     say(f"now: {_totals_line(totals_of(results))}")
     say(f"against: {_totals_line(totals_of(others))}")
-    say(f"{len(pairs) - counts[SAME]} of {len(results)} sessions fare differently")
+    say(f"{len(pairs) - counts[SAME]} of {len(results)} sessions differ")
     say(f"trips: {counts[APPEARS]} appear, {counts[VANISHES]} vanish, {counts[MOVES]} are at another place or level")
     differ = [(new, old, change) for new, old, change in pairs if change != SAME]
     for new, old, change in differ[:_SHOWN]:

@@ -44,7 +44,7 @@ def contain(
     at: Cluster,
     as_json: AsJson = False,
 ) -> None:
-    """Let a session, an agent or the fleet look, and touch nothing, until it is lifted.
+    """Let a session, an agent or the fleet only read, until it is lifted.
 
     What only looks is known by a tool's name (get_*, list_*, read_* ...) or its declared effect; all else is refused.
 

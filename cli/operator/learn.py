@@ -113,7 +113,7 @@ def learn(
             f"{name}: {of.caught} of {of.runaways} runaways stopped, {of.early} of {of.located} early; "
             f"{of.false_stops} of {of.sound} sound sessions stopped; {of.quiet_stops} of {of.quiet} without a label"
         )
-    say(f"{len(compared.differing)} of {len(compared.changes)} sessions fare differently")
+    say(f"{len(compared.differing)} of {len(compared.changes)} sessions differ")
     say(f"written: {', '.join(str(file) for file in (out, report, plot) if file is not None)}. Nothing is applied")
     if policy is None:
         say("it says nothing else: where a policy is published, begin with that (haltline policy show), by --policy")

@@ -150,7 +150,7 @@ def freeze(here: ContextDep, who: OperatorClient, act: ControlRequest) -> Comman
 
 @router.post("/contain", responses=_UNHEARD)
 def contain(here: ContextDep, who: OperatorClient, act: ControlRequest) -> CommandOutcome:
-    """Lets what the scope covers look and touch nothing until it is lifted. What is killed stays killed: 409."""
+    """Lets what the scope covers only read until it is lifted. What is killed stays killed: 409."""
     return _answered(here.inbox.hold(CommandKind.CONTAIN, act.scope, _whole(here, act), by=who.name, reason=act.reason))
 
 

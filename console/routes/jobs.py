@@ -34,7 +34,7 @@ class JobRequest(BaseModel):
     policy: Doc = None
     """A document; none: as it was published."""
     against: Doc = None
-    """For a backtest: another document, to see which sessions fare differently."""
+    """For a backtest: another document, to see which sessions differ."""
     sessions: Annotated[list[Id], Field(max_length=1000)] = Field(default_factory=list)
     """Only these; none: all."""
 

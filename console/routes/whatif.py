@@ -96,7 +96,7 @@ class SessionOutcome(BaseModel):
 
 
 class ChangedSession(BaseModel):
-    """A session that fares differently."""
+    """A session that differs."""
 
     model_config = like(
         session_id="night-7",

@@ -101,7 +101,7 @@ class Combination(Detector[State]):
         return self.finding(
             held[0][0],
             severity,
-            f"{names}: {', '.join(rules)} together make a risk of {risk:g}, {worst:g} times {multiplier:g}",
+            f"{names}: {', '.join(rules)} combine to a risk of {risk:g}, {worst:g} times {multiplier:g}",
             evidence(act, [*(together[rule] for rule in rules), entry(act)]),
             confidence=risk,
             values=values,

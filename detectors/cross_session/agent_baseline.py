@@ -111,9 +111,9 @@ class AgentBaseline(CrossSessionPattern[State]):
 
     def _finding(self, state: State, signal: Signal, found: Values, step_s: float) -> Finding:
         words = {
-            "agent_rate_drift": f"faster than its sessions were: a step took {step_s:.3g}s",
-            "agent_mix_drift": "other tools than its sessions used",
-            "agent_capability_drift": "what its sessions had not done before",
+            "agent_rate_drift": f"faster than its earlier sessions: a step took {step_s:.3g}s",
+            "agent_mix_drift": "other tools than its earlier sessions used",
+            "agent_capability_drift": "kinds of actions that its earlier sessions did not take",
         }
         return self.finding(
             next(reversed(found)),

@@ -104,7 +104,7 @@ class AgentDestruction(CrossSessionPattern[State]):
         return self.finding(
             self.id,
             Severity.MEDIUM,
-            f"{acts} destructive acts in {seconds(near)}s by {sessions(near)} sessions of {self.whose}",
+            f"{acts} destructive actions in {seconds(near)}s by {sessions(near)} sessions of {self.whose}",
             evidence(near, last),
             values={"acts": acts, "sessions": sessions(near), "span_s": seconds(near)},
             thresholds={"max_destructive": self.max_destructive, "volume_window_s": self.volume_window_s},

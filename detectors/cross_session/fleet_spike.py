@@ -93,7 +93,7 @@ class FleetSpike(CrossSessionPattern[State]):
         return self.finding(
             "fleet_spike",
             Severity.CRITICAL if stage == 2 else Severity.HIGH,
-            f"{minutes.count:g} times {kind} in a minute, {minutes.usual:.1f} were usual; last by "
+            f"{minutes.count:g} times {kind} in a minute, {minutes.usual:.1f} is usual; last by "
             + ", ".join(sorted(map(str, agents))[:5]),
             evidence([entry for entry in minutes.entries if entry[EVENT_ID]], last),
             values={

@@ -69,7 +69,7 @@ class Respawn(CrossSessionPattern[State]):
         return self.finding(
             "respawned",
             Severity.CRITICAL if len(chain) > self.generations else Severity.HIGH,
-            f"{len(chain)} sessions in {seconds(chain)}s, each begun after the one before was killed",
+            f"{len(chain)} sessions in {seconds(chain)}s, each started after the previous one was killed",
             evidence(chain, last),
             values={"generations": len(chain), "span_s": seconds(chain)},
             thresholds={"generations": self.generations, "window_s": self.window_s},

@@ -311,5 +311,5 @@ def _reason(code: str, deviation: Deviation, act: Observation) -> str:
             f"faster than before: {_actions(deviation, act)} actions in {seconds([deviation.since, entry(act)])}s,"
             f" where a step took {_usual_step_s(deviation):.3g}s"
         )
-    what = "other tools than before" if code == _MIX else "what it had not done before"
+    what = "other tools than before" if code == _MIX else "kinds of actions that it did not take before"
     return f"{what}: {', '.join(deviation.names)}, since {_actions(deviation, act)} actions"

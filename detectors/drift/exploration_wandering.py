@@ -115,7 +115,7 @@ class ExplorationWandering(Detector[State]):
         return self.finding(
             "exploration_wandering",
             Severity.MEDIUM,
-            f"{len(state.looks)} looks at {folders} folders, to and fro, and nothing was done in between",
+            f"{len(state.looks)} lookups back and forth in {folders} folders, with no other action in between",
             evidence(act, state.looks),
             confidence=score,
             values={
@@ -136,7 +136,7 @@ class ExplorationWandering(Detector[State]):
         return self.finding(
             "endless_looking",
             severity,
-            f"{state.count} looks in a row, and nothing was done in between",
+            f"{state.count} lookups in a row, with no other action in between",
             evidence(act, [*state.looks, entry(act)]),
             confidence=min(1.0, state.count / self.endless[2]),
             values={"looks": state.count},

@@ -144,8 +144,8 @@ class GoalDrift(Detector[State]):
         return self.finding(
             "goal_drift",
             Severity.MEDIUM,
-            f"the last {len(state.actions)} actions have {mean:.0%} of their words in common with the goal, and fewer"
-            f" and fewer ({change:+.2f})",
+            f"the last {len(state.actions)} actions have {mean:.0%} of their words in common with the goal, with a"
+            f" falling trend ({change:+.2f})",
             evidence(act, state.actions),
             confidence=1 - mean,
             values={"mean": round(mean, 3), "change": round(change, 3), "actions": len(state.actions)},

@@ -1,6 +1,6 @@
 """What a session remembers of the calls it made lately: what came of each, and what was new since.
 
-A call is stale when the same call had the same result before: it told nothing new. It counts in full when
+A call is stale when the same call had the same result before: it returned nothing new. It counts in full when
 nothing new was learned since the last time, a quarter when something was, and not at all when something was
 changed: a test that is run again after an edit is work. What is done once more straight after the model's context
 was condensed counts in full, whatever came in between: the same round begins again. Identical calls of one model turn
@@ -100,7 +100,7 @@ class CallHistory:
     proposes: bool = False
     """The session tells what it is about to do, so a result alone is one whose beginning is late or lost."""
     news: int = 0
-    """Index of the last action that told something new or changed something."""
+    """Index of the last action that returned something new or changed something."""
     changed: int = 0
     waited: int = 0
     points: int = 0

@@ -88,7 +88,7 @@ class Value(NamedTuple):
 
 
 VALUES = (
-    Value("stale_balance", "steps that brought nothing new outweigh those that did by {:g}", rises=True),
+    Value("stale_balance", "steps with nothing new outweigh those with something new by {:g}", rises=True),
     Value("repeats_12", "{:.0f} of the last 12 steps repeat an earlier call and its result, or an error", rises=True),
     Value("results_seen_12", "{:.0f} of the last 12 results begin as earlier ones", rises=True),
     Value("distinct_sizes_30", "only {:.0%} of the last 30 results differ in size", rises=False, start=1.0),
@@ -97,7 +97,7 @@ VALUES = (
     Value("negative_20", "{:.0f} of the last 20 results are refusals or errors", rises=True),
     Value("new_failures_20", "{:.0f} of the last 20 steps failed in a new way", rises=True),
     Value("unreachable_20", "{:.0f} of the last 20 steps found a host or name that cannot be reached", rises=True),
-    Value("fresh_20", "only {:.0f} of the last 20 steps brought new words without failing", rises=False),
+    Value("fresh_20", "only {:.0f} of the last 20 steps returned new words without failing", rises=False),
     Value("new_call_words_20", "only {:.0%} of the words in the last 20 calls are new", rises=False, start=1.0),
 )
 """What is measured, in the order in which `Novelty.take` returns it."""

@@ -175,7 +175,7 @@ class ContextThrash(Detector[State]):
         return self.finding(
             "context_thrash",
             severity,
-            f"the context fell {count} times in {state.turns - int(state.falls[0][_TURN]) + 1} turns and "
+            f"the context shrank {count} times in {state.turns - int(state.falls[0][_TURN]) + 1} turns and "
             f"{seconds([*state.falls, entry(act)])}s, the last time from {fall[_FROM]} to {fall[_TO]} tokens",
             evidence(act, [*state.falls, entry(act)]),
             confidence=min(1.0, count / self.critical),

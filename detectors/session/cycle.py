@@ -2,7 +2,7 @@
 
 Fires: `cycle` when the last calls are `medium`, `high` or `critical` rounds of the same 2 to `max_period` calls, in
     whatever order within a round (so parallel calls of a model turn may come as they like), and all rounds
-    after the first told nothing new; where they may have changed something, or nobody tells their results, it
+    after the first returned nothing new; where they may have changed something, or nobody tells their results, it
     takes twice as many. `going_in_circles` when calls that tell nothing new outweigh the rest, for cycles with
     something else in between: each adds a point, a third the first time; one that tells something new takes
     two thirds, one that changes something takes two; from `circles` points on.
@@ -115,7 +115,8 @@ class Cycle(Detector[State]):
         return self.finding(
             "going_in_circles",
             circle_severity,
-            f"{stale} of the last {len(trail)} calls told nothing new ({points:.1f}), such as {act.subject:.120}",
+            f"{stale} of the last {len(trail)} calls returned nothing new "
+            f"({points:.1f} points, limit {self.circles[0]:g}), such as {act.subject:.120}",
             evidence(act, rows),
             confidence=min(1.0, points / self.circles[2]),
             values={"points": round(points, 2), "stale": stale, "calls": len(trail)},

@@ -154,7 +154,8 @@ class EnvironmentGone(Detector[State]):
         return self.finding(
             "environment_gone",
             severity,
-            f"{len(near)} steps in {seconds(near)}s failed for want of an environment, none succeeded: {reasons:.200}",
+            f"{len(near)} steps in {seconds(near)}s failed because the environment is gone, none succeeded: "
+            f"{reasons:.200}",
             evidence(act, near),
             confidence=min(1.0, max(count / self.critical, sure / self.sure[2])) * (1.0 if _is_sure(near) else 0.7),
             values={"failures": len(near), "counted": count, "sure": sure, "other_failures": state.others},

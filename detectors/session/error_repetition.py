@@ -217,11 +217,11 @@ class ErrorRepetition(Detector[State]):
         keys = list(dict.fromkeys(str(e[_KEY]) for e in same))
         summary = f"{len(same)} times the error {keys[0]!r}"
         if len(keys) > 1:
-            summary = f"{len(same)} errors, {len(keys)} in turn: {', '.join(map(repr, keys))},"
+            summary = f"{len(same)} errors, {len(keys)} different ones: {', '.join(map(repr, keys))},"
         severity = Severity.MEDIUM
         if count >= self.high:
             severity = Severity.CRITICAL if count >= self.critical else Severity.HIGH
-        weighed = "" if count == len(same) else f", counted as {count:g} for what was done in between"
+        weighed = "" if count == len(same) else f", counted as {count:g} because of other work in between"
         return self.finding(
             "repetitive_errors",
             severity,

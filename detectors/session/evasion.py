@@ -159,7 +159,8 @@ class Evasion(Detector[State]):
         return self.finding(
             "evasion",
             severity,
-            f"refused to {known.ways[0]!r} {target:.200}, it tries {way!r}: {known.tries:g} other attempts on it",
+            f"{known.ways[0]!r} of {target:.200} was refused, now {way!r} is tried: "
+            f"{known.tries:g} other attempts on it",
             evidence(act, known.rows),
             confidence=min(1.0, 0.5 + known.tries / (2 * self.critical)),
             values={"tries": known.tries, "ways": len({*known.ways, way})},

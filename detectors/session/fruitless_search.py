@@ -229,9 +229,9 @@ class FruitlessSearch(Detector[State]):
         severity = severity_of(count, counts)
         if severity is None:
             return None
-        what = f"{count:g} looks in a row found nothing, the last {len(rows)}"
+        what = f"{count:g} lookups in a row found nothing, the last {len(rows)}"
         if not looks:
-            what = f"{len(rows)} calls were answered with the same no"
+            what = f"{len(rows)} calls received the same negative answer"
         return self.finding(
             code,
             severity,

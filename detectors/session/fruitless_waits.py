@@ -108,7 +108,7 @@ class FruitlessWaits(Detector[State]):
             "fruitless_waits",
             severity,
             f"{len(fruitless)} calls that {f'took {took:.0f}s together' if took else 'timed out'}, within"
-            f" {seconds(fruitless)}s, and brought nothing new: {act.subject:.160}",
+            f" {seconds(fruitless)}s, and returned nothing new: {act.subject:.160}",
             evidence(act, fruitless),
             confidence=min(1.0, len(fruitless) / self.calls[2]),
             values={"calls": len(fruitless), "took_s": round(took, 1)},

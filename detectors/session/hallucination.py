@@ -135,7 +135,7 @@ class Hallucination(Detector[State]):
         return self.finding(
             "hallucination",
             Severity.HIGH if len(wrong) >= self.high else Severity.MEDIUM,
-            f"{len(wrong)} references within {actions} actions to what does not exist: {examples}",
+            f"{len(wrong)} references within {actions} actions to things that do not exist: {examples}",
             evidence(act, wrong),
             confidence=min(10 * rate, 1.0),
             values={

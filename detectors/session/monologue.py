@@ -196,7 +196,7 @@ class Monologue(Detector[State]):
         return self.finding(
             "monologue",
             severity,
-            f"{len(alike)} messages alike in {seconds(alike)}s with no action in between{weighed}",
+            f"{len(alike)} similar messages in {seconds(alike)}s with no action in between{weighed}",
             evidence(act, alike),
             confidence=min(1.0, counted / self.same[2]),
             values={"messages": len(alike), "counted": counted},
@@ -225,7 +225,7 @@ class Monologue(Detector[State]):
         return self.finding(
             "talk_by_command",
             severity,
-            f"{spoken} command lines with no action in between that only say something, such as {act.head!r:.120}",
+            f"{spoken} command lines with no action in between that only print text, such as {act.head!r:.120}",
             evidence(act, state.spoken),
             confidence=min(1.0, spoken / self.commands[2]),
             values={"commands": spoken},
@@ -244,7 +244,7 @@ class Monologue(Detector[State]):
         return self.finding(
             "chanting",
             SEVERITIES[steps - 1],
-            f"about {repeats} times {passage!r:.80} in one message, the {len(state.chants)}. such message",
+            f"about {repeats} times {passage!r:.80} in one message; such messages: {len(state.chants)}",
             evidence(act, state.chants),
             confidence=min(1.0, repeats / (2 * self.chants)),
             values={"repeats": repeats, "messages": len(state.chants)},

@@ -102,7 +102,7 @@ class OwnRelease(Detector[State]):
         return self.finding(
             "own_release",
             Severity.CRITICAL,
-            f"the session acts on what watches it: {what:.120}",
+            f"the session acts on its own supervision: {what:.120}",
             (act.evidence,),
             values={"attempts": state.attempts},
             target="haltline",

@@ -198,7 +198,7 @@ class Repetition(Detector[State]):
         return self.finding(
             "no_visible_effect",
             severity,
-            f"{calls} times the same call in a row, and what came back begins alike: {act.subject:.200}",
+            f"{calls} times the same call in a row, with results that begin alike: {act.subject:.200}",
             evidence(act, state.unseen),
             confidence=0.5,
             values={"calls": calls, "fingerprint": act.fingerprint},

@@ -60,7 +60,7 @@ class SevereDestruction(Detector[State]):
         return self.finding(
             "severe_destruction",
             Severity.CRITICAL if state.attempts >= self.critical else Severity.HIGH,
-            f"a single act would be a catastrophe: {listed}{more}",
+            f"a single call would destroy critical data or systems: {listed}{more}",
             (act.evidence,),
             values={"severe": len(severe), "attempts": state.attempts},
             thresholds={"critical": self.critical},

@@ -105,7 +105,7 @@ class Stagnation(Detector[State]):
         return self.finding(
             "stagnation",
             severity,
-            f"nothing new comes of the last steps (score {score:.1f}): {self._reasons(values, points)}",
+            f"the last steps produced nothing new (score {score:.1f}): {self._reasons(values, points)}",
             evidence(act, state.rows),
             confidence=min(1.0, 1 / (1 + 2.718 ** -max(-20.0, min(20.0, score)))),
             values={

@@ -146,7 +146,7 @@ class VerifyMismatch(Detector[State]):
         severity = Severity.MEDIUM
         if count >= self.high:
             severity = Severity.CRITICAL if count >= self.critical else Severity.HIGH
-        was = "made and is not found" if claim.made else "destroyed and is still there"
+        was = "created but is not found" if claim.made else "deleted but still exists"
         return self.finding(
             "verify_mismatch",
             severity,

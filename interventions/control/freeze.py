@@ -1,4 +1,4 @@
-"""A session that an operator has frozen, or contained: it may look, and touch nothing.
+"""A session that an operator has frozen, or contained: it may only read.
 
 What is killed is neither: a kill is never softened. A kill takes the place of both, and a reset ends them.
 """

@@ -200,7 +200,7 @@ class CrossSessionCore:
         after_s = (signal.time - stands.since_ms) / 1000
         if after_s <= self._policy.kill_grace_s:
             return None
-        reason = f"session {signal.session_id} goes on {after_s:.0f}s after {signal.scope} {signal.id} was killed"
+        reason = f"session {signal.session_id} continues {after_s:.0f}s after {signal.scope} {signal.id} was killed"
         finding = Finding(
             detector="killed",
             code="activity_after_kill",

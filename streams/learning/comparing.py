@@ -133,7 +133,7 @@ class Compared:
 
     @property
     def differing(self) -> list[Change]:
-        """The sessions that fare differently."""
+        """The sessions that differ."""
         return [change for change in self.changes if change.what != SAME]
 
 

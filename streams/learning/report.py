@@ -64,7 +64,7 @@ def markdown(
             ("predicted", f"steps ({names[0]})", "observed", f"steps ({names[1]})", "observed"),
             _calibration(compared.calibration_before, compared.calibration_after),
         ),
-        "## Sessions that fare differently",
+        "## Sessions that differ",
         *_changes(compared.differing, len(compared.changes)),
         "## Points that changed",
         "Log odds that a value adds to the score now, less what it added before.",

@@ -19,13 +19,13 @@ _MAX_CHARS: Final = 600
 _WORDS: Final = {
     Kind.OPENED: "Incident opened",
     Kind.ESCALATED: "Incident escalated",
-    Kind.APPROVAL_WANTED: "Approval wanted",
+    Kind.APPROVAL_WANTED: "Approval requested",
     Kind.APPROVAL_CLOSED: "Approval closed",
     Kind.ACKNOWLEDGED: "Incident acknowledged",
     Kind.RESOLVED: "Incident resolved",
     Kind.ASSIGNED: "Incident assigned",
     Kind.COMMENTED: "Incident commented",
-    Kind.COUNTED: "Incident goes on",
+    Kind.COUNTED: "Incident continues",
 }
 
 

@@ -44,6 +44,16 @@ RETIRED: Final = {
     r"\bthe way to the worker and back\b": "the round trip to the worker",
     r"\bgoes on being\b": "stays",
     r"\bsay so\b": "report it",
+    r"\btold (?:nothing|something)\b": "returned nothing new, or received advice",
+    r"\bfares? differently\b": "differs",
+    r"\ba single act\b": "a single call",
+    r"\bheard of within\b": "active in the last",
+    r"\blast heard\b": "last event",
+    r"\btouch nothing\b": "only read",
+    r"\bstands since\b": "was killed, or is in force since",
+    r"\bwhat can be said\b": "what is known",
+    r"\bto be decided\b": "pending",
+    r"\bnone match\b": "no sessions match",
 }
 """By pattern: what to write instead."""
 

@@ -14,6 +14,9 @@ from tests.docs.retired import MESSAGES, NAMES, PERSISTED, RETIRED
 
 FOLDERS = ("cli", "console", "detectors", "interventions", "schemas", "src", "streams")
 FILES = sorted(file for folder in FOLDERS for file in (ROOT / folder).rglob("*.py"))
+PAGES = sorted(file for ending in ("*.js", "*.html") for file in (ROOT / "console" / "pages").rglob(ending))
+SHOWN = re.compile(r"//.*|\"(?:[^\"\\\n]|\\.)*\"|`(?:[^`\\]|\\.)*`|>[^<>]+<")
+"""Comments and texts of a page: what is between quotation marks, and between tags."""
 
 
 @cache
@@ -45,10 +48,21 @@ def test_no_name_is_a_retired_word() -> None:
     assert found == {}
 
 
+@cache
+def page_texts(file: Path) -> tuple[tuple[str, str], ...]:
+    """Each comment and text of a page's JavaScript or HTML with its file and line."""
+    source = file.read_text(encoding="utf-8")
+    where = file.relative_to(ROOT)
+    return tuple(
+        (found[0], f"{where}:{source.count(chr(10), 0, found.start()) + 1}") for found in SHOWN.finditer(source)
+    )
+
+
 @pytest.mark.parametrize("pattern", RETIRED, ids=RETIRED.get)
 def test_no_comment_docstring_or_message_uses_a_retired_word(pattern: str) -> None:
     search = re.compile(pattern, re.I).search
-    used = ((text, place) for file in FILES for text, place in texts(file) if search(text))
+    used = [(text, place) for file in FILES for text, place in texts(file) if search(text)]
+    used += [(text, place) for file in PAGES for text, place in page_texts(file) if search(text)]
     found = {place: text[:200] for text, place in used if text not in MESSAGES}
     assert found == {}, f"retired: {pattern}; write instead: {RETIRED[pattern]}"
 

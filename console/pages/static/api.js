@@ -31,7 +31,7 @@ async function send(method, path, body) {
   try {
     answer = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), credentials: "same-origin" });
   } catch {
-    throw new Refused(0, "The console does not answer. What is shown may be old.");
+    throw new Refused(0, "The console cannot be reached. What is shown may be out of date.");
   }
   if (answer.status === 401) {
     if (!me.gone) location.assign(`/sign-in?problem=over&next=${encodeURIComponent(location.pathname + location.search)}`);

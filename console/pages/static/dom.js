@@ -209,7 +209,7 @@ export function ask({ title, text, action, danger, fields = [] }) {
   });
 }
 
-export const why = (hint) => ({ name: "reason", label: "Reason", hint: hint ?? "Stays in the audit with your name.", make: () => h("textarea", { rows: "2", maxlength: "4096", required: true }) });
+export const why = (hint) => ({ name: "reason", label: "Reason", hint: hint ?? "Kept in the audit with your name.", make: () => h("textarea", { rows: "2", maxlength: "4096", required: true }) });
 
 // One line at the bottom of the page, also for those who do not see it.
 export function tell(text, kind) {

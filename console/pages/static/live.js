@@ -16,7 +16,7 @@ export function follow(notify) {
       notify("missed", {});
     });
     source.onopen = () => shown("live", "on");
-    source.onerror = () => shown("not live", "off");
+    source.onerror = () => shown("disconnected", "off");
     for (const name of NAMES) source.addEventListener(name, (event) => notify(name, JSON.parse(event.data)));
   };
   document.addEventListener("visibilitychange", () => {

@@ -9,8 +9,8 @@ const [name, ...coded] = location.pathname.slice(1).split("/");
 
 const COMMON = [
   { name: "/", what: "search", act: () => main.querySelector("input[type=search]")?.focus() },
-  { name: "t", what: "dark or light", act: turn },
-  { name: "?", what: "this help", act: () => showHelp(COMMON) },
+  { name: "t", what: "switch between dark and light", act: turn },
+  { name: "?", what: "show this help", act: () => showHelp(COMMON) },
 ];
 
 function turn() {
@@ -24,7 +24,7 @@ async function waiting() {
   const { waiting: number } = await get("/api/v1/fleet");
   const place = document.getElementById("waiting");
   place.textContent = number;
-  place.title = `${number} wait for an answer`;
+  place.title = `${number} waiting for an answer`;
   place.hidden = number === 0;
 }
 
@@ -38,7 +38,7 @@ async function start() {
   document.getElementById("who").textContent = `${me.name} (${me.role})`;
   document.getElementById("sign-out").addEventListener("click", async () => {
     await post("/sign-out");
-    me.gone = true; // what is still asked for meanwhile is refused, and is no reason to say so
+    me.gone = true; // what is still asked for meanwhile is refused; that is not a problem
     location.assign("/sign-in");
   });
   document.body.dataset.role = me.role;

@@ -60,7 +60,7 @@ def test_a_session_is_killed_with_a_preview_and_the_list_of_who_stopped(page: Pa
         page.get_by_label("Reason").fill("works on the wrong account")
         kill.click()
         page.get_by_role("dialog").get_by_role("button", name="Kill").click()
-        expect(page.get_by_text("The kill of session s-kill stands")).to_be_visible()
+        expect(page.get_by_text("Session s-kill was killed")).to_be_visible()
         wait_until(lambda: delete(guard, "b") != "executed", "its next call is refused")
         expect(page.locator("#stops")).to_contain_text("1 of 1 session has acknowledged")
         listed = page.get_by_role("region", name="Killed: session s-kill").get_by_role("row").filter(has_text="s-kill")
@@ -81,11 +81,9 @@ def test_a_session_is_frozen_with_a_preview_listed_and_lifted(page: Page, system
         assert delete(guard) == "executed"
         page.goto("/kill?scope=session&id=s-freeze")
         page.get_by_label("What").select_option("contain")
-        expect(page.locator("#preview")).to_contain_text(
-            "1 session of 1 agent would be refused what does more than look"
-        )
+        expect(page.locator("#preview")).to_contain_text("1 session of 1 agent could only read")
         page.get_by_label("What").select_option("freeze")
-        expect(page.locator("#preview")).to_contain_text("would be refused every call")
+        expect(page.locator("#preview")).to_contain_text("would have every call refused")
         page.get_by_label("Reason").fill("we look at what it did")
         page.get_by_role("button", name="Freeze 1 session").click()
         page.get_by_role("dialog", name="Freeze session s-freeze").get_by_role("button", name="Freeze").click()
@@ -103,7 +101,7 @@ def test_a_session_is_frozen_with_a_preview_listed_and_lifted(page: Page, system
         expect(dialog.get_by_role("alert")).to_contain_text("Reason: expected a text, got none.")
         dialog.get_by_label("Reason").fill("it was right")
         dialog.get_by_role("button", name="Lift").click()
-        expect(page.get_by_text("session s-freeze is free.")).to_be_visible()
+        expect(page.get_by_text("session s-freeze is no longer stopped.")).to_be_visible()
         expect(held).to_have_count(0)
         wait_until(lambda: delete(guard, "c") == "executed", "the next call is made again")
 
@@ -121,7 +119,7 @@ def test_the_fleet_takes_two_operators(chromium: Browser, page: Page, system: tu
         dialog.get_by_role("button", name="Kill").click()
 
     kill_the_fleet(page)
-    expect(page.get_by_text("takes another operator: nothing is stopped yet")).to_be_visible()
+    expect(page.get_by_text("needs a second operator: nothing is stopped yet")).to_be_visible()
     with signed_in(chromium, system[1], key=SECOND) as second:
         kill_the_fleet(second)
         expect(second.get_by_text("The kill of fleet * stands")).to_be_visible()
@@ -180,7 +178,7 @@ def test_a_batch_is_approved_and_one_is_rejected(page: Page, system: tuple[str, 
         dialog.get_by_label("Reason").fill("not this one")
         dialog.get_by_role("button", name="Reject").click()
         assert waits[names[2]].result(30) == "approval_rejected"
-        expect(page.get_by_text("Nothing waits.")).to_be_visible()
+        expect(page.get_by_text("No requests are waiting.")).to_be_visible()
     finally:
         close(guards)
 
@@ -203,17 +201,17 @@ def test_a_decision_is_labelled_and_counts_for_its_rules_precision(page: Page, s
     page.locator("tbody tr").get_by_role("link", name="delete_asset").first.click()
     page.get_by_role("button", name="False alarm").click()
     page.get_by_role("dialog").get_by_label("Reason").fill("the owner wanted it")
-    page.get_by_role("dialog").get_by_role("button", name="Say so").click()
-    expect(page.get_by_text("Noted.")).to_be_visible()
+    page.get_by_role("dialog").get_by_role("button", name="Save label").click()
+    expect(page.get_by_text("Label saved.")).to_be_visible()
     page.goto("/precision")
     rule = page.get_by_role("region", name="By rule").get_by_role("row").filter(has_text="destructive_repeat")
     expect(rule).to_contain_text("0 %")
     expect(page.get_by_role("region", name="Latest labels")).to_contain_text("the owner wanted it")
-    page.get_by_role("button", name="A rule missed something").click()
+    page.get_by_role("button", name="Report a missed runaway").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Session").fill("s-label")
     dialog.get_by_label("Rule").fill("error_repetition")
     dialog.get_by_label("Reason").fill("failed all night")
-    dialog.get_by_role("button", name="Say so").click()
+    dialog.get_by_role("button", name="Save label").click()
     missed = page.get_by_role("region", name="By rule").get_by_role("row").filter(has_text="error_repetition")
     expect(missed).to_contain_text("0 %")

@@ -72,7 +72,7 @@ def test_quick_chips_and_cards_narrow_the_list_and_the_address_keeps_it(page: Pa
     page.reload()
     expect(page.get_by_role("button", name="Critical")).to_have_attribute("aria-pressed", "true")
     page.get_by_role("button", name="> $100 prevented").click()
-    expect(page.get_by_text("None match.")).to_be_visible()
+    expect(page.get_by_text("No interventions match.")).to_be_visible()
     page.get_by_role("button", name="Clear").click()
     page.get_by_role("button", name="error_repetition").click()
     expect(rows.first).to_contain_text("run_tests")
@@ -217,10 +217,10 @@ def test_an_empty_console_says_what_will_come(chromium: Browser, tmp_path: Path)
         with served(settings) as address, signed_in(chromium, address) as page:
             expect(page.get_by_text("They appear as soon as an agent publishes")).to_be_visible()
             for name, text in (
-                ("interventions", "No interventions."),
+                ("interventions", "No interventions yet."),
                 ("kill", "Nothing is stopped."),
-                ("approvals", "Nothing waits."),
-                ("precision", "Nothing is labelled."),
+                ("approvals", "No requests are waiting."),
+                ("precision", "No decisions are labelled yet."),
                 ("audit", "No audit table"),
             ):
                 page.goto(f"/{name}")

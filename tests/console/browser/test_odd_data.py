@@ -134,7 +134,7 @@ def test_what_turns_a_text_round_or_is_unseen_is_shown_by_its_number(page: Page)
 def test_a_kill_of_very_many_is_previewed_within_reach_of_its_button(page: Page) -> None:
     page.goto("/kill?scope=fleet")
     page.get_by_role("button", name="Preview").click()
-    expect(page.locator("#preview")).to_contain_text(f"{MANY + 3} sessions of {MANY + 3} agents would stop")
+    expect(page.locator("#preview")).to_contain_text(f"{MANY + 3} sessions of {MANY + 3} agents would be stopped")
     expect(page.locator("#preview")).to_contain_text("and 251 more")
     box = page.get_by_role("region", name="Affected sessions")
     expect(box.locator("tbody tr")).to_have_count(200)
@@ -164,7 +164,7 @@ def test_the_sums_of_interventions_are_shown_and_lead_to_what_they_sum(page: Pag
     expect(page.locator("tbody tr").first).to_contain_text(BUSY)
     expect(page.locator("tbody tr").filter(has_text=LONG[:40])).to_have_count(0)
     page.get_by_label("Type").select_option("idempotent_replay")
-    expect(page.get_by_text("None match.")).to_be_visible()
+    expect(page.get_by_text("No interventions match.")).to_be_visible()
 
 
 def test_a_console_that_is_away_says_so_and_is_there_again(chromium: Browser, address: str) -> None:
@@ -173,7 +173,9 @@ def test_a_console_that_is_away_says_so_and_is_there_again(chromium: Browser, ad
         expect(page.locator("#preview")).to_be_visible()
         page.context.set_offline(True)
         page.get_by_role("button", name="Preview").click()
-        expect(page.get_by_role("alert")).to_contain_text("The console does not answer. What is shown may be old.")
+        expect(page.get_by_role("alert")).to_contain_text(
+            "The console cannot be reached. What is shown may be out of date."
+        )
         page.context.set_offline(False)
         page.get_by_role("button", name="Preview").click()
         expect(page.get_by_role("alert")).to_have_count(0)

@@ -51,7 +51,7 @@ def test_a_threshold_is_moved_tried_on_history_and_published(chromium: Browser, 
 def change_the_policy(page: Page, bootstrap: str) -> None:
     page.goto(f"/interventions?run_id={LOOP}&type=loop_detected")
     page.locator("tbody tr a").first.click()
-    page.get_by_role("link", name="Adjust the rule that did this").click()
+    page.get_by_role("link", name="Adjust this rule").click()
     expect(page.get_by_label("Rule", exact=True)).to_have_value("destructive_repeat")
     page.get_by_label("Rule", exact=True).select_option("destructive_volume")
     page.get_by_label("Setting", exact=True).select_option("max_deletes")
@@ -62,7 +62,7 @@ def change_the_policy(page: Page, bootstrap: str) -> None:
     changed = page.get_by_role("region", name="What would have been different").locator("tbody tr")
     expect(changed.filter(has_text="clean-3-0")).to_contain_text("now stopped")
     expect(changed.filter(has_text=HEALTHY)).to_have_count(0)
-    page.get_by_role("button", name="Put it into the document").click()
+    page.get_by_role("button", name="Apply to the document").click()
     expect(page.get_by_label("Document")).to_have_value(
         "name: default\nrules:\n  destructive_volume:\n    settings:\n      max_deletes: 2\n"
     )

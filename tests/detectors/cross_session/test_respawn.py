@@ -69,4 +69,4 @@ def test_sessions_one_after_the_other(signals: list[Signal], findings: list[tupl
 def test_of_kills_received_in_another_order_the_last_in_event_time_is_the_one_that_went_on() -> None:
     (finding,) = found(Respawn(), begins(20, "b"), killed(30, "b"), killed(10, "a"))
     assert finding.session_id == "b"
-    assert finding.reason == "2 sessions in 20s, each begun after the one before was killed"
+    assert finding.reason == "2 sessions in 20s, each started after the previous one was killed"

@@ -169,7 +169,7 @@ def test_the_finding_names_what_changed() -> None:
     (finding,) = found(session((WORK, 40, 10), (["send_mail"], 5, 10)))
     assert (finding.severity, finding.reason) == (
         Severity.MEDIUM,
-        "what it had not done before: network, since 5 actions",
+        "kinds of actions that it did not take before: network, since 5 actions",
     )
     assert [e.event_id for e in finding.evidence] == ["action 40", "action 44"]
     assert finding.values["capability_drift_names"] == "network"

@@ -63,7 +63,7 @@ def test_fires(events: Sequence[ActionEvent], fires: list[tuple[float, str, str]
 
 def test_what_the_finding_says() -> None:
     ((_, finding),) = findings(DETECTOR, around(looks=24))
-    assert finding.reason == "24 looks at 10 folders, to and fro, and nothing was done in between"
+    assert finding.reason == "24 lookups back and forth in 10 folders, with no other action in between"
     assert finding.values == {
         "score": 0.744,
         "folders": 10,

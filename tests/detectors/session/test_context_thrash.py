@@ -103,7 +103,9 @@ def test_what_was_read_from_a_cache_counts() -> None:
 def test_the_finding_names_its_evidence() -> None:
     ((_, finding),) = findings(DETECTOR, turns(*FILLS_UP * 4))
     assert (finding.code, finding.severity, finding.confidence) == ("context_thrash", Severity.MEDIUM, 3 / 7)
-    assert finding.reason == ("the context fell 3 times in 10 turns and 90s, the last time from 100000 to 40000 tokens")
+    assert finding.reason == (
+        "the context shrank 3 times in 10 turns and 90s, the last time from 100000 to 40000 tokens"
+    )
     assert [e.event_id for e in finding.evidence] == ["turn 4", "turn 8", "turn 12", "turn 13"]
     assert finding.values == {"falls": 3, "from_tokens": 100_000, "to_tokens": 40_000}
 

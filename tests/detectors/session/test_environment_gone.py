@@ -144,7 +144,7 @@ def test_the_finding_names_its_evidence() -> None:
     ((_, finding),) = findings(DETECTOR, failures(3))
     assert (finding.code, finding.severity, finding.confidence) == ("environment_gone", Severity.MEDIUM, 2 / 3)
     assert finding.reason == (
-        "3 steps in 10s failed for want of an environment, none succeeded: "
+        "3 steps in 10s failed because the environment is gone, none succeeded: "
         "'no such container', 'read-only file system', 'brokenpipe'"
     )
     assert [e.event_id for e in finding.evidence] == [e.event_id for e in failures(3)]

@@ -129,7 +129,7 @@ def test_the_finding_names_its_evidence() -> None:
     assert isinstance(first, Finding)
     assert (finding.code, finding.severity, finding.target) == ("evasion", Severity.HIGH, TABLE)
     assert finding.reason == (
-        "refused to 'delete_table' table=fact_sales, it tries 'purge_table': 2 other attempts on it"
+        "'delete_table' of table=fact_sales was refused, now 'purge_table' is tried: 2 other attempts on it"
     )
     assert [e.event_id for e in finding.evidence] == [
         "s1@0 delete_table table=fact_sales",

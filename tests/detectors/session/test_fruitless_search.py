@@ -72,7 +72,7 @@ def test_the_finding_says_what_was_seen() -> None:
     assert finding.values == {"looks": 10}
     assert finding.thresholds == {"medium": 10, "high": 16, "critical": 30}
     assert [e.event_id for e in finding.evidence] == [f"s1@{10 * s} search_code" for s in range(10)]
-    assert finding.reason.startswith("10 looks in a row found nothing, the last 10 in 90s, such as search_code")
+    assert finding.reason.startswith("10 lookups in a row found nothing, the last 10 in 90s, such as search_code")
 
 
 def guess(second: float, answer: str | None = "Wrong flag!", action: str = "probe", **fields: Any) -> ActionEvent:
@@ -180,7 +180,7 @@ def test_guesses(events: Events, found: str) -> None:
 def test_the_text_of_guesses() -> None:
     ((_, finding),) = findings(DETECTOR, [guess(s) for s in range(4)])
     assert (finding.code, finding.severity) == ("blind_guessing", Severity.MEDIUM)
-    assert finding.reason == "4 calls were answered with the same no in 3s, such as probe unknown"
+    assert finding.reason == "4 calls received the same negative answer in 3s, such as probe unknown"
     assert finding.values == {"guesses": 4.0}
 
 

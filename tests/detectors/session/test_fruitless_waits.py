@@ -143,7 +143,7 @@ def test_the_finding_tells_how_long_it_took() -> None:
         code="fruitless_waits",
         severity=Severity.MEDIUM,
         confidence=0.75,
-        reason="3 calls that took 360s together, within 400s, and brought nothing new: bash nc h",
+        reason="3 calls that took 360s together, within 400s, and returned nothing new: bash nc h",
         evidence=tuple(
             Evidence(event_id=f"s1@{s}", topic="haltline.actions", partition=0, offset=n)
             for n, s in enumerate((0, 200, 400))

@@ -178,7 +178,7 @@ def test_fires(events: Sequence[ActionEvent], fires: list[tuple[float, str, str]
 def test_what_the_finding_says() -> None:
     events = [*(missing(s, "a.py") for s in (0, 1)), *(event(s) for s in range(2, 20)), cite(20)]
     ((_, finding),) = findings(DETECTOR, events)
-    assert finding.reason == "2 references within 20 actions to what does not exist: path=a.py, doc=20"
+    assert finding.reason == "2 references within 20 actions to things that do not exist: path=a.py, doc=20"
     assert finding.confidence == 1.0
     assert finding.values == {
         "occurrences": 2,

@@ -128,7 +128,7 @@ def test_chanting_long_ago_does_not_count() -> None:
 def test_the_finding_names_its_evidence() -> None:
     ((_, finding),) = findings(DETECTOR, [turn(0), turn(1, other_words(3)), turn(2), turn(3)])
     assert (finding.code, finding.severity, finding.confidence) == ("monologue", Severity.MEDIUM, 0.5)
-    assert finding.reason == "3 messages alike in 3s with no action in between"
+    assert finding.reason == "3 similar messages in 3s with no action in between"
     assert [e.event_id for e in finding.evidence] == ["turn 0", "turn 2", "turn 3"]
     assert finding.values == {"messages": 3, "counted": 3}
     assert finding.thresholds == {"medium": 3, "high": 4, "critical": 6, "likeness": 0.8, "pause_s": 120}
@@ -206,5 +206,5 @@ def test_commands_that_do_something(command: str) -> None:
 def test_the_finding_of_talk_by_command_names_each_of_them() -> None:
     (*_, (_, finding)) = findings(DETECTOR, [bash(0, "ls"), bash(1, "echo one"), bash(2, "echo two")])
     assert (finding.code, finding.severity, finding.values) == ("talk_by_command", Severity.MEDIUM, {"commands": 2})
-    assert finding.reason == "2 command lines with no action in between that only say something, such as 'echo two'"
+    assert finding.reason == "2 command lines with no action in between that only print text, such as 'echo two'"
     assert [e.event_id for e in finding.evidence] == ["s1@1", "s1@2"]

@@ -19,17 +19,20 @@ def sql(statement: str) -> ActionEvent:
     [
         pytest.param(
             [event(0, "drop_database", "database=sales")],
-            ["a single act would be a catastrophe: drop_database of database=sales"],
+            ["a single call would destroy critical data or systems: drop_database of database=sales"],
             id="a database",
         ),
         pytest.param(
             [sql("DROP TABLE prod.orders")],
-            ["a single act would be a catastrophe: drop_table of table=prod.orders"],
+            ["a single call would destroy critical data or systems: drop_table of table=prod.orders"],
             id="a table in production",
         ),
         pytest.param(
             [event(0, "delete_asset", f"path=/srv/backups/{day}") for day in range(2)],
-            [f"a single act would be a catastrophe: delete_asset of path=/srv/backups/{day}" for day in range(2)],
+            [
+                f"a single call would destroy critical data or systems: delete_asset of path=/srv/backups/{day}"
+                for day in range(2)
+            ],
             id="backups, on each attempt",
         ),
         pytest.param([event(0, "delete_asset", "asset_id=fact_sales")], [], id="one asset among many"),
@@ -37,14 +40,14 @@ def sql(statement: str) -> ActionEvent:
         pytest.param([sql("SELECT * FROM prod.orders")], [], id="reading in production"),
         pytest.param(
             [call(0, "drop_database", "database=sales")],
-            ["a single act would be a catastrophe: drop_database of database=sales"],
+            ["a single call would destroy critical data or systems: drop_database of database=sales"],
             id="on the proposal, not again on the result",
         ),
         pytest.param([event(0, "drop_database", "database=sales", outcome=Outcome.REFUSED)], [], id="refused already"),
         pytest.param(
             [event(0, "delete_buckets", args={"bucket": [f"prod-{i}" for i in range(5)]})],
             [
-                "a single act would be a catastrophe: "
+                "a single call would destroy critical data or systems: "
                 + ", ".join(f"delete_buckets of bucket=prod-{i}" for i in range(3))
                 + " and 2 more"
             ],

@@ -132,7 +132,7 @@ def test_the_finding_names_the_target_and_each_event() -> None:
         code="verify_mismatch",
         severity=Severity.HIGH,
         confidence=0.8,
-        reason="asset_id=fact_sales was destroyed and is still there, 2 times in 9s",
+        reason="asset_id=fact_sales was deleted but still exists, 2 times in 9s",
         evidence=tuple(
             Evidence(event_id=i, topic="haltline.actions", partition=0, offset=n) for n, i in enumerate(ids)
         ),

@@ -57,7 +57,7 @@ def test_another_policy_shows_what_fares_differently(recorded: Path, tmp_path: P
     (tmp_path / "none.yaml").write_text("name: default")
     code, output = run("--policy", quiet, "--against", tmp_path / "none.yaml", recorded)
     assert code == 0
-    assert "1 of 2 sessions fare differently" in output
+    assert "1 of 2 sessions differ" in output
     assert "loops: KILL at 2 by destructive_repeat -> ALLOW" in output
 
 

@@ -106,7 +106,7 @@ def test_two_policies_on_the_audit_table(table: Path, tmp_path: Path) -> None:
     options = ("--policy", tmp_path / "new.yaml", "--against", tmp_path / "old.yaml")
     code, output = run(table, *options)
     assert code == 0, output
-    assert "2 of 6 sessions fare differently" in output
+    assert "2 of 6 sessions differ" in output
     assert "trips: 2 appear, 0 vanish" in output
     assert "would be killed: night-1 (confirmed)" in output
     assert "at 4: KILL by destructive_repeat" in output

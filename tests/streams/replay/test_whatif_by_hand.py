@@ -125,7 +125,7 @@ def test_people_read_what_changes_and_the_story_of_each_would_be_kill(history: P
     assert result[result.index(next(line for line in result if line.startswith("now: "))) :] == [
         f"now: 3 of 4 sessions stopped, 0 nudged; precision 67%; recall 100%; {COSTS.format(15, 10)}",
         f"against: 1 of 4 sessions stopped, 2 nudged; precision 100%; recall 50%; {COSTS.format(5, 4)}",
-        "3 of 4 sessions fare differently",
+        "3 of 4 sessions differ",
         "trips: 2 appear, 0 vanish, 1 are at another place or level",
         "  loop: KILL at 4 by destructive_repeat -> KILL at 2 by destructive_repeat (moves)",
         "  pair: NUDGE -> KILL at 2 by destructive_repeat (appears)",

@@ -7,7 +7,7 @@ import { ago, count, moment, ms, plural, span } from "../say.js";
 export const title = "Approvals";
 
 const OPEN = ["pending", "info_requested"];
-const STATES = [["open", "waiting"], ["approved", "approved"], ["used", "approved and used"], ["rejected", "rejected"], ["expired", "expired"], ["cancelled", "taken back"]];
+const STATES = [["open", "waiting"], ["approved", "approved"], ["used", "approved and used"], ["rejected", "rejected"], ["expired", "expired"], ["cancelled", "withdrawn"]];
 const WORDS = { approve: ["Approve", "approved"], reject: ["Reject", "rejected"], ask: ["Ask", "asked"] };
 
 export async function show(main, [wanted], query) {
@@ -76,7 +76,7 @@ export async function show(main, [wanted], query) {
     all.indeterminate = waiting.length > 0 && waiting.length < found.length;
     all.hidden = shown !== "open";
     list.hidden = !found.length;
-    fill(none, !found.length && (shown === "open" ? empty("Nothing waits.", "Calls that need a person's word come here, the most urgent first.") : empty("None.")));
+    fill(none, !found.length && (shown === "open" ? empty("No requests are waiting.", "Calls that need an operator's approval appear here, the most urgent first.") : empty("No requests match.")));
     list.update(found.map((of) => ({ key: of.id, of, class: chosen.has(of.id) ? "chosen" : undefined })));
     fill(
       bar,
@@ -113,11 +113,11 @@ export async function show(main, [wanted], query) {
       text: [
         h("ul", { class: "evidence" }, requests.slice(0, 12).map((of) => h("li", {}, mono(`${of.action_name} ${of.targets.join(", ")}`), h("span", { class: "dim" }, ` of ${of.session_id}`)))),
         requests.length > 12 && h("p", { class: "dim" }, `and ${count(requests.length - 12)} more`),
-        word === "approve" && critical > 0 && h("p", { class: "notice" }, `${plural(critical, "request takes", "requests take")} two operators: yours is one of them.`),
+        word === "approve" && critical > 0 && h("p", { class: "notice" }, `${plural(critical, "request needs", "requests need")} two operators: you are one of them.`),
       ],
       action: title,
       danger: word === "reject",
-      fields: [why(word === "ask" ? "The question to the model; stays in the audit with your name." : undefined)],
+      fields: [why(word === "ask" ? "The question to the model. Kept in the audit with your name." : undefined)],
     });
     if (!reply) return;
     try {
@@ -125,8 +125,8 @@ export async function show(main, [wanted], query) {
       const refused = Object.values(answer.refused);
       const parts = [
         answer.answered.length > 0 && `${plural(answer.answered.length, "request")} ${done}`,
-        answer.late.length > 0 && `${plural(answer.late.length, "answer")} sent; no worker has taken it in yet`,
-        refused.length > 0 && `${plural(refused.length, "request")} not: ${refused[0]}`,
+        answer.late.length > 0 && `${plural(answer.late.length, "answer")} sent; no worker has processed it yet`,
+        refused.length > 0 && `${plural(refused.length, "request")} not answered: ${refused[0]}`,
       ].filter(Boolean);
       tell(`${parts.join("; ")}.`, refused.length ? "bad" : "");
       for (const id of answer.answered) chosen.delete(id);
@@ -155,8 +155,8 @@ export async function show(main, [wanted], query) {
           ["Incident", of.incident_id && link(path("incidents", of.incident_id), mono(of.incident_id.slice(0, 8)))],
           ["Since", moment(of.created_at)],
           ["Expires", moment(of.expires_at)],
-          ["Asked for", plural(of.asked, "time")],
-          ["Takes", plural(of.quorum, "operator")],
+          ["Requested", plural(of.asked, "time")],
+          ["Needs", plural(of.quorum, "operator")],
           ["Approved by", of.approved_by.join(", ")],
           ["Rejected by", of.rejected_by.join(", ")],
           ["Question", of.question],
@@ -222,7 +222,7 @@ function clock(left) {
 
 function votes(of) {
   const reply = [...of.approved_by.map((name) => `+ ${name}`), ...of.rejected_by.map((name) => `- ${name}`)];
-  return [of.quorum > 1 && h("span", { class: "dim" }, `takes ${of.quorum} `), reply.join(", "), of.status === "info_requested" && [" ", badge("asked", "mild")], !reply.length && of.quorum <= 1 && h("span", { class: "dim" }, ago(of.created_at))];
+  return [of.quorum > 1 && h("span", { class: "dim" }, `needs ${of.quorum} `), reply.join(", "), of.status === "info_requested" && [" ", badge("asked", "mild")], !reply.length && of.quorum <= 1 && h("span", { class: "dim" }, ago(of.created_at))];
 }
 
 function pretty(text) {

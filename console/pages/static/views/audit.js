@@ -14,7 +14,7 @@ export async function show(main, _rest, query) {
     fill(
       main,
       h("div", { class: "head" }, h("h1", {}, "Audit")),
-      panel(null, empty("No audit table is configured.", "Start the console with --audit-table DIR (a folder, or the URI of a table in a store), the table that haltline audit writes. Until then, sessions and interventions are what the topics still hold.")),
+      panel(null, empty("No audit table is configured.", "Start the console with --audit-table DIR (a folder, or the URI of a table in a store), the table that haltline audit writes. Without it, the console shows what the topics still hold.")),
     );
     return;
   }
@@ -24,7 +24,7 @@ export async function show(main, _rest, query) {
   const values = Object.fromEntries(FILTERS.map((name) => [name, query.get(name) ?? ""]));
   const input = (name, more) => h("input", { name, type: "text", value: values[name], maxlength: "256", ...more });
   const fields = {
-    search: input("search", { type: "search", id: "search", placeholder: "a word of the summary or the reason" }),
+    search: input("search", { type: "search", id: "search", placeholder: "part of the summary or the reason" }),
     session_id: input("session_id"),
     agent_id: input("agent_id"),
     topic: choose(TOPICS.map((one) => [one, one || "any"]), values.topic),
@@ -42,13 +42,13 @@ export async function show(main, _rest, query) {
       { head: "What", class: "wide", cell: ({ of }) => [of.level && [badge(of.level), " "], of.summary] },
       { head: "Place", class: "tight", cell: ({ of }) => mono(`${of.partition}:${of.offset}`, { class: "mono dim" }) },
     ],
-    { caption: "Records of the audit, the newest first", onopen: ({ of }) => open(of) },
+    { caption: "Audit records, the newest first", onopen: ({ of }) => open(of) },
   );
   const verified = h("div");
   fill(
     main,
     h("div", { class: "head" }, h("h1", {}, "Audit"), h("span", { class: "dim mono" }, where.table)),
-    panel("Verification", h("p", {}, "Proves that no record was changed, removed, added, doubled or moved, or names the first that was."), may("act") ? h("div", { class: "row" }, h("button", { type: "button", class: "primary", onclick: () => verify() }, "Verify now"), h("span", { class: "hint" }, where.signed ? "Chains and signatures." : "Chains alone: no public key is configured (--audit-public-key).")) : h("p", { class: "hint" }, "An operator can verify it here."), verified),
+    panel("Verification", h("p", {}, "Proves that no record was changed, removed, added, duplicated or reordered, or names the first that was."), may("act") ? h("div", { class: "row" }, h("button", { type: "button", class: "primary", onclick: () => verify() }, "Verify now"), h("span", { class: "hint" }, where.signed ? "Chains and signatures." : "Chains alone: no public key is configured (--audit-public-key).")) : h("p", { class: "hint" }, "An operator can verify it here."), verified),
     failed,
     panel(
       "Search",
@@ -81,7 +81,7 @@ export async function show(main, _rest, query) {
       if (!isLast()) return;
       fill(failed);
       list.hidden = !found.records.length;
-      fill(none, !found.records.length && empty("Nothing is found.", "The sink writes some seconds after the fact."));
+      fill(none, !found.records.length && empty("No records match.", "The sink writes records a few seconds after they are published."));
       list.update(found.records.map((of) => ({ key: `${of.topic}:${of.partition}:${of.offset}`, of })));
       fill(cut, found.more && h("p", { class: "hint" }, `These are the newest ${count(found.records.length)}; narrow the search for others.`));
     } catch (error) {
@@ -95,10 +95,10 @@ export async function show(main, _rest, query) {
       const reply = await post("/api/v1/audit/verify");
       fill(
         verified,
-        h("p", { class: reply.ok ? "well" : "problem", role: "status", id: "verdict" }, reply.ok ? `${reply.verdict === "verified" ? "Verified" : "Intact, unsigned"}: ${plural(reply.rows, "row")} of ${plural(reply.partitions, "partition")} are as they were written${reply.verdict === "verified" ? "" : ", if nobody made all of the table anew"}.` : `Not intact: ${plural(reply.problems.length, "problem")}.`),
+        h("p", { class: reply.ok ? "well" : "problem", role: "status", id: "verdict" }, reply.ok ? `${reply.verdict === "verified" ? "Verified" : "Intact, unsigned"}: ${plural(reply.rows, "row")} of ${plural(reply.partitions, "partition")} are as they were written${reply.verdict === "verified" ? "" : ", unless the whole table was rewritten"}.` : `Not intact: ${plural(reply.problems.length, "problem")}.`),
         reply.problems.slice(0, 50).map((one) => h("p", {}, mono(`${one.place}${one.offset === null ? "" : ` at offset ${one.offset}`}`), `: ${one.what}`)),
         facts([
-          ["Signatures right", where.signed ? count(reply.checkpoints) : "not checked: no public key"],
+          ["Valid signatures", where.signed ? count(reply.checkpoints) : "not checked: no public key"],
           ["Not signed yet", plural(reply.unsigned, "row")],
           ["Erased on purpose", plural(reply.erased, "row")],
           ["Took", span(reply.took_ms)],

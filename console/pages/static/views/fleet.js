@@ -18,11 +18,11 @@ export async function show(main) {
       { head: "Session", class: "id", cell: ({ of }) => link(path("sessions", of.session_id), mono(of.session_id)) },
       { head: "Agent", class: "id", cell: ({ of }) => of.agent_id },
       { head: "State", class: "tight", cell: ({ of }) => state(of) },
-      { head: "Hardest", class: "tight", cell: ({ of }) => badge(of.level) },
+      { head: "Highest level", class: "tight", cell: ({ of }) => badge(of.level) },
       { head: "Events", class: "num", cell: ({ of }) => count(of.events) },
       { head: "Trips", class: "num", cell: ({ of }) => count(of.interventions) },
       { head: "Cost", class: "num", cell: ({ of }) => usd(of.cost_usd) },
-      { head: "Last heard", class: "tight", cell: ({ of }) => ago(of.last) },
+      { head: "Last event", class: "tight", cell: ({ of }) => ago(of.last) },
       { head: "Goal", class: "wide", cell: ({ of }) => h("span", { class: "clamp", title: of.goal }, of.goal) },
     ],
     { caption: "Sessions, the last active first" },
@@ -40,8 +40,8 @@ export async function show(main) {
     h(
       "div",
       { class: "cols" },
-      h("div", { class: "stack" }, panel("Incidents", noIncidents, incidents, h("p", { class: "hint" }, link("/incidents?state=", "All incidents"), ", ", link("/interventions", "and each trip"))), panel("Sessions", whenNone, sessions, h("p", { class: "hint" }, link("/sessions", "All sessions, with filters")))),
-      h("div", { class: "stack" }, panel("Trips by hour, last 24 h", hourly), panel("Stopped now", standing), panel("Lag of the workers", lag)),
+      h("div", { class: "stack" }, panel("Incidents", noIncidents, incidents, h("p", { class: "hint" }, link("/incidents?state=", "All incidents"), ", ", link("/interventions", "all interventions"))), panel("Sessions", whenNone, sessions, h("p", { class: "hint" }, link("/sessions", "All sessions, with filters")))),
+      h("div", { class: "stack" }, panel("Trips by hour, last 24 h", hourly), panel("Stopped now", standing), panel("Worker lag", lag)),
     ),
   );
 
@@ -58,7 +58,7 @@ export async function show(main) {
       fill(cards, cardsOf(all));
       fill(hourly, hours(all.trips_by_hour));
       incidents.hidden = open.total === 0;
-      fill(noIncidents, open.total === 0 && empty("No incident is open.", "Nothing that agents do needs somebody to look."));
+      fill(noIncidents, open.total === 0 && empty("No incident is open.", "No agent needs attention."));
       const ids = open.incidents.map((one) => one.incident_id);
       incidents.update(open.incidents.map((of) => ({ key: of.incident_id, of, class: known && !known.has(of.incident_id) ? "new" : undefined })));
       known = new Set(ids);
@@ -88,7 +88,7 @@ export async function show(main) {
     again();
     lookAgain();
     if (what === "activity") {
-      moving.textContent = `${plural(data.events, "event")} just now, of ${plural(data.of, "session")}`;
+      moving.textContent = `${plural(data.events, "event")} just now, in ${plural(data.of, "session")}`;
       clearTimeout(still);
       still = setTimeout(() => (moving.textContent = ""), 3000);
     }
@@ -112,7 +112,7 @@ function cardsOf(all) {
     card("/interventions", count(all.trips_24h), "trips in 24 h"),
     card("/sessions?state=killed", count(killed), "killed", killed ? "bad" : ""),
     card("/kill", count(held), "frozen, contained, on probation", held ? "warn" : ""),
-    card("/approvals", count(all.waiting), `wait for a person${soonest || ""}`, all.waiting ? "warn" : ""),
+    card("/approvals", count(all.waiting), `waiting for approval${soonest || ""}`, all.waiting ? "warn" : ""),
     card("/sessions", usd(all.cost_usd), `spent, ${plural(all.events, "event")}`),
   ];
 }
@@ -131,7 +131,7 @@ function stopped(held) {
       { class: "facts" },
       held.slice(-8).reverse().map((one) => [h("dt", {}, badge(one.state)), h("dd", {}, h("div", { class: "short", title: one.id }, `${one.scope} `, one.scope === "session" ? link(path("sessions", one.id), mono(one.id)) : mono(one.id)), h("div", { class: "dim" }, `by ${one.by ?? "haltline"}, `, ago(one.since)))]),
     ),
-    h("p", { class: "hint" }, link("/kill", `All ${held.length}, and release`)),
+    h("p", { class: "hint" }, link("/kill", `Show and release all ${held.length}`)),
   ];
 }
 
@@ -142,7 +142,7 @@ function lags(found) {
     { class: "facts" },
     found.map((one) => [
       h("dt", {}, one.topic),
-      h("dd", {}, one.lag_records ? h("strong", {}, plural(one.lag_records, "record waits", "records wait")) : "none waits", h("span", { class: "dim" }, ` of ${plural(one.partitions, "partition")}${one.lag_records ? `, at most ${count(one.worst)} of one` : ""}`)),
+      h("dd", {}, one.lag_records ? h("strong", {}, plural(one.lag_records, "record waiting", "records waiting")) : "none waiting", h("span", { class: "dim" }, ` in ${plural(one.partitions, "partition")}${one.lag_records ? `, at most ${count(one.worst)} in one` : ""}`)),
     ]),
   );
 }

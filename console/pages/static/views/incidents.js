@@ -21,7 +21,7 @@ export async function show(main, [wanted], query) {
       if (!isLast()) return;
       fill(failed);
       list.hidden = reply.total === 0;
-      fill(none, reply.total === 0 && (state.value === "open" ? empty("No incident is open.", "What agents trip over comes here, one row for each session and cause, the worst first.") : empty("None.")));
+      fill(none, reply.total === 0 && (state.value === "open" ? empty("No incident is open.", "Decisions with the same scope and cause appear here as one incident, the worst first.") : empty("No incidents match.")));
       fill(cut, reply.total > reply.incidents.length && h("p", { class: "hint" }, `The ${count(reply.incidents.length)} worst of ${count(reply.total)}.`));
       list.update(reply.incidents.map((of) => ({ key: of.incident_id, of })));
     } catch (error) {
@@ -30,7 +30,7 @@ export async function show(main, [wanted], query) {
   };
   const turn = latest();
   const state = choose(STATES, query.get("state") ?? "open", { onchange: refresh });
-  const level = choose([["", "any"], ...["KILL", "BLOCK", "PAUSE", "THROTTLE", "NUDGE"].map((one) => [one, `${one} or harder`])], query.get("level") ?? "", { onchange: refresh });
+  const level = choose([["", "any"], ...["KILL", "BLOCK", "PAUSE", "THROTTLE", "NUDGE"].map((one) => [one, `${one} or higher`])], query.get("level") ?? "", { onchange: refresh });
   const agent = h("input", { type: "search", value: query.get("agent_id") ?? "", size: "16", onchange: refresh });
   const session = h("input", { type: "search", value: query.get("session_id") ?? "", size: "16", onchange: refresh });
   const list = incidentTable({ caption: "Incidents, the worst first", refresh });
@@ -63,7 +63,7 @@ export function incidentTable({ caption, refresh, ofSession }) {
       { head: "Level", class: "tight", cell: ({ of }) => badge(of.level) },
       { head: "Times", class: "num", cell: ({ of }) => count(of.count) },
       { head: "Cause", class: "id", cell: ({ of }) => link(path("incidents", of.incident_id), mono(of.cause)) },
-      ...(ofSession ? [] : [{ head: "Of", class: "id", cell: ({ of }) => about(of) }]),
+      ...(ofSession ? [] : [{ head: "Scope", class: "id", cell: ({ of }) => about(of) }]),
       { head: "First", class: "tight", cell: ({ of }) => ago(of.first) },
       { head: "Last", class: "tight", cell: ({ of }) => ago(of.last) },
       { head: "Assigned to", class: "tight", cell: ({ of }) => of.assignee ?? "" },
@@ -92,14 +92,14 @@ async function act(word, of, refresh) {
   const assignee = word === "assign" ? [{ name: "assignee", label: "Assignee", make: () => h("input", { maxlength: "256", required: true }) }] : [];
   const reply = await ask({
     title: `${name} ${of.cause} of ${of.scope_id}`,
-    text: [h("p", {}, of.reason), word === "resolve" && of.request_id && h("p", { class: "notice" }, "Its open approval request is closed with it: the call that waits is refused.")],
+    text: [h("p", {}, of.reason), word === "resolve" && of.request_id && h("p", { class: "notice" }, "Its open approval request is closed too: the waiting call is refused.")],
     action: name,
-    fields: [...assignee, why(word === "comment" ? "What is to be kept with it, with your name." : undefined)],
+    fields: [...assignee, why(word === "comment" ? "Kept with the incident, with your name." : undefined)],
   });
   if (!reply) return;
   try {
     const answer = await post(`/api/v1/incidents/${encodeURIComponent(of.incident_id)}/${word}`, reply);
-    tell(answer.answered ? `${of.cause} of ${of.scope_id}: ${done}.` : "Sent; no worker has taken it in yet.", answer.answered ? "" : "bad");
+    tell(answer.answered ? `${of.cause} of ${of.scope_id}: ${done}.` : "Sent; no worker has processed it yet.", answer.answered ? "" : "bad");
   } catch (error) {
     tell(error.message, "bad");
   }
@@ -117,10 +117,10 @@ async function open(of, refresh) {
       h("div", { class: "row" }, h("h2", {}, mono(of.cause)), badge(of.level), stateOf(of)),
       facts([
         ["Id", mono(of.incident_id)],
-        ["Of", about(of)],
+        ["Scope", about(of)],
         ["Why", of.reason],
         ["Target", of.target && mono(of.target)],
-        ["Decisions", plural(of.count, "time")],
+        ["Decisions", count(of.count)],
         ["First", moment(of.first)],
         ["Last", moment(of.last)],
         ["Approval", of.request_id && link("/approvals", mono(of.request_id))],

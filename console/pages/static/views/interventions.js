@@ -106,7 +106,7 @@ export async function show(main, rest, query) {
     const label = (day) => `${day.date}: ${plural(day.interventions, "intervention")}, ${usd(day.cost_prevented_usd)} prevented`;
     fill(
       sums,
-      last.length > 0 && panel("By day", bars(last.map((day) => [day.interventions, label(day)]), last.map(label).join("; ")), h("p", { class: "hint" }, last.length === 1 ? last[0].date : `The last ${plural(last.length, "day")} with any: ${last[0].date} to ${last.at(-1).date}.`)),
+      last.length > 0 && panel("By day", bars(last.map((day) => [day.interventions, label(day)]), last.map(label).join("; ")), h("p", { class: "hint" }, last.length === 1 ? last[0].date : `The last ${plural(last.length, "day")} with interventions: ${last[0].date} to ${last.at(-1).date}.`)),
       blocked.length > 0 &&
         panel(
           "Most blocked actions",
@@ -130,7 +130,7 @@ export async function show(main, rest, query) {
       drawChips(stats.top_triggering_policies);
       drawSums(stats);
       list.hidden = !found.interventions.length;
-      fill(none, !found.interventions.length && (Object.keys(held).length ? empty("None match.", "Clear a filter, or look at another time.") : empty("No interventions.", "Nothing that agents did had to be stopped or warned of.")));
+      fill(none, !found.interventions.length && (Object.keys(held).length ? empty("No interventions match.", "Clear a filter, or choose another time.") : empty("No interventions yet.", "haltline has not stopped or warned any agent.")));
       list.update(found.interventions.map((of) => ({ key: of.id, of })));
       const go = (to) => () => {
         skip = to;
@@ -160,17 +160,17 @@ async function one(main, id) {
   const decision = of.id.startsWith("int_") ? of.id.slice(4) : of.id;
   document.title = `${of.action_name} - ${title} - haltline`;
   const label = (word) => async () => {
-    const reply = await ask({ title: word === "confirmed" ? "Was right" : "False alarm", text: h("p", {}, "Counts for the rule's precision. It changes neither the decision nor the session."), action: "Say so", fields: [why()] });
+    const reply = await ask({ title: word === "confirmed" ? "Was right" : "False alarm", text: h("p", {}, "Counts towards the rule's precision. The decision and the session do not change."), action: "Save label", fields: [why()] });
     if (!reply) return;
     try {
       await post(`/api/v1/decisions/${encodeURIComponent(decision)}/label`, { label: word, reason: reply.reason, session_id: of.run_id });
-      tell("Noted.");
+      tell("Label saved.");
     } catch (error) {
       tell(error.message, "bad");
     }
   };
   const hide = async () => {
-    const reply = await ask({ title: "Hide this record", text: h("p", {}, "It leaves lists and sums. It stays in the audit, with your name and reason."), action: "Hide", danger: true, fields: [why()] });
+    const reply = await ask({ title: "Hide this record", text: h("p", {}, "It is removed from lists and totals. It stays in the audit, with your name and reason."), action: "Hide", danger: true, fields: [why()] });
     if (!reply) return;
     try {
       await remove(`/api/v1/interventions/${encodeURIComponent(of.id)}`, { reason: reply.reason });
@@ -189,10 +189,10 @@ async function one(main, id) {
       h(
         "div",
         { class: "stack" },
-        panel("Why", h("p", {}, of.reason || "No reason was given."), of.description && of.description !== of.action_name && h("p", { class: "dim" }, of.description)),
-        panel("Blast radius", of.blast_radius ? h("p", {}, of.blast_radius) : h("p", { class: "dim" }, "Not known: neither the tool nor the policy says what the call would have reached.")),
-        of.agent_intent && panel("What the agent wanted", h("p", {}, of.agent_intent)),
-        panel("Inputs", of.original_inputs ? json(of.original_inputs) : h("p", { class: "dim" }, "None were kept."), of.modified_inputs && [h("h3", {}, "Changed to"), json(of.modified_inputs)], of.remediation_payload && [h("h3", {}, "What the caller may do"), json(of.remediation_payload)]),
+        panel("Why", h("p", {}, of.reason || "No reason was recorded."), of.description && of.description !== of.action_name && h("p", { class: "dim" }, of.description)),
+        panel("Blast radius", of.blast_radius ? h("p", {}, of.blast_radius) : h("p", { class: "dim" }, "Not known: neither the tool nor the policy describes what the call would have reached.")),
+        of.agent_intent && panel("Intent of the agent", h("p", {}, of.agent_intent)),
+        panel("Inputs", of.original_inputs ? json(of.original_inputs) : h("p", { class: "dim" }, "No inputs were recorded."), of.modified_inputs && [h("h3", {}, "Changed to"), json(of.modified_inputs)], of.remediation_payload && [h("h3", {}, "What the caller can do instead"), json(of.remediation_payload)]),
         Object.keys(context ?? {}).length > 0 && panel("Context", json(context)),
       ),
       h(
@@ -215,9 +215,9 @@ async function one(main, id) {
           ]),
         ),
         panel(
-          "What next",
+          "Next steps",
           h("p", {}, link(`${path("sessions", of.run_id)}?decision=${encodeURIComponent(decision)}`, "The session's story at this point")),
-          of.policy_id && h("p", {}, link(`/policies?rule=${encodeURIComponent(of.policy_id)}`, "Adjust the rule that did this")),
+          of.policy_id && h("p", {}, link(`/policies?rule=${encodeURIComponent(of.policy_id)}`, "Adjust this rule")),
           may("act") && h("div", { class: "row" }, h("button", { type: "button", onclick: label("confirmed") }, "Was right"), h("button", { type: "button", onclick: label("false_alarm") }, "False alarm")),
           may("change") && h("div", { class: "row end" }, h("button", { type: "button", onclick: hide }, "Hide this record")),
         ),

@@ -1,17 +1,17 @@
 import { get, may, me, post } from "../api.js";
 import { ask, badge, choose, empty, field, fill, h, link, mono, panel, path, problem, table, tell, why } from "../dom.js";
 import { soon } from "../live.js";
-import { ago, count, plural, span } from "../say.js";
+import { ago, count, ms, plural, span } from "../say.js";
 
 export const title = "Kill";
 
 // The actions of this page; `effect` is what follows for the sessions in the preview.
 const ACTS = {
-  kill: { text: "kill: nothing more is done", button: "Kill", past: "Killed", noun: "kill", effect: "would stop", danger: true },
-  freeze: { text: "freeze: every call is refused", button: "Freeze", past: "Frozen", noun: "freeze", effect: "would be refused every call" },
-  contain: { text: "contain: it may look, and touch nothing", button: "Contain", past: "Contained", noun: "containment", effect: "would be refused what does more than look" },
+  kill: { text: "kill: refuse every call until it is released", button: "Kill", past: "Killed", noun: "kill", effect: "would be stopped", danger: true },
+  freeze: { text: "freeze: refuse every call until it is lifted", button: "Freeze", past: "Frozen", noun: "freeze", effect: "would have every call refused" },
+  contain: { text: "contain: allow reads, refuse every other call", button: "Contain", past: "Contained", noun: "containment", effect: "could only read" },
 };
-const SCOPES = [["session", "one session, and what it started"], ["agent", "every session of an agent"], ["mission", "every session of a mission"], ["tool", "a tool, for everybody"], ["target", "a target, for everybody"], ["fleet", "the whole fleet"]];
+const SCOPES = [["session", "one session and its subagents"], ["agent", "every session of an agent"], ["mission", "every session of a mission"], ["tool", "a tool, in every session"], ["target", "a target, in every session"], ["fleet", "the whole fleet"]];
 const SHOWN = 200; // sessions of a preview, and records of the control topic
 const NAMED = 12;
 const BACK = [["900", "15 min"], ["3600", "1 h"], ["21600", "6 h"], ["86400", "24 h"]];
@@ -22,8 +22,8 @@ export async function show(main, _rest, query) {
   let killed = null;
   fill(
     main,
-    h("div", { class: "head" }, h("h1", {}, "Kill, freeze or contain"), h("span", { class: "dim" }, "Holds from the next action on, until somebody releases or lifts it.")),
-    may("act") ? form(query, after, (one) => (killed = one)) : h("p", { class: "notice" }, `You are signed in as ${me.role}: you may look, and stop nothing.`),
+    h("div", { class: "head" }, h("h1", {}, "Kill, freeze or contain"), h("span", { class: "dim" }, "In force from the next action until an operator releases or lifts it.")),
+    may("act") ? form(query, after, (one) => (killed = one)) : h("p", { class: "notice" }, `You are signed in as ${me.role}, which may view but not stop. Ask an operator.`),
     after,
     panel("Stopped now", standing),
   );
@@ -62,7 +62,7 @@ function form(query, after, kept) {
     button.textContent = seen ? `${word} ${many}` : word;
     button.className = danger ? "danger" : "primary";
     button.disabled = !seen;
-    fill(affected, seen ? reached(seen, chosen()) : h("p", { class: "dim" }, `Preview first: it lists the sessions that the ${noun} would affect, and changes nothing.`));
+    fill(affected, seen ? reached(seen, chosen()) : h("p", { class: "dim" }, `Preview first: it lists the sessions that the ${noun} would affect. Nothing changes yet.`));
   };
   const stale = () => {
     seen = null;
@@ -76,7 +76,7 @@ function form(query, after, kept) {
     fill(message);
     const asked = of();
     if (!asked.id) {
-      fill(message, h("p", { class: "problem", role: "alert" }, "Id: expected that of what is to be held, got none."));
+      fill(message, h("p", { class: "problem", role: "alert" }, "Id: expected an id, got none."));
       id.focus();
       return;
     }
@@ -107,7 +107,7 @@ function form(query, after, kept) {
     const word = asked.scope === "fleet" ? "fleet" : null;
     const sure = await ask({
       title: `${name} ${asked.scope} ${asked.scope === "fleet" ? "" : asked.id}`.trim(),
-      text: [h("p", {}, `${plural(seen.sessions.length, "session")} of ${plural(seen.agents.length, "agent")} ${effect}.`), seen.unknown && h("p", { class: "notice" }, `No events of ${asked.scope} ${asked.id} were found. Is the id right?`), word && h("p", { class: "notice" }, "The fleet takes two operators: yours is noted, and holds when a second one does the same within 15 minutes.")],
+      text: [h("p", {}, `${plural(seen.sessions.length, "session")} of ${plural(seen.agents.length, "agent")} ${effect}.`), seen.unknown && h("p", { class: "notice" }, `No events of ${asked.scope} ${asked.id} were found. Is the id right?`), word && h("p", { class: "notice" }, "The fleet takes two operators: your request takes effect when a second operator makes the same one within 15 minutes.")],
       action: name,
       danger,
       fields: word ? [{ name: "word", label: "Type fleet", make: () => h("input", { type: "text", autocomplete: "off" }) }] : [],
@@ -115,7 +115,7 @@ function form(query, after, kept) {
     if (!sure) return;
     if (word && sure.word !== word) return fill(message, h("p", { class: "problem", role: "alert" }, `Type "${word}" to confirm. Nothing was done.`));
     button.disabled = true;
-    fill(after, h("p", { class: "loading", role: "status" }, "Waiting for a worker to carry it out"));
+    fill(after, h("p", { class: "loading", role: "status" }, "Waiting for a worker to apply it"));
     try {
       const answer = await post(`/api/v1/${how}`, { ...asked, unknown: seen.unknown, reason: reason.value.trim() });
       const result = outcome(asked, seen, answer, how);
@@ -134,26 +134,26 @@ function form(query, after, kept) {
   const made = h(
     "form",
     { class: "stack", novalidate: true, onsubmit: (event) => { event.preventDefault(); look(); } },
-    h("div", { class: "row low" }, field("What", act), field("Scope", scope), h("div", { class: "field grow" }, h("label", { for: "id" }, "Id"), id), field("Heard of within", back), preview),
+    h("div", { class: "row low" }, field("Action", act), field("Scope", scope), h("div", { class: "field grow" }, h("label", { for: "id" }, "Id"), id), field("Active in the last", back), preview),
     affected,
-    field("Reason", reason, "Stays in the audit with your name."),
+    field("Reason", reason, "Kept in the audit with your name."),
     message,
     h("div", { class: "row" }, button),
   );
   if (id.value) look();
-  return panel("Target", made);
+  return panel("What to stop", made);
 }
 
 function reached(seen, { noun, effect }) {
-  if (seen.unknown) return h("p", { class: "notice" }, `No events of ${seen.scope} ${seen.id} were found. Check the id; the ${noun} would hold for it if it starts, and nobody would acknowledge it before.`);
-  if (!seen.sessions.length) return h("p", { class: "notice" }, `No session was active in this time. The ${noun} still applies to sessions that start later, until somebody ends it.`);
+  if (seen.unknown) return h("p", { class: "notice" }, `No events of ${seen.scope} ${seen.id} were found. Check the id. The ${noun} would apply if it starts later; until then nothing acknowledges it.`);
+  if (!seen.sessions.length) return h("p", { class: "notice" }, `No session was active in this time. The ${noun} still applies to sessions that start later, until an operator ends it.`);
   const list = table(
     [
       { head: "Session", class: "id", cell: ({ of }) => link(path("sessions", of.session_id), mono(of.session_id)) },
       { head: "Agent", class: "id", cell: ({ of }) => of.agent_id },
       { head: "Mission", class: "id", cell: ({ of }) => of.mission_id ?? "" },
       { head: "Last event", class: "tight", cell: ({ of }) => ago(of.last_ms) },
-      { head: "Because", cell: ({ of }) => (of.by_tree ? "a session above it" : "") },
+      { head: "Included as", cell: ({ of }) => (of.by_tree ? "subagent" : "") },
     ],
     { caption: `Sessions that the ${noun} would affect` },
   );
@@ -165,19 +165,19 @@ function reached(seen, { noun, effect }) {
 function outcome(asked, seen, answer, how) {
   const name = `${asked.scope} ${asked.id}`;
   const { noun, past } = ACTS[how];
-  if (answer.second_wanted) return { shown: h("p", { class: "notice", role: "status" }, `Noted. The ${noun} of ${name} takes another operator: nothing is ${how === "kill" ? "stopped" : "held"} yet.`) };
-  if (!answer.answered) return { shown: h("p", { class: "notice", role: "alert" }, `No worker answered. The ${noun} of ${name} is on its topic and holds as soon as one runs. Command ${answer.command_id}.`) };
-  const stands = h("p", { class: "well", role: "status" }, `The ${noun} of ${name} stands since `, ago(answer.state.since), ".");
-  if (how !== "kill") return { shown: panel(`${past}: ${name}`, stands, h("p", {}, "Whose next call it refuses is told why. Lift it in the list below.")) };
+  if (answer.second_wanted) return { shown: h("p", { class: "notice", role: "status" }, `Recorded. The ${noun} of ${name} needs a second operator: nothing is stopped yet.`) };
+  if (!answer.answered) return { shown: h("p", { class: "notice", role: "alert" }, `No worker answered. The ${noun} of ${name} is queued and takes effect as soon as a worker runs. Command ${answer.command_id}.`) };
+  const stands = h("p", { class: "well", role: "status" }, `${name[0].toUpperCase()}${name.slice(1)} was ${past.toLowerCase()} `, Date.now() - ms(answer.state.since) < 5000 ? "just now" : ago(answer.state.since), ".");
+  if (how !== "kill") return { shown: panel(`${past}: ${name}`, stands, h("p", {}, "Every refused call receives the reason. Lift it in the list below.")) };
   const summary = h("p", { id: "stops" });
   const list = table(
     [
       { head: "Session", class: "id", cell: ({ of }) => link(path("sessions", of.session_id), mono(of.session_id)) },
       { head: "Agent", class: "id", cell: ({ of }) => of.agent_id },
-      { head: "Its side", cell: ({ of }) => (of.stopped ? badge("stopped", "good") : badge("not acknowledged", "warn")) },
+      { head: "Status", cell: ({ of }) => (of.stopped ? badge("stopped", "good") : badge("not acknowledged", "warn")) },
       { head: "After", class: "num", cell: ({ of }) => (of.stopped?.took_ms != null ? span(of.stopped.took_ms) : "") },
     ],
-    { caption: "Who has stopped" },
+    { caption: "Sessions that have stopped" },
   );
   const refresh = async () => {
     const acknowledged = new Map((await get("/api/v1/kill/stops", { decision_id: answer.state.decision_id })).map((one) => [one.session_id, one]));
@@ -186,23 +186,23 @@ function outcome(asked, seen, answer, how) {
     const rows = [...names].map(([session_id, agent_id]) => ({ key: session_id, of: { session_id, agent_id, stopped: acknowledged.get(session_id) } }));
     rows.sort((one, other) => Boolean(one.of.stopped) - Boolean(other.of.stopped));
     list.update(rows);
-    fill(summary, `${count(acknowledged.size)} of ${plural(names.size, "session")} ${acknowledged.size === 1 ? "has" : "have"} acknowledged the stop. The next call of the others is refused, and the kill is sent again.`);
+    fill(summary, `${count(acknowledged.size)} of ${plural(names.size, "session")} ${acknowledged.size === 1 ? "has" : "have"} acknowledged the stop. For the others, the next call is refused and the kill is sent again.`);
   };
   return { shown: panel(`${past}: ${name}`, stands, summary, list), refresh };
 }
 
-const LIFT = { word: "Lift", way: "lift", past: "free", text: "Its next call is made again." };
-const ENDS = { killed: { word: "Release", way: "reset", past: "released", text: "A session goes on, on probation, in a new process or with a new guard." }, frozen: LIFT, contained: LIFT };
+const LIFT = { word: "Lift", way: "lift", past: "no longer stopped", text: "Its calls are allowed again." };
+const ENDS = { killed: { word: "Release", way: "reset", past: "released", text: "The session can continue, on probation, in a new process or with a new guard." }, frozen: LIFT, contained: LIFT };
 
 function listOf(held, refresh) {
   if (!held.length) return empty("Nothing is stopped.");
   const free = (one) => async () => {
     const { word, way, past, text } = ENDS[one.state];
-    const reply = await ask({ title: `${word} ${one.scope} ${one.id}`, text: h("p", {}, text), action: word, fields: [why("What has changed since it was stopped; stays in the audit with your name.")] });
+    const reply = await ask({ title: `${word} ${one.scope} ${one.id}`, text: h("p", {}, text), action: word, fields: [why("What has changed since it was stopped. Kept in the audit with your name.")] });
     if (!reply) return;
     try {
       const answer = await post(`/api/v1/${way}`, { scope: one.scope, id: one.id, reason: reply.reason });
-      tell(answer.answered ? `${one.scope} ${one.id} is ${past}.` : answer.second_wanted ? "Noted: it takes another operator." : "No worker answered. It holds as soon as one runs.");
+      tell(answer.answered ? `${one.scope} ${one.id} is ${past}.` : answer.second_wanted ? "Recorded: it needs a second operator." : "No worker answered. It takes effect as soon as a worker runs.");
       await refresh();
     } catch (error) {
       tell(error.message, "bad");
@@ -218,7 +218,7 @@ function listOf(held, refresh) {
       { head: "Why", class: "wide", cell: ({ of }) => h("span", { class: "clamp", title: of.reason }, of.reason) },
       { head: "", cell: ({ of }) => may("act") && of.state in ENDS && h("button", { type: "button", onclick: free(of) }, ENDS[of.state].word) },
     ],
-    { caption: "What is stopped now" },
+    { caption: "Stopped now" },
   );
   list.update([...held].reverse().slice(0, SHOWN).map((of) => ({ key: `${of.scope}:${of.id}`, of })));
   return [list, held.length > SHOWN && h("p", { class: "hint" }, `The latest ${count(SHOWN)} of ${count(held.length)}; haltline status lists all.`)];

@@ -6,7 +6,7 @@ import { count, moment, plural, usd } from "../say.js";
 export const title = "Policies";
 
 const TIMES = [["86400", "last 24 h"], ["604800", "last 7 days"], ["2592000", "last 30 days"], ["31622400", "last year"]];
-const CHANGES = { appears: ["now stopped", "bad"], vanishes: ["no longer stopped", "good"], moves: ["stopped otherwise", "mild"] };
+const CHANGES = { appears: ["now stopped", "bad"], vanishes: ["no longer stopped", "good"], moves: ["stopped differently", "mild"] };
 
 export async function show(main, _rest, query) {
   const [standing, schema, audit] = await Promise.all([get("/api/v1/policy", { name: query.get("name") }), get("/api/v1/policies/schema"), get("/api/v1/audit")]);
@@ -14,10 +14,10 @@ export async function show(main, _rest, query) {
   const area = h("textarea", { id: "document", class: "code", spellcheck: "false", "aria-describedby": "checked", value: standing.document });
   const checked = h("div", { id: "checked", role: "status" });
   const result = h("div", { id: "result" });
-  const source = choose([["read_model", "what the topics still hold"], ...(audit.table ? [["audit", "the audit table"]] : [])], "", { "aria-label": "History" });
+  const source = choose([["read_model", "recent records in Kafka"], ...(audit.table ? [["audit", "the audit table"]] : [])], "", { "aria-label": "History" });
   const since = choose(TIMES, "604800", { "aria-label": "Time" });
 
-  // Move one threshold.
+  // Change one threshold.
   const rule = choose(Object.keys(rules).filter((name) => Object.keys(numbers(rules[name])).length).map((name) => [name, name]), query.get("rule") in rules ? query.get("rule") : "destructive_volume", { id: "rule" });
   const setting = h("select", { id: "setting" });
   const value = h("input", { id: "value", type: "number", step: "any" });
@@ -80,7 +80,7 @@ export async function show(main, _rest, query) {
       { class: "head" },
       h("h1", {}, "Policies"),
       standing.names.length > 1 && choose(standing.names.map((name) => [name, name]), standing.name, { "aria-label": "Policy", onchange: (event) => location.assign(`/policies?name=${encodeURIComponent(event.target.value)}`) }),
-      h("span", { class: "dim" }, standing.by === null ? "Nothing is published under this name: every worker without a file has the defaults." : [`${standing.name}, version ${standing.version}, by ${standing.by} at `, moment(standing.time), `: ${standing.reason}`]),
+      h("span", { class: "dim" }, standing.by === null ? "No policy is published under this name: every worker without a file uses the defaults." : [`${standing.name}, version ${standing.version}, by ${standing.by} at `, moment(standing.time), `: ${standing.reason}`]),
     ),
     h(
       "div",
@@ -89,7 +89,7 @@ export async function show(main, _rest, query) {
         "div",
         { class: "stack" },
         panel(
-          "Move a threshold",
+          "Change a threshold",
           h("div", { class: "row low" }, field("Rule", rule), field("Setting", setting), field("Value", value)),
           slider,
           about,
@@ -106,13 +106,13 @@ export async function show(main, _rest, query) {
             h("button", { type: "button", onclick: () => attempt(false) }, "Try the document on history"),
             may("change") && h("button", { type: "button", class: "primary", onclick: () => publish() }, "Publish"),
           ),
-          !may("change") && h("p", { class: "hint" }, "An admin can publish it."),
+          !may("change") && h("p", { class: "hint" }, "Publishing takes the role admin."),
         ),
       ),
       h("div", { class: "stack" }, panel("What would have been different", result), panel("Syntax", filter, help)),
     ),
   );
-  fill(result, empty("Nothing was tried yet.", "Move a threshold or change the document, and see which past sessions would have tripped. Nothing is changed by it."));
+  fill(result, empty("No change was tried yet.", "Change a threshold or the document, and see which past sessions would have tripped. The policy in force does not change."));
 
   let checks = 0;
   const check = async () => {
@@ -120,7 +120,7 @@ export async function show(main, _rest, query) {
     try {
       const reply = await post("/api/v1/policies/check", { document: area.value });
       if (number !== checks) return false;
-      fill(checked, h("p", { class: "well" }, "Can be used."), reply.in_vain.map((line) => h("p", { class: "notice" }, line)));
+      fill(checked, h("p", { class: "well" }, "The document is valid."), reply.in_vain.map((line) => h("p", { class: "notice" }, line)));
       return true;
     } catch (error) {
       if (number === checks) fill(checked, problem(error));
@@ -148,7 +148,7 @@ export async function show(main, _rest, query) {
   };
   const publish = async () => {
     if (!(await check())) return;
-    const reply = await ask({ title: "Publish this policy", text: h("p", {}, "It is in force in every worker that follows its name, without a restart."), action: "Publish", danger: true, fields: [why()] });
+    const reply = await ask({ title: "Publish this policy", text: h("p", {}, "It takes effect in every worker that follows this policy name, without a restart."), action: "Publish", danger: true, fields: [why()] });
     if (!reply) return;
     try {
       const done = await post("/api/v1/policies", { document: area.value, reason: reply.reason });
@@ -181,32 +181,32 @@ function bounds(one) {
 const stricter = (one) => (one["x-stricter"] === "lower" ? "Lower is stricter." : one["x-stricter"] === "higher" ? "Higher is stricter." : "");
 
 function answer(reply, what, take) {
-  if (!reply.sessions) return empty("No sessions in this time.", "Look further back, or at the audit table.");
+  if (!reply.sessions) return empty("No sessions in this time.", "Choose a longer time, or the audit table.");
   const { before, after } = reply;
-  const beside = (name, one, other, text = count) => [name, one === other ? text(one) : [h("span", { class: "dim" }, `${text(one)} now, `), h("strong", {}, `${text(other)} with it`)]];
+  const beside = (name, one, other, text = count) => [name, one === other ? text(one) : [h("span", { class: "dim" }, `${text(one)} now, `), h("strong", {}, `${text(other)} after the change`)]];
   const share = (value) => (value === null || value === undefined ? "not known" : `${Math.round(value * 100)} %`);
   const list = table(
     [
       { head: "Session", class: "id", cell: ({ of }) => link(path("sessions", of.session_id), mono(of.session_id)) },
       { head: "", class: "tight", cell: ({ of }) => badge(CHANGES[of.change][0], CHANGES[of.change][1]) },
       { head: "In force", class: "id", cell: ({ of }) => fate(of.before) },
-      { head: "With it", class: "id", cell: ({ of }) => fate(of.after) },
+      { head: "After the change", class: "id", cell: ({ of }) => fate(of.after) },
       ...(reply.changed.some((of) => of.label) ? [{ head: "Label", class: "tight", cell: ({ of }) => of.label && badge(of.label) }] : []),
     ],
-    { caption: "Sessions that fare differently" },
+    { caption: "Sessions that differ" },
   );
   list.update(reply.changed.map((of) => ({ key: of.session_id, of })));
   return [
-    h("p", { id: "tried" }, h("strong", {}, what), ` on ${plural(reply.sessions, "session")}${reply.of > reply.sessions ? `, the latest of ${count(reply.of)}` : ""}: ${plural(reply.changed.length, "fares", "fare")} differently.`),
+    h("p", { id: "tried" }, h("strong", {}, what), ` on ${plural(reply.sessions, "session")}${reply.of > reply.sessions ? `, the latest of ${count(reply.of)}` : ""}: ${plural(reply.changed.length, "session differs", "sessions differ")}.`),
     facts([
       beside("Stopped", before.stopped, after.stopped),
-      beside("Told something", before.nudged, after.nudged),
+      beside("Received advice", before.nudged, after.nudged),
       before.cost_after_stop_usd + after.cost_after_stop_usd > 0 && beside("Spent after the stop", before.cost_after_stop_usd, after.cost_after_stop_usd, usd),
       before.quality && beside("Precision by labels", before.quality.precision, after.quality?.precision ?? null, share),
       before.quality && beside("Recall by labels", before.quality.recall, after.quality?.recall ?? null, share),
     ].filter(Boolean)),
     reply.changed.length > 0 && list,
-    take && h("div", { class: "row end" }, h("button", { type: "button", onclick: take }, "Put it into the document")),
+    take && h("div", { class: "row end" }, h("button", { type: "button", onclick: take }, "Apply to the document")),
   ];
 }
 

@@ -30,7 +30,7 @@ export async function show(main) {
       { head: "Rule", class: "id", cell: ({ of }) => mono(of.rule) },
       { head: "Hints", class: "num", cell: ({ of }) => count(of.hints) },
       { head: "Helped", class: "num", cell: ({ of }) => count(of.helped) },
-      { head: "Went on", class: "num", cell: ({ of }) => count(of.went_on) },
+      { head: "Continued", class: "num", cell: ({ of }) => count(of.went_on) },
       { head: "Stopped", class: "num", cell: ({ of }) => count(of.stopped) },
       { head: "Not known yet", class: "num", cell: ({ of }) => count(of.unknown) },
       { head: "Share", class: "num", cell: ({ of }) => percent(of.share_helped) },
@@ -39,10 +39,10 @@ export async function show(main) {
   );
   fill(
     main,
-    h("div", { class: "head" }, h("h1", {}, "Precision"), summary, may("act") && h("span", { class: "push" }, h("button", { type: "button", onclick: () => missed(refresh) }, "A rule missed something"))),
+    h("div", { class: "head" }, h("h1", {}, "Precision"), summary, may("act") && h("span", { class: "push" }, h("button", { type: "button", onclick: () => missed(refresh) }, "Report a missed runaway"))),
     failed,
-    panel("By rule", none, list, h("p", { class: "hint" }, "Precision: of its labelled decisions, the part that was right. Recall: of the sessions that it is known to be right about, the part that it found. Under 70 % a threshold wants another value: try it in the policy editor.")),
-    panel("Whether hints helped", unheard, advice, h("p", { class: "hint" }, "By what each session did in its next ten actions: the rule found nothing more, found it again, or stopped the session. Of the last 1000 decisions.")),
+    panel("By rule", none, list, h("p", { class: "hint" }, "Precision: the share of its labelled decisions that were right. Recall: the share of the known runaways that it found. Below 70 %, consider another threshold: try it in the policy editor.")),
+    panel("Whether hints helped", unheard, advice, h("p", { class: "hint" }, "What each session did in its next ten actions: the rule found nothing more (helped), found it again (continued), or stopped the session. For the last 1,000 decisions.")),
     panel("Latest labels", latest),
   );
   const refresh = async () => {
@@ -51,7 +51,7 @@ export async function show(main) {
       fill(failed);
       summary.textContent = plural(reply.labels, "label");
       list.hidden = !reply.rules.length;
-      fill(none, !reply.rules.length && empty("Nothing is labelled.", "Open an intervention and say whether it was right: that is what precision is counted from."));
+      fill(none, !reply.rules.length && empty("No decisions are labelled yet.", "Open an intervention and label it right or a false alarm: precision is computed from these labels."));
       list.update(reply.rules.map((of) => ({ key: of.rule, of, class: of.precision !== null && of.precision < 0.7 ? "low" : undefined })));
       advice.hidden = !reply.advice.length;
       fill(unheard, !reply.advice.length && empty("No hints were given yet."));
@@ -93,15 +93,15 @@ function labels(found) {
 async function missed(refresh) {
   const input = (more) => () => h("input", { type: "text", autocomplete: "off", spellcheck: "false", maxlength: "256", ...more });
   const reply = await ask({
-    title: "A rule missed something",
+    title: "Report a missed runaway",
     text: h("p", {}, "A session that was a runaway, and a rule that should have found it."),
-    action: "Say so",
+    action: "Save label",
     fields: [{ name: "session", label: "Session", make: input() }, { name: "rule", label: "Rule", make: input({ placeholder: "error_repetition" }) }, why()],
   });
   if (!reply) return;
   try {
     await post(`/api/v1/sessions/${encodeURIComponent(reply.session)}/missed`, { rule: reply.rule, reason: reply.reason });
-    tell("Noted.");
+    tell("Label saved.");
     await refresh();
   } catch (error) {
     tell(error.message, "bad");

@@ -28,11 +28,11 @@ export async function show(main, rest, query) {
       { head: "Agent", class: "id", cell: ({ of }) => of.agent_id },
       { head: "Mission", class: "id", cell: ({ of }) => of.mission_id ?? "" },
       { head: "State", class: "tight", cell: ({ of }) => state(of) },
-      { head: "Hardest", class: "tight", cell: ({ of }) => badge(of.level) },
+      { head: "Highest level", class: "tight", cell: ({ of }) => badge(of.level) },
       { head: "Events", class: "num", cell: ({ of }) => count(of.events) },
       { head: "Trips", class: "num", cell: ({ of }) => count(of.interventions) },
       { head: "Cost", class: "num", cell: ({ of }) => usd(of.cost_usd) },
-      { head: "Last heard", class: "tight", cell: ({ of }) => ago(of.last) },
+      { head: "Last event", class: "tight", cell: ({ of }) => ago(of.last) },
       { head: "Goal", class: "wide", cell: ({ of }) => h("span", { class: "clamp", title: of.goal }, of.goal) },
     ],
     { caption: "Sessions, the last active first", onopen: ({ of }) => location.assign(path("sessions", of.session_id)) },
@@ -49,7 +49,7 @@ export async function show(main, rest, query) {
         h("div", { class: "field grow" }, h("label", { for: "search" }, "Search"), h("input", { id: "search", type: "search", value: held.search, maxlength: "200", placeholder: "id or goal", onchange: set("search") })),
         field("Agent", h("input", { type: "text", value: held.agent_id, size: "16", onchange: set("agent_id") })),
         field("Mission", h("input", { type: "text", value: held.mission_id, size: "16", onchange: set("mission_id") })),
-        field("At least", choose([["", "any level"], ...LEVELS.map((level) => [level, level])], held.level, { onchange: set("level") })),
+        field("Minimum level", choose([["", "any level"], ...LEVELS.map((level) => [level, level])], held.level, { onchange: set("level") })),
         field("State", choose([["", "any"], ...["killed", "frozen", "contained", "probation"].map((one) => [one, one])], held.state, { onchange: set("state") })),
       ),
     ),
@@ -66,7 +66,7 @@ export async function show(main, rest, query) {
       if (!isLast()) return;
       fill(failed);
       list.hidden = !found.sessions.length;
-      fill(none, !found.sessions.length && (Object.keys(asked).length ? empty("None match.") : empty("No sessions yet.", "They appear as soon as an agent publishes its first event.")));
+      fill(none, !found.sessions.length && (Object.keys(asked).length ? empty("No sessions match.", "Clear a filter, or search for a part of the id or the goal.") : empty("No sessions yet.", "They appear as soon as an agent publishes its first event.")));
       list.update(found.sessions.map((of) => ({ key: of.session_id, of })));
       const go = (to) => () => {
         skip = to;

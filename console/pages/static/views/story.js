@@ -86,7 +86,7 @@ export async function story(main, id, query) {
     const card = (number, text, kind) => h("div", { class: `card ${kind ?? ""}` }, h("strong", {}, number), h("span", {}, text));
     fill(
       cards,
-      card(session.level, "hardest decision", RANK.indexOf(session.level) >= 4 ? "bad" : ""),
+      card(session.level, "highest level", RANK.indexOf(session.level) >= 4 ? "bad" : ""),
       card(count(session.events), "events"),
       card(count(trips), "decisions", trips ? "warn" : ""),
       card(usd(session.cost_usd), "spent"),
@@ -131,7 +131,7 @@ export async function story(main, id, query) {
     go(chosen + 1);
   };
   const go = (to) => {
-    if (!steps.length) return fill(state, empty("Nothing was published of this session."));
+    if (!steps.length) return fill(state, empty("No records of this session."));
     chosen = Math.min(steps.length - 1, Math.max(0, to));
     slider.value = String(chosen);
     place.textContent = `${count(chosen + 1)} of ${steps.length < page.total ? "the first " : ""}${count(steps.length)}`;
@@ -187,12 +187,12 @@ export async function story(main, id, query) {
   };
   const nearOf = (frame) => {
     if (!frames) return null;
-    if (frames.frames.length >= AGAIN && frame === frames.frames.at(-1)) return [h("h3", {}, "How close each rule is"), h("p", { class: "dim" }, `Only the first ${count(AGAIN)} events are made again; haltline replay makes all.`)];
+    if (frames.frames.length >= AGAIN && frame === frames.frames.at(-1)) return [h("h3", {}, "How close each rule is"), h("p", { class: "dim" }, `Only the first ${count(AGAIN)} events are replayed here; haltline replay replays all of them.`)];
     const near = Object.entries(frame?.near ?? {}).sort((one, other) => other[1] - one[1]).slice(0, 8);
     return [
       h("h3", {}, "How close each rule is"),
-      near.length ? near.map(([rule, share]) => meter(rule, share, `${Math.round(share * 100)} %`)) : h("p", { class: "dim" }, frames.problem ?? "No rule is near."),
-      frames.problem ? null : h("p", { class: "hint" }, `Made again under policy ${frames.policy}, version ${frames.version}${differs(frames)}; 100 % is a finding.`),
+      near.length ? near.map(([rule, share]) => meter(rule, share, `${Math.round(share * 100)} %`)) : h("p", { class: "dim" }, frames.problem ?? "No rule is close to a finding."),
+      frames.problem ? null : h("p", { class: "hint" }, `Replayed under policy ${frames.policy}, version ${frames.version}${differs(frames)}; 100 % is a finding.`),
     ];
   };
   const differs = ({ policy, version }) => {
@@ -218,7 +218,7 @@ export async function story(main, id, query) {
         ["Took", record?.duration_ms != null ? span(record.duration_ms) : null],
         ["Rule", of && (of.detector || null)],
         ["Code", record?.code ?? finding?.code],
-        ["Told the model", record?.message],
+        ["Message to the model", record?.message],
         ["Mode", record?.mode && record.mode !== "enforce" ? `${record.mode}${record.would ? `: would have been ${record.would}` : ""}` : null],
         ["Policy", of && record.policy ? `${record.policy}, version ${record.policy_version}` : null],
         ["By", record?.by],
@@ -226,9 +226,9 @@ export async function story(main, id, query) {
       ]),
       of && thresholds(of),
       of?.evidence?.length ? [h("h3", {}, "Evidence"), evidence(of.evidence)] : null,
-      Object.keys(record?.near ?? {}).length ? [h("h3", {}, "Near misses of other rules, then"), Object.entries(record.near).sort((one, other) => other[1] - one[1]).map(([rule, share]) => meter(rule, share, `${Math.round(share * 100)} %`))] : null,
+      Object.keys(record?.near ?? {}).length ? [h("h3", {}, "Near misses of other rules at this step"), Object.entries(record.near).sort((one, other) => other[1] - one[1]).map(([rule, share]) => meter(rule, share, `${Math.round(share * 100)} %`))] : null,
       step.topic === "actions" && record?.args !== undefined && record.args !== null ? [h("h3", {}, "Arguments"), json(record.args)] : null,
-      h("details", {}, h("summary", {}, "The whole record"), json(record)),
+      h("details", {}, h("summary", {}, "Full record"), json(record)),
     );
   };
   const evidence = (events) =>
@@ -259,7 +259,7 @@ export async function story(main, id, query) {
   key("Home", "first step", () => go(0));
   key("End", "last step", () => go(steps.length - 1));
   key("n", "next trip", nextTrip);
-  key("b", "trip before", lastTrip);
+  key("b", "previous trip", lastTrip);
 
   const again = async () => {
     const made = await get("/api/v1/replay", { session_id: id, limit: AGAIN }).catch((error) => ({ frames: [], problem: error.message }));
