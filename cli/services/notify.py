@@ -7,21 +7,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import orjson
 import typer
 
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import (
-    Exit,
-    MetricsHost,
-    MetricsPort,
-    fail,
-    group_of,
-    say,
-    say_error,
-)
-from haltline.schemas.record import rfc3339
-from haltline.schemas.wire import InvalidRecord, decode
+from haltline.cli.common import AsJson, Exit, MetricsHost, MetricsPort, fail, group_of, print_json, say, say_error
 
 if TYPE_CHECKING:
     from haltline.schemas.incidents import IncidentRecord
@@ -66,9 +55,9 @@ def serve(
         return
     if config is None:
         fail("--config: expected a document of channels and routes, got none", Exit.USAGE)
-    from haltline.cli.services.run import log_to_stderr  # noqa: PLC0415  # as below
-    from haltline.streams.notify.notifier import NotifierSettings  # noqa: PLC0415  # as below
-    from haltline.streams.notify.run import run_notifier  # noqa: PLC0415  # other commands need none of it
+    from haltline.cli.services.run import log_to_stderr
+    from haltline.streams.notify.notifier import NotifierSettings
+    from haltline.streams.notify.run import run_notifier
 
     settings = NotifierSettings(
         bootstrap=at.bootstrap,
@@ -88,13 +77,13 @@ def serve(
 
 
 @notify.command()
-def check(file: Document) -> None:
+def check(file: Document, *, as_json: AsJson = False) -> None:
     """Check a document and the files of secrets that it names, without sending anything. Exit 2 when it is wrong.
 
     Example: haltline notify check notify.yaml
     """
-    from haltline.streams.notify.channels import sender_of  # noqa: PLC0415  # as above
-    from haltline.streams.notify.notifier import links_of  # noqa: PLC0415  # as above
+    from haltline.streams.notify.channels import sender_of
+    from haltline.streams.notify.notifier import links_of
 
     config = _read(file)
     try:
@@ -104,7 +93,10 @@ def check(file: Document) -> None:
     except ValueError as error:
         fail(f"{file}: {error}", Exit.USAGE)
     unused = sorted(set(config.channels) - {name for route in config.routes for name in route.channels})
-    say(f"{file}: {len(config.channels)} channels and {len(config.routes)} routes can be used")
+    if as_json:
+        print_json({"channels": list(config.channels), "routes": [one.name for one in config.routes], "unused": unused})
+    else:
+        say(f"{file}: {len(config.channels)} channels and {len(config.routes)} routes can be used")
     for name in unused:
         say_error(f"{file}: channels.{name}: no route leads there")
 
@@ -117,15 +109,16 @@ def send_test(
     *,
     route: Annotated[str, typer.Option(help="To whose channels.", metavar="NAME")],
     channel: Annotated[str | None, typer.Option(help="To this one of them only.", metavar="NAME")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Send a message that says that it is a test, now, once. Exit 1 when a receiver does not accept it.
 
     Example: haltline notify test --config notify.yaml --route night
     """
-    from haltline.streams.notify.channels import sender_of  # noqa: PLC0415  # as above
-    from haltline.streams.notify.channels.base import Failed  # noqa: PLC0415  # as above
-    from haltline.streams.notify.notifier import links_of  # noqa: PLC0415  # as above
-    from haltline.streams.notify.sample import samples  # noqa: PLC0415  # as above
+    from haltline.streams.notify.channels import sender_of
+    from haltline.streams.notify.channels.base import Failed
+    from haltline.streams.notify.notifier import links_of
+    from haltline.streams.notify.sample import samples
 
     config = _read(file)
     chosen = next((one for one in config.routes if one.name == route), None)
@@ -134,7 +127,7 @@ def send_test(
         fail(f"--route: expected one of {names}, got {route!r}", Exit.USAGE)
     if channel is not None and channel not in chosen.channels:
         fail(f"--channel: expected one of {', '.join(chosen.channels)}, got {channel!r}", Exit.USAGE)
-    failed = False
+    refusals: dict[str, str | None] = {}
     for name in chosen.channels if channel is None else (channel,):
         try:
             sender = sender_of(name, config.channels[name])
@@ -146,12 +139,16 @@ def send_test(
                 sender.send(message)
         except Failed as refused:
             say_error(f"haltline: channel {name}: {refused.detail}")
-            failed = True
+            refusals[name] = refused.detail
         else:
-            say(f"channel {name}: accepted")
+            refusals[name] = None
+            if not as_json:
+                say(f"channel {name}: accepted")
         finally:
             sender.close()
-    raise typer.Exit(Exit.NO if failed else Exit.OK)
+    if as_json:
+        print_json([{"channel": name, "accepted": why is None, "error": why} for name, why in refusals.items()])
+    raise typer.Exit(Exit.NO if any(refusals.values()) else Exit.OK)
 
 
 @notify.command("plan")
@@ -169,7 +166,8 @@ def show_plan(
 
     Example: haltline notify plan notify.yaml --records incidents.jsonl
     """
-    from haltline.streams.notify.routes import plan  # noqa: PLC0415  # as above
+    from haltline.schemas.record import rfc3339
+    from haltline.streams.notify.routes import plan
 
     config = _read(file)
     notified: dict[str, list[str]] = {}
@@ -185,7 +183,7 @@ def show_plan(
                 "digest": one is not None and one.digest is not None,
             }
             if as_json:
-                typer.echo(orjson.dumps({**change, **shown}).decode())
+                print_json({**change, **shown}, on_one_line=True)
             else:
                 say(f"{record.incident_id} {record.revision} {record.change}: {_in_words(shown)}")
 
@@ -200,7 +198,10 @@ def _in_words(plan: dict[str, Any]) -> str:
 
 def _records(file: Path | None) -> "Iterator[tuple[IncidentRecord, int]]":
     """Each with its time, which is that of the topic where `tail` says it."""
-    from haltline.schemas.incidents import IncidentRecord  # noqa: PLC0415  # as above
+    import orjson
+
+    from haltline.schemas.incidents import IncidentRecord
+    from haltline.schemas.wire import InvalidRecord, decode
 
     with ExitStack() as opened:
         try:
@@ -221,7 +222,7 @@ def _records(file: Path | None) -> "Iterator[tuple[IncidentRecord, int]]":
 
 def _read(file: Path) -> "Config":
     try:
-        from haltline.streams.notify.config import BadConfig, load_config  # noqa: PLC0415  # as above
+        from haltline.streams.notify.config import BadConfig, load_config
     except ModuleNotFoundError as missing:
         fail(f"notify needs {missing.name}, which is not installed: pip install 'haltline[notify]'", Exit.USAGE)
     try:
