@@ -46,7 +46,7 @@ Prefix = Annotated[
     str,
     typer.Option(
         envvar="HALTLINE_PREFIX",
-        help="What the names of haltline's topics begin with.",
+        help="Prefix of the names of haltline's topics.",
         metavar="TEXT",
         is_eager=True,  # the group's default is made of it
     ),
@@ -132,14 +132,14 @@ RulesName = Literal["all", "enforced", "shadow"]
 """The values of Runs, which is not imported here: a test compares them."""
 ScopeName = Literal["session", "agent", "mission", "tool", "target", "fleet"]
 """The values of ScopeKind, which is not imported here: a test compares them."""
-Scope = Annotated[ScopeName, typer.Option(help="What ID is the id of.", case_sensitive=False)]
+Scope = Annotated[ScopeName, typer.Option(help="What the ID identifies.", case_sensitive=False)]
 ScopeId = Annotated[
     str, typer.Argument(help="The session's id, or the id within --scope; a unique beginning is enough.", metavar="ID")
 ]
 Session = Annotated[str, typer.Argument(help="The session's id, or its beginning.", metavar="SESSION")]
 Unknown = Annotated[
     bool,
-    typer.Option("--unknown", help="Take ID as it is, though no events of it were found: it is stopped if it starts."),
+    typer.Option("--unknown", help="Accept an ID of which no events were found: it is stopped if it starts."),
 ]
 Timeout = Annotated[float, typer.Option(help="How long to wait for the worker's answer, in seconds.", min=0.1)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]

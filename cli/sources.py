@@ -37,7 +37,7 @@ Since = Annotated[
 ]
 Until = Annotated[
     str,
-    typer.Option("--to", help="Where it ends, without that; left out: now.", metavar="MOMENT", show_default=False),
+    typer.Option("--to", help="Where it ends, exclusive; left out: now.", metavar="MOMENT", show_default=False),
 ]
 Sink = Annotated[
     str | None, typer.Option(help="Of an audit table that several sinks write: whose rows.", metavar="NAME")

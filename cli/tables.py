@@ -1,11 +1,14 @@
-"""Tables for people: side by side where a terminal is wide enough, else a record at a time. Nothing is cut."""
+"""Tables for people: columns side by side where the terminal is wide enough, else a record at a time."""
 
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from haltline.cli.common import console, printable
 
 MAX_COLUMNS: Final = 14
+_BORDER = 3
+"""What a column takes beside its cells: a line, and a space on both sides."""
 
 
 def print_table(
@@ -15,11 +18,12 @@ def print_table(
     title: str = "",
     first_style: Sequence[str] = (),
 ) -> int:
-    """Prints rows of cells, and returns how many there were.
+    """Prints rows of cells, and returns how many there were; without rows it prints nothing.
 
-    On a terminal that is narrower than the longest words of all columns, each row is printed as lines `column: cell`
-    without its empty cells; so is a row of more than MAX_COLUMNS. What is not a terminal gets 200 characters.
-    `first_style`: a style for each row, for its first cell.
+    No word is cut: on a terminal where the longest words of the columns do not fit side by side, each row is printed
+    as lines `column: cell`, without its empty cells; so is a row of more than MAX_COLUMNS. Where the output is no
+    terminal, a table is up to 200 characters wide, and longer words go on in the next line. `first_style`: for each
+    row, the style of its first cell.
     """
     from rich.measure import Measurement
     from rich.table import Table
@@ -27,22 +31,41 @@ def print_table(
 
     out = console()
     cells = [[Text(printable(cell)) for cell in row] for row in rows]
-    for row, style in zip(cells, first_style, strict=False):
-        row[0].stylize(style)
-    table = Table(*columns, title=title or None)
-    for row in cells:
-        table.add_row(*row)
-    is_narrow = out.is_terminal and Measurement.get(out, out.options, table).minimum > out.width
     if not cells:
         return 0
-    if not (is_narrow or len(columns) > MAX_COLUMNS):
+    for row, style in zip(cells, first_style, strict=False):
+        row[0].stylize(style)
+    sizes = [
+        [Measurement.get(out, out.options, text) for text in (Text(name), *(row[at] for row in cells))]
+        for at, name in enumerate(columns)
+    ]
+    widths = _widths(
+        [max(size.minimum for size in column) for column in sizes],
+        [max(size.maximum for size in column) for column in sizes],
+        out.width - _BORDER * len(columns) - 1,
+    )
+    if len(columns) <= MAX_COLUMNS and (widths is not None or not sys.stdout.isatty()):
+        table = Table(title=title or None)
+        for name, width in zip(columns, widths or [None] * len(columns), strict=True):
+            table.add_column(name, width=width, overflow="fold")
+        for row in cells:
+            table.add_row(*row)
         out.print(table)
         return len(cells)
     if title:
-        out.print(title, style="italic", markup=False)
+        out.print(Text(title, style="italic"))
     for number, row in enumerate(cells, start=1):
-        out.rule(f"row {number}", align="left", style="dim")
+        out.rule(Text(f"row {number}"), align="left", style="dim")
         for name, cell in zip(columns, row, strict=True):
             if cell:
-                out.print(Text(f"{name}: " if name else "").append(cell), soft_wrap=True)
+                out.print(Text(f"{name}: ").append(cell), soft_wrap=True)
     return len(cells)
+
+
+def _widths(least: Sequence[int], most: Sequence[int], available: int) -> list[int] | None:
+    """A width for each column between its least and its most, the wide ones as even as can be; None: not possible."""
+    for even in range(available, -1, -1):
+        widths = [max(low, min(high, even)) for low, high in zip(least, most, strict=True)]
+        if sum(widths) <= available:
+            return widths
+    return None

@@ -39,7 +39,7 @@ def approve(
     at: Cluster,
     as_json: AsJson = False,
 ) -> None:
-    """Let one call pass, once: the one that waits, or the next one with exactly these arguments.
+    """Allow one call, once: the one that waits, or the next one with exactly the same arguments.
 
     A critical request takes two different operators; approving it twice changes nothing and says so. Exit 1 when it is
     not open any more, or no worker answers.
@@ -76,12 +76,12 @@ def reject(
 def ask(
     *,
     request_id: RequestId,
-    question: Annotated[str, typer.Argument(help="What the agent is to say first.", metavar="QUESTION")],
+    question: Annotated[str, typer.Argument(help="The question to the agent.", metavar="QUESTION")],
     by: By,
     at: Cluster,
     as_json: AsJson = False,
 ) -> None:
-    """Ask the agent something before you approve: its call is refused with the question, and may be made again.
+    """Ask the agent a question before you approve: its call is refused with the question, and may be repeated.
 
     Example: haltline ask 3f2a 'Which report needs this table gone?' --by ada
     """

@@ -49,7 +49,7 @@ def keygen(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Make a pair of keys for signing the audit. Keep the private one where only the sink can read it.
+    """Create a pair of keys for signing the audit. Keep the private one where only the sink can read it.
 
     Example: haltline audit keygen /etc/haltline/audit-key.pem
     """
@@ -95,10 +95,10 @@ def verify(
     metrics_port: MetricsPort = 9467,
     as_json: AsJson = False,
 ) -> None:
-    """Prove that no record of the table was changed, removed, added, doubled or moved, or name the first that was.
+    """Verify that no record of the table was changed, removed, added, duplicated or moved, or name the first that was.
 
     VERIFIED: chains and signatures are right (--public-key). INTACT, UNSIGNED: the chains are right, and no key was
-    given, so that whoever can write the table could have made all of it anew. NOT INTACT: something is wrong.
+    given: whoever can write the table could have written all of it anew. NOT INTACT: something is wrong.
 
     Exit 0 for the first two; with --public-key a table that nobody signed is not intact. Exit 1 when something is
     wrong, 2 when there is no table or no such key. Works while sinks write, on the table as it was at the start. With
@@ -186,7 +186,7 @@ def witness(
     storage_option: StorageOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Keep the newest signed checkpoint of each partition outside of the table: proof against its being put back.
+    """Copy the newest signed checkpoint of each partition to a file elsewhere: it shows when an old table was restored.
 
     Example: haltline audit witness /mnt/other/witness.jsonl --table /srv/haltline/audit
     """
@@ -250,16 +250,16 @@ def retain(
     sink: Sink = "audit",
     as_json: AsJson = False,
 ) -> None:
-    """Drop what is older, with a statement that says so. The rest stays provable.
+    """Delete older rows, and record that in a statement. The rest can still be verified.
 
     Example: haltline audit retain 400 --by ada --reason "retention policy 7" --signing-key audit-key.pem
     """
     care = _caretaker(table, storage_option, by=by, reason=reason, key=signing_key, sink=sink)
     rows = _run_query(lambda: care.retain(days))
     if as_json:
-        print_json({"days": days, "dropped": rows})
+        print_json({"days": days, "deleted": rows})
     else:
-        say(f"{rows} rows dropped")
+        say(f"{rows} rows deleted")
 
 
 def erase(
@@ -274,7 +274,7 @@ def erase(
     sink: Sink = "audit",
     as_json: AsJson = False,
 ) -> None:
-    """Delete the content of all rows of one session or agent; digests and places stay, so the rest stays provable.
+    """Delete the content of all rows of one session or agent; digests and offsets stay, and the rest can be verified.
 
     The files that held it go with `audit compact --vacuum-hours`. Kafka's own copy goes with its retention.
 
@@ -304,7 +304,7 @@ def export(
     table: AuditTable = DEFAULT_TABLE,
     storage_option: StorageOption = None,
 ) -> None:
-    """Give the audit, or a part of it, to another program: a file, a pipe, or a SIEM.
+    """Export the audit, or a part of it, to a file, a pipe or a SIEM.
 
     Example: haltline audit export --where "level = 'KILL'" --out kills.csv
 

@@ -27,7 +27,7 @@ AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
 Limit = Annotated[
     int | None,
     typer.Option(
-        help="The first so many rows; left out: 200 in a table for people, all as --json and --csv.",
+        help="How many rows, at most; left out: 200 in a table for people, all with --json and --csv.",
         min=1,
         show_default=False,
     ),
@@ -49,10 +49,10 @@ def query(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Ask the audit table in SQL; works while the sink writes.
+    """Query the audit table in SQL; works while the sink writes.
 
     A table for people ends after 200 rows and says so; --json and --csv have every row, and hold a part of them in
-    memory at a time. "offset" is a word of SQL: it wants its quotes.
+    memory at a time. "offset" is a keyword of SQL: quote it.
 
     Example: haltline audit query "SELECT session_id, summary FROM audit WHERE level = 'KILL'"
 
@@ -70,7 +70,7 @@ def query(
 def ask(
     name: Annotated[str, typer.Argument(help="The question's name; see --list.", metavar="NAME")] = "",
     *,
-    list_all: Annotated[bool, typer.Option("--list", help="Say which questions there are.")] = False,
+    list_all: Annotated[bool, typer.Option("--list", help="List the questions.")] = False,
     session: Annotated[str | None, typer.Option(help="Only of this session.", metavar="ID")] = None,
     agent: Annotated[str | None, typer.Option(help="Only of this agent.", metavar="ID")] = None,
     since: Annotated[
@@ -79,13 +79,13 @@ def ask(
     until: Annotated[
         str, typer.Option("--to", help="A time, or how long ago.", metavar="MOMENT", show_default=False)
     ] = "",
-    limit: Annotated[int, typer.Option(help="The first so many rows.", min=1)] = 50,
+    limit: Annotated[int, typer.Option(help="How many rows, at most.", min=1)] = 50,
     table: AuditTable = DEFAULT_TABLE,
     storage_option: StorageOption = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Ask a ready question: trips by rule, top targets, time to stop, spend by agent, approvals, precision.
+    """Answer a predefined question: trips by rule, top targets, time to stop, spend by agent, approvals, precision.
 
     Example: haltline audit ask trips --from -7d
 
@@ -127,7 +127,7 @@ def story(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Tell what is known of a session, in the order in which it happened. Exit 1 when nothing is.
+    """Print what is known of a session, in the order of events. Exit 1 when nothing is known.
 
     Example: haltline audit story session-42
     """

@@ -37,8 +37,8 @@ def interventions(
     action: Annotated[str | None, typer.Option(help="Only of this tool.", metavar="NAME")] = None,
     since: Annotated[datetime | None, typer.Option(help="Only from this moment on, UTC.", formats=_FORMATS)] = None,
     until: Annotated[datetime | None, typer.Option(help="Only before this moment, UTC.", formats=_FORMATS)] = None,
-    limit: Annotated[int, typer.Option(help="The last so many.", min=1, max=1000)] = 50,
-    stats: Annotated[bool, typer.Option("--stats", help="Counts and sums instead.")] = False,
+    limit: Annotated[int, typer.Option(help="How many of the last ones, at most.", min=1, max=1000)] = 50,
+    stats: Annotated[bool, typer.Option("--stats", help="Print counts and sums as JSON instead.")] = False,
     table: AuditTable = DEFAULT_TABLE,
     storage_option: StorageOption = None,
     as_json: AsJson = False,
@@ -125,7 +125,7 @@ def incident(
     storage_option: StorageOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell the whole report of a stop: timeline, impact, root cause, what to do, and the last 50 actions before it.
+    """Print the full report of a stop: timeline, impact, root cause, what to do, and the last 50 actions before it.
 
     Exit 1 when the session was not stopped by haltline.
 

@@ -30,7 +30,8 @@ def backtest(
     *,
     policy: PolicyFile = None,
     against: Annotated[
-        Path | None, typer.Option(help="Another policy: print the sessions that fare differently.", metavar="FILE")
+        Path | None,
+        typer.Option(help="Another policy: print the sessions that it treats differently.", metavar="FILE"),
     ] = None,
     sweep: Annotated[
         str | None,
@@ -43,7 +44,7 @@ def backtest(
     ] = None,
     together: Annotated[
         bool,
-        typer.Option("--together", help="All sessions are of one fleet: look across them, by agent and target too."),
+        typer.Option("--together", help="Evaluate all sessions as one fleet, with rules across agents and targets."),
     ] = False,
     since: Since = "",
     until: Until = "",
@@ -53,10 +54,10 @@ def backtest(
     sink: Sink = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run recorded sessions through the detectors and say what would have been decided.
+    """Run recorded sessions through the rules, and print what would have been decided.
 
-    Each session is by itself, but for those of one tree (that name a parent or a root), or with --together. What
-    operators label decisions (`haltline label`, `missed`) is read from kafka and audit: then precision is reported.
+    Each session is evaluated alone, except those of one tree (that name a parent or a root), or with --together. Labels
+    of operators (`haltline label`, `missed`) are read from kafka and audit; precision is reported where there are some.
 
     With --json: one object a line for each session, with its findings and decisions; with --against also what the
     other policy does, and a last line with the totals; with --sweep one object a line for each value. Sessions

@@ -25,7 +25,8 @@ def canary(
         typer.Option(help="Repeat at this interval until Ctrl-C; left out: once.", parser=duration, metavar="TIME"),
     ] = None,
     within: Annotated[
-        timedelta, typer.Option(help="How long the whole loop may take.", parser=duration, metavar="TIME")
+        timedelta,
+        typer.Option(help="How long it may take, the acknowledgement included.", parser=duration, metavar="TIME"),
     ] = timedelta(seconds=10),
     verify_key: Annotated[
         str | None,
@@ -40,9 +41,9 @@ def canary(
     at: Cluster,
     as_json: AsJson = False,
 ) -> None:
-    """Run a session that must be killed, and see that it is, and that the stop is acknowledged.
+    """Run a test session that must be killed; check that it is, and that the stop is acknowledged.
 
-    It executes nothing and leaves nothing standing. Once: exit 0 when it was stopped, 1 when it was not. With --every
+    No tool is executed, and nothing stays killed. Exit 0 when it was stopped, 1 when it was not. With --every
     it goes on until Ctrl-C, with its results on /metrics (deploy/prometheus has an alert on them) and, with --json, one
     object a line.
 

@@ -32,7 +32,7 @@ def doctor(
 ) -> None:
     """Check machine, broker, topics, permissions, lag, clocks, policy, worker, sink, canary and console.
 
-    Each says what to do about it. Exit 1 when something is bad; what is missing and not always needed is a note.
+    Each line says what to do. Exit 1 when something is bad; what is missing but not always needed is a note.
 
     Example: haltline doctor --bootstrap kafka-1:9092
     """

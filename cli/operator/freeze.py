@@ -41,7 +41,7 @@ def contain(
 
     A read is known by the tool's name (get_*, list_*, read_* ...) or its declared effect.
 
-    Example: haltline contain session-42 --by ada --reason 'we look at what it did'
+    Example: haltline contain session-42 --by ada --reason 'under investigation'
     """
     _hold(at, "contain", scope, scope_id, by=by, reason=reason, unknown=unknown, as_json=as_json)
 
@@ -56,7 +56,7 @@ def lift(
     at: Cluster,
     as_json: AsJson = False,
 ) -> None:
-    """End what was frozen or contained. A kill needs a reset.
+    """End a freeze or a containment. A kill needs a reset.
 
     Example: haltline lift --scope target asset_id=fact_sales --by ada --reason 'restored'
     """

@@ -28,9 +28,9 @@ def incident(
     """Write a session from the audit table into one zip: what it did, what was decided and why, and the proof.
 
     In it: events, decisions, findings, commands, control entries, the policy, what was remembered of the session when
-    it was stopped, its part of the hash chains with the signed statements over it, and report.html. Elsewhere,
-    `haltline replay FILE` checks all of it and decides again. Exit 1 when the decisions are not the same again here, or
-    nothing is known of the session.
+    it was stopped, its part of the hash chains with the signed statements over it, and report.html. On any machine,
+    `haltline replay FILE` checks all of it and decides again. Exit 1 when the decisions differ here, or when nothing is
+    known of the session.
 
     Example: haltline incident session-42 --out session-42.zip && haltline replay session-42.zip
     """

@@ -17,13 +17,13 @@ def kill(
     reason: Reason,
     scope_id: ScopeId = "",
     scope: Scope = "session",
-    preview: Annotated[bool, typer.Option("--preview", help="Only say whom it would stop.")] = False,
+    preview: Annotated[bool, typer.Option("--preview", help="Only list the sessions that it would stop.")] = False,
     lookback: Annotated[
         timedelta,
-        typer.Option("--lookback", help="How far back sessions are looked for.", parser=duration, metavar="TIME"),
+        typer.Option("--lookback", help="How far back to look for active sessions.", parser=duration, metavar="TIME"),
     ] = timedelta(hours=1),
     until_stopped: Annotated[
-        bool, typer.Option("--until-stopped", help="Wait until the agents' side says that it stopped; list who did.")
+        bool, typer.Option("--until-stopped", help="Wait until the agents acknowledge the stop; list those that did.")
     ] = False,
     unknown: Unknown = False,
     at: Cluster,
@@ -34,7 +34,7 @@ def kill(
     The id of a session, an agent or a mission may be shortened; one without any events is refused (exit 1),
     unless --unknown says that it is meant: then it is stopped if it starts, and nobody is waited for.
 
-    --preview says whom, by what was published within --lookback, and does nothing. The fleet takes two operators, each
+    --preview lists them, by the events of the last --lookback, and changes nothing. The fleet takes two operators, each
     with this command. Doing it twice does no harm. Exit 1 when no worker answers in time (the command is kept for when
     one runs), or when not all have stopped in time.
 
@@ -94,18 +94,21 @@ def reset(
     scope_id: ScopeId = "",
     scope: Scope = "session",
     probation: Annotated[
-        int | None, typer.Option(help="For how many actions; left out: as the policy says.", min=0, max=10_000)
+        int | None,
+        typer.Option(help="Actions on probation; left out: as the policy says.", min=0, max=10_000),
     ] = None,
     only: Annotated[
-        str | None, typer.Option("--only", help="Of an agent, a mission or the fleet: this session.", metavar="SESSION")
+        str | None,
+        typer.Option("--only", help="Release only this session of --scope.", metavar="SESSION"),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Within the lockout; takes two different operators, one after the other.")
+        bool,
+        typer.Option("--force", help="Also within the lockout; two different operators do so, one after the other."),
     ] = False,
     at: Cluster,
     as_json: AsJson = False,
 ) -> None:
-    """Release what was killed; a session begins anew, on probation. Refused without a reason.
+    """Release what was killed; a session starts again, on probation. A reason is required.
 
     On probation, for some actions, limits are lower and a refusal is a kill; after such a kill a reset is refused
     until the lockout is over. Doing it twice does no harm. Exit 1 when no worker answers in time: the command is kept.
@@ -148,7 +151,7 @@ def batch(
     session: Session,
     by: By,
     reason: Reason,
-    max_deletes: Annotated[int, typer.Option(help="How many destructive acts are expected.", min=1, max=1_000_000)],
+    max_deletes: Annotated[int, typer.Option(help="How many destructive actions are expected.", min=1, max=1_000_000)],
     actions: Annotated[str, typer.Option(help="Tools it covers, a glob.", metavar="GLOB")] = "*",
     targets: Annotated[
         list[str] | None,
@@ -161,9 +164,10 @@ def batch(
     at: Cluster,
     as_json: AsJson = False,
 ) -> None:
-    """Declare a bulk clean-up beforehand, so that its volume does not stop the session, which may be still to start.
+    """Declare a bulk clean-up in advance, so that its volume does not stop the session.
 
-    The same target twice still counts as a loop. Exit 1 when no worker answers in time.
+    The session need not have started. The same target twice still counts as a loop. Exit 1 when no worker answers in
+    time.
 
     Example: haltline batch night-7 --max-deletes 100 --targets 'asset_id=stg_*' --by ada --reason 'staging clean-up'
     """
@@ -207,7 +211,7 @@ def label(
     at: Cluster,
     as_json: AsJson = False,
 ) -> None:
-    """Say whether the decision of a rule was right, for the audit and the tuning of thresholds.
+    """Record whether a rule's decision was right, for the audit and the tuning of thresholds.
 
     Exit 1 when there is no such decision; an operator's own kill has no rule to be right about (exit 2). The ids are
     in `haltline tail --topic interventions`.

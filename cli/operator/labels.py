@@ -20,7 +20,7 @@ def missed(
     at: Cluster,
     as_json: AsJson = False,
 ) -> None:
-    """Say that a session was a runaway which a rule did not find, for the audit and the tuning of thresholds.
+    """Record that a rule missed a runaway session, for the audit and the tuning of thresholds.
 
     Exit 1 when no worker answers in time: the label is kept.
 
@@ -53,7 +53,7 @@ def labels(
     policy: PolicyFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """How often each rule was right, by the operators' labels (`haltline label`, `haltline missed`).
+    """Print how often each rule was right, by the operators' labels (`haltline label`, `haltline missed`).
 
     With --suggest: which other threshold would have been better in the labelled sessions. None is ever applied by
     itself: try it with `haltline backtest --policy`, then publish it. Exit 1 when nothing is labelled.

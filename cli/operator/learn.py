@@ -35,7 +35,7 @@ def learn(
     policy: PolicyFile = None,
     report: Annotated[Path | None, typer.Option(help="Write the report (Markdown).", metavar="FILE.md")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the calibration.", metavar="FILE.svg")] = None,
-    seed: Annotated[int, typer.Option(help="Of the sampling; the same labels and seed give the same model.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the sampling; the same labels and seed give the same model.")] = 1,
     promote: Annotated[
         Path | None,
         typer.Option(

@@ -67,8 +67,8 @@ def publish(
 ) -> None:
     """Put a document in force in every worker that follows its name, without a restart.
 
-    Its preset is spelled out. A version that it does not say is the next one; one that is not above the one that is
-    there is refused.
+    Presets are expanded. A document without a version gets the next one; a version that is not above the published one
+    is refused.
 
     Example: haltline policy publish policy.yaml --by ada --reason 'clean-up of staging is over'
     """

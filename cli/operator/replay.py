@@ -83,18 +83,18 @@ def replay(
         ),
     ] = None,
     speed: Annotated[
-        float | None, typer.Option(help="With --onto: so many times as fast as it was.", min=0.001, metavar="N")
+        float | None, typer.Option(help="With --onto: how many times as fast as it was.", min=0.001, metavar="N")
     ] = None,
     rate: Annotated[
-        float | None, typer.Option(help="With --onto: at most so many records a second.", min=0.001, metavar="N")
+        float | None, typer.Option(help="With --onto: how many records a second, at most.", min=0.001, metavar="N")
     ] = None,
     processes: Annotated[
-        int, typer.Option(help="Share the partitions among so many processes; what comes of it is the same.", min=1)
+        int, typer.Option(help="How many processes share the partitions; the result is the same.", min=1)
     ] = 1,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would be replayed, and do nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be replayed.")] = False,
     resume: Annotated[
         Path | None,
-        typer.Option(help="With --onto: where it is kept how far it is; if it is there, go on.", metavar="FILE"),
+        typer.Option(help="With --onto: a file that keeps the position; one that exists is continued.", metavar="FILE"),
     ] = None,
     by: By = "",
     reason: Reason = "",
@@ -104,13 +104,13 @@ def replay(
     sink: Sink = None,
     as_json: AsJson = False,
 ) -> None:
-    """Decide once more on what was recorded, and compare with what was decided then.
+    """Run recorded events through the rules again, and compare the decisions with those of then.
 
-    Reads beside the workers: nothing is joined, committed or written. Both ends of the range are frozen before
-    anything is read. Exit 1 when a decision is not the same; the first one is named. Also when there is nothing.
+    Independent of the workers: it joins no group, commits and writes nothing. Both ends of the range are fixed before
+    anything is read. Exit 1 when a decision differs (the first one is named), or when the range has no records.
 
-    --agent, --detector, --tool and --where choose whose decisions are compared; everything is taken in, as decisions
-    follow from all that was before them. With --session only that session's records are.
+    --agent, --detector, --tool and --where choose whose decisions are compared; all records are read, as a decision
+    depends on what was before it. With --session only the records of that session are read.
 
     With --onto nothing is decided: records go onto another topic with key, partition, time and headers as they were,
     and headers haltline-replay-id, -source and -offset; noted in the audit with --by and --reason. At least once.

@@ -87,7 +87,7 @@ def acls(
     at: Cluster,
     as_json: AsJson = False,
 ) -> None:
-    """Print the permissions that haltline's processes need, as lines of kafka-acls.sh; no agent can release itself.
+    """Print the permissions that haltline's processes need, as lines of kafka-acls.sh. No agent can release itself.
 
     Agents cannot write commands, control or interventions. The cluster must have an authorizer that denies what is
     not allowed.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from haltline.console.access.provider import Provider
     from haltline.streams.notify.links import LinkKey
 
-console = typer.Typer(help="Serve the API: what agents did, what stopped them, and what operators do about it.")
+console = typer.Typer()
 
 
 @console.callback(invoke_without_command=True)
@@ -96,7 +96,9 @@ def serve(  # the options are the settings
     ] = None,
     at: Cluster,
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C. The read model is fed from the topics, and goes on where it was.
+    """Serve the console and its API, until SIGTERM or Ctrl-C.
+
+    The read model is fed from the topics, and goes on where it was.
 
     Example: haltline console --keys keys.yaml --bootstrap kafka-1:9092
     """

@@ -19,7 +19,7 @@ def demo(
 ) -> None:
     """Watch a runaway agent being stopped: broker, worker, audit and sample agents on this machine.
 
-    Needs nothing else, takes less than a minute, and ends everything it started. Exit 0 only if every fact holds.
+    Needs nothing else, takes less than a minute, and ends everything it started. Exit 0 only when every check passes.
 
     Example: haltline demo --keep .haltline/demo
     """

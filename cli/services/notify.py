@@ -1,4 +1,4 @@
-"""`haltline notify`: tells people of incidents."""
+"""`haltline notify`: notifies people of incidents."""
 
 import sys
 import time
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from haltline.schemas.incidents import IncidentRecord
     from haltline.streams.notify.config import Config
 
-notify = typer.Typer(help="Tell people of incidents: webhooks, chat, mail, PagerDuty, Alertmanager.")
+notify = typer.Typer()
 
 Document = Annotated[Path, typer.Argument(help="The document of channels and routes, YAML or TOML.", metavar="FILE")]
 
@@ -45,9 +45,10 @@ def serve(
     metrics_host: MetricsHost = "127.0.0.1",
     metrics_port: MetricsPort = 9471,
 ) -> None:
-    """Run until SIGTERM or Ctrl-C: each change of an incident is sent once to each channel that a route leads to.
+    """Notify people of incidents, by webhook, chat, mail, PagerDuty or Alertmanager, until SIGTERM or Ctrl-C.
 
-    Exit 0 after a clean stop. docs/notifications.md describes the document.
+    Each change of an incident is sent once to each channel that a route leads to. Exit 0 after a clean stop.
+    docs/notifications.md describes the document.
 
     Example: haltline notify --config notify.yaml --bootstrap kafka-1:9092
     """
@@ -107,11 +108,11 @@ def send_test(
         Path, typer.Option("--config", envvar="HALTLINE_NOTIFY_CONFIG", help="The document.", metavar="FILE")
     ],
     *,
-    route: Annotated[str, typer.Option(help="To whose channels.", metavar="NAME")],
-    channel: Annotated[str | None, typer.Option(help="To this one of them only.", metavar="NAME")] = None,
+    route: Annotated[str, typer.Option(help="The route to whose channels it is sent.", metavar="NAME")],
+    channel: Annotated[str | None, typer.Option(help="Only to this channel of the route.", metavar="NAME")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send a message that says that it is a test, now, once. Exit 1 when a receiver does not accept it.
+    """Send one test message now. Exit 1 when a receiver does not accept it.
 
     Example: haltline notify test --config notify.yaml --route night
     """

@@ -178,9 +178,9 @@ def audit(
     prefix: Prefix = DEFAULT_PREFIX,
     table: AuditTable = DEFAULT_TABLE,
     storage_option: StorageOption = None,
-    sink: Annotated[str, typer.Option(help="Names this reading of the topics in the table.")] = "audit",
+    sink: Annotated[str, typer.Option(help="Name of this sink in the table.")] = "audit",
     adopt: Annotated[
-        bool, typer.Option("--adopt", help="Go on in a table that was filled from another cluster.")
+        bool, typer.Option("--adopt", help="Continue in a table that was filled from another cluster.")
     ] = False,
     group: Annotated[
         str,
@@ -200,25 +200,23 @@ def audit(
             metavar="FILE",
         ),
     ] = None,
-    sign_every: Annotated[
-        int, typer.Option(help="Rows of a partition behind which its chain is signed.", min=1)
-    ] = 1000,
+    sign_every: Annotated[int, typer.Option(help="Sign the chain of a partition after how many rows.", min=1)] = 1000,
     redact: Annotated[
         str,
         typer.Option(
-            help="Taken out before it is stored: some of secrets, email, us_ssn, credit_card, phone_us; all; none.",
+            help="What is removed before storing: some of secrets, email, us_ssn, credit_card, phone_us; all; none.",
             metavar="KINDS",
         ),
     ] = "all",
     compact_after: Annotated[
         int,
         typer.Option(
-            help="Small files of the table that are put together when there are so many, in a process beside; 0: never",
+            help="How many small files of the table are merged at a time, in a process of their own; 0: never.",
             min=0,
         ),
     ] = 200,
     vacuum_hours: Annotated[
-        int, typer.Option(help="Files that no commit of so many hours names are deleted then; 0: they stay.", min=0)
+        int, typer.Option(help="After how many hours files that no commit refers to are deleted then; 0: never.", min=0)
     ] = 168,
     fetch_wait_ms: FetchWait = 500,
     metrics_host: MetricsHost = "127.0.0.1",
