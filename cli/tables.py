@@ -46,8 +46,8 @@ def print_table(
     )
     if len(columns) <= MAX_COLUMNS and (widths is not None or not sys.stdout.isatty()):
         table = Table(title=title or None)
-        for name, width in zip(columns, widths or [None] * len(columns), strict=True):
-            table.add_column(name, width=width, overflow="fold")
+        for at, name in enumerate(columns):
+            table.add_column(name, width=None if widths is None else widths[at], overflow="fold")
         for row in cells:
             table.add_row(*row)
         out.print(table)

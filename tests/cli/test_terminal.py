@@ -8,7 +8,9 @@ import struct
 import subprocess
 import sys
 import termios
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from confluent_kafka import Producer
@@ -25,7 +27,7 @@ _COLOUR = re.compile(r"\x1b\[[\d;]*3\d(?:;\d+)*m")
 _ANY = re.compile(r"\x1b\[[\d;]*m")
 
 
-def on_a_terminal(*arguments: str, columns: int = 80, **environment: str) -> str:
+def on_a_terminal(*arguments: str, columns: int = 80, environment: Mapping[str, str] = MappingProxyType({})) -> str:
     """Everything that a command prints on a terminal of this width."""
     pid, terminal = pty.fork()
     if pid == 0:
@@ -92,9 +94,9 @@ def test_a_table_breaks_lines_between_words_where_the_terminal_is_narrow() -> No
     ],
 )
 def test_help_and_errors_have_colours_where_they_may(environment: dict[str, str], coloured: bool, styled: bool) -> None:
-    shown = on_a_terminal("--help", **environment)
+    shown = on_a_terminal("--help", environment=environment)
     assert (bool(_COLOUR.search(shown)), bool(_ANY.search(shown))) == (coloured, styled)
-    wrong = on_a_terminal("notify", **environment)
+    wrong = on_a_terminal("notify", environment=environment)
     assert "--config: expected a document" in _ANY.sub("", wrong)
     assert bool(_COLOUR.search(wrong)) == coloured
 
