@@ -14,7 +14,7 @@ def main() -> None:
         command = import_module(BESIDE_AGENTS[sys.argv[1]])
         sys.exit(command.main(sys.argv[2:]))
     try:
-        from haltline.cli.app import app  # noqa: PLC0415  # a bare install must get this far
+        from haltline.cli.app import app
 
         app()
     except ModuleNotFoundError as missing:

@@ -1,18 +1,11 @@
-"""What the operators' commands say of their answers."""
+"""How commands of operators find what they are about, and print what became of them."""
 
 import time
-from typing import Annotated
 
 import typer
 
 from haltline.cli.cluster import Cluster
-from haltline.cli.common import (
-    Exit,
-    ago,
-    print_json,
-    say,
-    say_error,
-)
+from haltline.cli.common import Exit, ago, print_json, say, say_error
 from haltline.schemas.control import ControlRecord, ControlState
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.record import rfc3339
@@ -32,11 +25,6 @@ def id_within(scope: ScopeKind, scope_id: str) -> str:
     """The id that was given; the fleet has one of its own."""
     return scope_id or (FLEET if scope is ScopeKind.FLEET else "")
 
-
-Unknown = Annotated[
-    bool,
-    typer.Option("--unknown", help="Take ID as it is, though no events of it were found: it is stopped if it starts."),
-]
 
 NOTHING_TO_END = "nothing stands against it, and no events of it were found"
 

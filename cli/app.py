@@ -1,62 +1,139 @@
-"""The application: every group of commands in the order of the help."""
+"""The application: every command, in the groups of the help, loaded when it is needed."""
+
+from collections.abc import Iterator, MutableMapping
+from importlib import import_module
+from typing import Annotated, Any, Final, cast
 
 import typer
+from typer._completion_classes import completion_init
+from typer.core import TyperCommand, TyperGroup
 
-from haltline.cli import agent_commands, schemas
-from haltline.cli.common import EXIT_CODES, Commands
-from haltline.cli.operator import (
-    approvals,
-    backtest,
-    batches,
-    canary,
-    doctor,
-    freeze,
-    incident_bundle,
-    incidents,
-    kill_and_reset,
-    labels,
-    learn,
-    policy,
-    replay,
-    status,
-    tail,
-    topics,
-)
-from haltline.cli.services import console, demo, notify, run, up
+from haltline.cli.base_commands import BESIDE_AGENTS
+from haltline.cli.common import EXIT_CODES, fail
+
+COMMANDS: Final = {
+    "Get started": {"demo": "services.demo", "up": "services.up", "doctor": "operator.doctor"},
+    "Stop and release agents": {
+        "kill": "operator.kill_and_reset",
+        "reset": "operator.kill_and_reset",
+        "freeze": "operator.freeze",
+        "contain": "operator.freeze",
+        "lift": "operator.freeze",
+    },
+    "Approvals and incidents": {
+        "approvals": "operator.approvals",
+        "approve": "operator.approvals",
+        "reject": "operator.approvals",
+        "ask": "operator.approvals",
+        "incidents": "operator.incidents",
+        "batch": "operator.kill_and_reset",
+        "batches": "operator.batches",
+    },
+    "Monitor": {"status": "operator.status", "tail": "operator.tail", "canary": "operator.canary"},
+    "Replay and test": {
+        "backtest": "operator.backtest",
+        "replay": "operator.replay",
+        "incident": "operator.incident_bundle",
+        "label": "operator.kill_and_reset",
+        "missed": "operator.labels",
+        "learn": "operator.learn",
+    },
+    "Run services": {
+        "worker": "services.run",
+        "audit": "services.run",
+        "console": "services.console",
+        "notify": "services.notify",
+        "kafka": "services.run",
+    },
+    "Run beside agents": dict.fromkeys(BESIDE_AGENTS, "agent_commands"),
+    "Administer": {
+        "topics": "operator.topics",
+        "policy": "operator.policy",
+        "schemas": "schemas",
+        "completion": "completion",
+    },
+}
+"""The module of each command, by the heading of the help under which it stands."""
+
+
+class _WhenNeeded(MutableMapping[str, Any]):
+    """The commands, each of which is imported when it is asked for."""
+
+    def __init__(self) -> None:
+        self._places = {name: (panel, module) for panel, group in COMMANDS.items() for name, module in group.items()}
+        self._loaded: dict[str, TyperCommand | TyperGroup] = {}
+
+    def __getitem__(self, name: str) -> TyperCommand | TyperGroup:
+        panel, module = self._places[name]
+        if name not in self._loaded:
+            registered = typer.Typer()
+            import_module(f"haltline.cli.{module}").register(registered)
+            self._loaded |= cast("dict[str, Any]", typer.main.get_group(registered).commands)
+        self._loaded[name].rich_help_panel = panel
+        return self._loaded[name]
+
+    def __setitem__(self, name: str, command: TyperCommand | TyperGroup) -> None:
+        raise TypeError("commands are added to COMMANDS")
+
+    def __delitem__(self, name: str) -> None:
+        raise TypeError("commands are removed from COMMANDS")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+class Commands(TyperGroup):
+    """The group of all commands: an expected error is a sentence and an exit code, never a traceback."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = _WhenNeeded()
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs a command."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            # An error of typer itself, such as a missing option, needs none of what raises the others.
+            if type(error).__module__.partition(".")[0] not in {"haltline", "cimpl"}:
+                raise
+            from haltline.cli.expected_errors import explained
+
+            if (known := explained(error)) is None:
+                raise
+            fail(*known)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"haltline {version('haltline')}")
+        raise typer.Exit
+
 
 app = typer.Typer(
     name="haltline",
     cls=Commands,
     help=f"Stops runaway AI agents while they run. Begin with: haltline demo\n\n{EXIT_CODES}",
     no_args_is_help=True,
-    add_completion=False,  # it edits files of the shell
+    add_completion=False,  # it edits files of the shell; `haltline completion` prints them
     pretty_exceptions_enable=False,  # a traceback that is not expected is for a bug report: plain, whole
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_GROUPS = (
-    demo,
-    up,
-    run,
-    status,
-    kill_and_reset,
-    freeze,
-    approvals,
-    batches,
-    canary,
-    console,
-    notify,
-    labels,
-    tail,
-    replay,
-    incident_bundle,
-    incidents,
-    backtest,
-    learn,
-    policy,
-    topics,
-    schemas,
-    doctor,
-    agent_commands,
-)
-for group in _GROUPS:
-    group.register(app)
+
+
+@app.callback()
+def _root(
+    *,
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+completion_init()

@@ -1,4 +1,7 @@
-"""What the commands share: options, exit codes, how errors and data are printed."""
+"""What the commands share: options, exit codes, how errors and data are printed.
+
+Every command imports this module, so it loads nothing that only some of them need.
+"""
 
 import re
 import sys
@@ -6,22 +9,14 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from enum import IntEnum
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
-import orjson
 import typer
-from confluent_kafka import KafkaError, KafkaException
-from rich.console import Console
-from rich.text import Text
-from typer.core import TyperGroup
 
-from haltline.schemas.record import Record
 from haltline.schemas.topics import Topics
-from haltline.schemas.wire import InvalidRecord
-from haltline.streams.kafka.log_reader import Gone, NoSuchTopic, Unreachable
-from haltline.streams.operator.approval_client import Closed
-from haltline.streams.operator.command_factory import NotAllowed
-from haltline.streams.operator.ids import Ambiguous, NotFound
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 class Exit(IntEnum):
@@ -35,14 +30,6 @@ class Exit(IntEnum):
     UNREACHABLE = 3
     """No broker answers."""
 
-
-_NOT_ALLOWED = frozenset(
-    {
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    }
-)
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 the answer is no, or something was found; "
@@ -59,7 +46,7 @@ Prefix = Annotated[
     str,
     typer.Option(
         envvar="HALTLINE_PREFIX",
-        help="What the names of haltline's topics begin with.",
+        help="Prefix of the names of haltline's topics.",
         metavar="TEXT",
         is_eager=True,  # the group's default is made of it
     ),
@@ -141,6 +128,19 @@ By = Annotated[
 Reason = Annotated[
     str, typer.Option(callback=_not_empty, help="Why, for the audit and for whoever reads it later.", metavar="TEXT")
 ]
+RulesName = Literal["all", "enforced", "shadow"]
+"""The values of Runs, which is not imported here: a test compares them."""
+ScopeName = Literal["session", "agent", "mission", "tool", "target", "fleet"]
+"""The values of ScopeKind, which is not imported here: a test compares them."""
+Scope = Annotated[ScopeName, typer.Option(help="What the ID identifies.", case_sensitive=False)]
+ScopeId = Annotated[
+    str, typer.Argument(help="The session's id, or the id within --scope; a unique beginning is enough.", metavar="ID")
+]
+Session = Annotated[str, typer.Argument(help="The session's id, or its beginning.", metavar="SESSION")]
+Unknown = Annotated[
+    bool,
+    typer.Option("--unknown", help="Accept an ID of which no events were found: it is stopped if it starts."),
+]
 Timeout = Annotated[float, typer.Option(help="How long to wait for the worker's answer, in seconds.", min=0.1)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 MetricsPort = Annotated[
@@ -154,32 +154,9 @@ PolicyFile = Annotated[
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 DEFAULT_PREFIX = Topics().prefix
 DEFAULT_GROUP = ""
-
-
-class Commands(TyperGroup):
-    """The group of all commands: an expected error is a sentence and an exit code, never a traceback."""
-
-    def invoke(self, ctx: Any) -> Any:
-        """Runs a command."""
-        try:
-            return super().invoke(ctx)
-        except Unreachable as error:
-            fail(error, Exit.UNREACHABLE)
-        except (NotFound, Ambiguous, Closed, Gone, InvalidRecord) as error:
-            fail(error, Exit.NO)
-        except (NoSuchTopic, NotAllowed) as error:
-            fail(error, Exit.USAGE)
-        except KafkaException as error:
-            fail(*_refusal(error.args[0]))
-
-
-def _refusal(error: KafkaError) -> tuple[str, Exit]:
-    reason = f"broker: {error.name()}: {error.str()}"
-    if error.code() == KafkaError._INVALID_ARG:
-        return reason, Exit.USAGE
-    if error.code() in _NOT_ALLOWED:
-        return f"{reason} These credentials may not do that; `haltline topics acls` says who may do what.", Exit.NO
-    return reason, Exit.UNREACHABLE
+KAFKA_PORT = 9092
+KAFKA_PARTITIONS = 4
+"""Of `haltline kafka` and `haltline up --kafka`."""
 
 
 def fail(error: object, code: Exit) -> NoReturn:
@@ -190,17 +167,24 @@ def fail(error: object, code: Exit) -> NoReturn:
 
 def say_error(text: str) -> None:
     """Plain lines on standard error."""
+    from rich.console import Console
+    from rich.text import Text
+
     lines = "\n".join(map(printable, text.splitlines()))
     Console(stderr=True, soft_wrap=True).print(Text(lines, style="red"))
 
 
-def console() -> Console:
+def console() -> "Console":
     """Where people read: as wide as the terminal, and wide enough for one line each without one."""
+    from rich.console import Console
+
     return Console() if sys.stdout.isatty() else Console(width=200, soft_wrap=True)
 
 
 def say(text: str, style: str = "") -> None:
     """One line for people, whatever the text holds."""
+    from rich.text import Text
+
     console().print(Text(printable(text), style=style))
 
 
@@ -209,12 +193,17 @@ def printable(text: str) -> str:
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
-def print_json(data: Mapping[str, object] | Sequence[object]) -> None:
-    """Data for scripts, indented."""
-    typer.echo(orjson.dumps(data, default=_plain, option=orjson.OPT_INDENT_2).decode())
+def print_json(data: Mapping[str, object] | Sequence[object], *, on_one_line: bool = False) -> None:
+    """Data for scripts: one document, indented; `on_one_line` for a command that prints one after the other."""
+    import orjson
+
+    option = 0 if on_one_line else orjson.OPT_INDENT_2
+    typer.echo(orjson.dumps(data, default=_plain, option=option).decode())
 
 
 def _plain(value: object) -> object:
+    from haltline.schemas.record import Record
+
     if isinstance(value, Record):
         return value.model_dump(mode="json", exclude_none=True)
     raise TypeError(f"JSON output: expected plain values, got {type(value).__name__}")

@@ -3,19 +3,16 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from haltline.cli.common import (
-    Exit,
-    fail,
-)
-from haltline.schemas.policy import Policy
+from haltline.cli.common import Exit, fail
 
 if TYPE_CHECKING:
     from haltline.detectors.framework.plugins import Plugins
+    from haltline.schemas.policy import Policy
 
 
 def read_plugins() -> "Plugins":
     """What other packages bring. Ends the command when two bring one name."""
-    from haltline.streams.engine.plugins import installed  # noqa: PLC0415  # brings every detector
+    from haltline.streams.engine.plugins import installed
 
     try:
         return installed()
@@ -23,13 +20,13 @@ def read_plugins() -> "Plugins":
         fail(error, Exit.USAGE)
 
 
-def read_policy(file: Path | None) -> Policy:
+def read_policy(file: Path | None) -> "Policy":
     """The policy of a file, or every default, checked with the detectors of other packages that are installed.
 
     Ends the command when it cannot be used.
     """
-    from haltline.streams.engine.plugins import installed  # noqa: PLC0415  # brings every detector
-    from haltline.streams.policy.loader import load_policy, parse_policy  # noqa: PLC0415
+    from haltline.streams.engine.plugins import installed
+    from haltline.streams.policy.loader import load_policy, parse_policy
 
     try:
         plugins = installed()

@@ -3,11 +3,9 @@
 from pathlib import Path
 from typing import Annotated
 
-import orjson
 import typer
 
 from haltline.cli.common import print_json, say
-from haltline.schemas import wire
 
 
 def schemas(
@@ -19,7 +17,10 @@ def schemas(
 
     Example: haltline schemas --out build/schemas
     """
-    from haltline.streams.policy.json_schema import policy_schema  # noqa: PLC0415  # brings every detector
+    import orjson
+
+    from haltline.schemas import wire
+    from haltline.streams.policy.json_schema import policy_schema
 
     by_topic = wire.json_schemas() | {"policies": policy_schema()}
     if out is None:

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from haltline.cli.common import Exit, fail, say_error
 from haltline.schemas.topics import Topics
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from haltline.streams.replay.files import FileRange
     from haltline.streams.replay.kafka_range import KafkaRange
     from haltline.streams.replay.records import Missing
@@ -37,7 +37,7 @@ Since = Annotated[
 ]
 Until = Annotated[
     str,
-    typer.Option("--to", help="Where it ends, without that; left out: now.", metavar="MOMENT", show_default=False),
+    typer.Option("--to", help="Where it ends, exclusive; left out: now.", metavar="MOMENT", show_default=False),
 ]
 Sink = Annotated[
     str | None, typer.Option(help="Of an audit table that several sinks write: whose rows.", metavar="NAME")
@@ -61,12 +61,12 @@ class Where:
 @contextmanager
 def opened(source: str, where: Where) -> "Iterator[Range]":
     """A source with both ends frozen; ends the command when there is none."""
-    from haltline.streams.audit.query import QueryFailed  # noqa: PLC0415  # deltalake is large
-    from haltline.streams.replay.files import FileRange  # noqa: PLC0415  # with every detector
-    from haltline.streams.replay.kafka_range import KafkaRange  # noqa: PLC0415
-    from haltline.streams.replay.table_range import TableRange  # noqa: PLC0415
-    from haltline.streams.replay.time_range import BadMoment, parse_range  # noqa: PLC0415
-    from haltline.streams.replay.traces import UnreadableTrace  # noqa: PLC0415
+    from haltline.streams.audit.query import QueryFailed
+    from haltline.streams.replay.files import FileRange
+    from haltline.streams.replay.kafka_range import KafkaRange
+    from haltline.streams.replay.table_range import TableRange
+    from haltline.streams.replay.time_range import BadMoment, parse_range
+    from haltline.streams.replay.traces import UnreadableTrace
 
     now_ms = time.time_ns() // 1_000_000
     try:
@@ -98,6 +98,9 @@ def is_table(source: str) -> bool:
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
     """A bar on standard error where that is a terminal; call what it gives for each record."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
     shown = Console(stderr=True)
     bar = Progress(
         TextColumn(what),
@@ -116,7 +119,7 @@ def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
 
 
 def say_missing(missing: "Missing") -> None:
-    """Says aloud what is in a range and cannot be read: what follows from the rest may be another thing."""
+    """Prints on standard error what of a range cannot be read: results from the rest may differ."""
     if any(missing):
         say_error(f"not there: {missing}")
 
@@ -124,7 +127,7 @@ def say_missing(missing: "Missing") -> None:
 class _Steps:
     """Moves a bar by many records at once: drawing costs more than replaying one."""
 
-    def __init__(self, bar: Progress, task: object) -> None:
+    def __init__(self, bar: "Progress", task: object) -> None:
         self._bar, self._task, self._waiting = bar, task, 0
 
     def __call__(self) -> None:

@@ -53,7 +53,7 @@ class Unanswered(Exception):
 def main(arguments: list[str]) -> int:
     """Runs the command with what follows `hook`. Returns the exit code."""
     if arguments[:1] in (["install"], ["uninstall"]):
-        from haltline.cli.agent import hook_settings  # noqa: PLC0415  # not at every call of a tool
+        from haltline.cli.agent import hook_settings
 
         return hook_settings.main(arguments)
     if "-h" in arguments or "--help" in arguments:
@@ -137,7 +137,7 @@ def _place(session_id: str) -> str:
 
 
 def _digest(session_id: str) -> str:
-    import hashlib  # noqa: PLC0415  # brings OpenSSL, and is hardly ever needed
+    import hashlib
 
     return hashlib.blake2b(session_id.encode(errors="replace"), digest_size=16).hexdigest()
 
@@ -168,7 +168,7 @@ def _connect(path: str) -> socket.socket | None:
 
 def _started(path: str) -> socket.socket:
     """A connection to a companion that is started now; of several that are started at once, one stays."""
-    import subprocess  # noqa: PLC0415  # 10 ms that only the first hook pays
+    import subprocess
 
     log = path.removesuffix(".sock") + ".log"
     with open(log, "wb") as out:
@@ -233,8 +233,8 @@ def _deny(killed: dict[str, str] | None, otherwise: str, why: str) -> int:
 
 def _closed(tool: str) -> bool:
     """Whether such a call is refused when nobody can be asked."""
-    from haltline.interventions.agent.rules.known_effects import known_effect  # noqa: PLC0415  # half a second, when all has failed
-    from haltline.interventions.agent.settings import GuardSettings  # noqa: PLC0415
+    from haltline.interventions.agent.rules.known_effects import known_effect
+    from haltline.interventions.agent.settings import GuardSettings
 
     try:
         closed_from = GuardSettings.from_env(bootstrap="unused").fail_closed_from

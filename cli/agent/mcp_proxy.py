@@ -8,10 +8,6 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.mcp_proxy import Proxy
-from haltline.interventions.agent.settings import GuardSettings
-
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _OF_HTTP = ("url", "host", "port", "header_file", "max_sessions")
 
@@ -19,6 +15,10 @@ _OF_HTTP = ("url", "host", "port", "header_file", "max_sessions")
 def main(arguments: list[str]) -> int:
     """Runs the command with what follows `mcp-proxy`. Returns the exit code: the server's, 0 after HTTP, or 2."""
     options, command = _parsed(arguments)
+    from haltline.interventions.agent.guard import Guard
+    from haltline.interventions.agent.integrations.mcp_proxy import Proxy
+    from haltline.interventions.agent.settings import GuardSettings
+
     http = {name: options.pop(name) for name in _OF_HTTP}
     prefix = f"mcp__{name}__" if (name := options.pop("name")) else ""
     given = {name: value for name, value in options.items() if value is not None}
@@ -28,8 +28,8 @@ def main(arguments: list[str]) -> int:
         settings = GuardSettings.from_env(defaults | dict(os.environ), **given)
         if http["url"] is None:
             return Proxy(Guard(settings), prefix=prefix).run(command, sys.stdin.buffer, sys.stdout.buffer)
-        from haltline.interventions.agent.integrations.mcp_http import HttpProxy  # noqa: PLC0415  # aiohttp: an extra
-        from haltline.streams.intake.server import serve  # noqa: PLC0415  # as above
+        from haltline.interventions.agent.integrations.mcp_http import HttpProxy
+        from haltline.streams.intake.server import serve
 
         host = http["host"]
         proxy = HttpProxy(

@@ -7,9 +7,6 @@ import signal
 import sys
 import uuid
 
-from haltline.interventions.agent.integrations.watching import Watch
-from haltline.interventions.agent.settings import GuardSettings
-
 STOPPED = 90
 NOT_STOPPED = 91
 _EXIT_CODES = (
@@ -21,6 +18,9 @@ _EXIT_CODES = (
 def main(arguments: list[str]) -> int:
     """Runs the command with what follows `watch`. Returns the exit code."""
     options, command = _parsed(arguments)
+    from haltline.interventions.agent.integrations.watching import Watch
+    from haltline.interventions.agent.settings import GuardSettings
+
     try:
         settings = GuardSettings.from_env(
             **{name: value for name, value in vars(options).items() if value is not None and name != "grace"}

@@ -8,10 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
-import orjson
 import typer
-from rich.console import Console
-from rich.progress import Progress
 
 from haltline.cli.common import (
     DEFAULT_PREFIX,
@@ -49,12 +46,14 @@ Sink = Annotated[str, typer.Option(help="The sink whose rows they are.", metavar
 
 def keygen(
     file: Annotated[Path, typer.Argument(help="Where the private key goes; the public one goes beside it (.pub).")],
+    *,
+    as_json: AsJson = False,
 ) -> None:
-    """Make a pair of keys for signing the audit. Keep the private one where only the sink can read it.
+    """Create a pair of keys for signing the audit. Keep the private one where only the sink can read it.
 
     Example: haltline audit keygen /etc/haltline/audit-key.pem
     """
-    from haltline.schemas.keys import make_keys  # noqa: PLC0415  # cryptography takes a while to load
+    from haltline.schemas.keys import make_keys
 
     try:
         public = make_keys(file)
@@ -65,6 +64,9 @@ def keygen(
         )
     except OSError as error:
         fail(f"{file}: {error.strerror or error}", Exit.USAGE)
+    if as_json:
+        print_json({"private_key": str(file), "public_key": str(public)})
+        return
     say(f"private key: {file}")
     say(f"public key: {public}")
 
@@ -87,28 +89,28 @@ def verify(
     ] = None,
     every: Annotated[
         timedelta | None,
-        typer.Option(help="Again and again, so often, until Ctrl-C; left out: once.", parser=duration, metavar="TIME"),
+        typer.Option(help="Repeat at this interval until Ctrl-C; left out: once.", parser=duration, metavar="TIME"),
     ] = None,
     metrics_host: MetricsHost = "127.0.0.1",
     metrics_port: MetricsPort = 9467,
     as_json: AsJson = False,
 ) -> None:
-    """Prove that no record of the table was changed, removed, added, doubled or moved, or name the first that was.
+    """Verify that no record of the table was changed, removed, added, duplicated or moved, or name the first that was.
 
     VERIFIED: chains and signatures are right (--public-key). INTACT, UNSIGNED: the chains are right, and no key was
-    given, so that whoever can write the table could have made all of it anew. NOT INTACT: something is wrong.
+    given: whoever can write the table could have written all of it anew. NOT INTACT: something is wrong.
 
     Exit 0 for the first two; with --public-key a table that nobody signed is not intact. Exit 1 when something is
     wrong, 2 when there is no table or no such key. Works while sinks write, on the table as it was at the start. With
-    --every the result is on /metrics, and deploy/prometheus has alerts on it.
+    --every the result is on /metrics (deploy/prometheus has alerts on it) and, with --json, one object a line.
 
     Example: haltline audit verify --table /srv/haltline/audit --public-key audit-key.pem.pub
     """
-    from deltalake.exceptions import DeltaError  # noqa: PLC0415  # deltalake is large; other commands need none
+    from deltalake.exceptions import DeltaError
 
-    from haltline.cli.operator.verify_periodically import verify_again  # noqa: PLC0415  # as above
-    from haltline.schemas.keys import BadKey, load_public_key  # noqa: PLC0415
-    from haltline.streams.audit.verify import Verifier  # noqa: PLC0415
+    from haltline.cli.operator.verify_periodically import verify_again
+    from haltline.schemas.keys import BadKey, load_public_key
+    from haltline.streams.audit.verify import Verifier
 
     def once() -> "Verification":
         try:
@@ -117,7 +119,7 @@ def verify(
             verifier = Verifier(table, options_of(storage_option), topics=Topics(prefix), public_key=key, witness=kept)
         except DeltaError as error:
             raise OSError(str(error)) from error
-        _verify(verifier, as_json=as_json)
+        _verify(verifier, as_json=as_json, on_one_line=every is not None)
         return verifier.found
 
     try:
@@ -130,8 +132,11 @@ def verify(
         raise typer.Exit(Exit.NO)
 
 
-def _verify(verifier: "Verifier", *, as_json: bool) -> None:
+def _verify(verifier: "Verifier", *, as_json: bool, on_one_line: bool) -> None:
     """Goes through the table and prints what was found."""
+    from rich.console import Console
+    from rich.progress import Progress
+
     shown = Console(stderr=True)
     with Progress(console=shown, disable=not shown.is_terminal) as progress:
         task = progress.add_task("Rows", total=None)
@@ -151,7 +156,7 @@ def _verify(verifier: "Verifier", *, as_json: bool) -> None:
         "problems": [{"place": p.place, "offset": p.offset, "what": p.what} for p in found.problems],
     }
     if as_json:
-        print_json(report)
+        print_json(report, on_one_line=on_one_line)
     else:
         for problem in found.problems:
             say(f"WRONG  {problem}")
@@ -179,13 +184,14 @@ def witness(
     *,
     table: AuditTable = DEFAULT_TABLE,
     storage_option: StorageOption = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Keep the newest signed checkpoint of each partition outside of the table: proof against its being put back.
+    """Copy the newest signed checkpoint of each partition to a file elsewhere: it shows when an old table was restored.
 
     Example: haltline audit witness /mnt/other/witness.jsonl --table /srv/haltline/audit
     """
-    from haltline.streams.audit.chain import CHECKPOINT  # noqa: PLC0415
-    from haltline.streams.audit.query import QueryFailed, open_query  # noqa: PLC0415  # deltalake is large
+    from haltline.streams.audit.chain import CHECKPOINT
+    from haltline.streams.audit.query import QueryFailed, open_query
 
     sql = (
         f"SELECT last_value(raw ORDER BY \"offset\") AS raw FROM audit WHERE kind = '{CHECKPOINT}' "
@@ -197,7 +203,10 @@ def witness(
             out.writelines(row["raw"] + b"\n" for row in rows)
     except (QueryFailed, OSError) as error:
         fail(f"audit witness: {error}", Exit.USAGE)
-    say(f"{len(rows)} checkpoints added to {file}")
+    if as_json:
+        print_json({"file": str(file), "checkpoints": len(rows)})
+    else:
+        say(f"{len(rows)} checkpoints added to {file}")
 
 
 def compact(
@@ -208,8 +217,9 @@ def compact(
         int | None, typer.Option(help="Delete files that nothing of so many hours needs (168 is usual).", min=0)
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be deleted.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Put small files together; with --vacuum-hours, delete those that are not needed any more.
+    """Merge small files into larger ones; with --vacuum-hours, delete files that are not needed any more.
 
     Readers and sinks that began longer ago than the hours lose their files: 0 is only for a table at rest.
 
@@ -217,9 +227,15 @@ def compact(
     """
     care = _caretaker(table, storage_option, by="", reason="", key=None, sink="audit")
     done = {} if dry_run else _run_query(care.compact)
-    say(f"{done.get('numFilesRemoved', 0)} files made into {done.get('numFilesAdded', 0)}")
+    removed, added = done.get("numFilesRemoved", 0), done.get("numFilesAdded", 0)
+    files = []
     if vacuum_hours is not None:
         files = _run_query(lambda: care.vacuum(kept_hours=vacuum_hours, dry_run=dry_run))
+    if as_json:
+        print_json({"dry_run": dry_run, "merged": removed, "into": added, "deleted": len(files)})
+        return
+    say(f"{removed} files merged into {added}")
+    if vacuum_hours is not None:
         say(f"{len(files)} files {'would be ' if dry_run else ''}deleted")
 
 
@@ -232,13 +248,18 @@ def retain(
     storage_option: StorageOption = None,
     signing_key: Key = None,
     sink: Sink = "audit",
+    as_json: AsJson = False,
 ) -> None:
-    """Drop what is older, with a statement that says so. The rest stays provable.
+    """Delete older rows, and record that in a statement. The rest can still be verified.
 
     Example: haltline audit retain 400 --by ada --reason "retention policy 7" --signing-key audit-key.pem
     """
     care = _caretaker(table, storage_option, by=by, reason=reason, key=signing_key, sink=sink)
-    say(f"{_run_query(lambda: care.retain(days))} rows dropped")
+    rows = _run_query(lambda: care.retain(days))
+    if as_json:
+        print_json({"days": days, "deleted": rows})
+    else:
+        say(f"{rows} rows deleted")
 
 
 def erase(
@@ -251,8 +272,9 @@ def erase(
     storage_option: StorageOption = None,
     signing_key: Key = None,
     sink: Sink = "audit",
+    as_json: AsJson = False,
 ) -> None:
-    """Delete the content of all rows of one session or agent; digests and places stay, so the rest stays provable.
+    """Delete the content of all rows of one session or agent; digests and offsets stay, and the rest can be verified.
 
     The files that held it go with `audit compact --vacuum-hours`. Kafka's own copy goes with its retention.
 
@@ -264,6 +286,9 @@ def erase(
     rows = _run_query(lambda: care.erase(session_id=session, agent_id=agent))
     if not rows:
         fail(f"audit erase: expected rows of {session or agent!r}, got none", Exit.NO)
+    if as_json:
+        print_json({"session": session, "agent": agent, "erased": rows})
+        return
     say(f"{rows} rows erased; run `haltline audit compact --vacuum-hours N` for their content to go from the disk too")
 
 
@@ -279,16 +304,16 @@ def export(
     table: AuditTable = DEFAULT_TABLE,
     storage_option: StorageOption = None,
 ) -> None:
-    """Give the audit, or a part of it, to another program: a file, a pipe, or a SIEM.
+    """Export the audit, or a part of it, to a file, a pipe or a SIEM.
 
     Example: haltline audit export --where "level = 'KILL'" --out kills.csv
 
     Example: haltline audit export --format cef --where "kind = 'decision'" | nc siem 514
     """
-    from deltalake.exceptions import DeltaError  # noqa: PLC0415  # deltalake is large
+    from deltalake.exceptions import DeltaError
 
-    from haltline.streams.audit import export as exporting  # noqa: PLC0415
-    from haltline.streams.audit.query import QueryFailed  # noqa: PLC0415
+    from haltline.streams.audit import export as exporting
+    from haltline.streams.audit.query import QueryFailed
 
     form = form or (exporting.form_of(out) if out is not None else "json")
     if form not in exporting.FORMATS:
@@ -313,6 +338,8 @@ def export(
 
 def _witnessed(file: Path) -> list[dict[str, Any]]:
     """The checkpoints in a file of `audit witness`; fails where a line is none."""
+    import orjson
+
     kept: list[dict[str, Any]] = []
     expected = {"sink": str, "topic": str, "partition": int, "offset": int, "chain_hash": str}
     for number, line in enumerate(file.read_bytes().splitlines(), 1):
@@ -350,9 +377,9 @@ def _write_beside(out: Path, write: Callable[[BinaryIO], int]) -> int:
 def _caretaker(
     table: str, storage_option: list[str] | None, *, by: str, reason: str, key: Path | None, sink: str
 ) -> "Caretaker":
-    from haltline.schemas.keys import BadKey  # noqa: PLC0415
-    from haltline.streams.audit.maintenance import Caretaker  # noqa: PLC0415  # deltalake is large
-    from haltline.streams.audit.signing import load_signer  # noqa: PLC0415
+    from haltline.schemas.keys import BadKey
+    from haltline.streams.audit.maintenance import Caretaker
+    from haltline.streams.audit.signing import load_signer
 
     try:
         signer = load_signer(key) if key is not None else None
@@ -362,9 +389,9 @@ def _caretaker(
 
 
 def _run_query(act: Any) -> Any:
-    from deltalake.exceptions import DeltaError  # noqa: PLC0415  # deltalake is large
+    from deltalake.exceptions import DeltaError
 
-    from haltline.streams.audit.query import QueryFailed  # noqa: PLC0415  # as above
+    from haltline.streams.audit.query import QueryFailed
 
     try:
         return act()
@@ -374,5 +401,8 @@ def _run_query(act: Any) -> Any:
 
 def register(audit: typer.Typer) -> None:
     """Adds the commands to the group `audit`."""
-    for command in (keygen, verify, witness, compact, retain, erase, export):
-        audit.command()(command)
+    for proof in (verify, keygen, witness):
+        audit.command(rich_help_panel="Proof")(proof)
+    for care in (compact, retain, erase):
+        audit.command(rich_help_panel="Maintain")(care)
+    audit.command(rich_help_panel="Query")(export)

@@ -8,12 +8,10 @@ from datetime import datetime
 from itertools import islice
 from typing import Annotated, Any
 
-import orjson
 import typer
-from rich.table import Table
-from rich.text import Text
 
-from haltline.cli.common import AsJson, Exit, console, fail, printable, say, say_error
+from haltline.cli.common import AsJson, Exit, console, fail, say, say_error
+from haltline.cli.tables import print_table
 
 AuditTable = Annotated[
     str,
@@ -29,18 +27,15 @@ AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
 Limit = Annotated[
     int | None,
     typer.Option(
-        help="The first so many rows; left out: 200 in a table for people, all as --json and --csv.",
+        help="How many rows, at most; left out: 200 in a table for people, all with --json and --csv.",
         min=1,
         show_default=False,
     ),
 ]
 DEFAULT_TABLE = ".haltline/audit"
 
-_INDENTED = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
 _SHOWN = 200
 _STORY_SHOWN = 500
-_ABREAST = 14
-"""Columns of a table for people."""
 _CELL = 200
 """Characters of a cell in a table for people."""
 
@@ -54,16 +49,16 @@ def query(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Ask the audit table in SQL; works while the sink writes.
+    """Query the audit table in SQL; works while the sink writes.
 
     A table for people ends after 200 rows and says so; --json and --csv have every row, and hold a part of them in
-    memory at a time. "offset" is a word of SQL: it wants its quotes.
+    memory at a time. "offset" is a keyword of SQL: quote it.
 
     Example: haltline audit query "SELECT session_id, summary FROM audit WHERE level = 'KILL'"
 
     Example: haltline audit query 'SELECT topic, partition, max("offset") FROM audit GROUP BY topic, partition'
     """
-    from haltline.streams.audit.query import QueryFailed, open_query  # noqa: PLC0415  # deltalake is large
+    from haltline.streams.audit.query import QueryFailed, open_query
 
     try:
         found = open_query(table, options_of(storage_option)).answer(sql)
@@ -75,7 +70,7 @@ def query(
 def ask(
     name: Annotated[str, typer.Argument(help="The question's name; see --list.", metavar="NAME")] = "",
     *,
-    list_all: Annotated[bool, typer.Option("--list", help="Say which questions there are.")] = False,
+    list_all: Annotated[bool, typer.Option("--list", help="List the questions.")] = False,
     session: Annotated[str | None, typer.Option(help="Only of this session.", metavar="ID")] = None,
     agent: Annotated[str | None, typer.Option(help="Only of this agent.", metavar="ID")] = None,
     since: Annotated[
@@ -84,21 +79,21 @@ def ask(
     until: Annotated[
         str, typer.Option("--to", help="A time, or how long ago.", metavar="MOMENT", show_default=False)
     ] = "",
-    limit: Annotated[int, typer.Option(help="The first so many rows.", min=1)] = 50,
+    limit: Annotated[int, typer.Option(help="How many rows, at most.", min=1)] = 50,
     table: AuditTable = DEFAULT_TABLE,
     storage_option: StorageOption = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Ask a ready question: trips by rule, top targets, time to stop, spend by agent, approvals, precision.
+    """Answer a predefined question: trips by rule, top targets, time to stop, spend by agent, approvals, precision.
 
     Example: haltline audit ask trips --from -7d
 
     Example: haltline audit ask spend --csv > spend.csv
     """
-    from haltline.streams.audit.query import QueryFailed, open_query, session_in  # noqa: PLC0415  # deltalake is large
-    from haltline.streams.audit.questions import QUESTIONS, sql_of  # noqa: PLC0415
-    from haltline.streams.replay.time_range import BadMoment, parse_moment  # noqa: PLC0415
+    from haltline.streams.audit.query import QueryFailed, open_query, session_in
+    from haltline.streams.audit.questions import QUESTIONS, sql_of
+    from haltline.streams.replay.time_range import BadMoment, parse_moment
 
     named = [{"name": one, "tells": question.what} for one, question in QUESTIONS.items()]
     named.append({"name": "story", "tells": "what is known of one session, in its order (--session)"})
@@ -132,11 +127,11 @@ def story(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Tell what is known of a session, in the order in which it happened. Exit 1 when nothing is.
+    """Print what is known of a session, in the order of events. Exit 1 when nothing is known.
 
     Example: haltline audit story session-42
     """
-    from haltline.streams.audit.query import (  # noqa: PLC0415  # as above
+    from haltline.streams.audit.query import (
         QueryFailed,
         open_query,
         session_in,
@@ -184,37 +179,20 @@ def _show(
         written.writerow(names)
         written.writerows([_cell(value) for value in row.values()] for row in first)
     else:
-        count = _table(names, first) if len(names) <= _ABREAST else _one_by_one(first)
+        count = print_table(names, ([_cut(_cell(value)) for value in row.values()] for row in first))
         console().print(f"{count} row{'' if count == 1 else 's'}", style="dim")
     if limit is not None and next(rows, None) is not None:
         say_error(f"these are the first {limit} rows; there are more: --limit, or --json or --csv with all of a query")
 
 
-def _table(names: Sequence[str], rows: Iterator[Mapping[str, Any]]) -> int:
-    shown = Table(*names)
-    for row in rows:
-        shown.add_row(*(_cut(printable(_cell(value))) for value in row.values()))
-    if shown.row_count:
-        console().print(shown)
-    return shown.row_count
-
-
-def _one_by_one(rows: Iterator[Mapping[str, Any]]) -> int:
-    """Too many columns to stand side by side: each row as lines, without what is empty."""
-    count = 0
-    for count, row in enumerate(rows, start=1):  # returned
-        console().rule(f"row {count}", align="left", style="dim")
-        for name, value in row.items():
-            if (cell := _cell(value)) != "":
-                console().print(Text(f"{name}: {_cut(printable(cell))}"))
-    return count
-
-
 def _json(rows: Iterator[Mapping[str, Any]]) -> None:
     """A list of objects, as `print_json` prints it, of which one is in memory at a time."""
+    import orjson
+
+    option = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
     before = "["
     for row in rows:
-        text = orjson.dumps({name: _plain(value) for name, value in row.items()}, default=str, option=_INDENTED)
+        text = orjson.dumps({name: _plain(value) for name, value in row.items()}, default=str, option=option)
         sys.stdout.write(before + "\n  " + text.decode().replace("\n", "\n  "))
         before = ","
     sys.stdout.write("[]\n" if before == "[" else "\n]\n")
@@ -227,6 +205,8 @@ def _cut(text: str) -> str:
 def _cell(value: Any) -> str:
     """A value as text; what has parts, as JSON."""
     if isinstance(value, list | dict):
+        import orjson
+
         return orjson.dumps(value, default=str).decode()
     return "" if value is None else str(_plain(value))
 
@@ -239,6 +219,5 @@ def _plain(value: Any) -> Any:
 
 def register(audit: typer.Typer) -> None:
     """Adds the commands to the group `audit`."""
-    audit.command()(query)
-    audit.command()(ask)
-    audit.command()(story)
+    for command in (query, ask, story):
+        audit.command(rich_help_panel="Query")(command)

@@ -1,15 +1,13 @@
 """`haltline audit interventions` and `haltline audit incident`: what was done, and the whole report of a stop."""
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
-from rich.table import Table
 
-from haltline.cli.common import AsJson, Exit, console, fail, print_json, printable, say
+from haltline.cli.common import AsJson, Exit, fail, print_json, say
 from haltline.cli.operator.audit_query import DEFAULT_TABLE, AuditTable, StorageOption, options_of
-from haltline.schemas.intervention_records import RecordOutcome, RecordType, RiskLevel
-from haltline.schemas.record import rfc3339
+from haltline.cli.tables import print_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,22 +15,30 @@ if TYPE_CHECKING:
     from haltline.schemas.decisions import Decision
     from haltline.streams.audit.archive import Archive
 
+# The values of RecordType, RecordOutcome and RiskLevel, which are not imported here: a test compares them.
+TypeName = Literal[
+    "hard_block", "approval_required", "rate_limited", "budget_exceeded", "downgrade", "warning", "budget_warning",
+    "missing_evidence", "pii_blocked", "content_blocked", "loop_detected", "idempotent_replay",
+]  # fmt: skip
+OutcomeName = Literal["blocked", "escalated", "approved_after_review", "rejected_after_review", "modified", "warned"]
+RiskName = Literal["critical", "high", "medium", "low", "minimal"]
+
 _FORMATS: Final = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]
 
 
 def interventions(
     *,
-    kind: Annotated[RecordType | None, typer.Option("--type", help="Only of this type.")] = None,
-    outcome: Annotated[RecordOutcome | None, typer.Option(help="Only with this outcome.")] = None,
-    risk: Annotated[RiskLevel | None, typer.Option(help="Only of this risk level.")] = None,
+    kind: Annotated[TypeName | None, typer.Option("--type", help="Only of this type.")] = None,
+    outcome: Annotated[OutcomeName | None, typer.Option(help="Only with this outcome.")] = None,
+    risk: Annotated[RiskName | None, typer.Option(help="Only of this risk level.")] = None,
     session: Annotated[str | None, typer.Option(help="Only of this session.", metavar="ID")] = None,
     agent: Annotated[str | None, typer.Option(help="Only of this agent.", metavar="ID")] = None,
     rule: Annotated[str | None, typer.Option(help="Only by this rule.", metavar="RULE")] = None,
     action: Annotated[str | None, typer.Option(help="Only of this tool.", metavar="NAME")] = None,
     since: Annotated[datetime | None, typer.Option(help="Only from this moment on, UTC.", formats=_FORMATS)] = None,
     until: Annotated[datetime | None, typer.Option(help="Only before this moment, UTC.", formats=_FORMATS)] = None,
-    limit: Annotated[int, typer.Option(help="The last so many.", min=1, max=1000)] = 50,
-    stats: Annotated[bool, typer.Option("--stats", help="Counts and sums instead.")] = False,
+    limit: Annotated[int, typer.Option(help="How many of the last ones, at most.", min=1, max=1000)] = 50,
+    stats: Annotated[bool, typer.Option("--stats", help="Print counts and sums as JSON instead.")] = False,
     table: AuditTable = DEFAULT_TABLE,
     storage_option: StorageOption = None,
     as_json: AsJson = False,
@@ -46,14 +52,15 @@ def interventions(
 
     Example: haltline audit interventions --stats
     """
-    from haltline.streams.audit.archive import Archive  # noqa: PLC0415  # deltalake is large
-    from haltline.streams.audit.query import (  # noqa: PLC0415  # as above
+    from haltline.schemas.record import rfc3339
+    from haltline.streams.audit.archive import Archive
+    from haltline.streams.audit.query import (
         QueryFailed,
         literal,
         open_query,
         session_in,
     )
-    from haltline.streams.audit.records import records_of, statistics  # noqa: PLC0415
+    from haltline.streams.audit.records import records_of, statistics
 
     try:
         session = None if session is None else session_in(open_query(table, options_of(storage_option)).rows, session)
@@ -89,19 +96,19 @@ def interventions(
         print_json({"interventions": shown, "total": len(records), "skip": len(records) - len(shown), "limit": limit})
     else:
         columns = ("timestamp", "type", "outcome", "risk", "action", "attempt", "prevented $", "session", "reason")
-        lines = Table(*columns)
-        for one in records[-limit:]:
-            cells = (
+        rows = (
+            (
                 rfc3339(one.timestamp), one.type, one.outcome, one.risk_level, one.action_name, str(one.attempt),
                 f"{one.cost_prevented_usd:g}", one.run_id, one.reason,
-            )  # fmt: skip
-            lines.add_row(*map(printable, cells))
-        console().print(lines)
+            )
+            for one in records[-limit:]
+        )  # fmt: skip
+        print_table(columns, rows)
 
 
 def _advice(archive: "Archive", decisions: "Sequence[Decision]", where: str) -> list[dict[str, object]]:
     """Of each rule, what became of its hints."""
-    from haltline.interventions.hint_effectiveness import by_rule, is_hint  # noqa: PLC0415  # for this question alone
+    from haltline.interventions.hint_effectiveness import by_rule, is_hint
 
     sessions = sorted({decision.session_id for decision in decisions if is_hint(decision)})
     found = archive.detections(where) if sessions else []
@@ -118,15 +125,16 @@ def incident(
     storage_option: StorageOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell the whole report of a stop: timeline, impact, root cause, what to do, and the last 50 actions before it.
+    """Print the full report of a stop: timeline, impact, root cause, what to do, and the last 50 actions before it.
 
     Exit 1 when the session was not stopped by haltline.
 
     Example: haltline audit incident session-42
     """
-    from haltline.streams.audit.archive import Archive  # noqa: PLC0415  # deltalake is large
-    from haltline.streams.audit.incident import stop_of, whole  # noqa: PLC0415
-    from haltline.streams.audit.query import (  # noqa: PLC0415  # as above
+    from haltline.schemas.record import rfc3339
+    from haltline.streams.audit.archive import Archive
+    from haltline.streams.audit.incident import stop_of, whole
+    from haltline.streams.audit.query import (
         QueryFailed,
         literal,
         open_query,
@@ -163,14 +171,20 @@ def incident(
     ):
         for line in lines:
             say(f"{title}: {line}")
-    shown = Table("time", "action", "targets", "outcome", "error", title=f"the last {len(actions)} actions")
-    for act in actions:
-        cells = (rfc3339(act["time"]), act.get("action", ""), " ".join(act.get("targets", ())), act.get("outcome", "-"))
-        shown.add_row(*map(printable, (*cells, act.get("error", ""))))
-    console().print(shown)
+    rows = (
+        (
+            rfc3339(act["time"]),
+            act.get("action", ""),
+            " ".join(act.get("targets", ())),
+            act.get("outcome", "-"),
+            act.get("error", ""),
+        )
+        for act in actions
+    )
+    print_table(("time", "action", "targets", "outcome", "error"), rows, title=f"the last {len(actions)} actions")
 
 
 def register(audit: typer.Typer) -> None:
     """Adds the commands to the group `audit`."""
-    audit.command()(interventions)
-    audit.command()(incident)
+    for command in (interventions, incident):
+        audit.command(rich_help_panel="Query")(command)

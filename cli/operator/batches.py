@@ -4,19 +4,10 @@ import time
 from dataclasses import asdict
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import (
-    AsJson,
-    console,
-    print_json,
-    printable,
-    say,
-)
-from haltline.schemas.record import rfc3339
-from haltline.streams.operator.batch_status import Batches
+from haltline.cli.common import AsJson, print_json, say
+from haltline.cli.tables import print_table
 
 
 @with_cluster()
@@ -29,6 +20,9 @@ def batches(
 
     Example: haltline batches
     """
+    from haltline.schemas.record import rfc3339
+    from haltline.streams.operator.batch_status import Batches
+
     found = Batches(at.bootstrap, topics=at.topics, group=at.workers, client=at.client_config).declared()
     if as_json:
         print_json([asdict(declared) for declared in found])
@@ -37,19 +31,18 @@ def batches(
         say("no batch was declared in the last eight hours")
         return
     now_ms = time.time_ns() // 1_000_000
-    table = Table("session", "by", "why", "covers", "used", "until")
-    for declared in found:
-        batch = declared.batch
-        cells = (
+    rows = (
+        (
             declared.session_id,
             declared.by,
             declared.reason,
-            f"{batch.actions} on {', '.join(batch.targets) or 'any target'}",
-            f"{declared.used} of {batch.max_deletes}",
-            rfc3339(batch.expires) + (" (over)" if batch.expires < now_ms else ""),
+            f"{declared.batch.actions} on {', '.join(declared.batch.targets) or 'any target'}",
+            f"{declared.used} of {declared.batch.max_deletes}",
+            rfc3339(declared.batch.expires) + (" (over)" if declared.batch.expires < now_ms else ""),
         )
-        table.add_row(*(Text(printable(cell)) for cell in cells))
-    console().print(table)
+        for declared in found
+    )
+    print_table(("session", "by", "why", "covers", "used", "until"), rows)
 
 
 def register(app: typer.Typer) -> None:

@@ -4,11 +4,10 @@ import time
 from datetime import timedelta
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from haltline.cli.answers import named, story
-from haltline.cli.common import Exit, ago, console, print_json, printable, say
+from haltline.cli.common import Exit, ago, print_json, say
+from haltline.cli.tables import print_table
 from haltline.streams.operator.blast_radius import BlastRadius, Stopped
 from haltline.streams.operator.client import CommandResult
 
@@ -36,11 +35,8 @@ def show_impact(impact: BlastRadius, lookback: timedelta, *, as_json: bool) -> N
     if not impact.sessions:
         return
     now_ms = time.time_ns() // 1_000_000
-    table = Table("session", "agent", "last event")
-    for seen in impact.sessions:
-        cells = (seen.session_id, seen.agent_id, f"{ago(seen.last_ms, now_ms)} ago")
-        table.add_row(*(Text(printable(cell)) for cell in cells))
-    console().print(table)
+    rows = ((seen.session_id, seen.agent_id, f"{ago(seen.last_ms, now_ms)} ago") for seen in impact.sessions)
+    print_table(("session", "agent", "last event"), rows)
 
 
 def show_stopped(answer: CommandResult, stopped: Stopped, *, as_json: bool) -> None:

@@ -4,27 +4,17 @@ import sys
 import time
 from dataclasses import asdict
 from datetime import timedelta
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import (
-    AsJson,
-    Exit,
-    MetricsHost,
-    MetricsPort,
-    duration,
-    fail,
-    print_json,
-    say,
-    say_error,
-)
+from haltline.cli.common import AsJson, Exit, MetricsHost, MetricsPort, duration, fail, print_json, say, say_error
 from haltline.schemas.topics import Topics
-from haltline.streams.kafka.log_reader import Unreachable
-from haltline.streams.operator.canary import Flight, fly
-from haltline.streams.runtime.health import HealthServer, Verdict
-from haltline.streams.runtime.metrics import Metrics
+
+if TYPE_CHECKING:
+    from haltline.streams.operator.canary import Flight
+    from haltline.streams.runtime.metrics import Metrics
 
 
 @with_cluster()
@@ -32,10 +22,11 @@ def canary(
     *,
     every: Annotated[
         timedelta | None,
-        typer.Option(help="Again and again, so often; left out: once.", parser=duration, metavar="TIME"),
+        typer.Option(help="Repeat at this interval until Ctrl-C; left out: once.", parser=duration, metavar="TIME"),
     ] = None,
     within: Annotated[
-        timedelta, typer.Option(help="How long the whole loop may take.", parser=duration, metavar="TIME")
+        timedelta,
+        typer.Option(help="How long it may take, the acknowledgement included.", parser=duration, metavar="TIME"),
     ] = timedelta(seconds=10),
     verify_key: Annotated[
         str | None,
@@ -50,15 +41,19 @@ def canary(
     at: Cluster,
     as_json: AsJson = False,
 ) -> None:
-    """Run a session that must be killed, and see that it is, and that the stop is acknowledged.
+    """Run a test session that must be killed; check that it is, and that the stop is acknowledged.
 
-    It executes nothing and leaves nothing standing. Once: exit 0 when it was stopped, 1 when it was not. With --every
-    it goes on until Ctrl-C, and tells its results on /metrics; deploy/prometheus has an alert on them.
+    No tool is executed, and nothing stays killed. Exit 0 when it was stopped, 1 when it was not. With --every
+    it goes on until Ctrl-C, with its results on /metrics (deploy/prometheus has an alert on them) and, with --json, one
+    object a line.
 
     Example: haltline canary
 
     Example: haltline canary --every 5m --within 10s
     """
+    from haltline.streams.runtime.health import HealthServer, Verdict
+    from haltline.streams.runtime.metrics import Metrics
+
     metrics = Metrics("canary")
     server = None
     if every is not None:
@@ -74,7 +69,7 @@ def canary(
             began = time.monotonic()
             flight = _fly(at.bootstrap, at.topics, within, at.client_config, verify_key, keep_on=every is not None)
             _count(metrics, flight)
-            _show(flight, as_json=as_json)
+            _show(flight, as_json=as_json, on_one_line=every is not None)
             if every is None:
                 raise typer.Exit(Exit.OK if flight is not None and flight.well else Exit.NO)
             time.sleep(max(0.0, every.total_seconds() - (time.monotonic() - began)))
@@ -85,7 +80,10 @@ def canary(
 
 def _fly(
     bootstrap: str, topics: Topics, within: timedelta, client: dict[str, str], verify_key: str | None, *, keep_on: bool
-) -> Flight | None:
+) -> "Flight | None":
+    from haltline.streams.kafka.log_reader import Unreachable
+    from haltline.streams.operator.canary import fly
+
     try:
         return fly(bootstrap, topics, within_s=within.total_seconds(), client=client, verify_key=verify_key)
     except ValueError as wrong:
@@ -97,7 +95,7 @@ def _fly(
         return None
 
 
-def _count(metrics: Metrics, flight: Flight | None) -> None:
+def _count(metrics: "Metrics", flight: "Flight | None") -> None:
     well = flight is not None and flight.well
     metrics.counter("canary_flights_total").labels("stopped" if well else "failed").inc()
     metrics.gauge("canary_up").set(1 if well else 0)
@@ -108,11 +106,11 @@ def _count(metrics: Metrics, flight: Flight | None) -> None:
         metrics.gauge("canary_seconds").set(flight.seconds)
 
 
-def _show(flight: Flight | None, *, as_json: bool) -> None:
+def _show(flight: "Flight | None", *, as_json: bool, on_one_line: bool) -> None:
     if flight is None:
         return
     if as_json:
-        print_json({**asdict(flight), "well": flight.well})
+        print_json({**asdict(flight), "well": flight.well}, on_one_line=on_one_line)
     elif flight.well:
         took = "" if flight.time_to_stop_ms is None else f", {flight.time_to_stop_ms} ms from the decision to the stop"
         say(f"stopped at call {flight.attempts}, acknowledged after {flight.seconds:.2f} s{took}")

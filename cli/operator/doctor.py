@@ -1,49 +1,14 @@
 """`haltline doctor`: what is missing on this machine and on the cluster, and what to do about it."""
 
-import logging
-import sys
 import time
-from collections.abc import Iterator
 from dataclasses import asdict
-from importlib.util import find_spec
 from typing import Annotated
 
 import typer
-from confluent_kafka.admin import AdminClient
-from rich.table import Table
-from rich.text import Text
 
-from haltline.cli.base_commands import PROCESSOR
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import (
-    AsJson,
-    Client,
-    Exit,
-    console,
-    group_of,
-    print_json,
-    printable,
-)
-from haltline.cli.operator.topics import changelogs_of
-from haltline.schemas.topics import Topics
-from haltline.streams.kafka.log_reader import NoSuchTopic, Unreachable, open_consumer, partitions_of
-from haltline.streams.kafka.topics import NoAdminApiError, check_topics
-from haltline.streams.local.kafka_jars import missing_tools
-from haltline.streams.operator.health_checks import (
-    ANSWER_WITHIN_S,
-    Check,
-    Verdict,
-    ask,
-    check_permissions,
-    check_progress,
-    clocks,
-    health,
-    published_policies,
-    shadow_progress,
-)
-from haltline.streams.operator.health_checks import canary as last_canary
-
-_log = logging.getLogger(__name__)
+from haltline.cli.common import AsJson, Exit, print_json
+from haltline.cli.tables import print_table
 
 
 @with_cluster("group")
@@ -67,14 +32,18 @@ def doctor(
 ) -> None:
     """Check machine, broker, topics, permissions, lag, clocks, policy, worker, sink, canary and console.
 
-    Each says what to do about it. Exit 1 when something is bad; what is missing and not always needed is a note.
+    Each line says what to do. Exit 1 when something is bad; what is missing but not always needed is a note.
 
     Example: haltline doctor --bootstrap kafka-1:9092
     """
+    from haltline.cli.operator.machine_and_cluster import cluster, machine
+    from haltline.streams.operator.health_checks import Verdict, ask, clocks, health
+    from haltline.streams.operator.health_checks import canary as last_canary
+
     urls = {"worker": worker.rstrip("/"), "sink": sink.rstrip("/"), "console": at_console.rstrip("/")}
     checks = [
-        *_machine(),
-        *_cluster(at.bootstrap, at.topics, at.group, at.client_config, agent),
+        *machine(),
+        *cluster(at.bootstrap, at.topics, at.group, at.client_config, agent),
         *health("worker", urls["worker"], needed=True, do="start a worker (haltline worker), or say where (--worker)"),
         *health("sink", urls["sink"], needed=False, do="start one (haltline audit), or say where it is (--sink)"),
         *health("console", urls["console"], needed=False, do="start one (haltline console), or say where (--console)"),
@@ -84,104 +53,14 @@ def doctor(
     if as_json:
         print_json([asdict(check) for check in checks])
     else:
-        table = Table("", "check", "found", "what to do", show_lines=False)
         style = {Verdict.OK: "green", Verdict.BAD: "red", Verdict.NOTE: "yellow"}
-        for check in checks:
-            table.add_row(
-                Text(check.verdict, style=style[check.verdict]),
-                Text(check.what),
-                Text(printable(check.found)),
-                Text(check.do),
-            )
-        console().print(table)
+        print_table(
+            ("result", "check", "found", "what to do"),
+            ((check.verdict, check.what, check.found, check.do) for check in checks),
+            first_style=[style[check.verdict] for check in checks],
+        )
     if any(check.verdict is Verdict.BAD for check in checks):
         raise typer.Exit(Exit.NO)
-
-
-def _machine() -> Iterator[Check]:
-    python = ".".join(map(str, sys.version_info[:3]))
-    yield Check("python", Verdict.OK, python)  # an older one does not get this far: pip refuses it
-    missing = sorted(_missing_packages())
-    if missing:
-        do = "pip install 'haltline[processor]'"
-        yield Check("packages of the processor", Verdict.BAD, f"missing: {', '.join(missing)}", do)
-    else:
-        yield Check("packages of the processor", Verdict.OK, "all there")
-    if tools := missing_tools():
-        yield Check(
-            "a real Kafka on this machine",
-            Verdict.NOTE,
-            "not possible",
-            f"for haltline kafka install {' and '.join(tools)}",
-        )
-    else:
-        yield Check("a real Kafka on this machine", Verdict.OK, "Java and Kafka's jars (or Maven) are there")
-
-
-def _missing_packages() -> Iterator[str]:
-    """What haltline[processor] installs and cannot be imported here."""
-    for name in PROCESSOR:
-        if name == "uvloop" and sys.platform == "win32":
-            continue  # there is none for it
-        if name not in sys.modules and find_spec(name) is None:
-            yield name
-
-
-def _cluster(bootstrap: str, topics: Topics, group: str, client: Client, agent: str) -> Iterator[Check]:
-    try:
-        open_consumer(bootstrap, client=client, within_s=ANSWER_WITHIN_S).close()
-    except Unreachable as error:
-        do = "start one (haltline up, haltline kafka), or say where it is (--bootstrap, HALTLINE_BOOTSTRAP)"
-        yield Check("broker", Verdict.BAD, str(error), do)
-        return
-    yield Check("broker", Verdict.OK, f"answers at {bootstrap}")
-    found = _topics(bootstrap, topics, group, client)
-    yield found
-    if found.verdict is Verdict.BAD:
-        return
-    do = f"haltline worker --bootstrap {bootstrap} --group {group}"
-    yield check_progress("workers' progress", bootstrap, topics, group=group, do=do, client=client)
-    yield shadow_progress(bootstrap, topics, group=group, client=client)
-    do = f"haltline audit --bootstrap {bootstrap}"
-    sinks = f"{group_of(topics.prefix)}-audit"
-    yield check_progress("sink's progress", bootstrap, topics, group=sinks, do=do, client=client)
-    yield published_policies(bootstrap, topics, client)
-    admin = AdminClient({**client, "bootstrap.servers": bootstrap}, logger=_log)
-    if admin.list_topics(timeout=ANSWER_WITHIN_S).controller_id < 0:
-        do = "for anything but trying out, a real Kafka"
-        yield Check("permissions", Verdict.NOTE, "an embedded broker has none", do)
-    else:
-        yield check_permissions(admin, topics, agent)
-
-
-def _topics(bootstrap: str, topics: Topics, group: str, client: Client) -> Check:
-    do = f"haltline topics create --bootstrap {bootstrap} --prefix {topics.prefix}"
-    try:
-        admin = AdminClient({**client, "bootstrap.servers": bootstrap}, logger=_log)
-        reports = check_topics(admin, topics, changelogs=changelogs_of(topics, group))
-    except NoAdminApiError:
-        return _embedded_topics(bootstrap, topics, client)
-    wrong = [str(difference) for report in reports for difference in report.differences]
-    if any(report.partitions == 0 for report in reports):
-        return Check("topics", Verdict.BAD, "; ".join(wrong), do)
-    if wrong:
-        return Check(
-            "topics", Verdict.BAD, "; ".join(wrong), "change the topic's settings; partitions cannot be taken away"
-        )
-    return Check("topics", Verdict.OK, f"{len(reports)} topics of {reports[0].partitions} partitions")
-
-
-def _embedded_topics(bootstrap: str, topics: Topics, client: Client) -> Check:
-    """An embedded broker has no admin API; whether its topics are there can be asked."""
-    consumer = open_consumer(bootstrap, client=client)
-    try:
-        for topic in topics.all:
-            partitions_of(consumer, topic)
-    except NoSuchTopic as error:
-        return Check("topics", Verdict.BAD, str(error), "haltline up makes them")
-    finally:
-        consumer.close()
-    return Check("topics", Verdict.OK, f"{len(topics.all)} topics on an embedded broker (for trying out only)")
 
 
 def register(app: typer.Typer) -> None:

@@ -1,18 +1,11 @@
 """`haltline freeze`, `contain`, `lift`: to hold without killing."""
 
+from typing import Literal
+
 import typer
 
-from haltline.cli.answers import NOTHING_TO_END, Unknown, conclude, named, operator_of, story, whole_id
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import (
-    AsJson,
-    By,
-    Reason,
-)
-from haltline.cli.operator.kill_and_reset import Scope, ScopeId
-from haltline.schemas.control import CommandKind
-from haltline.schemas.decisions import ScopeKind
-from haltline.streams.operator.known_sessions import HINT
+from haltline.cli.common import AsJson, By, Reason, Scope, ScopeId, ScopeName, Unknown
 
 
 @with_cluster("group", "timeout")
@@ -21,7 +14,7 @@ def freeze(
     by: By,
     reason: Reason,
     scope_id: ScopeId = "",
-    scope: Scope = ScopeKind.SESSION,
+    scope: Scope = "session",
     unknown: Unknown = False,
     at: Cluster,
     as_json: AsJson = False,
@@ -30,7 +23,7 @@ def freeze(
 
     Example: haltline freeze --scope target asset_id=fact_sales --by ada --reason 'is being restored'
     """
-    _hold(at, CommandKind.FREEZE, scope, scope_id, by=by, reason=reason, unknown=unknown, as_json=as_json)
+    _hold(at, "freeze", scope, scope_id, by=by, reason=reason, unknown=unknown, as_json=as_json)
 
 
 @with_cluster("group", "timeout")
@@ -39,18 +32,18 @@ def contain(
     by: By,
     reason: Reason,
     scope_id: ScopeId = "",
-    scope: Scope = ScopeKind.SESSION,
+    scope: Scope = "session",
     unknown: Unknown = False,
     at: Cluster,
     as_json: AsJson = False,
 ) -> None:
-    """Let a session, an agent or the fleet only read, until it is lifted.
+    """Allow only reads of a session, an agent or the fleet; every other call is refused until it is lifted.
 
-    What only looks is known by a tool's name (get_*, list_*, read_* ...) or its declared effect; all else is refused.
+    A read is known by the tool's name (get_*, list_*, read_* ...) or its declared effect.
 
-    Example: haltline contain session-42 --by ada --reason 'we look at what it did'
+    Example: haltline contain session-42 --by ada --reason 'under investigation'
     """
-    _hold(at, CommandKind.CONTAIN, scope, scope_id, by=by, reason=reason, unknown=unknown, as_json=as_json)
+    _hold(at, "contain", scope, scope_id, by=by, reason=reason, unknown=unknown, as_json=as_json)
 
 
 @with_cluster("group", "timeout")
@@ -59,33 +52,37 @@ def lift(
     by: By,
     reason: Reason,
     scope_id: ScopeId = "",
-    scope: Scope = ScopeKind.SESSION,
+    scope: Scope = "session",
     at: Cluster,
     as_json: AsJson = False,
 ) -> None:
-    """End what was frozen or contained. A kill needs a reset.
+    """End a freeze or a containment. A kill needs a reset.
 
     Example: haltline lift --scope target asset_id=fact_sales --by ada --reason 'restored'
     """
-    _hold(at, CommandKind.LIFT, scope, scope_id, by=by, reason=reason, hint=NOTHING_TO_END, as_json=as_json)
+    _hold(at, "lift", scope, scope_id, by=by, reason=reason, as_json=as_json)
 
 
 def _hold(
     at: Cluster,
-    kind: CommandKind,
-    scope: ScopeKind,
+    command: Literal["freeze", "contain", "lift"],
+    scope: ScopeName,
     scope_id: str,
     *,
     by: str,
     reason: str,
     as_json: bool,
     unknown: bool = False,
-    hint: str = HINT,
 ) -> None:
+    from haltline.cli.answers import NOTHING_TO_END, conclude, named, operator_of, story, whole_id
+    from haltline.schemas.control import CommandKind
+    from haltline.schemas.decisions import ScopeKind
+    from haltline.streams.operator.known_sessions import HINT
+
     operator = operator_of(at)
-    answer = operator.hold(
-        kind, scope, whole_id(operator, scope, scope_id, unknown=unknown, hint=hint), by=by, reason=reason
-    )
+    kind, of = CommandKind(command), ScopeKind(scope)
+    hint = NOTHING_TO_END if kind is CommandKind.LIFT else HINT
+    answer = operator.hold(kind, of, whole_id(operator, of, scope_id, unknown=unknown, hint=hint), by=by, reason=reason)
     if answer.second_wanted:
         conclude(answer, f"{named(answer)}: {kind} is noted; a second operator has to ask for it too", as_json=as_json)
     elif not answer.answered:

@@ -4,12 +4,12 @@ import argparse
 import sys
 from pathlib import Path
 
-from haltline.streams.importing.formats import FORMATS, Imported, NotReadable
-from haltline.streams.importing.steps import moment
+_FORMATS = ("claude-code", "mini-swe-agent", "openhands", "otel", "swe-agent", "trace")
+"""Those of the importer, which is not loaded for the help: a test compares them."""
 
 
-def main(arguments: list[str]) -> int:
-    """Runs the command with what follows `import`. Returns the exit code."""
+def options_of() -> argparse.ArgumentParser:
+    """The options of the command."""
     parser = argparse.ArgumentParser(
         prog="haltline import",
         description="Print recordings of agents as events (JSON lines), for `haltline backtest`. "
@@ -18,11 +18,20 @@ def main(arguments: list[str]) -> int:
         "Example: haltline import run.traj.json > events.jsonl && haltline backtest events.jsonl",
     )
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="also .gz")
-    parser.add_argument("--format", dest="form", choices=FORMATS, help="left out: as the file looks")
+    parser.add_argument("--format", dest="form", choices=_FORMATS, help="left out: as the file looks")
     parser.add_argument("--session", metavar="ID", help="left out: as the recording, or its file, is named")
     parser.add_argument("--agent-id", metavar="NAME", help="left out: the format")
     parser.add_argument("--start", default="2025-01-01T00:00:00Z", metavar="TIME", help="of a recording without times")
+    return parser
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the command with what follows `import`. Returns the exit code."""
+    parser = options_of()
     options = parser.parse_args(arguments)
+    from haltline.streams.importing.formats import Imported, NotReadable
+    from haltline.streams.importing.steps import moment
+
     start_ms = moment(options.start)
     if start_ms is None:
         parser.error(f"--start: expected a time such as 2025-01-01T00:00:00Z, got {options.start!r}")

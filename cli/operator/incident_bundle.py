@@ -28,19 +28,19 @@ def incident(
     """Write a session from the audit table into one zip: what it did, what was decided and why, and the proof.
 
     In it: events, decisions, findings, commands, control entries, the policy, what was remembered of the session when
-    it was stopped, its part of the hash chains with the signed statements over it, and report.html. Elsewhere,
-    `haltline replay FILE` checks all of it and decides again. Exit 1 when the decisions are not the same again here, or
-    nothing is known of the session.
+    it was stopped, its part of the hash chains with the signed statements over it, and report.html. On any machine,
+    `haltline replay FILE` checks all of it and decides again. Exit 1 when the decisions differ here, or when nothing is
+    known of the session.
 
     Example: haltline incident session-42 --out session-42.zip && haltline replay session-42.zip
     """
-    from haltline.cli.policy_option import read_plugins, read_policy  # noqa: PLC0415  # brings every detector
-    from haltline.streams.audit.engine import NoRecords, QueryFailed  # noqa: PLC0415  # deltalake is large
-    from haltline.streams.audit.query import session_in  # noqa: PLC0415
-    from haltline.streams.incident.bundle import read_bundle, write_bundle  # noqa: PLC0415
-    from haltline.streams.incident.check import check  # noqa: PLC0415
-    from haltline.streams.incident.collect import collect  # noqa: PLC0415
-    from haltline.streams.replay.table_range import TableRange  # noqa: PLC0415
+    from haltline.cli.policy_option import read_plugins, read_policy
+    from haltline.streams.audit.engine import NoRecords, QueryFailed
+    from haltline.streams.audit.query import session_in
+    from haltline.streams.incident.bundle import read_bundle, write_bundle
+    from haltline.streams.incident.check import check
+    from haltline.streams.incident.collect import collect
+    from haltline.streams.replay.table_range import TableRange
 
     plugins = read_plugins()
     chosen = read_policy(policy) if policy is not None else None

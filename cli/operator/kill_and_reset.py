@@ -6,39 +6,8 @@ from typing import Annotated
 
 import typer
 
-from haltline.cli.answers import (
-    NOTHING_TO_END,
-    Unknown,
-    conclude,
-    named,
-    operator_of,
-    story,
-    whole_id,
-)
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import (
-    AsJson,
-    By,
-    Exit,
-    Reason,
-    duration,
-    fail,
-)
-from haltline.cli.operator.blast_radius import show_impact, show_stopped
-from haltline.interventions.control.probation import CLOSED
-from haltline.schemas.control import ControlState
-from haltline.schemas.decisions import ScopeKind
-from haltline.schemas.record import rfc3339
-from haltline.streams.operator.blast_radius import preview as find_impact
-from haltline.streams.operator.blast_radius import wait_for_stops
-from haltline.streams.operator.command_factory import LABELS, require_label
-from haltline.streams.operator.ids import NotFound
-
-Scope = Annotated[ScopeKind, typer.Option(help="What ID is the id of.", case_sensitive=False)]
-ScopeId = Annotated[
-    str, typer.Argument(help="The session's id, or the id within --scope; a unique beginning is enough.", metavar="ID")
-]
-Session = Annotated[str, typer.Argument(help="The session's id, or its beginning.", metavar="SESSION")]
+from haltline.cli.common import AsJson, By, Exit, Reason, Scope, ScopeId, Session, Unknown, duration, fail
 
 
 @with_cluster("group", "timeout")
@@ -47,14 +16,14 @@ def kill(
     by: By,
     reason: Reason,
     scope_id: ScopeId = "",
-    scope: Scope = ScopeKind.SESSION,
-    preview: Annotated[bool, typer.Option("--preview", help="Only say whom it would stop.")] = False,
+    scope: Scope = "session",
+    preview: Annotated[bool, typer.Option("--preview", help="Only list the sessions that it would stop.")] = False,
     lookback: Annotated[
         timedelta,
-        typer.Option("--lookback", help="How far back sessions are looked for.", parser=duration, metavar="TIME"),
+        typer.Option("--lookback", help="How far back to look for active sessions.", parser=duration, metavar="TIME"),
     ] = timedelta(hours=1),
     until_stopped: Annotated[
-        bool, typer.Option("--until-stopped", help="Wait until the agents' side says that it stopped; list who did.")
+        bool, typer.Option("--until-stopped", help="Wait until the agents acknowledge the stop; list those that did.")
     ] = False,
     unknown: Unknown = False,
     at: Cluster,
@@ -65,7 +34,7 @@ def kill(
     The id of a session, an agent or a mission may be shortened; one without any events is refused (exit 1),
     unless --unknown says that it is meant: then it is stopped if it starts, and nobody is waited for.
 
-    --preview says whom, by what was published within --lookback, and does nothing. The fleet takes two operators, each
+    --preview lists them, by the events of the last --lookback, and changes nothing. The fleet takes two operators, each
     with this command. Doing it twice does no harm. Exit 1 when no worker answers in time (the command is kept for when
     one runs), or when not all have stopped in time.
 
@@ -73,20 +42,28 @@ def kill(
 
     Example: haltline kill --scope agent cleaner --preview --by ada --reason 'catalogue is being restored'
     """
-    if unknown and until_stopped and scope is ScopeKind.SESSION:
+    from haltline.cli.answers import conclude, named, operator_of, story, whole_id
+    from haltline.cli.operator.blast_radius import show_impact, show_stopped
+    from haltline.schemas.control import ControlState
+    from haltline.schemas.decisions import ScopeKind
+    from haltline.streams.operator.blast_radius import preview as find_impact
+    from haltline.streams.operator.blast_radius import wait_for_stops
+
+    of = ScopeKind(scope)
+    if unknown and until_stopped and of is ScopeKind.SESSION:
         fail(
             "--until-stopped cannot be used with --unknown: no event of this session can confirm that it stopped",
             Exit.USAGE,
         )
     operator = operator_of(at)
-    scope_id = whole_id(operator, scope, scope_id, unknown=unknown)
-    find = partial(find_impact, at.bootstrap, at.topics, scope, scope_id, lookback=lookback, client=at.client_config)
+    scope_id = whole_id(operator, of, scope_id, unknown=unknown)
+    find = partial(find_impact, at.bootstrap, at.topics, of, scope_id, lookback=lookback, client=at.client_config)
     if preview:
         show_impact(find(), lookback, as_json=as_json)
         return
-    of_many = until_stopped and scope is not ScopeKind.SESSION
+    of_many = until_stopped and of is not ScopeKind.SESSION
     expected = find() if of_many else None
-    answer = operator.kill(scope, scope_id, by=by, reason=reason, until_stopped=until_stopped and not of_many)
+    answer = operator.kill(of, scope_id, by=by, reason=reason, until_stopped=until_stopped and not of_many)
     if answer.second_wanted:
         conclude(answer, f"{named(answer)}: it is noted; a second operator has to ask for it too", as_json=as_json)
     elif not answer.answered or answer.after is None:
@@ -115,20 +92,23 @@ def reset(
     by: By,
     reason: Reason,
     scope_id: ScopeId = "",
-    scope: Scope = ScopeKind.SESSION,
+    scope: Scope = "session",
     probation: Annotated[
-        int | None, typer.Option(help="For how many actions; left out: as the policy says.", min=0, max=10_000)
+        int | None,
+        typer.Option(help="Actions on probation; left out: as the policy says.", min=0, max=10_000),
     ] = None,
     only: Annotated[
-        str | None, typer.Option("--only", help="Of an agent, a mission or the fleet: this session.", metavar="SESSION")
+        str | None,
+        typer.Option("--only", help="Release only this session of --scope.", metavar="SESSION"),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Within the lockout; takes two different operators, one after the other.")
+        bool,
+        typer.Option("--force", help="Also within the lockout; two different operators do so, one after the other."),
     ] = False,
     at: Cluster,
     as_json: AsJson = False,
 ) -> None:
-    """Release what was killed; a session begins anew, on probation. Refused without a reason.
+    """Release what was killed; a session starts again, on probation. A reason is required.
 
     On probation, for some actions, limits are lower and a refusal is a kill; after such a kill a reset is refused
     until the lockout is over. Doing it twice does no harm. Exit 1 when no worker answers in time: the command is kept.
@@ -137,15 +117,20 @@ def reset(
 
     Example: haltline reset --scope agent cleaner --only session-42 --by ada --reason 'this one only reads'
     """
-    operator = operator_of(at)
-    scope_id = whole_id(operator, scope, scope_id, hint=NOTHING_TO_END)
+    from haltline.cli.answers import NOTHING_TO_END, conclude, named, operator_of, story, whole_id
+    from haltline.interventions.control.probation import CLOSED
+    from haltline.schemas.control import ControlState
+    from haltline.schemas.decisions import ScopeKind
+
+    operator, of = operator_of(at), ScopeKind(scope)
+    scope_id = whole_id(operator, of, scope_id, hint=NOTHING_TO_END)
     if only is not None:
         only = whole_id(operator, ScopeKind.SESSION, only, hint=NOTHING_TO_END)
-        answer = operator.spare(scope, scope_id, only, by=by, reason=reason)
+        answer = operator.spare(of, scope_id, only, by=by, reason=reason)
         what = "is released from it" if answer.answered else "expected an answer from a worker"
         conclude(answer, f"{named(answer)}: session {only} {what}", as_json=as_json)
         return
-    answer = operator.reset(scope, scope_id, by=by, reason=reason, probation_actions=probation, force=force)
+    answer = operator.reset(of, scope_id, by=by, reason=reason, probation_actions=probation, force=force)
     if not answer.answered and force:
         conclude(answer, f"{named(answer)}: expected a second operator's reset --force, or a worker", as_json=as_json)
     elif answer.after is not None and answer.after.code == CLOSED:
@@ -166,7 +151,7 @@ def batch(
     session: Session,
     by: By,
     reason: Reason,
-    max_deletes: Annotated[int, typer.Option(help="How many destructive acts are expected.", min=1, max=1_000_000)],
+    max_deletes: Annotated[int, typer.Option(help="How many destructive actions are expected.", min=1, max=1_000_000)],
     actions: Annotated[str, typer.Option(help="Tools it covers, a glob.", metavar="GLOB")] = "*",
     targets: Annotated[
         list[str] | None,
@@ -179,12 +164,18 @@ def batch(
     at: Cluster,
     as_json: AsJson = False,
 ) -> None:
-    """Declare a bulk clean-up beforehand, so that its volume does not stop the session, which may be still to start.
+    """Declare a bulk clean-up in advance, so that its volume does not stop the session.
 
-    The same target twice still counts as a loop. Exit 1 when no worker answers in time.
+    The session need not have started. The same target twice still counts as a loop. Exit 1 when no worker answers in
+    time.
 
     Example: haltline batch night-7 --max-deletes 100 --targets 'asset_id=stg_*' --by ada --reason 'staging clean-up'
     """
+    from haltline.cli.answers import conclude, named, operator_of, whole_id
+    from haltline.schemas.decisions import ScopeKind
+    from haltline.schemas.record import rfc3339
+    from haltline.streams.operator.ids import NotFound
+
     operator = operator_of(at)
     unheard = ""
     try:
@@ -214,19 +205,22 @@ def batch(
 def label(
     *,
     decision: Annotated[str, typer.Argument(help="The decision's id, or its beginning.", metavar="DECISION")],
-    verdict: Annotated[str, typer.Argument(help=" or ".join(LABELS), metavar="LABEL")],
+    verdict: Annotated[str, typer.Argument(help="confirmed or false_alarm", metavar="LABEL")],
     by: By,
     reason: Reason,
     at: Cluster,
     as_json: AsJson = False,
 ) -> None:
-    """Say whether the decision of a rule was right, for the audit and the tuning of thresholds.
+    """Record whether a rule's decision was right, for the audit and the tuning of thresholds.
 
     Exit 1 when there is no such decision; an operator's own kill has no rule to be right about (exit 2). The ids are
     in `haltline tail --topic interventions`.
 
     Example: haltline label 9f3c0a77 false_alarm --by ada --reason 'was the nightly clean-up'
     """
+    from haltline.cli.answers import conclude, operator_of
+    from haltline.streams.operator.command_factory import require_label
+
     operator = operator_of(at)
     require_label(verdict)
     meant = operator.decision(decision)

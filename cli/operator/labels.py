@@ -3,26 +3,11 @@
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import track
-from rich.table import Table
 
-from haltline.cli.answers import operator_of, whole_id
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import (
-    AsJson,
-    By,
-    Exit,
-    PolicyFile,
-    Reason,
-    console,
-    fail,
-    print_json,
-    say,
-)
+from haltline.cli.common import AsJson, By, Exit, PolicyFile, Reason, Session, fail, print_json, say
 from haltline.cli.operator.audit_query import DEFAULT_TABLE, AuditTable, StorageOption, options_of
-from haltline.cli.operator.kill_and_reset import Session
-from haltline.schemas.decisions import ScopeKind
+from haltline.cli.tables import print_table
 
 
 @with_cluster("group", "timeout")
@@ -35,12 +20,15 @@ def missed(
     at: Cluster,
     as_json: AsJson = False,
 ) -> None:
-    """Say that a session was a runaway which a rule did not find, for the audit and the tuning of thresholds.
+    """Record that a rule missed a runaway session, for the audit and the tuning of thresholds.
 
     Exit 1 when no worker answers in time: the label is kept.
 
     Example: haltline missed night-7 --rule error_repetition --by ada --reason 'failed 40 times, nobody was notified'
     """
+    from haltline.cli.answers import operator_of, whole_id
+    from haltline.schemas.decisions import ScopeKind
+
     operator = operator_of(at)
     session = whole_id(operator, ScopeKind.SESSION, session, hint="no events of it were found")
     answer = operator.missed(session, rule, by=by, reason=reason)
@@ -65,18 +53,21 @@ def labels(
     policy: PolicyFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """How often each rule was right, by the operators' labels (`haltline label`, `haltline missed`).
+    """Print how often each rule was right, by the operators' labels (`haltline label`, `haltline missed`).
 
     With --suggest: which other threshold would have been better in the labelled sessions. None is ever applied by
     itself: try it with `haltline backtest --policy`, then publish it. Exit 1 when nothing is labelled.
 
     Example: haltline audit labels --suggest --policy production.yaml
     """
-    from haltline.cli.policy_option import read_policy  # noqa: PLC0415  # which registers this command
-    from haltline.streams.audit.archive import Archive  # noqa: PLC0415  # deltalake is large
-    from haltline.streams.audit.query import QueryFailed  # noqa: PLC0415  # as above
-    from haltline.streams.replay.label_precision import by_rule, recorded  # noqa: PLC0415  # with every detector
-    from haltline.streams.replay.label_precision import suggest as suggestion_for  # noqa: PLC0415
+    from rich.console import Console
+    from rich.progress import track
+
+    from haltline.cli.policy_option import read_policy
+    from haltline.streams.audit.archive import Archive
+    from haltline.streams.audit.query import QueryFailed
+    from haltline.streams.replay.label_precision import by_rule, recorded
+    from haltline.streams.replay.label_precision import suggest as suggestion_for
 
     archive = Archive(table, options_of(storage_option))
     try:
@@ -109,12 +100,12 @@ def labels(
             }
         )
         return
-    shown = Table("rule", "confirmed", "false alarms", "missed", "precision", "recall")
+    rows = []
     for rule in rules:
         cells = rule.to_dict()
-        parts = ("-" if cells[name] is None else f"{cells[name]:.0%}" for name in ("precision", "recall"))
-        shown.add_row(rule.rule, *(str(cells[name]) for name in ("confirmed", "false_alarm", "missed")), *parts)
-    console().print(shown)
+        shares = ("-" if cells[name] is None else f"{cells[name]:.0%}" for name in ("precision", "recall"))
+        rows.append((rule.rule, *(str(cells[name]) for name in ("confirmed", "false_alarm", "missed")), *shares))
+    print_table(("rule", "confirmed", "false alarms", "missed", "precision", "recall"), rows)
     for one in found:
         say(
             f"{one.rule}: {one.setting} {one.instead_of:g} -> {one.value:g} leaves {one.false_alarms_left} of "
@@ -132,4 +123,4 @@ def register(app: typer.Typer) -> None:
 
 def register_audit(audit: typer.Typer) -> None:
     """Adds the command to the group `audit`."""
-    audit.command()(labels)
+    audit.command(rich_help_panel="Query")(labels)

@@ -35,7 +35,7 @@ def learn(
     policy: PolicyFile = None,
     report: Annotated[Path | None, typer.Option(help="Write the report (Markdown).", metavar="FILE.md")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the calibration.", metavar="FILE.svg")] = None,
-    seed: Annotated[int, typer.Option(help="Of the sampling; the same labels and seed give the same model.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the sampling; the same labels and seed give the same model.")] = 1,
     promote: Annotated[
         Path | None,
         typer.Option(
@@ -60,13 +60,13 @@ def learn(
         if file is not None and (file.suffix != (suffix or file.suffix) or not file.parent.is_dir()):
             fail(f"{option}: expected a file *{suffix} in a folder that exists, got {file}", Exit.USAGE)
     if promote is not None:
-        _promote(promote, out)
+        _promote(promote, out, as_json=as_json)
         return
     _require_extra()
-    from haltline.streams.audit.archive import Archive  # noqa: PLC0415  # deltalake is large
-    from haltline.streams.audit.query import QueryFailed  # noqa: PLC0415  # as above
-    from haltline.streams.learning import candidate, comparing, labelled  # noqa: PLC0415  # needs the extra
-    from haltline.streams.learning import report as reports  # noqa: PLC0415  # as above
+    from haltline.streams.audit.archive import Archive
+    from haltline.streams.audit.query import QueryFailed
+    from haltline.streams.learning import candidate, comparing, labelled
+    from haltline.streams.learning import report as reports
 
     in_force = read_policy(policy)
     archive = Archive(table, options_of(storage_option))
@@ -126,8 +126,8 @@ _LABELLED = '"decision_id" IN (SELECT "decision_id" FROM audit WHERE "kind" = \'
 
 def _recorded(archive: "Archive", files: Sequence[Path], names: set[str]) -> "dict[str, Recorded]":
     """By id: the sessions of the files, and of the table those with these names that are in no file."""
-    from haltline.streams.replay.label_precision import recorded  # noqa: PLC0415  # with every detector
-    from haltline.streams.replay.traces import UnreadableTrace, read_traces  # noqa: PLC0415  # as above
+    from haltline.streams.replay.label_precision import recorded
+    from haltline.streams.replay.traces import UnreadableTrace, read_traces
 
     found: dict[str, Recorded] = {}
     for file in files:
@@ -153,23 +153,25 @@ def _next_steps(out: Path, policy: Path | None, table: str) -> list[tuple[str, s
     ]
 
 
-def _promote(file: Path, out: Path) -> None:
-    from haltline.streams.learning import candidate  # noqa: PLC0415  # brings every detector
+def _promote(file: Path, out: Path, *, as_json: bool) -> None:
+    from haltline.streams.learning import candidate
 
     try:
         promoted = candidate.promoted(read_policy(file))
     except ValueError as error:
         fail(f"{file}: {error}", Exit.USAGE)
     out.write_text(candidate.document(promoted), encoding="utf-8")
-    say(
-        f"written: {out}. Nothing is applied; to put it in force: haltline policy publish {out} --by NAME --reason TEXT"
-    )
+    command = f"haltline policy publish {out} --by NAME --reason TEXT"
+    if as_json:
+        print_json({"written": str(out), "next": [command]})
+    else:
+        say(f"written: {out}. Nothing is applied; to put it in force: {command}")
 
 
 def _require_extra() -> None:
     try:
-        import lightgbm  # noqa: F401, PLC0415  # of the extra
-        import numpy  # noqa: F401, PLC0415  # as above
+        import lightgbm  # noqa: F401  # whether it can be imported
+        import numpy  # noqa: F401  # whether it can be imported
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] not in _EXTRA:
             raise

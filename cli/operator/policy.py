@@ -4,22 +4,11 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-import orjson
 import typer
 
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import (
-    AsJson,
-    By,
-    Exit,
-    Reason,
-    fail,
-    print_json,
-    say,
-    say_error,
-)
+from haltline.cli.common import AsJson, By, Exit, Reason, fail, print_json, say, say_error
 from haltline.cli.policy_option import read_policy
-from haltline.schemas.record import rfc3339
 
 Document = Annotated[Path, typer.Argument(help="The policy document, YAML or JSON.", metavar="FILE")]
 
@@ -31,8 +20,10 @@ def schema(
 
     Example: haltline policy schema --out policy.schema.json
     """
-    from haltline.streams.engine.plugins import installed  # noqa: PLC0415  # brings every detector
-    from haltline.streams.policy.json_schema import policy_schema  # noqa: PLC0415  # as above
+    import orjson
+
+    from haltline.streams.engine.plugins import installed
+    from haltline.streams.policy.json_schema import policy_schema
 
     try:
         written = policy_schema(installed())
@@ -50,8 +41,8 @@ def check(file: Document, as_json: AsJson = False) -> None:
 
     Example: haltline policy check policy.yaml
     """
-    from haltline.streams.engine.plugins import installed  # noqa: PLC0415  # brings every detector
-    from haltline.streams.policy.loader import in_vain  # noqa: PLC0415  # as above
+    from haltline.streams.engine.plugins import installed
+    from haltline.streams.policy.loader import in_vain
 
     policy = read_policy(file)
     vain = in_vain(policy, installed())
@@ -76,15 +67,15 @@ def publish(
 ) -> None:
     """Put a document in force in every worker that follows its name, without a restart.
 
-    Its preset is spelled out. A version that it does not say is the next one; one that is not above the one that is
-    there is refused.
+    Presets are expanded. A document without a version gets the next one; a version that is not above the published one
+    is refused.
 
     Example: haltline policy publish policy.yaml --by ada --reason 'clean-up of staging is over'
     """
-    from haltline.streams.engine.plugins import installed  # noqa: PLC0415  # as above
-    from haltline.streams.policy import publish as publishing  # noqa: PLC0415  # brings every detector
-    from haltline.streams.policy.loader import BadPolicy, in_vain  # noqa: PLC0415  # as above
-    from haltline.streams.policy.source import DEFAULT_NAME  # noqa: PLC0415  # as above
+    from haltline.streams.engine.plugins import installed
+    from haltline.streams.policy import publish as publishing
+    from haltline.streams.policy.loader import BadPolicy, in_vain
+    from haltline.streams.policy.source import DEFAULT_NAME
 
     policy = read_policy(file)
     topic = at.topics.policies
@@ -123,7 +114,10 @@ def show(
 
     Example: haltline policy show default
     """
-    from haltline.streams.policy.source import current  # noqa: PLC0415  # brings every detector
+    import orjson
+
+    from haltline.schemas.record import rfc3339
+    from haltline.streams.policy.source import current
 
     documents = current(at.bootstrap, at.topics.policies, client=at.client_config)
     if name:

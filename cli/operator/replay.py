@@ -1,31 +1,18 @@
 """`haltline replay`: what was recorded, once more through the core."""
 
 import gc
-import zipfile
 from collections import Counter
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import (
-    AsJson,
-    By,
-    Exit,
-    Reason,
-    console,
-    fail,
-    print_json,
-    printable,
-    say,
-)
+from haltline.cli.common import AsJson, By, Exit, Reason, fail, print_json, say
 from haltline.cli.operator.audit_query import DEFAULT_TABLE, AuditTable, StorageOption, options_of
-from haltline.cli.operator.replay_onto import Onto, replay_onto
 from haltline.cli.sources import Since, Sink, Until, Where, opened, progress, say_missing
+from haltline.cli.tables import print_table
 from haltline.schemas.topics import Topics
 
 if TYPE_CHECKING:
@@ -96,18 +83,18 @@ def replay(
         ),
     ] = None,
     speed: Annotated[
-        float | None, typer.Option(help="With --onto: so many times as fast as it was.", min=0.001, metavar="N")
+        float | None, typer.Option(help="With --onto: how many times as fast as it was.", min=0.001, metavar="N")
     ] = None,
     rate: Annotated[
-        float | None, typer.Option(help="With --onto: at most so many records a second.", min=0.001, metavar="N")
+        float | None, typer.Option(help="With --onto: how many records a second, at most.", min=0.001, metavar="N")
     ] = None,
     processes: Annotated[
-        int, typer.Option(help="Share the partitions among so many processes; what comes of it is the same.", min=1)
+        int, typer.Option(help="How many processes share the partitions; the result is the same.", min=1)
     ] = 1,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would be replayed, and do nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be replayed.")] = False,
     resume: Annotated[
         Path | None,
-        typer.Option(help="With --onto: where it is kept how far it is; if it is there, go on.", metavar="FILE"),
+        typer.Option(help="With --onto: a file that keeps the position; one that exists is continued.", metavar="FILE"),
     ] = None,
     by: By = "",
     reason: Reason = "",
@@ -117,13 +104,13 @@ def replay(
     sink: Sink = None,
     as_json: AsJson = False,
 ) -> None:
-    """Decide once more on what was recorded, and compare with what was decided then.
+    """Run recorded events through the rules again, and compare the decisions with those of then.
 
-    Reads beside the workers: nothing is joined, committed or written. Both ends of the range are frozen before
-    anything is read. Exit 1 when a decision is not the same; the first one is named. Also when there is nothing.
+    Independent of the workers: it joins no group, commits and writes nothing. Both ends of the range are fixed before
+    anything is read. Exit 1 when a decision differs (the first one is named), or when the range has no records.
 
-    --agent, --detector, --tool and --where choose whose decisions are compared; everything is taken in, as decisions
-    follow from all that was before them. With --session only that session's records are.
+    --agent, --detector, --tool and --where choose whose decisions are compared; all records are read, as a decision
+    depends on what was before it. With --session only the records of that session are read.
 
     With --onto nothing is decided: records go onto another topic with key, partition, time and headers as they were,
     and headers haltline-replay-id, -source and -offset; noted in the audit with --by and --reason. At least once.
@@ -136,20 +123,24 @@ def replay(
     """
     if onto is None and (speed or rate or resume):
         fail("expected --onto with --speed, --rate and --resume", Exit.USAGE)
+    import zipfile
+
     if zipfile.is_zipfile(source):
         if onto is not None or since or until or session or agent or tool or detector or only or dry_run:
             fail(f"{source}: a bundle is one session: expected --policy, --public-key and --json at most", Exit.USAGE)
         _bundle(Path(source), policy, public_key, as_json=as_json)
         return
-    from haltline.cli.policy_option import read_plugins, read_policy  # noqa: PLC0415  # brings every detector
-    from haltline.streams.replay.diff import replay_and_compare  # noqa: PLC0415
-    from haltline.streams.replay.files import FileRange  # noqa: PLC0415
-    from haltline.streams.replay.policies import one, published  # noqa: PLC0415
+    from haltline.cli.policy_option import read_plugins, read_policy
+    from haltline.streams.replay.diff import replay_and_compare
+    from haltline.streams.replay.files import FileRange
+    from haltline.streams.replay.policies import one, published
 
     chosen = read_policy(policy) if policy is not None else None
     plugins = read_plugins()
     where = Where(since, until, at.bootstrap, at.topics, at.client_config, table, options_of(storage_option), sink)
     if onto is not None:
+        from haltline.cli.operator.replay_onto import Onto, replay_onto
+
         target = Onto(
             target=onto,
             of=of,
@@ -217,10 +208,12 @@ def replay(
 
 def _bundle(file: Path, policy: Path | None, public_key: Path | None, *, as_json: bool) -> None:
     """An incident bundle: its files, its proof, and its decisions once more."""
-    from haltline.cli.policy_option import read_plugins, read_policy  # noqa: PLC0415  # brings every detector
-    from haltline.schemas.keys import BadKey, load_public_key  # noqa: PLC0415  # takes a while to load
-    from haltline.streams.incident.bundle import BadBundle, read_bundle  # noqa: PLC0415
-    from haltline.streams.incident.check import check  # noqa: PLC0415
+    from importlib.metadata import version
+
+    from haltline.cli.policy_option import read_plugins, read_policy
+    from haltline.schemas.keys import BadKey, load_public_key
+    from haltline.streams.incident.bundle import BadBundle, read_bundle
+    from haltline.streams.incident.check import check
 
     try:
         key = load_public_key(public_key) if public_key is not None else None
@@ -252,7 +245,7 @@ def _bundle(file: Path, policy: Path | None, public_key: Path | None, *, as_json
 
 def choice_of(topics: Topics, *, tools: list[str] | None, where: str | None) -> "Choice | None":
     """Which records' decisions are compared; None: all. Ends the command when `where` is no condition."""
-    from haltline.streams.replay.record_filter import chosen  # noqa: PLC0415  # with every detector
+    from haltline.streams.replay.record_filter import chosen
 
     try:
         return chosen(topics, tools=tools or (), where=where) if tools or where else None
@@ -319,10 +312,8 @@ def _show(result: "Replayed") -> None:
     if found.first is None:
         return
     say(f"first divergence: session {found.first.session_id}: {found.first}", style="red")
-    shown = Table("session", "first divergence")
-    for one in sorted(found.first_by_session.values(), key=lambda d: (d.time, d.session_id))[:_SHOWN]:
-        shown.add_row(printable(one.session_id), printable(str(one)))
-    console().print(shown)
+    shown = sorted(found.first_by_session.values(), key=lambda d: (d.time, d.session_id))[:_SHOWN]
+    print_table(("session", "first divergence"), ((one.session_id, str(one)) for one in shown))
     if result.begun_before:
         say(
             f"{len(result.begun_before)} of these {len(found.first_by_session)} sessions began before the range: what "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from haltline.cli.common import Exit, fail, print_json, say
+from haltline.cli.common import Exit, fail, print_json, say, say_error
 from haltline.cli.sources import Where, opened, progress, say_missing
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import ScopeKind
@@ -53,7 +53,7 @@ class Onto:
 
 def replay_onto(source: str, where: Where, onto: Onto, *, as_json: bool) -> None:
     """Writes the chosen records of one topic of a source onto another topic; or counts them."""
-    from haltline.streams.replay.copying import (  # noqa: PLC0415  # with every detector
+    from haltline.streams.replay.copying import (
         NotThere,
         Pace,
         copy,
@@ -102,7 +102,9 @@ def replay_onto(source: str, where: Where, onto: Onto, *, as_json: bool) -> None
         except KeyboardInterrupt:
             _noted(where, onto, at, topic, "interrupted after ")
             go_on = f"; go on with --resume {onto.resume}" if onto.resume is not None else ""
-            say(f"interrupted: {at.written} records are on {onto.target}{go_on}")
+            if as_json:
+                print_json({"id": at.id, "source": at.source, "of": topic, "onto": at.target, "written": at.written})
+            say_error(f"interrupted: {at.written} records are on {onto.target}{go_on}")
             raise typer.Exit(Exit.NO) from None
     command = _noted(where, onto, at, topic)
     if as_json:
@@ -114,7 +116,7 @@ def replay_onto(source: str, where: Where, onto: Onto, *, as_json: bool) -> None
 
 
 def _choice(where: Where, onto: Onto, topic: str) -> "Choice":
-    from haltline.streams.replay.record_filter import chosen  # noqa: PLC0415  # with every detector
+    from haltline.streams.replay.record_filter import chosen
 
     topics = where.topics
     if topic not in topics.all:
@@ -138,7 +140,7 @@ def _choice(where: Where, onto: Onto, topic: str) -> "Choice":
 
 def _begun(found: "Range", onto: Onto, topic: str) -> "Progress":
     """A new replay, or the one of `--resume`. Raises NotThere: that is another one."""
-    from haltline.streams.replay.copying import NotThere, Progress  # noqa: PLC0415  # as above
+    from haltline.streams.replay.copying import NotThere, Progress
 
     if onto.resume is None or not onto.resume.exists():
         spans = found.spans_of(topic)

@@ -3,29 +3,17 @@
 import time
 from contextlib import suppress
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
-from haltline.cli.answers import acknowledged
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import (
-    AsJson,
-    Exit,
-    ago,
-    console,
-    print_json,
-    printable,
-    say,
-)
-from haltline.schemas.control import ControlRecord, ControlState
-from haltline.schemas.decisions import ScopeKind
-from haltline.streams.engine.groups import Runs
-from haltline.streams.kafka.log_reader import Unreachable
-from haltline.streams.operator.client import Operator, PartitionLag
-from haltline.streams.operator.ids import NotFound, resolve
+from haltline.cli.common import AsJson, Exit, ago, print_json, say
+from haltline.cli.tables import print_table
+
+if TYPE_CHECKING:
+    from haltline.schemas.control import ControlRecord
+    from haltline.streams.operator.client import PartitionLag
 
 
 @with_cluster("group")
@@ -45,6 +33,13 @@ def status(
 
     Example: haltline status session-42 --json
     """
+    from haltline.schemas.control import ControlState
+    from haltline.schemas.decisions import ScopeKind
+    from haltline.streams.engine.groups import Runs
+    from haltline.streams.kafka.log_reader import Unreachable
+    from haltline.streams.operator.client import Operator
+    from haltline.streams.operator.ids import NotFound, resolve
+
     operator = Operator(at.bootstrap, topics=at.topics, group=at.group, client=at.client_config)
     standing = operator.standing()
     if session is not None:
@@ -76,14 +71,15 @@ def status(
         say(f"{waiting} records wait for group {beside}, whose rules are in shadow and stop nothing")
 
 
-def _print_standing(standing: list[ControlRecord], *, none: str) -> None:
+def _print_standing(standing: "list[ControlRecord]", *, none: str) -> None:
+    from haltline.cli.answers import acknowledged
+
     if not standing:
         say(none)
         return
     now_ms = time.time_ns() // 1_000_000
-    table = Table("scope", "id", "state", "since", "by", "reason", "acknowledged")
-    for record in standing:
-        cells = (
+    rows = (
+        (
             record.scope.value,
             record.id,
             record.state.value,
@@ -92,22 +88,28 @@ def _print_standing(standing: list[ControlRecord], *, none: str) -> None:
             record.reason,
             acknowledged(record),
         )
-        table.add_row(*(Text(printable(cell)) for cell in cells))
-    console().print(table)
+        for record in standing
+    )
+    print_table(("scope", "id", "state", "since", "by", "reason", "acknowledged"), rows)
 
 
-def _print_lag(lag: list[PartitionLag], group: str) -> None:
+def _print_lag(lag: "list[PartitionLag]", group: str) -> None:
     waiting = sum(partition.lag_records for partition in lag)
     if all(partition.committed is None for partition in lag):
         say(f"no worker of group {group} has committed anything yet, {waiting} records wait", "yellow")
         return
-    table = Table("topic", "partition", "read up to", "end", "lag in records")
-    for partition in lag:
-        if partition.end == 0:
-            continue  # nothing was ever written there
-        read = "-" if partition.committed is None else str(partition.committed)
-        table.add_row(partition.topic, str(partition.partition), read, str(partition.end), str(partition.lag_records))
-    console().print(table)
+    rows = (
+        (
+            partition.topic,
+            str(partition.partition),
+            "-" if partition.committed is None else str(partition.committed),
+            str(partition.end),
+            str(partition.lag_records),
+        )
+        for partition in lag
+        if partition.end > 0  # something was written there
+    )
+    print_table(("topic", "partition", "read up to", "end", "lag in records"), rows)
     say(f"{waiting} records wait for the workers of group {group}")
 
 

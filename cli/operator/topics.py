@@ -1,30 +1,21 @@
-"""`haltline topics`: make them on a cluster, check the ones that are there."""
+"""`haltline topics`: create them on a cluster, check them, print or apply the permissions."""
 
 import logging
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from confluent_kafka.admin import AdminClient
-from rich.table import Table
 
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import (
-    AsJson,
-    Client,
-    Exit,
-    console,
-    fail,
-    group_of,
-    print_json,
-)
+from haltline.cli.common import AsJson, Client, Exit, console, fail, group_of, print_json
+from haltline.cli.tables import print_table
 from haltline.schemas.topics import Topics
-from haltline.streams.engine.groups import Runs
-from haltline.streams.kafka.acls import Role, apply, grants
-from haltline.streams.kafka.log_reader import open_consumer
-from haltline.streams.kafka.topics import NoAdminApiError, TopicReport, check_topics, create_topics
-from haltline.streams.runtime.worker_settings import WorkerSettings
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+    from haltline.streams.kafka.topics import TopicReport
 
 _log = logging.getLogger(__name__)
 
@@ -37,10 +28,12 @@ def create(
     replication: Annotated[int, typer.Option(help="How many brokers hold each partition.", min=1)] = 3,
     as_json: AsJson = False,
 ) -> None:
-    """Make every topic that is missing. What is there is left as it is; exit 1 when that is not as it must be.
+    """Create every topic that is missing. Topics that exist stay as they are; exit 1 when one differs.
 
     Example: haltline topics create --bootstrap kafka-1:9092 --partitions 12 --replication 3
     """
+    from haltline.streams.kafka.topics import create_topics
+
     changelogs = changelogs_of(at.topics, at.group)
     _report(
         at.bootstrap,
@@ -63,6 +56,8 @@ def check(
 
     Example: haltline topics check --bootstrap kafka-1:9092
     """
+    from haltline.streams.kafka.topics import check_topics
+
     changelogs = changelogs_of(at.topics, at.group)
     _report(
         at.bootstrap,
@@ -86,17 +81,24 @@ def acls(
     audit_group: Annotated[
         str, typer.Option(help="The audit sinks' consumer group; left out: the workers', and -audit.", metavar="NAME")
     ] = "",
-    carry_out: Annotated[bool, typer.Option("--apply", help="Make them on the cluster, as its administrator.")] = False,
+    carry_out: Annotated[
+        bool, typer.Option("--apply", help="Create them on the cluster, as its administrator.")
+    ] = False,
     at: Cluster,
     as_json: AsJson = False,
 ) -> None:
-    """Print the permissions that haltline's processes need, as lines of kafka-acls.sh; no agent can release itself.
+    """Print the permissions that haltline's processes need, as lines of kafka-acls.sh. No agent can release itself.
 
     Agents cannot write commands, control or interventions. The cluster must have an authorizer that denies what is
     not allowed.
 
     Example: haltline topics acls --agent User:agents --operator User:ops --bootstrap kafka-1:9092
     """
+    from confluent_kafka.admin import AdminClient
+
+    from haltline.streams.kafka.acls import Role, apply, grants
+    from haltline.streams.kafka.log_reader import open_consumer
+
     principals = {Role.AGENT: agent, Role.WORKER: worker, Role.AUDIT: audit, Role.OPERATOR: operator}
     principals |= {Role.NOTIFIER: notifier, Role.SHADOW: shadow}
     topics = at.topics
@@ -117,12 +119,22 @@ def acls(
 
 def changelogs_of(topics: Topics, group: str) -> tuple[str, str]:
     """The topics that hold the state of the group's workers, and of those that run rules in shadow beside them."""
+    from haltline.streams.engine.groups import Runs
+    from haltline.streams.runtime.worker_settings import WorkerSettings
+
     of = [Runs.ENFORCED.group(group), Runs.SHADOW.group(group)]
     own, shadow = (WorkerSettings(bootstrap="", sources=topics.session_sources, group=name).changelog for name in of)
     return own, shadow
 
 
-def _report(bootstrap: str, client: Client, ask: Callable[[AdminClient], list[TopicReport]], *, as_json: bool) -> None:
+def _report(
+    bootstrap: str, client: Client, ask: "Callable[[AdminClient], list[TopicReport]]", *, as_json: bool
+) -> None:
+    from confluent_kafka.admin import AdminClient
+
+    from haltline.streams.kafka.log_reader import open_consumer
+    from haltline.streams.kafka.topics import NoAdminApiError
+
     open_consumer(bootstrap, client=client).close()  # says at once when nobody is there
     try:
         reports = ask(AdminClient({**client, "bootstrap.servers": bootstrap}, logger=_log))
@@ -133,11 +145,10 @@ def _report(bootstrap: str, client: Client, ask: Callable[[AdminClient], list[To
     if as_json:
         print_json([{**asdict(report), "ok": report.ok} for report in reports])
     else:
-        table = Table("topic", "partitions", "", "what it holds")
-        for report in reports:
-            state = "made" if report.created else "ok" if report.ok else "differs" if report.partitions else "missing"
-            table.add_row(report.topic, str(report.partitions), state, report.what)
-        console().print(table)
+        print_table(
+            ("topic", "partitions", "state", "what it holds"),
+            ((report.topic, str(report.partitions), _state(report), report.what) for report in reports),
+        )
         for report in reports:
             for difference in report.differences:
                 console().print(str(difference), style="yellow", markup=False)
@@ -145,9 +156,15 @@ def _report(bootstrap: str, client: Client, ask: Callable[[AdminClient], list[To
         raise typer.Exit(Exit.NO)
 
 
+def _state(report: "TopicReport") -> str:
+    if report.created:
+        return "created"
+    return "ok" if report.ok else "differs" if report.partitions else "missing"
+
+
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
-    group = typer.Typer(help="Make haltline's topics on a cluster, or check the ones that are there.")
+    group = typer.Typer(help="Create haltline's topics on a cluster, check them, or print the permissions on them.")
     group.command()(create)
     group.command()(check)
     group.command()(acls)

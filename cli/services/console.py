@@ -1,25 +1,20 @@
 """`haltline console`: the API for operators and for SDKs."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import orjson
 import typer
 
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import (
-    Exit,
-    fail,
-    say,
-    token_in,
-)
+from haltline.cli.common import AsJson, Exit, fail, print_json, say, token_in
 from haltline.cli.operator.audit_query import StorageOption, options_of
 
 if TYPE_CHECKING:
     from haltline.console.access.provider import Provider
     from haltline.streams.notify.links import LinkKey
 
-console = typer.Typer(help="Serve the API: what agents did, what stopped them, and what operators do about it.")
+console = typer.Typer()
 
 
 @console.callback(invoke_without_command=True)
@@ -101,17 +96,19 @@ def serve(  # the options are the settings
     ] = None,
     at: Cluster,
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C. The read model is fed from the topics, and goes on where it was.
+    """Serve the console and its API, until SIGTERM or Ctrl-C.
+
+    The read model is fed from the topics, and goes on where it was.
 
     Example: haltline console --keys keys.yaml --bootstrap kafka-1:9092
     """
     if ctx.invoked_subcommand is not None:
         return
     # The console is an extra of its own, and takes a while to load.
-    from haltline.console.access.keys import Keys, Role, Who, new_key  # noqa: PLC0415
-    from haltline.console.run import run  # noqa: PLC0415
-    from haltline.console.sdk_rules import ConsoleRules  # noqa: PLC0415
-    from haltline.console.settings import ConsoleSettings  # noqa: PLC0415
+    from haltline.console.access.keys import Keys, Role, Who, new_key
+    from haltline.console.run import run
+    from haltline.console.sdk_rules import ConsoleRules
+    from haltline.console.settings import ConsoleSettings
 
     try:
         known = Keys.read(keys) if keys is not None else None
@@ -152,13 +149,13 @@ def serve(  # the options are the settings
 
 
 def _provider(file: Path) -> "Provider":
-    from haltline.console.access.provider import Provider  # noqa: PLC0415  # with Authlib
+    from haltline.console.access.provider import Provider
 
     return Provider.read(file)
 
 
 def _link_key(file: Path) -> "LinkKey":
-    from haltline.streams.notify.links import LinkKey  # noqa: PLC0415  # of the extra `notify`
+    from haltline.streams.notify.links import LinkKey
 
     return LinkKey.read(file)
 
@@ -167,20 +164,26 @@ def _link_key(file: Path) -> "LinkKey":
 def make_key(
     name: Annotated[str, typer.Argument(help="Whose: stands in the audit with everything that is done with it.")],
     role: Annotated[str, typer.Option(help="viewer, agent, operator or admin.")] = "operator",
+    *,
+    as_json: AsJson = False,
 ) -> None:
-    """Make a key, and print it with the lines for the file of keys. It is kept nowhere.
+    """Create a key, and print it with the lines for the file of keys. It is stored nowhere else.
 
     Example: haltline console key ada --role operator
     """
-    from haltline.console.access.keys import Role, digest_of, new_key  # noqa: PLC0415  # as above
+    from haltline.console.access.keys import Role, digest_of, new_key
 
     try:
         whose = Role(role)
     except ValueError:
         fail(ValueError(f"--role: expected one of {', '.join(Role)}, got {role!r}"), Exit.USAGE)
     key = new_key()
+    digest = digest_of(key)
+    if as_json:
+        print_json({"key": key, "entry": {"name": name, "role": whose, "sha256": digest}})
+        return
     say(f"# the key, for {name} alone: {key}")
-    for line in (f"- name: {orjson.dumps(name).decode()}", f"  role: {whose}", f"  sha256: {digest_of(key)}"):
+    for line in (f"- name: {json.dumps(name, ensure_ascii=False)}", f"  role: {whose}", f"  sha256: {digest}"):
         say(line)
 
 

@@ -19,11 +19,11 @@ def demo(
 ) -> None:
     """Watch a runaway agent being stopped: broker, worker, audit and sample agents on this machine.
 
-    Needs nothing else, takes less than a minute, and ends everything it started. Exit 0 only if every fact holds.
+    Needs nothing else, takes less than a minute, and ends everything it started. Exit 0 only when every check passes.
 
     Example: haltline demo --keep .haltline/demo
     """
-    from haltline.streams.demo.show import run  # noqa: PLC0415  # deltalake is large; other commands need none
+    from haltline.streams.demo.show import run
 
     if keep is not None and keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
         fail(f"--keep: expected a folder that is new or empty, got {keep}", Exit.USAGE)

@@ -5,10 +5,6 @@ import os
 import sys
 from pathlib import Path
 
-from confluent_kafka import KafkaException
-
-from haltline.interventions.agent.settings import GuardSettings
-
 _DESCRIPTION = """\
 Serve HTTP for agents in other languages, until SIGTERM or Ctrl-C.
 
@@ -51,14 +47,18 @@ def options_of() -> argparse.ArgumentParser:
 def main(arguments: list[str]) -> int:
     """Runs the command with what follows `intake`. Returns the exit code."""
     options = vars(options_of().parse_args(arguments))
+    from confluent_kafka import KafkaException
+
+    from haltline.interventions.agent.settings import GuardSettings
+
     host, port, file = options.pop("host"), options.pop("port"), options.pop("token_file")
     max_sessions, metrics_host = options.pop("max_sessions"), options.pop("metrics_host")
     metrics_port = options.pop("metrics_port")
     given = {name: value for name, value in options.items() if value is not None}
     try:
-        from haltline.streams.intake.app import Intake  # noqa: PLC0415  # aiohttp is of an extra
-        from haltline.streams.intake.server import serve  # noqa: PLC0415  # as above
-        from haltline.streams.runtime.health import MetricsServer  # noqa: PLC0415  # with what is of an extra
+        from haltline.streams.intake.app import Intake
+        from haltline.streams.intake.server import serve
+        from haltline.streams.runtime.health import MetricsServer
 
         token = file.read_text(encoding="utf-8").strip() if file is not None else None
         if token == "":

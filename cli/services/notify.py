@@ -1,4 +1,4 @@
-"""`haltline notify`: tells people of incidents."""
+"""`haltline notify`: notifies people of incidents."""
 
 import sys
 import time
@@ -7,27 +7,16 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import orjson
 import typer
 
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import (
-    Exit,
-    MetricsHost,
-    MetricsPort,
-    fail,
-    group_of,
-    say,
-    say_error,
-)
-from haltline.schemas.record import rfc3339
-from haltline.schemas.wire import InvalidRecord, decode
+from haltline.cli.common import AsJson, Exit, MetricsHost, MetricsPort, fail, group_of, print_json, say, say_error
 
 if TYPE_CHECKING:
     from haltline.schemas.incidents import IncidentRecord
     from haltline.streams.notify.config import Config
 
-notify = typer.Typer(help="Tell people of incidents: webhooks, chat, mail, PagerDuty, Alertmanager.")
+notify = typer.Typer()
 
 Document = Annotated[Path, typer.Argument(help="The document of channels and routes, YAML or TOML.", metavar="FILE")]
 
@@ -56,9 +45,10 @@ def serve(
     metrics_host: MetricsHost = "127.0.0.1",
     metrics_port: MetricsPort = 9471,
 ) -> None:
-    """Run until SIGTERM or Ctrl-C: each change of an incident is sent once to each channel that a route leads to.
+    """Notify people of incidents, by webhook, chat, mail, PagerDuty or Alertmanager, until SIGTERM or Ctrl-C.
 
-    Exit 0 after a clean stop. docs/notifications.md describes the document.
+    Each change of an incident is sent once to each channel that a route leads to. Exit 0 after a clean stop.
+    docs/notifications.md describes the document.
 
     Example: haltline notify --config notify.yaml --bootstrap kafka-1:9092
     """
@@ -66,9 +56,9 @@ def serve(
         return
     if config is None:
         fail("--config: expected a document of channels and routes, got none", Exit.USAGE)
-    from haltline.cli.services.run import log_to_stderr  # noqa: PLC0415  # as below
-    from haltline.streams.notify.notifier import NotifierSettings  # noqa: PLC0415  # as below
-    from haltline.streams.notify.run import run_notifier  # noqa: PLC0415  # other commands need none of it
+    from haltline.cli.services.run import log_to_stderr
+    from haltline.streams.notify.notifier import NotifierSettings
+    from haltline.streams.notify.run import run_notifier
 
     settings = NotifierSettings(
         bootstrap=at.bootstrap,
@@ -88,13 +78,13 @@ def serve(
 
 
 @notify.command()
-def check(file: Document) -> None:
+def check(file: Document, *, as_json: AsJson = False) -> None:
     """Check a document and the files of secrets that it names, without sending anything. Exit 2 when it is wrong.
 
     Example: haltline notify check notify.yaml
     """
-    from haltline.streams.notify.channels import sender_of  # noqa: PLC0415  # as above
-    from haltline.streams.notify.notifier import links_of  # noqa: PLC0415  # as above
+    from haltline.streams.notify.channels import sender_of
+    from haltline.streams.notify.notifier import links_of
 
     config = _read(file)
     try:
@@ -104,7 +94,10 @@ def check(file: Document) -> None:
     except ValueError as error:
         fail(f"{file}: {error}", Exit.USAGE)
     unused = sorted(set(config.channels) - {name for route in config.routes for name in route.channels})
-    say(f"{file}: {len(config.channels)} channels and {len(config.routes)} routes can be used")
+    if as_json:
+        print_json({"channels": list(config.channels), "routes": [one.name for one in config.routes], "unused": unused})
+    else:
+        say(f"{file}: {len(config.channels)} channels and {len(config.routes)} routes can be used")
     for name in unused:
         say_error(f"{file}: channels.{name}: no route leads there")
 
@@ -115,17 +108,18 @@ def send_test(
         Path, typer.Option("--config", envvar="HALTLINE_NOTIFY_CONFIG", help="The document.", metavar="FILE")
     ],
     *,
-    route: Annotated[str, typer.Option(help="To whose channels.", metavar="NAME")],
-    channel: Annotated[str | None, typer.Option(help="To this one of them only.", metavar="NAME")] = None,
+    route: Annotated[str, typer.Option(help="The route to whose channels it is sent.", metavar="NAME")],
+    channel: Annotated[str | None, typer.Option(help="Only to this channel of the route.", metavar="NAME")] = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Send a message that says that it is a test, now, once. Exit 1 when a receiver does not accept it.
+    """Send one test message now. Exit 1 when a receiver does not accept it.
 
     Example: haltline notify test --config notify.yaml --route night
     """
-    from haltline.streams.notify.channels import sender_of  # noqa: PLC0415  # as above
-    from haltline.streams.notify.channels.base import Failed  # noqa: PLC0415  # as above
-    from haltline.streams.notify.notifier import links_of  # noqa: PLC0415  # as above
-    from haltline.streams.notify.sample import samples  # noqa: PLC0415  # as above
+    from haltline.streams.notify.channels import sender_of
+    from haltline.streams.notify.channels.base import Failed
+    from haltline.streams.notify.notifier import links_of
+    from haltline.streams.notify.sample import samples
 
     config = _read(file)
     chosen = next((one for one in config.routes if one.name == route), None)
@@ -134,7 +128,7 @@ def send_test(
         fail(f"--route: expected one of {names}, got {route!r}", Exit.USAGE)
     if channel is not None and channel not in chosen.channels:
         fail(f"--channel: expected one of {', '.join(chosen.channels)}, got {channel!r}", Exit.USAGE)
-    failed = False
+    refusals: dict[str, str | None] = {}
     for name in chosen.channels if channel is None else (channel,):
         try:
             sender = sender_of(name, config.channels[name])
@@ -146,12 +140,16 @@ def send_test(
                 sender.send(message)
         except Failed as refused:
             say_error(f"haltline: channel {name}: {refused.detail}")
-            failed = True
+            refusals[name] = refused.detail
         else:
-            say(f"channel {name}: accepted")
+            refusals[name] = None
+            if not as_json:
+                say(f"channel {name}: accepted")
         finally:
             sender.close()
-    raise typer.Exit(Exit.NO if failed else Exit.OK)
+    if as_json:
+        print_json([{"channel": name, "accepted": why is None, "error": why} for name, why in refusals.items()])
+    raise typer.Exit(Exit.NO if any(refusals.values()) else Exit.OK)
 
 
 @notify.command("plan")
@@ -169,7 +167,8 @@ def show_plan(
 
     Example: haltline notify plan notify.yaml --records incidents.jsonl
     """
-    from haltline.streams.notify.routes import plan  # noqa: PLC0415  # as above
+    from haltline.schemas.record import rfc3339
+    from haltline.streams.notify.routes import plan
 
     config = _read(file)
     notified: dict[str, list[str]] = {}
@@ -185,7 +184,7 @@ def show_plan(
                 "digest": one is not None and one.digest is not None,
             }
             if as_json:
-                typer.echo(orjson.dumps({**change, **shown}).decode())
+                print_json({**change, **shown}, on_one_line=True)
             else:
                 say(f"{record.incident_id} {record.revision} {record.change}: {_in_words(shown)}")
 
@@ -200,7 +199,10 @@ def _in_words(plan: dict[str, Any]) -> str:
 
 def _records(file: Path | None) -> "Iterator[tuple[IncidentRecord, int]]":
     """Each with its time, which is that of the topic where `tail` says it."""
-    from haltline.schemas.incidents import IncidentRecord  # noqa: PLC0415  # as above
+    import orjson
+
+    from haltline.schemas.incidents import IncidentRecord
+    from haltline.schemas.wire import InvalidRecord, decode
 
     with ExitStack() as opened:
         try:
@@ -221,7 +223,7 @@ def _records(file: Path | None) -> "Iterator[tuple[IncidentRecord, int]]":
 
 def _read(file: Path) -> "Config":
     try:
-        from haltline.streams.notify.config import BadConfig, load_config  # noqa: PLC0415  # as above
+        from haltline.streams.notify.config import BadConfig, load_config
     except ModuleNotFoundError as missing:
         fail(f"notify needs {missing.name}, which is not installed: pip install 'haltline[notify]'", Exit.USAGE)
     try:

@@ -13,6 +13,8 @@ from haltline.cli.common import (
     DEFAULT_BOOTSTRAP,
     DEFAULT_GROUP,
     DEFAULT_PREFIX,
+    KAFKA_PARTITIONS,
+    KAFKA_PORT,
     NO_CLIENT_CONFIG,
     Bootstrap,
     ClientConfig,
@@ -22,26 +24,21 @@ from haltline.cli.common import (
     MetricsPort,
     PolicyFile,
     Prefix,
+    RulesName,
     fail,
     group_of,
 )
 from haltline.cli.operator import audit_group
 from haltline.cli.operator.audit_query import DEFAULT_TABLE, AuditTable, StorageOption, options_of
 from haltline.cli.policy_option import read_policy
-from haltline.schemas.policy import Policy
 from haltline.schemas.topics import Topics
-from haltline.streams.engine.groups import Runs
-from haltline.streams.kafka.log_reader import open_consumer, partitions_of
-from haltline.streams.local.kafka import DEFAULT_PARTITIONS, DEFAULT_PORT, run_foreground
-from haltline.streams.local.kafka_jars import LocalKafkaError
-from haltline.streams.runtime.worker_settings import WorkerSettings
 
 if TYPE_CHECKING:
     from haltline.detectors.framework.plugins import Plugins
     from haltline.streams.policy.source import PolicySource
+    from haltline.streams.runtime.worker_settings import WorkerSettings
 
 DEFAULT_METRICS_PORT = 9464
-DEFAULT_POLICY_NAME = Policy().name
 
 FetchWait = Annotated[int, typer.Option(help="How long the broker may hold a fetch; 10 for an embedded broker.", min=1)]
 
@@ -53,15 +50,15 @@ def worker(
     policy: PolicyFile = None,
     policy_name: Annotated[
         str, typer.Option(help="Without --policy: which of the published policies to follow.", metavar="NAME")
-    ] = DEFAULT_POLICY_NAME,
+    ] = "default",
     group: Group = DEFAULT_GROUP,
     rules: Annotated[
-        Runs,
+        RulesName,
         typer.Option(
             envvar="HALTLINE_RULES",
             help="all; or in two groups: enforced, and what is in shadow in group NAME-shadow.",
         ),
-    ] = Runs.ALL,
+    ] = "all",
     instance_id: Annotated[
         str | None,
         typer.Option(help="Name within the group that outlives a restart: its partitions are taken up at once."),
@@ -95,17 +92,19 @@ def worker(
 
     Example: haltline worker --bootstrap kafka-1:9092 --policy policy.yaml --instance-id worker-1
     """
-    from haltline.streams.policy.loader import BadPolicy  # noqa: PLC0415  # brings every detector
-    from haltline.streams.worker import run  # noqa: PLC0415  # Faust takes a second to load; other commands need none
+    from haltline.streams.engine.groups import Runs
+    from haltline.streams.policy.loader import BadPolicy
+    from haltline.streams.runtime.worker_settings import WorkerSettings
+    from haltline.streams.worker import run
 
-    topics = Topics(prefix)
+    topics, runs = Topics(prefix), Runs(rules)
     try:
         settings = WorkerSettings(
             bootstrap=bootstrap,
             # An operator's command, and what other sessions did, must not wait behind a backlog of events.
             sources=(topics.commands, topics.feedback, topics.signals, topics.actions),
-            group=rules.group(group),
-            runs=rules,
+            group=runs.group(group),
+            runs=runs,
             instance_id=instance_id,
             checkpoint_interval_s=checkpoint_interval,
             standby_replicas=standby_replicas,
@@ -122,7 +121,7 @@ def worker(
     _require_free(metrics_host, metrics_port)
     # Notifications are the notifier's: a worker may not even read that topic.
     mine = [name for name in topics.all if name != topics.notifications]
-    if rules is Runs.SHADOW:
+    if runs is Runs.SHADOW:
         mine = [*topics.session_sources, topics.policies, topics.detections, topics.interventions]
     require_topics(bootstrap, [*mine, settings.changelog], client_config)
     log_to_stderr()
@@ -141,7 +140,7 @@ def worker(
 def _require_key(file: Path | None) -> None:
     if file is None:
         return
-    from haltline.schemas.keys import load_private_key  # noqa: PLC0415  # cryptography takes a while to load
+    from haltline.schemas.keys import load_private_key
 
     try:
         load_private_key(file)
@@ -152,9 +151,9 @@ def _require_key(file: Path | None) -> None:
 
 
 def _follow(
-    file: Path | None, name: str, settings: WorkerSettings, topics: Topics, plugins: "Plugins"
+    file: Path | None, name: str, settings: "WorkerSettings", topics: Topics, plugins: "Plugins"
 ) -> "PolicySource":
-    from haltline.streams.policy import source  # noqa: PLC0415  # brings every detector
+    from haltline.streams.policy import source
 
     if file is None:
         return source.PolicyTopic(
@@ -179,9 +178,9 @@ def audit(
     prefix: Prefix = DEFAULT_PREFIX,
     table: AuditTable = DEFAULT_TABLE,
     storage_option: StorageOption = None,
-    sink: Annotated[str, typer.Option(help="Names this reading of the topics in the table.")] = "audit",
+    sink: Annotated[str, typer.Option(help="Name of this sink in the table.")] = "audit",
     adopt: Annotated[
-        bool, typer.Option("--adopt", help="Go on in a table that was filled from another cluster.")
+        bool, typer.Option("--adopt", help="Continue in a table that was filled from another cluster.")
     ] = False,
     group: Annotated[
         str,
@@ -201,25 +200,23 @@ def audit(
             metavar="FILE",
         ),
     ] = None,
-    sign_every: Annotated[
-        int, typer.Option(help="Rows of a partition behind which its chain is signed.", min=1)
-    ] = 1000,
+    sign_every: Annotated[int, typer.Option(help="Sign the chain of a partition after how many rows.", min=1)] = 1000,
     redact: Annotated[
         str,
         typer.Option(
-            help="Taken out before it is stored: some of secrets, email, us_ssn, credit_card, phone_us; all; none.",
+            help="What is removed before storing: some of secrets, email, us_ssn, credit_card, phone_us; all; none.",
             metavar="KINDS",
         ),
     ] = "all",
     compact_after: Annotated[
         int,
         typer.Option(
-            help="Small files of the table that are put together when there are so many, in a process beside; 0: never",
+            help="How many small files of the table are merged at a time, in a process of their own; 0: never.",
             min=0,
         ),
     ] = 200,
     vacuum_hours: Annotated[
-        int, typer.Option(help="Files that no commit of so many hours names are deleted then; 0: they stay.", min=0)
+        int, typer.Option(help="After how many hours files that no commit refers to are deleted then; 0: never.", min=0)
     ] = 168,
     fetch_wait_ms: FetchWait = 500,
     metrics_host: MetricsHost = "127.0.0.1",
@@ -234,9 +231,10 @@ def audit(
     """
     if ctx.invoked_subcommand is not None:
         return
-    from haltline.streams.audit.redacting import KINDS  # noqa: PLC0415  # as below
-    from haltline.streams.audit.run import run_audit  # noqa: PLC0415  # deltalake is large; other commands need none
-    from haltline.streams.audit.settings import AuditSettings  # noqa: PLC0415  # as above
+    from haltline.streams.audit.redacting import KINDS
+    from haltline.streams.audit.run import run_audit
+    from haltline.streams.audit.settings import AuditSettings
+    from haltline.streams.kafka.log_reader import open_consumer
 
     try:
         settings = AuditSettings(
@@ -269,13 +267,16 @@ def audit(
 
 def kafka(
     data: Annotated[Path, typer.Option(help="Folder for Kafka's data.", metavar="DIR")] = Path(".kafka/data"),
-    port: Annotated[int, typer.Option(help="Port of 127.0.0.1.", min=1, max=65535)] = DEFAULT_PORT,
-    partitions: Annotated[int, typer.Option(help="Partitions of each topic.", min=1)] = DEFAULT_PARTITIONS,
+    port: Annotated[int, typer.Option(help="Port of 127.0.0.1.", min=1, max=65535)] = KAFKA_PORT,
+    partitions: Annotated[int, typer.Option(help="Partitions of each topic.", min=1)] = KAFKA_PARTITIONS,
 ) -> None:
     """Run a real Kafka on this machine with haltline's topics, until Ctrl-C. Needs Java; Maven the first time.
 
     Example: haltline kafka --data .kafka/data --port 9092
     """
+    from haltline.streams.local.kafka import run_foreground
+    from haltline.streams.local.kafka_jars import LocalKafkaError
+
     try:
         run_foreground(data, port, partitions)
     except LocalKafkaError as error:
@@ -299,6 +300,8 @@ def _require_free(host: str, port: int) -> None:
 
 def require_topics(bootstrap: str, names: list[str], client: ClientConfig) -> None:
     """Ends the command when the broker does not answer or a topic is missing."""
+    from haltline.streams.kafka.log_reader import open_consumer, partitions_of
+
     consumer = open_consumer(bootstrap, client=client)
     try:
         for name in names:

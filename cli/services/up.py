@@ -7,22 +7,17 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from confluent_kafka.admin import AdminClient
 
-from haltline.cli.common import Exit, MetricsPort, PolicyFile, fail, say
+from haltline.cli.common import KAFKA_PARTITIONS, KAFKA_PORT, Exit, MetricsPort, PolicyFile, RulesName, fail, say
 from haltline.cli.policy_option import read_policy
 from haltline.cli.services.run import DEFAULT_METRICS_PORT
 from haltline.schemas.topics import Topics
-from haltline.streams.engine.groups import Runs
-from haltline.streams.kafka.topics import create_topics
-from haltline.streams.local.embedded_broker import EmbeddedBroker
-from haltline.streams.local.kafka import DEFAULT_PARTITIONS, DEFAULT_PORT, LocalKafka
-from haltline.streams.local.kafka_jars import LocalKafkaError
-from haltline.streams.local.subprocesses import ChildDied, Children, TimedOut, interruptible
-from haltline.streams.local.system import READY_WITHIN_S, start_audit, start_worker, wait_until_ready
+
+if TYPE_CHECKING:
+    from haltline.streams.local.subprocesses import Children
 
 _LOOK_EVERY_S = 0.5
 _SERVES = re.compile(r"http://127\.0\.0\.1:\d+")
@@ -34,8 +29,8 @@ def up(
     kafka: Annotated[
         bool, typer.Option("--kafka", help="A real Kafka, whose data stays; needs Java, and Maven the first time.")
     ] = False,
-    port: Annotated[int, typer.Option(help="Port of 127.0.0.1 for --kafka.", min=1, max=65535)] = DEFAULT_PORT,
-    partitions: Annotated[int, typer.Option(help="Partitions of each topic (--kafka).", min=1)] = DEFAULT_PARTITIONS,
+    port: Annotated[int, typer.Option(help="Port of 127.0.0.1 for --kafka.", min=1, max=65535)] = KAFKA_PORT,
+    partitions: Annotated[int, typer.Option(help="Partitions of each topic (--kafka).", min=1)] = KAFKA_PARTITIONS,
     policy: PolicyFile = None,
     data: Annotated[Path, typer.Option(help="Folder for tables, logs and Kafka's data.", metavar="DIR")] = Path(
         ".haltline"
@@ -43,12 +38,12 @@ def up(
     metrics_port: MetricsPort = DEFAULT_METRICS_PORT,
     console_port: Annotated[int, typer.Option(help="Port of the console; 0: any.", min=0, max=65535)] = 8460,
     rules: Annotated[
-        Runs,
+        RulesName,
         typer.Option(
             envvar="HALTLINE_RULES",
             help="enforced: rules in shadow run in a process of their own beside it; all: one worker runs all.",
         ),
-    ] = Runs.ENFORCED,
+    ] = "enforced",
 ) -> None:
     """Run a broker, workers, an audit sink and a console on this machine, until Ctrl-C.
 
@@ -57,7 +52,11 @@ def up(
 
     Example: haltline up --kafka --policy policy.yaml
     """
-    if rules is Runs.SHADOW:
+    from haltline.streams.local.kafka_jars import LocalKafkaError
+    from haltline.streams.local.subprocesses import ChildDied, Children, TimedOut, interruptible
+    from haltline.streams.local.system import start_audit, start_worker, wait_until_ready
+
+    if rules == "shadow":
         fail("--rules: expected enforced or all, got shadow", Exit.USAGE)
     read_policy(policy)  # now, not in a child's log
     # The embedded broker begins at offset 0 each time: a table of an earlier one would not fit.
@@ -75,8 +74,8 @@ def up(
             options = ["--rules", rules, "--metrics-port", str(metrics_port), *policy_option]
             worker = start_worker(children, bootstrap, *options, embedded=not kafka)
             shadow = None
-            if rules is Runs.ENFORCED:
-                options = ["--rules", Runs.SHADOW, *policy_option]
+            if rules == "enforced":
+                options = ["--rules", "shadow", *policy_option]
                 shadow = start_worker(children, bootstrap, *options, embedded=not kafka, name="shadow")
             console = _start_console(children, bootstrap, folder, console_port)
             health = wait_until_ready(children, worker)
@@ -97,11 +96,12 @@ def up(
         fail(error, Exit.NO)
 
 
-def _start_console(children: Children, bootstrap: str, folder: Path, port: int) -> str:
+def _start_console(children: "Children", bootstrap: str, folder: Path, port: int) -> str:
     """Starts it with a key for this run, when it is installed; returns what to say of it. The key is in no file."""
     if find_spec("fastapi") is None:
         return "not installed: pip install 'haltline[console]'"
-    from haltline.console.access.keys import digest_of, new_key  # noqa: PLC0415  # of the extra `console`
+    from haltline.console.access.keys import digest_of, new_key
+    from haltline.streams.local.system import READY_WITHIN_S
 
     key = new_key()
     keys = folder / "keys.yaml"
@@ -119,6 +119,12 @@ def _start_console(children: Children, bootstrap: str, folder: Path, port: int) 
 
 def _broker(stack: ExitStack, folder: Path, kafka_port: int | None, partitions: int) -> str:
     """Starts the broker with every topic; returns its address."""
+    from confluent_kafka.admin import AdminClient
+
+    from haltline.streams.kafka.topics import create_topics
+    from haltline.streams.local.embedded_broker import EmbeddedBroker
+    from haltline.streams.local.kafka import LocalKafka
+
     if kafka_port is None:
         broker = stack.enter_context(EmbeddedBroker())
         broker.ensure_topics(Topics())

@@ -40,25 +40,6 @@ def haltline(*arguments: str, env: dict[str, str] | None = None) -> Result:
     return CliRunner().invoke(app, arguments, env={"HALTLINE_OPERATOR": None, "COLUMNS": "200", **(env or {})})
 
 
-def commands_of(group: typer.core.TyperGroup, *path: str) -> Iterator[tuple[tuple[str, ...], str]]:
-    for name, command in group.commands.items():
-        if isinstance(command, typer.core.TyperGroup):
-            yield from commands_of(command, *path, name)
-        else:
-            yield (*path, name), command.help or ""
-
-
-EVERY_COMMAND = list(commands_of(typer.main.get_group(app)))
-
-
-@pytest.mark.parametrize(
-    ("path", "text"), [pytest.param(path, text, id=" ".join(path)) for path, text in EVERY_COMMAND]
-)
-def test_the_help_of_every_command_holds_an_example_that_parses(path: tuple[str, ...], text: str) -> None:
-    assert f"Example: haltline {' '.join(path)}" in text
-    assert haltline(*path, "--help").exit_code == Exit.OK
-
-
 def test_a_bare_install_says_what_to_install() -> None:
     without_typer = "import sys; sys.modules['typer'] = None; from haltline.cli.__main__ import main; main()"
     done = subprocess.run([sys.executable, "-c", without_typer], capture_output=True, text=True, check=False)

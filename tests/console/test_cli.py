@@ -1,11 +1,12 @@
 from pathlib import Path
 
+import orjson
 import pytest
 from typer.testing import CliRunner
 
 from haltline.cli.app import app
 from haltline.cli.common import Exit
-from haltline.console.access.keys import BadKeys, Keys, May, Role, Who
+from haltline.console.access.keys import BadKeys, Keys, May, Role, Who, digest_of
 
 
 def test_a_key_that_was_made_opens_the_console_with_its_role(tmp_path: Path) -> None:
@@ -17,6 +18,12 @@ def test_a_key_that_was_made_opens_the_console_with_its_role(tmp_path: Path) -> 
     assert keys.who(key) == Who('ada "the first"', Role.VIEWER)
     assert keys.who(key + "x") is None
     assert key not in "".join(done.stdout.splitlines()[1:])
+
+
+def test_a_key_as_json_is_one_document() -> None:
+    done = CliRunner().invoke(app, ["console", "key", "ada", "--role", "viewer", "--json"])
+    made = orjson.loads(done.stdout)
+    assert made["entry"] == {"name": "ada", "role": "viewer", "sha256": digest_of(made["key"])}
 
 
 def test_a_role_that_is_none_is_refused() -> None:

@@ -152,6 +152,31 @@ def test_the_commands_make_keys_prove_erase_and_find_what_was_done_behind_their_
     assert f"WRONG  {TOPICS.actions}[0] at offset 8: it was written behind offset 7" in output
 
 
+def test_what_the_commands_did_is_one_json_document(audit: Audit, tmp_path: Path) -> None:
+    key, kept, mine = tmp_path / "new.pem", tmp_path / "kept.jsonl", ("--table", audit.uri)
+    by = ("--by", "ada", "--reason", "request 12", "--signing-key", audit.key)
+    printed = [
+        orjson.loads(run(*command, "--json")[1])
+        for command in (
+            ("keygen", key),
+            ("witness", kept, *mine),
+            ("erase", "--session", "s1", *by, *mine),
+            ("retain", 36_500, *by, *mine),
+            ("compact", *mine, "--vacuum-hours", 0, "--dry-run"),
+        )
+    ]
+    assert printed[:4] == [
+        {"private_key": str(key), "public_key": f"{key}.pub"},
+        {"file": str(kept), "checkpoints": len(kept.read_bytes().splitlines())},
+        {"session": "s1", "agent": None, "erased": 27},
+        {"days": 36_500, "deleted": 0},
+    ]
+    assert {name: printed[4][name] for name in ("dry_run", "merged", "into")} == {
+        "dry_run": True, "merged": 0, "into": 0,
+    }  # fmt: skip
+    assert printed[4]["deleted"] > 0
+
+
 @pytest.mark.parametrize("line", [b'{"a":1}', b"[]", b"nothing"])
 def test_a_witness_that_is_none_is_named_with_its_line(audit: Audit, tmp_path: Path, line: bytes) -> None:
     (tmp_path / "kept.jsonl").write_bytes(line)

@@ -118,6 +118,15 @@ def test_a_test_message_says_that_it_is_one(document: Path) -> None:
     assert "This is a test of the route night" in there.heard[0].body["data"]["incident"]["summary"]
 
 
+def test_check_and_test_print_one_json_document(document: Path) -> None:
+    checked = orjson.loads(run("check", document, "--json").stdout)
+    assert checked == {"channels": ["hook", "pager"], "routes": ["night", "rest"], "unused": []}
+    refused = run("test", "--config", document, "--route", "night", "--json")
+    (sent,) = orjson.loads(refused.stdout)
+    assert (refused.exit_code, sent["channel"], sent["accepted"]) == (1, "hook", False)
+    assert sent["error"] in refused.stderr
+
+
 def test_a_test_message_to_who_keeps_incidents_is_ended_at_once(document: Path) -> None:
     with receiver("pagerduty") as there:
         document.write_text(DOCUMENT.replace("routing_key_file: key", f"routing_key_file: key\n    url: {there.url}"))

@@ -1,0 +1,42 @@
+"""Errors that end a command with a sentence and an exit code, never with a traceback."""
+
+from confluent_kafka import KafkaError, KafkaException
+
+from haltline.cli.common import Exit
+from haltline.schemas.wire import InvalidRecord
+from haltline.streams.kafka.log_reader import Gone, NoSuchTopic, Unreachable
+from haltline.streams.operator.approval_client import Closed
+from haltline.streams.operator.command_factory import NotAllowed
+from haltline.streams.operator.ids import Ambiguous, NotFound
+
+_NOT_ALLOWED = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    }
+)
+
+
+def explained(error: Exception) -> tuple[object, Exit] | None:
+    """What to print, and the exit code; None for an error that is a fault of the program."""
+    match error:
+        case Unreachable():
+            return error, Exit.UNREACHABLE
+        case NotFound() | Ambiguous() | Closed() | Gone() | InvalidRecord():
+            return error, Exit.NO
+        case NoSuchTopic() | NotAllowed():
+            return error, Exit.USAGE
+        case KafkaException():
+            return _refusal(error.args[0])
+        case _:
+            return None
+
+
+def _refusal(error: KafkaError) -> tuple[str, Exit]:
+    reason = f"broker: {error.name()}: {error.str()}"
+    if error.code() == KafkaError._INVALID_ARG:
+        return reason, Exit.USAGE
+    if error.code() in _NOT_ALLOWED:
+        return f"{reason} These credentials may not do that; `haltline topics acls` says who may do what.", Exit.NO
+    return reason, Exit.UNREACHABLE

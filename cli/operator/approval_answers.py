@@ -1,0 +1,106 @@
+"""What `haltline approvals`, `approve`, `reject` and `ask` do and print."""
+
+import time
+from dataclasses import asdict
+
+import typer
+
+from haltline.cli.cluster import Cluster
+from haltline.cli.common import Exit, ago, print_json, say, say_error
+from haltline.cli.tables import print_table
+from haltline.schemas.control import CommandKind
+from haltline.schemas.record import rfc3339
+from haltline.streams.operator.approval_client import AnsweredRequest, ApprovalClient, Request
+
+_DONE = {CommandKind.APPROVE: "approved", CommandKind.REJECT: "rejected", CommandKind.ASK: "asked"}
+
+
+def list_requests(at: Cluster, *, everything: bool, as_json: bool) -> None:
+    """Prints what waits for a person; exit 1 when something does."""
+    inbox = _inbox(at)
+    found = inbox.requests() if everything else inbox.pending()
+    if as_json:
+        print_json([asdict(request) for request in found])
+    elif found:
+        _print(found)
+    else:
+        say("nothing waits for a person")
+    now_ms = time.time_ns() // 1_000_000
+    if any(request.is_open(now_ms) for request in found):
+        raise typer.Exit(Exit.NO)
+
+
+def _inbox(at: Cluster) -> ApprovalClient:
+    return ApprovalClient(
+        at.bootstrap, topics=at.topics, group=at.workers, answer_within_s=at.timeout, client=at.client_config
+    )
+
+
+def answer(
+    at: Cluster, kind: CommandKind, request_id: str, identical: bool, *, by: str, reason: str, as_json: bool
+) -> None:
+    """Approves, rejects or asks, and prints what became of it; exit 1 when it is not so afterwards."""
+    inbox = _inbox(at)
+    give = inbox.answer_identical if identical else lambda *a, **k: [inbox.answer(*a, **k)]
+    answers = give(kind, request_id, by=by, reason=reason)
+    if as_json:
+        print_json([asdict(answered) for answered in answers])
+    for answered in answers:
+        if answered.after is None:
+            say_error(
+                f"haltline: {kind} of {answered.before.approval.request_id}: no answer from a worker "
+                "in time. It counts if it is read before the request expires; see: haltline approvals --all"
+            )
+        elif not as_json:
+            already = f"already {_DONE[kind]} by you; " if answered.command is None else ""
+            say(f"{_about(answered.before)}: {already}{_state(answered.after, kind)}")
+    if any(not _is_effective(answered) for answered in answers):
+        raise typer.Exit(Exit.NO)
+
+
+def _is_effective(answered: AnsweredRequest) -> bool:
+    return answered.after is not None and answered.after.approval.state != "expired"
+
+
+def _about(request: Request) -> str:
+    approval = request.approval
+    return f"{approval.request_id} {approval.action} {', '.join(approval.targets) or approval.arguments}"
+
+
+def _state(request: Request, command: CommandKind | None = None) -> str:
+    """How it stands; of one that takes several people, how many have answered what. The newest answer comes first."""
+    approval = request.approval
+    if approval.state == "pending" and (approval.quorum > 1 or approval.approved_by or approval.rejected_by):
+        votes = {
+            CommandKind.APPROVE: (approval.approved_by, approval.quorum),
+            CommandKind.REJECT: (approval.rejected_by, max(approval.voters, approval.quorum) - approval.quorum + 1),
+        }
+        first = CommandKind.REJECT if command is CommandKind.REJECT else CommandKind.APPROVE
+        states = [
+            f"{_DONE[kind]} by {len(names)} of {needed} needed" + (f" ({', '.join(names)})" if names else "")
+            for kind, (names, needed) in sorted(votes.items(), key=lambda vote: vote[0] is not first)
+            if names or (kind is first and needed > 1)
+        ]
+        return f"{'; '.join(states)}; still open"
+    return {"used": "approved, and under way"}.get(approval.state, approval.state.replace("_", " "))
+
+
+def _print(found: list[Request]) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    rows = []
+    for request in found:
+        approval = request.approval
+        is_late = approval.expires <= now_ms and approval.state == "pending"
+        rows.append(
+            (
+                approval.request_id,
+                approval.priority.value,
+                "expired" if is_late else _state(request),
+                f"{request.agent_id} {request.session_id}",
+                f"{approval.action} {approval.arguments}",
+                request.reason,
+                f"{ago(approval.since, now_ms)} ago" + (f", {approval.asked} times" if approval.asked > 1 else ""),
+                rfc3339(approval.expires),
+            )
+        )
+    print_table(("id", "priority", "state", "session", "call", "why", "asked", "expires"), rows)

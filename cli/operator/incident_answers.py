@@ -1,0 +1,114 @@
+"""What `haltline incidents` and its commands do and print."""
+
+import time
+
+import orjson
+import typer
+
+from haltline.cli.cluster import Cluster
+from haltline.cli.common import Exit, ago, print_json, say, say_error
+from haltline.cli.tables import print_table
+from haltline.schemas.control import CommandKind
+from haltline.schemas.incidents import IncidentRecord, IncidentState
+from haltline.schemas.record import rfc3339
+from haltline.streams.audit.summary import of_incident
+from haltline.streams.operator.incidents import Incidents, one_of
+
+_SHOWN_ID = 8
+
+
+def list_incidents(at: Cluster, *, everything: bool, session: str | None, agent: str | None, as_json: bool) -> None:
+    """Prints the incidents; exit 1 when one is not resolved."""
+    found = [
+        record
+        for record in _incidents(at).incidents()
+        if (everything or record.state is not IncidentState.RESOLVED)
+        and session in (None, record.session_id)
+        and agent in (None, record.agent_id)
+    ]
+    if as_json:
+        print_json([_json(record) for record in found])
+    elif found:
+        _print(found)
+    else:
+        say("no incident" if everything else "no incident is open")
+    if any(record.state is not IncidentState.RESOLVED for record in found):
+        raise typer.Exit(Exit.NO)
+
+
+def show_incident(at: Cluster, incident_id: str, *, as_json: bool) -> None:
+    """Prints an incident and its history."""
+    revisions = _incidents(at).history(incident_id)
+    if as_json:
+        print_json([_json(record) for record in revisions])
+        return
+    last = revisions[-1]
+    say(f"{last.incident_id}  {last.state}  {_about(last)}", style="bold")
+    if last.assignee is not None or last.request_id is not None:
+        say(f"assigned to {last.assignee or 'nobody'}; open request: {last.request_id or 'none'}")
+    for record in revisions:
+        say(f"{rfc3339(record.changed_at)}  {of_incident(record)}")
+
+
+def _incidents(at: Cluster) -> Incidents:
+    return Incidents(
+        at.bootstrap, topics=at.topics, group=at.workers, answer_within_s=at.timeout, client=at.client_config
+    )
+
+
+def act(
+    at: Cluster,
+    kind: CommandKind,
+    incident_id: str,
+    *,
+    by: str,
+    reason: str,
+    assignee: str | None = None,
+    as_json: bool,
+) -> None:
+    """Sends a command about an incident and prints what became of it; exit 1 when no worker answers."""
+    found = _incidents(at)
+    before = one_of(found.incidents(), incident_id)
+    acted = found.act(kind, before, by=by, reason=reason, assignee=assignee)
+    if as_json:
+        after = None if acted.after is None else _json(acted.after)
+        print_json({"command_id": acted.command.command_id, "answered": acted.after is not None, "incident": after})
+    if acted.after is None:
+        say_error(
+            f"haltline: {kind} of incident {before.incident_id}: no worker has answered in time. It stays on the topic "
+            "for when one runs"
+        )
+        raise typer.Exit(Exit.NO)
+    if not as_json:
+        say(of_incident(acted.after))
+
+
+def _json(record: IncidentRecord) -> object:
+    return orjson.loads(record.to_json())
+
+
+def _about(record: IncidentRecord) -> str:
+    where = record.session_id if record.scope == "session" else f"{record.scope} {record.scope_id}"
+    return f"{record.cause} of {where}: {record.level}, {record.count}x"
+
+
+def _print(found: list[IncidentRecord]) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    rows = (
+        (
+            record.incident_id[:_SHOWN_ID],
+            record.state.value,
+            record.level.value,
+            record.severity.value if record.severity is not None else "",
+            str(record.count),
+            record.cause,
+            record.scope_id if record.scope == "session" else f"{record.scope} {record.scope_id}",
+            record.agent_id,
+            f"{ago(record.last_at, now_ms)} ago",
+            record.assignee or "",
+            record.summary,
+        )
+        for record in found
+    )
+    columns = ("id", "state", "level", "severity", "times", "cause", "of", "agent", "last", "assigned to", "why")
+    print_table(columns, rows)

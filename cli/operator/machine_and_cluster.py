@@ -1,0 +1,115 @@
+"""What `haltline doctor` checks on this machine and on the cluster."""
+
+import logging
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+
+from confluent_kafka.admin import AdminClient
+
+from haltline.cli.base_commands import PROCESSOR
+from haltline.cli.common import Client, group_of
+from haltline.cli.operator.topics import changelogs_of
+from haltline.schemas.topics import Topics
+from haltline.streams.kafka.log_reader import NoSuchTopic, Unreachable, open_consumer, partitions_of
+from haltline.streams.kafka.topics import NoAdminApiError, check_topics
+from haltline.streams.local.kafka_jars import missing_tools
+from haltline.streams.operator.health_checks import (
+    ANSWER_WITHIN_S,
+    Check,
+    Verdict,
+    check_permissions,
+    check_progress,
+    published_policies,
+    shadow_progress,
+)
+
+_log = logging.getLogger(__name__)
+
+
+def machine() -> Iterator[Check]:
+    """Python, packages, and what a Kafka on this machine needs."""
+    python = ".".join(map(str, sys.version_info[:3]))
+    yield Check("python", Verdict.OK, python)  # an older one does not get this far: pip refuses it
+    missing = sorted(_missing_packages())
+    if missing:
+        do = "pip install 'haltline[processor]'"
+        yield Check("packages of the processor", Verdict.BAD, f"missing: {', '.join(missing)}", do)
+    else:
+        yield Check("packages of the processor", Verdict.OK, "all there")
+    if tools := missing_tools():
+        yield Check(
+            "a real Kafka on this machine",
+            Verdict.NOTE,
+            "not possible",
+            f"for haltline kafka install {' and '.join(tools)}",
+        )
+    else:
+        yield Check("a real Kafka on this machine", Verdict.OK, "Java and Kafka's jars (or Maven) are there")
+
+
+def _missing_packages() -> Iterator[str]:
+    """What haltline[processor] installs and cannot be imported here."""
+    for name in PROCESSOR:
+        if name == "uvloop" and sys.platform == "win32":
+            continue  # there is none for it
+        if name not in sys.modules and find_spec(name) is None:
+            yield name
+
+
+def cluster(bootstrap: str, topics: Topics, group: str, client: Client, agent: str) -> Iterator[Check]:
+    """Broker, topics, progress, policies and permissions; only the broker where none answers."""
+    try:
+        open_consumer(bootstrap, client=client, within_s=ANSWER_WITHIN_S).close()
+    except Unreachable as error:
+        do = "start one (haltline up, haltline kafka), or say where it is (--bootstrap, HALTLINE_BOOTSTRAP)"
+        yield Check("broker", Verdict.BAD, str(error), do)
+        return
+    yield Check("broker", Verdict.OK, f"answers at {bootstrap}")
+    found = _topics(bootstrap, topics, group, client)
+    yield found
+    if found.verdict is Verdict.BAD:
+        return
+    do = f"haltline worker --bootstrap {bootstrap} --group {group}"
+    yield check_progress("workers' progress", bootstrap, topics, group=group, do=do, client=client)
+    yield shadow_progress(bootstrap, topics, group=group, client=client)
+    do = f"haltline audit --bootstrap {bootstrap}"
+    sinks = f"{group_of(topics.prefix)}-audit"
+    yield check_progress("sink's progress", bootstrap, topics, group=sinks, do=do, client=client)
+    yield published_policies(bootstrap, topics, client)
+    admin = AdminClient({**client, "bootstrap.servers": bootstrap}, logger=_log)
+    if admin.list_topics(timeout=ANSWER_WITHIN_S).controller_id < 0:
+        do = "for anything but trying out, a real Kafka"
+        yield Check("permissions", Verdict.NOTE, "an embedded broker has none", do)
+    else:
+        yield check_permissions(admin, topics, agent)
+
+
+def _topics(bootstrap: str, topics: Topics, group: str, client: Client) -> Check:
+    do = f"haltline topics create --bootstrap {bootstrap} --prefix {topics.prefix}"
+    try:
+        admin = AdminClient({**client, "bootstrap.servers": bootstrap}, logger=_log)
+        reports = check_topics(admin, topics, changelogs=changelogs_of(topics, group))
+    except NoAdminApiError:
+        return _embedded_topics(bootstrap, topics, client)
+    wrong = [str(difference) for report in reports for difference in report.differences]
+    if any(report.partitions == 0 for report in reports):
+        return Check("topics", Verdict.BAD, "; ".join(wrong), do)
+    if wrong:
+        return Check(
+            "topics", Verdict.BAD, "; ".join(wrong), "change the topic's settings; partitions cannot be taken away"
+        )
+    return Check("topics", Verdict.OK, f"{len(reports)} topics of {reports[0].partitions} partitions")
+
+
+def _embedded_topics(bootstrap: str, topics: Topics, client: Client) -> Check:
+    """An embedded broker has no admin API; whether its topics are there can be asked."""
+    consumer = open_consumer(bootstrap, client=client)
+    try:
+        for topic in topics.all:
+            partitions_of(consumer, topic)
+    except NoSuchTopic as error:
+        return Check("topics", Verdict.BAD, str(error), "haltline up makes them")
+    finally:
+        consumer.close()
+    return Check("topics", Verdict.OK, f"{len(topics.all)} topics on an embedded broker (for trying out only)")

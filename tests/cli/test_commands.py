@@ -1,0 +1,239 @@
+"""Every command: what its help loads, its example, its JSON, its options and values."""
+
+import contextlib
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from haltline.cli import common
+from haltline.cli.agent import hook_settings, mcp_proxy, watch
+from haltline.cli.app import COMMANDS, app
+from haltline.cli.base_commands import BESIDE_AGENTS
+from haltline.cli.operator import audit_records, import_recordings
+from haltline.cli.operator import tail as tailing
+from haltline.cli.services import intake
+from haltline.schemas.decisions import ScopeKind
+from haltline.schemas.intervening import Vocabulary
+from haltline.schemas.intervention_records import RecordOutcome, RecordType, RiskLevel
+from haltline.schemas.policy import Policy
+from haltline.schemas.topics import Topics
+from haltline.schemas.wire import MODELS
+from haltline.streams.engine.groups import Runs
+from haltline.streams.importing.formats import FORMATS
+from haltline.streams.local.kafka import DEFAULT_PARTITIONS, DEFAULT_PORT
+from tests.deploy.commands import parsed
+
+# Not pydantic, with which typer itself reads the values of options.
+HEAVY = {
+    "aiohttp", "aiokafka", "apprise", "arro3", "asyncio", "authlib", "confluent_kafka", "cryptography", "deltalake",
+    "fastapi", "faust", "httpx2", "lightgbm", "msgspec", "numpy", "orjson", "prometheus_client",
+    "slack_sdk", "sqlalchemy", "uvicorn", "yaml", "zstandard",
+}  # fmt: skip
+HEAVY_FOLDERS = ("haltline.streams", "haltline.detectors", "haltline.interventions", "haltline.console")
+MODULES_AT_MOST = 550
+"""Python's own, typer's, rich's and the 50 of the command line, with the help of all commands one after the other."""
+
+HELP_OF_EACH = """
+import contextlib, io, sys
+from haltline.cli.__main__ import main
+for line in sys.stdin:
+    sys.argv = ["haltline", *line.split()]
+    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()) as out:
+        main()
+    assert "haltline" in out.getvalue(), line
+    print(line.strip(), *sys.modules, sep="\\t")
+"""
+
+NO_JSON = {
+    "demo": "a show for people",
+    "up": "a service",
+    "worker": "a service",
+    "audit": "a service",
+    "console": "a service",
+    "notify": "a service",
+    "kafka": "a service",
+    "completion": "prints a script",
+    "schemas": "prints JSON always",
+    "policy schema": "prints JSON always",
+    "audit export": "prints the rows in the format of --format",
+}
+
+
+def commands_of(group: Any, *path: str) -> Iterator[tuple[str, Any]]:
+    for name, command in group.commands.items():
+        if isinstance(command, typer.core.TyperGroup):
+            if command.invoke_without_command:
+                yield " ".join((*path, name)), command
+            yield from commands_of(command, *path, name)
+        else:
+            yield " ".join((*path, name)), command
+
+
+EVERY_COMMAND = dict(commands_of(typer.main.get_group(app)))
+
+
+def test_help_and_version_and_completion_load_nothing_heavy() -> None:
+    groups = sorted({name.split()[0] for name in EVERY_COMMAND} - EVERY_COMMAND.keys())
+    asked = ["--version", "--help", *(f"{name} --help" for name in [*groups, *EVERY_COMMAND]), "completion bash"]
+    done = subprocess.run(
+        [sys.executable, "-c", HELP_OF_EACH],
+        input="\n".join(asked),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    loaded: list[str] = []
+    for line in done.stdout.splitlines():  # what one has loaded, those after it have too: the first one is named
+        name, *loaded = line.split("\t")
+        heavy = {module for module in loaded if module.partition(".")[0] in HEAVY or module.startswith(HEAVY_FOLDERS)}
+        assert heavy == set(), name
+    assert {module for module in loaded if module.startswith("haltline.schemas.")} == {"haltline.schemas.topics"}
+    assert len(done.stdout.splitlines()) == len(asked)
+    assert len(loaded) <= MODULES_AT_MOST
+
+
+def test_a_command_loads_the_modules_of_no_other_command() -> None:
+    program = "import sys; from haltline.cli.__main__ import main; sys.argv[1:] = ['kill', '--help']\ntry: main()\n"
+    program += "except SystemExit: print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert {name for name in loaded if name.startswith(("haltline.cli.operator.", "haltline.cli.services."))} == {
+        "haltline.cli.operator.kill_and_reset"
+    }
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    done = CliRunner().invoke(app, ["--version"])
+    assert (done.exit_code, done.stdout) == (0, "haltline 0.1.0\n")
+
+
+def test_the_help_shows_each_command_under_the_heading_of_its_group() -> None:
+    text = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "100"}).stdout
+    panels = dict(re.findall(r"(?ms)^╭─ ([\w ]+?) ─+╮\n(.*?)^╰", text))
+    shown = {panel: re.findall(r"(?m)^│ ([a-z][a-z-]*) ", panels[panel]) for panel in COMMANDS}
+    assert shown == {panel: [*group] for panel, group in COMMANDS.items()}
+
+
+BESIDE_PARSERS: dict[str, Callable[[list[str]], object]] = {
+    "hook": lambda words: hook_settings.main([*words, "--dry-run"]),
+    "watch": watch._parsed,
+    "mcp-proxy": mcp_proxy._parsed,
+    "intake": lambda words: intake.options_of().parse_args(words),
+    "import": lambda words: import_recordings.options_of().parse_args(words),
+}
+
+
+@pytest.mark.parametrize("name", EVERY_COMMAND)
+def test_the_help_of_every_command_holds_an_example_that_parses(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    examples = re.findall(r"(?m)^Example: haltline (.*)$", EVERY_COMMAND[name].help)
+    assert examples
+    for example in examples:
+        words = shlex.split(re.split(r" (?:>|\||&&) ", example)[0])
+        assert " ".join(words).startswith(name)
+        if name in BESIDE_AGENTS:
+            BESIDE_PARSERS[name](words[1:])
+        else:
+            assert parsed(words).command == name
+
+
+def test_the_example_in_the_own_help_of_what_runs_beside_agents_parses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from importlib import import_module  # noqa: PLC0415  # as the command line does
+
+    monkeypatch.chdir(tmp_path)
+    for name, module in BESIDE_AGENTS.items():
+        with contextlib.suppress(SystemExit):
+            import_module(module).main(["--help"])
+        _, _, example = " ".join(capsys.readouterr().out.split()).partition(f"Example: haltline {name} ")
+        assert example
+        BESIDE_PARSERS[name](shlex.split(re.split(r" (?:>|\||&&) ", example)[0]))
+
+
+def test_every_command_that_prints_data_prints_json() -> None:
+    without = {
+        name
+        for name, command in EVERY_COMMAND.items()
+        if name not in BESIDE_AGENTS and not any("--json" in option.opts for option in command.params)
+    }
+    assert without == NO_JSON.keys()
+
+
+@pytest.mark.parametrize(
+    ("here", "there"),
+    [
+        pytest.param(get_args(common.ScopeName), tuple(ScopeKind), id="scopes"),
+        pytest.param(get_args(common.RulesName), tuple(Runs), id="which rules a group runs"),
+        pytest.param(get_args(tailing.VocabularyName), tuple(Vocabulary), id="vocabularies"),
+        pytest.param(get_args(audit_records.TypeName), tuple(RecordType), id="types of interventions"),
+        pytest.param(get_args(audit_records.OutcomeName), tuple(RecordOutcome), id="outcomes of interventions"),
+        pytest.param(get_args(audit_records.RiskName), tuple(RiskLevel), id="risk levels"),
+        pytest.param(import_recordings._FORMATS, FORMATS, id="formats of recordings"),
+        pytest.param({Topics().prefix + name for name in MODELS}, set(Topics().all), id="topics"),
+        pytest.param((common.KAFKA_PORT, common.KAFKA_PARTITIONS), (DEFAULT_PORT, DEFAULT_PARTITIONS), id="Kafka"),
+    ],
+)
+def test_values_that_the_command_line_repeats_are_those_of_the_product(here: object, there: object) -> None:
+    assert here == there
+
+
+def test_the_policy_that_a_worker_follows_by_default_is_the_one_that_is_published_by_default() -> None:
+    (option,) = (option for option in EVERY_COMMAND["worker"].params if "--policy-name" in option.opts)
+    assert option.default == Policy().name
+
+
+BASH = """
+source <({haltline} completion bash)
+COMP_WORDS=({words}); COMP_CWORD={at}
+_haltline_completion {haltline}
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        pytest.param("haltline app", {"approvals", "approve"}, id="a command"),
+        pytest.param("haltline audit ve", {"verify"}, id="a command of a group"),
+        pytest.param("haltline kill --until", {"--until-stopped"}, id="an option"),
+        pytest.param("haltline kill --scope ta", {"target"}, id="the value of an option"),
+        pytest.param("haltline completion f", {"fish"}, id="the value of an argument"),
+    ],
+)
+def test_bash_completes(words: str, expected: set[str]) -> None:
+    haltline = shlex.quote(str(Path(sys.executable).with_name("haltline")))
+    script = BASH.format(haltline=haltline, words=words, at=len(words.split()) - 1)
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert (set(done.stdout.split()), done.stderr) == (expected, "")
+
+
+@pytest.mark.parametrize(
+    ("shell", "expected"),
+    [
+        pytest.param("zsh", '"verify":"Verify that no record', id="zsh"),
+        pytest.param("fish", "verify\tVerify that no record", id="fish"),
+    ],
+)
+def test_other_shells_complete_with_the_help_of_each(shell: str, expected: str) -> None:
+    script = CliRunner().invoke(app, ["completion", shell]).stdout
+    assert f"_HALTLINE_COMPLETE=complete_{shell}" in script
+    variables = {
+        "_HALTLINE_COMPLETE": f"complete_{shell}",
+        "_TYPER_COMPLETE_ARGS": "haltline audit ver",
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+    }
+    haltline = str(Path(sys.executable).with_name("haltline"))
+    done = subprocess.run([haltline], env=variables, capture_output=True, text=True, check=False)
+    assert expected in done.stdout
