@@ -107,8 +107,8 @@ class Commands(TyperGroup):
             fail(*known)
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(given: bool) -> None:
+    if given:
         from importlib.metadata import version
 
         typer.echo(f"haltline {version('haltline')}")
