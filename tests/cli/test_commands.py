@@ -137,6 +137,7 @@ def test_the_help_of_every_command_holds_an_example_that_parses(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    assert not re.search(r"[^\n]\n[^\n]", EVERY_COMMAND[name].help)  # a paragraph breaks where the terminal ends
     examples = re.findall(r"(?m)^Example: haltline (.*)$", EVERY_COMMAND[name].help)
     assert examples
     for example in examples:
