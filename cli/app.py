@@ -56,6 +56,13 @@ COMMANDS: Final = {
 """The module of each command, by the heading of the help under which it stands."""
 
 
+def _unwrap(command: TyperCommand | TyperGroup) -> None:
+    """Joins the lines of each paragraph of the help, so that they break where the terminal ends and not elsewhere."""
+    command.help = "\n\n".join(" ".join(part.split()) for part in (command.help or "").split("\n\n"))
+    for below in getattr(command, "commands", {}).values():
+        _unwrap(below)
+
+
 class _WhenNeeded(MutableMapping[str, Any]):
     """The commands, each of which is imported when it is asked for."""
 
@@ -69,6 +76,7 @@ class _WhenNeeded(MutableMapping[str, Any]):
             registered = typer.Typer()
             import_module(f"haltline.cli.{module}").register(registered)
             self._loaded |= cast("dict[str, Any]", typer.main.get_group(registered).commands)
+            _unwrap(self._loaded[name])
         self._loaded[name].rich_help_panel = panel
         return self._loaded[name]
 
@@ -107,8 +115,8 @@ class Commands(TyperGroup):
             fail(*known)
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(given: bool) -> None:
+    if given:
         from importlib.metadata import version
 
         typer.echo(f"haltline {version('haltline')}")

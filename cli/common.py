@@ -132,7 +132,14 @@ RulesName = Literal["all", "enforced", "shadow"]
 """The values of Runs, which is not imported here: a test compares them."""
 ScopeName = Literal["session", "agent", "mission", "tool", "target", "fleet"]
 """The values of ScopeKind, which is not imported here: a test compares them."""
-Scope = Annotated[ScopeName, typer.Option(help="What the ID identifies.", case_sensitive=False)]
+Scope = Annotated[
+    ScopeName,
+    typer.Option(
+        help="What the ID identifies: session, agent, mission, tool, target or fleet.",
+        case_sensitive=False,
+        metavar="SCOPE",
+    ),
+]
 ScopeId = Annotated[
     str, typer.Argument(help="The session's id, or the id within --scope; a unique beginning is enough.", metavar="ID")
 ]
@@ -144,9 +151,9 @@ Unknown = Annotated[
 Timeout = Annotated[float, typer.Option(help="How long to wait for the worker's answer, in seconds.", min=0.1)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 MetricsPort = Annotated[
-    int, typer.Option(help="Where /metrics, /healthz and /readyz are served; 0 takes a free port.", min=0, max=65535)
+    int, typer.Option(help="Port of /metrics, /healthz and /readyz; 0 takes a free one.", min=0, max=65535)
 ]
-MetricsHost = Annotated[str, typer.Option(help="Address to serve them on; 0.0.0.0 for all.", metavar="ADDRESS")]
+MetricsHost = Annotated[str, typer.Option(help="Address of /metrics; 0.0.0.0 for all.", metavar="ADDRESS")]
 PolicyFile = Annotated[
     Path | None, typer.Option(help="The policy document (YAML); left out: every default.", metavar="FILE")
 ]

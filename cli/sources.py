@@ -79,7 +79,7 @@ def opened(source: str, where: Where) -> "Iterator[Range]":
             options = where.storage_options
             yield TableRange(uri, where.topics, start, end, sink=where.sink, storage_options=options)
         elif where.since or where.until:
-            fail(f"{source}: expected a file whole, got --from or --to", Exit.USAGE)
+            fail(f"{source}: expected no --from or --to with a file, got one", Exit.USAGE)
         else:
             yield FileRange(Path(source), where.topics)
     except (QueryFailed, BadMoment, UnreadableTrace) as error:

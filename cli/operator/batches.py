@@ -38,7 +38,7 @@ def batches(
             declared.reason,
             f"{declared.batch.actions} on {', '.join(declared.batch.targets) or 'any target'}",
             f"{declared.used} of {declared.batch.max_deletes}",
-            rfc3339(declared.batch.expires) + (" (over)" if declared.batch.expires < now_ms else ""),
+            rfc3339(declared.batch.expires) + (" (expired)" if declared.batch.expires < now_ms else ""),
         )
         for declared in found
     )

@@ -32,7 +32,7 @@ def kill(
     """Stop a session, or every session of an agent, tool, target, mission or the fleet, now.
 
     The id of a session, an agent or a mission may be shortened; one without any events is refused (exit 1),
-    unless --unknown says that it is meant: then it is stopped if it starts, and nobody is waited for.
+    except with --unknown: then it is stopped if it starts, and the command waits for no agent.
 
     --preview lists them, by the events of the last --lookback, and changes nothing. The fleet takes two operators, each
     with this command. Doing it twice does no harm. Exit 1 when no worker answers in time (the command is kept for when

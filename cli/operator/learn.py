@@ -116,7 +116,7 @@ def learn(
     say(f"{len(compared.differing)} of {len(compared.changes)} sessions differ")
     say(f"written: {', '.join(str(file) for file in (out, report, plot) if file is not None)}. Nothing is applied")
     if policy is None:
-        say("it says nothing else: where a policy is published, begin with that (haltline policy show), by --policy")
+        say("it holds only the model: where a policy is published, give it with --policy (haltline policy show)")
     for what, command in steps:
         say(f"{what}: {command}")
 

@@ -122,7 +122,7 @@ def show(
     documents = current(at.bootstrap, at.topics.policies, client=at.client_config)
     if name:
         if name not in documents:
-            fail(f"policy {name}: expected one that was published, got none of {sorted(documents)}", Exit.NO)
+            fail(f"policy {name}: expected one of {sorted(documents)}, which are published", Exit.NO)
         typer.echo(orjson.dumps(orjson.loads(documents[name].value or b""), option=orjson.OPT_INDENT_2).decode())
         return
     if as_json:

@@ -18,7 +18,7 @@ from haltline.schemas.record import Record, rfc3339
 
 
 def as_line(message: Message, prefix: str, vocabulary: Vocabulary | None) -> str:
-    """The record in a line for people; `vocabulary`: in whose words decisions are."""
+    """The record in a line for people; `vocabulary`: in which vocabulary decisions are."""
     topic = str(message.topic()).removeprefix(prefix)
     _, time_ms = message.timestamp()
     key = (message.key() or b"-").decode(errors="replace")

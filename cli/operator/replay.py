@@ -238,7 +238,7 @@ def _bundle(file: Path, policy: Path | None, public_key: Path | None, *, as_json
         _show(checked.replayed)
         made, here = bundle.manifest.get("haltline"), version("haltline")
         if not checked.replayed.compared.ok and policy is None and made != here:
-            say(f"the bundle was made by haltline {made}, this is {here}: a rule may be another one since")
+            say(f"the bundle was made by haltline {made}, this is {here}: a rule may have changed since")
     if not checked.ok:
         raise typer.Exit(Exit.NO)
 

@@ -75,7 +75,7 @@ def replay_onto(source: str, where: Where, onto: Onto, *, as_json: bool) -> None
                     )
                     return
                 done = f"replay {at.id} is done: {at.written} records of {topic} are on {onto.target}"
-                say(f"{done}; for another one give another file than {onto.resume}")
+                say(f"{done}; to start another one, choose another file than {onto.resume}")
                 return
             missing = found.missing(left)
             if onto.dry_run:

@@ -99,7 +99,7 @@ def check(file: Document, *, as_json: AsJson = False) -> None:
     else:
         say(f"{file}: {len(config.channels)} channels and {len(config.routes)} routes can be used")
     for name in unused:
-        say_error(f"{file}: channels.{name}: no route leads there")
+        say_error(f"{file}: channels.{name}: no route uses it")
 
 
 @notify.command("test")

@@ -82,10 +82,10 @@ EVERY_COMMAND = dict(commands_of(typer.main.get_group(app)))
 
 def test_help_and_version_and_completion_load_nothing_heavy() -> None:
     groups = sorted({name.split()[0] for name in EVERY_COMMAND} - EVERY_COMMAND.keys())
-    asked = ["--version", "--help", *(f"{name} --help" for name in [*groups, *EVERY_COMMAND]), "completion bash"]
+    commands = ["--version", "--help", *(f"{name} --help" for name in [*groups, *EVERY_COMMAND]), "completion bash"]
     done = subprocess.run(
         [sys.executable, "-c", HELP_OF_EACH],
-        input="\n".join(asked),
+        input="\n".join(commands),
         capture_output=True,
         text=True,
         check=False,
@@ -97,7 +97,7 @@ def test_help_and_version_and_completion_load_nothing_heavy() -> None:
         heavy = {module for module in loaded if module.partition(".")[0] in HEAVY or module.startswith(HEAVY_FOLDERS)}
         assert heavy == set(), name
     assert {module for module in loaded if module.startswith("haltline.schemas.")} == {"haltline.schemas.topics"}
-    assert len(done.stdout.splitlines()) == len(asked)
+    assert len(done.stdout.splitlines()) == len(commands)
     assert len(loaded) <= MODULES_AT_MOST
 
 
@@ -137,6 +137,7 @@ def test_the_help_of_every_command_holds_an_example_that_parses(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    assert not re.search(r"[^\n]\n[^\n]", EVERY_COMMAND[name].help)  # a paragraph breaks where the terminal ends
     examples = re.findall(r"(?m)^Example: haltline (.*)$", EVERY_COMMAND[name].help)
     assert examples
     for example in examples:

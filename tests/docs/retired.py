@@ -61,7 +61,12 @@ NAMES: Final = frozenset({"asked", "came", "heard", "heeded", "said", "told", "w
 """Words of names that say nothing of what they name: a value that was `said` is a request, a record, a label ..."""
 
 PERSISTED: Final = {
-    "asked": ("cli/operator/approvals.py", "console/routes/approvals.py", "interventions", "schemas/decisions.py"),
+    "asked": (
+        "cli/operator/approval_answers.py",
+        "console/routes/approvals.py",
+        "interventions",
+        "schemas/decisions.py",
+    ),
     "asked_by": ("console/routes", "interventions", "schemas/decisions.py"),
     "release_asked": ("interventions",),
     "said": ("interventions", "streams/engine/core.py"),
