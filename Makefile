@@ -12,7 +12,7 @@ STAMP := .venv/.made-for-pyproject
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test jars check docs audit kafka bench quality chaos fleet clean
+.PHONY: help setup demo test jars helm check docs audit dashboards manifests dist kafka bench quality chaos fleet clean
 
 help: ## This list
 	@echo "make TARGET, where TARGET is:"
@@ -51,6 +51,9 @@ docs: setup ## Build the documentation site into build/site; a broken link fails
 
 audit: setup ## Look for known vulnerabilities of what is installed, where an advisory service can be asked
 	@$(BIN)/python .ci/audit
+
+dashboards: setup ## Write deploy/grafana/dashboards again from build.py
+	$(BIN)/python deploy/grafana/build.py
 
 kafka: setup ## Run a real Kafka on 127.0.0.1:9092 until Ctrl-C (Java and Maven)
 	$(BIN)/python -m haltline.streams.local.kafka
