@@ -11,6 +11,7 @@ import typer
 import yaml
 
 from haltline.cli.app import app
+from tests.waiting import wait_until
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 RULES = DEPLOY / "prometheus" / "haltline.rules.yml"
@@ -31,8 +32,11 @@ def tool(
 
 
 def helm() -> str:
-    """Where Helm is, or `make helm` has put it."""
-    built = DEPLOY.parent / ".tools" / "helm"
+    """Where Helm is, or `make helm` has put it; in continuous integration it may still be building."""
+    folder = DEPLOY.parent / ".tools"
+    built, building = folder / "helm", folder / "building"
+    if building.exists():
+        wait_until(lambda: not building.exists(), "Helm is built", deadline_s=900.0)
     return str(built) if built.exists() else tool("helm", "`make helm` builds it with Go")
 
 
