@@ -16,6 +16,7 @@ from tests.deploy.commands import parsed, variables
 from tests.deploy.test_deployment import KUBERNETES, OURS, SECRETS, port_of
 from tests.deploy.test_schemas import OF_OTHERS, VERSIONS
 from tests.deploy.tools import DEPLOY, RULES, helm, tool
+from tests.docs.pages import fences
 
 CHART = DEPLOY / "helm" / "haltline"
 DASHBOARDS = DEPLOY / "grafana" / "dashboards"
@@ -59,10 +60,14 @@ MINIMAL: Final[dict[str, Any]] = {
     "networkPolicy": {"enabled": False},
     "serviceAccount": {"create": False},
 }
+PAGE: Final[dict[str, Any]] = yaml.safe_load(
+    next(content for language, content in fences(DEPLOY / "README.md") if language == "yaml")
+)
 CASES: Final[dict[str, dict[str, Any]]] = {
     "the values as they are": {},
     "everything switched on": EVERYTHING,
     "workers alone": MINIMAL,
+    "the values that the page shows": PAGE,
     "a table on a volume that several pods mount": {"audit": {"storage": {"accessModes": ["ReadWriteMany"]}}},
     "a console without the audit table": {"console": {"auditTable": False}},
     "another name": {"fullnameOverride": "watch", "nameOverride": "watch"},
