@@ -13,7 +13,18 @@ from typing import Final
 HERE: Final = Path(__file__).parent
 CHART: Final = HERE.parent / "helm" / "haltline"
 VALUES: Final = ("topics.hook=false", "keda.enabled=true", "podMonitor.enabled=true", "prometheusRule.enabled=true")
-BASE: Final = ("audit", "canary", "console", "intake", "network", "notify", "serviceaccount", "shadow", "topics", "worker")
+BASE: Final = [
+    "audit",
+    "canary",
+    "console",
+    "intake",
+    "network",
+    "notify",
+    "serviceaccount",
+    "shadow",
+    "topics",
+    "worker",
+]
 FOLDERS: Final = {
     **dict.fromkeys(BASE, "base"),
     "keda": "keda",
@@ -22,7 +33,9 @@ FOLDERS: Final = {
 }
 """Where the objects of each template go, in a file of its name."""
 
-_OF_HELM: Final = re.compile(r"(?m)^ *(helm\.sh/chart|app\.kubernetes\.io/(version|managed-by)|annotations: \{.checksum).*\n| +$")
+_OF_HELM: Final = re.compile(
+    r"(?m)^ *(helm\.sh/chart|app\.kubernetes\.io/(version|managed-by)|annotations: \{.checksum).*\n| +$"
+)
 
 
 def rendered(helm: str, *values: str) -> dict[str, str]:
