@@ -71,6 +71,8 @@ annotations: {{ merge (dict "checksum/env" (include "haltline.env" $root | sha25
 {{- $root := index . 0 }}
 {{- $values := index $root.Values (index . 1) -}}
 automountServiceAccountToken: false
+{{- /* Variables that Kubernetes makes of Services could have the names of settings. */}}
+enableServiceLinks: false
 {{- if not (and (eq (index . 1) "topics") $root.Values.topics.hook) }}
 serviceAccountName: {{ include "haltline.serviceAccount" $root }}
 {{- end }}
