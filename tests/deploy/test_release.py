@@ -1,5 +1,6 @@
 """The workflows of continuous integration and of a release, and what a release takes from the repository."""
 
+import os
 import re
 import subprocess
 import sys
@@ -82,6 +83,16 @@ def test_the_image_has_one_version_wherever_it_is_named() -> None:
     base = yaml.safe_load((DEPLOY / "kubernetes" / "base" / "kustomization.yaml").read_text())
     images = set(re.findall(r"haltline:(\d[\w.]*)", (DEPLOY / "compose.yaml").read_text()))
     assert images == {chart["version"]} == {chart["appVersion"]} == {base["images"][0]["newTag"]}
+
+
+def test_the_chart_of_a_release_takes_the_image_that_the_release_pushes(tmp_path: Path) -> None:
+    (script,) = [step["run"] for step in RELEASE["jobs"]["build"]["steps"] if "sed -i" in step.get("run", "")]
+    values = tmp_path / "deploy" / "helm" / "haltline" / "values.yaml"
+    values.parent.mkdir(parents=True)
+    values.write_text((DEPLOY / "helm" / "haltline" / "values.yaml").read_text())
+    environment = {"REGISTRY": RELEASE["env"]["REGISTRY"], "GITHUB_REPOSITORY": "Owner/Haltline", "PATH": os.defpath}
+    subprocess.run(["bash", "-c", script.splitlines()[0]], cwd=tmp_path, env=environment, check=True)
+    assert yaml.safe_load(values.read_text())["image"]["repository"] == "ghcr.io/owner/haltline"
 
 
 def test_helm_of_the_release_is_the_one_of_the_tests() -> None:
