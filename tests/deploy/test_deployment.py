@@ -56,6 +56,8 @@ PORT_OF: Final = {
     "console": "port",
     "intake": "port",
 }
+OF_ALL: Final = {"app.kubernetes.io/name": "haltline", "app.kubernetes.io/instance": "haltline"}
+"""Labels of every object."""
 SERVES: Final = frozenset({"console", "intake"})
 """Their metrics are on a port of their own."""
 HOST_OF: Final = {**dict.fromkeys(PORT_OF, "metrics_host"), "console": "host", "intake": "host"}
@@ -117,7 +119,7 @@ def test_a_command_line_that_is_wrong_would_be_found(words: list[str], problem: 
 
 def test_every_variable_that_is_set_is_read() -> None:
     known = variables()
-    for file in (path for path in DEPLOY.rglob("*") if path.is_file() and path.suffix != ".json"):
+    for file in (path for path in DEPLOY.rglob("*") if path.is_file() and path.suffix not in {".json", ".pyc"}):
         result = set(re.findall(r"\bHALTLINE_[A-Z_]+\b", file.read_text(encoding="utf-8")))
         assert result <= known, f"{file}: {result - known}"
 
@@ -303,11 +305,12 @@ def test_services_budgets_and_network_policies_choose_pods_and_ports_that_there_
     pods: dict[str, dict[str, int]] = {}
     for _, one in WORKLOADS:
         name = one["metadata"]["name"].removeprefix("haltline-")
-        assert one["spec"]["template"]["metadata"]["labels"] == {"app.kubernetes.io/component": name}
+        labels = {**OF_ALL, "app.kubernetes.io/component": name}
+        assert one["spec"]["template"]["metadata"]["labels"] == labels
         containers = one["spec"]["template"]["spec"]["containers"]
         pods[name] = {p["name"]: p["containerPort"] for container in containers for p in container.get("ports", [])}
         if one["kind"] != "Job":
-            assert one["spec"]["selector"]["matchLabels"] == {"app.kubernetes.io/component": name}
+            assert one["spec"]["selector"]["matchLabels"] == labels
     metrics = {port for ports in pods.values() for name, port in ports.items() if name != "http"}
     services = {one["metadata"]["name"] for _, one in MANIFESTS if one["kind"] == "Service"}
     for where, one in MANIFESTS:
@@ -322,7 +325,7 @@ def test_services_budgets_and_network_policies_choose_pods_and_ports_that_there_
                 assert spec["selector"]["matchLabels"]["app.kubernetes.io/component"] in pods, where
             case "NetworkPolicy":
                 chosen = spec["podSelector"].get("matchLabels", {}).get("app.kubernetes.io/component")
-                for rule in spec["ingress"]:
+                for rule in spec.get("ingress", []):
                     ports_in = {port["port"] for port in rule["ports"]}
                     assert ports_in == (metrics if chosen is None else {pods[chosen]["http"]}), where
             case "PodMonitor":

@@ -7,7 +7,7 @@ import pytest
 
 from tests.deploy.test_deployment import MANIFESTS
 
-OF_OTHERS: Final = {"ScaledObject", "TriggerAuthentication", "PodMonitor"}
+OF_OTHERS: Final = {"ScaledObject", "TriggerAuthentication", "PodMonitor", "PrometheusRule"}
 """Kinds that an operator brings: KEDA's and Prometheus'."""
 VERSIONS: Final = ("1.30", kubernetes_validate.latest_version())
 OURS: Final = [(where, one) for where, one in MANIFESTS if one["kind"] not in OF_OTHERS]

@@ -11,21 +11,33 @@ import typer
 import yaml
 
 from haltline.cli.app import app
+from tests.waiting import wait_until
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 RULES = DEPLOY / "prometheus" / "haltline.rules.yml"
 RUNBOOKS = DEPLOY / "runbooks"
 
 
-def tool(name: str) -> str:
-    """Where a tool is; without it a test is skipped at a desk, and fails with CI=true."""
+def tool(
+    name: str, hint: str = "on Debian `apt-get download prometheus` and `dpkg-deb -x` give it without a service"
+) -> str:
+    """Where a tool is; without it a test is skipped on a developer's machine, and fails with CI=true."""
     found = shutil.which(name)
     if found is not None:
         return found
-    reason = f"needs {name}: on Debian `apt-get download prometheus` and `dpkg-deb -x` give it without a service"
+    reason = f"needs {name}: {hint}"
     if os.environ.get("CI") == "true":
         pytest.fail(f"CI=true: {reason}", pytrace=False)
     pytest.skip(reason)
+
+
+def helm() -> str:
+    """Where Helm is, or `make helm` has put it; in continuous integration it may still be building."""
+    folder = DEPLOY.parent / ".tools"
+    built, building = folder / "helm", folder / "building"
+    if building.exists():
+        wait_until(lambda: not building.exists(), "Helm is built", deadline_s=900.0)
+    return str(built) if built.exists() else tool("helm", "`make helm` builds it with Go")
 
 
 def free_port() -> int:

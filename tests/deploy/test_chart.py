@@ -1,0 +1,305 @@
+"""The Helm chart, by Helm itself: what it refuses, its objects, and the manifests that are written out of it."""
+
+import json
+import re
+import runpy
+import subprocess
+from pathlib import Path
+from typing import Any, Final
+
+import kubernetes_validate  # type: ignore[import-untyped]  # it has no types
+import pytest
+import yaml
+
+from haltline.streams.policy.loader import parse_policy
+from tests.deploy.commands import parsed, variables
+from tests.deploy.test_deployment import KUBERNETES, OURS, SECRETS, port_of
+from tests.deploy.test_schemas import OF_OTHERS, VERSIONS
+from tests.deploy.tools import DEPLOY, RULES, helm, tool
+from tests.docs.pages import fences
+
+CHART = DEPLOY / "helm" / "haltline"
+DASHBOARDS = DEPLOY / "grafana" / "dashboards"
+EVERYTHING: Final[dict[str, Any]] = {
+    "image": {"repository": "registry.example.org/haltline", "tag": "1.2.3"},
+    "imagePullSecrets": [{"name": "registry"}],
+    "serviceAccount": {"name": "watchers", "annotations": {"example.org/role": "audit"}},
+    "kafka": {"bootstrap": "a.example.org:9093,b.example.org:9093", "prefix": "eu."},
+    "env": {"HALTLINE_GROUP": "eu-workers"},
+    "policy": {"name": "default", "rules": {"repetition": {"enabled": False}}},
+    "sealing": {"enabled": True},
+    "worker": {
+        "nodeSelector": {"pool": "kafka"},
+        "tolerations": [{"key": "kafka", "operator": "Exists"}],
+        "podAnnotations": {"example.org/team": "agents"},
+        "extraArgs": ["--checkpoint-interval", "2"],
+    },
+    "audit": {
+        "replicas": 3,
+        "table": {"url": "s3://bucket/audit", "options": {"AWS_REGION": "eu-north-1"}, "secret": "bucket"},
+    },
+    "console": {
+        "replicas": 2,
+        "oidcSecret": "provider",
+        "linkKeySecret": "links",
+        "database": {"secret": "postgresql"},
+        "ingress": {"enabled": True, "className": "nginx", "tlsSecret": "certificate", "annotations": {"a": "b"}},
+    },
+    "networkPolicy": {"kafka": {"namespace": ""}, "extraEgress": [{"ports": [{"port": 4317}]}]},
+    "keda": {"enabled": True},
+    "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+    "prometheusRule": {"enabled": True, "runbooks": "https://wiki.example.org/runbooks/"},
+    "dashboards": {
+        "enabled": True,
+        "annotations": {"grafana_folder": "haltline"},
+        "console": "https://haltline.example.org",
+    },
+}
+MINIMAL: Final[dict[str, Any]] = {
+    **{name: {"enabled": False} for name in ("topics", "shadow", "audit", "console", "canary", "intake", "notify")},
+    "networkPolicy": {"enabled": False},
+    "serviceAccount": {"create": False},
+}
+PAGE: Final[dict[str, Any]] = yaml.safe_load(
+    next(content for language, content in fences(DEPLOY / "README.md") if language == "yaml")
+)
+CASES: Final[dict[str, dict[str, Any]]] = {
+    "the values as they are": {},
+    "everything switched on": EVERYTHING,
+    "workers alone": MINIMAL,
+    "the values that the page shows": PAGE,
+    "a table on a volume that several pods mount": {"audit": {"storage": {"accessModes": ["ReadWriteMany"]}}},
+    "a console without the audit table": {"console": {"auditTable": False}},
+    "another name": {"fullnameOverride": "watch", "nameOverride": "watch"},
+}
+
+
+def template(values: dict[str, Any], *options: str) -> subprocess.CompletedProcess[str]:
+    command = [helm(), "template", "haltline", str(CHART), "--kube-version", "1.30.0", "--values", "-", *options]
+    return subprocess.run(command, input=json.dumps(values), capture_output=True, text=True, check=False)
+
+
+def objects(values: dict[str, Any]) -> list[dict[str, Any]]:
+    done = template(values)
+    assert done.returncode == 0, done.stderr
+    return [one for one in yaml.safe_load_all(done.stdout) if one]
+
+
+def of(found: list[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
+    (one,) = [one for one in found if (one["kind"], one["metadata"]["name"]) == (kind, name)]
+    return one
+
+
+@pytest.mark.parametrize("values", CASES.values(), ids=CASES)
+def test_helm_itself_finds_nothing_wrong(values: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump(values))
+    command = [helm(), "lint", "--strict", "--kube-version", "1.30.0", "--values", str(tmp_path / "values.yaml")]
+    done = subprocess.run([*command, str(CHART)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("values", CASES.values(), ids=CASES)
+def test_each_object_is_one_of_kubernetes_and_names_what_is_there(values: dict[str, Any]) -> None:
+    found = objects(values)
+    assert len({(one["kind"], one["metadata"]["name"]) for one in found}) == len(found)
+    maps = {one["metadata"]["name"] for one in found if one["kind"] == "ConfigMap"}
+    accounts = {one["metadata"]["name"] for one in found if one["kind"] == "ServiceAccount"} | {"default"}
+    ours = variables()
+    for one in found:
+        if one["kind"] not in OF_OTHERS:
+            for version in VERSIONS:
+                kubernetes_validate.validate(one, version, strict=True)
+        if one["kind"] in {"StatefulSet", "Deployment", "Job"}:
+            pod = one["spec"]["template"]["spec"]
+            assert pod.get("serviceAccountName", "default") in accounts
+            claims = {claim["metadata"]["name"] for claim in one["spec"].get("volumeClaimTemplates", [])}
+            volumes = {volume["name"] for volume in pod["volumes"]} | claims
+            text = json.dumps(pod)
+            assert set(re.findall(r"HALTLINE_[A-Z_]+", text)) <= ours
+            required = [*re.findall(r'"configMap(?:Ref)?": \{"name": "([^"]+)"', text)]
+            required += [
+                n
+                for n, o in re.findall(r'"configMapKeyRef": \{"name": "([^"]+)".*?"optional": (\w+)', text)
+                if o == "false"
+            ]
+            assert set(required) <= maps
+            for container in pod["containers"]:
+                command = parsed(container["args"])
+                assert {mount["name"] for mount in container["volumeMounts"]} <= volumes
+                mounts = [mount["mountPath"] for mount in container["volumeMounts"]]
+                for word in container["args"]:
+                    if re.match(r"/(?:etc|var)/", word):
+                        assert any(word.startswith(f"{mount}/") for mount in mounts), word
+                if "ports" in container:
+                    assert port_of(command) == container["ports"][0]["containerPort"]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        pytest.param(
+            {"worker": {"replica": 3}},
+            "at '/worker': additional properties 'replica' not allowed",
+            id="a name that is none",
+        ),
+        pytest.param(
+            {"worker": {"replicas": "3"}}, "at '/worker/replicas': got string, want integer", id="a number in quotes"
+        ),
+        pytest.param(
+            {"kafka": {"bootstrap": "broker"}},
+            "at '/kafka/bootstrap': 'broker' does not match",
+            id="a broker without its port",
+        ),
+        pytest.param(
+            {"console": {"keysSecret": ""}}, "at '/console/keysSecret': minLength: got 0, want 1", id="no Secret"
+        ),
+        pytest.param(
+            {"audit": {"verifier": {"every": "often"}}}, "'often' does not match pattern", id="a time that is none"
+        ),
+        pytest.param(
+            {"audit": {"replicas": 2}},
+            "audit.replicas: expected 1 with a table on a volume, got 2",
+            id="two sinks on one volume",
+        ),
+        pytest.param(
+            {"console": {"replicas": 2}}, "console.replicas: expected 1 with SQLite, got 2", id="two consoles on SQLite"
+        ),
+    ],
+)
+def test_a_value_that_is_wrong_is_refused_with_its_place(values: dict[str, Any], expected: str) -> None:
+    done = template(values)
+    assert done.returncode != 0
+    assert expected in done.stderr
+
+
+def test_a_value_reaches_the_processes() -> None:
+    found = objects(EVERYTHING)
+    pod = of(found, "StatefulSet", "haltline-worker")["spec"]["template"]["spec"]
+    (worker,) = pod["containers"]
+    assert worker["image"] == "registry.example.org/haltline:1.2.3"
+    assert parsed(worker["args"]).values["checkpoint_interval"] == 2
+    assert pod["nodeSelector"] == {"pool": "kafka"}
+    assert "replicas" not in of(found, "StatefulSet", "haltline-worker")["spec"], "KEDA sets them"
+    environment = of(found, "ConfigMap", "haltline")["data"]
+    assert (environment["HALTLINE_PREFIX"], environment["HALTLINE_GROUP"]) == ("eu.", "eu-workers")
+    policy = of(found, "ConfigMap", "haltline-policy")["data"]["policy.yaml"]
+    assert parse_policy(policy).name == "default"
+    trigger = of(found, "ScaledObject", "haltline-worker")["spec"]["triggers"][0]["metadata"]
+    assert (trigger["topic"], trigger["consumerGroup"]) == ("eu.actions", "eu-workers")
+    sink = of(found, "StatefulSet", "haltline-audit")
+    assert "volumeClaimTemplates" not in sink["spec"]
+    for container in sink["spec"]["template"]["spec"]["containers"]:
+        assert container["args"][container["args"].index("--table") + 1] == "s3://bucket/audit"
+        assert "AWS_REGION=eu-north-1" in container["args"]
+    (console,) = of(found, "StatefulSet", "haltline-console")["spec"]["template"]["spec"]["containers"]
+    assert console["env"] == [
+        {"name": "HALTLINE_CONSOLE_DATABASE", "valueFrom": {"secretKeyRef": {"name": "postgresql", "key": "url"}}}
+    ]
+    assert "--database" not in console["args"]
+    (egress,) = of(found, "NetworkPolicy", "haltline-console-egress")["spec"]["egress"]
+    assert {one["port"] for one in egress["ports"]} == {443, 5432}
+
+
+def test_without_the_group_for_rules_in_shadow_the_workers_run_them() -> None:
+    assert of(objects({}), "ConfigMap", "haltline")["data"]["HALTLINE_RULES"] == "enforced"
+    assert of(objects(MINIMAL), "ConfigMap", "haltline")["data"]["HALTLINE_RULES"] == "all"
+
+
+def test_pods_are_started_again_when_their_environment_changes() -> None:
+    def annotations(values: dict[str, Any]) -> dict[str, str]:
+        worker = of(objects(values), "StatefulSet", "haltline-worker")
+        found: dict[str, str] = worker["spec"]["template"]["metadata"]["annotations"]
+        return found
+
+    assert annotations({}) == annotations({"worker": {"replicas": 4}})
+    assert annotations({}) != annotations({"kafka": {"prefix": "eu."}})
+
+
+def test_the_console_runs_where_the_volume_of_the_audit_is() -> None:
+    shared = CASES["a table on a volume that several pods mount"]
+    for values, tied in (({}, True), (shared, False), (EVERYTHING, False)):
+        pod = of(objects(values), "StatefulSet", "haltline-console")["spec"]["template"]["spec"]
+        assert ("affinity" in pod) is tied
+
+
+def test_credentials_are_secrets_that_the_page_names() -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    named = {
+        value
+        for part in values.values()
+        if isinstance(part, dict)
+        for key, value in part.items()
+        if key.lower().endswith("secret")
+    }
+    assert named - {""} <= set(SECRETS)
+
+
+def test_alerts_are_those_of_the_rules_with_the_address_of_the_runbooks() -> None:
+    groups = yaml.safe_load(RULES.read_text())["groups"]
+    (written,) = yaml.safe_load_all((KUBERNETES / "prometheus-operator" / "prometheusrule.yaml").read_text())
+    assert written["spec"]["groups"] == groups
+    made = of(objects(EVERYTHING), "PrometheusRule", "haltline")["spec"]
+    addresses = [
+        rule["annotations"]["runbook_url"] for group in made["groups"] for rule in group["rules"] if "alert" in rule
+    ]
+    assert all(re.fullmatch(r"https://wiki\.example\.org/runbooks/Haltline\w+\.md", address) for address in addresses)
+
+
+def test_prometheus_takes_the_groups_of_the_object(tmp_path: Path) -> None:
+    (tmp_path / "rules.yml").write_text(yaml.safe_dump(of(objects(EVERYTHING), "PrometheusRule", "haltline")["spec"]))
+    done = subprocess.run(
+        [tool("promtool"), "check", "rules", str(tmp_path / "rules.yml")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_dashboards_are_the_files_with_the_address_of_the_console() -> None:
+    found = [one for one in objects(EVERYTHING) if one["metadata"]["labels"].get("grafana_dashboard") == "1"]
+    made = {name.removeprefix("haltline-"): text for one in found for name, text in one["data"].items()}
+    address = ("http://127.0.0.1:8460", "https://haltline.example.org")
+    assert made == {file.name: file.read_text().replace(*address) for file in DASHBOARDS.glob("*.json")}
+    assert address[1] in made["fleet.json"]
+    kustomization = yaml.safe_load((DEPLOY / "grafana" / "kustomization.yaml").read_text())
+    files = {one["name"]: one["files"] for one in kustomization["configMapGenerator"]}
+    assert files == {
+        one["metadata"]["name"]: [
+            f"{next(iter(one['data']))}=dashboards/{next(iter(one['data'])).removeprefix('haltline-')}"
+        ]
+        for one in found
+    }
+
+
+EXTRA_OF: Final = {
+    **dict.fromkeys(("worker", "audit", "audit verify", "canary", "topics create"), "processor"),
+    "console": "console",
+    "intake": "intake",
+    "notify": "notify",
+    "HALTLINE_CONSOLE_DATABASE": "postgresql",
+    "HALTLINE_VERIFY_KEY": "sealed",
+}
+"""What of pyproject.toml a command needs, and a variable that a container is given."""
+
+
+def test_the_image_has_what_the_processes_of_the_chart_and_of_compose_need() -> None:
+    needed = {EXTRA_OF[parsed([str(word) for word in one["command"]]).command] for one in OURS.values()}
+    for one in objects(EVERYTHING):
+        if one["kind"] in {"StatefulSet", "Deployment", "Job"}:
+            for container in one["spec"]["template"]["spec"]["containers"]:
+                needed.add(EXTRA_OF[parsed(container["args"]).command])
+                needed |= {EXTRA_OF[env["name"]] for env in container.get("env", []) if env["name"] in EXTRA_OF}
+    lists = re.findall(r"\[([a-z,]+)\]'", (DEPLOY / "Dockerfile").read_text())
+    assert [set(extras.split(",")) for extras in lists] == [needed, needed], "what is built, and what is installed"
+
+
+def test_the_manifests_are_what_the_chart_makes() -> None:
+    written = runpy.run_path(str(KUBERNETES / "build.py"))["manifests"](helm())
+    assert {file: file.read_text() for file in written} == written, "make manifests"
+    by_hand = {"kustomization.yaml", "namespace.yaml"}
+    files = {file for file in KUBERNETES.rglob("*.yaml") if file.name not in by_hand}
+    assert files == set(written)
+
+
+def test_the_chart_s_configuration_is_the_one_of_the_base() -> None:
+    base = yaml.safe_load((KUBERNETES / "base" / "kustomization.yaml").read_text())
+    literals = dict(line.split("=", 1) for line in base["configMapGenerator"][0]["literals"])
+    assert of(objects({}), "ConfigMap", "haltline")["data"] == literals

@@ -1,0 +1,101 @@
+"""The workflows of continuous integration and of a release, and what a release takes from the repository."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from tests.deploy.tools import DEPLOY
+
+ROOT: Final = DEPLOY.parent
+WORKFLOWS: Final = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+RELEASE: Final[dict[str, Any]] = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text())
+
+
+def test_the_workflows_are_ones_of_github() -> None:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows", *WORKFLOWS]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert len(WORKFLOWS) == 2
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+def test_a_workflow_runs_what_there_is_with_rights_to_read_only(workflow: Path) -> None:
+    document = yaml.safe_load(workflow.read_text())
+    assert document["permissions"] == {"contents": "read"}
+    targets = set(re.findall(r"(?m)^([a-z]+):", (ROOT / "Makefile").read_text()))
+    for job in document["jobs"].values():
+        assert "uses" in job or job["timeout-minutes"] <= 60
+        for script in (step["run"] for step in job.get("steps", []) if "run" in step):
+            assert set(re.findall(r"(?m)^make (\w+)", script)) <= targets
+            assert all((ROOT / file).exists() for file in re.findall(r"(?:\.ci|deploy)/\S+", script))
+    if "workflow_call" in document[True]:  # YAML reads `on` as a boolean
+        assert document["jobs"]["test"]["steps"][-1]["run"] == "bash .ci/run"
+
+
+def test_nothing_is_published_before_the_tests_have_passed() -> None:
+    jobs = RELEASE["jobs"]
+
+    def before(name: str) -> set[str]:
+        direct = set(jobs[name].get("needs", []))
+        return direct.union(*(before(other) for other in direct))
+
+    writing = {name for name, job in jobs.items() if "write" in job.get("permissions", {}).values()}
+    assert writing == {"pypi", "image", "chart", "github"}
+    assert all({"test", "build"} <= before(name) for name in writing)
+
+
+def test_the_notes_of_a_release_are_its_section_of_the_changelog(tmp_path: Path) -> None:
+    (tmp_path / ".ci").mkdir()
+    script = tmp_path / ".ci" / "changelog"
+    script.write_text((ROOT / ".ci" / "changelog").read_text())
+    newer, older = "## [0.2.0] - 2026-12-01\n\n### Added\n\n- One.\n\n", "## [0.1.0] - 2026-11-30\n\n- Two.\n"
+    sections = f"# Changelog\n\n## [Unreleased]\n\n{newer}{older}"
+    (tmp_path / "CHANGELOG.md").write_text(sections)
+
+    def notes(version: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, script, version], capture_output=True, text=True, check=False)
+
+    assert notes("0.2.0").stdout == "### Added\n\n- One.\n"
+    for empty in ("0.3.0", "Unreleased"):
+        done = notes(empty)
+        assert (done.returncode, done.stderr) == (
+            1,
+            f"CHANGELOG.md: expected a section '## [{empty}]' with changes, got none\n",
+        )
+
+
+def test_the_changelog_has_the_parts_of_keep_a_changelog() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text()
+    assert re.findall(r"(?m)^## (.+)", text)[0] == "[Unreleased]"
+    for heading in re.findall(r"(?m)^## (.+)", text)[1:]:
+        assert re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", heading)
+    assert set(re.findall(r"(?m)^### (.+)", text)) <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+
+
+def test_the_image_has_one_version_wherever_it_is_named() -> None:
+    chart = yaml.safe_load((DEPLOY / "helm" / "haltline" / "Chart.yaml").read_text())
+    base = yaml.safe_load((DEPLOY / "kubernetes" / "base" / "kustomization.yaml").read_text())
+    images = set(re.findall(r"haltline:(\d[\w.]*)", (DEPLOY / "compose.yaml").read_text()))
+    assert images == {chart["version"]} == {chart["appVersion"]} == {base["images"][0]["newTag"]}
+
+
+def test_the_chart_of_a_release_takes_the_image_that_the_release_pushes(tmp_path: Path) -> None:
+    (script,) = [step["run"] for step in RELEASE["jobs"]["build"]["steps"] if "sed -i" in step.get("run", "")]
+    values = tmp_path / "deploy" / "helm" / "haltline" / "values.yaml"
+    values.parent.mkdir(parents=True)
+    values.write_text((DEPLOY / "helm" / "haltline" / "values.yaml").read_text())
+    environment = {"REGISTRY": RELEASE["env"]["REGISTRY"], "GITHUB_REPOSITORY": "Owner/Haltline", "PATH": os.defpath}
+    subprocess.run(["bash", "-c", script.splitlines()[0]], cwd=tmp_path, env=environment, check=True)
+    assert yaml.safe_load(values.read_text())["image"]["repository"] == "ghcr.io/owner/haltline"
+
+
+def test_helm_of_the_release_is_the_one_of_the_tests() -> None:
+    steps = [step for job in RELEASE["jobs"].values() for step in job.get("steps", [])]
+    versions = {step["with"]["version"] for step in steps if "setup-helm" in step.get("uses", "")}
+    assert versions == set(re.findall(r"cmd/helm@(v[\d.]+)", (ROOT / "Makefile").read_text()))
