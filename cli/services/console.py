@@ -10,6 +10,7 @@ from haltline.cli.cluster import Cluster, with_cluster
 from haltline.cli.common import (
     Exit,
     fail,
+    group_of,
     say,
     token_in,
 )
@@ -135,6 +136,7 @@ def serve(  # the options are the settings
             topics=at.topics,
             group=f"{workers}-console",
             workers=workers,
+            sink=f"{group_of(at.prefix)}-audit",
             client=at.client_config,
             rules=ruled,
             metrics_token=token,
