@@ -167,25 +167,20 @@ def problems_of(known: Known, now_s: float, limits: ProtectionLimits) -> list[Pr
 
 def _still(known: Known, part: Part, after_s: float) -> Problem | None:
     """The group's offsets stand still while records wait; by the last look that was answered."""
-    group = known.groups.get(part, {})
     since = {
         at: seen.waiting_since_s
-        for at, seen in group.items()
+        for at, seen in known.groups.get(part, {}).items()
         if seen.waiting_since_s is not None and known.looked_s - seen.waiting_since_s >= after_s
     }
     if not since:
         return None
     where = _by_topic(since)
-    named = _named(where)
-    title = _TITLES[part]
-    if part is Part.WORKERS and len(since) < len(group):
-        title = f"{title} for part of the fleet"
     return Problem(
         part=part,
         urgency=Urgency.CRITICAL if part is Part.WORKERS else Urgency.WARNING,
         since_s=min(since.values()),
-        title=title,
-        what=_STILL[part].format(named=named),
+        title=_TITLES[part],
+        what=_STILL[part].format(named=_named(where)),
         partitions=where,
         steps=STEPS[part.value],
         runbook=_RUNBOOKS[part],
@@ -272,8 +267,8 @@ _TITLES: Final = {
     Part.CONSOLE: "The console is behind",
 }
 _STILL: Final = {
-    Part.WORKERS: "Nothing is decided: records wait in {named}, and no worker processes them. Kills that stand hold "
-    "on; calls that wait for a verdict get none.",
+    Part.WORKERS: "Records wait in {named}, and no worker processes them: nothing is decided there. Kills that stand "
+    "hold on; calls that wait for a verdict get none.",
     Part.SINK: "Records wait in {named}, and no sink writes them to the audit table. Nothing is lost while the broker "
     "keeps them.",
     Part.SHADOW: "Records wait in {named}, and no worker of rules in shadow processes them. What is enforced does not "

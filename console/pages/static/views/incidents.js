@@ -1,6 +1,7 @@
 import { get, may, post } from "../api.js";
 import { ask, badge, choose, empty, facts, field, fill, h, link, mono, panel, path, problem, table, tell, why } from "../dom.js";
 import { latest, soon } from "../live.js";
+import { folded } from "../phone.js";
 import { ago, count, moment, plural } from "../say.js";
 
 export const title = "Incidents";
@@ -38,7 +39,7 @@ export async function show(main, [wanted], query) {
     main,
     h("div", { class: "head" }, h("h1", {}, "Incidents"), h("span", { class: "dim" }, "One for each session, agent or target and cause, open until it is resolved.")),
     failed,
-    panel(null, h("div", { class: "row low" }, field("State", state), field("Level", level), field("Agent", agent), field("Session", session))),
+    panel(null, folded(h("div", { class: "row low" }, field("State", state), field("Level", level), field("Agent", agent), field("Session", session)))),
     panel(null, none, list, cut),
   );
   await refresh();

@@ -192,22 +192,24 @@ function outcome(asked, seen, answer, how) {
 }
 
 const LIFT = { word: "Lift", way: "lift", past: "free", text: "Its next call is made again." };
-const ENDS = { killed: { word: "Release", way: "reset", past: "released", text: "A session goes on, on probation, in a new process or with a new guard." }, frozen: LIFT, contained: LIFT };
+export const ENDS = { killed: { word: "Release", way: "reset", past: "released", text: "A session goes on, on probation, in a new process or with a new guard." }, frozen: LIFT, contained: LIFT };
+
+// Ends what is in force for a scope: asks why, and says what became of it.
+export async function release(one, refresh) {
+  const { word, way, past, text } = ENDS[one.state];
+  const reply = await ask({ title: `${word} ${one.scope} ${one.id}`, text: h("p", {}, text), action: word, fields: [why("What has changed since it was stopped; stays in the audit with your name.")] });
+  if (!reply) return;
+  try {
+    const answer = await post(`/api/v1/${way}`, { scope: one.scope, id: one.id, reason: reply.reason });
+    tell(answer.answered ? `${one.scope} ${one.id} is ${past}.` : answer.second_wanted ? "Noted: it takes another operator." : "No worker answered. It holds as soon as one runs.");
+    await refresh();
+  } catch (error) {
+    tell(error.message, "bad");
+  }
+}
 
 function listOf(held, refresh) {
   if (!held.length) return empty("Nothing is stopped.");
-  const free = (one) => async () => {
-    const { word, way, past, text } = ENDS[one.state];
-    const reply = await ask({ title: `${word} ${one.scope} ${one.id}`, text: h("p", {}, text), action: word, fields: [why("What has changed since it was stopped; stays in the audit with your name.")] });
-    if (!reply) return;
-    try {
-      const answer = await post(`/api/v1/${way}`, { scope: one.scope, id: one.id, reason: reply.reason });
-      tell(answer.answered ? `${one.scope} ${one.id} is ${past}.` : answer.second_wanted ? "Noted: it takes another operator." : "No worker answered. It holds as soon as one runs.");
-      await refresh();
-    } catch (error) {
-      tell(error.message, "bad");
-    }
-  };
   const list = table(
     [
       { head: "State", class: "tight", cell: ({ of }) => badge(of.state) },
@@ -216,7 +218,7 @@ function listOf(held, refresh) {
       { head: "By", cell: ({ of }) => of.by ?? "haltline" },
       { head: "Acknowledged", cell: ({ of }) => (of.state !== "killed" || of.scope !== "session" ? "" : of.stopped_at ? ["stopped ", of.time_to_stop_ms != null && `after ${span(of.time_to_stop_ms)}`] : of.unheard ? badge("no events") : of.escalated_at ? badge("never", "bad") : badge("not yet", "warn")) },
       { head: "Why", class: "wide", cell: ({ of }) => h("span", { class: "clamp", title: of.reason }, of.reason) },
-      { head: "", cell: ({ of }) => may("act") && of.state in ENDS && h("button", { type: "button", onclick: free(of) }, ENDS[of.state].word) },
+      { head: "", cell: ({ of }) => may("act") && of.state in ENDS && h("button", { type: "button", onclick: () => release(of, refresh) }, ENDS[of.state].word) },
     ],
     { caption: "What is stopped now" },
   );
