@@ -6,6 +6,7 @@ import { ms } from "./say.js";
 
 const EVERY_MS = 5000;
 const HIDDEN_EVERY_MS = 15000; // the title of a tab in the background is looked at too
+const COUNT_EVERY = 3; // looks: what the stream brings is counted at once, and requests expire by themselves
 const STREAM_AWAY_MS = 10000;
 
 let name = document.title;
@@ -38,6 +39,7 @@ export function attend() {
   let streamAway_ms = null;
   let reported = [];
   let timer = null;
+  let looks = 0;
   const here = (isAnswered) => {
     if (!isAnswered) return [{ part: "page", urgency: "critical", since: seen_ms, title: "This page is not up to date", what: "The console does not answer. What is shown may be old; what you do here is not done.", partitions: [], steps: [{ text: "See whether the console runs and can be reached. This page goes on by itself when it answers.", command: "" }] }];
     if (streamAway_ms !== null && Date.now() - streamAway_ms >= STREAM_AWAY_MS) return [{ part: "stream", urgency: "warning", since: streamAway_ms, title: "This page is not live", what: "The stream of events does not open, so changes are shown only when the page is loaded again.", partitions: [], steps: [{ text: "A proxy before the console must not buffer /api/v1/events.", command: "" }] }];
@@ -50,7 +52,7 @@ export function attend() {
       const protection = await get("/api/v1/protection");
       reported = protection.problems.map((one) => ({ ...one, since: ms(one.since) }));
       seen_ms = Date.now();
-      await count();
+      if (looks++ % COUNT_EVERY === 0 || document.hidden) await count();
     } catch (error) {
       isAnswered = error.status > 0 && error.status < 500;
     }

@@ -46,7 +46,7 @@ export const usdPerMinute = (number) => `${usd(number)}/min`;
 
 // What refused calls would have cost. A policy without prices prevents as much as one with them: it does not know how much.
 export const NO_PRICES = "no prices configured";
-export const prevented = (number, isPriced) => (number > 0 || isPriced ? usd(number) : NO_PRICES);
+export const prevented = (number) => (number > 0 ? usd(number) : NO_PRICES);
 
 export const ms = (moment) => (typeof moment === "number" ? moment : Date.parse(moment));
 

@@ -51,7 +51,7 @@ def test_a_threshold_is_moved_tried_on_history_and_published(chromium: Browser, 
 def change_the_policy(page: Page, bootstrap: str) -> None:
     page.goto(f"/interventions?run_id={LOOP}&type=loop_detected")
     page.locator("tbody tr a").first.click()
-    page.get_by_role("link", name="Adjust the rule that did this").click()
+    page.get_by_role("link", name="Adjust the rule").click()
     expect(page.get_by_label("Rule", exact=True)).to_have_value("destructive_repeat")
     page.get_by_label("Rule", exact=True).select_option("destructive_volume")
     page.get_by_label("Setting", exact=True).select_option("max_deletes")

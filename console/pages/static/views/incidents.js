@@ -2,7 +2,7 @@ import { get, may, post } from "../api.js";
 import { ask, badge, choose, empty, facts, field, fill, h, link, mono, panel, path, problem, table, tell, why } from "../dom.js";
 import { latest, soon } from "../live.js";
 import { folded } from "../phone.js";
-import { ago, count, moment, plural } from "../say.js";
+import { ago, count, moment, plural, prose } from "../say.js";
 
 export const title = "Incidents";
 
@@ -68,7 +68,7 @@ export function incidentTable({ caption, refresh, ofSession }) {
       { head: "First", class: "tight", cell: ({ of }) => ago(of.first) },
       { head: "Last", class: "tight", cell: ({ of }) => ago(of.last) },
       { head: "Assigned to", class: "tight", cell: ({ of }) => of.assignee ?? "" },
-      { head: "Why", class: "wide", cell: ({ of }) => h("span", { class: "clamp", title: of.reason }, of.reason) },
+      { head: "Why", class: "wide", cell: ({ of }) => h("span", { class: "clamp", title: of.reason }, prose(of.reason)) },
       { head: "", class: "tight", cell: ({ of }) => buttons(of, refresh, ["acknowledge", "resolve"]) },
     ],
     { caption, onopen: ({ of }) => open(of, refresh).catch((error) => tell(error.message, "bad")) },
@@ -119,7 +119,7 @@ async function open(of, refresh) {
       facts([
         ["Id", mono(of.incident_id)],
         ["Of", about(of)],
-        ["Why", of.reason],
+        ["Why", prose(of.reason)],
         ["Target", of.target && mono(of.target)],
         ["Decisions", plural(of.count, "time")],
         ["First", moment(of.first)],

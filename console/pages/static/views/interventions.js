@@ -3,7 +3,7 @@ import { badge, bars, choose, empty, field, fill, h, link, mono, panel, path, pr
 import { key } from "../keys.js";
 import { latest, soon } from "../live.js";
 import { folded } from "../phone.js";
-import { ago, count, plural, prevented, usd } from "../say.js";
+import { ago, count, NO_PRICES, plural, prose, usd } from "../say.js";
 import { intervention } from "./intervention.js";
 
 export const title = "Interventions";
@@ -38,7 +38,7 @@ export async function show(main, rest, query) {
       { head: "Session", class: "id", cell: ({ of }) => link(path("sessions", of.run_id), mono(of.run_id)) },
       { head: "Rule", cell: ({ of }) => of.policy_id },
       { head: "Prevented", class: "num", cell: ({ of }) => (of.cost_prevented_usd ? usd(of.cost_prevented_usd) : "") },
-      { head: "Why", class: "wide", cell: ({ of }) => h("span", { class: "clamp", title: of.reason }, of.reason) },
+      { head: "Why", class: "wide", cell: ({ of }) => h("span", { class: "clamp", title: of.reason }, prose(of.reason)) },
     ],
     { caption: "Interventions, the newest first", onopen: ({ of }) => location.assign(path("interventions", of.id)) },
   );
@@ -93,11 +93,12 @@ export async function show(main, rest, query) {
       const clear = { outcome: "", high_risk: "", min_prevented_usd: "" };
       return h("button", { type: "button", class: `card ${kind ?? ""}`, "aria-pressed": String(on), onclick: () => set(on ? clear : { ...clear, ...changes }) }, h("strong", {}, number), h("span", {}, text));
     };
+    const isPriced = stats.cost_prevented_usd > 0 || !all(["blocked"]);
     fill(
       cards,
       card(count(stats.total_interventions), "total", {}),
       card(count(all(["blocked"])), "blocked", { outcome: "blocked" }, "bad"),
-      card(prevented(stats.cost_prevented_usd, !all(["blocked"])), "cost saved", { min_prevented_usd: "0" }),
+      card(isPriced ? usd(stats.cost_prevented_usd) : "\u2013", isPriced ? "cost saved" : `cost saved: ${NO_PRICES}`, { min_prevented_usd: "0" }),
       card(count(all(["escalated"])), "escalations", { outcome: "escalated" }),
       card(count(stats.high_risk_blocks), "high-risk blocks", { high_risk: "true" }, stats.high_risk_blocks ? "bad" : ""),
       card(count(all(["modified"])), "modified", { outcome: "modified" }),

@@ -1,7 +1,7 @@
 import { get, may, me, post } from "../api.js";
 import { ask, badge, choose, empty, field, fill, h, link, mono, panel, path, problem, table, tell, why } from "../dom.js";
 import { soon } from "../live.js";
-import { ago, count, plural, span } from "../say.js";
+import { ago, count, plural, prose, span } from "../say.js";
 
 export const title = "Kill";
 
@@ -217,7 +217,7 @@ function listOf(held, refresh) {
       { head: "Since", class: "tight", cell: ({ of }) => ago(of.since) },
       { head: "By", cell: ({ of }) => of.by ?? "haltline" },
       { head: "Acknowledged", cell: ({ of }) => (of.state !== "killed" || of.scope !== "session" ? "" : of.stopped_at ? ["stopped ", of.time_to_stop_ms != null && `after ${span(of.time_to_stop_ms)}`] : of.unheard ? badge("no events") : of.escalated_at ? badge("never", "bad") : badge("not yet", "warn")) },
-      { head: "Why", class: "wide", cell: ({ of }) => h("span", { class: "clamp", title: of.reason }, of.reason) },
+      { head: "Why", class: "wide", cell: ({ of }) => h("span", { class: "clamp", title: of.reason }, prose(of.reason)) },
       { head: "", cell: ({ of }) => may("act") && of.state in ENDS && h("button", { type: "button", onclick: () => release(of, refresh) }, ENDS[of.state].word) },
     ],
     { caption: "What is stopped now" },
