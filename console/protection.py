@@ -128,7 +128,7 @@ def answered(
     """After a look that the broker answered.
 
     When the last one is long ago, the time without one does not count: broker, console or machine stood still
-    themselves, and workers have as long as ever to go on.
+    themselves, and workers have the whole time again to go on.
     """
     known = {} if now_s - before.looked_s >= limits.workers_s else before.groups
     followed = {

@@ -1,6 +1,6 @@
 """When people are told that agents are not protected, and when not."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,12 +26,13 @@ from haltline.console.read_model.canary import last_flight
 from haltline.console.read_model.store import open_store
 from haltline.schemas.decisions import Level
 from haltline.schemas.topics import Topics
+from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.operator.canary import goal_of
 from haltline.streams.runtime.health import Partition
 from tests.console.databases import database
 from tests.console.test_api import bearer, serving
 from tests.console.topics import messages_of, produce
-from tests.mock_cluster import QuickBroker
+from tests.mock_cluster import MockCluster
 from tests.streams.engine.test_local_fleet import delete
 from tests.waiting import wait_until
 
@@ -42,7 +43,7 @@ Look = tuple[float, Mapping[Partition, tuple[int | None, int]]]
 """A moment, and of each partition the committed offset and the end."""
 
 
-def after(looks: list[Look], part: Part = Part.WORKERS) -> list[Problem]:
+def after(looks: Sequence[Look], part: Part = Part.WORKERS) -> list[Problem]:
     known = Known(looked_s=0.0)
     now_s = 0.0
     for now_s, group in looks:
@@ -200,13 +201,6 @@ def test_the_last_canary_is_found_in_the_read_model(
 QUICK = ProtectionLimits(workers_s=1.0, sink_s=1.0, shadow_s=1.0, broker_s=1.0, console_s=30.0, look_every_s=0.2)
 
 
-@pytest.fixture
-def broker() -> Iterator[QuickBroker]:
-    with QuickBroker() as broker:
-        broker.ensure_topics(Topics())
-        yield broker
-
-
 def parts(client: TestClient) -> list[str]:
     reply = client.get("/api/v1/protection", headers=bearer(Role.VIEWER)).json()
     assert reply["ok"] is (reply["problems"] == [])
@@ -214,25 +208,28 @@ def parts(client: TestClient) -> list[str]:
 
 
 def test_records_that_no_worker_reads_are_reported_and_a_sink_where_one_is_expected(
-    broker: QuickBroker, tmp_path: Path
+    embedded: EmbeddedBroker, tmp_path: Path
 ) -> None:
     with serving(
-        broker.bootstrap, tmp_path / "model.db", protection=QUICK, audit_table=str(tmp_path / "audit")
+        embedded.bootstrap, tmp_path / "model.db", protection=QUICK, audit_table=str(tmp_path / "audit")
     ) as client:
         looked_at = client.get("/api/v1/protection").json()["looked_at"]
         wait_until(lambda: client.get("/api/v1/protection").json()["looked_at"] > looked_at, "the broker was looked at")
         assert parts(client) == []
-        produce(broker.bootstrap, messages_of([delete(1, "a")]))
+        produce(embedded.bootstrap, messages_of([delete(1, "a")]))
         wait_until(lambda: parts(client) == ["workers", "sink"], "what waits is reported")
         (workers, _) = client.get("/api/v1/protection").json()["problems"]
         (where,) = workers["partitions"]
         assert (where["topic"], len(where["partitions"])) == ("haltline.actions", 1)
 
 
-def test_a_broker_that_is_away_is_reported(broker: QuickBroker, tmp_path: Path) -> None:
-    with serving(broker.bootstrap, tmp_path / "model.db", protection=QUICK) as client:
-        wait_until(lambda: client.get("/readyz").status_code == 200, "the console is ready")
-        broker._cluster.set_down()
-        wait_until(lambda: parts(client) == ["broker"], "it is reported that the broker is away")
-        broker._cluster.set_up()
-        wait_until(lambda: parts(client) == [], "it is back")
+def test_a_broker_that_is_away_is_reported(tmp_path: Path) -> None:
+    with MockCluster() as broker:
+        for name in Topics().all:
+            broker.create_topic(name)
+        with serving(broker.bootstrap, tmp_path / "model.db", protection=QUICK) as client:
+            wait_until(lambda: client.get("/readyz").status_code == 200, "the console is ready")
+            broker.set_down()
+            wait_until(lambda: parts(client) == ["broker"], "it is reported that the broker is away")
+            broker.set_up()
+            wait_until(lambda: parts(client) == [], "it is back")
