@@ -55,7 +55,7 @@ class ProtectionLimits:
     """The read model is behind the topics by so much."""
     canary_s: float = 30.0
     """A canary's session is not killed."""
-    look_every_s: float = 3.0
+    look_every_s: float = 2.0
     """From one look to the next."""
 
 

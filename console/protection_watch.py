@@ -33,8 +33,8 @@ from haltline.streams.runtime.health import Partition, Sample
 log: Final = logging.getLogger("haltline.console")
 
 _ANSWER_WITHIN_S: Final = 5.0
-_PARTITIONS_EVERY_S: Final = 30.0
-"""How often is asked which partitions there are."""
+_BEGINS_EVERY_S: Final = 30.0
+"""How often is asked which partitions there are, and where they begin."""
 
 
 class ProtectionWatch:
@@ -50,8 +50,8 @@ class ProtectionWatch:
         self._clock_s = clock_s
         self._client = {**settings.client, "bootstrap.servers": settings.bootstrap}
         self._outage = Outage(log, "the console's look at consumer groups: the broker")
-        self._partitions: list[Partition] = []
-        self._partitions_s = 0.0
+        self._begins: dict[Partition, int] = {}
+        self._begins_s = 0.0
         self._known = Known(looked_s=clock_s())
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="haltline-protection", daemon=True)
@@ -101,10 +101,10 @@ class ProtectionWatch:
 
     def _groups(self, admin: AdminClient) -> dict[Part, Mapping[Partition, Sample]]:
         settings, topics = self._settings, self._settings.topics
-        places = self._places(admin)
+        begins = self._beginnings(admin)
+        places = list(begins)
         actions = [at for at in places if at[0] == topics.actions]
         ends = _offsets(admin, places, OffsetSpec.latest())  # type: ignore[no-untyped-call]  # its stubs miss it
-        begins = _offsets(admin, places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]  # as above
         found: dict[Part, Mapping[Partition, Sample]] = {
             Part.WORKERS: samples(_committed(admin, settings.workers, actions), begins, ends)
         }
@@ -128,15 +128,17 @@ class ProtectionWatch:
         )
         return found
 
-    def _places(self, admin: AdminClient) -> list[Partition]:
+    def _beginnings(self, admin: AdminClient) -> dict[Partition, int]:
+        """Of every partition that there is; retention and new partitions are not noticed at once."""
         now_s = time.monotonic()
-        if not self._partitions or now_s - self._partitions_s >= _PARTITIONS_EVERY_S:
+        if not self._begins or now_s - self._begins_s >= _BEGINS_EVERY_S:
             topics, there = self._settings.topics, admin.list_topics(timeout=_ANSWER_WITHIN_S).topics
             if topics.actions not in there:
                 raise NoSuchTopic(f"topic {topics.actions}: expected one that is there, got none of this name")
-            self._partitions = [(name, n) for name in topics.all if name in there for n in there[name].partitions]
-            self._partitions_s = now_s
-        return self._partitions
+            places = [(name, number) for name in topics.all if name in there for number in there[name].partitions]
+            self._begins = _offsets(admin, places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]  # as above
+            self._begins_s = now_s
+        return self._begins
 
 
 def _offsets(admin: AdminClient, places: Collection[Partition], which: OffsetSpec) -> dict[Partition, int]:

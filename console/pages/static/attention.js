@@ -4,9 +4,9 @@ import { draw } from "./banner.js";
 import { notifyOf } from "./notify.js";
 import { ms } from "./say.js";
 
-const EVERY_MS = 5000;
+const EVERY_MS = 3000;
 const HIDDEN_EVERY_MS = 15000; // the title of a tab in the background is looked at too
-const COUNT_EVERY = 3; // looks: what the stream brings is counted at once, and requests expire by themselves
+const COUNT_EVERY = 5; // looks: what the stream brings is counted at once, and requests expire by themselves
 const STREAM_AWAY_MS = 10000;
 
 let name = document.title;

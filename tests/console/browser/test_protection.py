@@ -29,7 +29,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str,
     folder = tmp_path_factory.mktemp("protection")
     with QuickBroker() as broker:
         broker.ensure_topics(Topics())
-        with running_worker(broker.bootstrap, folder) as worker:
+        with running_worker(broker.bootstrap, folder, "--session-timeout", "60") as worker:
             settings = ConsoleSettings(
                 bootstrap=broker.bootstrap, keys=Keys({}), database=f"sqlite:///{folder}/model.db", answer_within_s=5
             )
