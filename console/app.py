@@ -20,6 +20,7 @@ from haltline.console.http.examples import Yes, describe, like
 from haltline.console.http.middleware import ResponseHeadersMiddleware
 from haltline.console.live import Live
 from haltline.console.pages import install
+from haltline.console.protection_watch import ProtectionWatch
 from haltline.console.read_model.feeder import Feeder
 from haltline.console.read_model.store import open_store
 from haltline.console.request_limits import RequestLimits
@@ -34,6 +35,7 @@ from haltline.console.routes import (
     interventions,
     jobs,
     policies,
+    protection,
     sdk_approvals,
     sdk_replay,
     sessions,
@@ -107,9 +109,12 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
         context = app.state.context = Context.of(settings, engine, feeder)
         feeder.start()
         lag = telemetry.follow(feeder, settings, metrics)
+        watch = app.state.protection = ProtectionWatch(settings, engine, feeder)
+        watch.start()
         try:
             yield
         finally:
+            watch.close()
             lag.close()
             feeder.close()
             context.jobs.close()
@@ -137,6 +142,7 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
         spending,
         actions,
         policies,
+        protection,
         sdk_replay,
         acgp,
         findings,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from haltline.console.access.keys import Keys
 from haltline.console.access.provider import Provider
+from haltline.console.protection import ProtectionLimits
 from haltline.console.sdk_rules import ConsoleRules
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.client_settings import ClientSetting
@@ -27,6 +28,10 @@ class ConsoleSettings:
     """The consumer group whose lag shows how far the read model is."""
     workers: str = "haltline"
     """The workers' consumer group."""
+    sink: str = "haltline-audit"
+    """The audit sink's consumer group."""
+    protection: ProtectionLimits = field(default_factory=ProtectionLimits)
+    """When pages report that agents are not protected."""
     client: Mapping[str, ClientSetting] = field(default_factory=dict)
     """librdkafka settings of every connection, for encryption and credentials."""
     answer_within_s: float = 10.0

@@ -10,7 +10,6 @@ import typer
 
 from haltline.cli.cluster import Cluster, with_cluster
 from haltline.cli.common import AsJson, Exit, MetricsHost, MetricsPort, duration, fail, print_json, say, say_error
-from haltline.schemas.topics import Topics
 
 if TYPE_CHECKING:
     from haltline.streams.operator.canary import Flight
@@ -67,7 +66,7 @@ def canary(
     try:
         while True:
             began = time.monotonic()
-            flight = _fly(at.bootstrap, at.topics, within, at.client_config, verify_key, keep_on=every is not None)
+            flight = _fly(at, within, verify_key, every)
             _count(metrics, flight)
             _show(flight, as_json=as_json, on_one_line=every is not None)
             if every is None:
@@ -78,18 +77,24 @@ def canary(
             server.close()
 
 
-def _fly(
-    bootstrap: str, topics: Topics, within: timedelta, client: dict[str, str], verify_key: str | None, *, keep_on: bool
-) -> "Flight | None":
+def _fly(at: Cluster, within: timedelta, verify_key: str | None, every: timedelta | None) -> "Flight | None":
     from haltline.streams.kafka.log_reader import Unreachable
     from haltline.streams.operator.canary import fly
 
+    every_s = None if every is None else every.total_seconds()
     try:
-        return fly(bootstrap, topics, within_s=within.total_seconds(), client=client, verify_key=verify_key)
+        return fly(
+            at.bootstrap,
+            at.topics,
+            within_s=within.total_seconds(),
+            client=at.client_config,
+            verify_key=verify_key,
+            every_s=every_s,
+        )
     except ValueError as wrong:
         fail(wrong, Exit.USAGE)
     except Unreachable as failed:
-        if not keep_on:
+        if every is None:
             raise
         say_error(f"haltline: {failed}")
         return None

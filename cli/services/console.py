@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import AsJson, Exit, fail, print_json, say, token_in
+from haltline.cli.common import AsJson, Exit, fail, group_of, print_json, say, token_in
 from haltline.cli.operator.audit_query import StorageOption, options_of
 
 if TYPE_CHECKING:
@@ -132,6 +132,7 @@ def serve(  # the options are the settings
             topics=at.topics,
             group=f"{workers}-console",
             workers=workers,
+            sink=f"{group_of(at.prefix)}-audit",
             client=at.client_config,
             rules=ruled,
             metrics_token=token,

@@ -78,7 +78,7 @@ class Request(BaseModel):
 
 
 class RequestList(BaseModel):
-    """A page of requests, the most urgent and then the longest waiting first."""
+    """A page of requests, the most urgent first; of one priority those that expire first."""
 
     approvals: list[Request]
     total: Total
@@ -162,7 +162,9 @@ def list_approvals(
         held.append(~is_over)
     with here.engine.connect() as connection:
         total = connection.execute(select(func.count()).select_from(tables.approvals).where(*held)).scalar_one()
-        rows = connection.execute(select(table.body, table.priority).where(*held).order_by(table.since_ms)).all()
+        rows = connection.execute(
+            select(table.body, table.priority).where(*held).order_by(table.expires_ms, table.since_ms)
+        ).all()
     rows = sorted(rows, key=lambda row: -Severity(row[1]).rank)[skip : skip + limit]
     return RequestList(approvals=[_shown(body, now_ms) for body, _ in rows], total=total, skip=skip, limit=limit)
 

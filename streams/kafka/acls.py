@@ -126,6 +126,7 @@ def _needed(
             yield May.READ, "group", f"{group}-console"  # its lag is seen by what it commits there
             yield May.DESCRIBE, "group", group
             yield May.DESCRIBE, "group", Runs.SHADOW.group(group)
+            yield May.DESCRIBE, "group", audit_group
             yield May.DESCRIBE, "group", READER_GROUP
         case Role.NOTIFIER:
             writes, reads = [topics.notifications, topics.dead_letter], [topics.incidents, topics.notifications]

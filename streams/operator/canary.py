@@ -7,6 +7,7 @@ releases its session, without probation, so that nothing of it stays. Each has a
 one agent that is stopped again and again would stay stopped, as it should.
 """
 
+import re
 import time
 import uuid
 from collections.abc import Callable, Mapping
@@ -17,15 +18,31 @@ from haltline.interventions.agent import Guard, Level, Refused
 from haltline.interventions.agent.refused import NO_VERDICT
 from haltline.schemas.control import ControlRecord
 from haltline.schemas.decisions import ScopeKind
+from haltline.schemas.events import Task
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.operator.client import Operator
 
 BY: Final = "haltline canary"
+SESSIONS: Final = "haltline-canary-"
+"""How the id of each canary's session begins."""
 ATTEMPTS: Final = 10
 """Calls after which a loop guard that has not killed does not work."""
 
 _POLL_S = 0.1
+_GOAL: Final = "prove that a runaway is stopped"
+_AGAIN: Final = re.compile(re.escape(_GOAL) + r", every ([0-9.]+) s")
+
+
+def goal_of(every_s: float | None) -> str:
+    """What a canary's session says that it does; `every_s`: how long until the next."""
+    return _GOAL if every_s is None else f"{_GOAL}, every {every_s:.3f} s"
+
+
+def every_s_of(goal: str) -> float | None:
+    """The other way round. None: nothing says that there is a next one."""
+    found = _AGAIN.fullmatch(goal)
+    return None if found is None else float(found[1])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,19 +74,24 @@ def fly(
     within_s: float,
     client: Mapping[str, ClientSetting] | None = None,
     verify_key: str | None = None,
+    every_s: float | None = None,
     clock_s: Callable[[], float] = time.monotonic,
 ) -> Flight:
     """Sends one canary, and clears up after it.
 
-    `verify_key` is as in GuardSettings. Raises Unreachable when no broker answers, ValueError for a key that is none.
+    `every_s` is the time from one to the next, where it is run again and again: who watches knows then when one is
+    missing. `verify_key` is as in GuardSettings.
+
+    Raises Unreachable when no broker answers, ValueError for a key that is none.
     """
-    session = f"haltline-canary-{uuid.uuid4().hex[:12]}"
+    session = f"{SESSIONS}{uuid.uuid4().hex[:12]}"
     operator = Operator(bootstrap, topics=topics, group="haltline-canary", answer_within_s=within_s, client=client)
     operator.standing()  # says at once when nobody is there
     began = clock_s()
     guard = Guard(
         session_id=session,
         agent_id=session,
+        task=Task(goal=goal_of(every_s)),
         bootstrap=bootstrap,
         topic_prefix=topics.prefix,
         mode="blocking",

@@ -1,7 +1,8 @@
 // What happens, as it happens. A page that nobody sees listens to nothing: browsers allow few connections to one host.
 const NAMES = ["decision", "detection", "control", "feedback", "command", "policy", "dead_letter", "activity", "missed"];
 
-export function follow(notify) {
+// `state` takes whether the stream is open.
+export function follow(notify, state) {
   const place = document.getElementById("live");
   let source = null;
   const shown = (text, kind) => {
@@ -11,12 +12,19 @@ export function follow(notify) {
   const open = () => {
     source = new EventSource("/api/v1/events");
     source.addEventListener("hello", () => {
+      state(true);
       // What happened between a page's first questions and this moment was sent to nobody.
       shown("live", "on");
       notify("missed", {});
     });
-    source.onopen = () => shown("live", "on");
-    source.onerror = () => shown("disconnected", "off");
+    source.onopen = () => {
+      state(true);
+      shown("live", "on");
+    };
+    source.onerror = () => {
+      state(false);
+      shown("disconnected", "off");
+    };
     for (const name of NAMES) source.addEventListener(name, (event) => notify(name, JSON.parse(event.data)));
   };
   document.addEventListener("visibilitychange", () => {

@@ -1,8 +1,11 @@
 // Every page: who is signed in, the view that the path names, the keyboard and what is live.
-import { get, me, post, signedIn } from "./api.js";
+import { me, may, post, signedIn } from "./api.js";
+import { attend, titled } from "./attention.js";
 import { fill, problem } from "./dom.js";
 import { listen, showHelp } from "./keys.js";
 import { follow, soon } from "./live.js";
+import { notifications } from "./notify.js";
+import { killTarget } from "./phone.js";
 
 const main = document.getElementById("main");
 const [name, ...coded] = location.pathname.slice(1).split("/");
@@ -20,13 +23,8 @@ function turn() {
   localStorage.setItem("haltline.theme", root.dataset.theme);
 }
 
-async function waiting() {
-  const { waiting: number } = await get("/api/v1/fleet");
-  const place = document.getElementById("waiting");
-  place.textContent = number;
-  place.title = `${number} waiting for an answer`;
-  place.hidden = number === 0;
-}
+// What the header covers, so that nothing is scrolled to behind it.
+new ResizeObserver(([{ contentRect }]) => document.documentElement.style.setProperty("--over", `${Math.round(contentRect.height)}px`)).observe(document.getElementById("over"));
 
 async function start() {
   listen(COMMON);
@@ -42,18 +40,21 @@ async function start() {
     location.assign("/sign-in");
   });
   document.body.dataset.role = me.role;
+  notifications(document.getElementById("notify"));
+  document.getElementById("kill-now").hidden = name === "kill" || !may("act");
+  if (name === "sessions" && coded[0]) killTarget("session", decodeURIComponent(coded[0]));
   // Listened to first, so that nothing falls between what the view asks for and what it is sent.
-  const count = soon(() => waiting().catch(() => {}), 300);
-  count();
+  const attention = attend();
+  const count = soon(() => attention.count().catch(() => {}), 300);
   let notify = null;
   let asked = false;
   follow((what, data) => {
     if (what === "decision" || what === "command" || what === "missed") count();
     if (notify) notify(what, data);
     else if (asked) asked = "again";
-  });
+  }, attention.stream);
   const view = await import(`./views/${name}.js`);
-  document.title = `${view.title} - haltline`;
+  titled(view.title);
   const again = () => asked === "again" && notify("missed", {});
   asked = true;
   notify = (await view.show(main, coded.filter(Boolean).map(decodeURIComponent), new URLSearchParams(location.search))) ?? (() => {});

@@ -15,6 +15,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expec
 
 from haltline.console.access.keys import Keys, Role, Who
 from haltline.console.app import create_app
+from haltline.console.protection import ProtectionLimits
 from haltline.console.settings import ConsoleSettings
 from tests.waiting import wait_until
 
@@ -26,13 +27,17 @@ expect.set_options(timeout=_WITHIN_MS)
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
+UNWATCHED = ProtectionLimits(workers_s=1e9, shadow_s=1e9, sink_s=1e9, broker_s=1e9, console_s=1e9, canary_s=1e9)
+"""Of scenes that no worker processes: what is shown is on the topics already."""
+
+
 @contextmanager
-def served(settings: ConsoleSettings) -> Iterator[str]:
+def served(settings: ConsoleSettings, protection: ProtectionLimits = UNWATCHED) -> Iterator[str]:
     """A console at an address of its own, until the end of the block."""
     keys = Keys.of(
         [*((key, Who(f"{role} ada", role)) for role, key in KEYS.items()), (SECOND, Who("bea", Role.OPERATOR))]
     )
-    app = create_app(replace(settings, keys=keys))
+    app = create_app(replace(settings, keys=keys, protection=protection))
     listening = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=5))
     thread = threading.Thread(target=server.run, args=([listening],), daemon=True)

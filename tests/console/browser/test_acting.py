@@ -215,3 +215,46 @@ def test_a_decision_is_labelled_and_counts_for_its_rules_precision(page: Page, s
     dialog.get_by_role("button", name="Save label").click()
     missed = page.get_by_role("region", name="By rule").get_by_role("row").filter(has_text="error_repetition")
     expect(missed).to_contain_text("0 %")
+
+
+def test_an_intervention_is_read_in_prose_and_acted_on_where_it_is_read(page: Page, system: tuple[str, str]) -> None:
+    with guard_of(system[0], "s-detail") as guard:
+        assert delete(guard) == "executed"
+        waits = in_background(guard)
+        page.goto("/approvals")
+        row = page.locator("tbody tr").filter(has_text="s-detail")
+        expect(row).to_contain_text('delete_asset(asset_id="a")')
+        expect(row.get_by_role("button")).to_have_text(["Approve", "Reject", "Ask"])
+        page.goto("/interventions?run_id=s-detail&outcome=escalated")
+        page.locator("tbody tr").get_by_role("link", name="delete_asset").first.click()
+        prose = page.locator(".prose")
+        expect(prose).to_contain_text('Agent agent of s-detail wanted to call delete_asset(asset_id="a")')
+        expect(prose).to_contain_text("held back for a person to approve")
+        followed = page.get_by_role("region", name="What followed")
+        expect(followed).to_contain_text("waits for an approval")
+        expect(page.get_by_text("no prices configured").first).to_be_visible()
+        expect(page.get_by_text('"original_inputs"')).not_to_be_visible()
+        act(page, "Approve once", "Approve", "asked the owner")
+        assert waits.result(30) == "executed"
+        expect(page.get_by_role("button", name="Approve once")).to_have_count(0)
+        page.get_by_role("button", name="Freeze").click()
+        page.get_by_role("dialog").get_by_label("What").select_option(
+            label="tool delete_asset: the tool, for everybody"
+        )
+        page.get_by_role("dialog").get_by_label("Reason").fill("we look at it")
+        page.get_by_role("dialog").get_by_role("button", name="Freeze").click()
+        expect(followed).to_contain_text("tool delete_asset")
+        act(page, "Lift tool", "Lift", "it was right")
+        expect(followed).not_to_contain_text("tool delete_asset")
+        act(page, "Kill session", "Kill", "enough")
+        expect(followed).to_contain_text("session s-detail")
+        expect(page.get_by_role("button", name="Kill session")).to_have_count(0)
+        act(page, "Release session", "Release", "it is over")
+        expect(page.get_by_role("button", name="Kill session")).to_be_visible()
+
+
+def act(page: Page, button: str, confirm: str, reason: str) -> None:
+    page.get_by_role("button", name=button).click()
+    page.get_by_role("dialog").get_by_label("Reason").fill(reason)
+    page.get_by_role("dialog").get_by_role("button", name=confirm).click()
+    expect(page.get_by_role("dialog")).to_have_count(0)

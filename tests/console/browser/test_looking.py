@@ -54,8 +54,8 @@ def test_a_trip_is_found_and_its_reason_read(page: Page) -> None:
     page.get_by_label("Search").press("Enter")
     expect(rows).to_have_count(1)
     rows.get_by_role("link", name="delete_asset").click()
-    expect(page.get_by_text("loop_detected, 3 deletes on asset_id=fact_sales").first).to_be_visible()
-    expect(page.get_by_text("destructive_repeat", exact=True)).to_be_visible()
+    expect(page.get_by_text("Loop detected: 3 deletes on asset_id=fact_sales").first).to_be_visible()
+    expect(page.get_by_role("link", name="destructive_repeat").first).to_be_visible()
     page.get_by_role("link", name="The session's story at this point").click()
     expect(page.get_by_role("heading", name=LOOP)).to_be_visible()
     expect(page.locator("li[aria-current=step]")).to_contain_text("session_killed")
@@ -152,6 +152,35 @@ def test_every_page_is_readable(chromium: Browser, address: str, width: int, hei
             assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") != ground
             page.reload()
             assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") != ground
+
+
+def test_a_phone_reaches_kill_in_one_touch_and_folds_its_filters(chromium: Browser, address: str) -> None:
+    size = {"width": 390, "height": 844}
+    with signed_in(chromium, address, Role.OPERATOR, viewport=size, has_touch=True, is_mobile=True) as page:
+        kill = page.locator("#kill-now")
+        for name in EVERY_PAGE:
+            page.goto(f"/{name}")
+            expect(page.locator("h1")).to_be_visible()
+            if name == "kill":
+                expect(kill).to_be_hidden()
+                continue
+            expect(kill).to_be_in_viewport(ratio=1)
+            box = kill.bounding_box()
+            assert box is not None
+            assert min(box["width"], box["height"]) >= 48, name
+        page.goto(f"/sessions/{STUCK}")
+        kill.tap()
+        expect(page.get_by_label("Id")).to_have_value(STUCK)
+        expect(page.locator("#preview")).to_contain_text("1 session")
+        page.goto("/interventions?risk_level=critical")
+        expect(page.locator("tbody tr").first).to_be_visible()
+        expect(page.get_by_label("Outcome")).to_be_hidden()
+        page.get_by_text("Filters (1)").tap()
+        page.get_by_label("Outcome").select_option("blocked")
+        expect(page.get_by_text("Filters (2)")).to_be_visible()
+    with signed_in(chromium, address, Role.VIEWER, viewport=size) as page:
+        expect(page.locator("#who")).to_contain_text("viewer")
+        expect(page.locator("#kill-now")).to_be_hidden()
 
 
 def test_everything_is_reached_by_keyboard(page: Page) -> None:

@@ -106,7 +106,7 @@ def test_nothing_is_wider_than_the_screen(chromium: Browser, address: str, width
     with signed_in(chromium, address, viewport={"width": width, "height": 800}) as page:
         page.goto(f"/interventions?search={LONG[:9]}")
         page.locator("tbody tr a").first.click()
-        expect(page.get_by_role("region", name="Blast radius")).to_be_visible()
+        expect(page.get_by_role("region", name="What followed")).to_be_visible()
         opened = page.url
         for place in (opened, f"/sessions/{LONG}", f"/kill?scope=session&id={LONG}", "/approvals", "/audit", "/docs"):
             page.goto(place)

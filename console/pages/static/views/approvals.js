@@ -1,8 +1,10 @@
 import { get, may, post } from "../api.js";
-import { ask, badge, choose, empty, facts, field, fill, h, json, link, mono, panel, path, problem, table, tell, why } from "../dom.js";
+import { call, isCut, listed } from "../call.js";
+import { ask, badge, choose, empty, facts, field, fill, h, link, mono, panel, path, problem, table, tell, why } from "../dom.js";
 import { key } from "../keys.js";
 import { latest, soon } from "../live.js";
-import { ago, count, moment, ms, plural, span } from "../say.js";
+import { folded } from "../phone.js";
+import { ago, count, moment, ms, plural, prose, span } from "../say.js";
 
 export const title = "Approvals";
 
@@ -48,16 +50,17 @@ export async function show(main, [wanted], query) {
         draw();
       },
     });
+  const opened = new Set();
+  const whole = (of) => h("details", { open: opened.has(of.id), ontoggle: (event) => (event.target.open ? opened.add(of.id) : opened.delete(of.id)) }, h("summary", {}, "Arguments in full"), listed(of.arguments));
   const list = table(
     [
       ...(acting ? [{ head: all, cell: ({ of }) => isOpen(of) && tick(of) }] : []),
       { head: "Priority", class: "tight", cell: ({ of }) => badge(of.priority) },
-      { head: "Expires", class: "tight", cell: ({ of }) => (isOpen(of) ? countdown(of) : badge(of.status)) },
-      { head: "Call", class: "id", cell: ({ of }) => [mono(of.action_name), of.targets.length > 0 && [" ", mono(of.targets.join(", "), { class: "mono dim" })]] },
+      { head: "Time left", class: "tight", cell: ({ of }) => (isOpen(of) ? countdown(of) : badge(of.status)) },
+      { head: "Call", class: "wide", cell: ({ of }) => [call(of.action_name, of.arguments), of.targets.length > 0 && h("div", { class: "dim" }, "on ", mono(of.targets.join(", "))), h("div", {}, prose(of.reason)), of.question && h("div", { class: "dim" }, `Asked: ${of.question}${of.answer ? ` Answer: ${of.answer}` : ""}`), isCut(of.arguments) && whole(of)] },
       { head: "Session", class: "id", cell: ({ of }) => [link(path("sessions", of.session_id), mono(of.session_id)), h("div", { class: "dim" }, of.agent_id)] },
-      { head: "Why", class: "wide", cell: ({ of }) => h("span", { class: "clamp", title: of.reason }, of.reason) },
       { head: "Said", cell: ({ of }) => votes(of) },
-      ...(acting ? [{ head: "", class: "tight", cell: ({ of }) => isOpen(of) && h("span", { class: "row" }, h("button", { type: "button", onclick: () => act("approve", [of]) }, "Approve"), h("button", { type: "button", onclick: () => act("reject", [of]) }, "Reject")) }] : []),
+      ...(acting ? [{ head: "", class: "tight", cell: ({ of }) => isOpen(of) && h("span", { class: "row" }, h("button", { type: "button", class: "primary", onclick: () => act("approve", [of]) }, "Approve"), h("button", { type: "button", onclick: () => act("reject", [of]) }, "Reject"), h("button", { type: "button", class: "quiet", onclick: () => act("ask", [of]) }, "Ask")) }] : []),
     ],
     { caption: "Approval requests, the most urgent first", onopen: ({ of }) => open(of) },
   );
@@ -65,7 +68,7 @@ export async function show(main, [wanted], query) {
     main,
     h("div", { class: "head" }, h("h1", {}, "Approvals"), h("span", { class: "dim" }, "A call that waits is refused when nobody answers in time.")),
     failed,
-    panel(null, h("div", { class: "row low" }, field("State", state), field("Priority", priority), field("Agent", agent), bar)),
+    panel(null, folded(h("div", { class: "row low" }, field("State", state), field("Priority", priority), field("Agent", agent))), bar),
     panel(null, none, list, cut),
   );
 
@@ -111,7 +114,7 @@ export async function show(main, [wanted], query) {
     const reply = await ask({
       title: requests.length === 1 ? `${title} ${requests[0].action_name}` : `${title} ${plural(requests.length, "request")}`,
       text: [
-        h("ul", { class: "evidence" }, requests.slice(0, 12).map((of) => h("li", {}, mono(`${of.action_name} ${of.targets.join(", ")}`), h("span", { class: "dim" }, ` of ${of.session_id}`)))),
+        h("ul", { class: "evidence" }, requests.slice(0, 12).map((of) => h("li", {}, call(of.action_name, of.arguments), h("span", { class: "dim" }, ` of ${of.session_id}`)))),
         requests.length > 12 && h("p", { class: "dim" }, `and ${count(requests.length - 12)} more`),
         word === "approve" && critical > 0 && h("p", { class: "notice" }, `${plural(critical, "request needs", "requests need")} two operators: you are one of them.`),
       ],
@@ -149,7 +152,7 @@ export async function show(main, [wanted], query) {
         h("div", { class: "row" }, h("h2", {}, mono(of.action_name)), badge(of.priority), badge(of.status)),
         facts([
           ["Targets", of.targets.length ? mono(of.targets.join(", ")) : null],
-          ["Why", of.reason],
+          ["Why", prose(of.reason)],
           ["Session", link(path("sessions", of.session_id), mono(of.session_id))],
           ["Agent", of.agent_id],
           ["Incident", of.incident_id && link(path("incidents", of.incident_id), mono(of.incident_id.slice(0, 8)))],
@@ -161,7 +164,8 @@ export async function show(main, [wanted], query) {
           ["Rejected by", of.rejected_by.join(", ")],
           ["Question", of.question],
         ]),
-        of.arguments && [h("h3", {}, "Arguments"), json(pretty(of.arguments))],
+        h("h3", {}, "Arguments"),
+        listed(of.arguments),
         h(
           "div",
           { class: "row end" },
@@ -223,12 +227,4 @@ function clock(left) {
 function votes(of) {
   const reply = [...of.approved_by.map((name) => `+ ${name}`), ...of.rejected_by.map((name) => `- ${name}`)];
   return [of.quorum > 1 && h("span", { class: "dim" }, `needs ${of.quorum} `), reply.join(", "), of.status === "info_requested" && [" ", badge("asked", "mild")], !reply.length && of.quorum <= 1 && h("span", { class: "dim" }, ago(of.created_at))];
-}
-
-function pretty(text) {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
-  }
 }

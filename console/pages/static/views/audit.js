@@ -1,7 +1,8 @@
 import { get, may, post } from "../api.js";
 import { badge, choose, empty, facts, field, fill, h, json, link, loading, mono, panel, path, problem, table } from "../dom.js";
 import { latest } from "../live.js";
-import { count, moment, plural, span } from "../say.js";
+import { folded } from "../phone.js";
+import { count, exact, moment, plural, span } from "../say.js";
 
 export const title = "Audit";
 
@@ -54,15 +55,21 @@ export async function show(main, _rest, query) {
       "Search",
       h(
         "form",
-        { class: "row low", role: "search", onsubmit: (event) => { event.preventDefault(); look(); } },
-        h("div", { class: "field grow" }, h("label", { for: "search" }, "Search"), fields.search),
-        field("Session", fields.session_id),
-        field("Agent", fields.agent_id),
-        field("Topic", fields.topic),
-        field("By", fields.by),
-        field("From", fields.since),
-        field("To", fields.until),
-        h("button", { type: "submit" }, "Search"),
+        { role: "search", onsubmit: (event) => { event.preventDefault(); look(); } },
+        folded(
+          h(
+            "div",
+            { class: "row low" },
+            h("div", { class: "field grow" }, h("label", { for: "search" }, "Search"), fields.search),
+            field("Session", fields.session_id),
+            field("Agent", fields.agent_id),
+            field("Topic", fields.topic),
+            field("By", fields.by),
+            field("From", fields.since),
+            field("To", fields.until),
+            h("button", { type: "submit" }, "Search"),
+          ),
+        ),
       ),
       none,
       list,
@@ -95,11 +102,11 @@ export async function show(main, _rest, query) {
       const reply = await post("/api/v1/audit/verify");
       fill(
         verified,
-        h("p", { class: reply.ok ? "well" : "problem", role: "status", id: "verdict" }, reply.ok ? `${reply.verdict === "verified" ? "Verified" : "Intact, unsigned"}: ${plural(reply.rows, "row")} of ${plural(reply.partitions, "partition")} are as they were written${reply.verdict === "verified" ? "" : ", unless the whole table was rewritten"}.` : `Not intact: ${plural(reply.problems.length, "problem")}.`),
+        h("p", { class: reply.ok ? "well" : "problem", role: "status", id: "verdict" }, reply.ok ? `${reply.verdict === "verified" ? "Verified" : "Intact, unsigned"}: ${exact(reply.rows)} ${reply.rows === 1 ? "row" : "rows"} of ${plural(reply.partitions, "partition")} are as they were written${reply.verdict === "verified" ? "" : ", unless the whole table was rewritten"}.` : `Not intact: ${plural(reply.problems.length, "problem")}.`),
         reply.problems.slice(0, 50).map((one) => h("p", {}, mono(`${one.place}${one.offset === null ? "" : ` at offset ${one.offset}`}`), `: ${one.what}`)),
         facts([
-          ["Valid signatures", where.signed ? count(reply.checkpoints) : "not checked: no public key"],
-          ["Not signed yet", plural(reply.unsigned, "row")],
+          ["Valid signatures", where.signed ? exact(reply.checkpoints) : "not checked: no public key"],
+          ["Not signed yet", `${exact(reply.unsigned)} ${reply.unsigned === 1 ? "row" : "rows"}`],
           ["Erased on purpose", plural(reply.erased, "row")],
           ["Took", span(reply.took_ms)],
         ]),

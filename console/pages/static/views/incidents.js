@@ -1,7 +1,8 @@
 import { get, may, post } from "../api.js";
 import { ask, badge, choose, empty, facts, field, fill, h, link, mono, panel, path, problem, table, tell, why } from "../dom.js";
 import { latest, soon } from "../live.js";
-import { ago, count, moment, plural } from "../say.js";
+import { folded } from "../phone.js";
+import { ago, count, moment, plural, prose } from "../say.js";
 
 export const title = "Incidents";
 
@@ -38,7 +39,7 @@ export async function show(main, [wanted], query) {
     main,
     h("div", { class: "head" }, h("h1", {}, "Incidents"), h("span", { class: "dim" }, "One for each session, agent or target and cause, open until it is resolved.")),
     failed,
-    panel(null, h("div", { class: "row low" }, field("State", state), field("Level", level), field("Agent", agent), field("Session", session))),
+    panel(null, folded(h("div", { class: "row low" }, field("State", state), field("Level", level), field("Agent", agent), field("Session", session)))),
     panel(null, none, list, cut),
   );
   await refresh();
@@ -67,7 +68,7 @@ export function incidentTable({ caption, refresh, ofSession }) {
       { head: "First", class: "tight", cell: ({ of }) => ago(of.first) },
       { head: "Last", class: "tight", cell: ({ of }) => ago(of.last) },
       { head: "Assigned to", class: "tight", cell: ({ of }) => of.assignee ?? "" },
-      { head: "Why", class: "wide", cell: ({ of }) => h("span", { class: "clamp", title: of.reason }, of.reason) },
+      { head: "Why", class: "wide", cell: ({ of }) => h("span", { class: "clamp", title: of.reason }, prose(of.reason)) },
       { head: "", class: "tight", cell: ({ of }) => buttons(of, refresh, ["acknowledge", "resolve"]) },
     ],
     { caption, onopen: ({ of }) => open(of, refresh).catch((error) => tell(error.message, "bad")) },
@@ -117,8 +118,8 @@ async function open(of, refresh) {
       h("div", { class: "row" }, h("h2", {}, mono(of.cause)), badge(of.level), stateOf(of)),
       facts([
         ["Id", mono(of.incident_id)],
-        ["Scope", about(of)],
-        ["Why", of.reason],
+          ["Scope", about(of)],
+          ["Why", prose(of.reason)],
         ["Target", of.target && mono(of.target)],
         ["Decisions", count(of.count)],
         ["First", moment(of.first)],

@@ -1,8 +1,10 @@
-import { get, may, post, remove } from "../api.js";
-import { ask, badge, bars, choose, empty, facts, field, fill, h, json, link, mono, panel, path, problem, table, tell, why } from "../dom.js";
+import { get } from "../api.js";
+import { badge, bars, choose, empty, field, fill, h, link, mono, panel, path, problem, table } from "../dom.js";
 import { key } from "../keys.js";
 import { latest, soon } from "../live.js";
-import { ago, count, moment, plural, usd } from "../say.js";
+import { folded } from "../phone.js";
+import { ago, count, NO_PRICES, plural, prose, usd } from "../say.js";
+import { intervention } from "./intervention.js";
 
 export const title = "Interventions";
 
@@ -14,7 +16,7 @@ const OUTCOMES = ["blocked", "escalated", "approved_after_review", "rejected_aft
 const RISKS = ["critical", "high", "medium", "low", "minimal"];
 
 export async function show(main, rest, query) {
-  if (rest.length) return one(main, rest[0]);
+  if (rest.length) return intervention(main, rest[0]);
   const held = Object.fromEntries(FILTERS.filter((name) => query.get(name)).map((name) => [name, query.get(name)]));
   let skip = Number(query.get("skip")) || 0;
 
@@ -36,11 +38,11 @@ export async function show(main, rest, query) {
       { head: "Session", class: "id", cell: ({ of }) => link(path("sessions", of.run_id), mono(of.run_id)) },
       { head: "Rule", cell: ({ of }) => of.policy_id },
       { head: "Prevented", class: "num", cell: ({ of }) => (of.cost_prevented_usd ? usd(of.cost_prevented_usd) : "") },
-      { head: "Why", class: "wide", cell: ({ of }) => h("span", { class: "clamp", title: of.reason }, of.reason) },
+      { head: "Why", class: "wide", cell: ({ of }) => h("span", { class: "clamp", title: of.reason }, prose(of.reason)) },
     ],
     { caption: "Interventions, the newest first", onopen: ({ of }) => location.assign(path("interventions", of.id)) },
   );
-  fill(main, h("div", { class: "head" }, h("h1", {}, "Interventions")), failed, cards, panel(null, h("div", { class: "stack" }, chips, filters)), sums, panel(null, none, list, pages));
+  fill(main, h("div", { class: "head" }, h("h1", {}, "Interventions")), failed, cards, panel(null, h("div", { class: "stack" }, chips, folded(filters))), sums, panel(null, none, list, pages));
 
   const set = (changes) => {
     for (const [name, value] of Object.entries(changes)) {
@@ -91,11 +93,12 @@ export async function show(main, rest, query) {
       const clear = { outcome: "", high_risk: "", min_prevented_usd: "" };
       return h("button", { type: "button", class: `card ${kind ?? ""}`, "aria-pressed": String(on), onclick: () => set(on ? clear : { ...clear, ...changes }) }, h("strong", {}, number), h("span", {}, text));
     };
+    const isPriced = stats.cost_prevented_usd > 0 || !all(["blocked"]);
     fill(
       cards,
       card(count(stats.total_interventions), "total", {}),
       card(count(all(["blocked"])), "blocked", { outcome: "blocked" }, "bad"),
-      card(usd(stats.cost_prevented_usd), "cost saved", { min_prevented_usd: "0" }),
+      card(isPriced ? usd(stats.cost_prevented_usd) : "\u2013", isPriced ? "cost saved" : `cost saved: ${NO_PRICES}`, { min_prevented_usd: "0" }),
       card(count(all(["escalated"])), "escalations", { outcome: "escalated" }),
       card(count(stats.high_risk_blocks), "high-risk blocks", { high_risk: "true" }, stats.high_risk_blocks ? "bad" : ""),
       card(count(all(["modified"])), "modified", { outcome: "modified" }),
@@ -103,7 +106,7 @@ export async function show(main, rest, query) {
   };
   const drawSums = ({ time_series: days, top_blocked_actions: blocked }) => {
     const last = days.slice(-DAYS);
-    const label = (day) => `${day.date}: ${plural(day.interventions, "intervention")}, ${usd(day.cost_prevented_usd)} prevented`;
+    const label = (day) => `${day.date}: ${plural(day.interventions, "intervention")}${day.cost_prevented_usd ? `, ${usd(day.cost_prevented_usd)} prevented` : ""}`;
     fill(
       sums,
       last.length > 0 && panel("By day", bars(last.map((day) => [day.interventions, label(day)]), last.map(label).join("; ")), h("p", { class: "hint" }, last.length === 1 ? last[0].date : `The last ${plural(last.length, "day")} with interventions: ${last[0].date} to ${last.at(-1).date}.`)),
@@ -153,75 +156,4 @@ export async function show(main, rest, query) {
   return (what) => {
     if (what !== "activity" && skip === 0) again();
   };
-}
-
-async function one(main, id) {
-  const of = await get(`/api/v1/interventions/${encodeURIComponent(id)}`);
-  const decision = of.id.startsWith("int_") ? of.id.slice(4) : of.id;
-  document.title = `${of.action_name} - ${title} - haltline`;
-  const label = (word) => async () => {
-    const reply = await ask({ title: word === "confirmed" ? "Was right" : "False alarm", text: h("p", {}, "Counts towards the rule's precision. The decision and the session do not change."), action: "Save label", fields: [why()] });
-    if (!reply) return;
-    try {
-      await post(`/api/v1/decisions/${encodeURIComponent(decision)}/label`, { label: word, reason: reply.reason, session_id: of.run_id });
-      tell("Label saved.");
-    } catch (error) {
-      tell(error.message, "bad");
-    }
-  };
-  const hide = async () => {
-    const reply = await ask({ title: "Hide this record", text: h("p", {}, "It is removed from lists and totals. It stays in the audit, with your name and reason."), action: "Hide", danger: true, fields: [why()] });
-    if (!reply) return;
-    try {
-      await remove(`/api/v1/interventions/${encodeURIComponent(of.id)}`, { reason: reply.reason });
-      location.assign("/interventions");
-    } catch (error) {
-      tell(error.message, "bad");
-    }
-  };
-  const { context } = of;
-  fill(
-    main,
-    h("div", { class: "head" }, h("h1", {}, mono(of.action_name || "(no action)")), badge(of.type), badge(of.outcome), badge(of.risk_level), h("span", { class: "dim push" }, moment(of.timestamp))),
-    h(
-      "div",
-      { class: "cols" },
-      h(
-        "div",
-        { class: "stack" },
-        panel("Why", h("p", {}, of.reason || "No reason was recorded."), of.description && of.description !== of.action_name && h("p", { class: "dim" }, of.description)),
-        panel("Blast radius", of.blast_radius ? h("p", {}, of.blast_radius) : h("p", { class: "dim" }, "Not known: neither the tool nor the policy describes what the call would have reached.")),
-        of.agent_intent && panel("Intent of the agent", h("p", {}, of.agent_intent)),
-        panel("Inputs", of.original_inputs ? json(of.original_inputs) : h("p", { class: "dim" }, "No inputs were recorded."), of.modified_inputs && [h("h3", {}, "Changed to"), json(of.modified_inputs)], of.remediation_payload && [h("h3", {}, "What the caller can do instead"), json(of.remediation_payload)]),
-        Object.keys(context ?? {}).length > 0 && panel("Context", json(context)),
-      ),
-      h(
-        "div",
-        { class: "stack" },
-        panel(
-          "Record",
-          facts([
-            ["Session", link(path("sessions", of.run_id), mono(of.run_id))],
-            ["Agent", link(`/interventions?agent_id=${encodeURIComponent(of.agent_id)}`, of.agent_id)],
-            ["Mission", of.mission_id],
-            ["Task", of.task_id],
-            ["Rule", of.policy_id && link(`/policies?rule=${encodeURIComponent(of.policy_id)}`, mono(of.policy_id))],
-            ["Policy", of.policy_name],
-            ["Attempt", String(of.attempt)],
-            ["Would have cost", usd(of.estimated_cost_usd)],
-            ["Cost", usd(of.actual_cost_usd)],
-            ["Prevented", usd(of.cost_prevented_usd)],
-            ["Id", mono(of.id)],
-          ]),
-        ),
-        panel(
-          "Next steps",
-          h("p", {}, link(`${path("sessions", of.run_id)}?decision=${encodeURIComponent(decision)}`, "The session's story at this point")),
-          of.policy_id && h("p", {}, link(`/policies?rule=${encodeURIComponent(of.policy_id)}`, "Adjust this rule")),
-          may("act") && h("div", { class: "row" }, h("button", { type: "button", onclick: label("confirmed") }, "Was right"), h("button", { type: "button", onclick: label("false_alarm") }, "False alarm")),
-          may("change") && h("div", { class: "row end" }, h("button", { type: "button", onclick: hide }, "Hide this record")),
-        ),
-      ),
-    ),
-  );
 }

@@ -1,7 +1,7 @@
 import { get, may, me, post } from "../api.js";
 import { ask, badge, choose, empty, field, fill, h, link, mono, panel, path, problem, table, tell, why } from "../dom.js";
 import { soon } from "../live.js";
-import { ago, count, ms, plural, span } from "../say.js";
+import { ago, count, ms, plural, prose, span } from "../say.js";
 
 export const title = "Kill";
 
@@ -192,22 +192,24 @@ function outcome(asked, seen, answer, how) {
 }
 
 const LIFT = { word: "Lift", way: "lift", past: "no longer stopped", text: "Its calls are allowed again." };
-const ENDS = { killed: { word: "Release", way: "reset", past: "released", text: "The session can continue, on probation, in a new process or with a new guard." }, frozen: LIFT, contained: LIFT };
+export const ENDS = { killed: { word: "Release", way: "reset", past: "released", text: "The session can continue, on probation, in a new process or with a new guard." }, frozen: LIFT, contained: LIFT };
+
+// Ends what is in force for a scope: asks why, and shows the result.
+export async function release(one, refresh) {
+  const { word, way, past, text } = ENDS[one.state];
+  const reply = await ask({ title: `${word} ${one.scope} ${one.id}`, text: h("p", {}, text), action: word, fields: [why("What has changed since it was stopped. Kept in the audit with your name.")] });
+  if (!reply) return;
+  try {
+    const answer = await post(`/api/v1/${way}`, { scope: one.scope, id: one.id, reason: reply.reason });
+    tell(answer.answered ? `${one.scope} ${one.id} is ${past}.` : answer.second_wanted ? "Recorded: it needs a second operator." : "No worker answered. It takes effect as soon as a worker runs.");
+    await refresh();
+  } catch (error) {
+    tell(error.message, "bad");
+  }
+}
 
 function listOf(held, refresh) {
   if (!held.length) return empty("Nothing is stopped.");
-  const free = (one) => async () => {
-    const { word, way, past, text } = ENDS[one.state];
-    const reply = await ask({ title: `${word} ${one.scope} ${one.id}`, text: h("p", {}, text), action: word, fields: [why("What has changed since it was stopped. Kept in the audit with your name.")] });
-    if (!reply) return;
-    try {
-      const answer = await post(`/api/v1/${way}`, { scope: one.scope, id: one.id, reason: reply.reason });
-      tell(answer.answered ? `${one.scope} ${one.id} is ${past}.` : answer.second_wanted ? "Recorded: it needs a second operator." : "No worker answered. It takes effect as soon as a worker runs.");
-      await refresh();
-    } catch (error) {
-      tell(error.message, "bad");
-    }
-  };
   const list = table(
     [
       { head: "State", class: "tight", cell: ({ of }) => badge(of.state) },
@@ -215,8 +217,8 @@ function listOf(held, refresh) {
       { head: "Since", class: "tight", cell: ({ of }) => ago(of.since) },
       { head: "By", cell: ({ of }) => of.by ?? "haltline" },
       { head: "Acknowledged", cell: ({ of }) => (of.state !== "killed" || of.scope !== "session" ? "" : of.stopped_at ? ["stopped ", of.time_to_stop_ms != null && `after ${span(of.time_to_stop_ms)}`] : of.unheard ? badge("no events") : of.escalated_at ? badge("never", "bad") : badge("not yet", "warn")) },
-      { head: "Why", class: "wide", cell: ({ of }) => h("span", { class: "clamp", title: of.reason }, of.reason) },
-      { head: "", cell: ({ of }) => may("act") && of.state in ENDS && h("button", { type: "button", onclick: free(of) }, ENDS[of.state].word) },
+      { head: "Why", class: "wide", cell: ({ of }) => h("span", { class: "clamp", title: of.reason }, prose(of.reason)) },
+      { head: "", cell: ({ of }) => may("act") && of.state in ENDS && h("button", { type: "button", onclick: () => release(of, refresh) }, ENDS[of.state].word) },
     ],
     { caption: "Stopped now" },
   );

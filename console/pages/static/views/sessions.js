@@ -1,6 +1,7 @@
 import { get } from "../api.js";
 import { badge, choose, empty, field, fill, h, link, mono, panel, path, problem, table } from "../dom.js";
 import { latest, soon } from "../live.js";
+import { folded } from "../phone.js";
 import { ago, count, usd } from "../say.js";
 import { state } from "./fleet.js";
 import { story } from "./story.js";
@@ -43,7 +44,7 @@ export async function show(main, rest, query) {
     failed,
     panel(
       null,
-      h(
+      folded(h(
         "form",
         { class: "row low", role: "search", onsubmit: (event) => event.preventDefault() },
         h("div", { class: "field grow" }, h("label", { for: "search" }, "Search"), h("input", { id: "search", type: "search", value: held.search, maxlength: "200", placeholder: "id or goal", onchange: set("search") })),
@@ -51,7 +52,7 @@ export async function show(main, rest, query) {
         field("Mission", h("input", { type: "text", value: held.mission_id, size: "16", onchange: set("mission_id") })),
         field("Minimum level", choose([["", "any level"], ...LEVELS.map((level) => [level, level])], held.level, { onchange: set("level") })),
         field("State", choose([["", "any"], ...["killed", "frozen", "contained", "probation"].map((one) => [one, one])], held.state, { onchange: set("state") })),
-      ),
+      )),
     ),
     panel(null, none, list, pages),
   );

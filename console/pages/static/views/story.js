@@ -1,9 +1,10 @@
 // A session's story: every record in order, and what was known of it at each step.
 import { get, may } from "../api.js";
+import { titled } from "../attention.js";
 import { badge, empty, facts, fill, h, json, link, mono, panel, path, problem, tell } from "../dom.js";
 import { key } from "../keys.js";
 import { soon } from "../live.js";
-import { count, moment, ms, plural, span, usd } from "../say.js";
+import { count, exact, moment, ms, plural, span, usd } from "../say.js";
 import { incidentTable } from "./incidents.js";
 
 const AT_A_TIME = 1000;
@@ -13,7 +14,7 @@ const RANK = ["ALLOW", "NUDGE", "REINFORCE", "THROTTLE", "PAUSE", "BLOCK", "ROLL
 const ENDED_BY = { killed: "Release", frozen: "Lift", contained: "Lift" };
 
 export async function story(main, id, query) {
-  document.title = `${id} - Sessions - haltline`;
+  titled(id, "Sessions");
   const where = `/api/v1/sessions/${encodeURIComponent(id)}`;
   let page = await get(where, { limit: AT_A_TIME });
   let steps = page.steps;
@@ -134,7 +135,7 @@ export async function story(main, id, query) {
     if (!steps.length) return fill(state, empty("No records of this session."));
     chosen = Math.min(steps.length - 1, Math.max(0, to));
     slider.value = String(chosen);
-    place.textContent = `${count(chosen + 1)} of ${steps.length < page.total ? "the first " : ""}${count(steps.length)}`;
+    place.textContent = `${exact(chosen + 1)} of ${steps.length < page.total ? "the first " : ""}${exact(steps.length)}`;
     for (const [at, item] of [...list.children].entries()) {
       item.classList.toggle("chosen", at === chosen);
       item.classList.toggle("later", at > chosen);
@@ -170,7 +171,7 @@ export async function story(main, id, query) {
     }
     const frame = frameAt();
     return panel(
-      `State at step ${count(chosen + 1)}`,
+      `State at step ${exact(chosen + 1)}`,
       h("div", { class: "row", id: "state" }, badge(level), holds && badge(holds), h("span", { class: "dim" }, `${plural(events, "event")}, ${usd(cost)}, ${plural(known.size, "rule")} with findings`)),
       h("h3", {}, "Findings so far"),
       known.size ? [...known].map(([rule, seen]) => findingOf(rule, seen)) : h("p", { class: "dim" }, "None."),
@@ -206,7 +207,7 @@ export async function story(main, id, query) {
     const finding = record?.finding;
     const of = finding ?? (step.topic === "interventions" ? record : null);
     return panel(
-      `Step ${count(chosen + 1)}: ${step.kind}`,
+      `Step ${exact(chosen + 1)}: ${step.kind}`,
       h("p", {}, step.summary),
       facts([
         ["When", moment(step.time)],

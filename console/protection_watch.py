@@ -1,0 +1,155 @@
+"""Looks at consumer groups, broker and canary every few seconds, whether or not a page is open."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import Final
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # its stubs miss them
+from sqlalchemy import Engine
+from sqlalchemy.exc import OperationalError
+
+from haltline.console.protection import (
+    Known,
+    Part,
+    Problem,
+    answered,
+    fed,
+    problems_of,
+    samples,
+    unanswered,
+)
+from haltline.console.read_model.canary import last_flight
+from haltline.console.read_model.feeder import Feeder
+from haltline.console.settings import ConsoleSettings
+from haltline.interventions.outage import Outage
+from haltline.streams.engine.groups import Runs
+from haltline.streams.kafka.log_reader import NoSuchTopic
+from haltline.streams.runtime.health import Partition, Sample
+
+log: Final = logging.getLogger("haltline.console")
+
+_ANSWER_WITHIN_S: Final = 5.0
+_BEGINS_EVERY_S: Final = 30.0
+"""How often is asked which partitions there are, and where they begin."""
+
+
+class ProtectionWatch:
+    """A thread that keeps what is known, from `start` until `close`."""
+
+    def __init__(
+        self, settings: ConsoleSettings, engine: Engine, feeder: Feeder, clock_s: Callable[[], float] = time.time
+    ) -> None:
+        self._settings = settings
+        self._limits = settings.protection
+        self._engine = engine
+        self._feeder = feeder
+        self._clock_s = clock_s
+        self._client = {**settings.client, "bootstrap.servers": settings.bootstrap}
+        self._outage = Outage(log, "the console's look at consumer groups: the broker")
+        self._begins: dict[Partition, int] = {}
+        self._begins_s = 0.0
+        self._known = Known(looked_s=clock_s())
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="haltline-protection", daemon=True)
+
+    @property
+    def looked_s(self) -> float:
+        """Epoch seconds of the last look that was answered."""
+        return self._known.looked_s
+
+    def problems(self) -> list[Problem]:
+        """What is wrong now, the worst first."""
+        return problems_of(self._known, self._clock_s(), self._limits)
+
+    def start(self) -> None:
+        """Begins to look."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends after the look that it is at."""
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        admin = AdminClient(self._client, logger=log)
+        while not self._ended.wait(self._limits.look_every_s):
+            try:
+                groups = self._groups(admin)
+                self._known = answered(self._known, groups, self._clock_s(), self._limits)
+                self._outage.back()
+            except Exception as failed:  # whatever it is: nobody would know of a worker that stands still
+                self._outage.away(failed)
+                self._known = unanswered(self._known, str(failed), self._clock_s())
+                admin = AdminClient(self._client, logger=log)  # this one may hold on to brokers of before a crash
+            self._look_at_the_read_model()
+
+    def _look_at_the_read_model(self) -> None:
+        now_s = self._clock_s()
+        failure = "" if self._feeder.alive else repr(self._feeder.failure or "it has ended")
+        self._known = fed(self._known, failure, now_s)
+        try:
+            flight = last_flight(self._engine, now_s)
+        except OperationalError as away:  # as the feeder's own log says
+            log.debug("the last canary is not known: %s", away)
+            return
+        self._known = replace(self._known, flight=flight)
+
+    def _groups(self, admin: AdminClient) -> dict[Part, Mapping[Partition, Sample]]:
+        settings, topics = self._settings, self._settings.topics
+        begins = self._beginnings(admin)
+        places = list(begins)
+        actions = [at for at in places if at[0] == topics.actions]
+        ends = _offsets(admin, places, OffsetSpec.latest())  # type: ignore[no-untyped-call]  # its stubs miss it
+        found: dict[Part, Mapping[Partition, Sample]] = {
+            Part.WORKERS: samples(_committed(admin, settings.workers, actions), begins, ends)
+        }
+        for part, group, those, is_expected in (
+            (Part.SHADOW, Runs.SHADOW.group(settings.workers), actions, False),
+            (Part.SINK, settings.sink, places, settings.audit_table is not None),
+        ):
+            try:
+                committed = _committed(admin, group, those)
+            except KafkaException as refused:  # such as a principal that may not see this group
+                log.debug("group %s: its offsets are not known: %s", group, refused)
+                continue
+            if is_expected or any(offset is not None for offset in committed.values()):
+                found[part] = samples(committed, begins, ends)
+        positions = self._feeder.positions()
+        found[Part.CONSOLE] = samples(
+            {at: positions[at][0] if at in positions else None for at in places},
+            begins,
+            ends,
+            {at: last_ms for at, (_, last_ms) in positions.items()},
+        )
+        return found
+
+    def _beginnings(self, admin: AdminClient) -> dict[Partition, int]:
+        """Of every partition that there is; retention and new partitions are not noticed at once."""
+        now_s = time.monotonic()
+        if not self._begins or now_s - self._begins_s >= _BEGINS_EVERY_S:
+            topics, there = self._settings.topics, admin.list_topics(timeout=_ANSWER_WITHIN_S).topics
+            if topics.actions not in there:
+                raise NoSuchTopic(f"topic {topics.actions}: expected one that is there, got none of this name")
+            places = [(name, number) for name in topics.all if name in there for number in there[name].partitions]
+            self._begins = _offsets(admin, places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]  # as above
+            self._begins_s = now_s
+        return self._begins
+
+
+def _offsets(admin: AdminClient, places: Collection[Partition], which: OffsetSpec) -> dict[Partition, int]:
+    requests = {TopicPartition(*at): which for at in places}
+    futures = admin.list_offsets(requests, request_timeout=_ANSWER_WITHIN_S)
+    return {(tp.topic, tp.partition): int(future.result().offset) for tp, future in futures.items()}
+
+
+def _committed(admin: AdminClient, group: str, places: Collection[Partition]) -> dict[Partition, int | None]:
+    """By partition; None: nothing was committed. Raises KafkaException."""
+    request = ConsumerGroupTopicPartitions(group, [TopicPartition(*at) for at in places])
+    (future,) = admin.list_consumer_group_offsets([request], request_timeout=_ANSWER_WITHIN_S).values()
+    found = future.result().topic_partitions
+    return {(tp.topic, tp.partition): tp.offset if tp.offset >= 0 else None for tp in found}

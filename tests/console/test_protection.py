@@ -1,0 +1,235 @@
+"""When people are told that agents are not protected, and when not."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+from sqlalchemy import insert
+
+from haltline.console.access.keys import Role
+from haltline.console.protection import (
+    Flight,
+    Known,
+    Part,
+    Problem,
+    ProtectionLimits,
+    answered,
+    fed,
+    problems_of,
+    samples,
+    unanswered,
+)
+from haltline.console.read_model import tables
+from haltline.console.read_model.canary import last_flight
+from haltline.console.read_model.store import open_store
+from haltline.schemas.decisions import Level
+from haltline.schemas.topics import Topics
+from haltline.streams.local.embedded_broker import EmbeddedBroker
+from haltline.streams.operator.canary import goal_of
+from haltline.streams.runtime.health import Partition
+from tests.console.databases import database
+from tests.console.test_api import bearer, serving
+from tests.console.topics import messages_of, produce
+from tests.mock_cluster import MockCluster
+from tests.streams.engine.test_local_fleet import delete
+from tests.waiting import wait_until
+
+LIMITS = ProtectionLimits()
+RUNBOOKS = Path(__file__).parents[2] / "deploy/runbooks"
+EMPTY, OTHER = ("haltline.actions", 0), ("haltline.actions", 3)
+Look = tuple[float, Mapping[Partition, tuple[int | None, int]]]
+"""A moment, and of each partition the committed offset and the end."""
+
+
+def after(looks: Sequence[Look], part: Part = Part.WORKERS) -> list[Problem]:
+    known = Known(looked_s=0.0)
+    now_s = 0.0
+    for now_s, group in looks:
+        committed = {at: offset for at, (offset, _) in group.items()}
+        ends = {at: end for at, (_, end) in group.items()}
+        known = answered(known, {part: samples(committed, {}, ends)}, now_s, LIMITS)
+    return problems_of(known, now_s, LIMITS)
+
+
+def every_3_s(times: int, committed: Callable[[int], int | None], end: Callable[[int], int]) -> list[Look]:
+    return [(3.0 * n, {EMPTY: (committed(n), end(n))}) for n in range(times)]
+
+
+def still_at(*moments: float) -> list[Look]:
+    return [(now_s, {EMPTY: (7, 9)}) for now_s in moments]
+
+
+HERE = {"haltline.actions": (0,)}
+
+
+@pytest.mark.parametrize(
+    ("looks", "reported"),
+    [
+        pytest.param(every_3_s(40, lambda _: 7, lambda _: 7), {}, id="nothing waits, however long"),
+        pytest.param(every_3_s(40, lambda _: None, lambda _: 0), {}, id="an empty topic, a group without commits"),
+        pytest.param(still_at(3, 27), {}, id="it stands still for 24 s"),
+        pytest.param(still_at(3, 16, 28), HERE, id="it stands still for 25 s"),
+        pytest.param(every_3_s(40, lambda n: 7 + n, lambda _: 9999), {}, id="it catches up, slowly"),
+        pytest.param(every_3_s(40, lambda n: n // 4, lambda _: 9999), {}, id="it commits every 12 s"),
+        pytest.param(every_3_s(15, lambda _: 7, lambda n: 7 + n // 9), {}, id="a record waits 15 s after a quiet time"),
+        pytest.param(every_3_s(12, lambda _: None, lambda _: 2), HERE, id="a new group never commits"),
+        pytest.param(every_3_s(21, lambda n: 7 + n // 20 * 2, lambda _: 9), {}, id="it stood still and has caught up"),
+        pytest.param(still_at(3, 900), {}, id="the console itself was suspended"),
+    ],
+)
+def test_workers_that_stand_still_are_reported(looks: list[Look], reported: dict[str, tuple[int, ...]]) -> None:
+    found = after(looks)
+    assert {topic: numbers for problem in found for topic, numbers in problem.partitions.items()} == reported
+    assert all(problem.part is Part.WORKERS for problem in found)
+
+
+def test_it_says_which_partitions_and_since_when() -> None:
+    (problem,) = after([(3.0 * n, {EMPTY: (7 + n, 99), OTHER: (4, 5)}) for n in range(12)])
+    assert (problem.title, problem.since_s) == ("Protection is down", 0.0)
+    assert "partition 3 of haltline.actions" in problem.what
+    (both,) = after([(3.0 * n, {EMPTY: (7, 99), OTHER: (4, 5)}) for n in range(12)])
+    assert "partitions 0, 3 of haltline.actions" in both.what
+
+
+def test_what_retention_took_away_waits_for_nobody() -> None:
+    sample = samples({EMPTY: 3, OTHER: None}, {EMPTY: 10, OTHER: 10}, {EMPTY: 10, OTHER: 10})
+    assert [one.end_offset - one.next_offset for one in sample.values()] == [0, 0]
+
+
+@pytest.mark.parametrize("part", [Part.SINK, Part.SHADOW])
+def test_a_sink_or_shadow_workers_have_longer_and_are_a_warning(part: Part) -> None:
+    still = [(3.0 * n, {EMPTY: (7, 9)}) for n in range(21)]
+    assert after(still[:20], part) == []
+    (problem,) = after(still, part)
+    assert (problem.part, problem.urgency.value) == (part, "warning")
+
+
+def test_a_broker_that_does_not_answer_is_reported_and_its_return_gives_workers_their_time() -> None:
+    known = answered(Known(looked_s=0.0), {Part.WORKERS: samples({EMPTY: 7}, {}, {EMPTY: 9})}, 3.0, LIMITS)
+    for now_s in (6.0, 30.0):
+        known = unanswered(known, "no broker at x:9092", now_s)
+        assert problems_of(known, now_s, LIMITS) == []
+    (problem,) = problems_of(known, 31.0, LIMITS)
+    assert (problem.part, problem.since_s) == (Part.BROKER, 6.0)
+    assert "no broker at x:9092" in problem.what
+    for now_s in (33.0, 45.0):
+        known = answered(known, {Part.WORKERS: samples({EMPTY: 7}, {}, {EMPTY: 9})}, now_s, LIMITS)
+        assert problems_of(known, now_s, LIMITS) == []
+
+
+@pytest.mark.parametrize(
+    ("ago_s", "killed", "every_s", "title"),
+    [
+        pytest.param(5, False, 300, None, id="it flies"),
+        pytest.param(60, True, 300, None, id="it was killed"),
+        pytest.param(60, False, 300, "The canary was not stopped", id="it was not killed"),
+        pytest.param(60, False, None, "The canary was not stopped", id="one by hand was not killed"),
+        pytest.param(3600, False, None, None, id="one by hand was not killed an hour ago"),
+        pytest.param(3600, True, None, None, id="one by hand, and none since"),
+        pytest.param(650, True, 300, None, id="the next one is late"),
+        pytest.param(700, True, 300, "The canary is silent", id="two in a row are missing"),
+        pytest.param(3600, False, 300, "The canary was not stopped", id="not killed, and none since"),
+    ],
+)
+def test_canaries(ago_s: float, killed: bool, every_s: float | None, title: str | None) -> None:
+    flight = Flight(session_id="haltline-canary-1", began_s=10_000.0 - ago_s, killed=killed, every_s=every_s)
+    known = replace(Known(looked_s=10_000.0), flight=flight)
+    assert [problem.title for problem in problems_of(known, 10_000.0, LIMITS)] == ([] if title is None else [title])
+
+
+def test_a_read_model_that_is_behind_is_reported_and_says_nothing_of_canaries() -> None:
+    known = replace(Known(looked_s=0.0), flight=Flight(session_id="c", began_s=0.0, killed=False, every_s=5.0))
+    for n in range(12):
+        behind = samples({EMPTY: n}, {}, {EMPTY: 9_999}, {EMPTY: None})
+        known = answered(known, {Part.CONSOLE: behind}, 3.0 * n, LIMITS)
+    assert [problem.part for problem in problems_of(known, 33.0, LIMITS)] == [Part.CONSOLE]
+    live = samples({EMPTY: 9_998}, {}, {EMPTY: 9_999}, {EMPTY: 35_000})
+    known = answered(known, {Part.CONSOLE: live}, 36.0, LIMITS)
+    assert Part.CONSOLE not in {problem.part for problem in problems_of(known, 36.0, LIMITS)}
+    (problem, *_) = problems_of(fed(known, "disk full", 36.0), 36.0, LIMITS)
+    assert "disk full" in problem.what
+
+
+def test_each_problem_names_a_page_of_the_runbooks_and_what_to_do_first() -> None:
+    stands = [(3.0 * n, {EMPTY: (7, 9)}) for n in range(30)]
+    away = unanswered(Known(looked_s=0.0), "no answer", 0.0)
+    found = [
+        *(problem for part in (Part.WORKERS, Part.SINK, Part.SHADOW, Part.CONSOLE) for problem in after(stands, part)),
+        *problems_of(away, 60.0, LIMITS),
+        *(
+            problem
+            for killed in (True, False)
+            for problem in problems_of(
+                replace(away, away_since_s=None, flight=Flight(session_id="c", began_s=0.0, killed=killed, every_s=9)),
+                600.0,
+                LIMITS,
+            )
+        ),
+    ]
+    assert {problem.part for problem in found} == set(Part)
+    for problem in found:
+        assert (RUNBOOKS / f"{problem.runbook}.md").is_file()
+        assert any(step.command.startswith("haltline ") for step in problem.steps)
+
+
+@pytest.mark.parametrize(
+    ("begun_s_ago", "goal", "expected"),
+    [
+        pytest.param(60, goal_of(300), 300, id="one of many"),
+        pytest.param(60, goal_of(None), None, id="one by hand"),
+        pytest.param(60, "delete every 5 s", None, id="another goal"),
+    ],
+)
+def test_the_last_canary_is_found_in_the_read_model(
+    tmp_path: Path, begun_s_ago: int, goal: str, expected: float | None
+) -> None:
+    engine = open_store(database(tmp_path))
+    row = {"agent_id": "a", "last_ms": 0, "goal": goal, "hardest": Level.KILL.rank}
+    names = {"haltline-canary-0ff": begun_s_ago + 9, "haltline-canary-fff": begun_s_ago, "haltline-canarybird": 1}
+    with engine.begin() as connection:
+        for name, ago_s in names.items():
+            first_ms = round((1e9 - ago_s) * 1000)
+            connection.execute(insert(tables.sessions).values(session_id=name, first_ms=first_ms, **row))
+    found = last_flight(engine, 1e9)
+    assert found == Flight(session_id="haltline-canary-fff", began_s=1e9 - begun_s_ago, killed=True, every_s=expected)
+    assert last_flight(engine, 1e9 + 90_000) is None
+    engine.dispose()
+
+
+QUICK = ProtectionLimits(workers_s=1.0, sink_s=1.0, shadow_s=1.0, broker_s=1.0, console_s=30.0, look_every_s=0.2)
+
+
+def parts(client: TestClient) -> list[str]:
+    reply = client.get("/api/v1/protection", headers=bearer(Role.VIEWER)).json()
+    assert reply["ok"] is (reply["problems"] == [])
+    return [problem["part"] for problem in reply["problems"]]
+
+
+def test_records_that_no_worker_reads_are_reported_and_a_sink_where_one_is_expected(
+    embedded: EmbeddedBroker, tmp_path: Path
+) -> None:
+    with serving(
+        embedded.bootstrap, tmp_path / "model.db", protection=QUICK, audit_table=str(tmp_path / "audit")
+    ) as client:
+        looked_at = client.get("/api/v1/protection").json()["looked_at"]
+        wait_until(lambda: client.get("/api/v1/protection").json()["looked_at"] > looked_at, "the broker was looked at")
+        assert parts(client) == []
+        produce(embedded.bootstrap, messages_of([delete(1, "a")]))
+        wait_until(lambda: parts(client) == ["workers", "sink"], "what waits is reported")
+        (workers, _) = client.get("/api/v1/protection").json()["problems"]
+        (where,) = workers["partitions"]
+        assert (where["topic"], len(where["partitions"])) == ("haltline.actions", 1)
+
+
+def test_a_broker_that_is_away_is_reported(tmp_path: Path) -> None:
+    with MockCluster() as broker:
+        for name in Topics().all:
+            broker.create_topic(name)
+        with serving(broker.bootstrap, tmp_path / "model.db", protection=QUICK) as client:
+            wait_until(lambda: client.get("/readyz").status_code == 200, "the console is ready")
+            broker.set_down()
+            wait_until(lambda: parts(client) == ["broker"], "it is reported that the broker is away")
+            broker.set_up()
+            wait_until(lambda: parts(client) == [], "it is back")
