@@ -36,6 +36,7 @@ from haltline.console.routes import (
     policies,
     sdk_approvals,
     sdk_replay,
+    search,
     sessions,
     spending,
 )
@@ -142,6 +143,7 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
         findings,
         incidents,
         jobs,
+        search,
     ):
         app.include_router(routes.router, responses=_REFUSED)
     install(app, _REFUSED)

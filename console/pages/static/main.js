@@ -1,6 +1,8 @@
 // Every page: who is signed in, the view that the path names, the keyboard and what is live.
 import { get, me, post, signedIn } from "./api.js";
-import { fill, problem } from "./dom.js";
+import { fill } from "./dom.js";
+import { failure } from "./failure.js";
+import { findBox, toSearch } from "./find.js";
 import { listen, showHelp } from "./keys.js";
 import { follow, soon } from "./live.js";
 
@@ -8,7 +10,7 @@ const main = document.getElementById("main");
 const [name, ...coded] = location.pathname.slice(1).split("/");
 
 const COMMON = [
-  { name: "/", what: "search", act: () => main.querySelector("input[type=search]")?.focus() },
+  { name: "/", what: "search everything, as Ctrl-K does", act: toSearch },
   { name: "t", what: "switch between dark and light", act: turn },
   { name: "?", what: "show this help", act: () => showHelp(COMMON) },
 ];
@@ -30,6 +32,7 @@ async function waiting() {
 
 async function start() {
   listen(COMMON);
+  findBox();
   document.getElementById("theme").addEventListener("click", turn);
   document.getElementById("help").addEventListener("click", () => showHelp(COMMON));
   for (const one of document.querySelectorAll("#nav a")) if (one.pathname === `/${name}`) one.setAttribute("aria-current", "page");
@@ -52,6 +55,7 @@ async function start() {
     if (notify) notify(what, data);
     else if (asked) asked = "again";
   });
+  if (main.dataset.status) return; // the server has said what there is to say
   const view = await import(`./views/${name}.js`);
   document.title = `${view.title} - haltline`;
   const again = () => asked === "again" && notify("missed", {});
@@ -62,5 +66,6 @@ async function start() {
 
 start().catch((error) => {
   console.error(error);
-  fill(main, problem(error, () => location.reload()));
+  fill(main);
+  fill(main, failure(error, name, coded.filter(Boolean).map(decodeURIComponent)[0], () => location.reload()));
 });

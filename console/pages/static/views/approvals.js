@@ -1,5 +1,6 @@
 import { get, may, post } from "../api.js";
 import { ask, badge, choose, empty, facts, field, fill, h, json, link, mono, panel, path, problem, table, tell, why } from "../dom.js";
+import { failure } from "../failure.js";
 import { key } from "../keys.js";
 import { latest, soon } from "../live.js";
 import { ago, count, moment, ms, plural, span } from "../say.js";
@@ -192,7 +193,7 @@ export async function show(main, [wanted], query) {
   }
   await refresh();
   // A link, such as that of a notification, opens the request; answering it takes a click here.
-  if (wanted) await get(`/api/v1/approvals/${encodeURIComponent(wanted)}`).then(open, (error) => fill(failed, problem(error, () => location.reload())));
+  if (wanted) await get(`/api/v1/approvals/${encodeURIComponent(wanted)}`).then(open, (error) => fill(failed, failure(error, "approvals", wanted, () => location.reload())));
   setInterval(() => {
     for (const place of main.querySelectorAll("[data-expires]")) {
       const left = Number(place.dataset.expires) - Date.now();
