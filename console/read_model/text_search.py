@@ -8,7 +8,6 @@ import logging
 from typing import Any, Final
 
 from sqlalchemy import (
-    DDL,
     Connection,
     Select,
     Table,
@@ -58,14 +57,23 @@ def keep_index(of: Table, words: str = "{row}.words") -> None:
     remove = f"INSERT INTO {index}({index}, rowid, words) VALUES ('delete', old.n, {old});"
     add = f"INSERT INTO {index}(rowid, words) VALUES (new.n, {new});"
     options = f"words, content='{name}', content_rowid='n', columnsize=0, tokenize='trigram'"
-    for statement in (
+    made = (
         f"CREATE VIRTUAL TABLE {index} USING fts5({options})",
         f"CREATE TRIGGER {index}_insert AFTER INSERT ON {name} BEGIN {add} END",
         f"CREATE TRIGGER {index}_delete AFTER DELETE ON {name} BEGIN {remove} END",
         f"CREATE TRIGGER {index}_update AFTER UPDATE ON {name} WHEN {old} IS NOT {new} BEGIN {remove} {add} END",
-    ):
-        event.listen(of, "after_create", DDL(statement.replace("%", "%%")).execute_if(dialect="sqlite"))
-    event.listen(of, "after_drop", DDL(f"DROP TABLE IF EXISTS {index}").execute_if(dialect="sqlite"))
+    )
+
+    def create(_: Table, connection: Connection, **_more: Any) -> None:
+        for statement in made if connection.dialect.name == "sqlite" else ():
+            connection.exec_driver_sql(statement)
+
+    def drop(_: Table, connection: Connection, **_more: Any) -> None:
+        if connection.dialect.name == "sqlite":
+            connection.exec_driver_sql(f"DROP TABLE IF EXISTS {index}")
+
+    event.listen(of, "after_create", create)
+    event.listen(of, "after_drop", drop)
     event.listen(of, "after_create", _with_trigrams)
 
 

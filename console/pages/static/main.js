@@ -65,7 +65,7 @@ async function start() {
 }
 
 start().catch((error) => {
-  console.error(error);
+  if (error.status === undefined) console.error(error);
   fill(main);
   fill(main, failure(error, name, coded.filter(Boolean).map(decodeURIComponent)[0], () => location.reload()));
 });

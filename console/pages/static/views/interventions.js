@@ -138,7 +138,7 @@ export async function show(main, rest, query) {
       };
       fill(
         pages,
-        found.total > 0 && h("span", { class: "dim" }, `${count(found.skip + 1)} to ${count(found.skip + found.interventions.length)} of ${count(found.total)}`),
+        found.total > 0 && h("span", { class: "dim" }, `${count(found.skip + 1)} to ${count(found.skip + found.interventions.length)} of ${count(found.total)}${found.more ? "+" : ""}`),
         found.skip > 0 && h("button", { type: "button", onclick: go(Math.max(0, skip - PAGE)) }, "Newer"),
         found.skip + PAGE < found.total && h("button", { type: "button", onclick: go(skip + PAGE) }, "Older"),
       );
