@@ -25,7 +25,7 @@ log: Final = logging.getLogger("haltline.console")
 SHORTEST: Final = 3
 """Characters from which a text is found by the index."""
 _EXTENSION: Final = "pg_trgm"
-_LATEST: Final = 10_000
+_LATEST: Final = 3_000
 """Rows that are read for a shorter text."""
 
 
@@ -34,19 +34,19 @@ def words_of(*parts: str | None) -> str:
     return "\n".join(dict.fromkeys(line for part in parts if part for line in _plain(part).split("\n")))
 
 
-def matching(dialect: str, of: Table, wanted: str, limit: int | None = None) -> Select[Any]:
+def matching(dialect: str, of: Table, part: str, limit: int | None = None) -> Select[Any]:
     """The `n` of the rows whose words contain the text; with a limit, of the latest."""
-    n, words, wanted = of.c.n, of.c.words, _plain(wanted)
-    if len(wanted) < SHORTEST:
+    n, words, part = of.c.n, of.c.words, _plain(part)
+    if len(part) < SHORTEST:
         latest = select(n, words).order_by(n.desc()).limit(_LATEST).subquery()
-        found = select(latest.c.n).where(latest.c.words.contains(wanted, autoescape=True)).order_by(latest.c.n.desc())
+        found = select(latest.c.n).where(latest.c.words.contains(part, autoescape=True)).order_by(latest.c.n.desc())
     elif dialect == "sqlite":
         index = table(_index(of), column("rowid"), column(_index(of)))
-        phrase = '"' + wanted.replace('"', '""') + '"'
+        phrase = '"' + part.replace('"', '""') + '"'
         row = index.c.rowid
         found = select(row).where(index.c[_index(of)].op("MATCH")(literal(phrase))).order_by(row.desc())
     else:
-        found = select(n).where(words.contains(wanted, autoescape=True)).order_by(n.desc())
+        found = select(n).where(words.contains(part, autoescape=True)).order_by(n.desc())
     return found.order_by(None) if limit is None else found.limit(limit)
 
 

@@ -73,9 +73,9 @@ def find(
     """Sessions, agents, targets, tools, incidents and interventions that contain a text, in either case.
 
     The whole id comes first, then ids that begin with the text, then the latest. One or two characters are looked for
-    in the latest 10,000 rows of each kind.
+    in the latest 3,000 of each kind.
     """
-    wanted = q.strip()
+    part = q.strip()
     groups = [
         SearchGroup(
             kind=SearchKind(of.kind),
@@ -84,6 +84,6 @@ def find(
             ],
             more=of.more,
         )
-        for of in (search(here.engine, wanted, limit) if wanted else ())
+        for of in (search(here.engine, part, limit) if part else ())
     ]
-    return answer(SearchResults(q=wanted, groups=groups))
+    return answer(SearchResults(q=part, groups=groups))

@@ -59,11 +59,11 @@ class Session(BaseModel):
     events: int
     interventions: int
     level: str
-    """The hardest that was decided."""
+    """The highest level that was decided."""
     cost_usd: float
     ended: bool
     state: str | None
-    """What holds for it now."""
+    """What is in force for it now."""
 
 
 class SessionList(BaseModel):
@@ -138,7 +138,7 @@ def list_sessions(
     agent_id: str | None = None,
     mission_id: str | None = None,
     level: Annotated[Level | None, Query(description="At least this level was decided.")] = None,
-    state: Annotated[str | None, Query(description="What holds for it now, such as killed.")] = None,
+    state: Annotated[str | None, Query(description="What is in force for it now, such as killed.")] = None,
     search: Annotated[
         str | None, Query(max_length=200, description="A part of the id, the goal, the agent, the mission or a target.")
     ] = None,
