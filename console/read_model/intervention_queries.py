@@ -16,7 +16,7 @@ from haltline.schemas.intervention_records import RecordOutcome, RecordType, Ris
 
 MOST_COUNTED: Final = 10_000
 """What a text search finds is counted up to here."""
-_NEAR: Final = 1_000
+_NEAR: Final = 500
 """Of the rows that arrived last, so many more than are shown are put in the order of their times."""
 _TOP: Final = 10
 _HIGH: Final = (RiskLevel.HIGH.value, RiskLevel.CRITICAL.value)
@@ -119,7 +119,7 @@ def page(engine: Engine, filters: InterventionFilter, skip: int, limit: int) -> 
                 held = and_(without.condition(dialect), _I.n.in_(found))
             elif len(found) > MOST_COUNTED and filters.is_search_alone:
                 # Those that arrived last are the newest, but for some that were late: no need to sort all.
-                latest = matching(dialect, of, filters.search, min(MOST_COUNTED, skip + limit + _NEAR))
+                latest = found[: min(MOST_COUNTED, skip + limit + _NEAR)]
                 held, more = and_(_I.hidden.is_(False), _I.n.in_(latest)), True
             elif len(found) > MOST_COUNTED:
                 in_words = _I.words.contains(filters.search.lower(), autoescape=True)
