@@ -30,6 +30,7 @@ from haltline.console.read_model import tables
 from haltline.console.read_model.incidents import put_incidents
 from haltline.console.read_model.store import open_store, put
 from haltline.console.read_model.tallies import put_interventions
+from haltline.console.read_model.text_search import words_of
 from haltline.console.settings import ConsoleSettings
 from haltline.schemas.decisions import Level, ScopeKind
 from haltline.schemas.incidents import IncidentChange, IncidentRecord, IncidentState
@@ -111,6 +112,10 @@ def requests(rows: int, now_ms: int) -> list[Asked]:
         Asked("GET /interventions/stats", f"{listed}/stats"),
         Asked("GET /interventions/stats (last day)", f"{listed}/stats", f"start_date={day}"),
         Asked("GET /interventions/stats (agent)", f"{listed}/stats", "agent_id=agent-07"),
+        Asked("GET /search (rare)", "/api/v1/search", "q=asset-0123450"),
+        Asked("GET /search (common)", "/api/v1/search", "q=asset"),
+        Asked("GET /search (two characters)", "/api/v1/search", "q=as"),
+        Asked("GET /search (none)", "/api/v1/search", "q=nothing+of+the+kind"),
         Asked("GET /sessions", "/api/v1/sessions", "limit=50"),
         Asked("GET /sessions (agent)", "/api/v1/sessions", "agent_id=agent-07"),
         Asked("GET /sessions (level)", "/api/v1/sessions", "level=KILL"),
@@ -152,8 +157,18 @@ def fill(url: str, rows: int, now_ms: int) -> None:
             connection.execute(insert(tables.records), records)
             put_interventions(connection, interventions)
             put(connection, tables.sessions, sessions)
+            put(connection, tables.names, _names(sessions))
             put_incidents(connection, [_incident(record) for record in records if record["incident_id"] is not None])
     engine.dispose()
+
+
+def _names(sessions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The agent of each session, and a target of each."""
+    named = {("agent", one["agent_id"]) for one in sessions} | {
+        ("target", target) for one in sessions for target in one["words"].split("\n") if target.startswith("asset-")
+    }
+    at = {"last_ms": sessions[-1]["last_ms"]} if sessions else {}
+    return [{"kind": kind, "name": name, **at, "words": words_of(name)} for kind, name in sorted(named)]
 
 
 def _incident(record: dict[str, Any]) -> IncidentRecord:
@@ -231,6 +246,9 @@ def _rows(number: int, time_ms: int) -> tuple[list[dict[str, Any]], list[dict[st
     columns = ("id", "type", "outcome", "action_name", "policy_id", "policy_name", "risk_level", "cost_prevented_usd")
     intervention = {name: record[name] for name in columns} | {
         **who, "event_id": common["event_id"], "request_id": None, "time_ms": time_ms, "body": _text(record),
+        "words": words_of(
+            record["id"], action, record["reason"], session, who["agent_id"], rule, record["blast_radius"]
+        ),
     }  # fmt: skip
     if number % _PER_SESSION:
         return records, [intervention], []
@@ -238,6 +256,7 @@ def _rows(number: int, time_ms: int) -> tuple[list[dict[str, Any]], list[dict[st
         **who, "goal": "tidy up what nobody has used since spring", "first_ms": time_ms, "last_ms": time_ms + 9_000,
         "events": 40, "interventions": _PER_SESSION, "hardest": rng.choice((0, 1, 3, 6)), "cost_usd": 0.2,
         "ended": True,
+        "words": words_of(session, "tidy up what nobody has used since spring", who["agent_id"], f"asset-{number:07d}"),
     }  # fmt: skip
     return records, [intervention], [row]
 

@@ -38,6 +38,7 @@ from haltline.console.routes import (
     protection,
     sdk_approvals,
     sdk_replay,
+    search,
     sessions,
     spending,
 )
@@ -148,6 +149,7 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
         findings,
         incidents,
         jobs,
+        search,
     ):
         app.include_router(routes.router, responses=_REFUSED)
     install(app, _REFUSED)

@@ -37,7 +37,7 @@ class ApprovalsWanted(_Part):
         """Why a call wants one, as far as its name and its cost tell; None: it wants none."""
         matching = next((glob for glob in self.actions if fnmatchcase(action, glob)), None)
         if matching is not None:
-            return f"{action} matches {matching}, which wants an approval"
+            return f"{action} matches {matching}, which needs an approval"
         if self.threshold_usd is not None and cost_usd >= self.threshold_usd:
             return f"{cost_usd:g} USD, and from {self.threshold_usd:g} USD on an approval is required"
         return None

@@ -20,7 +20,7 @@ class May(StrEnum):
 
     LOOK = "look"
     TELL = "tell"
-    """Say what happened, and ask whether to stop: what agents' SDKs do."""
+    """Report what happened, and check whether to stop: what agents' SDKs do."""
     ACT = "act"
     """Kill, release, approve, label."""
     CHANGE = "change"

@@ -183,6 +183,8 @@ class InterventionList(BaseModel):
 
     interventions: list[Intervention]
     total: Total
+    more: bool = False
+    """A text search found more than `total`; the oldest of them are reached by narrowing it."""
     skip: Skipped
     limit: Limited
 

@@ -24,12 +24,15 @@ from haltline.console.access.keys import May
 from haltline.console.context import ContextDep
 from haltline.console.http.middleware import CompressPathsMiddleware, ResponseHeadersMiddleware
 from haltline.console.lag import LagWatch
+from haltline.console.pages.errors import install_errors
 from haltline.console.routes import audits, events, fleet, labels, session_steps, triage, whatif
 from haltline.streams.notify.links import OPENS_AT, BadLink
 
 _FOLDER: Final = Path(__file__).parent
 _PROVIDER: Final = "<!-- provider -->"
-_PROVIDER_LINK: Final = '<a id="provider" class="button" href="/sign-in/oidc">Sign in with your organisation</a>'
+_PROVIDER_LINK: Final = (
+    '<p class="or">or</p><a id="provider" class="button" href="/sign-in/oidc">Sign in with your organization</a>'
+)
 _MAX_BYTES: Final = 8192
 """Of the form that signs in."""
 _HEADERS: Final = {
@@ -43,6 +46,7 @@ _COMPRESSED: Final = ("/static/", "/openapi.json", "/api/v1/policies/schema")
 _ONLY_TLS: Final = {"Strict-Transport-Security": f"max-age={365 * 86_400}"}
 PAGES: Final = (
     "fleet", "incidents", "interventions", "sessions", "approvals", "kill", "policies", "precision", "audit", "docs",
+    "search",
 )  # fmt: skip
 """Each is shown by the module of its name in `static/views`."""
 
@@ -60,6 +64,7 @@ def install(app: FastAPI, refusals: Mapping[int | str, dict[str, Any]]) -> None:
         app.add_api_route(router_path, page, include_in_schema=False)
         app.add_api_route(f"{router_path}/{{rest:path}}", page, include_in_schema=False)
     app.include_router(router)
+    install_errors(app)
     app.mount("/static", _Files(directory=_FOLDER / "static"), name="static")
     app.add_middleware(CompressPathsMiddleware, paths=_COMPRESSED)
     app.add_middleware(ResponseHeadersMiddleware, always=_HEADERS, only_tls=_ONLY_TLS)

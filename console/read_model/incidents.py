@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Engine, and_, func, or_, selec
 
 from haltline.console.read_model import tables
 from haltline.console.read_model.store import insert_of, parts
+from haltline.console.read_model.text_search import words_of
 from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.findings import Severity
 from haltline.schemas.incidents import IncidentChange, IncidentRecord, IncidentState
@@ -162,8 +163,12 @@ def _row(record: IncidentRecord) -> dict[str, Any]:
         "assignee": record.assignee,
         "decision_id": record.decision_id,
         "request_id": record.request_id,
+        "words": words_of(
+            record.incident_id, record.cause, record.scope_id, record.target, record.summary, record.session_id,
+            record.agent_id,
+        ),
         "body": record.to_json().decode(),
-    }
+    }  # fmt: skip
 
 
 @cache
@@ -171,7 +176,9 @@ def _put(dialect: str) -> Any:
     """As `IncidentRecord.stands_over` says."""
     table = tables.incidents
     insert = insert_of(dialect, table)
-    others = {column.name: insert.excluded[column.name] for column in table.c if column.name != "incident_id"}
+    others = {
+        column.name: insert.excluded[column.name] for column in table.c if column.name not in ("n", "incident_id")
+    }
     return insert.on_conflict_do_update(
         index_elements=[table.c.incident_id],
         set_=others,

@@ -11,8 +11,13 @@ from sqlalchemy import BigInteger, ColumnElement, Connection, Engine, and_, cast
 
 from haltline.console.read_model import tables
 from haltline.console.read_model.tallies import MS_PER_DAY
+from haltline.console.read_model.text_search import matching
 from haltline.schemas.intervention_records import RecordOutcome, RecordType, RiskLevel
 
+MOST_COUNTED: Final = 10_000
+"""What a text search finds is counted up to here."""
+_NEAR: Final = 500
+"""Of the rows that arrived last, so many more than are shown are put in the order of their times."""
 _TOP: Final = 10
 _HIGH: Final = (RiskLevel.HIGH.value, RiskLevel.CRITICAL.value)
 _I: Final = tables.interventions.c
@@ -34,7 +39,7 @@ class InterventionFilter:
     end_ms: int | None = None
     """Inclusive, as a date range is read."""
     search: str | None = None
-    """A part of the action, the reason or an id, in either case."""
+    """A part of the action, the reason, the target, the rule, the agent or an id, in either case."""
     min_prevented_usd: float | None = None
     trips_only: bool = False
     """Only what did more than warn."""
@@ -46,8 +51,13 @@ class InterventionFilter:
         """Whether the counts by day answer it: it asks for nothing but days and what they are counted by."""
         return not self.search and (self.agent_id, self.run_id, self.min_prevented_usd) == (None, None, None)
 
-    def condition(self) -> ColumnElement[bool]:
-        """As SQL; what is hidden is never wanted."""
+    @property
+    def is_search_alone(self) -> bool:
+        """Whether nothing but a text is asked for."""
+        return replace(self, search=None) == InterventionFilter()
+
+    def condition(self, dialect: str) -> ColumnElement[bool]:
+        """As SQL; what is hidden is never returned."""
         held = [_I.hidden.is_(False), *self._alike(_I)]
         for column, value in ((_I.agent_id, self.agent_id), (_I.session_id, self.run_id)):
             if value is not None:
@@ -59,7 +69,7 @@ class InterventionFilter:
         if self.min_prevented_usd is not None:
             held.append(_I.cost_prevented_usd > self.min_prevented_usd)
         if self.search:
-            held.append(func.lower(_I.body).contains(self.search.lower(), autoescape=True))
+            held.append(_I.n.in_(matching(dialect, tables.interventions, self.search)))
         return and_(*held)
 
     def of_days(self, first: int | None, last: int | None) -> ColumnElement[bool]:
@@ -85,18 +95,50 @@ class InterventionFilter:
         return held
 
 
-def page(engine: Engine, filters: InterventionFilter, skip: int, limit: int) -> tuple[list[str], int]:
-    """The records from `skip` on, the newest first, as JSON; and how many there are in all."""
-    # Chosen first and read then: bodies of what is not shown are most of the table.
-    chosen = select(_I.id).where(filters.condition()).order_by(_I.time_ms.desc(), _I.id).offset(skip).limit(limit)
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """Records as JSON, the newest first."""
+
+    bodies: Sequence[str]
+    total: int
+    """How many there are in all; of a text search at most `MOST_COUNTED`."""
+    more: bool = False
+    """There are more than `total`."""
+
+
+def page(engine: Engine, filters: InterventionFilter, skip: int, limit: int) -> Page:
+    """The records from `skip` on."""
     with engine.connect() as connection:
+        dialect = connection.dialect.name
+        held, more = filters.condition(dialect), False
+        if filters.search:
+            of = tables.interventions
+            found = connection.execute(matching(dialect, of, filters.search, MOST_COUNTED + 1)).scalars().all()
+            without = replace(filters, search=None)
+            if len(found) <= _NEAR:
+                held = and_(without.condition(dialect), _I.n.in_(found))
+            elif len(found) > MOST_COUNTED and filters.is_search_alone:
+                # Those that arrived last are the newest, but for some that were late: no need to sort all.
+                latest = found[: min(MOST_COUNTED, skip + limit + _NEAR)]
+                held, more = and_(_I.hidden.is_(False), _I.n.in_(latest)), True
+            elif len(found) > MOST_COUNTED:
+                in_words = _I.words.contains(filters.search.lower(), autoescape=True)
+                held = and_(without.condition(dialect), in_words)
+        # Chosen first and read then: bodies of what is not shown are most of the table.
+        chosen = select(_I.id).where(held).order_by(_I.time_ms.desc(), _I.id).offset(skip).limit(limit)
         ids = connection.execute(chosen).scalars().all()
-        if len(ids) < limit and (ids or not skip):
+        if more:
+            total = MOST_COUNTED
+        elif len(ids) < limit and (ids or not skip):
             total = skip + len(ids)  # it is the last page: no need to look for all of them once more
+        elif filters.search:
+            some = select(_I.n).where(held).limit(MOST_COUNTED + 1).subquery()
+            total = connection.execute(select(func.count()).select_from(some)).scalar_one()
+            total, more = min(total, MOST_COUNTED), total > MOST_COUNTED
         else:
             total = sum(count for *_, count, _usd in _counts(connection, filters, ()))
         bodies: dict[str, str] = dict(connection.execute(select(_I.id, _I.body).where(_I.id.in_(ids))).all())
-        return [bodies[name] for name in ids if name in bodies], total
+        return Page(bodies=[bodies[name] for name in ids if name in bodies], total=total, more=more)
 
 
 def one(engine: Engine, record_id: str) -> str | None:
@@ -174,7 +216,11 @@ def _counts(connection: Connection, filters: InterventionFilter, by: Sequence[st
 def _counted(connection: Connection, filters: InterventionFilter, by: Sequence[str]) -> list[Any]:
     columns = [_I.time_ms // MS_PER_DAY if name == "day" else _I[name] for name in by]
     sums = (func.count(), func.coalesce(func.sum(_I.cost_prevented_usd), 0.0))
-    return list(connection.execute(select(*columns, *sums).where(filters.condition()).group_by(*columns)).all())
+    return list(
+        connection.execute(
+            select(*columns, *sums).where(filters.condition(connection.dialect.name)).group_by(*columns)
+        ).all()
+    )
 
 
 def _date(day: int) -> str:

@@ -1,5 +1,6 @@
 """From the rows of the audit, of topics or of its table, to the read model. The same row twice is once."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
@@ -11,6 +12,7 @@ from haltline.console.read_model import tables
 from haltline.console.read_model.incidents import put_incidents, stop_before_incidents
 from haltline.console.read_model.store import parts, put
 from haltline.console.read_model.tallies import hide, put_interventions
+from haltline.console.read_model.text_search import words_of
 from haltline.interventions.control import approval_requests
 from haltline.interventions.state.effects import SessionRef
 from haltline.schemas import wire
@@ -25,6 +27,8 @@ from haltline.streams.audit.records import records_of
 
 _LOST: Final = "records.lost"
 _ANSWERS: Final = "approval"
+_MAX_WORDS: Final = 8_000
+"""Characters of a session that a search looks in: its names first, then the targets as they came."""
 _POLICY: Final = Policy()
 _APPROVALS: Final = _POLICY.operated.approvals
 _R: Final = tables.records.c
@@ -68,6 +72,7 @@ def take_in(connection: Connection, rows: Sequence[Row], prefix: str) -> None:
     commands = [wire.decode(Command, row["raw"]) for row in of_topic.get("commands", [])]
     put(connection, tables.records, [_record(row) for row in rows], replace=False)
     _sessions(connection, events, decisions)
+    _names(connection, events)
     _interventions(connection, events, decisions)
     _approvals(connection, decisions)
     _add_requests(connection, commands)
@@ -123,6 +128,7 @@ def _event(row: Row) -> ActionEvent:
 def _sessions(connection: Connection, events: Iterable[ActionEvent], decisions: Iterable[Decision]) -> None:
     """Adds up what events and decisions say of each session."""
     values: dict[str, dict[str, Any]] = {}
+    targets: dict[str, set[str]] = defaultdict(set)
     for event in events:
         one = values.setdefault(event.session_id, _session(event.session_id, event.time))
         one["first_ms"], one["last_ms"] = min(one["first_ms"], event.time), max(one["last_ms"], event.time)
@@ -136,6 +142,7 @@ def _sessions(connection: Connection, events: Iterable[ActionEvent], decisions: 
             "goal": event.task.goal if event.task is not None else None,
         }
         one.update({name: value for name, value in named.items() if value})
+        targets[event.session_id].update(event.targets)
     for decision in decisions:
         one = values.setdefault(decision.session_id, _session(decision.session_id, decision.time))
         one["last_ms"] = max(one["last_ms"], decision.time)
@@ -144,7 +151,26 @@ def _sessions(connection: Connection, events: Iterable[ActionEvent], decisions: 
     for ids in parts(sorted(values)):
         for row in connection.execute(_SESSIONS, {"ids": ids}).mappings():
             _add(values[row["session_id"]], dict(row))
+            targets[row["session_id"]].update(row["words"].split("\n"))
+    for one in values.values():
+        agent_id = None if one["agent_id"] == "unknown" else one["agent_id"]
+        of = sorted({target.lower() for target in targets[one["session_id"]]})
+        one["words"] = words_of(one["session_id"], one["goal"], agent_id, one["mission_id"], *of)[:_MAX_WORDS]
     put(connection, table, [values[name] for name in sorted(values)])
+
+
+def _names(connection: Connection, events: Iterable[ActionEvent]) -> None:
+    last: dict[tuple[str, str], int] = {}
+    for event in events:
+        named = [("agent", event.agent_id), ("tool", event.action or ""), *(("target", one) for one in event.targets)]
+        for key in named:
+            if key[1]:
+                last[key] = max(event.time, last.get(key, 0))
+    rows = [
+        {"kind": kind, "name": name, "last_ms": at, "words": words_of(name)}
+        for (kind, name), at in sorted(last.items())
+    ]
+    put(connection, tables.names, rows)
 
 
 def _session(session_id: str, time_ms: int) -> dict[str, Any]:
@@ -223,8 +249,12 @@ def intervention_row(record: InterventionRecord) -> dict[str, Any]:
         "risk_level": record.risk_level.value,
         "cost_prevented_usd": record.cost_prevented_usd,
         "time_ms": record.timestamp,
+        "words": words_of(
+            record.id, record.action_name, record.reason, record.description, record.run_id, record.agent_id,
+            record.mission_id, record.policy_id, record.policy_name, record.blast_radius,
+        ),
         "body": record.to_json().decode(),
-    }
+    }  # fmt: skip
 
 
 def _request(decision: Decision) -> str | None:

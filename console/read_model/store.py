@@ -51,7 +51,7 @@ def clear(engine: Engine) -> None:
 
 
 def put(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], *, replace: bool = True) -> None:
-    """Writes rows by their primary key. One that is there is replaced, in the columns that are given, or else kept.
+    """Writes rows by their key. One that is there is replaced, in the columns that are given, or else kept.
 
     All rows have the same columns.
     """
@@ -63,7 +63,7 @@ def put(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]],
 def _put(dialect: str, table: Table, names: tuple[str, ...], replace: bool) -> Any:
     """The statement for one row: it is compiled once, and the driver runs it for each."""
     statement = insert_of(dialect, table)
-    key = [column.name for column in table.primary_key]
+    key = table.info.get("key") or [column.name for column in table.primary_key]
     others = {name: statement.excluded[name] for name in names if name not in key} if replace else {}
     if others:
         return statement.on_conflict_do_update(index_elements=key, set_=others)

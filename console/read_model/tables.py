@@ -14,16 +14,36 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    UniqueConstraint,
     literal_column,
 )
 
-SCHEMA_VERSION: Final = 3
+from haltline.console.read_model import text_search
+
+SCHEMA_VERSION: Final = 4
 """A database of another version is recreated."""
 
 metadata = MetaData()
 
 kept = MetaData()
 """Tables that are no part of the read model, as nothing else holds what they say: they outlive that it is recreated."""
+
+
+def known_by(*names: str) -> dict[str, tuple[str, ...]]:
+    """The columns that a row is known by, of a table whose primary key is a number for the text search."""
+    return {"key": names}
+
+
+def _numbered() -> Column[int]:
+    """In the order of arrival; the text search names rows by it."""
+    # PostgreSQL takes a number for each try; SQLite numbers rows by a column of this very type.
+    return Column("n", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True)
+
+
+def _words() -> Column[str]:
+    """What a text search looks in, in lower case."""
+    return Column("words", Text, nullable=False, default="")
+
 
 versions = Table("haltline_version", metadata, Column("version", Integer, primary_key=True))
 
@@ -91,7 +111,8 @@ _partly("records_commands", "topic", "kind", "time_ms", where=of_topic("commands
 sessions = Table(
     "sessions",
     metadata,
-    Column("session_id", String, primary_key=True),
+    _numbered(),
+    Column("session_id", String, nullable=False, unique=True),
     Column("agent_id", String, nullable=False, index=True),
     Column("mission_id", String),
     Column("parent_session_id", String),
@@ -103,12 +124,16 @@ sessions = Table(
     Column("hardest", Integer, nullable=False, default=0),  # rank of the hardest level
     Column("cost_usd", Float, nullable=False, default=0.0),
     Column("ended", Boolean, nullable=False, default=False),
+    _words(),
+    info=known_by("session_id"),
 )
+text_search.keep_index(sessions)
 
 interventions = Table(
     "interventions",
     metadata,
-    Column("id", String, primary_key=True),
+    _numbered(),
+    Column("id", String, nullable=False, unique=True),
     Column("session_id", String, nullable=False, index=True),
     Column("agent_id", String, nullable=False),
     Column("event_id", String, index=True),
@@ -122,6 +147,7 @@ interventions = Table(
     Column("cost_prevented_usd", Float, nullable=False),
     Column("time_ms", BigInteger, nullable=False),
     Column("hidden", Boolean, nullable=False, default=False),
+    _words(),
     Column("body", Text, nullable=False),
     Index("interventions_agent", "agent_id", "time_ms", "hidden"),
     # All that is filtered by: bodies are most of a row, and are read only of what is shown. PostgreSQL bounds the size
@@ -132,7 +158,9 @@ interventions = Table(
         "policy_id", "policy_name",
     ).ddl_if(dialect="sqlite"),
     Index("interventions_time", "time_ms", "hidden", "type", "outcome", "risk_level").ddl_if(dialect="postgresql"),
+    info=known_by("id"),
 )  # fmt: skip
+text_search.keep_index(interventions, "CASE WHEN {row}.hidden THEN '' ELSE {row}.words END")
 """One row for each intervention, as Agent Sentinel's API tells it; those that were deleted stay, hidden."""
 
 TALLIED: Final = ("type", "outcome", "risk_level", "action_name", "policy_id", "policy_name")
@@ -167,7 +195,8 @@ approvals = Table(
 incidents = Table(
     "incidents",
     metadata,
-    Column("incident_id", String, primary_key=True),
+    _numbered(),
+    Column("incident_id", String, nullable=False, unique=True),
     Column("revision", Integer, nullable=False),
     Column("open", Boolean, nullable=False),
     Column("state", String, nullable=False),
@@ -183,10 +212,27 @@ incidents = Table(
     Column("assignee", String),
     Column("decision_id", String, nullable=False),
     Column("request_id", String, index=True),
+    _words(),
     Column("body", Text, nullable=False),
     Index("incidents_worst", "open", "severity", "level", "last_ms"),
+    info=known_by("incident_id"),
 )
+text_search.keep_index(incidents)
 """How each incident stands: its record with the highest revision."""
+
+names = Table(
+    "names",
+    metadata,
+    _numbered(),
+    Column("kind", String, nullable=False),
+    Column("name", String, nullable=False),
+    Column("last_ms", BigInteger, nullable=False),
+    _words(),
+    UniqueConstraint("kind", "name"),
+    info=known_by("kind", "name"),
+)
+"""Each agent, target and tool that an event has named, and when it was last."""
+text_search.keep_index(names)
 
 control = Table(
     "control",

@@ -91,7 +91,7 @@ _BAD: dict[int | str, dict[str, Any]] = {
 
 
 class TracesAccepted(BaseModel):
-    """What became of traces. The same trace sent again counts once."""
+    """The outcome of traces. The same trace sent again counts once."""
 
     model_config = like(status="accepted", accepted=1, failed=0, errors=[], batch_id=None, trace_id=_TRACE)
 
@@ -135,7 +135,7 @@ def trace(here: ContextDep, who: AgentClient, body: Body) -> TracesAccepted:
 
 @router.post("/ingest/traces/batch", status_code=202, responses=_BAD, openapi_extra=_BATCH)
 def batch(here: ContextDep, who: AgentClient, body: Body) -> TracesAccepted:
-    """Publishes traces; gzip is read. What cannot be read is reported trace by trace, and holds nothing else back."""
+    """Publishes traces; gzip is read. What cannot be read is reported trace by trace; the others are published."""
     listed = body.get("events") if isinstance(body, dict) else None
     if not isinstance(listed, list):
         raise HTTPException(400, "events: expected a list of traces, got none")

@@ -1,4 +1,4 @@
-"""`/api/v1/actions`: the tools that agents say they have."""
+"""`/api/v1/actions`: the tools that agents have registered."""
 
 import json
 import time
@@ -39,7 +39,7 @@ class Registration(BaseModel):
 
 
 class Registered(BaseModel):
-    """What became of it."""
+    """The outcome."""
 
     model_config = like(status="success", registered=1, updated=0, total=1)
 

@@ -1,4 +1,4 @@
-"""Approvals: what waits for a person, and what the person says. What agents ask for is in `sdk_approvals`."""
+"""Approvals: calls that wait for an operator, and the answers. What agents ask for is in `sdk_approvals`."""
 
 import time
 from typing import Annotated, Literal
@@ -66,7 +66,7 @@ class Request(BaseModel):
     answer: str | None
     """The answer of the agent's side to the question."""
     asked_by: str | None
-    """Whose own guard asked for it; none: haltline itself, as it paused the call."""
+    """The agent whose own guard requested it; null: haltline itself, as it paused the call."""
     quorum: int
     approved_by: list[str]
     rejected_by: list[str]
@@ -93,7 +93,7 @@ class Reason(BaseModel):
 
 
 class ApprovalsAnswered(BaseModel):
-    """What became of an answer, by request."""
+    """The outcome of an answer, by request."""
 
     answered: Yes
     """Whether the worker has taken in all of them in time."""
@@ -194,7 +194,7 @@ def answer(
     body: Reason,
     identical: Annotated[bool, Query(description="Also every other open request about the same call.")] = False,
 ) -> ApprovalsAnswered:
-    """Approves or rejects a request, or asks for more. What is answered is what was seen; a timeout never allows."""
+    """Approves or rejects a request, or asks a question. A request that expires is never approved."""
     kind = _WORDS[word]
     deadline_s = time.monotonic() + here.settings.answer_within_s
     while True:

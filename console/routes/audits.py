@@ -182,7 +182,7 @@ def records(
 
 @router.post("/verify", responses=_NONE)
 def verify(here: ContextDep, _: OperatorClient) -> VerifyResult:
-    """Proves that no record was changed, removed, added, doubled or moved, or names the first that was.
+    """Proves that no record was changed, removed, added, duplicated or reordered, or names the first that was.
 
     One at a time (409): it reads the whole table, as it was when it began.
     """

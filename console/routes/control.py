@@ -1,4 +1,4 @@
-"""What holds now, and what operators do about it: kill switch, kills, freezes, containments, and their ends."""
+"""What is in force now, and what operators do about it: kill switch, kills, freezes, containments, and their ends."""
 
 from typing import Annotated, Final, Literal
 
@@ -73,15 +73,15 @@ class ControlRequest(BaseModel):
 
 
 class CommandOutcome(BaseModel):
-    """What became of an act."""
+    """The outcome of an operator's command."""
 
     command_id: Annotated[str, Field(examples=["4b1d7c52a9"])]
     answered: Yes
     """Whether a worker has carried it out; if not, it stays on the topic for when one runs."""
     second_wanted: Annotated[bool, Field(examples=[False])]
-    """It is noted, and takes another operator."""
+    """It is recorded, and needs a second operator."""
     state: Standing | None
-    """What holds now."""
+    """What is in force now."""
 
 
 def _answered(answer: CommandResult) -> CommandOutcome:

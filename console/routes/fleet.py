@@ -1,4 +1,4 @@
-"""The fleet as a whole: what is live, what is stopped, how far the workers are; and whom a kill would reach."""
+"""The fleet as a whole: what is live, what is stopped, how far the workers are; which sessions a kill affects."""
 
 import time
 from datetime import timedelta
@@ -70,7 +70,7 @@ class Lag(BaseModel):
 
 
 class AffectedSession(BaseModel):
-    """A session that a kill, a freeze or a containment would reach."""
+    """A session that a kill, a freeze or a containment would affect."""
 
     model_config = like(session_id="night-7", agent_id="cleaner", mission_id=None, last_ms=1767268812000, by_tree=False)
 
@@ -79,7 +79,7 @@ class AffectedSession(BaseModel):
     mission_id: str | None
     last_ms: int
     by_tree: bool
-    """It is reached because of a session above it."""
+    """It is affected as the subagent of another session."""
 
 
 class Preview(BaseModel):
@@ -115,7 +115,7 @@ def overview(here: ContextDep, _: Viewer) -> Overview:
 
 @router.get("/fleet/lag")
 def lag(request: Request, here: ContextDep, _: Viewer) -> list[Lag]:
-    """How far the workers are, by topic. Of the last two seconds, as all who ask share one look at the broker."""
+    """How far the workers are, by topic. Of the last two seconds, as all requests share one query of the broker."""
     watch: LagWatch = request.app.state.lag
     return [Lag(**one) for one in watch.look(here.settings)]
 

@@ -77,7 +77,7 @@ class Incident(BaseModel):
     code: str
     """Of the last decision, as far as the topic still holds it."""
     cause: str
-    """What it is about: what several rules see from their sides is one cause."""
+    """What it is about; several rules may report the same cause."""
     rule: str
     """The rule of the decision with the highest level."""
     reason: str
@@ -158,7 +158,7 @@ class IncidentAction(BaseModel):
 
 
 class IncidentActionResult(BaseModel):
-    """What became of an act."""
+    """The outcome of an operator's command."""
 
     command_id: Annotated[str, Field(examples=["4b1d7c52a9"])]
     answered: Yes
@@ -180,9 +180,9 @@ def incidents(
     scope: ScopeKind | None = None,
     scope_id: str | None = None,
     cause: Annotated[str | None, Query(description="The rule, or what else it is about.")] = None,
-    level: Annotated[Level | None, Query(description="At least this hard.")] = None,
+    level: Annotated[Level | None, Query(description="At least this level.")] = None,
     severity: Annotated[Severity | None, Query(description="At least this severe.")] = None,
-    assignee: Annotated[str | None, Query(description="Its assignee; empty: nobody.")] = None,
+    assignee: Annotated[str | None, Query(description="Its assignee; empty: not assigned.")] = None,
     skip: Skip = 0,
     limit: Limit = 50,
 ) -> IncidentList:

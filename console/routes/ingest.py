@@ -46,7 +46,7 @@ class Rejected(BaseModel):
 
 
 class Accepted(BaseModel):
-    """What became of a batch. The same entry sent again counts once."""
+    """The outcome of a batch. The same entry sent again counts once."""
 
     model_config = like(accepted=1, skipped=0, rejected=[])
 
@@ -66,7 +66,7 @@ def ingest(
 ) -> Accepted:
     """Publishes what agents did, so that it is watched as anything else. Returns when the broker has all of it.
 
-    What cannot be read is refused entry by entry, and holds nothing else back.
+    What cannot be read is refused entry by entry, and does not hold the others back.
     """
     session_id = batch.run_id or x_sentinel_run_id or f"run-of-{batch.agent_id or x_sentinel_agent_id or who.name}"
     agent_id = batch.agent_id or x_sentinel_agent_id or who.name

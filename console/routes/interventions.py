@@ -43,7 +43,13 @@ def _filters(
     risk_level: RiskLevel | None = None,
     start_date: Annotated[datetime | None, Query(description="From this moment on, ISO 8601.")] = None,
     end_date: Annotated[datetime | None, Query(description="Up to this moment, ISO 8601.")] = None,
-    search: Annotated[str | None, Query(max_length=200, description="A part of the record's text.")] = None,
+    search: Annotated[
+        str | None,
+        Query(
+            max_length=200,
+            description="A part of the id, action, reason, target, rule, agent or session; 10,000 matches are counted.",
+        ),
+    ] = None,
     min_prevented_usd: Annotated[
         float | None, Query(ge=0, allow_inf_nan=False, description="More than this was prevented.")
     ] = None,
@@ -80,9 +86,9 @@ def list_interventions(
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
 ) -> Response:
     """The interventions that every filter holds for, the newest first."""
-    bodies, total = intervention_queries.page(here.engine, filters, skip, limit)
-    found = [fields_of(body) for body in bodies]
-    return answer({"interventions": found, "total": total, "skip": skip, "limit": limit})
+    page = intervention_queries.page(here.engine, filters, skip, limit)
+    found = [fields_of(body) for body in page.bodies]
+    return answer({"interventions": found, "total": page.total, "more": page.more, "skip": skip, "limit": limit})
 
 
 @router.get("/stats", response_model=Statistics)

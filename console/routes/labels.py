@@ -38,7 +38,7 @@ class MissedRequest(BaseModel):
 
 
 class LabelResult(BaseModel):
-    """What became of it."""
+    """The outcome."""
 
     model_config = like(command_id="4b1d7c52a9", answered=True)
 
@@ -57,9 +57,9 @@ class Quality(BaseModel):
     false_alarm: int
     missed: int
     precision: float | None
-    """Of its labelled decisions, the part that was right."""
+    """The share of its labelled decisions that were right."""
     recall: float | None
-    """Of the sessions that it should have found, the part that it did."""
+    """The share of the sessions that it should have found and did."""
 
 
 class LabelRecord(BaseModel):
@@ -85,7 +85,7 @@ class LabelRecord(BaseModel):
 
 
 class Advice(BaseModel):
-    """What became of a rule's hints in the next ten actions of their sessions."""
+    """The effect of a rule's hints in the next ten actions of their sessions."""
 
     model_config = like(rule="repetition", hints=12, helped=9, went_on=2, stopped=1, unknown=0, share_helped=0.75)
 

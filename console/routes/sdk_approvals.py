@@ -105,13 +105,13 @@ class ApprovalStatusResponse(BaseModel):
     expires_at: str
     decided_at: str | None = None
     decided_by_email: str | None = None
-    """The names of who approved or rejected it, as their keys have them."""
+    """The names of the operators who approved or rejected it, as their keys have them."""
     decision_notes: str | None = None
     info_request_message: str | None = None
 
 
 class ApprovalCheck(BaseModel):
-    """Whether a call wants an approval before it is made."""
+    """Whether a call needs an approval before it is made."""
 
     model_config = like(requires_approval=True, reason="the action is transfer_funds", timeout_seconds=3600)
 
@@ -133,7 +133,7 @@ def check(
     action_name: Annotated[str, Query(min_length=1, max_length=512)],
     cost_usd: Annotated[float, Query(ge=0, le=1e15)] = 0.0,
 ) -> ApprovalCheck:
-    """Whether the rules want a person's approval of such a call. It is asked for by itself."""
+    """Whether the rules require a person's approval of such a call. It is asked for by itself."""
     patterns = here.settings.rules.approvals
     why = patterns.why(action_name, cost_usd)
     return ApprovalCheck(
@@ -298,7 +298,7 @@ def _wait(here: Context, decision: Decision, approval: Approval) -> ApprovalStat
 
 
 def _notes(here: Context, session_id: str, request_id: str) -> str | None:
-    """Why, in the words of who answered last."""
+    """The reason that the last operator gave."""
     table = tables.records.c
     answers = (CommandKind.APPROVE.value, CommandKind.REJECT.value)
     statement = (

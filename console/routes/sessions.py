@@ -13,6 +13,7 @@ from haltline.console.http.json_response import answer
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.ids import session_in
 from haltline.console.read_model import tables
+from haltline.console.read_model.text_search import matching
 from haltline.schemas.decisions import Level
 from haltline.schemas.record import rfc3339
 
@@ -58,11 +59,11 @@ class Session(BaseModel):
     events: int
     interventions: int
     level: str
-    """The hardest that was decided."""
+    """The highest level that was decided."""
     cost_usd: float
     ended: bool
     state: str | None
-    """What holds for it now."""
+    """What is in force for it now."""
 
 
 class SessionList(BaseModel):
@@ -137,8 +138,10 @@ def list_sessions(
     agent_id: str | None = None,
     mission_id: str | None = None,
     level: Annotated[Level | None, Query(description="At least this level was decided.")] = None,
-    state: Annotated[str | None, Query(description="What holds for it now, such as killed.")] = None,
-    search: Annotated[str | None, Query(max_length=200, description="A part of the id or the goal.")] = None,
+    state: Annotated[str | None, Query(description="What is in force for it now, such as killed.")] = None,
+    search: Annotated[
+        str | None, Query(max_length=200, description="A part of the id, the goal, the agent, the mission or a target.")
+    ] = None,
     skip: Annotated[int, Query(ge=0, le=2**31)] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
 ) -> Response:
@@ -154,11 +157,7 @@ def list_sessions(
     if state is not None:
         columns = columns.where(tables.control.c.state == state)
     if search:
-        text = search.lower()
-        columns = columns.where(
-            func.lower(table.session_id).contains(text, autoescape=True)
-            | func.lower(table.goal).contains(text, autoescape=True)
-        )
+        columns = columns.where(table.n.in_(matching(here.engine.dialect.name, tables.sessions, search)))
     with here.engine.connect() as connection:
         total = connection.execute(select(func.count()).select_from(columns.subquery())).scalar_one()
         rows = connection.execute(

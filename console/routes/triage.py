@@ -26,7 +26,7 @@ class Batch(BaseModel):
 
 
 class BatchAnswered(BaseModel):
-    """What became of it, by request."""
+    """The outcome, by request."""
 
     model_config = like(
         answered=["apr_5d0c"],
@@ -44,7 +44,7 @@ class BatchAnswered(BaseModel):
 
 @router.post("/batch")
 def answer(here: ContextDep, who: OperatorClient, batch: Batch) -> BatchAnswered:
-    """Approves or rejects several requests, or asks for more. Each is answered for itself; what is over is refused."""
+    """Approves or rejects several requests, or asks a question. Each is answered separately; closed ones are not."""
     answered, refused = here.inbox.answer_all(_WORDS[batch.word], batch.ids, by=who.name, reason=batch.reason)
     return BatchAnswered(
         answered=[one.before.approval.request_id for one in answered if one.after is not None],

@@ -70,7 +70,7 @@ class ThresholdChange(BaseModel):
 
 
 class WhatIfRequest(BaseModel):
-    """What would have become of past sessions, had this been in force."""
+    """The results of past sessions, had this been in force."""
 
     model_config = like(
         move={"rule": "destructive_volume", "setting": "max_deletes", "value": 5}, since_s=604800, limit=200
@@ -86,7 +86,7 @@ class WhatIfRequest(BaseModel):
 
 
 class SessionOutcome(BaseModel):
-    """What becomes of a session under one policy."""
+    """The result of a session under one policy."""
 
     model_config = like(level="KILL", first={"seq": 6, "rule": "destructive_volume", "level": "KILL"})
 
@@ -155,7 +155,7 @@ def standing(here: ContextDep, _: Viewer, name: str = DEFAULT_NAME) -> PolicyInF
 
 @router.post("/what-if", responses=_BAD)
 def what_if(here: ContextDep, _: Viewer, body: WhatIfRequest) -> WhatIfResult:
-    """What would have become of past sessions under another policy, beside the one in force. Changes nothing."""
+    """The results of past sessions under another policy, beside the one in force. Changes nothing."""
     policy = None if body.document is None else _parsed(body.document)
     before = published_policy(here.settings)
     after = policy or before

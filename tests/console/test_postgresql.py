@@ -24,6 +24,15 @@ from tests.console.read_model.test_intervention_queries import (  # noqa: F401
     test_counts_by_day_and_what_is_counted_now_say_the_same_for_any_filter,
     test_what_is_hidden_or_recreated_is_counted_as_it_is_now,
 )
+from tests.console.read_model.test_text_search import (  # noqa: F401
+    searched,
+    test_a_database_of_the_version_before_is_recreated_with_the_index,
+    test_everything_is_searched_and_the_whole_id_comes_first,
+    test_many_matches_are_counted_up_to_a_number,
+    test_what_contains_a_text_is_found,
+    test_what_was_changed_or_hidden_is_found_as_it_is_now,
+    test_without_the_extension_every_row_is_read,
+)
 from tests.console.test_api import (  # noqa: F401  # collected here again
     NEW,
     serving,

@@ -1,7 +1,9 @@
 // Every page: who is signed in, the view that the path names, the keyboard and what is live.
 import { me, may, post, signedIn } from "./api.js";
 import { attend, titled } from "./attention.js";
-import { fill, problem } from "./dom.js";
+import { fill } from "./dom.js";
+import { failure } from "./failure.js";
+import { findBox, toSearch } from "./find.js";
 import { listen, showHelp } from "./keys.js";
 import { follow, soon } from "./live.js";
 import { notifications } from "./notify.js";
@@ -11,7 +13,7 @@ const main = document.getElementById("main");
 const [name, ...coded] = location.pathname.slice(1).split("/");
 
 const COMMON = [
-  { name: "/", what: "search", act: () => main.querySelector("input[type=search]")?.focus() },
+  { name: "/", what: "search everything, as Ctrl-K does", act: toSearch },
   { name: "t", what: "switch between dark and light", act: turn },
   { name: "?", what: "show this help", act: () => showHelp(COMMON) },
 ];
@@ -28,6 +30,7 @@ new ResizeObserver(([{ contentRect }]) => document.documentElement.style.setProp
 
 async function start() {
   listen(COMMON);
+  findBox();
   document.getElementById("theme").addEventListener("click", turn);
   document.getElementById("help").addEventListener("click", () => showHelp(COMMON));
   for (const one of document.querySelectorAll("#nav a")) if (one.pathname === `/${name}`) one.setAttribute("aria-current", "page");
@@ -53,6 +56,7 @@ async function start() {
     if (notify) notify(what, data);
     else if (asked) asked = "again";
   }, attention.stream);
+  if (main.dataset.status) return; // the server has already sent the page of an error
   const view = await import(`./views/${name}.js`);
   titled(view.title);
   const again = () => asked === "again" && notify("missed", {});
@@ -63,8 +67,9 @@ async function start() {
 
 start()
   .catch((error) => {
-    console.error(error);
-    fill(main, problem(error, () => location.reload()));
+    if (error.status === undefined) console.error(error);
+    fill(main);
+    fill(main, failure(error, name, coded.filter(Boolean).map(decodeURIComponent)[0], () => location.reload()));
   })
   .finally(() => {
     main.ariaBusy = "false";

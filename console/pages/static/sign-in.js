@@ -1,10 +1,10 @@
 const query = new URLSearchParams(location.search);
 const WHY = {
-  key: "No key of this console. Look for blanks at its ends, or ask who runs it.",
-  role: "This key may not look: it is an agent's. A viewer, an operator or an admin may sign in.",
-  provider: "The identity provider did not answer as it should. Try again, or sign in with a key.",
-  person: "The identity provider says who you are; you have no role in this console. Ask who runs it.",
-  over: "The session is over. Sign in again.",
+  key: "This key is not known. Check that it was copied completely, or ask the administrator of this console.",
+  role: "This is the key of an agent, which cannot sign in. Use the key of a viewer, an operator or an admin.",
+  provider: "The identity provider did not answer as expected. Try again, or sign in with a key.",
+  person: "You have no role in this console. Ask its administrator for one.",
+  over: "Your session has ended. Sign in again.",
 };
 document.getElementById("next").value = query.get("next") ?? "";
 const provider = document.getElementById("provider");

@@ -80,14 +80,14 @@ def test_a_session_is_frozen_with_a_preview_listed_and_lifted(page: Page, system
     with guard_of(system[0], "s-freeze") as guard:
         assert delete(guard) == "executed"
         page.goto("/kill?scope=session&id=s-freeze")
-        page.get_by_label("What").select_option("contain")
+        page.get_by_label("Action").select_option("contain")
         expect(page.locator("#preview")).to_contain_text("1 session of 1 agent could only read")
-        page.get_by_label("What").select_option("freeze")
+        page.get_by_label("Action").select_option("freeze")
         expect(page.locator("#preview")).to_contain_text("would have every call refused")
         page.get_by_label("Reason").fill("we look at what it did")
         page.get_by_role("button", name="Freeze 1 session").click()
         page.get_by_role("dialog", name="Freeze session s-freeze").get_by_role("button", name="Freeze").click()
-        expect(page.get_by_text("The freeze of session s-freeze stands")).to_be_visible()
+        expect(page.get_by_text("Session s-freeze was frozen")).to_be_visible()
         wait_until(lambda: delete(guard, "b") == "session_frozen_by_operator", "its next call is refused")
         held = page.get_by_role("region", name="Stopped now").get_by_role("row").filter(has_text="s-freeze")
         expect(held).to_contain_text("frozen")
@@ -101,7 +101,7 @@ def test_a_session_is_frozen_with_a_preview_listed_and_lifted(page: Page, system
         expect(dialog.get_by_role("alert")).to_contain_text("Reason: expected a text, got none.")
         dialog.get_by_label("Reason").fill("it was right")
         dialog.get_by_role("button", name="Lift").click()
-        expect(page.get_by_text("session s-freeze is no longer stopped.")).to_be_visible()
+        expect(page.get_by_text("Session s-freeze is no longer stopped.")).to_be_visible()
         expect(held).to_have_count(0)
         wait_until(lambda: delete(guard, "c") == "executed", "the next call is made again")
 
@@ -122,12 +122,12 @@ def test_the_fleet_takes_two_operators(chromium: Browser, page: Page, system: tu
     expect(page.get_by_text("needs a second operator: nothing is stopped yet")).to_be_visible()
     with signed_in(chromium, system[1], key=SECOND) as second:
         kill_the_fleet(second)
-        expect(second.get_by_text("The kill of fleet * stands")).to_be_visible()
+        expect(second.get_by_text("The fleet was killed")).to_be_visible()
         fleet = second.get_by_role("region", name="Stopped now").get_by_role("row").filter(has_text="fleet")
         fleet.get_by_role("button", name="Release").click()
         second.get_by_label("Reason").last.fill("it is over")
         second.get_by_role("dialog").get_by_role("button", name="Release").click()
-        expect(second.get_by_text("fleet * is released.")).to_be_visible()
+        expect(second.get_by_text("The fleet is released.")).to_be_visible()
 
 
 def test_the_link_of_a_notification_opens_the_request_and_answers_nothing(page: Page, system: tuple[str, str]) -> None:

@@ -92,7 +92,7 @@ def test_the_audit_tables_own_history_is_tried_too(page: Page) -> None:
 def test_only_an_admin_finds_the_button_that_publishes(chromium: Browser, system: tuple[str, str, Path]) -> None:
     with signed_in(chromium, system[1], Role.OPERATOR) as page:
         page.goto("/policies")
-        expect(page.get_by_text("An admin can publish it.")).to_be_visible()
+        expect(page.get_by_text("Publishing takes the role admin.")).to_be_visible()
         expect(page.get_by_role("button", name="Publish")).to_have_count(0)
 
 

@@ -110,7 +110,8 @@ def test_counts_by_day_and_what_is_counted_now_say_the_same_for_any_filter(
     for top, name in (("top_blocked_actions", "action_name"), ("top_triggering_policies", "policy_id")):
         of_list[top].sort(key=lambda one, name=name: (-one["count"], one[name]))
     assert result == of_list
-    bodies, total = intervention_queries.page(filled, filters, 1, 5)
+    page = intervention_queries.page(filled, filters, 1, 5)
+    bodies, total = page.bodies, page.total
     newest = sorted(expected, key=lambda one: (-one.timestamp, one.id))
     assert (total, bodies) == (len(expected), [one.to_json().decode() for one in newest[1:6]])
 
@@ -128,7 +129,7 @@ def test_what_is_hidden_or_recreated_is_counted_as_it_is_now(tmp_path: Path) -> 
     keep(other, [*changed, *changed])
     now = [*changed[5:], *records[10:]]
     assert intervention_queries.statistics(other, InterventionFilter())["by_outcome"] == statistics(now)["by_outcome"]
-    assert intervention_queries.page(other, InterventionFilter(), 0, 1)[1] == len(now)
+    assert intervention_queries.page(other, InterventionFilter(), 0, 1).total == len(now)
     for number in range(20):
         with other.begin() as connection:
             hide(connection, f"int_{number}")

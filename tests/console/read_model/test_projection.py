@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Engine, insert, select, update
+from sqlalchemy import Engine, RowMapping, insert, select, update
 
 from haltline.console.read_model import tables
 from haltline.console.read_model.projection import take_in
@@ -33,7 +33,7 @@ def told(engine: Engine, taken: list[list[Row]]) -> dict[str, list[dict[str, Any
             take_in(connection, batch, "haltline.")
     with engine.connect() as connection:
         return {
-            table.name: sorted((dict(row) for row in connection.execute(select(table)).mappings()), key=str)
+            table.name: sorted((_fields(row) for row in connection.execute(select(table)).mappings()), key=str)
             for table in (
                 tables.records,
                 tables.sessions,
@@ -41,8 +41,14 @@ def told(engine: Engine, taken: list[list[Row]]) -> dict[str, list[dict[str, Any
                 tables.tallies,
                 tables.approvals,
                 tables.control,
+                tables.names,
             )
         }
+
+
+def _fields(row: RowMapping) -> dict[str, Any]:
+    """Without the number of its arrival."""
+    return {name: value for name, value in row.items() if name != "n"}
 
 
 def looping() -> list[Said]:

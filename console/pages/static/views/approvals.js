@@ -1,6 +1,7 @@
 import { get, may, post } from "../api.js";
 import { call, isCut, listed } from "../call.js";
 import { ask, badge, choose, empty, facts, field, fill, h, link, mono, panel, path, problem, table, tell, why } from "../dom.js";
+import { failure } from "../failure.js";
 import { key } from "../keys.js";
 import { latest, soon } from "../live.js";
 import { folded } from "../phone.js";
@@ -196,7 +197,7 @@ export async function show(main, [wanted], query) {
   }
   await refresh();
   // A link, such as that of a notification, opens the request; answering it takes a click here.
-  if (wanted) await get(`/api/v1/approvals/${encodeURIComponent(wanted)}`).then(open, (error) => fill(failed, problem(error, () => location.reload())));
+  if (wanted) await get(`/api/v1/approvals/${encodeURIComponent(wanted)}`).then(open, (error) => fill(failed, failure(error, "approvals", wanted, () => location.reload())));
   setInterval(() => {
     for (const place of main.querySelectorAll("[data-expires]")) {
       const left = Number(place.dataset.expires) - Date.now();

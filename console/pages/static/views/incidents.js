@@ -1,5 +1,6 @@
 import { get, may, post } from "../api.js";
 import { ask, badge, choose, empty, facts, field, fill, h, link, mono, panel, path, problem, table, tell, why } from "../dom.js";
+import { failure } from "../failure.js";
 import { latest, soon } from "../live.js";
 import { folded } from "../phone.js";
 import { ago, count, moment, plural, prose } from "../say.js";
@@ -47,7 +48,7 @@ export async function show(main, [wanted], query) {
     try {
       await open(await get(`/api/v1/incidents/${encodeURIComponent(wanted)}`), refresh);
     } catch (error) {
-      fill(failed, problem(error));
+      fill(failed, failure(error, "incidents", wanted));
     }
   }
   const again = soon(refresh);

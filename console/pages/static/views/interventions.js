@@ -126,12 +126,11 @@ export async function show(main, rest, query) {
     try {
       // The cards count what the other filters leave, so that they stay there to be changed.
       const { outcome: _outcome, high_risk: _high, min_prevented_usd: _prevented, ...others } = asked;
-      const [found, stats] = await Promise.all([get("/api/v1/interventions", { ...asked, skip, limit: PAGE }), get("/api/v1/interventions/stats", others)]);
+      const counting = get("/api/v1/interventions/stats", others); // takes longer where a search finds much
+      counting.catch(() => {}); // reported below
+      const found = await get("/api/v1/interventions", { ...asked, skip, limit: PAGE });
       if (!isLast()) return;
       fill(failed);
-      drawCards(stats);
-      drawChips(stats.top_triggering_policies);
-      drawSums(stats);
       list.hidden = !found.interventions.length;
       fill(none, !found.interventions.length && (Object.keys(held).length ? empty("No interventions match.", "Clear a filter, or choose another time.") : empty("No interventions yet.", "haltline has not stopped or warned any agent.")));
       list.update(found.interventions.map((of) => ({ key: of.id, of })));
@@ -141,10 +140,15 @@ export async function show(main, rest, query) {
       };
       fill(
         pages,
-        found.total > 0 && h("span", { class: "dim" }, `${count(found.skip + 1)} to ${count(found.skip + found.interventions.length)} of ${count(found.total)}`),
+        found.total > 0 && h("span", { class: "dim" }, `${count(found.skip + 1)} to ${count(found.skip + found.interventions.length)} of ${count(found.total)}${found.more ? "+" : ""}`),
         found.skip > 0 && h("button", { type: "button", onclick: go(Math.max(0, skip - PAGE)) }, "Newer"),
         found.skip + PAGE < found.total && h("button", { type: "button", onclick: go(skip + PAGE) }, "Older"),
       );
+      const stats = await counting;
+      if (!isLast()) return;
+      drawCards(stats);
+      drawChips(stats.top_triggering_policies);
+      drawSums(stats);
     } catch (error) {
       fill(failed, problem(error, refresh));
     }

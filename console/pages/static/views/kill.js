@@ -162,12 +162,15 @@ function reached(seen, { noun, effect }) {
   return [h("p", { id: "preview" }, h("strong", {}, `${plural(seen.sessions.length, "session")} of ${plural(seen.agents.length, "agent")}`), ` ${effect}: ${agents}${more > 0 ? ` and ${count(more)} more` : ""}`), h("div", { class: "boxed", tabindex: "0", role: "region", "aria-label": "Affected sessions" }, list), seen.sessions.length > SHOWN && h("p", { class: "hint" }, `The ${count(SHOWN)} last active; all ${count(seen.sessions.length)} are affected.`)];
 }
 
+const nameOf = ({ scope, id }) => (scope === "fleet" ? "the fleet" : `${scope} ${id}`);
+const begun = (text) => text[0].toUpperCase() + text.slice(1);
+
 function outcome(asked, seen, answer, how) {
-  const name = `${asked.scope} ${asked.id}`;
+  const name = nameOf(asked);
   const { noun, past } = ACTS[how];
   if (answer.second_wanted) return { shown: h("p", { class: "notice", role: "status" }, `Recorded. The ${noun} of ${name} needs a second operator: nothing is stopped yet.`) };
   if (!answer.answered) return { shown: h("p", { class: "notice", role: "alert" }, `No worker answered. The ${noun} of ${name} is queued and takes effect as soon as a worker runs. Command ${answer.command_id}.`) };
-  const stands = h("p", { class: "well", role: "status" }, `${name[0].toUpperCase()}${name.slice(1)} was ${past.toLowerCase()} `, Date.now() - ms(answer.state.since) < 5000 ? "just now" : ago(answer.state.since), ".");
+  const stands = h("p", { class: "well", role: "status" }, `${begun(name)} was ${past.toLowerCase()} `, Date.now() - ms(answer.state.since) < 5000 ? "just now" : ago(answer.state.since), ".");
   if (how !== "kill") return { shown: panel(`${past}: ${name}`, stands, h("p", {}, "Every refused call receives the reason. Lift it in the list below.")) };
   const summary = h("p", { id: "stops" });
   const list = table(
@@ -201,7 +204,7 @@ export async function release(one, refresh) {
   if (!reply) return;
   try {
     const answer = await post(`/api/v1/${way}`, { scope: one.scope, id: one.id, reason: reply.reason });
-    tell(answer.answered ? `${one.scope} ${one.id} is ${past}.` : answer.second_wanted ? "Recorded: it needs a second operator." : "No worker answered. It takes effect as soon as a worker runs.");
+    tell(answer.answered ? `${begun(nameOf(one))} is ${past}.` : answer.second_wanted ? "Recorded: it needs a second operator." : "No worker answered. It takes effect as soon as a worker runs.");
     await refresh();
   } catch (error) {
     tell(error.message, "bad");

@@ -1,0 +1,89 @@
+"""`/api/v1/search`: one text in everything that has a page."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from fastapi.responses import Response
+from pydantic import BaseModel
+
+from haltline.console.context import ContextDep, Viewer
+from haltline.console.http.examples import like
+from haltline.console.http.json_response import answer
+from haltline.console.http.strict_json import StrictRoute
+from haltline.console.read_model.search import search
+from haltline.schemas.record import rfc3339
+
+router = APIRouter(prefix="/api/v1/search", tags=["search"], route_class=StrictRoute)
+
+
+class SearchKind(StrEnum):
+    """What can be found."""
+
+    SESSION = "session"
+    AGENT = "agent"
+    TARGET = "target"
+    TOOL = "tool"
+    INCIDENT = "incident"
+    INTERVENTION = "intervention"
+
+
+class SearchResult(BaseModel):
+    """One match."""
+
+    model_config = like(
+        id="night-7",
+        text="Remove the stale asset fact_sales",
+        path="/sessions/night-7",
+        time="2026-01-01T12:00:12.000Z",
+    )
+
+    id: str
+    text: str
+    """What it is about, such as a goal."""
+    path: str
+    """Its page in this console."""
+    time: str
+    """When it was last seen."""
+
+
+class SearchGroup(BaseModel):
+    """The matches of one kind, the best first."""
+
+    kind: SearchKind
+    results: list[SearchResult]
+    more: bool
+    """There are more than these."""
+
+
+class SearchResults(BaseModel):
+    """What was found, by kind; kinds without a match are left out."""
+
+    q: str
+    groups: list[SearchGroup]
+
+
+@router.get("", response_model=SearchResults)
+def find(
+    here: ContextDep,
+    _: Viewer,
+    q: Annotated[str, Query(min_length=1, max_length=200, description="A part of an id, name, goal or reason.")],
+    limit: Annotated[int, Query(ge=1, le=100, description="Results of each kind.")] = 5,
+) -> Response:
+    """Sessions, agents, targets, tools, incidents and interventions that contain a text, in either case.
+
+    The whole id comes first, then ids that begin with the text, then the latest. One or two characters are looked for
+    in the latest 3,000 of each kind.
+    """
+    part = q.strip()
+    groups = [
+        SearchGroup(
+            kind=SearchKind(of.kind),
+            results=[
+                SearchResult(id=one.id, text=one.text, path=one.path, time=rfc3339(one.time_ms)) for one in of.found
+            ],
+            more=of.more,
+        )
+        for of in (search(here.engine, part, limit) if part else ())
+    ]
+    return answer(SearchResults(q=part, groups=groups))

@@ -1,0 +1,152 @@
+"""Whatever contains a text is found by it, on SQLite and on PostgreSQL, and nothing else."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, update
+
+from haltline.console.read_model import intervention_queries, tables, text_search
+from haltline.console.read_model.intervention_queries import InterventionFilter, page
+from haltline.console.read_model.projection import intervention_row
+from haltline.console.read_model.search import search
+from haltline.console.read_model.store import clear, empty, open_store, put
+from haltline.console.read_model.tallies import hide, put_interventions
+from haltline.console.read_model.text_search import words_of
+from haltline.schemas.intervention_records import InterventionRecord, RecordOutcome, RecordType, RiskLevel
+from tests.console.databases import database
+
+REASONS = (
+    "3 deletes on asset_id=fact_sales in 12s",
+    "3 deletes on asset_id=FACT_ORDERS in 12s",
+    'the error "no such table" 100% of the time',
+    "Änderung an der Tabelle",
+    "under_score and back\\slash",
+    "a nul \x00 in it",
+    "'single' -- quotes; * AND NEAR(x)",
+    "zz",
+)
+
+
+def record(number: int, reason: str) -> InterventionRecord:
+    return InterventionRecord(
+        id=f"int_{number:04d}", type=RecordType.HARD_BLOCK, outcome=RecordOutcome.BLOCKED, action_name="delete_asset",
+        description="", reason=reason, agent_id="cleaner", run_id=f"night-{number}", policy_id="cycle",
+        policy_name="default", risk_level=RiskLevel.HIGH, timestamp=1_767_225_600_000 + number,
+    )  # fmt: skip
+
+
+def keep(engine: Engine, *records: InterventionRecord) -> None:
+    rows = [intervention_row(one) | {"event_id": None, "request_id": None} for one in records]
+    with engine.begin() as connection:
+        put_interventions(connection, rows)
+
+
+def found(engine: Engine, text: str, **filters: str) -> list[str]:
+    wanted = InterventionFilter(search=text, **filters)  # type: ignore[arg-type]  # texts only
+    bodies = page(engine, wanted, 0, 50).bodies
+    return [InterventionRecord.model_validate_json(body).id for body in bodies]
+
+
+@pytest.fixture
+def searched(tmp_path: Path) -> Iterator[Engine]:
+    engine = open_store(database(tmp_path))
+    keep(engine, *(record(number, reason) for number, reason in enumerate(REASONS)))
+    yield engine
+    engine.dispose()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("fact_sales", [0], id="a word of the reason"),
+        pytest.param("FACT_", [1, 0], id="in either case, the newest first"),
+        pytest.param("ct_ord", [1], id="the middle of a word"),
+        pytest.param('"no such', [2], id="a quotation mark"),
+        pytest.param("100%", [2], id="a percent sign is one"),
+        pytest.param("r_s", [4], id="an underscore is one"),
+        pytest.param("k\\s", [4], id="a backslash is one"),
+        pytest.param("äNDerung", [3], id="a letter beyond ASCII in either case"),
+        pytest.param("nul \x00 in", [5], id="a NUL"),
+        pytest.param("* AND NEAR(x)", [6], id="what an index takes for its own syntax"),
+        pytest.param("zz", [7], id="two characters"),
+        pytest.param("int_0003", [3], id="an id"),
+        pytest.param("night-6", [6], id="a session"),
+        pytest.param("sales of", [], id="words that are not beside each other"),
+    ],
+)
+def test_what_contains_a_text_is_found(searched: Engine, text: str, expected: list[int]) -> None:
+    assert found(searched, text) == [f"int_{number:04d}" for number in expected]
+    assert found(searched, text, agent_id="cleaner") == found(searched, text)
+    assert found(searched, text, agent_id="another") == []
+    assert intervention_queries.statistics(searched, InterventionFilter(search=text))["total_interventions"] == len(
+        expected
+    )
+
+
+def test_what_was_changed_or_hidden_is_found_as_it_is_now(searched: Engine) -> None:
+    keep(searched, record(0, "fact_returns"))
+    assert (found(searched, "fact_sales"), found(searched, "fact_returns")) == ([], ["int_0000"])
+    with searched.begin() as connection:
+        hide(connection, "int_0000")
+    keep(searched, record(0, "fact_returns"))
+    assert found(searched, "fact_returns") == []
+    clear(searched)
+    assert found(searched, "deletes") == []
+    keep(searched, record(1, REASONS[1]))
+    assert found(searched, "deletes") == ["int_0001"]
+
+
+def test_many_matches_are_counted_up_to_a_number(searched: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intervention_queries, "_NEAR", 2)
+    monkeypatch.setattr(intervention_queries, "MOST_COUNTED", 3)
+    assert [(of.total, of.more) for of in (page(searched, InterventionFilter(search=text), 0, 2) for text in (
+        "delete_asset", "deletes on", "fact_sales",
+    ))] == [(3, True), (2, False), (1, False)]  # fmt: skip
+    assert found(searched, "delete_asset")[:2] == ["int_0007", "int_0006"]
+    narrow = InterventionFilter(search="delete_asset", agent_id="cleaner")
+    assert [page(searched, narrow, skip, 3).total for skip in (0, 6)] == [3, 8]
+
+
+def test_everything_is_searched_and_the_whole_id_comes_first(searched: Engine) -> None:
+    with searched.begin() as connection:
+        rows = [
+            {"kind": kind, "name": name, "last_ms": at, "words": words_of(name)}
+            for kind, name, at in (
+                ("agent", "night-watch", 1), ("target", "asset_id=night-6", 2), ("tool", "night_shift", 3),
+                ("agent", "night-6", 0),
+            )
+        ]  # fmt: skip
+        put(connection, tables.names, rows)
+    groups = {of.kind: of for of in search(searched, "NIGHT-6", 5)}
+    assert {kind: [one.id for one in of.found] for kind, of in groups.items()} == {
+        "agent": ["night-6"], "target": ["asset_id=night-6"], "intervention": ["int_0006"],
+    }  # fmt: skip
+    assert groups["target"].found[0].path == "/interventions?search=asset_id%3Dnight-6"
+    assert [one.id for of in search(searched, "night-", 5) if of.kind == "agent" for one in of.found] == [
+        "night-watch",
+        "night-6",
+    ]
+    (few,) = search(searched, "delete_asset", 2)
+    assert (len(few.found), few.more) == (2, True)
+
+
+def test_a_database_of_the_version_before_is_recreated_with_the_index(searched: Engine, tmp_path: Path) -> None:
+    with searched.begin() as connection:
+        connection.execute(update(tables.versions).values(version=3))
+    again = open_store(database(tmp_path))
+    assert found(again, "deletes") == []
+    keep(again, record(1, REASONS[1]))
+    assert found(again, "deletes") == ["int_0001"]
+    again.dispose()
+
+
+def test_without_the_extension_every_row_is_read(
+    searched: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(text_search, "_EXTENSION", "no_such_extension")
+    empty(searched)
+    keep(searched, record(0, REASONS[0]))
+    assert found(searched, "act_sal") == ["int_0000"]
+    is_refused = "reads every row, as there is no no_such_extension" in caplog.text
+    assert is_refused == (searched.dialect.name == "postgresql")
