@@ -3,11 +3,19 @@
 import sys
 from importlib import import_module
 
+from haltline.cli import settings_file
 from haltline.cli.base_commands import BESIDE_AGENTS, PROCESSOR
 
 
 def main() -> None:
     """Runs a command and ends the process with its exit code."""
+    try:
+        command_name = sys.argv[1] if sys.argv[1:] else ""
+        if command_name != "hook":  # reads it by itself: only a call that destroys may be refused for a broken file
+            settings_file.apply(command_name)
+    except settings_file.BadSettings as error:
+        print(f"haltline: {error}", file=sys.stderr)
+        sys.exit(2)
     # What runs beside an agent, in the agent's own installation. `hook` starts with every call of a tool: nothing else
     # is loaded.
     if sys.argv[1:2] and sys.argv[1] in BESIDE_AGENTS:
