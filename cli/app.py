@@ -9,10 +9,12 @@ from haltline.cli.operator import (
     backtest,
     batches,
     canary,
+    config,
     doctor,
     freeze,
     incident_bundle,
     incidents,
+    init,
     kill_and_reset,
     labels,
     learn,
@@ -35,6 +37,7 @@ app = typer.Typer(
 )
 _GROUPS = (
     demo,
+    init,
     up,
     run,
     status,
@@ -56,6 +59,7 @@ _GROUPS = (
     topics,
     schemas,
     doctor,
+    config,
     agent_commands,
 )
 for group in _GROUPS:

@@ -174,6 +174,23 @@ def _text_of(setting: Setting, value: Any, folder: str) -> str:  # noqa: PLR0912
     return value
 
 
+def without_secrets(setting: Setting, value: str) -> str:
+    """A value as it may be shown: an environment variable may hold a password."""
+    if setting.kind == "database URL":
+        before, at, after = value.rpartition("@")
+        scheme, colon, _ = before.rpartition(":")
+        hidden = f"{scheme}:***@{after}" if at and colon and not scheme.endswith("//") and "//" in scheme else value
+        return hidden.partition("password=")[0] + ("password=***" if "password=" in hidden else "")
+    if setting.kind == "table of texts":
+        options = (one.partition("=") for one in value.split())
+        return " ".join(f"{name}=***" if _is_secret(name) else f"{name}={text}" for name, _, text in options)
+    return value
+
+
+def _is_secret(name: str) -> bool:
+    return any(part in name.upper() for part in _SECRET_NAMES)
+
+
 def _path(value: Any, folder: str) -> str:
     """A path, from the folder of the file."""
     if not isinstance(value, str) or not value.strip():
@@ -200,7 +217,7 @@ def _options(value: Any) -> str:
     if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
         raise ValueError(f"expected a table of texts, got {value!r}")
     for name, one in value.items():
-        if any(part in name.upper() for part in _SECRET_NAMES):
+        if _is_secret(name):
             raise ValueError(f"expected no secret, got {name}; it belongs into the environment of the process")
         if any(sign.isspace() for sign in f"{name}{one}"):
             raise ValueError(f"expected names and texts without spaces, got {name} = {one!r}")

@@ -1,6 +1,7 @@
 """`haltline doctor`: what is missing on this machine and on the cluster, and what to do about it."""
 
 import logging
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ from haltline.cli.common import (
     printable,
 )
 from haltline.cli.operator.topics import changelogs_of
+from haltline.cli.settings_file import files_in_use
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.log_reader import NoSuchTopic, Unreachable, open_consumer, partitions_of
 from haltline.streams.kafka.topics import NoAdminApiError, check_topics
@@ -74,13 +76,15 @@ def doctor(
 ) -> None:
     """Check machine, broker, topics, permissions, lag, clocks, policy, worker, sink, canary and console.
 
-    Each says what to do about it. Exit 1 when something is bad; what is missing and not always needed is a note.
+    Each says what to do about it; `haltline config show` says what is set where. Exit 1 when something is bad; what is
+    missing and not always needed is a note.
 
     Example: haltline doctor --bootstrap kafka-1:9092
     """
     urls = {"worker": worker.rstrip("/"), "sink": sink.rstrip("/"), "console": at_console.rstrip("/")}
     checks = [
         *_machine(),
+        Check("configuration", Verdict.OK, ", ".join(files_in_use(os.environ)) or "no file; haltline init makes one"),
         *_cluster(at.bootstrap, at.topics, at.group, at.client_config, agent),
         *health("worker", urls["worker"], needed=True, do="start a worker (haltline worker), or say where (--worker)"),
         *health("sink", urls["sink"], needed=False, do="start one (haltline audit), or say where it is (--sink)"),
