@@ -10,9 +10,8 @@ from haltline.cli.base_commands import BESIDE_AGENTS, PROCESSOR
 def main() -> None:
     """Runs a command and ends the process with its exit code."""
     try:
-        command_name = sys.argv[1] if sys.argv[1:] else ""
-        if command_name != "hook":  # reads it by itself: only a call that destroys may be refused for a broken file
-            settings_file.apply(command_name)
+        if sys.argv[1:2] != ["hook"]:  # reads it by itself: a broken file must refuse calls that destroy, and no others
+            settings_file.apply("".join(sys.argv[1:2]))
     except settings_file.BadSettings as error:
         print(f"haltline: {error}", file=sys.stderr)
         sys.exit(2)
