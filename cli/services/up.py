@@ -200,7 +200,9 @@ def _broker(
 
 
 def _start_audit(run: _Run, metrics_port: int) -> Child:
+    """Where there is a key, each flush is signed: a table of few records can be proved as well."""
     options = ["--table", run.table, "--metrics-port", str(metrics_port + 1 if metrics_port else 0)]
+    options += ["--sign-every", "1"]
     options += ["--fetch-wait-ms", str(FETCH_WAIT_MS)] if run.broker.embedded else _INSTANCE
     return start_audit(run.children, run.broker.bootstrap, options)
 
