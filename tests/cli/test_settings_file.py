@@ -11,19 +11,19 @@ import typer
 
 from haltline.cli import settings_file
 from haltline.cli.app import app
-from haltline.cli.services.intake import VARIABLES as OF_INTAKE
 from haltline.cli.settings_file import RUN_FILE, BadSettings, apply, load, read
 from haltline.cli.settings_table import BESIDE_AGENT, SECTIONS, SETTINGS
 from tests.deploy.commands import variables
 
 NOT_IN_THE_FILE = {
+    "HALTLINE_CONFIG": "names the file",
     "HALTLINE_SESSION_ID": "of one run",
     "HALTLINE_PARENT_SESSION_ID": "of one run",
     "HALTLINE_ROOT_SESSION_ID": "of one run",
     "HALTLINE_MISSION_ID": "of one run",
     "HALTLINE_DIGEST_KEY": "a secret",
 }
-READ_WITHOUT_OPTIONS = {*OF_INTAKE, "HALTLINE_HOOK_APPROVAL", "HALTLINE_HOOK_IDLE_S"}
+OF_HOOKS = {"HALTLINE_HOOK_APPROVAL", "HALTLINE_HOOK_IDLE_S"}
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def bootstrap(**options: bool) -> str | None:
 
 def test_every_variable_of_a_command_or_a_guard_can_be_set_in_the_file_once() -> None:
     named = [setting.variable for setting in SETTINGS]
-    assert sorted(named) == sorted({*variables(), *READ_WITHOUT_OPTIONS} - NOT_IN_THE_FILE.keys())
+    assert sorted(named) == sorted({*variables(), *OF_HOOKS} - NOT_IN_THE_FILE.keys())
     assert len({setting.name for setting in SETTINGS}) == len(SETTINGS)
     assert {setting.section for setting in SETTINGS} == set(SECTIONS)
 
