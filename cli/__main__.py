@@ -4,11 +4,18 @@ import sys
 from importlib import import_module
 
 import haltline
+from haltline.cli import settings_file
 from haltline.cli.base_commands import BESIDE_AGENTS, PROCESSOR
 
 
 def main() -> None:
     """Runs a command and ends the process with its exit code."""
+    try:
+        if sys.argv[1:2] != ["hook"]:  # reads it by itself: a broken file must refuse calls that destroy, and no others
+            settings_file.apply("".join(sys.argv[1:2]))
+    except settings_file.BadSettings as error:
+        print(f"haltline: {error}", file=sys.stderr)
+        sys.exit(2)
     # What runs beside an agent, in the agent's own installation. `hook` starts with every call of a tool: nothing else
     # is loaded.
     if sys.argv[1:2] and sys.argv[1] in BESIDE_AGENTS:

@@ -12,7 +12,13 @@ from haltline.cli.base_commands import BESIDE_AGENTS
 from haltline.cli.common import EXIT_CODES, fail
 
 COMMANDS: Final = {
-    "Get started": {"demo": "services.demo", "up": "services.up", "doctor": "operator.doctor"},
+    "Get started": {
+        "demo": "services.demo",
+        "init": "operator.init",
+        "up": "services.up",
+        "doctor": "operator.doctor",
+        "config": "operator.config",
+    },
     "Stop and release agents": {
         "kill": "operator.kill_and_reset",
         "reset": "operator.kill_and_reset",

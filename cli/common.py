@@ -155,7 +155,8 @@ MetricsPort = Annotated[
 ]
 MetricsHost = Annotated[str, typer.Option(help="Address of /metrics; 0.0.0.0 for all.", metavar="ADDRESS")]
 PolicyFile = Annotated[
-    Path | None, typer.Option(help="The policy document (YAML); left out: every default.", metavar="FILE")
+    Path | None,
+    typer.Option(envvar="HALTLINE_POLICY", help="The policy document (YAML); left out: every default.", metavar="FILE"),
 ]
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"

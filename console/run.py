@@ -10,6 +10,7 @@ import uvicorn
 from sqlalchemy import Engine
 from sqlalchemy.exc import ArgumentError, OperationalError
 
+from haltline.console.access.sign_in_link import LASTS_S, link_of
 from haltline.console.app import create_app
 from haltline.console.http.server_protocol import config_of
 from haltline.console.live import Live
@@ -29,11 +30,17 @@ policy or tries one on past sessions, each time waits for so long."""
 
 
 def run(
-    settings: ConsoleSettings, host: str, port: int, *, rebuild: bool, metrics_at: tuple[str, int] | None = None
+    settings: ConsoleSettings,
+    host: str,
+    port: int,
+    *,
+    rebuild: bool,
+    metrics_at: tuple[str, int] | None = None,
+    token: str | None = None,
 ) -> int:
     """Returns the exit code: 0 after a clean stop, 2 for a database or an address that cannot be had.
 
-    At `metrics_at`, /metrics is served without a key.
+    At `metrics_at`, /metrics is served without a key. The link for signing in with `token` is printed.
     """
     try:
         engine = open_store(settings.database)
@@ -48,7 +55,10 @@ def run(
         return 2
     if metrics is not None:
         print(f"haltline console: serves /metrics on port {metrics.port}", file=sys.stderr, flush=True)
-    print(f"http://{listening.getsockname()[0]}:{listening.getsockname()[1]}", flush=True)
+    address = f"http://{listening.getsockname()[0]}:{listening.getsockname()[1]}"
+    print(address, flush=True)
+    if token is not None:
+        print(f"Sign in, once, within {LASTS_S // 60} minutes: {link_of(address, token)}", flush=True)
     for number in (signal.SIGTERM, signal.SIGINT):
         # The server ends in order by either, and then raises it again for whoever held it before.
         signal.signal(number, lambda *_: None)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from haltline.console.access.keys import Keys
 from haltline.console.access.provider import Provider
+from haltline.console.access.sign_in_link import SignInLink
 from haltline.console.protection import ProtectionLimits
 from haltline.console.sdk_rules import ConsoleRules
 from haltline.schemas.topics import Topics
@@ -48,6 +49,8 @@ class ConsoleSettings:
     """And how many of its streams of events are open."""
     metrics_token: str | None = None
     """Opens `/metrics`, as any key that may look does."""
+    sign_in_link: SignInLink | None = None
+    """Signs in whoever started the console, once; None: there is no such link."""
     link_key: LinkKey | None = None
     """Checks the links to approvals that notifications carry; None: none is followed."""
     audit_table: str | None = None

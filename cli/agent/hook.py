@@ -13,6 +13,8 @@ import time
 import zlib
 from typing import Any
 
+from haltline.cli import settings_file
+
 _USAGE = """\
 usage: haltline hook [--bootstrap HOST:PORT] [--prefix TEXT] [--agent-id NAME] [--client-config FILE]
        haltline hook install [--settings FILE] [--dry-run] [the options above]
@@ -20,7 +22,8 @@ usage: haltline hook [--bootstrap HOST:PORT] [--prefix TEXT] [--agent-id NAME] [
 
 Reads one hook of Claude Code (JSON) on standard input, tells haltline of it, and answers a PreToolUse with what the
 worker says. `install` adds it to a settings file (.claude/settings.json), shows what changes, `uninstall` undoes it.
-The options, and all other settings of a guard, can be set in the environment as well: HALTLINE_BOOTSTRAP ...
+The options, and all other settings of a guard, can be set in the environment as well (HALTLINE_BOOTSTRAP ...), or in
+the user's ~/.config/haltline/haltline.toml; a haltline.toml of the working directory is not read.
 HALTLINE_HOOK_APPROVAL=ask puts what waits for an operator's approval to the user of the terminal; else it is refused.
 
 Exit codes: 0 answered; 1 haltline could not be asked, and the call goes on; 2 the input cannot be read as a hook, so
@@ -83,6 +86,7 @@ def _answered(arguments: list[str], raw: bytes) -> int:
     killed = _killed(session_id)
     try:
         os.environ.update(environment(arguments))
+        settings_file.apply("hook")
         killed = _killed(session_id)  # of this broker's session
         answer = _request(_place(session_id), raw)
     except (Unanswered, OSError, ValueError) as error:

@@ -21,7 +21,11 @@ AuditTable = Annotated[
 ]
 StorageOption = Annotated[
     list[str] | None,
-    typer.Option(help="For a store, such as AWS_REGION=eu-north-1; may be repeated.", metavar="NAME=VALUE"),
+    typer.Option(
+        envvar="HALTLINE_AUDIT_STORAGE_OPTIONS",
+        help="For a store, such as AWS_REGION=eu-north-1; may be repeated.",
+        metavar="NAME=VALUE",
+    ),
 ]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
 Limit = Annotated[

@@ -32,7 +32,8 @@ def doctor(
 ) -> None:
     """Check machine, broker, topics, permissions, lag, clocks, policy, worker, sink, canary and console.
 
-    Each line says what to do. Exit 1 when something is bad; what is missing but not always needed is a note.
+    Each line says what to do; `haltline config show` prints what is set, and where. Exit 1 when something is bad;
+    what is missing but not always needed is a note.
 
     Example: haltline doctor --bootstrap kafka-1:9092
     """

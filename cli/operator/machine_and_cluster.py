@@ -1,6 +1,7 @@
 """What `haltline doctor` checks on this machine and on the cluster."""
 
 import logging
+import os
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -10,6 +11,7 @@ from confluent_kafka.admin import AdminClient
 from haltline.cli.base_commands import PROCESSOR
 from haltline.cli.common import Client, group_of
 from haltline.cli.operator.topics import changelogs_of
+from haltline.cli.settings_file import files_in_use
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.log_reader import NoSuchTopic, Unreachable, open_consumer, partitions_of
 from haltline.streams.kafka.topics import NoAdminApiError, check_topics
@@ -28,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 def machine() -> Iterator[Check]:
-    """Python, packages, and what a Kafka on this machine needs."""
+    """Python, packages, the configuration, and what a Kafka on this machine needs."""
     python = ".".join(map(str, sys.version_info[:3]))
     yield Check("python", Verdict.OK, python)  # an older one does not get this far: pip refuses it
     missing = sorted(_missing_packages())
@@ -37,6 +39,8 @@ def machine() -> Iterator[Check]:
         yield Check("packages of the processor", Verdict.BAD, f"missing: {', '.join(missing)}", do)
     else:
         yield Check("packages of the processor", Verdict.OK, "all there")
+    files = ", ".join(files_in_use(os.environ))
+    yield Check("configuration", Verdict.OK, files or "no file; haltline init writes one")
     if tools := missing_tools():
         yield Check(
             "a real Kafka on this machine",

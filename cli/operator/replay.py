@@ -52,7 +52,12 @@ def replay(
     session: Sessions = None,
     agent: Agents = None,
     public_key: Annotated[
-        Path | None, typer.Option(help="Of a bundle: check the signatures over it with this key.", metavar="FILE")
+        Path | None,
+        typer.Option(
+            envvar="HALTLINE_AUDIT_PUBLIC_KEY",
+            help="Of a bundle: check the signatures over it with this key.",
+            metavar="FILE",
+        ),
     ] = None,
     exact: Annotated[
         bool, typer.Option("--exact", help="Every field must be the same, reasons and values too.")

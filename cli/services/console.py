@@ -1,6 +1,7 @@
 """`haltline console`: the API for operators and for SDKs."""
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,8 @@ from haltline.cli.operator.audit_query import StorageOption, options_of
 if TYPE_CHECKING:
     from haltline.console.access.provider import Provider
     from haltline.streams.notify.links import LinkKey
+
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 console = typer.Typer()
 
@@ -62,8 +65,13 @@ def serve(  # the options are the settings
             "--rebuild", help="Make the read model anew: from --audit-table, where there is one, then from the topics."
         ),
     ] = False,
-    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen at; 0: any.", min=0, max=65535)] = 8460,
+    host: Annotated[
+        str, typer.Option(envvar="HALTLINE_CONSOLE_LISTEN_HOST", help="Address to listen at.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int,
+        typer.Option(envvar="HALTLINE_CONSOLE_LISTEN_PORT", help="Port to listen at; 0: any.", min=0, max=65535),
+    ] = 8460,
     metrics_port: Annotated[
         int | None,
         typer.Option(help="Also serve /metrics, without a key, on a port of its own; 0: any.", min=0, max=65535),
@@ -94,18 +102,29 @@ def serve(  # the options are the settings
         Path | None,
         typer.Option(envvar="HALTLINE_AUDIT_PUBLIC_KEY", help="Check the audit's signatures with it.", metavar="FILE"),
     ] = None,
+    by: Annotated[
+        str,
+        typer.Option(envvar="HALTLINE_OPERATOR", help="Whom the printed link signs in, as an admin.", metavar="NAME"),
+    ] = "admin",
+    link_digest: Annotated[
+        str | None,
+        typer.Option(hidden=True, help="SHA-256 of a link's token, by the process that starts this one and prints it."),
+    ] = None,
     at: Cluster,
 ) -> None:
     """Serve the console and its API, until SIGTERM or Ctrl-C.
 
     The read model is fed from the topics, and goes on where it was.
 
+    Started on a terminal at an address of this machine, it prints a link that signs in once.
+
     Example: haltline console --keys keys.yaml --bootstrap kafka-1:9092
     """
     if ctx.invoked_subcommand is not None:
         return
     # The console is an extra of its own, and takes a while to load.
-    from haltline.console.access.keys import Keys, Role, Who, new_key
+    from haltline.console.access.keys import Keys, Role, Who, digest_of, new_key
+    from haltline.console.access.sign_in_link import SignInLink, new_token
     from haltline.console.run import run
     from haltline.console.sdk_rules import ConsoleRules
     from haltline.console.settings import ConsoleSettings
@@ -122,6 +141,9 @@ def serve(  # the options are the settings
         key = new_key()
         known = Keys.of([(key, Who("admin", Role.ADMIN))])
         say(f"Key of admin, for this run: {key}")
+    one_time = new_token() if link_digest is None and sys.stdout.isatty() and host in _LOOPBACK else None
+    if one_time is not None:
+        link_digest = digest_of(one_time)
     workers = at.workers
     code = run(
         ConsoleSettings(
@@ -136,6 +158,7 @@ def serve(  # the options are the settings
             client=at.client_config,
             rules=ruled,
             metrics_token=token,
+            sign_in_link=None if link_digest is None else SignInLink(link_digest, Who(by, Role.ADMIN)),
             link_key=links,
             audit_table=audit_table,
             audit_options=options_of(storage_option),
@@ -145,6 +168,7 @@ def serve(  # the options are the settings
         port,
         rebuild=rebuild,
         metrics_at=None if metrics_port is None else (metrics_host, metrics_port),
+        token=one_time,
     )
     raise typer.Exit(code)
 

@@ -19,6 +19,10 @@ Serve HTTP for agents in other languages, until SIGTERM or Ctrl-C.
 """
 
 
+VARIABLES = ("HALTLINE_INTAKE_LISTEN_HOST", "HALTLINE_INTAKE_LISTEN_PORT", "HALTLINE_INTAKE_TOKEN_FILE")
+"""Of `--host`, `--port` and `--token-file`."""
+
+
 def options_of() -> argparse.ArgumentParser:
     """The settings of the command."""
     parser = argparse.ArgumentParser(
@@ -31,10 +35,15 @@ def options_of() -> argparse.ArgumentParser:
     parser.add_argument("--bootstrap", metavar="HOST:PORT", help="Kafka's address; or HALTLINE_BOOTSTRAP")
     parser.add_argument("--prefix", dest="topic_prefix", metavar="TEXT", help="of the topics; or HALTLINE_PREFIX")
     parser.add_argument("--budget", dest="budget_s", metavar="S", help="how long a verdict is waited for (1)")
-    parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="to serve on (%(default)s)")
-    parser.add_argument("--port", type=int, default=8765, help="0 takes a free one (%(default)s)")
+    host, port, token_file = (os.environ.get(name) for name in VARIABLES)
+    parser.add_argument("--host", default=host or "127.0.0.1", metavar="ADDRESS", help="to serve on (%(default)s)")
+    parser.add_argument("--port", type=int, default=port or 8765, help="0 takes a free one (%(default)s)")
     parser.add_argument(
-        "--token-file", type=Path, metavar="FILE", help="only requests with its text as bearer token are admitted"
+        "--token-file",
+        type=Path,
+        default=token_file or None,
+        metavar="FILE",
+        help="only requests with its text as bearer token are admitted",
     )
     parser.add_argument(
         "--metrics-port", type=int, metavar="PORT", help="also serve /metrics, without the token, on a port of its own"

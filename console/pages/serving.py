@@ -103,7 +103,8 @@ def icon() -> Response:
 def sign_in_page(request: Request, here: ContextDep) -> Response:
     """Asks for a key, or for whom the provider names."""
     if session_of(request) is not None:
-        return RedirectResponse(local_path(request.query_params.get("next", "")), 303)
+        # With an empty fragment: a browser would carry over that of the link for signing in.
+        return RedirectResponse(f"{local_path(request.query_params.get('next', ''))}#", 303)
     document = (_FOLDER / "sign-in.html").read_text(encoding="utf-8")
     return HTMLResponse(document.replace(_PROVIDER, _PROVIDER_LINK if here.settings.provider is not None else ""))
 
@@ -128,7 +129,7 @@ def open_approval(here: ContextDep, token: str = "") -> Response:
 
 @router.post("/sign-in")
 async def sign_in(request: Request, here: ContextDep) -> Response:
-    """Begins a session for the holder of a key; a form, so that it works before any script does."""
+    """Begins a session for the holder of a key, or of the link's token; a form, so that keys work without scripts."""
     require_same_origin(request)
     body = b""
     async for part in request.stream():
@@ -137,9 +138,13 @@ async def sign_in(request: Request, here: ContextDep) -> Response:
             raise HTTPException(413, f"sign-in: expected at most {_MAX_BYTES} bytes, got more")
     form = parse_qs(body.decode(errors="replace"))
     next_page = form.get("next", [""])[-1]
-    who = here.settings.keys.who(form.get("key", [""])[-1].strip())
+    token, link = form.get("token", [""])[-1], here.settings.sign_in_link
+    if token:
+        who = None if link is None else link.take(token)
+    else:
+        who = here.settings.keys.who(form.get("key", [""])[-1].strip())
     if who is None or not who.may(May.LOOK):
-        problem = "key" if who is None else "role"
+        problem = "role" if who is not None else "link" if token else "key"
         return RedirectResponse(f"/sign-in?problem={problem}&next={quote(local_path(next_page), safe='/')}", 303)
     response = RedirectResponse(local_path(next_page), 303)
     sessions: BrowserSessions = request.app.state.sessions

@@ -185,9 +185,9 @@ class GuardSettings:
         """The settings of `HALTLINE_BOOTSTRAP`, `HALTLINE_SESSION_ID`, ...: one variable for each simple field.
 
         `HALTLINE_PREFIX` is `topic_prefix`, and `HALTLINE_CLIENT_CONFIG` names a file of librdkafka
-        settings (`security.protocol=...`), one `name=value` a line, for `kafka`; `HALTLINE_RULES` files of `rules`.
-        `changes` win over
-        variables. Raises ValueError for a value that cannot work, and OSError when the file cannot be read.
+        settings (`security.protocol=...`), one `name=value` a line, for `kafka`; `HALTLINE_AGENT_RULES` files of
+        `rules`. `changes` win over variables.
+        Raises ValueError for a value that cannot work, and OSError when the file cannot be read.
         """
         variables = os.environ if environ is None else environ
         options: dict[str, Any] = {name: variables[env] for name, env in _FROM_ENV.items() if env in variables}

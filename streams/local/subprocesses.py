@@ -82,10 +82,16 @@ class Child:
 
 
 class Children(AbstractContextManager["Children", None]):
-    """The processes of one command: in the end of the `with` block none of them runs, the youngest ended first."""
+    """The processes of one command: in the end of the `with` block none of them runs, the youngest ended first.
 
-    def __init__(self, logs: Path, *, stop_within_s: float = STOP_WITHIN_S) -> None:
+    Each gets the variables of `env`, and of the environment those that are not haltline's own.
+    """
+
+    def __init__(
+        self, logs: Path, *, env: Mapping[str, str] | None = None, stop_within_s: float = STOP_WITHIN_S
+    ) -> None:
         self._logs = logs
+        self._env = dict(env or {})
         self._stop_within_s = stop_within_s
         self._children: list[Child] = []
 
@@ -104,7 +110,7 @@ class Children(AbstractContextManager["Children", None]):
         """
         # -u: what it prints is in the file at once
         command = [sys.executable, "-u", "-m", module, *arguments]
-        child = Child(name, command, self._logs / f"{name}.log", env or {}, must_run=must_run)
+        child = Child(name, command, self._logs / f"{name}.log", self._env | dict(env or {}), must_run=must_run)
         self._children.append(child)
         return child
 
@@ -140,8 +146,9 @@ class Children(AbstractContextManager["Children", None]):
 
 
 def _without_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """Without HALTLINE_*: those are about the cluster of every day, not about what is started here."""
-    return {name: value for name, value in environment.items() if not name.startswith("HALTLINE_")}
+    """Without HALTLINE_* and haltline.toml: those are about the cluster of every day, not what is started here."""
+    variables = {name: value for name, value in environment.items() if not name.startswith("HALTLINE_")}
+    return variables | {"HALTLINE_CONFIG": ""}  # empty: no file is read
 
 
 @contextmanager

@@ -12,10 +12,13 @@ import pytest
 from typer.testing import CliRunner
 
 from haltline.cli.app import app
+from haltline.cli.operator.topics import changelogs_of
+from haltline.schemas.topics import Topics
 from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.local.kafka_jars import fetch
 from haltline.streams.local.subprocesses import ChildDied, Children, TimedOut
 from tests.conftest import require_kafka
+from tests.mock_cluster import QuickBroker
 from tests.waiting import wait_until
 
 DEADLINE_S = 180.0
@@ -46,8 +49,8 @@ def bootstrap_of(process: "subprocess.Popen[bytes]", output: Path) -> str:
     return found[1]
 
 
-def kill_and_status(bootstrap: str) -> None:
-    here = ("--bootstrap", bootstrap)
+def kill_and_status(bootstrap: str, *more: str) -> None:
+    here = ("--bootstrap", bootstrap, *more)
     done = CliRunner().invoke(
         app, ["kill", "s1", "--unknown", "--by", "ada", "--reason", "loops", "--timeout", "60", *here]
     )
@@ -102,6 +105,56 @@ def test_up_with_a_policy_that_is_not_there_starts_nothing(tmp_path: Path) -> No
     with up(tmp_path, "--policy", str(tmp_path / "policy.yaml")) as (process, output):
         assert process.wait(DEADLINE_S) == 2
         assert "--policy:" in output.read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "problem"),
+    [
+        pytest.param(
+            '[kafka]\nbootstrap = "kafka-1:9092"',
+            ("--kafka",),
+            "--kafka: expected no kafka.bootstrap in haltline.toml, or 127.0.0.1:9092; got kafka-1:9092",
+            id="a Kafka to start where another is named",
+        ),
+        pytest.param(
+            '[audit]\ntable = "filled"',
+            (),
+            "audit.table: expected a new folder for an embedded broker, which begins anew each time; got",
+            id="a table of an earlier embedded broker",
+        ),
+        pytest.param('[kafka]\nbootstrap = "127.0.0.1:1"', (), "127.0.0.1:1", id="a named broker that does not answer"),
+        pytest.param('[kafka]\nbootstap = "x"', (), "did you mean bootstrap?", id="a file that cannot be used"),
+    ],
+)
+def test_up_starts_nothing_with_a_file_that_does_not_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, options: tuple[str, ...], problem: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "haltline.toml").write_text(text)
+    (tmp_path / "filled" / "_delta_log").mkdir(parents=True)
+    done = CliRunner().invoke(app, ["up", *options], env={"COLUMNS": "400"})
+    assert done.exit_code in (2, 3), done.output
+    assert problem in done.stderr
+
+
+def test_up_uses_the_broker_that_the_folder_s_file_names_and_not_the_user_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everyday = tmp_path / "config" / "haltline" / "haltline.toml"
+    everyday.parent.mkdir(parents=True)
+    everyday.write_text('[kafka]\nbootstrap = "production:9092"\n[operator]\nname = "ada"\n')
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    with up(tmp_path) as (process, output):
+        assert bootstrap_of(process, output).startswith("127.0.0.1:")
+        assert "(as ada: once" in output.read_text(), "what is not about a cluster is taken from it"
+        assert f"export HALTLINE_CONFIG={tmp_path / 'data' / 'up.toml'}" in output.read_text()
+    with QuickBroker() as broker:
+        broker.ensure_topics(Topics("mine."), changelogs=changelogs_of(Topics("mine."), "mine"))
+        (tmp_path / "haltline.toml").write_text(f'[kafka]\nbootstrap = "{broker.bootstrap}"\nprefix = "mine."\n')
+        monkeypatch.chdir(tmp_path)
+        with up(tmp_path) as (process, output):
+            assert bootstrap_of(process, output) == broker.bootstrap
+            kill_and_status(broker.bootstrap, "--prefix", "mine.")
 
 
 def python(children: Children, code: str, *, must_run: bool = True) -> int:

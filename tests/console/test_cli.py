@@ -1,3 +1,7 @@
+import os
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 import orjson
@@ -7,6 +11,7 @@ from typer.testing import CliRunner
 from haltline.cli.app import app
 from haltline.cli.common import Exit
 from haltline.console.access.keys import BadKeys, Keys, May, Role, Who, digest_of
+from haltline.streams.local.embedded_broker import EmbeddedBroker
 
 
 def test_a_key_that_was_made_opens_the_console_with_its_role(tmp_path: Path) -> None:
@@ -60,3 +65,25 @@ def test_no_role_may_what_it_is_not_for() -> None:
         Role.OPERATOR: {May.LOOK, May.TELL, May.ACT},
         Role.ADMIN: set(May),
     }
+
+
+@pytest.mark.parametrize("terminal", [pytest.param(True, id="a terminal"), pytest.param(False, id="a pipe")])
+def test_a_link_that_signs_in_is_printed_on_a_terminal_only(
+    embedded: EmbeddedBroker, tmp_path: Path, terminal: bool
+) -> None:
+    reads, writes = os.openpty() if terminal else os.pipe()
+    options = ["--bootstrap", embedded.bootstrap, "--port", "0", "--database", f"sqlite:///{tmp_path}/model.db"]
+    process = subprocess.Popen([sys.executable, "-m", "haltline.cli", "console", *options], stdout=writes)
+    os.close(writes)
+    printed = b""
+    try:
+        while b"http://127.0.0.1:" not in printed or (terminal and b"#token=" not in printed):
+            printed += os.read(reads, 65_536)
+    finally:
+        process.terminate()
+        assert process.wait(60) == 0
+    with suppress(OSError):  # a terminal that is closed
+        while more := os.read(reads, 65_536):
+            printed += more
+    os.close(reads)
+    assert (b"/sign-in#token=" in printed) is terminal, printed

@@ -10,6 +10,7 @@ from typing import Any
 
 import typer
 
+from haltline.cli import settings_file
 from haltline.cli.app import app
 from haltline.cli.base_commands import BESIDE_AGENTS
 from haltline.cli.services import intake
@@ -72,7 +73,8 @@ def parsed(words: Sequence[str], *, whole: bool = True) -> Parsed:
 
 def variables() -> set[str]:
     """Every environment variable that some command or a guard reads."""
-    return {*_FROM_ENV.values(), _CLIENT_CONFIG, RULES_VARIABLE, *_recording().envvars}
+    without_options = {settings_file.VARIABLE, *intake.VARIABLES}
+    return {*_FROM_ENV.values(), _CLIENT_CONFIG, RULES_VARIABLE, *without_options, *_recording().envvars}
 
 
 def in_document(page: Path) -> Iterator[tuple[list[str], bool]]:

@@ -18,7 +18,14 @@ RELEASE: Final[dict[str, Any]] = yaml.safe_load((ROOT / ".github" / "workflows" 
 
 
 def test_the_workflows_are_ones_of_github() -> None:
-    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows", *WORKFLOWS]
+    command = [
+        sys.executable,
+        "-m",
+        "check_jsonschema",
+        "--builtin-schema",
+        "vendor.github-workflows",
+        *map(str, WORKFLOWS),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
     assert len(WORKFLOWS) == 2

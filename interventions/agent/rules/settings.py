@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from haltline.interventions.agent.rules.patterns import Pattern
 
-RULES_VARIABLE: Final = "HALTLINE_RULES"
+RULES_VARIABLE: Final = "HALTLINE_AGENT_RULES"
 """Names a file of rules, JSON or TOML."""
 
 Glob = Annotated[str, Field(min_length=1, max_length=512)]
@@ -159,7 +159,7 @@ class ClientRules(_Part):
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> "ClientRules | None":
-        """The rules of the files that `HALTLINE_RULES` names, merged; None when it names none."""
+        """The rules of the files that `HALTLINE_AGENT_RULES` names, merged; None when it names none."""
         files = (os.environ if environ is None else environ).get(RULES_VARIABLE, "")
         rules = [cls.from_file(file) for file in files.split(os.pathsep) if file]
         return reduce(cls.merged, rules) if rules else None

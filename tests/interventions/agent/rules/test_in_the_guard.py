@@ -154,7 +154,7 @@ def test_of_two_at_the_same_time_one_is_made() -> None:
 def test_rules_come_from_the_environment(tmp_path: Path) -> None:
     file = tmp_path / "rules.json"
     file.write_text('{"loop_rules": [{"threshold": 2, "window_seconds": 3600}]}')
-    settings = GuardSettings.from_env({"HALTLINE_RULES": str(file), "HALTLINE_MODE": "local"})
+    settings = GuardSettings.from_env({"HALTLINE_AGENT_RULES": str(file), "HALTLINE_MODE": "local"})
     assert settings.rules == ClientRules(loop_rules=(LoopRule(threshold=2, window_seconds=3600),))
     get = Guard(settings).tool(name="get_asset")(lambda: None)
     assert [code_of(get), code_of(get)] == [None, "loop_detected"]

@@ -453,7 +453,7 @@ def test_rules_are_read_from_files_and_merged(tmp_path: Any) -> None:
         '[argument_constraints.pay]\nrequired = ["to"]\n[argument_constraints.pay.properties.amount]\nmaximum = 500\n'
     )
     json.write_text('{"session_budget": 3, "loop_rules": [{"threshold": 3}]}')
-    rules = ClientRules.from_env({"HALTLINE_RULES": f"{toml}:{json}"})
+    rules = ClientRules.from_env({"HALTLINE_AGENT_RULES": f"{toml}:{json}"})
     assert rules is not None
     assert (rules.session_budget, rules.denied_actions) == (3, ("drop_*",))
     assert rules.rate_limits == {"send_mail": (RateLimit(max_count=3, window_seconds=60),)}

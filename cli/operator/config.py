@@ -1,0 +1,71 @@
+"""`haltline config show`: what is set, and where."""
+
+import os
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from haltline.cli import settings_file
+from haltline.cli.common import AsJson, Exit, console, fail, print_json, printable, say
+from haltline.cli.settings_table import BESIDE_AGENT, SETTINGS, Setting
+
+config = typer.Typer(help="What haltline.toml and the environment set.", no_args_is_help=True)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One setting, its value in the form of its variable, and where that is from."""
+
+    setting: str
+    variable: str
+    value: str | None
+    origin: str
+
+
+@config.command()
+def show(
+    *,
+    beside_agent: Annotated[
+        bool,
+        typer.Option("--beside-agent", help="As hook, watch and mcp-proxy read it: nothing of the working directory."),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Print each setting, its value, and where that is from: the environment, a line of a file, or the default.
+
+    An option of a command goes above all of it. Passwords are left out.
+
+    Example: haltline config show
+    """
+    try:
+        files = settings_file.files_in_use(os.environ, beside_agent=beside_agent)
+        found = settings_file.load(os.environ, beside_agent=beside_agent)
+    except settings_file.BadSettings as error:
+        fail(error, Exit.USAGE)
+    shown = [_shown(one, found) for one in SETTINGS if not beside_agent or one.section in BESIDE_AGENT]
+    if as_json:
+        print_json({"files": files, "settings": [asdict(one) for one in shown]})
+        return
+    say(f"files: {', '.join(files) or 'none; `haltline init` makes one'}")
+    table = Table("setting", "value", "from")
+    for one in shown:
+        style = "dim" if one.origin == "default" else ""
+        table.add_row(*(Text(printable(cell), style=style) for cell in (one.setting, one.value or "-", one.origin)))
+    console().print(table)
+
+
+def _shown(setting: Setting, found: dict[str, settings_file.Found]) -> Shown:
+    value, origin = setting.default or None, "default"
+    if os.environ.get(setting.variable):
+        value, origin = os.environ[setting.variable], f"environment, {setting.variable}"
+    elif setting.variable in found and setting.variable not in os.environ:
+        value, origin = found[setting.variable].value, found[setting.variable].place
+    return Shown(setting.name, setting.variable, value and settings_file.without_secrets(setting, value), origin)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the group."""
+    app.add_typer(config, name="config")

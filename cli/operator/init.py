@@ -1,0 +1,153 @@
+"""`haltline init`: makes haltline.toml, with keys beside it."""
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Final
+
+import orjson
+import typer
+
+from haltline.cli.common import Exit, fail, say
+from haltline.cli.settings_file import FILE, BadSettings, read
+from haltline.cli.settings_table import SECTIONS, SETTINGS, Setting
+
+KEYS: Final = "haltline-keys"
+"""The folder of keys, beside the file."""
+_EXAMPLES: Final = {
+    "text": '"TEXT"',
+    "file": '"FILE"',
+    "files": '["FILE"]',
+    "folder": '"DIR"',
+    "folder or URI": '"DIR"',
+    "database URL": '"sqlite:///console.db"',
+    "table of texts": '{ NAME = "TEXT" }',
+    "true or false": "false",
+}
+
+
+def init(
+    *,
+    bootstrap: Annotated[
+        str | None,
+        typer.Option(help="Kafka's address; left out: `haltline up` starts a broker of its own.", metavar="HOST:PORT"),
+    ] = None,
+    table: Annotated[
+        str | None, typer.Option(help="The audit table; left out: `haltline up` makes one.", metavar="DIR")
+    ] = None,
+    operator: Annotated[str | None, typer.Option(help="Your name, for the audit.", metavar="NAME")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Ask nothing: what no option sets is left out.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a haltline.toml that is there; its keys stay.")
+    ] = False,
+) -> None:
+    """Write haltline.toml in this folder, with keys for the console and for signing the audit beside it.
+
+    On a terminal it asks for what no option sets. The console's keys are printed once; the file has their digests.
+
+    Example: haltline init --yes --operator ada
+    """
+    file = Path(FILE).absolute()
+    if file.exists() and not force:
+        fail(f"{file}: expected no file there, got one; --force replaces it", Exit.USAGE)
+    if sys.stdin.isatty() and not yes:
+        bootstrap = _question("Kafka's address (empty: `haltline up` starts a broker)", bootstrap)
+        table = _question("Audit table, a folder or s3://... (empty: `haltline up` makes one)", table)
+        operator = _question("Your name, for the audit (empty: type --by each time)", operator)
+    given = {"kafka.bootstrap": bootstrap, "audit.table": table, "operator.name": operator}
+    values = {name: value for name, value in given.items() if value}
+    folder = file.parent / KEYS
+    try:
+        printed = _make_keys(folder, values.get("operator.name", "operator"))
+        values |= {
+            "console.keys": f"{KEYS}/console.yaml",
+            "audit.signing_key": f"{KEYS}/audit.pem",
+            "audit.public_key": f"{KEYS}/audit.pem.pub",
+        }
+        _write(file, values)
+    except (OSError, BadSettings) as error:
+        fail(error, Exit.USAGE)
+    say(f"{file}: written; `haltline config show` says what is set")
+    for line in printed:
+        say(line)
+    if "kafka.bootstrap" in values:
+        say("Next: haltline topics create --partitions 12 --replication 3, then haltline up, or haltline doctor")
+    else:
+        say("Next: haltline up")
+
+
+def _question(text: str, given: str | None) -> str | None:
+    """An answer; what an option has given is not asked for."""
+    return typer.prompt(text, default="", show_default=False).strip() if given is None else given
+
+
+def _make_keys(folder: Path, operator: str) -> list[str]:
+    """Makes what is not there yet; returns what to print. Raises OSError."""
+    from haltline.console.access.keys import Role, digest_of, new_key  # with pydantic
+    from haltline.schemas.keys import make_keys  # cryptography takes a while to load
+
+    folder.mkdir(mode=0o700, exist_ok=True)
+    (folder / ".gitignore").write_text("*\n", encoding="utf-8")  # keys belong into no repository
+    lines = []
+    signing = folder / "audit.pem"
+    try:
+        make_keys(signing)
+        lines.append(f"{signing}: the private key that signs the audit; audit.pem.pub proves it")
+    except FileExistsError:
+        lines.append(f"{signing}: kept, as it proves what it has signed")
+    people = folder / "console.yaml"
+    if people.exists():
+        return [*lines, f"{people}: kept"]
+    keys = {(operator, Role.OPERATOR): new_key(), ("viewer", Role.VIEWER): new_key()}
+    people.touch(mode=0o600)
+    entries = (
+        f"- {{name: {orjson.dumps(name).decode()}, role: {role}, sha256: {digest_of(key)}}}\n"
+        for (name, role), key in keys.items()
+    )
+    people.write_text("".join(entries), encoding="utf-8")
+    lines.append(f"{people}: who may come in to the console. Their keys, which are in no file and not shown again:")
+    return [*lines, *(f"  {name} ({role}): {key}" for (name, role), key in keys.items())]
+
+
+def _write(file: Path, values: Mapping[str, str]) -> None:
+    """Writes the file when it reads as one. Raises OSError and BadSettings."""
+    new = file.with_name(f"{file.name}.new")
+    new.write_text("\n".join(_lines(values)), encoding="utf-8")
+    try:
+        read(str(new))
+    except BadSettings:
+        new.unlink()
+        raise
+    new.replace(file)
+
+
+def _lines(values: Mapping[str, str]) -> Iterator[str]:
+    yield "# Settings of haltline's commands in this folder and below it. An option goes above an environment variable,"
+    yield "# that above this file. Paths are relative to it. It holds no secrets: name files of keys instead."
+    yield "# docs/configuration.md describes each setting; `haltline config show` prints those in use."
+    for section, text in SECTIONS.items():
+        if section == "agent":
+            continue
+        yield f"\n[{section}]\n# {text}"
+        for setting in (one for one in SETTINGS if one.section == section):
+            default = f" (default: {setting.default})" if setting.default else ""
+            yield f"# {setting.help.removesuffix('.')}{default}"
+            value = values.get(setting.name)
+            literal = _example(setting) if value is None else orjson.dumps(value).decode()
+            yield f"{'# ' if value is None else ''}{setting.key} = {literal}"
+    yield "\n# [agent] belongs into ~/.config/haltline/haltline.toml of the user who runs the agent: `haltline hook`,"
+    yield "# `watch` and `mcp-proxy` read nothing from a folder that the agent can write.\n"
+
+
+def _example(setting: Setting) -> str:
+    """A value of the setting's kind, in TOML."""
+    if setting.kind.startswith("one of "):
+        return f'"{setting.kind.removeprefix("one of ").partition(",")[0]}"'
+    if setting.kind == "text" and setting.default and " " not in setting.default:
+        return f'"{setting.default}"'
+    return _EXAMPLES.get(setting.kind, setting.default)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(init)

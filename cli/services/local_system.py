@@ -1,0 +1,249 @@
+"""What `haltline up` starts, and what it prints of it."""
+
+import logging
+import os
+import re
+import socket
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient
+from rich.text import Text
+
+from haltline.cli import settings_file
+from haltline.cli.common import DEFAULT_PREFIX, Client, Exit, console, fail, group_of, say
+from haltline.cli.operator.topics import changelogs_of
+from haltline.cli.services.run import require_topics
+from haltline.cli.services.run_file import RunFile
+from haltline.schemas.topics import Topics
+from haltline.streams.engine.groups import Runs
+from haltline.streams.kafka.topics import create_topics
+from haltline.streams.local.embedded_broker import FETCH_WAIT_MS, EmbeddedBroker
+from haltline.streams.local.kafka import LocalKafka
+from haltline.streams.local.kafka_jars import LocalKafkaError
+from haltline.streams.local.subprocesses import Child, ChildDied, Children, TimedOut, interruptible
+from haltline.streams.local.system import READY_WITHIN_S, health_url, start_audit, start_worker, wait_until_ready
+
+_LOOK_EVERY_S = 0.5
+_SERVES = re.compile(r"http://\S+:\d+")
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Broker:
+    """The broker of one run."""
+
+    bootstrap: str
+    topics: Topics
+    kind: str
+    """In words."""
+
+    @property
+    def embedded(self) -> bool:
+        return self.kind == _EMBEDDED
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What every part of one run is started with."""
+
+    broker: _Broker
+    children: Children
+    folder: Path
+    table: str
+    settings: dict[str, str]
+
+
+_EMBEDDED = "in this process, gone with it"
+_INSTANCE = ["--instance-id", f"{socket.gethostname()}-up"]
+"""A real broker knows by it who is back after a restart, and hands the partitions over at once."""
+
+
+def run_system(
+    *,
+    kafka_port: int | None,
+    partitions: int,
+    policy: Path | None,
+    data: Path,
+    metrics_port: int,
+    console_port: int,
+    rules: Runs,
+    client: Client,
+) -> None:
+    """Runs all of it until Ctrl-C; `kafka_port`: of a real Kafka that is started. Ends the command when a part dies."""
+    settings = _settings()
+    named = settings.get("HALTLINE_BOOTSTRAP")
+    if kafka_port and named not in (None, f"127.0.0.1:{kafka_port}", f"localhost:{kafka_port}"):
+        fail(
+            f"--kafka: expected no kafka.bootstrap in haltline.toml, or 127.0.0.1:{kafka_port}; got {named}", Exit.USAGE
+        )
+    kept = kafka_port is not None or named is not None
+    # The embedded broker begins at offset 0 each time: a table of an earlier one would not fit.
+    new = f"up-{datetime.now(UTC):%Y%m%dT%H%M%S}"
+    folder = (data / ("kafka" if kafka_port else "named" if kept else new)).absolute()
+    table = settings.get("HALTLINE_AUDIT_TABLE", str(folder / "audit"))
+    if not kept and "HALTLINE_AUDIT_TABLE" in settings and (Path(table) / "_delta_log").exists():
+        fail(
+            f"audit.table: expected a new folder for an embedded broker, which begins anew each time; got {table}, "
+            "with records in it. Leave it out of haltline.toml, or use --kafka",
+            Exit.USAGE,
+        )
+    try:
+        with interruptible(), ExitStack() as stack:
+            broker = _broker(stack, folder, settings, client=client, kafka_port=kafka_port, partitions=partitions)
+            children = stack.enter_context(Children(folder / "logs", env=settings))
+            found = stack.enter_context(RunFile(data / "up.toml"))
+            run = _Run(broker, children, folder, table, settings)
+            sink = _start_audit(run, metrics_port)
+            workers = _start_workers(run, rules, policy, metrics_port)
+            page = _start_console(run, console_port)
+            urls = {name: wait_until_ready(children, worker) for name, worker in workers.items()}
+            children.wait_until(lambda: health_url(sink), "the audit sink to serve", within_s=READY_WITHIN_S)
+            urls["sink"] = health_url(sink) or ""
+            found.write(broker.bootstrap, broker.topics.prefix, table, urls | {"console": page.url})
+            _show(run, workers, urls, page, found.file)
+            while True:
+                children.require_running()
+                time.sleep(_LOOK_EVERY_S)
+    except KeyboardInterrupt:
+        say("Ended.")
+    except (ChildDied, TimedOut, LocalKafkaError) as error:
+        fail(error, Exit.NO)
+
+
+def _settings() -> dict[str, str]:
+    """The variables that this folder's haltline.toml names, which the processes are to have; the environment over it.
+
+    What the environment and the user's own file hold is about the cluster of every day, not about what is started
+    here, and is not passed on, unless the folder's file names the broker.
+    """
+    try:
+        found = settings_file.load(os.environ, run_file=False)
+    except settings_file.BadSettings as error:
+        fail(error, Exit.USAGE)
+    user = settings_file.user_file(os.environ)  # it is about the cluster of every day, too
+    found = {name: one for name, one in found.items() if one.file != user or name == "HALTLINE_OPERATOR"}
+    settings = {variable: os.environ.get(variable, one.value) for variable, one in found.items()}
+    if "HALTLINE_BOOTSTRAP" in settings:
+        everyday = {name: value for name, value in os.environ.items() if name.startswith("HALTLINE_")}
+        settings = {**everyday, **settings, settings_file.VARIABLE: ""}
+    return settings
+
+
+def _broker(
+    stack: ExitStack,
+    folder: Path,
+    settings: dict[str, str],
+    *,
+    client: Client,
+    kafka_port: int | None,
+    partitions: int,
+) -> _Broker:
+    """Starts the broker with every topic, or looks whether the named one has them."""
+    topics = Topics(settings.get("HALTLINE_PREFIX", DEFAULT_PREFIX))
+    changelogs = changelogs_of(topics, settings.get("HALTLINE_GROUP") or group_of(topics.prefix))
+    if kafka_port is not None:
+        say("Starting Kafka (the first time its jars are fetched) ...")
+        node = stack.enter_context(LocalKafka(folder / "data", kafka_port, partitions=partitions))
+        admin = AdminClient({"bootstrap.servers": node.bootstrap}, logger=_log)
+        create_topics(admin, topics, partitions, 1, changelogs=changelogs)
+        return _Broker(node.bootstrap, topics, "Kafka, started here; its data stays")
+    if "HALTLINE_BOOTSTRAP" in settings:
+        require_topics(settings["HALTLINE_BOOTSTRAP"], [*topics.all, *changelogs], client)
+        return _Broker(settings["HALTLINE_BOOTSTRAP"], topics, "as haltline.toml names it")
+    broker = stack.enter_context(EmbeddedBroker())
+    broker.ensure_topics(topics, changelogs=changelogs)
+    return _Broker(broker.bootstrap, topics, _EMBEDDED)
+
+
+def _start_audit(run: _Run, metrics_port: int) -> Child:
+    """Where there is a key, each flush is signed: a table of few records can be proved as well."""
+    options = ["--table", run.table, "--metrics-port", str(metrics_port + 1 if metrics_port else 0)]
+    options += ["--sign-every", "1"]
+    options += ["--fetch-wait-ms", str(FETCH_WAIT_MS)] if run.broker.embedded else _INSTANCE
+    return start_audit(run.children, run.broker.bootstrap, options)
+
+
+def _start_workers(run: _Run, rules: Runs, policy: Path | None, metrics_port: int) -> dict[str, Child]:
+    """The worker, and one for the rules in shadow where these are not its own."""
+    bootstrap, embedded = run.broker.bootstrap, run.broker.embedded
+    options = [*([] if embedded else _INSTANCE), *([] if policy is None else ["--policy", str(policy.absolute())])]
+    own = ["--rules", rules, "--metrics-port", str(metrics_port), *options]
+    workers = {"worker": start_worker(run.children, bootstrap, *own, embedded=embedded)}
+    if rules is Runs.ENFORCED:
+        beside = ["--rules", Runs.SHADOW, *options]
+        workers["shadow"] = start_worker(run.children, bootstrap, *beside, embedded=embedded, name="shadow")
+    return workers
+
+
+@dataclass(frozen=True)
+class _Page:
+    """What is printed of the console."""
+
+    lines: dict[str, str]
+    url: str = ""
+
+
+def _start_console(run: _Run, port: int) -> _Page:
+    """Starts it, when it is installed. Its key for this run and the token of its link are in no file."""
+    if find_spec("fastapi") is None:
+        return _Page({"Console": "not installed: pip install 'haltline[console]'"})
+    from haltline.console.access.keys import digest_of, new_key  # of the extra `console`
+    from haltline.console.access.sign_in_link import LASTS_S, link_of, new_token  # as above
+
+    token, who = new_token(), run.settings.get("HALTLINE_OPERATOR", "admin")
+    options = ["--audit-table", run.table, "--by", who, "--link-digest", digest_of(token), "--port", str(port)]
+    key = None
+    if "HALTLINE_CONSOLE_KEYS" not in run.settings:
+        key = new_key()
+        keys = run.folder / "keys.yaml"
+        keys.write_text(f"- {{name: admin, role: admin, sha256: {digest_of(key)}}}\n", encoding="utf-8")
+        options += ["--keys", str(keys)]
+    if run.broker.embedded or "HALTLINE_CONSOLE_DATABASE" not in run.settings:
+        options += ["--database", f"sqlite:///{run.folder / 'console.db'}"]
+    arguments = ["console", "--bootstrap", run.broker.bootstrap, *options]
+    child = run.children.start_module("console", "haltline.cli", arguments)
+
+    def address() -> str:
+        found = _SERVES.search(child.log_file.read_text(encoding="utf-8", errors="replace"))
+        return found[0] if found else ""
+
+    run.children.wait_until(address, "the console to serve", within_s=READY_WITHIN_S)
+    lines = {
+        "Console": address() + (f"   (key of admin for this run: {key})" if key else ""),
+        "Sign in": f"{link_of(address(), token)}   (as {who}: once, within {LASTS_S // 60} minutes)",
+    }
+    return _Page(lines, address())
+
+
+def _show(run: _Run, workers: dict[str, Child], urls: dict[str, str], page: _Page, file: Path) -> None:
+    bootstrap = run.broker.bootstrap
+    lines = {
+        "Broker": f"{bootstrap}   (export HALTLINE_BOOTSTRAP={bootstrap}), {run.broker.kind}",
+        "Topics": f"{run.broker.topics.prefix}*",
+        **{
+            name.capitalize(): f"{urls[name]}/metrics /healthz /readyz   (process {worker.pid})"
+            for name, worker in workers.items()
+        },
+        "Sink": f"{urls['sink']}/metrics /healthz /readyz",
+        "Audit": run.table,
+        **page.lines,
+        "Logs": str(run.folder / "logs"),
+        "Settings": str(file),
+    }
+    for name, text in lines.items():
+        _say_whole(f"{name:<8} {text}")
+    if file != Path(settings_file.RUN_FILE).absolute():
+        _say_whole(f"Other commands find it with: export {settings_file.VARIABLE}={file}")
+    _say_whole("In another terminal, in this folder: haltline status, haltline doctor, haltline tail, or")
+    _say_whole('haltline audit query "SELECT kind, count(*) AS records FROM audit GROUP BY kind"')
+    _say_whole("Ctrl-C ends all of it.")
+
+
+def _say_whole(line: str) -> None:
+    """On one line however wide the terminal is, so that a link stays one."""
+    console().print(Text(line), soft_wrap=True)

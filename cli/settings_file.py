@@ -1,0 +1,276 @@
+"""haltline.toml: finds the file, checks it, and gives its values as the environment variables that they stand for.
+
+Loaded with every hook of Claude Code: the standard library only, and tomllib only where there is a file.
+"""
+
+import os
+from collections.abc import Mapping, MutableMapping
+from typing import Any, Final, NamedTuple, NoReturn
+
+from haltline.cli.settings_table import BESIDE_AGENT, SECTIONS, SETTINGS, Setting
+
+VARIABLE: Final = "HALTLINE_CONFIG"
+"""Names the file; empty: none is read."""
+FILE: Final = "haltline.toml"
+RUN_FILE: Final = os.path.join(".haltline", "up.toml")
+"""What `haltline up` leaves in a folder, so that commands there find its broker and its table."""
+_NOT_READ_FOR: Final = frozenset({"", "init", "config", "import", "-h", "--help"})
+_BESIDE_AGENT_COMMANDS: Final = frozenset({"hook", "watch", "mcp-proxy"})
+_SECRET_NAMES: Final = ("SECRET", "TOKEN", "PASSWORD", "ACCESS_KEY", "ACCOUNT_KEY", "SAS_KEY", "CREDENTIAL")
+_WRITABLE_BY_OTHERS: Final = 0o002
+
+
+class BadSettings(ValueError):
+    """A file that cannot be used: file, line, key, what was expected and what was given."""
+
+
+class Found(NamedTuple):
+    """A value, as its environment variable holds it, and where it stands."""
+
+    value: str
+    file: str
+    line: int
+    """0: not known, in a table within a line."""
+
+    @property
+    def place(self) -> str:
+        """File and line."""
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+
+def apply(command: str, environ: MutableMapping[str, str] = os.environ) -> None:
+    """Sets the variables that the file names and the environment lacks, before a command reads them.
+
+    Raises BadSettings.
+    """
+    if command in _NOT_READ_FOR:
+        return
+    beside_agent = command in _BESIDE_AGENT_COMMANDS
+    for variable, found in load(environ, beside_agent=beside_agent, run_file=command != "up").items():
+        environ.setdefault(variable, found.value)
+
+
+def load(environ: Mapping[str, str], *, beside_agent: bool = False, run_file: bool = True) -> dict[str, Found]:
+    """What the files say, by variable. Raises BadSettings.
+
+    `beside_agent`: for a command that runs where an agent works. It reads nothing from the working directory, which
+    the agent can write, and only the sections that a guard needs. `run_file`: also what `haltline up` has left.
+    """
+    found: dict[str, Found] = {}
+    for file in files_in_use(environ, beside_agent=beside_agent, run_file=run_file):
+        for variable, one in read(file).items():
+            found.setdefault(variable, one)
+    if beside_agent:
+        kept = {setting.variable for setting in SETTINGS if setting.section in BESIDE_AGENT}
+        found = {variable: one for variable, one in found.items() if variable in kept}
+    return found
+
+
+def files_in_use(environ: Mapping[str, str], *, beside_agent: bool = False, run_file: bool = True) -> list[str]:
+    """The files, the first of which wins: `haltline.toml`, and what `haltline up` has left beside it.
+
+    Raises BadSettings for a file that is named and not there, and for one that another user could have planted.
+    """
+    named = environ.get(VARIABLE)
+    if named == "":
+        return []
+    if named is not None:
+        if beside_agent and not os.path.isabs(named):
+            _fail(VARIABLE, f"expected an absolute path for a command that runs beside an agent, got {named!r}")
+        if not os.path.isfile(named):
+            _fail(VARIABLE, f"expected a file, got {named!r}, which is none")
+    names = ([FILE] if named is None else []) + ([RUN_FILE] if run_file else [])
+    folders = [] if beside_agent else _folder_and_parents(os.getcwd())
+    found: list[str] = []
+    for folder in folders:
+        found = [path for path in (os.path.join(folder, name) for name in names) if os.path.isfile(path)]
+        if found:
+            break
+    user = user_file(environ)
+    if named is None and not any(os.path.basename(path) == FILE for path in found) and os.path.isfile(user):
+        found.append(user)
+    for path in found:
+        _require_own(path)
+    return [*([] if named is None else [named]), *found]
+
+
+def user_file(environ: Mapping[str, str]) -> str:
+    """The file of this user, in the folder of configurations."""
+    folder = environ.get("XDG_CONFIG_HOME", "")
+    if not os.path.isabs(folder):  # as the XDG specification has it
+        folder = os.path.join(os.path.expanduser("~"), ".config")
+    return os.path.join(folder, "haltline", FILE)
+
+
+def read(file: str) -> dict[str, Found]:
+    """The values of one file, by variable. Raises BadSettings."""
+    import tomllib  # 10 ms, where there is a file at all
+
+    try:
+        with open(file, "rb") as opened:
+            text = opened.read().decode()
+        document = tomllib.loads(text)
+    except OSError as error:
+        _fail(file, f"expected a file that can be read, got {error.strerror or error}")
+    except ValueError as error:
+        _fail(file, f"expected TOML, got {error}")
+    lines = _lines(text)
+    known = {(setting.section, setting.key): setting for setting in SETTINGS}
+    found: dict[str, Found] = {}
+    for section, keys in document.items():
+        line = lines.get((section, ""), lines.get(("", section), 0))
+        place = f"{file}:{line}" if line else file
+        if section not in SECTIONS or not isinstance(keys, dict):
+            given = f"[{section}]" if isinstance(keys, dict) else f"{section} outside of one"
+            _fail(place, f"expected a section, one of {', '.join(SECTIONS)}; got {given}{_near(section, None)}")
+        for key, value in keys.items():
+            line = lines.get((section, key), 0)
+            place = f"{file}:{line}" if line else file
+            setting = known.get((section, key))
+            if setting is None:
+                names = [one.key for one in SETTINGS if one.section == section]
+                _fail(place, f"[{section}]: expected one of {', '.join(names)}; got {key}{_near(key, section)}")
+            try:
+                text = _text_of(setting, value, os.path.dirname(os.path.abspath(file)))
+            except ValueError as error:
+                _fail(place, f"{setting.name}: {error}")
+            found[setting.variable] = Found(text, file, line)
+    return found
+
+
+def _text_of(setting: Setting, value: Any, folder: str) -> str:  # noqa: PLR0912  # one case for each kind
+    """A value as its variable holds it. Raises ValueError."""
+    kind = setting.kind
+    if kind.startswith("one of "):
+        if value not in kind.removeprefix("one of ").split(", "):
+            raise ValueError(f"expected {kind}, got {value!r}")
+        return str(value)
+    if kind in ("integer", "port"):
+        if type(value) is not int or value < 0 or (kind == "port" and value > 65535):
+            expected = "a port (0 to 65535)" if kind == "port" else "an integer"
+            raise ValueError(f"expected {expected}, got {value!r}")
+        return str(value)
+    if kind == "number":
+        if type(value) not in (int, float) or value < 0:
+            raise ValueError(f"expected a number, got {value!r}")
+        return str(value)
+    if kind == "true or false":
+        if type(value) is not bool:
+            raise ValueError(f"expected true or false, got {value!r}")
+        return str(value).lower()
+    if kind == "table of texts":
+        return _options(value)
+    if kind == "files":
+        values = value if isinstance(value, list) else [value]
+        return os.pathsep.join(_path(one, folder) for one in values)
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"expected a text, got {value!r}")
+    if kind in ("file", "folder"):
+        return _path(value, folder)
+    if kind == "folder or URI":
+        return value if "://" in value else _path(value, folder)
+    if kind == "database URL":
+        return _database(value, folder)
+    return value
+
+
+def without_secrets(setting: Setting, value: str) -> str:
+    """A value as it may be shown: an environment variable may hold a password."""
+    if setting.kind == "database URL":
+        before, at, after = value.rpartition("@")
+        scheme, colon, _ = before.rpartition(":")
+        hidden = f"{scheme}:***@{after}" if at and colon and not scheme.endswith("//") and "//" in scheme else value
+        return hidden.partition("password=")[0] + ("password=***" if "password=" in hidden else "")
+    if setting.kind == "table of texts":
+        options = (one.partition("=") for one in value.split())
+        return " ".join(f"{name}=***" if _is_secret(name) else f"{name}={text}" for name, _, text in options)
+    return value
+
+
+def _is_secret(name: str) -> bool:
+    return any(part in name.upper() for part in _SECRET_NAMES)
+
+
+def _path(value: Any, folder: str) -> str:
+    """A path, from the folder of the file."""
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"expected a path, got {value!r}")
+    return os.path.normpath(os.path.join(folder, os.path.expanduser(value)))
+
+
+def _database(value: str, folder: str) -> str:
+    scheme, separator, rest = value.partition("://")
+    if not separator:
+        raise ValueError(f"expected a URL such as sqlite:///console.db, got {value!r}")
+    if scheme.startswith("sqlite"):
+        path = rest.removeprefix("/")
+        return f"{scheme}:///{_path(path, folder)}" if path and not path.startswith(":") else value
+    if ":" in rest.partition("/")[0].rpartition("@")[0] or "password=" in rest:
+        raise ValueError(
+            "expected a URL without a password, got one with; it belongs into the environment "
+            "(HALTLINE_CONSOLE_DATABASE) or into ~/.pgpass"
+        )
+    return value
+
+
+def _options(value: Any) -> str:
+    if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
+        raise ValueError(f"expected a table of texts, got {value!r}")
+    for name, one in value.items():
+        if _is_secret(name):
+            raise ValueError(f"expected no secret, got {name}; it belongs into the environment of the process")
+        if any(sign.isspace() for sign in f"{name}{one}"):
+            raise ValueError(f"expected names and texts without spaces, got {name} = {one!r}")
+    return " ".join(f"{name}={one}" for name, one in value.items())
+
+
+def _folder_and_parents(folder: str) -> list[str]:
+    folders = [folder]
+    while (above := os.path.dirname(folders[-1])) != folders[-1]:
+        folders.append(above)
+    return folders
+
+
+def _require_own(path: str) -> None:
+    """A file that was found, not named, must be this user's: another one could lead commands to a broker of his own."""
+    if not hasattr(os, "geteuid"):
+        return
+    status = os.stat(path)
+    if status.st_uid not in (os.geteuid(), 0) or status.st_mode & _WRITABLE_BY_OTHERS:
+        _fail(
+            path,
+            "expected a file of this user or of root that others cannot write, got one of user id "
+            f"{status.st_uid} with mode {status.st_mode & 0o777:o}; {VARIABLE} may name it nevertheless",
+        )
+
+
+def _lines(text: str) -> dict[tuple[str, str], int]:
+    """The line of each section, by (section, ""), and of each key, as far as it begins a line."""
+    import re  # tomllib has loaded it
+
+    lines: dict[tuple[str, str], int] = {}
+    section = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := re.match(r"\s*\[+\s*([\w.-]+)\s*\]", line):
+            section = header[1]
+            lines[section, ""] = number
+        elif key := re.match(r"\s*([\w-]+)(?:\s*\.\s*([\w-]+))?\s*=", line):
+            names = (section, key[1]) if section or key[2] is None else (key[1], key[2])
+            lines.setdefault(names, number)
+    return lines
+
+
+def _near(name: str, section: str | None) -> str:
+    """`; did you mean X?` where X is a name that looks like it."""
+    import difflib  # for an error only
+
+    keys = [setting for setting in SETTINGS if section in (None, setting.section)]
+    names = {setting.key: setting.key for setting in keys} if section else {one: f"[{one}]" for one in SECTIONS}
+    if not section:
+        names |= {setting.key: f"{setting.key} in [{setting.section}]" for setting in reversed(keys)}
+    close = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean {names[close[0]]}?" if close else ""
+
+
+def _fail(where: str, why: str) -> NoReturn:
+    raise BadSettings(f"{where}: {why}") from None

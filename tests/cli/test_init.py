@@ -1,0 +1,101 @@
+"""`haltline init` and `haltline config show`."""
+
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from haltline.cli import settings_file
+from haltline.cli.app import app
+from haltline.cli.common import Exit
+from haltline.cli.settings_table import SETTINGS
+from haltline.console.access.keys import Keys, Role, Who
+from haltline.schemas.keys import load_private_key, load_public_key
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory, and no file of the user's own."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
+    monkeypatch.delenv("HALTLINE_CONFIG", raising=False)
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    return tmp_path / "work"
+
+
+def haltline(*words: str, **environ: str) -> Result:
+    return CliRunner().invoke(app, words, env={"COLUMNS": "300", **environ})
+
+
+def test_init_writes_a_file_that_reads_as_one_with_keys_that_open_and_sign(folder: Path) -> None:
+    done = haltline("init", "--bootstrap", "kafka-1:9092", "--table", "audit", "--operator", "ada")
+    assert done.exit_code == Exit.OK, done.output
+    found = {name: one.value for name, one in settings_file.load(os.environ).items()}
+    assert found == {
+        "HALTLINE_BOOTSTRAP": "kafka-1:9092",
+        "HALTLINE_OPERATOR": "ada",
+        "HALTLINE_AUDIT_TABLE": str(folder / "audit"),
+        "HALTLINE_AUDIT_KEY": str(folder / "haltline-keys" / "audit.pem"),
+        "HALTLINE_AUDIT_PUBLIC_KEY": str(folder / "haltline-keys" / "audit.pem.pub"),
+        "HALTLINE_CONSOLE_KEYS": str(folder / "haltline-keys" / "console.yaml"),
+    }
+    private, public = (Path(found[f"HALTLINE_AUDIT_{name}"]) for name in ("KEY", "PUBLIC_KEY"))
+    assert load_private_key(private).public_key() == load_public_key(public)
+    people = Path(found["HALTLINE_CONSOLE_KEYS"])
+    assert {stat.S_IMODE(file.stat().st_mode) for file in (private, people)} == {0o600}
+    assert stat.S_IMODE(people.parent.stat().st_mode) == 0o700
+    printed = [word for word in done.stdout.split() if word.startswith("hl_")]
+    assert [Keys.read(people).who(key) for key in printed] == [Who("ada", Role.OPERATOR), Who("viewer", Role.VIEWER)]
+    assert not [file for file in folder.rglob("*") if file.is_file() and printed[0] in file.read_text()]
+
+
+def test_each_setting_that_is_commented_out_would_be_one() -> None:
+    haltline("init", "--yes")
+    file = Path("haltline.toml")
+    lines = [line.removeprefix("# ") if " = " in line else line for line in file.read_text().splitlines()]
+    file.write_text("\n".join(lines))
+    sections = {setting.variable for setting in SETTINGS if setting.section != "agent"}
+    assert settings_file.read(str(file)).keys() == sections
+
+
+def test_init_replaces_a_file_only_by_force_and_never_a_key() -> None:
+    haltline("init", "--yes")
+    key = Path("haltline-keys/audit.pem").read_bytes()
+    refused = haltline("init", "--yes")
+    assert refused.exit_code == Exit.USAGE
+    assert "expected no file there, got one; --force replaces it" in refused.stderr
+    done = haltline("init", "--force", "--operator", "bea")
+    assert done.exit_code == Exit.OK
+    assert settings_file.load(os.environ)["HALTLINE_OPERATOR"].value == "bea"
+    assert Path("haltline-keys/audit.pem").read_bytes() == key
+    assert "hl_" not in done.stdout
+
+
+def test_config_show_says_where_each_value_is_from() -> None:
+    Path("haltline.toml").write_text('[kafka]\nbootstrap = "a:1"\nprefix = "a."\n')
+    shown = json.loads(
+        haltline(
+            "config",
+            "show",
+            "--json",
+            HALTLINE_BOOTSTRAP="b:1",
+            HALTLINE_CONSOLE_DATABASE="postgresql://ada:hunter2@db/x",
+        ).stdout
+    )
+    file = str(Path("haltline.toml").absolute())
+    assert shown["files"] == [file]
+    by_name = {one["setting"]: (one["value"], one["origin"]) for one in shown["settings"]}
+    assert by_name["kafka.bootstrap"] == ("b:1", "environment, HALTLINE_BOOTSTRAP")
+    assert by_name["kafka.prefix"] == ("a.", f"{file}:3")
+    assert by_name["console.port"] == ("8460", "default")
+    assert by_name["console.database"][0] == "postgresql://ada:***@db/x"
+    assert haltline("config", "show", "--beside-agent").stdout.startswith("files: none;")
+
+
+def test_config_show_says_what_is_wrong_with_a_file() -> None:
+    Path("haltline.toml").write_text("[kafka]\nprefix = 1\n")
+    done = haltline("config", "show")
+    assert (done.exit_code, "haltline.toml:2: kafka.prefix: expected a text, got 1" in done.stderr) == (2, True)

@@ -1,0 +1,357 @@
+"""haltline.toml: where it is found, what it may hold, and what commands read of it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from haltline.cli import settings_file
+from haltline.cli.app import app
+from haltline.cli.settings_file import RUN_FILE, BadSettings, apply, load, read
+from haltline.cli.settings_table import BESIDE_AGENT, SECTIONS, SETTINGS
+from tests.deploy.commands import variables
+
+NOT_IN_THE_FILE = {
+    "HALTLINE_CONFIG": "names the file",
+    "HALTLINE_SESSION_ID": "of one run",
+    "HALTLINE_PARENT_SESSION_ID": "of one run",
+    "HALTLINE_ROOT_SESSION_ID": "of one run",
+    "HALTLINE_MISSION_ID": "of one run",
+    "HALTLINE_DIGEST_KEY": "a secret",
+}
+OF_HOOKS = {"HALTLINE_HOOK_APPROVAL", "HALTLINE_HOOK_IDLE_S"}
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's own file, which is not there yet; the working directory is `work/deep`."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.delenv("HALTLINE_CONFIG", raising=False)
+    (tmp_path / "work" / "deep").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "work" / "deep")
+    (tmp_path / "config" / "haltline").mkdir(parents=True)
+    return tmp_path / "config" / "haltline" / "haltline.toml"
+
+
+def broker(file: Path, name: str, more: str = "") -> str:
+    """Writes a file that names a broker; returns its path."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f'[kafka]\nbootstrap = "{name}:9092"\n{more}')
+    return str(file)
+
+
+def bootstrap(**options: bool) -> str | None:
+    found = load(os.environ, **options).get("HALTLINE_BOOTSTRAP")
+    return None if found is None else found.value
+
+
+def test_every_variable_of_a_command_or_a_guard_can_be_set_in_the_file_once() -> None:
+    named = [setting.variable for setting in SETTINGS]
+    assert sorted(named) == sorted({*variables(), *OF_HOOKS} - NOT_IN_THE_FILE.keys())
+    assert len({setting.name for setting in SETTINGS}) == len(SETTINGS)
+    assert {setting.section for setting in SETTINGS} == set(SECTIONS)
+
+
+def test_a_default_that_the_table_names_is_that_of_the_option() -> None:
+    defaults: dict[str, set[str]] = {}
+
+    def collect(command: typer.core.TyperCommand | typer.core.TyperGroup) -> None:
+        for option in command.params:
+            if isinstance(option.envvar, str) and isinstance(option.default, str | int) and option.default != "":
+                defaults.setdefault(option.envvar, set()).add(str(option.default))
+        for below in getattr(command, "commands", {}).values():
+            collect(below)
+
+    collect(typer.main.get_group(app))
+    compared = [setting for setting in SETTINGS if setting.default and setting.variable in defaults]
+    assert len(compared) >= 10
+    for setting in compared:
+        assert any(default in setting.default for default in defaults[setting.variable]), setting.name
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        pytest.param("[kafka", ": expected TOML, got ", id="no TOML"),
+        pytest.param('[kafak]\nprefix = "a."', ":1: expected a section, one of kafka,", id="a section that is none"),
+        pytest.param(
+            '[kafak]\nprefix = "a."', "got [kafak]; did you mean [kafka]?", id="a section that looks like one"
+        ),
+        pytest.param(
+            'bootstrap = "a:1"',
+            ":1: expected a section, one of kafka, operator, workers, audit, console, notify, intake, doctor, agent; "
+            "got bootstrap outside of one; did you mean bootstrap in [kafka]?",
+            id="a key outside of its section",
+        ),
+        pytest.param(
+            '[kafka]\n\nbootstap = "a:1"',
+            ":3: [kafka]: expected one of bootstrap, prefix, client_config; got bootstap; did you mean bootstrap?",
+            id="a key that looks like one",
+        ),
+        pytest.param("[notify]\nx = 1", ":2: [notify]: expected one of config; got x", id="a key that is none"),
+        pytest.param("[kafka]\nprefix = 1", ":2: kafka.prefix: expected a text, got 1", id="a number for a text"),
+        pytest.param('[kafka]\nprefix = ""', ":2: kafka.prefix: expected a text, got ''", id="an empty text"),
+        pytest.param(
+            "[audit]\npublic_key = 1", ":2: audit.public_key: expected a text, got 1", id="a number for a file"
+        ),
+        pytest.param(
+            '[console]\nport = "8460"',
+            ":2: console.port: expected a port (0 to 65535), got '8460'",
+            id="a text for a port",
+        ),
+        pytest.param(
+            "[console]\nport = 99999",
+            ":2: console.port: expected a port (0 to 65535), got 99999",
+            id="a port that is none",
+        ),
+        pytest.param(
+            "[agent]\nspool_max_mb = true",
+            ":2: agent.spool_max_mb: expected an integer, got True",
+            id="a truth for a number",
+        ),
+        pytest.param("[agent]\nbudget_s = -1", ":2: agent.budget_s: expected a number, got -1", id="a negative time"),
+        pytest.param(
+            '[agent]\nredact_pii = "yes"',
+            ":2: agent.redact_pii: expected true or false, got 'yes'",
+            id="a text for a truth",
+        ),
+        pytest.param(
+            '[workers]\nrules = "some"',
+            ":2: workers.rules: expected one of all, enforced, shadow, got 'some'",
+            id="a word that is not offered",
+        ),
+        pytest.param("[agent]\nrules = [1]", ":2: agent.rules: expected a path, got 1", id="a number among files"),
+        pytest.param(
+            '[console]\ndatabase = "console.db"',
+            ":2: console.database: expected a URL such as sqlite:///console.db, got 'console.db'",
+            id="a path for a URL",
+        ),
+        pytest.param(
+            '[console]\ndatabase = "postgresql://ada:hunter2@db/haltline"',
+            ":2: console.database: expected a URL without a password, got one with",
+            id="a password in a URL",
+        ),
+        pytest.param(
+            '[audit.storage_options]\nAWS_SECRET_ACCESS_KEY = "x"',
+            ": audit.storage_options: expected no secret, got AWS_SECRET_ACCESS_KEY",
+            id="a secret among the options of a store",
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_used_says_where_and_why(tmp_path: Path, text: str, problem: str) -> None:
+    file = tmp_path / "haltline.toml"
+    file.write_text(text)
+    with pytest.raises(BadSettings) as refused:
+        read(str(file))
+    assert str(refused.value).startswith(str(file))
+    assert problem in str(refused.value)
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "variable", "value"),
+    [
+        pytest.param('[kafka]\nprefix = "a."', "HALTLINE_PREFIX", "a.", id="a text as it is"),
+        pytest.param(
+            '[audit]\ntable = "audit"', "HALTLINE_AUDIT_TABLE", "{folder}/audit", id="a path from the file's folder"
+        ),
+        pytest.param('[audit]\ntable = "../x"', "HALTLINE_AUDIT_TABLE", "{parent}/x", id="a path above it"),
+        pytest.param('[audit]\ntable = "/srv/a"', "HALTLINE_AUDIT_TABLE", "/srv/a", id="a whole path as it is"),
+        pytest.param('[audit]\ntable = "s3://b/a"', "HALTLINE_AUDIT_TABLE", "s3://b/a", id="a URI as it is"),
+        pytest.param(
+            '[audit]\nstorage_options = {A = "1", B = "2"}', "HALTLINE_AUDIT_STORAGE_OPTIONS", "A=1 B=2", id="options"
+        ),
+        pytest.param(
+            '[console]\ndatabase = "sqlite:///c.db"',
+            "HALTLINE_CONSOLE_DATABASE",
+            "sqlite:///{folder}/c.db",
+            id="a database in a file",
+        ),
+        pytest.param(
+            '[console]\ndatabase = "sqlite:////srv/c.db"',
+            "HALTLINE_CONSOLE_DATABASE",
+            "sqlite:////srv/c.db",
+            id="a database in a file by its whole path",
+        ),
+        pytest.param(
+            '[console]\ndatabase = "postgresql://ada@db/x"',
+            "HALTLINE_CONSOLE_DATABASE",
+            "postgresql://ada@db/x",
+            id="a database on a server",
+        ),
+        pytest.param(
+            '[agent]\nverify_key = ["a.pub", "b.pub"]',
+            "HALTLINE_VERIFY_KEY",
+            "{folder}/a.pub" + os.pathsep + "{folder}/b.pub",
+            id="several files",
+        ),
+        pytest.param("[agent]\nbudget_s = 0.5", "HALTLINE_BUDGET_S", "0.5", id="a number"),
+        pytest.param("[agent]\nredact_pii = true", "HALTLINE_REDACT_PII", "true", id="a truth"),
+        pytest.param("console.port = 0", "HALTLINE_CONSOLE_LISTEN_PORT", "0", id="a dotted key"),
+    ],
+)
+def test_a_value_is_given_as_its_variable_holds_it(tmp_path: Path, text: str, variable: str, value: str) -> None:
+    file = tmp_path / "haltline.toml"
+    file.write_text(text)
+    (found,) = read(str(file)).items()
+    assert found[0] == variable
+    assert found[1].value == value.format(folder=tmp_path, parent=tmp_path.parent)
+
+
+def test_the_nearest_file_is_read_from_the_working_directory_upwards(home: Path) -> None:
+    broker(home, "user")
+    assert bootstrap() == "user:9092"
+    broker(Path("../haltline.toml"), "parent")
+    assert bootstrap() == "parent:9092"
+    broker(Path("haltline.toml"), "here")
+    assert bootstrap() == "here:9092"
+
+
+def test_a_named_file_is_read_in_place_of_those_that_would_be_found(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker(home, "user")
+    broker(Path("haltline.toml"), "here")
+    monkeypatch.setenv("HALTLINE_CONFIG", broker(tmp_path / "other.toml", "named"))
+    assert bootstrap() == "named:9092"
+    monkeypatch.setenv("HALTLINE_CONFIG", "")
+    assert bootstrap() is None
+    monkeypatch.setenv("HALTLINE_CONFIG", str(tmp_path / "missing.toml"))
+    with pytest.raises(BadSettings, match=r"HALTLINE_CONFIG: expected a file, got .*missing"):
+        load(os.environ)
+
+
+def test_what_up_runs_is_below_haltline_toml_and_above_the_user_s_file(home: Path) -> None:
+    broker(home, "user", '[operator]\nname = "ada"\n')
+    broker(Path(RUN_FILE), "running", '[audit]\ntable = "/srv/audit"\n')
+    found = load(os.environ)
+    assert {name: one.value for name, one in found.items()} == {
+        "HALTLINE_BOOTSTRAP": "running:9092",
+        "HALTLINE_AUDIT_TABLE": "/srv/audit",
+        "HALTLINE_OPERATOR": "ada",
+    }
+    broker(Path("haltline.toml"), "project")
+    found = load(os.environ)
+    assert found["HALTLINE_BOOTSTRAP"].value == "project:9092"
+    assert found["HALTLINE_AUDIT_TABLE"].value == "/srv/audit"
+    assert "HALTLINE_OPERATOR" not in found, "one haltline.toml is read, the first that is found"
+
+
+def test_beside_an_agent_only_the_user_s_file_and_a_whole_path_count(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent can write its working directory: a file there could send its records, and the verdicts, elsewhere."""
+    broker(Path("haltline.toml"), "hostile")
+    broker(Path(RUN_FILE), "hostile")
+    assert load(os.environ, beside_agent=True) == {}
+    broker(home, "user", '[agent]\nagent_id = "x"\n[audit]\nsigning_key = "k"\n[operator]\nname = "ada"\n')
+    found = load(os.environ, beside_agent=True)
+    assert {name: one.value for name, one in found.items()} == {
+        "HALTLINE_BOOTSTRAP": "user:9092",
+        "HALTLINE_AGENT_ID": "x",
+    }, f"only of {BESIDE_AGENT}"
+    monkeypatch.setenv("HALTLINE_CONFIG", broker(tmp_path / "named.toml", "named"))
+    assert bootstrap(beside_agent=True) == "named:9092"
+    monkeypatch.setenv("HALTLINE_CONFIG", "haltline.toml")
+    with pytest.raises(BadSettings, match="expected an absolute path for a command that runs beside an agent"):
+        load(os.environ, beside_agent=True)
+
+
+@pytest.mark.parametrize("command", ["hook", "watch", "mcp-proxy"])
+def test_no_command_beside_an_agent_reads_the_working_directory(home: Path, command: str) -> None:
+    broker(Path("haltline.toml"), "hostile")
+    environ: dict[str, str] = {}
+    apply(command, environ)
+    assert environ == {}
+    assert not home.exists()
+
+
+def test_a_file_that_others_can_write_is_refused_unless_it_is_named(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = Path("haltline.toml").absolute()
+    broker(file, "planted")
+    file.chmod(0o666)
+    with pytest.raises(BadSettings, match=r"expected a file of this user or of root that others cannot write.*666"):
+        load(os.environ)
+    monkeypatch.setenv("HALTLINE_CONFIG", str(file))
+    assert bootstrap() == "planted:9092"
+    assert not home.exists()
+
+
+def test_the_environment_goes_above_the_file(home: Path) -> None:
+    broker(home, "file", 'prefix = "a."\n')
+    environ = {"HALTLINE_BOOTSTRAP": "environment:9092", "XDG_CONFIG_HOME": str(home.parents[1])}
+    apply("status", environ)
+    assert environ["HALTLINE_BOOTSTRAP"] == "environment:9092"
+    assert environ["HALTLINE_PREFIX"] == "a."
+
+
+def run(*words: str, stdin: str = "", **environ: str) -> "subprocess.CompletedProcess[str]":
+    """A command of its own process, in the working directory."""
+    return subprocess.run(
+        [sys.executable, "-m", "haltline.cli", *words],
+        input=stdin,
+        env={**{k: v for k, v in os.environ.items() if not k.startswith("HALTLINE_")}, **environ},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.usefixtures("home")
+def test_a_command_with_a_file_that_cannot_be_used_ends_with_2_and_its_help_does_not() -> None:
+    Path("haltline.toml").write_text("[kafka]\nbootstap = 1\n")
+    done = run("status")
+    assert (done.returncode, done.stderr.strip().count("\n")) == (2, 0), done.stderr
+    assert done.stderr.startswith(f"haltline: {Path('haltline.toml').absolute()}:2: [kafka]: expected one of bootstrap")
+    assert run("--help").returncode == 0
+    assert run("config", "show").returncode == 2
+
+
+def test_watch_is_set_up_by_the_user_s_file_and_not_by_the_repository_s(home: Path) -> None:
+    Path("haltline.toml").write_text('[kafka]\nbootstrap = "hostile:9092"\n[broken')
+    done = run("watch", "--", "true")
+    assert done.returncode == 2
+    assert "bootstrap: expected Kafka's address" in done.stderr, "as without any file"
+    home.write_text('[kafka]\nbootstrap = "127.0.0.1:1"\n[agent]\nstart_budget_s = 0\nclose_budget_s = 0\n')
+    done = run("watch", "--", "true")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_hook_with_a_broken_file_refuses_what_destroys_and_lets_the_rest_go_on(home: Path) -> None:
+    home.write_text("[agent]\nmodus = 1\n")
+    hook = {"hook_event_name": "PreToolUse", "session_id": "s1", "tool_input": {}, "cwd": os.getcwd()}
+    done = run("hook", stdin=json.dumps({**hook, "tool_name": "delete_asset"}))
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["hookSpecificOutput"]["permissionDecision"] == "deny"
+    assert "[agent]: expected one of" in done.stderr
+    done = run("hook", stdin=json.dumps({**hook, "tool_name": "Read"}))
+    assert (done.returncode, done.stdout) == (1, "")
+
+
+def test_the_intake_reads_where_to_listen_from_its_section(home: Path) -> None:
+    broker(Path("haltline.toml"), "here", '[intake]\ntoken_file = "missing"\nport = 0\n')
+    done = run("intake")
+    assert done.returncode == 2
+    assert str(Path("missing").absolute()) in done.stderr
+    assert not home.exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "shown"),
+    [
+        pytest.param("database URL", "postgresql://ada:pw@db/x", "postgresql://ada:***@db/x", id="a password of a URL"),
+        pytest.param("database URL", "postgresql://ada@db:5432/x", "postgresql://ada@db:5432/x", id="a URL without"),
+        pytest.param("database URL", "sqlite:///c.db", "sqlite:///c.db", id="a file"),
+        pytest.param("table of texts", "A=1 X_SECRET=2", "A=1 X_SECRET=***", id="a secret of a store"),
+    ],
+)
+def test_secrets_of_the_environment_are_not_shown(kind: str, value: str, shown: str) -> None:
+    setting = next(one for one in SETTINGS if one.kind == kind)
+    assert settings_file.without_secrets(setting, value) == shown

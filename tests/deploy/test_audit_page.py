@@ -1,0 +1,82 @@
+"""The console of each deployment reads the table that the sink writes, and has the key that proves it."""
+
+from typing import Any
+
+import pytest
+import yaml
+
+from haltline.cli.settings_table import SETTINGS
+from tests.deploy.commands import parsed
+from tests.deploy.test_deployment import CONTAINERS, KUBERNETES, MANIFESTS, OURS, SYSTEMD, WORKLOADS, of_unit
+from tests.deploy.tools import DEPLOY, options_by_variable
+
+TABLE, PUBLIC_KEY = "HALTLINE_AUDIT_TABLE", "HALTLINE_AUDIT_PUBLIC_KEY"
+
+
+def place_in_volume(path: str, mounts: dict[str, str]) -> tuple[str, str]:
+    """The volume that a path is on, by its mounts, and the path within it."""
+    (mount,) = [mount for mount in mounts if path.startswith(f"{mount}/")]
+    return mounts[mount], path.removeprefix(mount)
+
+
+def test_compose_has_sink_verifier_and_console_use_one_table_and_only_the_sink_writes_it() -> None:
+    found = {}
+    for name in ("audit", "verifier", "console"):
+        volumes = [volume.split(":") for volume in OURS[name]["volumes"]]
+        mounts = {mount: volume for volume, mount, *_ in volumes}
+        found[name] = place_in_volume(OURS[name]["environment"][TABLE], mounts)
+        assert [mode for volume, _, *mode in volumes if volume == "audit"] == [[] if name == "audit" else ["ro"]]
+        assert TABLE in options_by_variable(parsed(OURS[name]["command"]).command)
+    assert set(found.values()) == {("audit", "/audit")}
+    signed = yaml.safe_load((DEPLOY / "compose.signed.yaml").read_text())["services"]
+    assert signed["console"] == signed["verifier"]
+    assert PUBLIC_KEY in signed["console"]["environment"]
+
+
+def test_kubernetes_has_the_console_read_the_sink_s_disk_and_the_public_key_alone() -> None:
+    base = yaml.safe_load((KUBERNETES / "base" / "kustomization.yaml").read_text())
+    variables = dict(literal.split("=", 1) for literal in base["configMapGenerator"][0]["literals"])
+    found: dict[str, Any] = {}
+    for _, pod, container in CONTAINERS:
+        if container["name"] not in {"audit", "verifier", "console"}:
+            continue
+        assert container["envFrom"] == [{"configMapRef": {"name": "haltline"}}]
+        mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"]}
+        volume, path = place_in_volume(variables[TABLE], {where: mount["name"] for where, mount in mounts.items()})
+        claims = {one["name"]: one["persistentVolumeClaim"] for one in pod["volumes"] if "persistentVolumeClaim" in one}
+        owner = next(one for _, one in WORKLOADS if one["spec"]["template"]["spec"] is pod)
+        own = f"{volume}-{owner['metadata']['name']}-0"  # as a StatefulSet names it
+        writes = not next(mount for mount in mounts.values() if mount["name"] == volume).get("readOnly", False)
+        found[container["name"]] = (claims[volume]["claimName"] if volume in claims else own, path, writes)
+        if container["name"] != "audit":
+            secret, key = place_in_volume(variables[PUBLIC_KEY], {where: m["name"] for where, m in mounts.items()})
+            (items,) = [one["secret"]["items"] for one in pod["volumes"] if one["name"] == secret]
+            assert [f"/{item['path']}" for item in items] == [key] == ["/audit-key.pem.pub"]
+    table = ("data-haltline-audit-0", "/audit")
+    assert found == {"audit": (*table, True), "verifier": (*table, False), "console": (*table, False)}
+
+
+def test_kubernetes_starts_the_console_where_the_sink_s_disk_can_be_mounted() -> None:
+    (console,) = [pod for _, pod, container in CONTAINERS if container["name"] == "console"]
+    (term,) = console["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert term["topologyKey"] == "kubernetes.io/hostname"
+    assert term["labelSelector"]["matchLabels"]["app.kubernetes.io/component"] == "audit"
+
+
+@pytest.mark.parametrize("unit", ["haltline-audit", "haltline-verifier", "haltline-console"])
+def test_systemd_names_table_and_public_key_once_for_all_units(unit: str) -> None:
+    given = dict(
+        line.split("=", 1) for line in (SYSTEMD / "haltline.env").read_text().splitlines() if not line.startswith("#")
+    )
+    assert {TABLE, PUBLIC_KEY} <= given.keys()
+    words = of_unit(SYSTEMD / f"{unit}.service")
+    assert not {"--table", "--audit-table", "--public-key", "--audit-public-key"} & set(words)
+    assert TABLE in options_by_variable(parsed(words).command)
+
+
+def test_no_setting_has_the_name_of_a_variable_that_kubernetes_sets_for_a_service() -> None:
+    """A Service haltline-console gives every pod HALTLINE_CONSOLE_PORT=tcp://... and HALTLINE_CONSOLE_SERVICE_HOST."""
+    services = [one["metadata"]["name"].upper().replace("-", "_") for _, one in MANIFESTS if one["kind"] == "Service"]
+    taken = tuple(f"{name}_{what}" for name in services for what in ("PORT", "SERVICE_"))
+    assert services
+    assert [setting.variable for setting in SETTINGS if setting.variable.startswith(taken)] == []
