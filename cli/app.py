@@ -81,8 +81,9 @@ class _WhenNeeded(MutableMapping[str, Any]):
         if name not in self._loaded:
             registered = typer.Typer()
             import_module(f"haltline.cli.{module}").register(registered)
-            self._loaded |= cast("dict[str, Any]", typer.main.get_group(registered).commands)
-            _unwrap(self._loaded[name])
+            group = typer.main.get_group(registered)
+            _unwrap(group)
+            self._loaded |= cast("dict[str, Any]", group.commands)
         self._loaded[name].rich_help_panel = panel
         return self._loaded[name]
 
