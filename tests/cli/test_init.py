@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import stat
 from pathlib import Path
 
@@ -55,8 +56,7 @@ def test_init_writes_a_file_that_reads_as_one_with_keys_that_open_and_sign(folde
 def test_each_setting_that_is_commented_out_would_be_one() -> None:
     haltline("init", "--yes")
     file = Path("haltline.toml")
-    lines = [line.removeprefix("# ") if " = " in line else line for line in file.read_text().splitlines()]
-    file.write_text("\n".join(lines))
+    file.write_text(re.sub(r"(?m)^# (?=[a-z_]+ = )", "", file.read_text()))
     sections = {setting.variable for setting in SETTINGS if setting.section != "agent"}
     assert settings_file.read(str(file)).keys() == sections
 

