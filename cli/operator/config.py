@@ -5,12 +5,11 @@ from dataclasses import asdict, dataclass
 from typing import Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from haltline.cli import settings_file
-from haltline.cli.common import AsJson, Exit, console, fail, print_json, printable, say
+from haltline.cli.common import AsJson, Exit, fail, print_json, say
 from haltline.cli.settings_table import BESIDE_AGENT, SETTINGS, Setting
+from haltline.cli.tables import print_table
 
 config = typer.Typer(help="What haltline.toml and the environment set.", no_args_is_help=True)
 
@@ -50,11 +49,9 @@ def show(
         print_json({"files": files, "settings": [asdict(one) for one in shown]})
         return
     say(f"files: {', '.join(files) or 'none; `haltline init` makes one'}")
-    table = Table("setting", "value", "from")
-    for one in shown:
-        style = "dim" if one.origin == "default" else ""
-        table.add_row(*(Text(printable(cell), style=style) for cell in (one.setting, one.value or "-", one.origin)))
-    console().print(table)
+    rows = [(one.setting, one.value or "-", one.origin) for one in shown]
+    styles = ["dim" if one.origin == "default" else "" for one in shown]
+    print_table(("setting", "value", "from"), rows, first_style=styles)
 
 
 def _shown(setting: Setting, found: dict[str, settings_file.Found]) -> Shown:

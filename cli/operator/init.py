@@ -1,11 +1,11 @@
 """`haltline init`: makes haltline.toml, with keys beside it."""
 
+import json
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Final
 
-import orjson
 import typer
 
 from haltline.cli.common import Exit, fail, say
@@ -101,7 +101,7 @@ def _make_keys(folder: Path, operator: str) -> list[str]:
     keys = {(operator, Role.OPERATOR): new_key(), ("viewer", Role.VIEWER): new_key()}
     people.touch(mode=0o600)
     entries = (
-        f"- {{name: {orjson.dumps(name).decode()}, role: {role}, sha256: {digest_of(key)}}}\n"
+        f"- {{name: {json.dumps(name, ensure_ascii=False)}, role: {role}, sha256: {digest_of(key)}}}\n"
         for (name, role), key in keys.items()
     )
     people.write_text("".join(entries), encoding="utf-8")
@@ -133,7 +133,7 @@ def _lines(values: Mapping[str, str]) -> Iterator[str]:
             default = f" (default: {setting.default})" if setting.default else ""
             yield f"# {setting.help.removesuffix('.')}{default}"
             value = values.get(setting.name)
-            literal = _example(setting) if value is None else orjson.dumps(value).decode()
+            literal = _example(setting) if value is None else json.dumps(value, ensure_ascii=False)
             yield f"{'# ' if value is None else ''}{setting.key} = {literal}"
     yield "\n# [agent] belongs into ~/.config/haltline/haltline.toml of the user who runs the agent: `haltline hook`,"
     yield "# `watch` and `mcp-proxy` read nothing from a folder that the agent can write.\n"

@@ -13,6 +13,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+import haltline
 from haltline.cli import common
 from haltline.cli.agent import hook_settings, mcp_proxy, watch
 from haltline.cli.app import COMMANDS, app
@@ -113,7 +114,7 @@ def test_a_command_loads_the_modules_of_no_other_command() -> None:
 
 def test_the_version_is_that_of_the_package() -> None:
     done = CliRunner().invoke(app, ["--version"])
-    assert (done.exit_code, done.stdout) == (0, "haltline 0.1.0\n")
+    assert (done.exit_code, done.stdout) == (0, f"haltline {haltline.__version__}\n")
 
 
 def test_the_help_shows_each_command_under_the_heading_of_its_group() -> None:
