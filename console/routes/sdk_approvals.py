@@ -209,7 +209,7 @@ def cancel(here: ContextDep, who: AgentClient, request_id: str) -> ApprovalStatu
     decision, approval = _find(here, who, request_id)
     if not _is_open(approval):
         return _wait(here, decision, approval)
-    _say(here, who, CommandKind.WITHDRAW, decision, approval, "taken back by who asked for it")
+    _say(here, who, CommandKind.WITHDRAW, decision, approval, "withdrawn by the client that requested it")
     return _wait(here, decision, approval).model_copy(update={"status": ApprovalState.CANCELLED.value})
 
 

@@ -43,7 +43,7 @@ def page(chromium: Browser, address: str) -> Iterator[Page]:
 
 
 def test_a_trip_is_found_and_its_reason_read(page: Page) -> None:
-    page.get_by_role("link", name="Interventions").click()
+    page.get_by_role("link", name="Interventions", exact=True).click()
     blocked = page.get_by_role("button", name="high-risk blocks")
     expect(blocked).to_contain_text("2")
     blocked.click()
