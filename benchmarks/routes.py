@@ -111,6 +111,9 @@ def requests(rows: int, now_ms: int) -> list[Asked]:
         Asked("GET /interventions/stats", f"{listed}/stats"),
         Asked("GET /interventions/stats (last day)", f"{listed}/stats", f"start_date={day}"),
         Asked("GET /interventions/stats (agent)", f"{listed}/stats", "agent_id=agent-07"),
+        Asked("GET /interventions/breakdown", f"{listed}/breakdown"),
+        Asked("GET /interventions/breakdown (last day)", f"{listed}/breakdown", f"start_date={day}"),
+        Asked("GET /interventions/breakdown (type)", f"{listed}/breakdown", "type=hard_block"),
         Asked("GET /sessions", "/api/v1/sessions", "limit=50"),
         Asked("GET /sessions (agent)", "/api/v1/sessions", "agent_id=agent-07"),
         Asked("GET /sessions (level)", "/api/v1/sessions", "level=KILL"),
@@ -132,6 +135,10 @@ def requests(rows: int, now_ms: int) -> list[Asked]:
         Asked("GET /approvals/pending", "/api/v1/approvals/pending"),
         Asked("GET /control", "/api/v1/control"),
         Asked("GET /fleet", "/api/v1/fleet"),
+        *(Asked(f"GET /fleet/trips ({hours} h)", "/api/v1/fleet/trips", f"hours={hours}") for hours in (1, 24, 168)),
+        *(Asked(f"GET /fleet/top ({hours} h)", "/api/v1/fleet/top", f"hours={hours}") for hours in (1, 24, 168)),
+        Asked("GET /fleet/spending", "/api/v1/fleet/spending"),
+        Asked("GET /fleet/live", "/api/v1/fleet/live"),
         Asked("GET /kill/stops", "/api/v1/kill/stops", "decision_id=none"),
         Asked("GET /precision", "/api/v1/precision"),
     ]  # fmt: skip
@@ -231,6 +238,7 @@ def _rows(number: int, time_ms: int) -> tuple[list[dict[str, Any]], list[dict[st
     columns = ("id", "type", "outcome", "action_name", "policy_id", "policy_name", "risk_level", "cost_prevented_usd")
     intervention = {name: record[name] for name in columns} | {
         **who, "event_id": common["event_id"], "request_id": None, "time_ms": time_ms, "body": _text(record),
+        "level": decision["level"],
     }  # fmt: skip
     if number % _PER_SESSION:
         return records, [intervention], []

@@ -10,13 +10,16 @@ from typing import Any, Final
 from sqlalchemy import BigInteger, ColumnElement, Connection, Engine, and_, cast, func, select, true
 
 from haltline.console.read_model import tables
-from haltline.console.read_model.tallies import MS_PER_DAY
+from haltline.console.read_model.tallies import MS_PER_DAY, MS_PER_HOUR
 from haltline.schemas.intervention_records import RecordOutcome, RecordType, RiskLevel
 
 _TOP: Final = 10
+_AGENTS: Final = 20
+"""Of how many agents the counts by level are given."""
 _HIGH: Final = (RiskLevel.HIGH.value, RiskLevel.CRITICAL.value)
 _I: Final = tables.interventions.c
 _T: Final = tables.tallies.c
+_H: Final = tables.hourly.c
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +48,11 @@ class InterventionFilter:
     def is_of_tallies(self) -> bool:
         """Whether the counts by day answer it: it asks for nothing but days and what they are counted by."""
         return not self.search and (self.agent_id, self.run_id, self.min_prevented_usd) == (None, None, None)
+
+    @property
+    def is_of_hours(self) -> bool:
+        """Whether the counts by hour, agent and level answer it: it asks for nothing but times and trips."""
+        return self == InterventionFilter(start_ms=self.start_ms, end_ms=self.end_ms, trips_only=self.trips_only)
 
     def condition(self) -> ColumnElement[bool]:
         """As SQL; what is hidden is never wanted."""
@@ -116,7 +124,7 @@ def statistics(engine: Engine, filters: InterventionFilter) -> dict[str, Any]:
     for day, count, usd in days:
         by_day[day] += count
         usd_of_day[day] += usd
-    for kind, outcome, risk, action, rule, name, count, usd in alike:
+    for kind, outcome, risk, action, rule, name, _level, count, usd in alike:
         by_type[kind] += count
         by_outcome[outcome] += count
         by_rule[rule, name] += count
@@ -143,6 +151,58 @@ def statistics(engine: Engine, filters: InterventionFilter) -> dict[str, Any]:
             {"policy_id": rule, "policy_name": name, "count": count} for (rule, name), count in _top(by_rule)
         ],
     }
+
+
+def breakdown(engine: Engine, filters: InterventionFilter) -> dict[str, Any]:
+    """Counts by day and level, by day and outcome, and by agent and level."""
+    by_day: dict[int, dict[str, Counter[str]]] = {}
+    by_agent = defaultdict[str, Counter[str]](Counter)
+    with engine.connect() as connection:
+        for day, level, outcome, count, _usd in _counts(connection, filters, ("day", "level", "outcome")):
+            counted = by_day.setdefault(int(day), {"levels": Counter(), "outcomes": Counter()})
+            counted["levels"][level] += count
+            counted["outcomes"][outcome] += count
+        for agent, level, count in _by_agent(connection, filters):
+            by_agent[agent][level] += count
+    worst = sorted(by_agent.items(), key=lambda item: (-item[1].total(), item[0]))
+    return {
+        "by_day": [
+            {"date": _date(day), "levels": dict(of["levels"]), "outcomes": dict(of["outcomes"])}
+            for day, of in sorted(by_day.items())
+        ],
+        "by_agent": [
+            {"agent_id": name, "count": levels.total(), "levels": dict(levels)} for name, levels in worst[:_AGENTS]
+        ],
+        "agents": len(worst),
+    }
+
+
+def _by_agent(connection: Connection, filters: InterventionFilter) -> list[tuple[str, str, int]]:
+    """Agent, level and a count; of an agent's level there may be several."""
+    by = ("agent_id", "level")
+    first = None if filters.start_ms is None else -(-filters.start_ms // MS_PER_HOUR)
+    last = None if filters.end_ms is None else (filters.end_ms + 1) // MS_PER_HOUR - 1
+    if not filters.is_of_hours or (first is not None and last is not None and first > last):
+        return [(agent, level, count) for agent, level, count, _usd in _counted(connection, filters, by)]
+    held = [_H.kind == "agent"]
+    if first is not None:
+        held.append(_H.hour >= first)
+    if last is not None:
+        held.append(_H.hour <= last)
+    if filters.trips_only:
+        held.append(_H.tripped)
+    whole_hours = select(_H.name, _H.level, cast(func.sum(_H["count"]), BigInteger)).where(*held)
+    found = [
+        (agent, level, count) for agent, level, count in connection.execute(whole_hours.group_by(_H.name, _H.level))
+    ]
+    edges = []
+    if first is not None and filters.start_ms != first * MS_PER_HOUR:
+        edges.append(replace(filters, end_ms=first * MS_PER_HOUR - 1))
+    if last is not None and filters.end_ms != (last + 1) * MS_PER_HOUR - 1:
+        edges.append(replace(filters, start_ms=(last + 1) * MS_PER_HOUR))
+    for edge in edges:
+        found += [(agent, level, count) for agent, level, count, _usd in _counted(connection, edge, by)]
+    return found
 
 
 def _top(counts: Counter[Any]) -> list[tuple[Any, int]]:

@@ -18,7 +18,10 @@ from haltline.streams.audit.reading import KafkaRecord
 from tests.console.databases import database
 from tests.streams.replay.recorded import TOPICS, LiveLog, a_night
 
-KEPT = (tables.records, tables.sessions, tables.interventions, tables.tallies, tables.approvals, tables.control)
+KEPT = (
+    tables.records, tables.sessions, tables.interventions, tables.tallies, tables.hourly, tables.spent,
+    tables.approvals, tables.control,
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
