@@ -4,11 +4,11 @@ from collections import Counter
 from typing import Any, Final
 
 import orjson
-from sqlalchemy import Connection, Engine, Select, case, func, select
+from sqlalchemy import Connection, Engine, Select, case, func, or_, select
 
 from haltline.console.read_model import tables
 from haltline.console.read_model.store import parts
-from haltline.schemas.control import Stage
+from haltline.schemas.control import ControlState, Stage
 from haltline.schemas.decisions import Level
 from haltline.schemas.intervention_records import RecordOutcome
 
@@ -20,7 +20,7 @@ _MINUTE_MS: Final = 60 * 1000
 _STEPS_MS: Final = {1: _MINUTE_MS, 24: 15 * _MINUTE_MS, 168: _HOUR_MS}
 """By the hours that are shown: how long a step is."""
 _LEVELS: Final = {level.rank: level.value for level in Level}
-_STANDS: Final = {"killed": 0, "frozen": 1, "contained": 2, "probation": 3}
+_STANDS: Final = {state: place for place, state in enumerate(("killed", "frozen", "contained", "probation"))}
 _OPEN: Final = ("pending", "info_requested")
 
 
@@ -110,9 +110,9 @@ def trips(engine: Engine, now_ms: int, hours: int) -> dict[str, Any]:
 
 def _by_level(first: int, step_ms: int) -> Select[Any]:
     if step_ms == _HOUR_MS:
-        counted = tables.hourly.c
-        of_all = select(counted.hour, counted.level, counted["count"]).where(counted.kind == "all", counted.tripped)
-        return of_all.where(counted.hour >= first)
+        counted = tables.level_counts.c
+        of_all = (counted.kind == "all", counted.hours == 1, counted.slot >= first, counted.tripped)
+        return select(counted.slot, counted.level, counted["count"]).where(*of_all)
     trips = tables.interventions.c
     step = trips.time_ms // step_ms
     held = (trips.time_ms >= first * step_ms, trips.hidden.is_(False), trips.outcome != RecordOutcome.WARNED.value)
@@ -132,10 +132,10 @@ def top(engine: Engine, now_ms: int, hours: int, limit: int) -> dict[str, Any]:
 
 def _most(connection: Connection, kind: str, first_ms: int, limit: int) -> list[dict[str, Any]]:
     """Whole hours from what is counted already, and what is before them in the first one."""
-    counted, trips = tables.hourly.c, tables.interventions.c
+    counted, trips = tables.level_counts.c, tables.interventions.c
     first = -(-first_ms // _HOUR_MS)
     of_hours = select(counted.name, func.sum(counted["count"])).where(
-        counted.kind == kind, counted.hour >= first, counted.tripped, counted.name != ""
+        counted.kind == kind, counted.hours == 1, counted.slot >= first, counted.tripped, counted.name != ""
     )
     name = trips.agent_id if kind == "agent" else trips.action_name
     before = select(name, func.count()).where(
@@ -168,7 +168,7 @@ def spending(engine: Engine, now_ms: int) -> dict[str, Any]:
 
 
 def live(engine: Engine, now_ms: int, limit: int) -> dict[str, Any]:
-    """Sessions that are live now under the cause of their worst open incident, the worst first."""
+    """Sessions that are live now, the worst first, under the cause of the worst incident, open or of their kill."""
     sessions, control, incidents = tables.sessions.c, tables.control.c, tables.incidents.c
     held = (sessions.last_ms > now_ms - LIVE_MS, sessions.ended.is_(False))
     on = (control.scope == "session") & (control.id == sessions.session_id)
@@ -181,11 +181,14 @@ def live(engine: Engine, now_ms: int, limit: int) -> dict[str, Any]:
         total = connection.execute(select(func.count()).select_from(tables.sessions).where(*held)).scalar_one()
         rows = [dict(row) for row in connection.execute(chosen).mappings()]
         worst: dict[str, Any] = {}
-        for ids in parts([row["session_id"] for row in rows]):
+        for some in parts(rows):
+            # With a kill the incidents of its session are resolved: what it was killed for is still its cause.
+            killed = [row["session_id"] for row in some if row["state"] == ControlState.KILLED.value]
             of_them = (
                 select(incidents.incident_id, incidents.cause, incidents.level, incidents.session_id)
-                .where(incidents.open, incidents.session_id.in_(ids))
-                .order_by(incidents.severity, incidents.level, incidents.last_ms)
+                .where(incidents.session_id.in_([row["session_id"] for row in some]))
+                .where(or_(incidents.open, incidents.session_id.in_(killed)))
+                .order_by(incidents.open, incidents.severity, incidents.level, incidents.last_ms)
             )
             worst |= {one["session_id"]: one for one in connection.execute(of_them).mappings()}
     groups: dict[str | None, dict[str, Any]] = {}

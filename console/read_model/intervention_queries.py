@@ -19,7 +19,7 @@ _AGENTS: Final = 20
 _HIGH: Final = (RiskLevel.HIGH.value, RiskLevel.CRITICAL.value)
 _I: Final = tables.interventions.c
 _T: Final = tables.tallies.c
-_H: Final = tables.hourly.c
+_L: Final = tables.level_counts.c
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,8 +50,8 @@ class InterventionFilter:
         return not self.search and (self.agent_id, self.run_id, self.min_prevented_usd) == (None, None, None)
 
     @property
-    def is_of_hours(self) -> bool:
-        """Whether the counts by hour, agent and level answer it: it asks for nothing but times and trips."""
+    def is_of_levels(self) -> bool:
+        """Whether the counts by level answer it: it asks for nothing but times and trips."""
         return self == InterventionFilter(start_ms=self.start_ms, end_ms=self.end_ms, trips_only=self.trips_only)
 
     def condition(self) -> ColumnElement[bool]:
@@ -154,54 +154,53 @@ def statistics(engine: Engine, filters: InterventionFilter) -> dict[str, Any]:
 
 
 def breakdown(engine: Engine, filters: InterventionFilter) -> dict[str, Any]:
-    """Counts by day and level, by day and outcome, and by agent and level."""
-    by_day: dict[int, dict[str, Counter[str]]] = {}
-    by_agent = defaultdict[str, Counter[str]](Counter)
+    """Counts by day and level, and by agent and level."""
+    by_day, by_agent = defaultdict[int, Counter[str]](Counter), defaultdict[str, Counter[str]](Counter)
     with engine.connect() as connection:
-        for day, level, outcome, count, _usd in _counts(connection, filters, ("day", "level", "outcome")):
-            counted = by_day.setdefault(int(day), {"levels": Counter(), "outcomes": Counter()})
-            counted["levels"][level] += count
-            counted["outcomes"][outcome] += count
-        for agent, level, count in _by_agent(connection, filters):
+        for day, level, count in _by_level(connection, filters, "all"):
+            by_day[day][level] += count
+        for agent, level, count in _by_level(connection, filters, "agent"):
             by_agent[agent][level] += count
-    worst = sorted(by_agent.items(), key=lambda item: (-item[1].total(), item[0]))
+    most = sorted(by_agent.items(), key=lambda item: (-item[1].total(), item[0]))
     return {
-        "by_day": [
-            {"date": _date(day), "levels": dict(of["levels"]), "outcomes": dict(of["outcomes"])}
-            for day, of in sorted(by_day.items())
-        ],
+        "by_day": [{"date": _date(day), "levels": dict(levels)} for day, levels in sorted(by_day.items())],
         "by_agent": [
-            {"agent_id": name, "count": levels.total(), "levels": dict(levels)} for name, levels in worst[:_AGENTS]
+            {"agent_id": name, "count": levels.total(), "levels": dict(levels)} for name, levels in most[:_AGENTS]
         ],
-        "agents": len(worst),
+        "agents": len(most),
     }
 
 
-def _by_agent(connection: Connection, filters: InterventionFilter) -> list[tuple[str, str, int]]:
-    """Agent, level and a count; of an agent's level there may be several."""
-    by = ("agent_id", "level")
-    first = None if filters.start_ms is None else -(-filters.start_ms // MS_PER_HOUR)
-    last = None if filters.end_ms is None else (filters.end_ms + 1) // MS_PER_HOUR - 1
-    if not filters.is_of_hours or (first is not None and last is not None and first > last):
-        return [(agent, level, count) for agent, level, count, _usd in _counted(connection, filters, by)]
-    held = [_H.kind == "agent"]
+def _by_level(
+    connection: Connection, filters: InterventionFilter, kind: str, units: Sequence[int] = (24, 1)
+) -> list[tuple[Any, str, int]]:
+    """The day (kind `all`) or the agent, the level and a count; of one level in several parts.
+
+    Whole days from what is counted already, then whole hours before and after them, and then what is left.
+    """
+    if not filters.is_of_levels or not units:
+        counts = _counts(connection, filters, ("day" if kind == "all" else "agent_id", "level"))
+        return [(of, level, count) for of, level, count, _usd in counts]
+    hours, *finer = units
+    unit_ms = hours * MS_PER_HOUR
+    first = None if filters.start_ms is None else -(-filters.start_ms // unit_ms)
+    last = None if filters.end_ms is None else (filters.end_ms + 1) // unit_ms - 1
+    if first is not None and last is not None and first > last:
+        return _by_level(connection, filters, kind, finer)
+    of = _L.slot * hours // 24 if kind == "all" else _L.name
+    held = [_L.kind == kind, _L.hours == hours]
     if first is not None:
-        held.append(_H.hour >= first)
+        held.append(_L.slot >= first)
     if last is not None:
-        held.append(_H.hour <= last)
+        held.append(_L.slot <= last)
     if filters.trips_only:
-        held.append(_H.tripped)
-    whole_hours = select(_H.name, _H.level, cast(func.sum(_H["count"]), BigInteger)).where(*held)
-    found = [
-        (agent, level, count) for agent, level, count in connection.execute(whole_hours.group_by(_H.name, _H.level))
-    ]
-    edges = []
-    if first is not None and filters.start_ms != first * MS_PER_HOUR:
-        edges.append(replace(filters, end_ms=first * MS_PER_HOUR - 1))
-    if last is not None and filters.end_ms != (last + 1) * MS_PER_HOUR - 1:
-        edges.append(replace(filters, start_ms=(last + 1) * MS_PER_HOUR))
-    for edge in edges:
-        found += [(agent, level, count) for agent, level, count, _usd in _counted(connection, edge, by)]
+        held.append(_L.tripped)
+    counted = select(of, _L.level, cast(func.sum(_L["count"]), BigInteger)).where(*held).group_by(of, _L.level)
+    found = [(name, level, count) for name, level, count in connection.execute(counted)]
+    if first is not None and filters.start_ms != first * unit_ms:
+        found += _by_level(connection, replace(filters, end_ms=first * unit_ms - 1), kind, finer)
+    if last is not None and filters.end_ms != (last + 1) * unit_ms - 1:
+        found += _by_level(connection, replace(filters, start_ms=(last + 1) * unit_ms), kind, finer)
     return found
 
 
@@ -211,7 +210,7 @@ def _top(counts: Counter[Any]) -> list[tuple[Any, int]]:
 
 def _counts(connection: Connection, filters: InterventionFilter, by: Sequence[str]) -> list[Any]:
     """The columns `by`, a count and a sum in US dollars for each group; a group may come in several parts."""
-    if not filters.is_of_tallies:
+    if not filters.is_of_tallies or "agent_id" in by:
         return _counted(connection, filters, by)
     # Whole days from what is counted already, and what is before and after them in the first and the last day.
     first = None if filters.start_ms is None else -(-filters.start_ms // MS_PER_DAY)

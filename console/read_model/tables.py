@@ -151,18 +151,19 @@ tallies = Table(
 )
 """How many interventions of a day are alike, without the hidden ones: so that statistics need not read all of them."""
 
-hourly = Table(
-    "hourly",
+level_counts = Table(
+    "level_counts",
     metadata,
     Column("kind", String, primary_key=True),  # what `name` is: an agent or a tool; `all`: nothing, and it is empty
-    Column("hour", Integer, primary_key=True),  # since 1970, in UTC
+    Column("hours", Integer, primary_key=True),  # how long a slot is: 1 or 24
+    Column("slot", Integer, primary_key=True),  # so many since 1970, in UTC
     Column("name", String, primary_key=True),
     Column("level", String, primary_key=True),
     Column("tripped", Boolean, primary_key=True),  # it did more than warn
     Column("count", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )
-"""How many interventions of an hour are of a level, in all, of each agent and of each tool; without the hidden ones."""
+"""How many interventions of an hour or a day are of a level: in all, of each agent and of each tool; no hidden ones."""
 
 spent = Table(
     "spent",

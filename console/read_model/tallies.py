@@ -55,7 +55,7 @@ def _count(connection: Connection, before: Sequence[Mapping[str, Any]], after: S
             change = changes.setdefault(key, {"key": key, **of, "count": 0, "prevented_usd": 0.0})
             change["count"] += by
             change["prevented_usd"] += by * row["cost_prevented_usd"]
-    _count_by_hour(connection, before, after)
+    _count_by_level(connection, before, after)
     if changed := [one for one in changes.values() if one["count"] or one["prevented_usd"]]:
         added = _added(connection.dialect.name, tables.tallies, ("count", "prevented_usd"))
         connection.execute(added, sorted(changed, key=lambda one: one["key"]))
@@ -65,24 +65,25 @@ def _count(connection: Connection, before: Sequence[Mapping[str, Any]], after: S
             connection.execute(delete(tables.tallies).where(of_these, tables.tallies.c["count"] == 0))
 
 
-def _count_by_hour(
+def _count_by_level(
     connection: Connection, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
 ) -> None:
-    changes = Counter[tuple[str, int, str, str, bool]]()
+    changes = Counter[tuple[str, int, int, str, str, bool]]()
     for by, rows in ((-1, before), (1, after)):
         for row in rows:
-            hour, tripped = row["time_ms"] // MS_PER_HOUR, row["outcome"] != RecordOutcome.WARNED.value
+            tripped = row["outcome"] != RecordOutcome.WARNED.value
             for kind, name in (("all", ""), ("agent", row["agent_id"]), ("tool", row["action_name"])):
-                changes[kind, hour, name, row["level"], tripped] += by
-    keys = [column.name for column in tables.hourly.primary_key]
+                for hours in (1, 24):
+                    changes[kind, hours, row["time_ms"] // (hours * MS_PER_HOUR), name, row["level"], tripped] += by
+    keys = [column.name for column in tables.level_counts.primary_key]
     changed = [{**dict(zip(keys, of, strict=True)), "count": by} for of, by in sorted(changes.items()) if by]
     if changed:
-        connection.execute(_added(connection.dialect.name, tables.hourly, ("count",)), changed)
-    if before:
-        for hours in parts(sorted({hour for _, hour, *_ in changes})):
-            counted = tables.hourly.c
-            kinds = counted.kind.in_(("all", "agent", "tool"))  # the key begins with it
-            connection.execute(delete(tables.hourly).where(kinds, counted.hour.in_(hours), counted["count"] == 0))
+        connection.execute(_added(connection.dialect.name, tables.level_counts, ("count",)), changed)
+    counted = tables.level_counts.c
+    for kind, hours in {(kind, hours) for kind, hours, *_ in changes} if before else ():
+        for slots in parts(sorted({slot for of, length, slot, *_ in changes if (of, length) == (kind, hours)})):
+            of_these = (counted.kind == kind, counted.hours == hours, counted.slot.in_(slots), counted["count"] == 0)
+            connection.execute(delete(tables.level_counts).where(*of_these))
 
 
 def add_spent(connection: Connection, amounts: Mapping[tuple[int, str], float]) -> None:

@@ -167,7 +167,7 @@ class LiveGroup(BaseModel):
     """Live sessions with one cause."""
 
     cause: Annotated[str | None, Field(examples=["destruction"])]
-    """Of each session's worst open incident; null: these have none."""
+    """Of each session's worst incident that is open, or that it was killed for; null: these have none."""
     incident_id: Annotated[str | None, Field(examples=["4f1c09abf00d4f1c09abf00d4f1c09ab"])]
     """The incident of the first session."""
     sessions: list[LiveSession]
@@ -244,7 +244,7 @@ def spending(here: ContextDep, _: Viewer) -> Spending:
 
 @router.get("/fleet/live")
 def live(here: ContextDep, _: Viewer, limit: Annotated[int, Query(ge=1, le=1000)] = 300) -> Live:
-    """The sessions that are live, the worst first, under the cause of their worst open incident."""
+    """The sessions that are live, the worst first, under the cause of their worst incident."""
     return Live(**fleet.live(here.engine, _now_ms(), limit))
 
 

@@ -96,12 +96,11 @@ def statistics(here: ContextDep, _: Viewer, filters: Filters) -> Response:
 class Day(BaseModel):
     """The interventions of a day in UTC."""
 
-    model_config = like(date="2026-01-01", levels={"NUDGE": 1, "KILL": 1}, outcomes={"warned": 1, "blocked": 1})
+    model_config = like(date="2026-01-01", levels={"NUDGE": 1, "KILL": 1})
 
     date: str
     levels: dict[str, int]
     """Empty: records of other guards, which know no levels."""
-    outcomes: dict[str, int]
 
 
 class OfAgent(BaseModel):
@@ -127,7 +126,7 @@ class Breakdown(BaseModel):
 
 @router.get("/breakdown")
 def breakdown(here: ContextDep, _: Viewer, filters: Filters) -> Breakdown:
-    """Counts by day and level, by day and outcome, and by agent and level, of what every filter holds for."""
+    """Counts by day and level, and by agent and level, of what every filter holds for."""
     return Breakdown(**intervention_queries.breakdown(here.engine, filters))
 
 

@@ -20,6 +20,7 @@ const DAY = 24 * HOUR;
 const TIME = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hour12: false });
 const SECOND = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
 const DATE = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
+const UTC_DATE = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", timeZone: "UTC" });
 const SI = new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 });
 const FONT = "12px system-ui, sans-serif";
 
@@ -72,7 +73,8 @@ export function canvas(place, make) {
 export const axis = (more) => ({ stroke: () => colour("--dim"), font: FONT, grid: { stroke: () => colour("--grid"), width: 1 }, ticks: { show: false }, gap: 6, ...more });
 
 // Labels of moments, which are in epoch milliseconds: the time of day, below it the date where it is another one.
-export function timeLabels(splits, step) {
+export function timeLabels(splits, step, utc) {
+  if (utc) return splits.map((at) => UTC_DATE.format(at));
   let before = null;
   return splits.map((at) => {
     const day = DATE.format(at);
@@ -84,6 +86,12 @@ export function timeLabels(splits, step) {
   });
 }
 
+// Ticks at the middle of days in UTC, as many as there is room for.
+const days = (times, width) => () => {
+  const every = Math.ceil(times.length / Math.max(1, (width - 60) / 64));
+  return times.filter((_, number) => number % every === 0).map((at) => at + DAY / 2);
+};
+
 // Horizontal lines at limits; one that is far above what is drawn is named at the upper edge.
 function drawLimits(plot, limits) {
   const { ctx, bbox } = plot;
@@ -92,12 +100,23 @@ function drawLimits(plot, limits) {
   ctx.font = `${12 * ratio}px system-ui, sans-serif`;
   ctx.textAlign = "right";
   ctx.lineWidth = 1.5 * ratio;
+  // With a rim in the colour of the ground, so that it is read on bars too.
+  const write = (text, x, y) => {
+    ctx.setLineDash([]);
+    ctx.save();
+    ctx.strokeStyle = colour("--panel");
+    ctx.lineWidth = 4 * ratio;
+    ctx.lineJoin = "round";
+    ctx.strokeText(text, x, y);
+    ctx.restore();
+    ctx.fillText(text, x, y);
+  };
   let above = 0;
   for (const { value, text, kind } of limits) {
     ctx.strokeStyle = ctx.fillStyle = colour(kind === "warn" ? "--warn" : "--bad");
     const right = bbox.left + bbox.width - 4 * ratio;
     if (value > plot.scales.y.max) {
-      ctx.fillText(`\u2191 ${text}`, right, bbox.top + (12 + 15 * above) * ratio);
+      write(`\u2191 ${text}`, right, bbox.top + (12 + 15 * above) * ratio);
       above += 1;
       continue;
     }
@@ -107,7 +126,7 @@ function drawLimits(plot, limits) {
     ctx.moveTo(bbox.left, y);
     ctx.lineTo(bbox.left + bbox.width, y);
     ctx.stroke();
-    ctx.fillText(text, right, y - 4 * ratio < bbox.top + 12 * ratio ? y + 14 * ratio : y - 4 * ratio);
+    write(text, right, y - 4 * ratio < bbox.top + 12 * ratio ? y + 14 * ratio : y - 4 * ratio);
   }
   ctx.restore();
 }
@@ -159,7 +178,7 @@ export function timeChart({ label, height = 190, tableHead = "Time", labelOf }) 
         cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
         scales: { x: { time: true, range: () => [times[0], times.at(-1) + (stacked.length ? step : 0)] }, y: { range: () => [0, topOf(most, limits)] } },
         axes: [
-          axis({ values: (_, splits, _axis, _space, incr) => timeLabels(splits, incr), space: 64, size: 38 }),
+          axis({ values: (_, splits, _axis, _space, incr) => timeLabels(splits, Math.max(incr, held.utc ? DAY : 0), held.utc), space: 64, size: held.utc ? 26 : 38, ...(held.utc ? { splits: days(times, width) } : {}) }),
           axis({ values: (_, splits) => splits.map((value) => (whole && !Number.isInteger(value) ? "" : (held.axisFormat ?? short)(value))), size: 54, space: 32, ...(whole ? { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6, 1e7, 1e8] } : {}) }),
         ],
         series: [

@@ -39,7 +39,7 @@ def told(engine: Engine, taken: list[list[Row]]) -> dict[str, list[dict[str, Any
                 tables.sessions,
                 tables.interventions,
                 tables.tallies,
-                tables.hourly,
+                tables.level_counts,
                 tables.spent,
                 tables.approvals,
                 tables.control,

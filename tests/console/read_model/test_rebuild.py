@@ -19,7 +19,7 @@ from tests.console.databases import database
 from tests.streams.replay.recorded import TOPICS, LiveLog, a_night
 
 KEPT = (
-    tables.records, tables.sessions, tables.interventions, tables.tallies, tables.hourly, tables.spent,
+    tables.records, tables.sessions, tables.interventions, tables.tallies, tables.level_counts, tables.spent,
     tables.approvals, tables.control,
 )  # fmt: skip
 

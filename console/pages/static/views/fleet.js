@@ -218,7 +218,7 @@ function limitsText({ problem: why, policy, version, limits }) {
   return [`${perMinute}Limits in policy ${policy}, version ${version}: `, lines.map((line, number) => [number ? "; " : "", line]), "."];
 }
 
-// A cell for each live session, the worst first, under the cause of its worst open incident.
+// A cell for each live session, the worst first, under the cause of its worst incident.
 function drawStrip(place, { total, groups }, { levelColour }) {
   const held = place.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
   const cell = (one) => {
@@ -239,8 +239,8 @@ function drawStrip(place, { total, groups }, { levelColour }) {
       h(
         "div",
         { class: "group" },
-        h("div", { class: "cause" }, group.cause === null ? "no open incident" : link(path("incidents", group.incident_id), mono(group.cause)), h("span", { class: "dim" }, ` ${count(group.sessions.length)}`)),
-        h("ul", { "aria-label": group.cause === null ? "Live sessions without an open incident" : `Live sessions of incidents of ${group.cause}` }, group.sessions.map(cell)),
+        h("div", { class: "cause" }, group.cause === null ? "no incident" : link(path("incidents", group.incident_id), mono(group.cause)), h("span", { class: "dim" }, ` ${count(group.sessions.length)}`)),
+        h("ul", { "aria-label": group.cause === null ? "Live sessions without an incident" : `Live sessions of incidents of ${group.cause}` }, group.sessions.map(cell)),
       ),
     ),
     shown < total && h("p", { class: "hint" }, `The ${count(shown)} worst of ${count(total)}; `, link("/sessions", "all sessions"), "."),
