@@ -13,8 +13,6 @@ const LOADED = ["/static/vendor/uplot/uPlot.min.css", "/static/charts.css"].map(
 );
 await Promise.all(LOADED);
 
-export { uPlot };
-
 const HOUR = 3600000;
 const DAY = 24 * HOUR;
 const TIME = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hour12: false });
@@ -92,8 +90,10 @@ const days = (times, width) => () => {
   return times.filter((_, number) => number % every === 0).map((at) => at + DAY / 2);
 };
 
+export const stepped = () => uPlot.paths.stepped({ align: 1 });
+
 // Horizontal lines at limits; one that is far above what is drawn is named at the upper edge.
-function drawLimits(plot, limits) {
+export function paintLimits(plot, limits) {
   const { ctx, bbox } = plot;
   const ratio = devicePixelRatio;
   ctx.save();
@@ -169,7 +169,6 @@ export function timeChart({ label, height = 190, tableHead = "Time", labelOf }) 
     const lines = series.filter((one) => one.kind !== "stack");
     const most = Math.max(0, ...below, ...lines.flatMap((one) => one.values));
     const bars = uPlot.paths.bars({ size: [0.86, 48], align: stacked.length ? 1 : 0 });
-    const steps = uPlot.paths.stepped({ align: 1 });
     const whole = !held.format;
     return [
       {
@@ -185,9 +184,9 @@ export function timeChart({ label, height = 190, tableHead = "Time", labelOf }) 
           {},
           // The highest sum first: each that is drawn over it leaves of it what is its own.
           ...stacked.map((one) => ({ paths: bars, fill: () => colour(one.colour), width: 0, points: { show: false } })).reverse(),
-          ...lines.map((one) => ({ paths: one.kind === "steps" ? steps : undefined, stroke: () => colour(one.colour), width: 2, dash: one.dash, points: { show: times.length < 3 } })),
+          ...lines.map((one) => ({ paths: one.kind === "steps" ? stepped() : undefined, stroke: () => colour(one.colour), width: 2, dash: one.dash, points: { show: times.length < 3 } })),
         ],
-        hooks: { draw: [(plot) => drawLimits(plot, limits)], setCursor: [(plot) => show(plot.cursor.idx)] },
+        hooks: { draw: [(plot) => paintLimits(plot, limits)], setCursor: [(plot) => show(plot.cursor.idx)] },
         padding: [8, width > 500 ? 12 : 4, 0, 0],
       },
       [times, ...sums.reverse(), ...lines.map((one) => one.values)],

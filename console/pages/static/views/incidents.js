@@ -119,7 +119,7 @@ async function open(of, refresh) {
         ["Id", mono(of.incident_id)],
         ["Of", about(of)],
         ["Why", of.reason],
-        ["Target", of.target && mono(of.target)],
+        [of.targets.length === 1 ? "Target" : "Targets", of.targets.length > 0 && of.targets.map((one) => h("div", {}, mono(one)))],
         ["Decisions", plural(of.count, "time")],
         ["First", moment(of.first)],
         ["Last", moment(of.last)],

@@ -8,6 +8,7 @@ export const title = "Interventions";
 
 const PAGE = 50;
 const DAYS = 60;
+const LEAST_DAYS = 14;
 const DAY_MS = 86400000;
 const FILTERS = ["type", "outcome", "risk_level", "agent_id", "run_id", "action_name", "policy_id", "search", "start_date", "end_date", "min_prevented_usd", "trips_only", "high_risk"];
 const TYPES = ["hard_block", "approval_required", "rate_limited", "budget_exceeded", "downgrade", "warning", "loop_detected", "budget_warning", "missing_evidence", "pii_blocked", "content_blocked", "idempotent_replay"];
@@ -126,7 +127,7 @@ export async function show(main, rest, query) {
     if (!days.length) return;
     const levels = [...new Set([...days, ...agents].flatMap((one) => Object.keys(one.levels)))].sort(charts.levelOrder);
     const last = ms(days.at(-1).date);
-    const first = Math.max(ms(days[0].date), last - (DAYS - 1) * DAY_MS);
+    const first = Math.max(Math.min(ms(days[0].date), last - (LEAST_DAYS - 1) * DAY_MS), last - (DAYS - 1) * DAY_MS);
     const times = Array.from({ length: Math.round((last - first) / DAY_MS) + 1 }, (_, number) => first + number * DAY_MS);
     const known = new Map(days.map((one) => [ms(one.date), one.levels]));
     const sumOf = (of) => Object.values(of ?? {}).reduce((sum, one) => sum + one, 0);
