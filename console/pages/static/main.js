@@ -29,6 +29,7 @@ async function waiting() {
 }
 
 async function start() {
+  const arriving = import(`./views/${name}.js`); // while it is asked who is signed in
   listen(COMMON);
   document.getElementById("theme").addEventListener("click", turn);
   document.getElementById("help").addEventListener("click", () => showHelp(COMMON));
@@ -52,7 +53,7 @@ async function start() {
     if (notify) notify(what, data);
     else if (asked) asked = "again";
   });
-  const view = await import(`./views/${name}.js`);
+  const view = await arriving;
   document.title = `${view.title} - haltline`;
   const again = () => asked === "again" && notify("missed", {});
   asked = true;

@@ -2,6 +2,7 @@
 import { axis, canvas, colour, levelColour, money, paintLimits, short, stepped, swatch } from "./charts.js";
 import { fill, h } from "./dom.js";
 import { count, ms, plural, span, usd } from "./say.js";
+import { argumentsOf, isPlumbing, laneOf } from "./steps.js";
 import { timeScale } from "./time-scale.js";
 
 const LANES = [["model", "Model"], ["tools", "Tool calls"], ["findings", "Findings"], ["decisions", "Decisions"], ["operators", "Operators"]];
@@ -14,17 +15,6 @@ const AROUND = 12; // steps before and after a stop
 const NEAR = 14; // pixels between the pointer and a mark that it means
 const ROWS = 1000;
 const SEVERITY = { low: "--level-nudge", medium: "--level-throttle", high: "--level-block", critical: "--level-kill" };
-const OF_TOPIC = { detections: "findings", interventions: "decisions", commands: "operators" };
-
-export const isPlumbing = (step) => !(step.topic in OF_TOPIC) && step.topic !== "actions";
-export const laneOf = (step) => OF_TOPIC[step.topic] ?? (step.topic !== "actions" ? "plumbing" : step.kind.startsWith("action.") ? "tools" : "model");
-
-// The arguments of a call in one line: `name=value, ...`.
-export const argumentsOf = (step) => {
-  const args = step.topic === "actions" ? step.record?.args : null;
-  if (!args || typeof args !== "object") return "";
-  return Object.entries(args).map(([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`).join(", ");
-};
 
 function lookOf(step) {
   const { record } = step;
@@ -60,13 +50,14 @@ export function swimlane({ onchoose }) {
   const curves = [tokens, cost, progress];
   const rows = h("div", { class: "chart-rows scroll" });
   const details = h("details", { class: "chart-table", ontoggle: () => details.open && drawTable() }, h("summary", { "aria-label": "Table: tokens, cost and progress" }, "Table"), rows);
+  const scrolled = h("div", { class: "lanes" }, h("div", { class: "lanes-inner" }, box, curves.map((one) => one.root)));
   const button = (text, label, act) => h("button", { type: "button", "aria-label": label, title: label, onclick: act }, text);
   const stop = button("Around the stop", "Around the last stop", () => aroundStop());
   const root = h(
     "div",
     {},
     h("div", { class: "lane-tools" }, h("span", { class: "row", role: "group", "aria-label": "Time shown" }, button("Fit", "Show the whole session", () => zoom(0, scale.end)), stop, button("+", "Zoom in", () => by(0.5)), button("\u2212", "Zoom out", () => by(2))), h("span", { class: "hint" }, "Drag over the lanes to zoom in; arrow keys go from mark to mark.")),
-    h("div", { class: "lanes", tabindex: "-1" }, h("div", { class: "lanes-inner" }, box, curves.map((one) => one.root))),
+    scrolled,
     pointed,
     details,
   );
@@ -309,7 +300,8 @@ export function swimlane({ onchoose }) {
   };
 
   root.update = (next) => {
-    const grown = held.steps.length !== next.steps.length;
+    const grown = held.steps !== next.steps;
+    const folds = !grown && held.limits === next.limits && held.frames === next.frames;
     held = next;
     const { steps, folded, limits, frames } = held;
     lanes = folded || !steps.some(isPlumbing) ? LANES : [...LANES, PLUMBING];
@@ -333,7 +325,7 @@ export function swimlane({ onchoose }) {
     box.setAttribute("aria-label", `${plural(marks.length, "step")} in lanes over ${span(steps.length ? ms(steps.at(-1).time) - ms(steps[0].time) : 0)}: ${lanes.map(([id, name]) => `${name} ${count(of(id))}`).join(", ")}${scale.waits.length ? `; ${plural(scale.waits.length, "wait")} without records, not to scale` : ""}. Left and right go along a lane, up and down to another.`);
     stop.hidden = lastStop() < 0;
     box.dataset.marks = marks.length;
-    drawCurves(steps, limits, frames);
+    if (!folds) drawCurves(steps, limits, frames);
     drawn.build();
     if (details.open) drawTable();
     root.choose(chosen);
@@ -352,6 +344,9 @@ export function swimlane({ onchoose }) {
       if (where < min || where > max) zoom(where - (max - min) / 2, where + (max - min) / 2);
     } else box.removeAttribute("aria-activedescendant");
     ring();
+    // On a narrow screen the lanes scroll in their own box.
+    const place = option.offsetLeft - scrolled.clientWidth / 2;
+    if (!option.hidden && scrolled.scrollWidth > scrolled.clientWidth && Math.abs(place - scrolled.scrollLeft) > scrolled.clientWidth / 3) scrolled.scrollLeft = place;
     for (const one of curves) one.choose(number);
   };
 

@@ -13,14 +13,16 @@ const KEPT_PERIOD = "haltline.fleet.hours";
 const LETTERS = { killed: "K", frozen: "F", contained: "C", probation: "P" };
 
 export async function show(main) {
-  const charts = await import("../charts.js");
+  const arriving = import("../charts.js"); // the numbers are there to be read before the pictures are
   const cards = h("div", { class: "cards" });
   const strip = h("div", { class: "strip" });
   const periods = h("div", { class: "row", role: "group", "aria-label": "Period" });
-  const trips = charts.timeChart({ label: "Trips by level" });
+  const tripsPlace = h("div");
+  tripsPlace.style.minHeight = "246px"; // so that what is below stays where it is
   const topAgents = h("div");
   const topTools = h("div");
-  const spending = charts.timeChart({ label: "Spending per minute", height: 150, labelOf: (at) => charts.clock(at) });
+  const spendingPlace = h("div");
+  spendingPlace.style.minHeight = "206px";
   const spendingLimits = h("p", { class: "hint" });
   let hours = PERIODS.some(([value]) => value === localStorage.getItem(KEPT_PERIOD)) ? localStorage.getItem(KEPT_PERIOD) : "24";
   let limits = null;
@@ -53,8 +55,8 @@ export async function show(main) {
     h(
       "div",
       { class: "cols" },
-      h("div", { class: "stack" }, panel("Trips over time", periods, trips), panel("Incidents", noIncidents, incidents, h("p", { class: "hint" }, link("/incidents?state=", "All incidents"), ", ", link("/interventions", "and each trip"))), panel("Sessions", whenNone, sessions, h("p", { class: "hint" }, link("/sessions", "All sessions, with filters")))),
-      h("div", { class: "stack" }, panel("Spending per minute, last hour", spending, spendingLimits), panel("Top agents by trips", topAgents), panel("Top tools by trips", topTools), panel("Stopped now", standing), panel("Lag of the workers", lag)),
+      h("div", { class: "stack" }, panel("Trips over time", periods, tripsPlace), panel("Incidents", noIncidents, incidents, h("p", { class: "hint" }, link("/incidents?state=", "All incidents"), ", ", link("/interventions", "and each trip"))), panel("Sessions", whenNone, sessions, h("p", { class: "hint" }, link("/sessions", "All sessions, with filters")))),
+      h("div", { class: "stack" }, panel("Spending per minute, last hour", spendingPlace, spendingLimits), panel("Top agents by trips", topAgents), panel("Top tools by trips", topTools), panel("Stopped now", standing), panel("Lag of the workers", lag)),
     ),
   );
 
@@ -83,20 +85,26 @@ export async function show(main) {
     }
   };
   const turn = latest();
+  let made = null;
   const drawPictures = async () => {
     const isLast = turn();
     try {
-      limits ??= await get("/api/v1/limits").catch((error) => ({ problem: error.message, limits: [] }));
-      const [counted, top, spent, live] = await Promise.all([get("/api/v1/fleet/trips", { hours }), get("/api/v1/fleet/top", { hours }), get("/api/v1/fleet/spending"), get("/api/v1/fleet/live")]);
+      limits ??= get("/api/v1/limits").catch((error) => ({ problem: error.message, limits: [] }));
+      const [charts, counted, top, spent, live] = await Promise.all([arriving, get("/api/v1/fleet/trips", { hours }), get("/api/v1/fleet/top", { hours }), get("/api/v1/fleet/spending"), get("/api/v1/fleet/live")]);
       if (!isLast()) return;
-      trips.update(tripsOf(counted, charts));
+      if (!made) {
+        made = { trips: charts.timeChart({ label: "Trips by level" }), spending: charts.timeChart({ label: "Spending per minute", height: 150, labelOf: (at) => charts.clock(at) }) };
+        fill(tripsPlace, made.trips);
+        fill(spendingPlace, made.spending);
+      }
+      made.trips.update(tripsOf(counted, charts));
       const since = `start_date=${encodeURIComponent(new Date(Date.now() - Number(hours) * 3600000).toISOString())}`;
       const bar = (field) => (one) => ({ name: one.name, value: one.trips, href: `/interventions?${field}=${encodeURIComponent(one.name)}&trips_only=true&${since}` });
       const shown = (rows, field, label) => (rows.length ? charts.topBars(rows.map(bar(field)), label) : h("p", { class: "dim" }, "No trips."));
       fill(topAgents, shown(top.agents, "agent_id", "Agents with the most trips"));
       fill(topTools, shown(top.tools, "action_name", "Tools with the most trips"));
-      spending.update(spendingOf(spent, limits.limits, charts));
-      fill(spendingLimits, limitsText(limits));
+      made.spending.update(spendingOf(spent, (await limits).limits, charts));
+      fill(spendingLimits, limitsText(await limits));
       drawStrip(strip, live, charts);
     } catch (error) {
       fill(failed, problem(error, refresh));
@@ -132,7 +140,9 @@ export async function show(main) {
     }
   };
   drawPeriods();
-  await Promise.all([refresh(), drawPictures(), look()]);
+  drawPictures();
+  look();
+  await refresh();
   const again = soon(() => Promise.all([refresh(), drawPictures()]));
   const lookAgain = soon(look, 2500);
   setInterval(() => document.hidden || lookAgain(), 10000);

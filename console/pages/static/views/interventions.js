@@ -26,14 +26,17 @@ export async function show(main, rest, query) {
   const none = h("div");
   const failed = h("div");
   const pages = h("div", { class: "row" });
-  const charts = await import("../charts.js");
+  const arriving = import("../charts.js"); // the list is there to be read before the pictures are
+  let charts = null;
   // Days are counted in UTC: their names are, too.
   const dayOf = (at) => new Date(at).toLocaleDateString(undefined, { timeZone: "UTC", weekday: "short", month: "short", day: "numeric" });
-  const byDay = charts.timeChart({ label: "Interventions by day and level", tableHead: "Day (UTC)", labelOf: dayOf });
+  let byDay = null;
+  const dayPlace = h("div");
+  dayPlace.style.minHeight = "246px"; // so that what is below stays where it is
   const blocked = h("div");
   const byAgent = h("div");
   const noDays = h("div");
-  const sums = h("div", { class: "stack" }, panel("By day and level", noDays, byDay), h("div", { class: "cols even" }, panel("Most blocked actions", blocked), panel("By agent and level", byAgent)));
+  const sums = h("div", { class: "stack" }, panel("By day and level", noDays, dayPlace), h("div", { class: "cols even" }, panel("Most blocked actions", blocked), panel("By agent and level", byAgent)));
   const list = table(
     [
       { head: "When", class: "tight", cell: ({ of }) => ago(of.timestamp) },
@@ -125,6 +128,10 @@ export async function show(main, rest, query) {
   const drawBreakdown = ({ by_day: days, by_agent: agents, agents: total }) => {
     sums.hidden = !days.length;
     if (!days.length) return;
+    if (!byDay) {
+      byDay = charts.timeChart({ label: "Interventions by day and level", tableHead: "Day (UTC)", labelOf: dayOf });
+      fill(dayPlace, byDay);
+    }
     const levels = [...new Set([...days, ...agents].flatMap((one) => Object.keys(one.levels)))].sort(charts.levelOrder);
     const last = ms(days.at(-1).date);
     const first = Math.max(Math.min(ms(days[0].date), last - (LEAST_DAYS - 1) * DAY_MS), last - (DAYS - 1) * DAY_MS);
@@ -174,12 +181,12 @@ export async function show(main, rest, query) {
       // The cards count what the other filters leave, so that they stay there to be changed.
       const { outcome: _outcome, high_risk: _high, min_prevented_usd: _prevented, ...others } = asked;
       const pictures = get("/api/v1/interventions/breakdown", asked);
+      pictures.catch(() => {}); // said below, where the list is there
       const [found, stats] = await Promise.all([get("/api/v1/interventions", { ...asked, skip, limit: PAGE }), get("/api/v1/interventions/stats", others)]);
       if (!isLast()) return;
       fill(failed);
       drawCards(stats);
       drawChips(stats.top_triggering_policies);
-      drawSums(stats);
       list.hidden = !found.interventions.length;
       fill(none, !found.interventions.length && (Object.keys(held).length ? empty("None match.", "Clear a filter, or look at another time.") : empty("No interventions.", "Nothing that agents did had to be stopped or warned of.")));
       list.update(found.interventions.map((of) => ({ key: of.id, of })));
@@ -193,8 +200,15 @@ export async function show(main, rest, query) {
         found.skip > 0 && h("button", { type: "button", onclick: go(Math.max(0, skip - PAGE)) }, "Newer"),
         found.skip + PAGE < found.total && h("button", { type: "button", onclick: go(skip + PAGE) }, "Older"),
       );
-      const broken = await pictures; // last: of many filters it takes longer than the list
-      if (isLast()) drawBreakdown(broken);
+      // Not waited for: of many filters it takes longer than the list.
+      Promise.all([pictures, arriving])
+        .then(([broken, module]) => {
+          if (!isLast()) return;
+          charts = module;
+          drawSums(stats);
+          drawBreakdown(broken);
+        })
+        .catch((error) => fill(failed, problem(error, refresh)));
     } catch (error) {
       fill(failed, problem(error, refresh));
     }

@@ -3,6 +3,7 @@ import { get, may } from "../api.js";
 import { badge, empty, facts, fill, h, json, link, mono, panel, path, problem, tell } from "../dom.js";
 import { key } from "../keys.js";
 import { soon } from "../live.js";
+import { argumentsOf, isPlumbing } from "../steps.js";
 import { count, moment, ms, plural, span, usd } from "../say.js";
 import { incidentTable } from "./incidents.js";
 
@@ -17,7 +18,7 @@ const ENDED_BY = { killed: "Release", frozen: "Lift", contained: "Lift" };
 
 export async function story(main, id, query) {
   document.title = `${id} - Sessions - haltline`;
-  const { argumentsOf, isPlumbing, swimlane } = await import("../swimlane.js");
+  const arriving = import("../swimlane.js"); // the list is there to be used before it is
   const where = `/api/v1/sessions/${encodeURIComponent(id)}`;
   let page = await get(where, { limit: AT_A_TIME });
   let steps = page.steps;
@@ -33,7 +34,9 @@ export async function story(main, id, query) {
   const list = h("ol", { class: "steps", "aria-label": "Timeline" });
   const earlier = h("div");
   const more = h("div");
-  const lanes = swimlane({ onchoose: (at) => go(at) });
+  let lanes = h("div");
+  lanes.style.minHeight = "560px"; // so that what is below stays where it is
+  lanes.update = lanes.choose = () => {};
   const folds = h("input", { type: "checkbox", onchange: () => fold(!folds.checked) });
   const foldsText = h("span");
   const place = h("output", { class: "mono" });
@@ -300,15 +303,15 @@ export async function story(main, id, query) {
   const wanted = query.get("decision");
   const placeOf = () => (wanted ? steps.findIndex((step) => step.record?.decision_id === wanted && step.topic === "interventions") : -1);
   const isFurther = () => (wanted ? placeOf() < 0 : query.has("step") ? Number(query.get("step")) > steps.length : page.session.interventions > 0 && !tripsOf().length);
-  for (let known = -1; isFurther() && steps.length > known && steps.length < Math.min(page.total, MOST); ) {
-    known = steps.length; // an answer without steps ends it: the read model is being recreated
-    await load();
-  }
+  // The step of the address, or else the last trip; as long as neither is read, the last step that is.
+  const goal = () => {
+    const start = placeOf();
+    return start >= 0 ? start : query.has("step") ? Number(query.get("step")) - 1 : (tripsOf().at(-1) ?? visible.at(-1));
+  };
   drawHead();
   draw();
-  const start = placeOf();
-  const trips = tripsOf();
-  go(start >= 0 ? start : query.has("step") ? Number(query.get("step")) - 1 : (trips.at(-1) ?? visible.at(-1)));
+  go(goal());
+  let shown = chosen;
 
   key("ArrowRight", "step forward", forward);
   key("ArrowLeft", "step back", () => beside(-1));
@@ -325,14 +328,26 @@ export async function story(main, id, query) {
   };
   const { agent_id } = page.session;
   const read = async () => {
+    const { swimlane } = await arriving;
+    const made = swimlane({ onchoose: (at) => go(at) });
+    lanes.replaceWith(made);
+    lanes = made;
+    lanes.update({ steps, folded, limits, frames });
+    lanes.choose(chosen);
     limits = (await get("/api/v1/limits", { agent_id, session_id: id }).catch(() => ({ limits: [] }))).limits;
-    for (let known = -1; steps.length > known && steps.length < Math.min(page.total, DRAWN); ) {
-      known = steps.length;
+    for (let known = -1; steps.length > known && steps.length < Math.min(page.total, isFurther() ? MOST : DRAWN); ) {
+      known = steps.length; // an answer without steps ends it: the read model is being recreated
       await load();
+      if (!isFurther() && chosen === shown && goal() !== chosen) {
+        drawHead();
+        draw();
+        go(goal()); // nobody has chosen another one meanwhile
+        shown = chosen;
+      }
     }
     drawHead();
     draw();
-    go(chosen);
+    go(chosen === shown ? goal() : chosen);
   };
   // After the page is there to be used: the rest of a long story, the limits, and how close each rule was.
   read().then(again, (error) => tell(error.message, "bad"));
