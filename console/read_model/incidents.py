@@ -151,16 +151,16 @@ def targets_of(engine: Engine, decisions: Iterable[Mapping[str, Any]]) -> dict[s
 
     Of a call that declares no targets its simple arguments as `name=value`; of one without these its tool.
     """
-    wanted = {one["decision_id"]: [at["event_id"] for at in one.get("evidence") or ()] for one in decisions}
+    evidence = {one["decision_id"]: [at["event_id"] for at in one.get("evidence") or ()] for one in decisions}
     known: dict[str, list[str]] = {}
     with engine.connect() as connection:
-        for ids in parts(sorted({name for of in wanted.values() for name in of})):
+        for ids in parts(sorted({name for of in evidence.values() for name in of})):
             statement = select(_R.event_id, _R.body).where(_R.topic == "actions", _R.event_id.in_(ids))
             for event_id, body in connection.execute(statement):
                 known[event_id] = _acts_on(orjson.loads(body))
     return {
         name: list(dict.fromkeys(target for of in ids for target in known.get(of, ())))[:_MAX_TARGETS]
-        for name, ids in wanted.items()
+        for name, ids in evidence.items()
     }
 
 

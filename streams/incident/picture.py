@@ -96,11 +96,11 @@ class _Scale:
         return any(self.place(wait.from_ms) < place < self.place(wait.to_ms) for wait in self.waits)
 
 
-def _between(value: float, known: Sequence[float], wanted: Sequence[float]) -> float:
+def _between(value: float, known: Sequence[float], others: Sequence[float]) -> float:
     value = min(max(value, known[0]), known[-1])
     part = min(max(bisect_left(known, value) - 1, 0), len(known) - 2)
     share = (value - known[part]) / (known[part + 1] - known[part] or 1)
-    return wanted[part] + share * (wanted[part + 1] - wanted[part])
+    return others[part] + share * (others[part + 1] - others[part])
 
 
 def timeline(lanes: Sequence[str], marks: Sequence[Mark], stop_ms: int | None = None) -> str:
