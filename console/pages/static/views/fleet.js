@@ -210,7 +210,7 @@ function spendingOf({ from_ms: from, cost_usd: total, most_usd: most }, limits, 
     step: 60000,
     series: [
       { label: "all sessions", colour: "--tool", values: total, kind: "stack" },
-      { label: "the session that spends the most", colour: "--series-2", values: most, kind: "line" },
+      { label: "the session that spends the most", colour: "--series-2", values: most, kind: "steps" },
     ],
     limits: limits.filter((one) => one.resource === "cost_usd" && one.per === PER_MINUTE).map((one) => ({ value: one.limit, text: `${usd(one.limit)} a minute of one session`, kind: one.mode === "enforce" ? "bad" : "warn" })),
     format: usd,
