@@ -92,6 +92,7 @@ export async function show(main) {
       limits ??= get("/api/v1/limits").catch((error) => ({ problem: error.message, limits: [] }));
       const [charts, counted, top, spent, live] = await Promise.all([arriving, get("/api/v1/fleet/trips", { hours }), get("/api/v1/fleet/top", { hours }), get("/api/v1/fleet/spending"), get("/api/v1/fleet/live")]);
       if (!isLast()) return;
+      drawStrip(strip, live, charts);
       if (!made) {
         made = { trips: charts.timeChart({ label: "Trips by level" }), spending: charts.timeChart({ label: "Spending per minute", height: 150, labelOf: (at) => charts.clock(at) }) };
         fill(tripsPlace, made.trips);
@@ -105,7 +106,6 @@ export async function show(main) {
       fill(topTools, shown(top.tools, "action_name", "Tools with the most trips"));
       made.spending.update(spendingOf(spent, (await limits).limits, charts));
       fill(spendingLimits, limitsText(await limits));
-      drawStrip(strip, live, charts);
     } catch (error) {
       fill(failed, problem(error, refresh));
     }
