@@ -159,6 +159,7 @@ export function timeChart({ label, height = 190, tableHead = "Time", labelOf }) 
   const drawn = canvas(plotted, (width) => {
     if (!held) return [null];
     const { times, step, series, limits = [] } = held;
+    const before = at;
     const stacked = series.filter((one) => one.kind === "stack");
     const sums = [];
     let below = times.map(() => 0);
@@ -186,7 +187,7 @@ export function timeChart({ label, height = 190, tableHead = "Time", labelOf }) 
           ...stacked.map((one) => ({ paths: bars, fill: () => colour(one.colour), width: 0, points: { show: false } })).reverse(),
           ...lines.map((one) => ({ paths: one.kind === "steps" ? stepped() : undefined, stroke: () => colour(one.colour), width: 2, dash: one.dash, points: { show: times.length < 3 } })),
         ],
-        hooks: { draw: [(plot) => paintLimits(plot, limits)], setCursor: [(plot) => show(plot.cursor.idx)] },
+        hooks: { draw: [(plot) => paintLimits(plot, limits)], setCursor: [(plot) => show(plot.cursor.idx)], ready: [(plot) => before !== null && pointAt(plot, before)] },
         padding: [8, width > 500 ? 12 : 4, 0, 0],
       },
       [times, ...sums.reverse(), ...lines.map((one) => one.values)],
@@ -196,6 +197,10 @@ export function timeChart({ label, height = 190, tableHead = "Time", labelOf }) 
   const show = (number) => {
     at = number ?? null;
     readout.textContent = at === null || held === null ? "" : textOf(at);
+  };
+  const pointAt = (plot, number) => {
+    const half = held.series.some((one) => one.kind === "stack") ? held.step / 2 : 0;
+    plot.setCursor({ left: plot.valToPos(held.times[number] + half * 0.9, "x"), top: 10 });
   };
   plotted.addEventListener("keydown", (event) => {
     if (!held || !["ArrowLeft", "ArrowRight", "Home", "End", "Escape"].includes(event.key)) return;
@@ -208,8 +213,7 @@ export function timeChart({ label, height = 190, tableHead = "Time", labelOf }) 
     }
     const next = { ArrowLeft: (at ?? last + 1) - 1, ArrowRight: (at ?? -1) + 1, Home: 0, End: last }[event.key];
     const number = Math.min(last, Math.max(0, next));
-    const half = held.series.some((one) => one.kind === "stack") ? held.step / 2 : 0;
-    drawn.plot?.setCursor({ left: drawn.plot.valToPos(held.times[number] + half * 0.9, "x"), top: 10 });
+    if (drawn.plot) pointAt(drawn.plot, number);
     show(number);
     announced.textContent = textOf(number);
   });
@@ -231,11 +235,12 @@ export function timeChart({ label, height = 190, tableHead = "Time", labelOf }) 
     );
   };
   figure.update = (next) => {
+    const read = at === null ? -1 : next.times.indexOf(held.times[at]); // what is read stays where it is
     held = next;
     plotted.setAttribute("aria-label", `${label}: ${next.summary} The arrow keys read the values.`);
     fill(legend, next.series.map((one) => h("li", {}, swatch(one.colour, one.kind), one.label, one.note && h("span", { class: "dim" }, ` ${one.note}`))));
+    show(read < 0 ? null : read);
     drawn.build();
-    show(null);
     if (details.open) drawTable();
   };
   return figure;

@@ -65,7 +65,7 @@ def answer(page: Page, path: str) -> dict[str, object]:
     return found
 
 
-def test_trips_are_drawn_told_and_tabled_as_they_are_counted(page: Page) -> None:
+def test_trips_are_drawn_told_and_tabled_as_they_are_counted(page: Page, broker: str) -> None:
     page.get_by_role("button", name="the last hour").click()
     chart = page.get_by_role("img", name=re.compile(r"Trips by level: \d+ trips, at most \d+ in 60 s"))
     expect(chart).to_be_visible()
@@ -80,6 +80,8 @@ def test_trips_are_drawn_told_and_tabled_as_they_are_counted(page: Page) -> None
     said = page.locator("figure").filter(has=chart).get_by_role("status")
     expect(said).to_contain_text(re.compile(r"\d\d:\d\d: .*KILL \d+"))
     at_end = said.inner_text()
+    produce(broker, messages_of(Script("late-1", "reporter", 5).starts("Wait").events))  # the chart is drawn anew
+    expect(page.get_by_role("link", name="late-1 of reporter")).to_be_visible()
     page.keyboard.press("ArrowLeft")
     expect(said).not_to_have_text(at_end)
     expect(page.locator(".chart-readout").first).to_have_text(said.inner_text())
