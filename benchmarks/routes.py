@@ -116,6 +116,9 @@ def requests(rows: int, now_ms: int) -> list[Asked]:
         Asked("GET /search (common)", "/api/v1/search", "q=asset"),
         Asked("GET /search (two characters)", "/api/v1/search", "q=as"),
         Asked("GET /search (none)", "/api/v1/search", "q=nothing+of+the+kind"),
+        Asked("GET /interventions/breakdown", f"{listed}/breakdown"),
+        Asked("GET /interventions/breakdown (last day)", f"{listed}/breakdown", f"start_date={day}"),
+        Asked("GET /interventions/breakdown (type)", f"{listed}/breakdown", "type=hard_block"),
         Asked("GET /sessions", "/api/v1/sessions", "limit=50"),
         Asked("GET /sessions (agent)", "/api/v1/sessions", "agent_id=agent-07"),
         Asked("GET /sessions (level)", "/api/v1/sessions", "level=KILL"),
@@ -137,6 +140,10 @@ def requests(rows: int, now_ms: int) -> list[Asked]:
         Asked("GET /approvals/pending", "/api/v1/approvals/pending"),
         Asked("GET /control", "/api/v1/control"),
         Asked("GET /fleet", "/api/v1/fleet"),
+        *(Asked(f"GET /fleet/trips ({hours} h)", "/api/v1/fleet/trips", f"hours={hours}") for hours in (1, 24, 168)),
+        *(Asked(f"GET /fleet/top ({hours} h)", "/api/v1/fleet/top", f"hours={hours}") for hours in (1, 24, 168)),
+        Asked("GET /fleet/spending", "/api/v1/fleet/spending"),
+        Asked("GET /fleet/live", "/api/v1/fleet/live"),
         Asked("GET /kill/stops", "/api/v1/kill/stops", "decision_id=none"),
         Asked("GET /precision", "/api/v1/precision"),
     ]  # fmt: skip
@@ -249,6 +256,7 @@ def _rows(number: int, time_ms: int) -> tuple[list[dict[str, Any]], list[dict[st
         "words": words_of(
             record["id"], action, record["reason"], session, who["agent_id"], rule, record["blast_radius"]
         ),
+        "level": decision["level"],
     }  # fmt: skip
     if number % _PER_SESSION:
         return records, [intervention], []

@@ -1,18 +1,26 @@
 """What the fleet view and the kill page ask of the read model."""
 
+from collections import Counter
 from typing import Any, Final
 
 import orjson
-from sqlalchemy import Engine, func, select
+from sqlalchemy import Connection, Engine, Select, case, func, or_, select
 
 from haltline.console.read_model import tables
-from haltline.schemas.control import Stage
+from haltline.console.read_model.store import parts
+from haltline.schemas.control import ControlState, Stage
+from haltline.schemas.decisions import Level
 from haltline.schemas.intervention_records import RecordOutcome
 
 LIVE_MS: Final = 15 * 60 * 1000
 """A session that was active in this time, and has not ended, counts as live."""
 _DAY_MS: Final = 24 * 3600 * 1000
 _HOUR_MS: Final = 3600 * 1000
+_MINUTE_MS: Final = 60 * 1000
+_STEPS_MS: Final = {1: _MINUTE_MS, 24: 15 * _MINUTE_MS, 168: _HOUR_MS}
+"""By the hours that are shown: how long a step is."""
+_LEVELS: Final = {level.rank: level.value for level in Level}
+_STANDS: Final = {state: place for place, state in enumerate(("killed", "frozen", "contained", "probation"))}
 _OPEN: Final = ("pending", "info_requested")
 
 
@@ -77,3 +85,124 @@ def stops_of(engine: Engine, decision_id: str) -> list[dict[str, Any]]:
                 session_id, {"session_id": session_id, "agent_id": agent_id, "time_ms": time_ms, "took_ms": took_ms}
             )
     return list(found.values())
+
+
+def trips(engine: Engine, now_ms: int, hours: int) -> dict[str, Any]:
+    """Trips by level over the last hours: of one hour by minute, of a day by quarter of an hour, else by hour."""
+    step_ms = _STEPS_MS[hours]
+    first = (now_ms - hours * _HOUR_MS) // step_ms + 1
+    steps = now_ms // step_ms - first + 1
+    counts: dict[str, list[int]] = {}
+    with engine.connect() as connection:
+        for step, level, count in connection.execute(_by_level(first, step_ms)):
+            if 0 <= step - first < steps:
+                counts.setdefault(level, [0] * steps)[step - first] += count
+    order = [level.value for level in Level]
+    levels = sorted(counts, key=lambda name: order.index(name) if name in order else -1)
+    return {
+        "hours": hours,
+        "step_ms": step_ms,
+        "from_ms": first * step_ms,
+        "levels": [{"level": level, "counts": counts[level]} for level in levels],
+        "total": sum(map(sum, counts.values())),
+    }
+
+
+def _by_level(first: int, step_ms: int) -> Select[Any]:
+    if step_ms == _HOUR_MS:
+        counted = tables.level_counts.c
+        of_all = (counted.kind == "all", counted.hours == 1, counted.slot >= first, counted.tripped)
+        return select(counted.slot, counted.level, counted["count"]).where(*of_all)
+    trips = tables.interventions.c
+    step = trips.time_ms // step_ms
+    held = (trips.time_ms >= first * step_ms, trips.hidden.is_(False), trips.outcome != RecordOutcome.WARNED.value)
+    return select(step, trips.level, func.count()).where(*held).group_by(step, trips.level)
+
+
+def top(engine: Engine, now_ms: int, hours: int, limit: int) -> dict[str, Any]:
+    """The agents and the tools with the most trips of the last hours."""
+    first_ms = now_ms - hours * _HOUR_MS
+    with engine.connect() as connection:
+        return {
+            "hours": hours,
+            "agents": _most(connection, "agent", first_ms, limit),
+            "tools": _most(connection, "tool", first_ms, limit),
+        }
+
+
+def _most(connection: Connection, kind: str, first_ms: int, limit: int) -> list[dict[str, Any]]:
+    """Whole hours from what is counted already, and what is before them in the first one."""
+    counted, trips = tables.level_counts.c, tables.interventions.c
+    first = -(-first_ms // _HOUR_MS)
+    of_hours = select(counted.name, func.sum(counted["count"])).where(
+        counted.kind == kind, counted.hours == 1, counted.slot >= first, counted.tripped, counted.name != ""
+    )
+    name = trips.agent_id if kind == "agent" else trips.action_name
+    before = select(name, func.count()).where(
+        trips.time_ms >= first_ms, trips.time_ms < first * _HOUR_MS, trips.hidden.is_(False),
+        trips.outcome != RecordOutcome.WARNED.value, name != "",
+    )  # fmt: skip
+    counts = Counter[str]()
+    for statement in (of_hours.group_by(counted.name), before.group_by(name)):
+        for found, count in connection.execute(statement):
+            counts[found] += int(count)
+    worst = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return [{"name": found, "trips": count} for found, count in worst[:limit]]
+
+
+def spending(engine: Engine, now_ms: int) -> dict[str, Any]:
+    """US dollars in each minute of the last hour: in all, and of the session that spent the most in it."""
+    first = now_ms // _MINUTE_MS - 59
+    spent = tables.spent.c
+    by_minute = (
+        select(spent.minute, func.sum(spent.cost_usd), func.max(spent.cost_usd), func.count())
+        .where(spent.minute >= first, spent.minute < first + 60)
+        .group_by(spent.minute)
+    )
+    total, most, sessions = [0.0] * 60, [0.0] * 60, [0] * 60
+    with engine.connect() as connection:
+        for minute, usd, largest, count in connection.execute(by_minute):
+            total[minute - first], most[minute - first] = round(usd, 6), round(largest, 6)
+            sessions[minute - first] = count
+    return {"from_ms": first * _MINUTE_MS, "cost_usd": total, "most_usd": most, "sessions": sessions}
+
+
+def live(engine: Engine, now_ms: int, limit: int) -> dict[str, Any]:
+    """Sessions that are live now, the worst first, under the cause of the worst incident, open or of their kill."""
+    sessions, control, incidents = tables.sessions.c, tables.control.c, tables.incidents.c
+    held = (sessions.last_ms > now_ms - LIVE_MS, sessions.ended.is_(False))
+    on = (control.scope == "session") & (control.id == sessions.session_id)
+    columns = (sessions.session_id, sessions.agent_id, sessions.hardest, sessions.last_ms, control.state)
+    # What is stopped comes before what may go on, and what was decided hardest before the rest.
+    stands = case(_STANDS, value=control.state, else_=len(_STANDS))
+    order = (stands, sessions.hardest.desc(), sessions.last_ms.desc(), sessions.session_id)
+    chosen = select(*columns).outerjoin(tables.control, on).where(*held).order_by(*order).limit(limit)
+    with engine.connect() as connection:
+        total = connection.execute(select(func.count()).select_from(tables.sessions).where(*held)).scalar_one()
+        rows = [dict(row) for row in connection.execute(chosen).mappings()]
+        worst: dict[str, Any] = {}
+        for some in parts(rows):
+            # With a kill the incidents of its session are resolved: what it was killed for is still its cause.
+            killed = [row["session_id"] for row in some if row["state"] == ControlState.KILLED.value]
+            of_them = (
+                select(incidents.incident_id, incidents.cause, incidents.level, incidents.session_id)
+                .where(incidents.session_id.in_([row["session_id"] for row in some]))
+                .where(or_(incidents.open, incidents.session_id.in_(killed)))
+                .order_by(incidents.open, incidents.severity, incidents.level, incidents.last_ms)
+            )
+            worst |= {one["session_id"]: one for one in connection.execute(of_them).mappings()}
+    groups: dict[str | None, dict[str, Any]] = {}
+    for row in rows:
+        incident = worst.get(row["session_id"])
+        cause = None if incident is None else incident["cause"]
+        group = groups.setdefault(
+            cause, {"cause": cause, "incident_id": incident and incident["incident_id"], "sessions": []}
+        )
+        group["sessions"].append(
+            {
+                "session_id": row["session_id"], "agent_id": row["agent_id"], "level": _LEVELS[row["hardest"]],
+                "state": row["state"], "last_ms": row["last_ms"],
+            }
+        )  # fmt: skip
+    # A dictionary keeps the order of the worst session of each; what has no incident comes last.
+    return {"total": total, "groups": sorted(groups.values(), key=lambda group: group["cause"] is None)}

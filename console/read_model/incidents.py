@@ -1,6 +1,6 @@
 """Incidents in the read model: how they come to be there, and how they are looked for."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -17,6 +17,8 @@ from haltline.schemas.incidents import IncidentChange, IncidentRecord, IncidentS
 
 _I: Final = tables.incidents.c
 _R: Final = tables.records.c
+_MAX_TARGETS: Final = 8
+_MAX_TARGET_CHARS: Final = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,10 +141,38 @@ def decisions_of(engine: Engine, decision_ids: Sequence[str]) -> dict[str, dict[
     found: dict[str, dict[str, Any]] = {}
     with engine.connect() as connection:
         for ids in parts(sorted(set(decision_ids))):
-            statement = select(_R.decision_id, _R.body).where(_R.topic == "interventions", _R.decision_id.in_(ids))
-            for decision_id, body in connection.execute(statement):
-                found[decision_id] = orjson.loads(body)
+            # The topic is compared here: with it, SQLite goes through all decisions instead of looking these up.
+            statement = select(_R.topic, _R.decision_id, _R.body).where(_R.decision_id.in_(ids))
+            for topic, decision_id, body in connection.execute(statement):
+                if topic == "interventions":
+                    found[decision_id] = orjson.loads(body)
     return found
+
+
+def targets_of(engine: Engine, decisions: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """By the id of a decision: what the calls in its evidence act on, in their order, as far as they are still there.
+
+    Of a call that declares no targets its simple arguments as `name=value`; of one without these its tool.
+    """
+    evidence = {one["decision_id"]: [at["event_id"] for at in one.get("evidence") or ()] for one in decisions}
+    known: dict[str, list[str]] = {}
+    with engine.connect() as connection:
+        for ids in parts(sorted({name for of in evidence.values() for name in of})):
+            statement = select(_R.event_id, _R.body).where(_R.topic == "actions", _R.event_id.in_(ids))
+            for event_id, body in connection.execute(statement):
+                known[event_id] = _acts_on(orjson.loads(body))
+    return {
+        name: list(dict.fromkeys(target for of in ids for target in known.get(of, ())))[:_MAX_TARGETS]
+        for name, ids in evidence.items()
+    }
+
+
+def _acts_on(event: Mapping[str, Any]) -> list[str]:
+    if event.get("targets"):
+        return [str(target) for target in event["targets"]]
+    simple = {name: value for name, value in (event.get("args") or {}).items() if isinstance(value, str | int | float)}
+    named = [f"{name}={value}"[:_MAX_TARGET_CHARS] for name, value in simple.items()]
+    return named or ([f"tool={event['action']}"] if event.get("action") else [])
 
 
 def _row(record: IncidentRecord) -> dict[str, Any]:

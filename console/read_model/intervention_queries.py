@@ -10,7 +10,7 @@ from typing import Any, Final
 from sqlalchemy import BigInteger, ColumnElement, Connection, Engine, and_, cast, func, select, true
 
 from haltline.console.read_model import tables
-from haltline.console.read_model.tallies import MS_PER_DAY
+from haltline.console.read_model.tallies import MS_PER_DAY, MS_PER_HOUR
 from haltline.console.read_model.text_search import matching
 from haltline.schemas.intervention_records import RecordOutcome, RecordType, RiskLevel
 
@@ -19,9 +19,12 @@ MOST_COUNTED: Final = 10_000
 _NEAR: Final = 500
 """Of the rows that arrived last, so many more than are shown are put in the order of their times."""
 _TOP: Final = 10
+_AGENTS: Final = 20
+"""Of how many agents the counts by level are given."""
 _HIGH: Final = (RiskLevel.HIGH.value, RiskLevel.CRITICAL.value)
 _I: Final = tables.interventions.c
 _T: Final = tables.tallies.c
+_L: Final = tables.level_counts.c
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +53,11 @@ class InterventionFilter:
     def is_of_tallies(self) -> bool:
         """Whether the counts by day answer it: it asks for nothing but days and what they are counted by."""
         return not self.search and (self.agent_id, self.run_id, self.min_prevented_usd) == (None, None, None)
+
+    @property
+    def is_of_levels(self) -> bool:
+        """Whether the counts by level answer it: it asks for nothing but times and trips."""
+        return self == InterventionFilter(start_ms=self.start_ms, end_ms=self.end_ms, trips_only=self.trips_only)
 
     @property
     def is_search_alone(self) -> bool:
@@ -158,7 +166,7 @@ def statistics(engine: Engine, filters: InterventionFilter) -> dict[str, Any]:
     for day, count, usd in days:
         by_day[day] += count
         usd_of_day[day] += usd
-    for kind, outcome, risk, action, rule, name, count, usd in alike:
+    for kind, outcome, risk, action, rule, name, _level, count, usd in alike:
         by_type[kind] += count
         by_outcome[outcome] += count
         by_rule[rule, name] += count
@@ -187,13 +195,64 @@ def statistics(engine: Engine, filters: InterventionFilter) -> dict[str, Any]:
     }
 
 
+def breakdown(engine: Engine, filters: InterventionFilter) -> dict[str, Any]:
+    """Counts by day and level, and by agent and level."""
+    by_day, by_agent = defaultdict[int, Counter[str]](Counter), defaultdict[str, Counter[str]](Counter)
+    with engine.connect() as connection:
+        for day, level, count in _by_level(connection, filters, "all"):
+            by_day[day][level] += count
+        for agent, level, count in _by_level(connection, filters, "agent"):
+            by_agent[agent][level] += count
+    most = sorted(by_agent.items(), key=lambda item: (-item[1].total(), item[0]))
+    return {
+        "by_day": [{"date": _date(day), "levels": dict(levels)} for day, levels in sorted(by_day.items())],
+        "by_agent": [
+            {"agent_id": name, "count": levels.total(), "levels": dict(levels)} for name, levels in most[:_AGENTS]
+        ],
+        "agents": len(most),
+    }
+
+
+def _by_level(
+    connection: Connection, filters: InterventionFilter, kind: str, units: Sequence[int] = (24, 1)
+) -> list[tuple[Any, str, int]]:
+    """The day (kind `all`) or the agent, the level and a count; of one level in several parts.
+
+    Whole days from what is counted already, then whole hours before and after them, and then what is left.
+    """
+    if not filters.is_of_levels or not units:
+        counts = _counts(connection, filters, ("day" if kind == "all" else "agent_id", "level"))
+        return [(of, level, count) for of, level, count, _usd in counts]
+    hours, *finer = units
+    unit_ms = hours * MS_PER_HOUR
+    first = None if filters.start_ms is None else -(-filters.start_ms // unit_ms)
+    last = None if filters.end_ms is None else (filters.end_ms + 1) // unit_ms - 1
+    if first is not None and last is not None and first > last:
+        return _by_level(connection, filters, kind, finer)
+    of = _L.slot * hours // 24 if kind == "all" else _L.name
+    held = [_L.kind == kind, _L.hours == hours]
+    if first is not None:
+        held.append(_L.slot >= first)
+    if last is not None:
+        held.append(_L.slot <= last)
+    if filters.trips_only:
+        held.append(_L.tripped)
+    counted = select(of, _L.level, cast(func.sum(_L["count"]), BigInteger)).where(*held).group_by(of, _L.level)
+    found = [(name, level, count) for name, level, count in connection.execute(counted)]
+    if first is not None and filters.start_ms != first * unit_ms:
+        found += _by_level(connection, replace(filters, end_ms=first * unit_ms - 1), kind, finer)
+    if last is not None and filters.end_ms != (last + 1) * unit_ms - 1:
+        found += _by_level(connection, replace(filters, start_ms=(last + 1) * unit_ms), kind, finer)
+    return found
+
+
 def _top(counts: Counter[Any]) -> list[tuple[Any, int]]:
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_TOP]
 
 
 def _counts(connection: Connection, filters: InterventionFilter, by: Sequence[str]) -> list[Any]:
     """The columns `by`, a count and a sum in US dollars for each group; a group may come in several parts."""
-    if not filters.is_of_tallies:
+    if not filters.is_of_tallies or "agent_id" in by:
         return _counted(connection, filters, by)
     # Whole days from what is counted already, and what is before and after them in the first and the last day.
     first = None if filters.start_ms is None else -(-filters.start_ms // MS_PER_DAY)

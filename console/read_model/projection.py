@@ -11,7 +11,7 @@ from sqlalchemy import Connection, bindparam, delete, func, select, update
 from haltline.console.read_model import tables
 from haltline.console.read_model.incidents import put_incidents, stop_before_incidents
 from haltline.console.read_model.store import parts, put
-from haltline.console.read_model.tallies import hide, put_interventions
+from haltline.console.read_model.tallies import add_spent, hide, put_interventions
 from haltline.console.read_model.text_search import words_of
 from haltline.interventions.control import approval_requests
 from haltline.interventions.state.effects import SessionRef
@@ -29,6 +29,8 @@ _LOST: Final = "records.lost"
 _ANSWERS: Final = "approval"
 _MAX_WORDS: Final = 8_000
 """Characters of a session that a search looks in: its names first, then the targets as they came."""
+_MINUTE_MS: Final = 60_000
+_LEVELS: Final = frozenset(level.value for level in Level)
 _POLICY: Final = Policy()
 _APPROVALS: Final = _POLICY.operated.approvals
 _R: Final = tables.records.c
@@ -129,11 +131,15 @@ def _sessions(connection: Connection, events: Iterable[ActionEvent], decisions: 
     """Adds up what events and decisions say of each session."""
     values: dict[str, dict[str, Any]] = {}
     targets: dict[str, set[str]] = defaultdict(set)
+    spent: dict[tuple[int, str], float] = {}
     for event in events:
         one = values.setdefault(event.session_id, _session(event.session_id, event.time))
         one["first_ms"], one["last_ms"] = min(one["first_ms"], event.time), max(one["last_ms"], event.time)
         one["events"] += 1
-        one["cost_usd"] += event.usage.cost_usd if event.usage is not None else 0.0
+        if event.usage is not None and event.usage.cost_usd:
+            one["cost_usd"] += event.usage.cost_usd
+            minute = event.time // _MINUTE_MS, event.session_id
+            spent[minute] = spent.get(minute, 0.0) + event.usage.cost_usd
         one["ended"] = one["ended"] or event.kind is Kind.SESSION_ENDED
         named = {
             "agent_id": None if event.agent_id == "unknown" else event.agent_id,
@@ -157,6 +163,7 @@ def _sessions(connection: Connection, events: Iterable[ActionEvent], decisions: 
         of = sorted({target.lower() for target in targets[one["session_id"]]})
         one["words"] = words_of(one["session_id"], one["goal"], agent_id, one["mission_id"], *of)[:_MAX_WORDS]
     put(connection, table, [values[name] for name in sorted(values)])
+    add_spent(connection, spent)
 
 
 def _names(connection: Connection, events: Iterable[ActionEvent]) -> None:
@@ -237,6 +244,7 @@ def _interventions(connection: Connection, events: Sequence[ActionEvent], decisi
 
 def intervention_row(record: InterventionRecord) -> dict[str, Any]:
     """The columns of a record, but for those of the decision that it is of."""
+    level = record.context.get("level")
     return {
         "id": record.id,
         "session_id": record.run_id,
@@ -247,6 +255,7 @@ def intervention_row(record: InterventionRecord) -> dict[str, Any]:
         "policy_id": record.policy_id,
         "policy_name": record.policy_name,
         "risk_level": record.risk_level.value,
+        "level": level if isinstance(level, str) and level in _LEVELS else "",
         "cost_prevented_usd": record.cost_prevented_usd,
         "time_ms": record.timestamp,
         "words": words_of(

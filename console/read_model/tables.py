@@ -20,7 +20,7 @@ from sqlalchemy import (
 
 from haltline.console.read_model import text_search
 
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
 """A database of another version is recreated."""
 
 metadata = MetaData()
@@ -144,6 +144,7 @@ interventions = Table(
     Column("policy_id", String, nullable=False),
     Column("policy_name", String, nullable=False),
     Column("risk_level", String, nullable=False),
+    Column("level", String, nullable=False),  # empty: the record of another guard, which knows no levels
     Column("cost_prevented_usd", Float, nullable=False),
     Column("time_ms", BigInteger, nullable=False),
     Column("hidden", Boolean, nullable=False, default=False),
@@ -155,15 +156,17 @@ interventions = Table(
     Index(
         "interventions_filters",
         "time_ms", "hidden", "id", "type", "outcome", "risk_level", "cost_prevented_usd", "action_name", "agent_id",
-        "policy_id", "policy_name",
+        "policy_id", "policy_name", "level",
     ).ddl_if(dialect="sqlite"),
-    Index("interventions_time", "time_ms", "hidden", "type", "outcome", "risk_level").ddl_if(dialect="postgresql"),
+    Index("interventions_time", "time_ms", "hidden", "type", "outcome", "risk_level", "level").ddl_if(
+        dialect="postgresql"
+    ),
     info=known_by("id"),
 )  # fmt: skip
 text_search.keep_index(interventions, "CASE WHEN {row}.hidden THEN '' ELSE {row}.words END")
 """One row for each intervention, as Agent Sentinel's API tells it; those that were deleted stay, hidden."""
 
-TALLIED: Final = ("type", "outcome", "risk_level", "action_name", "policy_id", "policy_name")
+TALLIED: Final = ("type", "outcome", "risk_level", "action_name", "policy_id", "policy_name", "level")
 
 tallies = Table(
     "tallies",
@@ -175,6 +178,30 @@ tallies = Table(
     Column("prevented_usd", Float, nullable=False),
 )
 """How many interventions of a day are alike, without the hidden ones: so that statistics need not read all of them."""
+
+level_counts = Table(
+    "level_counts",
+    metadata,
+    Column("kind", String, primary_key=True),  # what `name` is: an agent or a tool; `all`: nothing, and it is empty
+    Column("hours", Integer, primary_key=True),  # how long a slot is: 1 or 24
+    Column("slot", Integer, primary_key=True),  # so many since 1970, in UTC
+    Column("name", String, primary_key=True),
+    Column("level", String, primary_key=True),
+    Column("tripped", Boolean, primary_key=True),  # it did more than warn
+    Column("count", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""How many interventions of an hour or a day are of a level: in all, of each agent and of each tool; no hidden ones."""
+
+spent = Table(
+    "spent",
+    metadata,
+    Column("minute", Integer, primary_key=True),  # since 1970
+    Column("session_id", String, primary_key=True),
+    Column("cost_usd", Float, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""What a session reported as spent in a minute of its event time."""
 
 approvals = Table(
     "approvals",

@@ -2,7 +2,7 @@
 
 import time
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
@@ -12,7 +12,9 @@ from haltline.console.http.examples import like
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.ids import whole
 from haltline.console.lag import LagWatch
+from haltline.console.limits import limits_of
 from haltline.console.read_model import fleet
+from haltline.console.read_model.history import published_policy
 from haltline.schemas.decisions import ScopeKind
 from haltline.streams.operator.blast_radius import preview
 from haltline.streams.operator.ids import NotFound
@@ -20,6 +22,7 @@ from haltline.streams.operator.ids import NotFound
 router = APIRouter(prefix="/api/v1", tags=["fleet"], route_class=StrictRoute)
 
 _LONGEST_S = 7 * 86_400
+Hours = Annotated[Literal["1", "24", "168"], Query(description="The last hour, day or week.")]
 
 
 class Overview(BaseModel):
@@ -69,6 +72,114 @@ class Lag(BaseModel):
     """Of one partition."""
 
 
+class LevelCounts(BaseModel):
+    """Trips of one level over time."""
+
+    model_config = like(level="KILL", counts=[0] * 23 + [1])
+
+    level: str
+    """Empty: records of other guards, which know no levels."""
+    counts: list[int]
+    """Of each step, the one that is now last."""
+
+
+class Trips(BaseModel):
+    """Trips by level over time: what did more than warn."""
+
+    hours: Annotated[int, Field(examples=[24])]
+    step_ms: Annotated[int, Field(examples=[900_000])]
+    from_ms: Annotated[int, Field(examples=[1767182400000])]
+    """Where the first step begins."""
+    levels: list[LevelCounts]
+    """The mildest first; those without any are left out."""
+    total: Annotated[int, Field(examples=[1])]
+
+
+class Tripped(BaseModel):
+    """An agent or a tool, and its trips."""
+
+    model_config = like(name="cleaner", trips=3)
+
+    name: str
+    trips: int
+
+
+class Top(BaseModel):
+    """What tripped the most."""
+
+    hours: Annotated[int, Field(examples=[24])]
+    agents: list[Tripped]
+    tools: list[Tripped]
+
+
+class Spending(BaseModel):
+    """US dollars in each of the last 60 minutes of event time."""
+
+    model_config = like(
+        from_ms=1767265200000, cost_usd=[0.0] * 59 + [0.42], most_usd=[0.0] * 59 + [0.4], sessions=[0] * 59 + [2]
+    )
+
+    from_ms: int
+    cost_usd: list[float]
+    """Of all sessions; the minute that is now is last."""
+    most_usd: list[float]
+    """Of the session that spent the most in that minute."""
+    sessions: list[int]
+    """How many spent anything."""
+
+
+class PolicyLimit(BaseModel):
+    """How much of a resource may be used."""
+
+    model_config = like(rule="spend_velocity", resource="cost_usd", limit=10.0, per="session and minute", mode="warn")
+
+    rule: str
+    resource: str
+    limit: float
+    per: str
+    """What it is a limit of: `session`, `session and minute`, `mission`, `agent and 24 h`."""
+    mode: str
+
+
+class PolicyLimits(BaseModel):
+    """The limits of the published policy on what is used."""
+
+    policy: Annotated[str, Field(examples=["default"])]
+    version: Annotated[int, Field(examples=[1])]
+    limits: list[PolicyLimit]
+
+
+class LiveSession(BaseModel):
+    """A session that is live."""
+
+    model_config = like(session_id="night-7", agent_id="cleaner", level="KILL", state="killed", last_ms=1767268812000)
+
+    session_id: str
+    agent_id: str
+    level: str
+    """The hardest that was decided."""
+    state: str | None
+    """What holds for it now."""
+    last_ms: int
+
+
+class LiveGroup(BaseModel):
+    """Live sessions with one cause."""
+
+    cause: Annotated[str | None, Field(examples=["destruction"])]
+    """Of each session's worst incident that is open, or that it was killed for; null: these have none."""
+    incident_id: Annotated[str | None, Field(examples=["4f1c09abf00d4f1c09abf00d4f1c09ab"])]
+    """The incident of the first session."""
+    sessions: list[LiveSession]
+
+
+class Live(BaseModel):
+    """The sessions that are live, the worst first."""
+
+    total: Annotated[int, Field(examples=[1])]
+    groups: list[LiveGroup]
+
+
 class AffectedSession(BaseModel):
     """A session that a kill, a freeze or a containment would affect."""
 
@@ -110,7 +221,45 @@ class Stop(BaseModel):
 @router.get("/fleet")
 def overview(here: ContextDep, _: Viewer) -> Overview:
     """What is live, stopped and waiting, and the trips of the last day by hour."""
-    return Overview(**fleet.overview(here.engine, time.time_ns() // 1_000_000))
+    return Overview(**fleet.overview(here.engine, _now_ms()))
+
+
+@router.get("/fleet/trips")
+def trips(here: ContextDep, _: Viewer, hours: Hours = "24") -> Trips:
+    """Trips over time by level: of one hour by minute, of a day by quarter of an hour, of a week by hour."""
+    return Trips(**fleet.trips(here.engine, _now_ms(), int(hours)))
+
+
+@router.get("/fleet/top")
+def top(here: ContextDep, _: Viewer, hours: Hours = "24", limit: Annotated[int, Query(ge=1, le=100)] = 8) -> Top:
+    """The agents and the tools with the most trips."""
+    return Top(**fleet.top(here.engine, _now_ms(), int(hours), limit))
+
+
+@router.get("/fleet/spending")
+def spending(here: ContextDep, _: Viewer) -> Spending:
+    """What was spent in each minute of the last hour, as sessions reported it."""
+    return Spending(**fleet.spending(here.engine, _now_ms()))
+
+
+@router.get("/fleet/live")
+def live(here: ContextDep, _: Viewer, limit: Annotated[int, Query(ge=1, le=1000)] = 300) -> Live:
+    """The sessions that are live, the worst first, under the cause of their worst incident."""
+    return Live(**fleet.live(here.engine, _now_ms(), limit))
+
+
+@router.get("/limits")
+def limits(
+    here: ContextDep,
+    _: Viewer,
+    agent_id: Annotated[str, Query(max_length=256)] = "",
+    session_id: Annotated[str, Query(max_length=256)] = "",
+) -> PolicyLimits:
+    """The limits on what is used in the published policy, for any session, or with the overrides that hold for one."""
+    policy = published_policy(here.settings)
+    found = limits_of(policy, agent_id, session_id, _now_ms())
+    shown = [PolicyLimit(**limit._asdict()) for limit in found]
+    return PolicyLimits(policy=policy.name, version=policy.version, limits=shown)
 
 
 @router.get("/fleet/lag")
@@ -160,3 +309,7 @@ def whom(
 def stops(here: ContextDep, _: Viewer, decision_id: Annotated[str, Query(min_length=1, max_length=256)]) -> list[Stop]:
     """Which sessions have acknowledged the stop because of a decision."""
     return [Stop(**one) for one in fleet.stops_of(here.engine, decision_id)]
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

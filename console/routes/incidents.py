@@ -61,6 +61,7 @@ class Incident(BaseModel):
         last="2026-01-01T12:00:12.000Z",
         changed="2026-01-01T12:00:12.000Z",
         target="asset_id=fact_sales",
+        targets=["asset_id=fact_sales"],
         decision_id="9f3c0a77",
         request_id=None,
         assignee=None,
@@ -97,6 +98,9 @@ class Incident(BaseModel):
     last: str
     changed: str
     target: str | None
+    """What the finding is about, where the rule names one thing."""
+    targets: list[str]
+    """This, or what the calls in the evidence of the last decision act on; 8 at most."""
     decision_id: str
     """The last decision that it counts."""
     request_id: str | None
@@ -269,6 +273,8 @@ def _one(here: ContextDep, name: str) -> IncidentRecord:
 
 def _shown(here: ContextDep, records: list[IncidentRecord]) -> list[Incident]:
     decisions = kept.decisions_of(here.engine, [record.decision_id for record in records])
+    unnamed = [record.decision_id for record in records if record.target is None]
+    evident = kept.targets_of(here.engine, [decisions[name] for name in unnamed if name in decisions])
     shown = []
     for record in records:
         decision = decisions.get(record.decision_id, {})
@@ -294,6 +300,7 @@ def _shown(here: ContextDep, records: list[IncidentRecord]) -> list[Incident]:
                 last=rfc3339(record.last_at),
                 changed=rfc3339(record.changed_at),
                 target=record.target,
+                targets=evident.get(record.decision_id, []) if record.target is None else [record.target],
                 decision_id=record.decision_id,
                 request_id=record.request_id,
                 assignee=record.assignee,

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, HTTPException, Query, Response
+from pydantic import BaseModel, Field
 
 from haltline.console.compat.records import (
     Intervention,
@@ -14,6 +15,7 @@ from haltline.console.compat.records import (
     shown,
 )
 from haltline.console.context import AgentClient, ContextDep, PolicyAdmin, Viewer
+from haltline.console.http.examples import like
 from haltline.console.http.json_response import answer
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.read_model import intervention_queries
@@ -95,6 +97,43 @@ def list_interventions(
 def statistics(here: ContextDep, _: Viewer, filters: Filters) -> Response:
     """Counts and sums of the interventions that every filter holds for. A call tried again counts its cost once."""
     return answer(intervention_queries.statistics(here.engine, filters))
+
+
+class Day(BaseModel):
+    """The interventions of a day in UTC."""
+
+    model_config = like(date="2026-01-01", levels={"NUDGE": 1, "KILL": 1})
+
+    date: str
+    levels: dict[str, int]
+    """Empty: records of other guards, which know no levels."""
+
+
+class OfAgent(BaseModel):
+    """The interventions of an agent."""
+
+    model_config = like(agent_id="cleaner", count=2, levels={"NUDGE": 1, "KILL": 1})
+
+    agent_id: str
+    count: int
+    levels: dict[str, int]
+
+
+class Breakdown(BaseModel):
+    """Counts for pictures."""
+
+    by_day: list[Day]
+    """Days with any."""
+    by_agent: list[OfAgent]
+    """Those with the most first; 20 at most."""
+    agents: Annotated[int, Field(examples=[1])]
+    """How many agents there are in all."""
+
+
+@router.get("/breakdown")
+def breakdown(here: ContextDep, _: Viewer, filters: Filters) -> Breakdown:
+    """Counts by day and level, and by agent and level, of what every filter holds for."""
+    return Breakdown(**intervention_queries.breakdown(here.engine, filters))
 
 
 @router.get("/{record_id}", responses={404: {"description": "There is none of this id."}})

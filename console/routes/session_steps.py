@@ -9,6 +9,9 @@ from haltline.console.context import ContextDep, Viewer
 from haltline.console.http.examples import like
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.read_model.history import core_of, events_of, published_policy, reevaluated_session
+from haltline.interventions.control.rule_causes import cause_of_rule
+
+_NO_PROGRESS = "no_progress"
 
 router = APIRouter(prefix="/api/v1", tags=["sessions"], route_class=StrictRoute)
 
@@ -42,6 +45,8 @@ class Frames(BaseModel):
 
     policy: Annotated[str, Field(examples=["default"])]
     version: Annotated[int, Field(examples=[1])]
+    progress: Annotated[list[str], Field(examples=[["error_repetition"]])]
+    """The rules of these frames that are about progress: how close they are is how little of it there is."""
     frames: list[Frame]
 
 
@@ -58,4 +63,5 @@ def replay(
         raise HTTPException(404, f"session {session_id}: expected one with events, got none of this id")
     policy = published_policy(here.settings)
     frames = [Frame(**one) for one in reevaluated_session(core_of(policy), events)]
-    return Frames(policy=policy.name, version=policy.version, frames=frames)
+    rules = sorted({rule for frame in frames for rule in frame.near if cause_of_rule(rule) == _NO_PROGRESS})
+    return Frames(policy=policy.name, version=policy.version, progress=rules, frames=frames)

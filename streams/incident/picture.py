@@ -1,14 +1,27 @@
 """A session's timeline, and curves, as SVG pictures: some lines of text, without a library. Pure."""
 
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
+from itertools import pairwise
 from math import ceil
 from typing import Final, NamedTuple
 
 WIDTH: Final = 960
 _LEFT: Final = 110
-_LANE: Final = 34
+_LANE: Final = 38
+_MAX_WIDTH: Final = 8_000
+_PER_MARK: Final = 14
+"""Pixels."""
+_BESIDE: Final = (0, -9, 9)
+"""Marks of one moment in one lane, in pixels below its middle."""
+_LEAST_CHARS: Final = 6
+_SHORTEST_WAIT_MS: Final = 30_000
+_MAX_WAITS: Final = 12
+_WAIT_SHARE: Final = 0.06
+"""How wide a wait is, of all that is drawn to scale. The story of a session in the console draws them alike."""
 _STYLE: Final = "font-family: system-ui, sans-serif; font-size: 12px"
 
 Shape = str
@@ -24,40 +37,143 @@ class Mark(NamedTuple):
     colour: str
     what: str
     """Shown where the pointer is."""
+    begun_ms: int | None = None
+    """Of a result: when what it is the result of began."""
+    text: str = ""
+    """Written beside it, where there is room."""
+
+
+class Wait(NamedTuple):
+    """A time without marks that is not drawn to scale."""
+
+    from_ms: int
+    to_ms: int
+
+
+def waits_in(times_ms: Iterable[int]) -> list[Wait]:
+    """The waits that would leave little room for the rest: half a minute or more, and more than a third of the rest."""
+    times = sorted(set(times_ms))
+    rest = times[-1] - times[0] if times else 0
+    found: list[Wait] = []
+    for wait in sorted((Wait(*pair) for pair in pairwise(times)), key=lambda one: one.from_ms - one.to_ms):
+        length = wait.to_ms - wait.from_ms
+        others = rest - length
+        if len(found) == _MAX_WAITS or length < _SHORTEST_WAIT_MS or others <= 0 or length <= others / 3:
+            break
+        found.append(wait)
+        rest = others
+    return sorted(found)
+
+
+class _Scale:
+    """From moments to places: to scale, but for waits, of which each is as wide as any other."""
+
+    def __init__(self, times_ms: Sequence[int], left: float, right: float) -> None:
+        self.waits = waits_in(times_ms)
+        begin, end = min(times_ms, default=0), max(times_ms, default=1)
+        lengths = [0.0]
+        moments = [begin]
+        active = max(1, end - begin - sum(wait.to_ms - wait.from_ms for wait in self.waits))
+        for wait in self.waits:
+            lengths.append(lengths[-1] + wait.from_ms - moments[-1])
+            lengths.append(lengths[-1] + active * _WAIT_SHARE)
+            moments += wait
+        lengths.append(lengths[-1] + max(1, end - moments[-1]))
+        self._moments = [*moments, max(end, moments[-1] + 1)]
+        self._places = [left + (right - left) * length / lengths[-1] for length in lengths]
+        self.active_ms = active
+
+    def place(self, time_ms: float) -> float:
+        """Horizontally."""
+        return _between(time_ms, self._moments, self._places)
+
+    def time_ms(self, place: float) -> int:
+        """The moment at a place."""
+        return round(_between(place, self._places, self._moments))
+
+    def is_wait(self, place: float) -> bool:
+        """Whether a place is in what is not to scale."""
+        return any(self.place(wait.from_ms) < place < self.place(wait.to_ms) for wait in self.waits)
+
+
+def _between(value: float, known: Sequence[float], others: Sequence[float]) -> float:
+    value = min(max(value, known[0]), known[-1])
+    part = min(max(bisect_left(known, value) - 1, 0), len(known) - 2)
+    share = (value - known[part]) / (known[part + 1] - known[part] or 1)
+    return others[part] + share * (others[part + 1] - others[part])
 
 
 def timeline(lanes: Sequence[str], marks: Sequence[Mark], stop_ms: int | None = None) -> str:
-    """Marks over time, a lane for each kind; a line where the session was stopped."""
-    begin = min((mark.time_ms for mark in marks), default=0)
-    end = max((mark.time_ms for mark in marks), default=1)
-    span = max(1, end - begin)
-
-    def x(time_ms: int) -> float:
-        return _LEFT + (WIDTH - _LEFT - 20) * (min(max(time_ms, begin), end) - begin) / span
-
+    """Marks over time, a lane for each kind; a line where the session was stopped. The more marks, the wider it is."""
+    shown = sorted((mark for mark in marks if mark.lane in lanes), key=lambda mark: mark.time_ms)
+    fullest = max(Counter(mark.lane for mark in shown).values(), default=0)
+    width = min(_MAX_WIDTH, max(WIDTH, _LEFT + _PER_MARK * fullest))
+    scale = _Scale([mark.time_ms for mark in shown], _LEFT, width - 20)
     height = _LANE * len(lanes) + 46
-    label = 'role="img" aria-label="timeline of the session"'
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" {label} style="{_STYLE}">']
+    what = ", ".join(f"{lane} {sum(mark.lane == lane for mark in shown)}" for lane in lanes)
+    label = f'role="img" aria-label="timeline of the session: {escape(what)}" style="{_STYLE}"'
+    size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" {size} {label}>']
+    for wait in scale.waits:
+        left, right = scale.place(wait.from_ms), scale.place(wait.to_ms)
+        parts.append(
+            f'<rect x="{left:.1f}" y="8" width="{right - left:.1f}" height="{height - 38}" fill="#eee">'
+            f"<title>no records for {_duration(wait.to_ms - wait.from_ms)}: not to scale</title></rect>"
+            f'<text x="{(left + right) / 2:.1f}" y="{height - 34}" fill="#444" text-anchor="middle">'
+            f"{_duration(wait.to_ms - wait.from_ms)}</text>"
+        )
     for number, lane in enumerate(lanes):
         y = 24 + _LANE * number
         parts.append(f'<text x="8" y="{y + 4}" fill="#444">{escape(lane)}</text>')
-        parts.append(f'<line x1="{_LEFT}" y1="{y}" x2="{WIDTH - 20}" y2="{y}" stroke="#ddd"/>')
+        parts.append(f'<line x1="{_LEFT}" y1="{y}" x2="{width - 20}" y2="{y}" stroke="#ddd"/>')
     if stop_ms is not None:
-        at = x(stop_ms)
+        at = scale.place(stop_ms)
         parts.append(
             f'<line x1="{at:.1f}" y1="8" x2="{at:.1f}" y2="{height - 30}" stroke="#b00020" stroke-dasharray="4 3"/>'
         )
-        parts.append(f'<text x="{at + 4:.1f}" y="12" fill="#b00020">stopped</text>')
-    parts += [_mark(mark, x(mark.time_ms), 24 + _LANE * lanes.index(mark.lane)) for mark in marks if mark.lane in lanes]
-    clock = _clock(span)
-    for number in range(5):
-        time_ms = begin + span * number // 4
-        anchor = "start" if number == 0 else "end" if number == 4 else "middle"
+        end = at > width - 90
         parts.append(
-            f'<text x="{x(time_ms):.1f}" y="{height - 8}" fill="#444" text-anchor="{anchor}">'
-            f"{clock(datetime.fromtimestamp(time_ms / 1000, UTC))}</text>"
+            f'<text x="{at - 4 if end else at + 4:.1f}" y="12" fill="#b00020" '
+            f'text-anchor="{"end" if end else "start"}">stopped</text>'
+        )
+    for number, lane in enumerate(lanes):
+        parts += _lane([mark for mark in shown if mark.lane == lane], scale, 24 + _LANE * number, width - 20)
+    count = max(5, (width - _LEFT) // 190)
+    clock = _clock(scale.active_ms if not scale.waits else scale.active_ms + 10_000)
+    for number in range(count):
+        place = _LEFT + (width - 20 - _LEFT) * number / (count - 1)
+        if scale.is_wait(place):
+            continue
+        anchor = "start" if number == 0 else "end" if number == count - 1 else "middle"
+        parts.append(
+            f'<text x="{place:.1f}" y="{height - 8}" fill="#444" text-anchor="{anchor}">'
+            f"{clock(datetime.fromtimestamp(scale.time_ms(place) / 1000, UTC))}</text>"
         )
     return "".join([*parts, "</svg>"])
+
+
+def _lane(marks: Sequence[Mark], scale: _Scale, y: float, right: float) -> list[str]:
+    parts, same = [], 0
+    texts = [scale.place(mark.time_ms) for mark in marks if mark.text]
+    texts.append(right)
+    texts.reverse()
+    for number, mark in enumerate(marks):
+        x = scale.place(mark.time_ms)
+        same = same + 1 if number and marks[number - 1].time_ms == mark.time_ms else 0
+        if mark.begun_ms is not None:
+            begun = scale.place(mark.begun_ms)
+            parts.append(
+                f'<rect x="{begun:.1f}" y="{y - 4}" width="{max(1.0, x - begun):.1f}" height="8" '
+                f'fill="{mark.colour}" opacity="0.4"/>'
+            )
+        parts.append(_mark(mark, x, y + _BESIDE[same % len(_BESIDE)]))
+        if mark.text:
+            texts.pop()
+            fits = int((texts[-1] - x - 4) / 6.2)
+            if fits >= _LEAST_CHARS:
+                text = mark.text if len(mark.text) <= fits else mark.text[: fits - 1] + "\u2026"
+                parts.append(f'<text x="{x:.1f}" y="{y - 9}" fill="#444" font-size="11">{escape(text)}</text>')
+    return parts
 
 
 def curves(title: str, x_name: str, y_name: str, lines: Mapping[str, Sequence[tuple[float, float]]]) -> str:
@@ -109,6 +225,13 @@ def _clock(span_ms: int) -> Callable[[datetime], str]:
     if span_ms < 10_000:
         return lambda moment: f"{moment:%H:%M:%S}.{moment.microsecond // 1000:03}"
     return lambda moment: f"{moment:%H:%M:%S}" if span_ms < 86_400_000 else f"{moment:%Y-%m-%d %H:%M}"
+
+
+def _duration(ms: int) -> str:
+    for length, name in ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min")):
+        if ms >= 2 * length:
+            return f"{ms / length:.0f} {name}"
+    return f"{ms / 1000:.0f} s"
 
 
 _COLOURS: Final = ("#0b5394", "#b00020", "#38761d", "#7f6000", "#674ea7", "#444444")

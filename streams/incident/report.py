@@ -10,9 +10,10 @@ from haltline.schemas.record import rfc3339
 from haltline.streams.audit.incident import whole
 from haltline.streams.incident.picture import Mark, timeline
 
-_LANES: Final = ("actions", "findings", "decisions", "operators", "control")
+_LANES: Final = ("model", "tool calls", "findings", "decisions", "operators", "control")
 _MAX_MARKS: Final = 2_000
 _MAX_ROWS: Final = 500
+_MAX_ARGUMENTS: Final = 200
 _COLOUR: Final = {
     Level.ALLOW: "#999999",
     Level.NUDGE: "#b8860b",
@@ -29,9 +30,10 @@ _MARKED: Final = {
     "control": ("control", "diamond", "#444444"),
 }
 _CSS: Final = (
-    "body{font:15px/1.5 system-ui,sans-serif;margin:2em auto;max-width:62em;padding:0 1em;color:#222}"
+    "body{font:15px/1.5 system-ui,sans-serif;margin:2em auto;max-width:66em;padding:0 1em;color:#222}"
     "table{border-collapse:collapse;width:100%;font-size:13px}th,td{text-align:left;padding:.25em .6em;"
-    "border-bottom:1px solid #ddd;vertical-align:top;overflow-wrap:anywhere}.s{white-space:nowrap}h1{font-size:1.5em}"
+    "border-bottom:1px solid #ddd;vertical-align:top;overflow-wrap:anywhere}.s{white-space:nowrap}.w{overflow-x:auto}"
+    "h1{font-size:1.5em}"
     "h2{font-size:1.15em;margin-top:1.8em}code{background:#f4f4f4;padding:0 .2em}"
 )
 
@@ -57,8 +59,11 @@ def report_html(
             f"<b>{stop.level.value}</b> at {rfc3339(stop.time)} by {escape(stop.detector or 'an operator')} "
             f"(<code>{escape(stop.code)}</code>): {escape(stop.reason)}</p>"
         )
-    parts.append(f"<h2>Timeline</h2>{timeline(_LANES, _marks(events, decisions, others), stop.time if stop else None)}")
-    parts.append("<p>Times are in UTC. Point at a mark to see what it is.</p>")
+    drawn = timeline(_LANES, _marks(events, decisions, others), stop.time if stop else None)
+    parts.append(f'<h2>Timeline</h2><div class="w" tabindex="0">{drawn}</div>')
+    parts.append(
+        "<p>Times are in UTC and to scale, but for grey waits without records. Point at a mark to see what it is.</p>"
+    )
     if stop is not None and stop.level is Level.KILL:
         parts += _report_of(stop, decisions, events)
     shown = [d for d in decisions if d.level > Level.ALLOW or d.would]
@@ -132,18 +137,28 @@ def _marks(
         )
         for d in decisions
     ]
+    calls = {e.call_id: e.time for e in events if e.kind is Kind.PROPOSED and e.call_id is not None}
     acts = [e for e in events if e.kind in (Kind.PROPOSED, Kind.COMPLETED)][-_MAX_MARKS:]
     marks += [
         Mark(
-            "actions",
+            "tool calls",
             e.time,
             "tick",
             "#b00020" if e.error else "#38761d",
-            f"{e.kind.value} {e.action} {' '.join(e.targets)}",
+            f"{e.kind.value} {e.action} {' '.join(e.targets)} {_arguments(e)}".rstrip(),
+            begun_ms=calls.get(e.call_id) if e.kind is Kind.COMPLETED and e.call_id is not None else None,
+            text=f"{e.action} {' '.join(e.targets) or _arguments(e)}".strip() if e.kind is Kind.PROPOSED else "",
         )
         for e in acts
     ]
+    turns = [e for e in events if e.kind is Kind.MODEL_TURN][-_MAX_MARKS:]
+    marks += [Mark("model", e.time, "dot", "#666666", e.kind.value) for e in turns]
     return marks
+
+
+def _arguments(event: ActionEvent) -> str:
+    text = ", ".join(f"{name}={value}" for name, value in (event.args or {}).items())
+    return text if len(text) <= _MAX_ARGUMENTS else text[: _MAX_ARGUMENTS - 1] + "\u2026"
 
 
 def _table(names: Sequence[str], rows: Iterable[Sequence[str]], short: Collection[str] = ()) -> str:

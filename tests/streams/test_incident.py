@@ -20,10 +20,12 @@ from haltline.streams.audit.maintenance import Caretaker
 from haltline.streams.audit.query import open_query
 from haltline.streams.audit.signing import load_signer
 from haltline.streams.incident.bundle import MANIFEST, BadBundle, read_bundle
-from haltline.streams.incident.picture import Mark, curves, timeline
+from haltline.streams.incident.picture import Mark, curves, timeline, waits_in
 from haltline.streams.incident.proof import prove
 from tests.builders import at
 from tests.streams.replay.recorded import LiveLog, a_night, deletes
+
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 def run(*arguments: object) -> tuple[int, str]:
@@ -272,6 +274,27 @@ def test_times_of_a_short_picture_differ_and_a_long_one_says_the_day() -> None:
     assert times(1)[:2] == ["15:06:40.000", "15:06:40.250"]
     assert times(40) == ["15:06:40", "15:06:50", "15:07:00", "15:07:10", "15:07:20"]
     assert times(4 * 86_400)[-1] == "2025-06-19 15:06"
+
+
+def test_a_long_wait_does_not_squeeze_the_rest_and_is_marked_as_not_to_scale() -> None:
+    marks = [Mark("calls", at(second), "tick", "#000", str(second), text=f"call {second}") for second in (0, 10, 20)]
+    late = Mark("operators", at(7_200), "diamond", "#000", "release")
+    assert waits_in([mark.time_ms for mark in marks]) == []
+    drawn = ET.fromstring(timeline(("calls", "operators"), [*marks, late]))
+    places = [float(line.attrib["x1"]) for line in drawn.iter(f"{SVG}line") if line.find(f"{SVG}title") is not None]
+    assert places[1] - places[0] == pytest.approx(places[2] - places[1], abs=0.2)
+    assert places[2] - places[0] > 700, "the calls have most of the width"
+    assert "no records for 120 min: not to scale" in {title.text for title in drawn.iter(f"{SVG}title")}
+    assert {"call 0", "call 10"} <= {text.text for text in drawn.iter(f"{SVG}text")}
+
+
+def test_a_result_is_as_wide_as_its_call_took_and_many_calls_have_room() -> None:
+    calls = [Mark("calls", at(n), "tick", "#000", str(n), begun_ms=at(n - 0.5)) for n in range(1, 401)]
+    drawn = ET.fromstring(timeline(("calls",), calls))
+    widths = [float(one.attrib["width"]) for one in drawn.iter(f"{SVG}rect")]
+    assert len(widths) == 400
+    assert max(widths) - min(widths[1:]) <= 0.2
+    assert int(drawn.attrib["width"]) >= 400 * 10
 
 
 def test_both_axes_of_curves_are_named_and_marked() -> None:

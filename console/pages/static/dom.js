@@ -85,20 +85,6 @@ export function choose(options, chosen, more) {
 // JSON for people; as text.
 export const json = (value) => h("pre", { class: "json", tabindex: "0" }, typeof value === "string" ? value : JSON.stringify(value, null, 2));
 
-// Numbers as bars; of each its own and what it is.
-export function bars(parts, label) {
-  const most = Math.max(1, ...parts.map(([number]) => number));
-  return h(
-    "div",
-    { class: "bars", role: "img", "aria-label": label },
-    parts.map(([number, title]) => {
-      const bar = h("i", { class: number ? "" : "none", title });
-      bar.style.height = `${Math.max(3, (100 * number) / most)}%`;
-      return bar;
-    }),
-  );
-}
-
 // A list of names and values.
 export function facts(pairs) {
   return h(

@@ -1,5 +1,5 @@
 // What happens, as it happens. A page that nobody sees listens to nothing: browsers allow few connections to one host.
-const NAMES = ["decision", "detection", "control", "feedback", "command", "policy", "dead_letter", "activity", "missed"];
+const NAMES = ["decision", "detection", "incident", "control", "feedback", "command", "policy", "dead_letter", "activity", "missed"];
 
 // `state` takes whether the stream is open.
 export function follow(notify, state) {

@@ -29,6 +29,7 @@ function turn() {
 new ResizeObserver(([{ contentRect }]) => document.documentElement.style.setProperty("--over", `${Math.round(contentRect.height)}px`)).observe(document.getElementById("over"));
 
 async function start() {
+  const arriving = main.dataset.status ? null : import(`./views/${name}.js`); // while it is asked who is signed in
   listen(COMMON);
   findBox();
   document.getElementById("theme").addEventListener("click", turn);
@@ -57,7 +58,7 @@ async function start() {
     else if (asked) asked = "again";
   }, attention.stream);
   if (main.dataset.status) return; // the server has already sent the page of an error
-  const view = await import(`./views/${name}.js`);
+  const view = await arriving;
   titled(view.title);
   const again = () => asked === "again" && notify("missed", {});
   asked = true;

@@ -158,8 +158,9 @@ def test_a_long_session_opens_where_it_was_stopped_and_can_be_gone_through_to_it
 
 def test_the_sums_of_interventions_are_shown_and_lead_to_what_they_sum(page: Page) -> None:
     page.goto("/interventions")
-    expect(page.get_by_role("region", name="By day").locator("i").first).to_be_visible()
-    page.get_by_role("region", name="Most blocked actions").get_by_role("button", name="delete_asset").click()
+    expect(page.get_by_role("img", name="Interventions by day and level")).to_be_visible()
+    blocked = page.get_by_role("list", name="Actions that were blocked the most")
+    blocked.get_by_role("link", name="delete_asset", exact=True).click()
     expect(page.get_by_role("textbox", name="Action")).to_have_value("delete_asset")
     expect(page.locator("tbody tr").first).to_contain_text(BUSY)
     expect(page.locator("tbody tr").filter(has_text=LONG[:40])).to_have_count(0)

@@ -1,6 +1,7 @@
 """What is asked about interventions, against the same asked of a list of them."""
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,9 +41,15 @@ def record(number: int, time_ms: int, rng: random.Random) -> InterventionRecord:
         estimated_cost_usd=1.0,
         cost_prevented_usd=rng.randrange(4) / 4,
         attempt=1,
+        context=rng.choice(({"level": "NUDGE"}, {"level": "KILL"}, {"level": "of another guard"}, {})),
         timestamp=time_ms,
         created_at=time_ms,
     )
+
+
+def level_of(one: InterventionRecord) -> str:
+    level = one.context.get("level")
+    return str(level) if level in ("NUDGE", "KILL") else ""
 
 
 def made() -> list[InterventionRecord]:
@@ -110,6 +117,15 @@ def test_counts_by_day_and_what_is_counted_now_say_the_same_for_any_filter(
     for top, name in (("top_blocked_actions", "action_name"), ("top_triggering_policies", "policy_id")):
         of_list[top].sort(key=lambda one, name=name: (-one["count"], one[name]))
     assert result == of_list
+    broken = intervention_queries.breakdown(filled, filters)
+    days = Counter(
+        (datetime.fromtimestamp(one.timestamp / 1000, UTC).date().isoformat(), level_of(one)) for one in expected
+    )
+    assert days == {(day["date"], level): count for day in broken["by_day"] for level, count in day["levels"].items()}
+    agents = Counter((one.agent_id, level_of(one)) for one in expected)
+    of_agents = broken["by_agent"]
+    assert agents == {(of["agent_id"], level): n for of in of_agents for level, n in of["levels"].items()}
+    assert [of["count"] for of in of_agents] == sorted((of["count"] for of in of_agents), reverse=True)
     page = intervention_queries.page(filled, filters, 1, 5)
     bodies, total = page.bodies, page.total
     newest = sorted(expected, key=lambda one: (-one.timestamp, one.id))
@@ -134,5 +150,6 @@ def test_what_is_hidden_or_recreated_is_counted_as_it_is_now(tmp_path: Path) -> 
         with other.begin() as connection:
             hide(connection, f"int_{number}")
     with other.connect() as connection:
-        assert connection.execute(select(func.count()).select_from(tables.tallies)).scalar_one() == 0
+        for table in (tables.tallies, tables.level_counts):
+            assert connection.execute(select(func.count()).select_from(table)).scalar_one() == 0
     other.dispose()

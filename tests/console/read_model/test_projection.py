@@ -39,6 +39,8 @@ def told(engine: Engine, taken: list[list[Row]]) -> dict[str, list[dict[str, Any
                 tables.sessions,
                 tables.interventions,
                 tables.tallies,
+                tables.level_counts,
+                tables.spent,
                 tables.approvals,
                 tables.control,
                 tables.names,

@@ -19,14 +19,9 @@ from tests.console.databases import database
 from tests.streams.replay.recorded import TOPICS, LiveLog, a_night
 
 KEPT = (
-    tables.records,
-    tables.sessions,
-    tables.interventions,
-    tables.tallies,
-    tables.approvals,
-    tables.control,
-    tables.names,
-)
+    tables.records, tables.sessions, tables.interventions, tables.tallies, tables.level_counts, tables.spent,
+    tables.approvals, tables.control, tables.names,
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

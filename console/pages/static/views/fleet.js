@@ -1,6 +1,6 @@
 import { get } from "../api.js";
-import { badge, bars, empty, fill, h, link, mono, panel, path, problem, table } from "../dom.js";
-import { soon } from "../live.js";
+import { badge, empty, fill, h, link, mono, panel, path, problem, table } from "../dom.js";
+import { latest, soon } from "../live.js";
 import { ago, count, ms, plural, span, usd } from "../say.js";
 import { incidentTable } from "./incidents.js";
 
@@ -8,10 +8,24 @@ export const title = "Fleet";
 
 const INCIDENTS = 12;
 const SESSIONS = 40;
+const PERIODS = [["1", "1 h", "the last hour"], ["24", "24 h", "the last 24 hours"], ["168", "7 d", "the last 7 days"]];
+const KEPT_PERIOD = "haltline.fleet.hours";
+const LETTERS = { killed: "K", frozen: "F", contained: "C", probation: "P" };
 
 export async function show(main) {
+  const arriving = import("../charts.js"); // the numbers are there to be read before the pictures are
   const cards = h("div", { class: "cards" });
-  const hourly = h("div");
+  const strip = h("div", { class: "strip" });
+  const periods = h("div", { class: "row", role: "group", "aria-label": "Period" });
+  const tripsPlace = h("div");
+  tripsPlace.style.minHeight = "246px"; // so that what is below stays where it is
+  const topAgents = h("div");
+  const topTools = h("div");
+  const spendingPlace = h("div");
+  spendingPlace.style.minHeight = "206px";
+  const spendingLimits = h("p", { class: "hint" });
+  let hours = PERIODS.some(([value]) => value === localStorage.getItem(KEPT_PERIOD)) ? localStorage.getItem(KEPT_PERIOD) : "24";
+  let limits = null;
   const incidents = incidentTable({ caption: "Open incidents, the worst first", refresh: () => refresh() });
   const sessions = table(
     [
@@ -37,11 +51,12 @@ export async function show(main) {
     h("div", { class: "head" }, h("h1", {}, "Fleet"), h("span", { class: "dim", id: "moving" })),
     failed,
     cards,
+    panel("Live sessions", strip),
     h(
       "div",
       { class: "cols" },
-      h("div", { class: "stack" }, panel("Incidents", noIncidents, incidents, h("p", { class: "hint" }, link("/incidents?state=", "All incidents"), ", ", link("/interventions", "all interventions"))), panel("Sessions", whenNone, sessions, h("p", { class: "hint" }, link("/sessions", "All sessions, with filters")))),
-      h("div", { class: "stack" }, panel("Trips by hour, last 24 h", hourly), panel("Stopped now", standing), panel("Worker lag", lag)),
+      h("div", { class: "stack" }, panel("Trips over time", periods, tripsPlace), panel("Incidents", noIncidents, incidents, h("p", { class: "hint" }, link("/incidents?state=", "All incidents"), ", ", link("/interventions", "all interventions"))), panel("Sessions", whenNone, sessions, h("p", { class: "hint" }, link("/sessions", "All sessions, with filters")))),
+      h("div", { class: "stack" }, panel("Spending per minute, last hour", spendingPlace, spendingLimits), panel("Top agents by trips", topAgents), panel("Top tools by trips", topTools), panel("Stopped now", standing), panel("Worker lag", lag)),
     ),
   );
 
@@ -56,7 +71,6 @@ export async function show(main) {
       ]);
       fill(failed);
       fill(cards, cardsOf(all));
-      fill(hourly, hours(all.trips_by_hour));
       incidents.hidden = open.total === 0;
       fill(noIncidents, open.total === 0 && empty("No incident is open.", "No agent needs attention."));
       const ids = open.incidents.map((one) => one.incident_id);
@@ -70,6 +84,54 @@ export async function show(main) {
       fill(failed, problem(error, refresh));
     }
   };
+  const turn = latest();
+  let made = null;
+  const drawPictures = async () => {
+    const isLast = turn();
+    try {
+      limits ??= get("/api/v1/limits").catch((error) => ({ problem: error.message, limits: [] }));
+      const [charts, counted, top, spent, live] = await Promise.all([arriving, get("/api/v1/fleet/trips", { hours }), get("/api/v1/fleet/top", { hours }), get("/api/v1/fleet/spending"), get("/api/v1/fleet/live")]);
+      if (!isLast()) return;
+      drawStrip(strip, live, charts);
+      if (!made) {
+        made = { trips: charts.timeChart({ label: "Trips by level" }), spending: charts.timeChart({ label: "Spending per minute", height: 150, labelOf: (at) => charts.clock(at) }) };
+        fill(tripsPlace, made.trips);
+        fill(spendingPlace, made.spending);
+      }
+      made.trips.update(tripsOf(counted, charts));
+      const since = `start_date=${encodeURIComponent(new Date(Date.now() - Number(hours) * 3600000).toISOString())}`;
+      const bar = (field) => (one) => ({ name: one.name, value: one.trips, href: `/interventions?${field}=${encodeURIComponent(one.name)}&trips_only=true&${since}` });
+      const shown = (rows, field, label) => (rows.length ? charts.topBars(rows.map(bar(field)), label) : h("p", { class: "dim" }, "No trips."));
+      fill(topAgents, shown(top.agents, "agent_id", "Agents with the most trips"));
+      fill(topTools, shown(top.tools, "action_name", "Tools with the most trips"));
+      made.spending.update(spendingOf(spent, (await limits).limits, charts));
+      fill(spendingLimits, limitsText(await limits));
+    } catch (error) {
+      fill(failed, problem(error, refresh));
+    }
+  };
+  const drawPeriods = () =>
+    fill(
+      periods,
+      PERIODS.map(([value, text, of]) =>
+        h(
+          "button",
+          {
+            type: "button",
+            "aria-pressed": String(value === hours),
+            "aria-label": of,
+            onclick: () => {
+              hours = value;
+              localStorage.setItem(KEPT_PERIOD, value);
+              drawPeriods();
+              periods.querySelector("[aria-pressed=true]").focus();
+              return drawPictures();
+            },
+          },
+          text,
+        ),
+      ),
+    );
   const look = async () => {
     try {
       fill(lag, lags(await get("/api/v1/fleet/lag")));
@@ -77,14 +139,18 @@ export async function show(main) {
       fill(lag, problem(error));
     }
   };
-  await Promise.all([refresh(), look()]);
-  const again = soon(refresh);
+  drawPeriods();
+  drawPictures();
+  look();
+  await refresh();
+  const again = soon(() => Promise.all([refresh(), drawPictures()]));
   const lookAgain = soon(look, 2500);
   setInterval(() => document.hidden || lookAgain(), 10000);
   setInterval(() => document.hidden || again(), 30000);
   const moving = main.querySelector("#moving");
   let still = null;
   return (what, data) => {
+    if (what === "policy") limits = null;
     again();
     lookAgain();
     if (what === "activity") {
@@ -117,10 +183,80 @@ function cardsOf(all) {
   ];
 }
 
-function hours(byHour) {
-  const total = byHour.reduce((sum, one) => sum + one, 0);
-  const label = `${total} trips in 24 hours, at most ${Math.max(...byHour)} in one`;
-  return [bars(byHour.map((number, at) => [number, `${23 - at} h ago: ${number}`]), label), h("p", { class: "hint" }, `${plural(total, "trip")}; most in one hour ${Math.max(...byHour)}`)];
+function tripsOf({ from_ms: from, step_ms: step, levels, total, hours }, { levelColour, levelName, dayAndTime }) {
+  const steps = levels[0]?.counts.length ?? Math.round((Number(hours) * 3600000) / step);
+  const times = Array.from({ length: steps }, (_, number) => from + number * step);
+  const sums = times.map((_, number) => levels.reduce((sum, one) => sum + one.counts[number], 0));
+  const most = Math.max(0, ...sums);
+  const sumOf = (one) => one.counts.reduce((sum, number) => sum + number, 0);
+  const peak = most ? `, at most ${count(most)} in ${span(step)}, from ${dayAndTime(times[sums.indexOf(most)])} on; ${levels.map((one) => `${levelName(one.level)} ${count(sumOf(one))}`).join(", ")}` : "";
+  return {
+    times,
+    step,
+    series: levels.map((one) => ({ label: levelName(one.level), colour: levelColour(one.level), values: one.counts, kind: "stack", note: count(sumOf(one)) })),
+    summary: `${plural(total, "trip")}${peak}.`,
+    none: "no trips",
+  };
+}
+
+const PER_MINUTE = "session and minute";
+
+function spendingOf({ from_ms: from, cost_usd: total, most_usd: most }, limits, { money, clock }) {
+  const times = total.map((_, number) => from + number * 60000);
+  const peak = Math.max(...total);
+  const sum = total.reduce((all, one) => all + one, 0);
+  return {
+    times,
+    step: 60000,
+    series: [
+      { label: "all sessions", colour: "--tool", values: total, kind: "stack" },
+      { label: "the session that spends the most", colour: "--series-2", values: most, kind: "steps" },
+    ],
+    limits: limits.filter((one) => one.resource === "cost_usd" && one.per === PER_MINUTE).map((one) => ({ value: one.limit, text: `${usd(one.limit)} a minute of one session`, kind: one.mode === "enforce" ? "bad" : "warn" })),
+    format: usd,
+    axisFormat: money,
+    summary: `${usd(sum)} in the last hour${peak ? `, at most ${usd(peak)} in the minute of ${clock(times[total.indexOf(peak)])}` : ""}.`,
+  };
+}
+
+function limitsText({ problem: why, policy, version, limits }) {
+  if (why) return `The limits of the policy are not known: ${why}`;
+  const ofMoney = limits.filter((one) => one.resource === "cost_usd");
+  if (!ofMoney.length) return "No spending limit in the policy.";
+  const lines = ofMoney.map((one) => [link(`/policies?rule=${encodeURIComponent(one.rule)}`, mono(one.rule)), ` ${usd(one.limit)} per ${one.per}${one.mode === "enforce" ? "" : ` (${one.mode})`}`]);
+  const perMinute = ofMoney.some((one) => one.per === PER_MINUTE) ? "" : "No limit per minute. ";
+  return [`${perMinute}Limits in policy ${policy}, version ${version}: `, lines.map((line, number) => [number ? "; " : "", line]), "."];
+}
+
+// A cell for each live session, the worst first, under the cause of its worst incident.
+function drawStrip(place, { total, groups }, { levelColour }) {
+  const held = place.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+  const cell = (one) => {
+    const calm = one.level === "ALLOW" && !one.state;
+    const made = h(
+      "a",
+      { class: `cell ${calm ? "well" : ""}`, href: path("sessions", one.session_id), title: `${one.session_id}\n${one.agent_id}: ${one.state ?? "running"}, hardest ${one.level}, last event ${span(Date.now() - one.last_ms)} ago`, "aria-label": `${one.session_id} of ${one.agent_id}: ${one.state ?? "running"}, hardest ${one.level}` },
+      LETTERS[one.state] ?? "",
+    );
+    if (!calm) made.style.setProperty("--cell", `var(${levelColour(one.level)})`);
+    return h("li", {}, made);
+  };
+  const shown = groups.reduce((sum, group) => sum + group.sessions.length, 0);
+  fill(
+    place,
+    groups.length === 0 && empty("No session is live.", "A session is live for 15 minutes after its last event."),
+    groups.map((group) =>
+      h(
+        "div",
+        { class: "group" },
+        h("div", { class: "cause" }, group.cause === null ? "no incident" : link(path("incidents", group.incident_id), mono(group.cause)), h("span", { class: "dim" }, ` ${count(group.sessions.length)}`)),
+        h("ul", { "aria-label": group.cause === null ? "Live sessions without an incident" : `Live sessions of incidents of ${group.cause}` }, group.sessions.map(cell)),
+      ),
+    ),
+    shown < total && h("p", { class: "hint" }, `The ${count(shown)} worst of ${count(total)}; `, link("/sessions", "all sessions"), "."),
+    groups.length > 0 && h("p", { class: "strip-key", "aria-hidden": "true" }, h("span", {}, "Colour: hardest decision."), Object.entries(LETTERS).map(([name, letter]) => h("span", {}, h("b", {}, letter), name))),
+  );
+  if (held !== null) [...place.querySelectorAll("a")].find((one) => one.getAttribute("href") === held)?.focus();
 }
 
 function stopped(held) {

@@ -1,15 +1,17 @@
 import { get } from "../api.js";
-import { badge, bars, choose, empty, field, fill, h, link, mono, panel, path, problem, table } from "../dom.js";
+import { badge, choose, empty, field, fill, h, link, mono, panel, path, problem, table } from "../dom.js";
 import { key } from "../keys.js";
 import { latest, soon } from "../live.js";
 import { folded } from "../phone.js";
-import { ago, count, NO_PRICES, plural, prose, usd } from "../say.js";
+import { ago, count, ms, NO_PRICES, plural, prose, usd } from "../say.js";
 import { intervention } from "./intervention.js";
 
 export const title = "Interventions";
 
 const PAGE = 50;
-const DAYS = 30;
+const DAYS = 60;
+const LEAST_DAYS = 14;
+const DAY_MS = 86400000;
 const FILTERS = ["type", "outcome", "risk_level", "agent_id", "run_id", "action_name", "policy_id", "search", "start_date", "end_date", "min_prevented_usd", "trips_only", "high_risk"];
 const TYPES = ["hard_block", "approval_required", "rate_limited", "budget_exceeded", "downgrade", "warning", "loop_detected", "budget_warning", "missing_evidence", "pii_blocked", "content_blocked", "idempotent_replay"];
 const OUTCOMES = ["blocked", "escalated", "approved_after_review", "rejected_after_review", "modified", "warned"];
@@ -26,7 +28,17 @@ export async function show(main, rest, query) {
   const none = h("div");
   const failed = h("div");
   const pages = h("div", { class: "row" });
-  const sums = h("div", { class: "cols even" });
+  const arriving = import("../charts.js"); // the list is there to be read before the pictures are
+  let charts = null;
+  // Days are counted in UTC: their names are, too.
+  const dayOf = (at) => new Date(at).toLocaleDateString(undefined, { timeZone: "UTC", weekday: "short", month: "short", day: "numeric" });
+  let byDay = null;
+  const dayPlace = h("div");
+  dayPlace.style.minHeight = "246px"; // so that what is below stays where it is
+  const blocked = h("div");
+  const byAgent = h("div");
+  const noDays = h("div");
+  const sums = h("div", { class: "stack" }, panel("By day and level", noDays, dayPlace), h("div", { class: "cols even" }, panel("Most blocked actions", blocked), panel("By agent and level", byAgent)));
   const list = table(
     [
       { head: "When", class: "tight", cell: ({ of }) => ago(of.timestamp) },
@@ -104,17 +116,62 @@ export async function show(main, rest, query) {
       card(count(all(["modified"])), "modified", { outcome: "modified" }),
     );
   };
-  const drawSums = ({ time_series: days, top_blocked_actions: blocked }) => {
-    const last = days.slice(-DAYS);
-    const label = (day) => `${day.date}: ${plural(day.interventions, "intervention")}${day.cost_prevented_usd ? `, ${usd(day.cost_prevented_usd)} prevented` : ""}`;
+  // The same page with one more filter, as a link.
+  const narrowed = (changes) => `?${new URLSearchParams({ ...held, ...changes })}`;
+  const drawSums = ({ top_blocked_actions: actions }) =>
     fill(
-      sums,
-      last.length > 0 && panel("By day", bars(last.map((day) => [day.interventions, label(day)]), last.map(label).join("; ")), h("p", { class: "hint" }, last.length === 1 ? last[0].date : `The last ${plural(last.length, "day")} with interventions: ${last[0].date} to ${last.at(-1).date}.`)),
-      blocked.length > 0 &&
-        panel(
-          "Most blocked actions",
-          blocked.slice(0, 3).map((one) => h("div", { class: "counted" }, h("button", { type: "button", class: "quiet mono", title: one.action_name, onclick: () => set({ action_name: one.action_name }) }, one.action_name), h("span", { class: "dim" }, `${count(one.count)}${one.cost_prevented_usd ? `, ${usd(one.cost_prevented_usd)} prevented` : ""}`))),
-        ),
+      blocked,
+      actions.length
+        ? charts.topBars(
+            actions.map((one) => ({ name: one.action_name, value: one.count, href: narrowed({ action_name: one.action_name, outcome: "blocked" }), text: `${count(one.count)}${one.cost_prevented_usd ? `, ${usd(one.cost_prevented_usd)} prevented` : ""}` })),
+            "Actions that were blocked the most",
+          )
+        : h("p", { class: "dim" }, "No action was blocked."),
+    );
+  const drawBreakdown = ({ by_day: days, by_agent: agents, agents: total }) => {
+    sums.hidden = !days.length;
+    if (!days.length) return;
+    if (!byDay) {
+      byDay = charts.timeChart({ label: "Interventions by day and level", tableHead: "Day (UTC)", labelOf: dayOf });
+      fill(dayPlace, byDay);
+    }
+    const levels = [...new Set([...days, ...agents].flatMap((one) => Object.keys(one.levels)))].sort(charts.levelOrder);
+    const last = ms(days.at(-1).date);
+    const first = Math.max(Math.min(ms(days[0].date), last - (LEAST_DAYS - 1) * DAY_MS), last - (DAYS - 1) * DAY_MS);
+    const times = Array.from({ length: Math.round((last - first) / DAY_MS) + 1 }, (_, number) => first + number * DAY_MS);
+    const known = new Map(days.map((one) => [ms(one.date), one.levels]));
+    const sumOf = (of) => Object.values(of ?? {}).reduce((sum, one) => sum + one, 0);
+    const all = times.map((at) => sumOf(known.get(at)));
+    const most = Math.max(...all);
+    fill(noDays, ms(days[0].date) < first && h("p", { class: "hint" }, `The last ${DAYS} days; there are interventions since ${days[0].date}. Days are in UTC.`));
+    byDay.update({
+      times,
+      step: DAY_MS,
+      utc: true,
+      series: levels.map((level) => ({ label: charts.levelName(level), colour: charts.levelColour(level), kind: "stack", values: times.map((at) => known.get(at)?.[level] ?? 0) })).filter((one) => one.values.some(Boolean)),
+      summary: `${plural(all.reduce((sum, one) => sum + one, 0), "intervention")} from ${dayOf(first)} to ${dayOf(last)}, at most ${count(most)} in a day, on ${dayOf(times[all.indexOf(most)])}.`,
+    });
+    fill(byAgent, heat(agents, levels), total > agents.length && h("p", { class: "hint" }, `The ${count(agents.length)} agents with the most of ${count(total)}.`));
+  };
+  const heat = (agents, levels) => {
+    const top = Math.max(1, ...agents.flatMap((one) => Object.values(one.levels)));
+    const cell = (agent, level) => {
+      const number = agent.levels[level] ?? 0;
+      const made = h("td", { class: number ? "cell" : "zero" }, count(number));
+      made.style.setProperty("--cell", `var(${charts.levelColour(level)})`);
+      made.style.setProperty("--share", `${Math.round(12 + (38 * number) / top)}%`);
+      return made;
+    };
+    return h(
+      "div",
+      { class: "scroll", tabindex: "0", role: "region", "aria-label": "Interventions by agent and level" },
+      h(
+        "table",
+        { class: "heat" },
+        h("caption", { class: "hidden" }, "Interventions by agent and level"),
+        h("tr", {}, h("th", { scope: "col" }, "Agent"), levels.map((level) => h("th", { scope: "col", class: "num" }, charts.levelName(level))), h("th", { scope: "col", class: "num" }, "All")),
+        agents.map((one) => h("tr", {}, h("th", { scope: "row", title: one.agent_id }, link(narrowed({ agent_id: one.agent_id }), one.agent_id)), levels.map((level) => cell(one, level)), h("td", {}, count(one.count)))),
+      ),
     );
   };
   const turn = latest();
@@ -126,8 +183,8 @@ export async function show(main, rest, query) {
     try {
       // The cards count what the other filters leave, so that they stay there to be changed.
       const { outcome: _outcome, high_risk: _high, min_prevented_usd: _prevented, ...others } = asked;
-      const counting = get("/api/v1/interventions/stats", others); // takes longer where a search finds much
-      counting.catch(() => {}); // reported below
+      const pictures = Promise.all([get("/api/v1/interventions/breakdown", asked), get("/api/v1/interventions/stats", others), arriving]);
+      pictures.catch(() => {}); // reported below; where a search finds much, they take longer than the list
       const found = await get("/api/v1/interventions", { ...asked, skip, limit: PAGE });
       if (!isLast()) return;
       fill(failed);
@@ -144,11 +201,13 @@ export async function show(main, rest, query) {
         found.skip > 0 && h("button", { type: "button", onclick: go(Math.max(0, skip - PAGE)) }, "Newer"),
         found.skip + PAGE < found.total && h("button", { type: "button", onclick: go(skip + PAGE) }, "Older"),
       );
-      const stats = await counting;
+      const [broken, stats, module] = await pictures;
       if (!isLast()) return;
+      charts = module;
       drawCards(stats);
       drawChips(stats.top_triggering_policies);
       drawSums(stats);
+      drawBreakdown(broken);
     } catch (error) {
       fill(failed, problem(error, refresh));
     }

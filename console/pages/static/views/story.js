@@ -5,9 +5,13 @@ import { badge, empty, facts, fill, h, json, link, mono, panel, path, problem, t
 import { key } from "../keys.js";
 import { soon } from "../live.js";
 import { count, exact, moment, ms, plural, span, usd } from "../say.js";
+import { argumentsOf, isPlumbing } from "../steps.js";
 import { incidentTable } from "./incidents.js";
 
 const AT_A_TIME = 1000;
+const DRAWN = 5000; // steps that are read by themselves; more on choice
+const LISTED = 300; // steps that are listed at a time: thousands of elements are slow
+const KEPT_FOLD = "haltline.story.signals";
 const AGAIN = 5000; // events that are made again
 const MOST = 20000; // steps that are looked through for one place
 const RANK = ["ALLOW", "NUDGE", "REINFORCE", "THROTTLE", "PAUSE", "BLOCK", "ROLLBACK", "KILL"];
@@ -15,18 +19,29 @@ const ENDED_BY = { killed: "Release", frozen: "Lift", contained: "Lift" };
 
 export async function story(main, id, query) {
   titled(id, "Sessions");
+  const arriving = import("../swimlane.js"); // the list is there to be used before it is
   const where = `/api/v1/sessions/${encodeURIComponent(id)}`;
   let page = await get(where, { limit: AT_A_TIME });
   let steps = page.steps;
   let frames = null;
   let chosen = 0;
+  let limits = [];
+  let folded = localStorage.getItem(KEPT_FOLD) !== "shown";
+  let visible = []; // the numbers of the steps that are not folded
+  let listed = [0, 0]; // those of `visible` that are in the list
 
   const head = h("div", { class: "head" });
   const cards = h("div", { class: "cards" });
   const list = h("ol", { class: "steps", "aria-label": "Timeline" });
+  const earlier = h("div");
   const more = h("div");
+  let lanes = h("div");
+  lanes.style.minHeight = "560px"; // so that what is below stays where it is
+  lanes.update = lanes.choose = () => {};
+  const folds = h("input", { type: "checkbox", onchange: () => fold(!folds.checked) });
+  const foldsText = h("span");
   const place = h("output", { class: "mono" });
-  const slider = h("input", { type: "range", min: "0", step: "1", "aria-label": "Step", oninput: () => go(Number(slider.value)) });
+  const slider = h("input", { type: "range", min: "0", step: "1", "aria-label": "Step", oninput: () => go(visible[Number(slider.value)]) });
   const state = h("div", { class: "stack sticky" });
   const button = (text, label, to) => h("button", { type: "button", "aria-label": label, title: label, onclick: to }, text);
   const tripsOf = () => steps.flatMap((step, at) => (isTrip(step) ? [at] : []));
@@ -48,6 +63,7 @@ export async function story(main, id, query) {
     head,
     cards,
     incidents,
+    panel("Swimlane", h("div", { class: "lane-tools" }, h("label", {}, folds, foldsText)), lanes),
     h(
       "div",
       { class: "cols even" },
@@ -59,16 +75,16 @@ export async function story(main, id, query) {
           h(
             "div",
             { class: "row" },
-            button("|\u25c0", "First step", () => go(0)),
-            button("\u25c0", "Step back", () => go(chosen - 1)),
+            button("|\u25c0", "First step", () => go(visible[0])),
+            button("\u25c0", "Step back", () => beside(-1)),
             button("\u25b6", "Step forward", () => forward()),
-            button("\u25b6|", "Last step", () => go(steps.length - 1)),
+            button("\u25b6|", "Last step", () => go(visible.at(-1))),
             button("Next trip", "Next trip", nextTrip),
           ),
           slider,
           place,
         ),
-        h("div", { class: "story", tabindex: "0", role: "region", "aria-label": "Steps" }, list, more),
+        h("div", { class: "story", tabindex: "0", role: "region", "aria-label": "Steps" }, earlier, list, more),
       ),
       state,
     ),
@@ -95,23 +111,53 @@ export async function story(main, id, query) {
       h("div", { class: "card" }, h("strong", {}, link(`/sessions?agent_id=${encodeURIComponent(session.agent_id)}`, session.agent_id)), h("span", {}, ["agent", session.mission_id && `, mission ${session.mission_id}`, session.parent_session_id && [", started by ", link(path("sessions", session.parent_session_id), session.parent_session_id)]])),
     );
   };
-  const drawList = () => {
+  const fold = (on) => {
+    folded = on;
+    localStorage.setItem(KEPT_FOLD, on ? "folded" : "shown");
+    draw();
+    go(chosen);
+  };
+  // All that is drawn of the steps; which one is chosen comes after it.
+  const draw = () => {
+    const hidden = steps.filter(isPlumbing).length;
+    if (folded && steps[chosen] && isPlumbing(steps[chosen])) chosen = steps.findLastIndex((step, at) => at < chosen && !isPlumbing(step));
+    visible = steps.flatMap((step, at) => (folded && isPlumbing(step) ? [] : [at]));
+    folds.checked = !folded;
+    fill(foldsText, `Show feedback and signals (${count(hidden)})`);
+    folds.closest(".lane-tools").hidden = hidden === 0;
+    slider.max = String(Math.max(0, visible.length - 1));
+    lanes.update({ steps, folded, limits, frames });
+    listed = [0, 0];
+  };
+  const drawList = (around) => {
     const first = ms(steps[0]?.time ?? 0);
+    const from = Math.max(0, Math.min(around - LISTED / 2, visible.length - LISTED));
+    listed = [from, Math.min(visible.length, from + LISTED)];
+    const others = (number, text, to) => number > 0 && h("button", { type: "button", onclick: () => go(visible[to]) }, `${text} (${count(number)})`);
+    fill(earlier, others(listed[0], "Earlier steps", listed[0] - 1));
     fill(
       list,
-      steps.map((step, at) =>
-        h(
+      visible.slice(...listed).map((at) => {
+        const step = steps[at];
+        const args = argumentsOf(step);
+        return h(
           "li",
-          { class: `t-${step.topic}`, data: { key: at }, onclick: () => go(at) },
+          { class: `t-${step.topic}`, tabindex: "-1", data: { key: at }, onclick: () => go(at), onfocus: () => at !== chosen && go(at), onkeydown: (event) => moved(event) },
           h("span", { class: "at", title: step.time }, `+${span(ms(step.time) - first)}`),
           h("span", { class: "topic" }, step.kind.replace("action.", "")),
-          h("span", { class: "what" }, step.summary),
+          h("span", { class: "what" }, step.summary, args && h("span", { class: "args mono" }, args)),
           levelOf(step),
-        ),
-      ),
+        );
+      }),
     );
-    slider.max = String(Math.max(0, steps.length - 1));
-    fill(more, steps.length < page.total && h("button", { type: "button", onclick: further }, `Show more of ${count(page.total)}`));
+    fill(more, others(visible.length - listed[1], "Later steps", listed[1]), steps.length < page.total && h("button", { type: "button", onclick: further }, `Read more of ${count(page.total)}`));
+  };
+  const moved = (event) => {
+    const to = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!to) return;
+    event.preventDefault();
+    beside(to);
+    list.querySelector("[aria-current]")?.focus();
   };
   const load = async () => {
     page = await get(where, { skip: steps.length, limit: AT_A_TIME });
@@ -121,29 +167,42 @@ export async function story(main, id, query) {
     try {
       await load();
       drawHead();
-      drawList();
+      draw();
       go(chosen);
     } catch (error) {
       tell(error.message, "bad");
     }
   };
   const forward = async () => {
-    if (chosen === steps.length - 1 && steps.length < page.total) await further();
-    go(chosen + 1);
+    if (chosen === visible.at(-1) && steps.length < page.total) await further();
+    beside(1);
   };
+  const beside = (by) => go(visible[Math.min(visible.length - 1, Math.max(0, visible.indexOf(chosen) + by))]);
   const go = (to) => {
     if (!steps.length) return fill(state, empty("No records of this session."));
-    chosen = Math.min(steps.length - 1, Math.max(0, to));
-    slider.value = String(chosen);
-    place.textContent = `${exact(chosen + 1)} of ${steps.length < page.total ? "the first " : ""}${exact(steps.length)}`;
-    for (const [at, item] of [...list.children].entries()) {
-      item.classList.toggle("chosen", at === chosen);
-      item.classList.toggle("later", at > chosen);
-      if (at === chosen) {
+    const before = chosen;
+    chosen = Math.min(steps.length - 1, Math.max(0, to ?? 0));
+    if (folded && isPlumbing(steps[chosen])) return fold(false);
+    const at = visible.indexOf(chosen);
+    slider.value = String(at);
+    place.textContent = `${exact(at + 1)} of ${steps.length < page.total ? "the first " : ""}${exact(visible.length)}`;
+    const isListed = at >= listed[0] && at < listed[1];
+    if (!isListed) drawList(at);
+    // Of thousands only those are touched that change.
+    const [from, until] = isListed ? [Math.min(before, chosen), Math.max(before, chosen)] : [0, steps.length];
+    for (const item of list.children) {
+      const number = Number(item.dataset.key);
+      if (number < from || number > until) continue;
+      item.classList.toggle("chosen", number === chosen);
+      item.classList.toggle("later", number > chosen);
+      item.tabIndex = number === chosen ? 0 : -1;
+      item.querySelector(".args")?.classList.toggle("whole", number === chosen);
+      if (number === chosen) {
         item.setAttribute("aria-current", "step");
         within(item);
       } else item.removeAttribute("aria-current");
     }
+    lanes.choose(chosen);
     fill(state, stateAt(), stepPanel());
   };
   // Scrolls the list alone: the page stays where it is.
@@ -245,29 +304,54 @@ export async function story(main, id, query) {
   const wanted = query.get("decision");
   const placeOf = () => (wanted ? steps.findIndex((step) => step.record?.decision_id === wanted && step.topic === "interventions") : -1);
   const isFurther = () => (wanted ? placeOf() < 0 : query.has("step") ? Number(query.get("step")) > steps.length : page.session.interventions > 0 && !tripsOf().length);
-  for (let known = -1; isFurther() && steps.length > known && steps.length < Math.min(page.total, MOST); ) {
-    known = steps.length; // an answer without steps ends it: the read model is being recreated
-    await load();
-  }
+  // The step of the address, or else the last trip; as long as neither is read, the last step that is.
+  const goal = () => {
+    const start = placeOf();
+    return start >= 0 ? start : query.has("step") ? Number(query.get("step")) - 1 : (tripsOf().at(-1) ?? visible.at(-1));
+  };
   drawHead();
-  drawList();
-  const start = placeOf();
-  const trips = tripsOf();
-  go(start >= 0 ? start : query.has("step") ? Number(query.get("step")) - 1 : (trips.at(-1) ?? steps.length - 1));
+  draw();
+  go(goal());
+  let shown = chosen;
 
   key("ArrowRight", "step forward", forward);
-  key("ArrowLeft", "step back", () => go(chosen - 1));
-  key("Home", "first step", () => go(0));
-  key("End", "last step", () => go(steps.length - 1));
+  key("ArrowLeft", "step back", () => beside(-1));
+  key("Home", "first step", () => go(visible[0]));
+  key("End", "last step", () => go(visible.at(-1)));
   key("n", "next trip", nextTrip);
   key("b", "previous trip", lastTrip);
 
   const again = async () => {
     const made = await get("/api/v1/replay", { session_id: id, limit: AGAIN }).catch((error) => ({ frames: [], problem: error.message }));
-    frames = { ...made, byEvent: new Map(made.frames.map((frame) => [frame.event_id, frame])) };
+    frames = { ...made, progress: made.progress ?? [], byEvent: new Map(made.frames.map((frame) => [frame.event_id, frame])) };
+    lanes.update({ steps, folded, limits, frames });
     go(chosen);
   };
-  again();
+  const { agent_id } = page.session;
+  const read = async () => {
+    const { swimlane } = await arriving;
+    const made = swimlane({ onchoose: (at) => go(at) });
+    lanes.replaceWith(made);
+    lanes = made;
+    lanes.update({ steps, folded, limits, frames });
+    lanes.choose(chosen);
+    limits = (await get("/api/v1/limits", { agent_id, session_id: id }).catch(() => ({ limits: [] }))).limits;
+    for (let known = -1; steps.length > known && steps.length < Math.min(page.total, isFurther() ? MOST : DRAWN); ) {
+      known = steps.length; // an answer without steps ends it: the read model is being recreated
+      await load();
+      if (!isFurther() && chosen === shown && goal() !== chosen) {
+        drawHead();
+        draw();
+        go(goal()); // nobody has chosen another one meanwhile
+        shown = chosen;
+      }
+    }
+    drawHead();
+    draw();
+    go(chosen === shown ? goal() : chosen);
+  };
+  // After the page is there to be used: the rest of a long story, the limits, and how close each rule was.
+  read().then(again, (error) => tell(error.message, "bad"));
 
   const refresh = soon(async () => {
     try {
@@ -276,12 +360,12 @@ export async function story(main, id, query) {
         page = { ...page, session, total };
         return drawHead();
       }
-      const last = chosen === steps.length - 1;
+      const last = chosen === visible.at(-1);
       page = await get(where, { limit: AT_A_TIME });
       steps = page.steps;
       drawHead();
-      drawList();
-      go(last ? steps.length - 1 : chosen);
+      draw();
+      go(last ? visible.at(-1) : chosen);
       await again();
     } catch (error) {
       fill(more, problem(error));

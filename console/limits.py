@@ -1,0 +1,58 @@
+"""The limits that a policy sets on what is used, for pages that draw what is used."""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from haltline.detectors.cross_session.agent_budget import AgentBudget
+from haltline.detectors.cross_session.mission_budget import MissionBudget
+from haltline.detectors.framework.base import Pattern
+from haltline.detectors.framework.settings import construct
+from haltline.detectors.session.budget import Budget
+from haltline.detectors.session.spend_velocity import SpendVelocity
+from haltline.schemas.policy import Policy
+from haltline.streams.engine.effective_rules import EffectiveRules
+
+_SETTING: Final[tuple[type[Pattern[Any]], ...]] = (Budget, AgentBudget, MissionBudget, SpendVelocity)
+
+
+class Limit(NamedTuple):
+    """How much of a resource may be used."""
+
+    rule: str
+    resource: str
+    """`cost_usd`, `tokens`, `calls`, `duration_s` or `file_ops`."""
+    limit: float
+    per: str
+    """What it is a limit of, such as `session` or `session and minute`."""
+    mode: str
+
+
+def limits_of(policy: Policy, agent_id: str, session_id: str, now_ms: int) -> list[Limit]:
+    """Those that hold for a session of an agent now; what a session declares for itself is not among them."""
+    effective = _effective(policy.model_dump_json(exclude_unset=True))
+    rules = effective.under(effective.overrides(agent_id, session_id, now_ms))
+    return [
+        Limit(detector.id, resource, limit, per, rules[detector.id].mode.value)
+        for detector in _SETTING
+        if rules[detector.id].enabled
+        for resource, limit, per in _of(construct(detector, rules[detector.id].settings))
+    ]
+
+
+@lru_cache(maxsize=4)
+def _effective(document: str) -> EffectiveRules:
+    return EffectiveRules(Policy.model_validate_json(document))
+
+
+def _of(detector: Pattern[Any]) -> Iterator[tuple[str, float, str]]:
+    match detector:
+        case Budget(limits=limits):
+            yield from ((name, limit, "session") for name, limit in limits.items())
+        case AgentBudget(limits=limits, period_h=period_h):
+            yield from ((name, limit, f"agent and {period_h} h") for name, limit in limits.items())
+        case MissionBudget(limits=limits):
+            yield from ((name, limit, "mission") for name, limit in limits.items())
+        case SpendVelocity(cost_usd_per_min=cost_usd, tokens_per_min=tokens):
+            rates = (("cost_usd", cost_usd), ("tokens", tokens))
+            yield from ((name, limit, "session and minute") for name, limit in rates if limit is not None)

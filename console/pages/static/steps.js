@@ -1,0 +1,12 @@
+// What a step of a session's story is, whoever shows it.
+const OF_TOPIC = { detections: "findings", interventions: "decisions", commands: "operators" };
+
+export const isPlumbing = (step) => !(step.topic in OF_TOPIC) && step.topic !== "actions";
+export const laneOf = (step) => OF_TOPIC[step.topic] ?? (step.topic !== "actions" ? "plumbing" : step.kind.startsWith("action.") ? "tools" : "model");
+
+// The arguments of a call in one line: `name=value, ...`.
+export const argumentsOf = (step) => {
+  const args = step.topic === "actions" ? step.record?.args : null;
+  if (!args || typeof args !== "object") return "";
+  return Object.entries(args).map(([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`).join(", ");
+};

@@ -1,0 +1,216 @@
+"""What the pictures say, in a real browser: to those who see them, to a keyboard, and as a table."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from haltline.console.access.keys import Keys
+from haltline.console.settings import ConsoleSettings
+from haltline.schemas.events import Kind, Usage
+from haltline.schemas.topics import Topics
+from tests.console.browser.conftest import served, signed_in
+from tests.console.browser.scene import HEALTHY, LOOP, Script, fill_topics, runaway
+from tests.console.topics import messages_of, produce
+from tests.mock_cluster import QuickBroker
+
+LONG, WAITED = "long-1", "waited-1"
+PAGES_READ = 1_250
+
+
+def long_story() -> Script:
+    script = Script(LONG, "crawler", 9_000).starts("Read every page")
+    for number in range(PAGES_READ):
+        script.calls("read_page", f"page={number}", cost_usd=0.0, page=number)
+    return script
+
+
+def waited() -> Script:
+    """Some calls and turns, nothing for two hours, and some more."""
+    script = Script(WAITED, "builder", 9_000).starts("Make it pass")
+    for part in range(2):
+        for number in range(3):
+            script._add(Kind.MODEL_TURN, usage=Usage(input_tokens=1_000, output_tokens=50, cost_usd=0.01))
+            script.calls("edit_file", f"path={part}{number}.py", path=f"{part}{number}.py")
+        script._time_ms += 7_200_000 * (1 - part)
+    return script
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[str]:
+    with QuickBroker() as broker:
+        broker.ensure_topics(Topics())
+        fill_topics(broker.bootstrap)
+        produce(broker.bootstrap, messages_of([*long_story().events, *waited().events]))
+        yield broker.bootstrap
+
+
+@pytest.fixture(scope="module")
+def address(broker: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    database = tmp_path_factory.mktemp("pictures") / "model.db"
+    settings = ConsoleSettings(bootstrap=broker, keys=Keys({}), database=f"sqlite:///{database}", answer_within_s=1)
+    with served(settings) as address:
+        yield address
+
+
+@pytest.fixture
+def page(chromium: Browser, address: str) -> Iterator[Page]:
+    with signed_in(chromium, address, viewport={"width": 1280, "height": 900}) as page:
+        yield page
+
+
+def answer(page: Page, path: str) -> dict[str, object]:
+    found: dict[str, object] = page.evaluate("path => fetch(path).then((answer) => answer.json())", path)
+    return found
+
+
+def test_trips_are_drawn_told_and_tabled_as_they_are_counted(page: Page, broker: str) -> None:
+    page.get_by_role("button", name="the last hour").click()
+    chart = page.get_by_role("img", name=re.compile(r"Trips by level: \d+ trips, at most \d+ in 60 s"))
+    expect(chart).to_be_visible()
+    counted = answer(page, "/api/v1/fleet/trips?hours=1")
+    assert chart.get_attribute("aria-label").startswith(f"Trips by level: {counted['total']} trips")  # type: ignore[union-attr]  # it has one
+    page.get_by_label("Table: Trips by level").click()
+    cells = page.get_by_role("table", name="Trips by level").locator("tbody td").all_inner_texts()
+    assert sum(map(int, cells)) == counted["total"]
+    # The keyboard reads what the pointer does, and says it.
+    chart.focus()
+    page.keyboard.press("End")
+    said = page.locator("figure").filter(has=chart).get_by_role("status")
+    expect(said).to_contain_text(re.compile(r"\d\d:\d\d: .*KILL \d+"))
+    at_end = said.inner_text()
+    produce(broker, messages_of(Script("late-1", "reporter", 5).starts("Wait").events))  # the chart is drawn anew
+    expect(page.get_by_role("link", name="late-1 of reporter")).to_be_visible()
+    page.keyboard.press("ArrowLeft")
+    expect(said).not_to_have_text(at_end)
+    expect(page.locator(".chart-readout").first).to_have_text(said.inner_text())
+
+
+def test_live_sessions_are_a_strip_with_the_worst_first_that_changes_as_they_do(page: Page, broker: str) -> None:
+    strip = page.get_by_role("region", name="Live sessions")
+    stopped = strip.get_by_role("list", name="Live sessions of incidents of destruction")
+    expect(stopped.get_by_role("link").first).to_have_accessible_name(re.compile("killed, hardest KILL"))
+    calm = strip.get_by_role("list", name="Live sessions without an incident")
+    expect(calm.get_by_role("link", name=f"{HEALTHY} of reporter: running, hardest ALLOW")).to_be_visible()
+    assert strip.locator("a.cell").count() == answer(page, "/api/v1/fleet/live")["total"]
+    produce(broker, messages_of(runaway("night-77").events))
+    expect(stopped.get_by_role("link", name=re.compile("night-77 of .*: killed"))).to_be_visible()
+    strip.get_by_role("link", name="destruction", exact=True).click()
+    expect(page.get_by_role("dialog", name="Incident destruction")).to_contain_text("Targetasset_id=")
+
+
+def test_spending_has_its_limit_and_top_bars_lead_to_what_they_count(page: Page) -> None:
+    spending = page.get_by_role("region", name="Spending per minute, last hour")
+    expect(
+        spending.get_by_role("img", name=re.compile(r"Spending per minute: \$0\.\d\d in the last hour"))
+    ).to_be_visible()
+    expect(spending).to_contain_text("spend_velocity $10.00 per session and minute")
+    agents = answer(page, "/api/v1/fleet/top?hours=24")["agents"]
+    shown = page.get_by_role("list", name="Agents with the most trips")
+    first = agents[0]  # type: ignore[index]  # a list
+    expect(shown.get_by_role("listitem").first).to_contain_text(str(first["trips"]))
+    shown.get_by_role("link").first.click()
+    page.wait_for_url("**/interventions?agent_id=*")
+    expect(page.get_by_role("button", name="total").locator("strong")).to_have_text(str(first["trips"]))
+
+
+def test_interventions_are_counted_by_day_and_by_agent_and_level(page: Page) -> None:
+    page.goto("/interventions")
+    expect(
+        page.get_by_role("img", name=re.compile(r"Interventions by day and level: \d+ interventions"))
+    ).to_be_visible()
+    counted = answer(page, "/api/v1/interventions/breakdown")
+    heat = page.get_by_role("table", name="Interventions by agent and level")
+    for one in counted["by_agent"]:  # type: ignore[attr-defined]  # a list
+        row = heat.get_by_role("row").filter(has=page.get_by_role("link", name=one["agent_id"], exact=True))
+        numbers = [int(text) for text in row.get_by_role("cell").all_inner_texts()]
+        assert (numbers[-1], sum(numbers[:-1])) == (one["count"], one["count"])
+    heat.get_by_role("link", name="builder").click()
+    page.wait_for_url("**/interventions?agent_id=builder")
+    expect(heat.get_by_role("row")).to_have_count(2)
+
+
+def test_marks_of_the_swimlane_are_the_steps_and_choose_each_other(page: Page) -> None:
+    page.goto(f"/sessions/{LOOP}")
+    lanes = page.get_by_role("listbox", name=re.compile("steps in lanes over"))
+    expect(lanes.get_by_role("option")).to_have_accessible_name(re.compile("Decisions, .*session_killed"))
+    items = page.locator(".steps li")
+    expect(lanes).to_have_attribute("data-marks", str(items.count()))
+    # By keyboard: along a lane, to another one, and the list goes along.
+    lanes.focus()
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("li[aria-current=step]")).to_contain_text("nudged")
+    page.keyboard.press("ArrowUp")
+    expect(page.locator("li[aria-current=step]")).to_contain_text("loop_suspected")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowRight")
+    expect(lanes.get_by_role("option")).to_have_accessible_name(re.compile("Tool calls"))
+    # The other way round, by mouse and by keyboard; the arguments of the chosen step are there in whole.
+    items.filter(has_text="attempt=2").click()
+    expect(lanes.get_by_role("option")).to_have_accessible_name(re.compile("proposed delete_asset .*attempt=2"))
+    expect(page.locator("li[aria-current=step] .args.whole")).to_have_text("asset_id=fact_sales, attempt=2")
+    page.keyboard.press("ArrowUp")
+    expect(page.locator("li[aria-current=step]")).to_be_focused()
+    # A click on a mark: the ring is drawn on it.
+    page.keyboard.press("Home")
+    lanes.scroll_into_view_if_needed()
+    box = lanes.get_by_role("option").bounding_box()
+    assert box is not None
+    page.keyboard.press("End")
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    expect(page.locator("li[aria-current=step]")).to_contain_text("session.started")
+    # Feedback and signals are folded until they are wanted.
+    before = items.count()
+    folds = page.get_by_role("checkbox", name=re.compile(r"Show feedback and signals \(\d+\)"))
+    folds.check()
+    total = len(answer(page, f"/api/v1/sessions/{LOOP}")["steps"])  # type: ignore[arg-type]  # a list
+    expect(items).to_have_count(total)
+    expect(lanes).to_have_attribute("data-marks", str(total))
+    assert total > before
+
+
+def test_a_long_wait_is_named_and_what_was_used_is_drawn_below(page: Page) -> None:
+    page.goto(f"/sessions/{WAITED}")
+    expect(page.get_by_role("listbox", name=re.compile("1 wait without records, not to scale"))).to_be_visible()
+    steps = answer(page, f"/api/v1/sessions/{WAITED}")["steps"]
+    used = [step["record"]["usage"] for step in steps if (step["record"] or {}).get("usage")]  # type: ignore[attr-defined]  # a list
+    tokens = sum(one["input_tokens"] + one["output_tokens"] for one in used)
+    expect(page.get_by_role("img", name=f"Tokens over time: {tokens:,} at the end")).to_be_visible()
+    expect(
+        page.get_by_role("img", name=re.compile(r"Cost over time: \$0\.07 at the end.*no limit on cost"))
+    ).to_be_visible()
+    expect(page.get_by_text("No rule on progress came near a finding.")).to_be_visible()
+    page.get_by_label("Table: tokens, cost and progress").click()
+    expect(page.locator(".chart-rows tbody tr").last.locator("td").nth(1)).to_have_text(f"{tokens:,}")
+
+
+def test_a_story_of_thousands_of_steps_has_all_marks_and_few_elements(page: Page) -> None:
+    page.goto(f"/sessions/{LONG}")
+    lanes = page.locator(".lane-box")
+    expect(lanes).to_have_attribute("data-marks", str(2 * PAGES_READ + 1))
+    assert page.locator("main *").count() < 3_000
+    lanes.focus()
+    page.keyboard.press("Home")
+    expect(page.locator("li[aria-current=step]")).to_contain_text("session.started")
+    page.keyboard.press("End")
+    expect(page.locator("li[aria-current=step]")).to_contain_text(f"page={PAGES_READ - 1}")
+
+
+def test_a_chart_is_drawn_in_the_colours_of_the_theme(chromium: Browser, address: str) -> None:
+    with signed_in(chromium, address, color_scheme="light") as page:
+        canvas = page.locator(".chart-plot canvas").first
+        expect(canvas).to_be_visible()
+        light = canvas.evaluate("one => one.toDataURL()")
+        page.get_by_role("button", name="Theme").click()
+        expect(canvas).to_be_visible()
+        assert canvas.evaluate("one => one.toDataURL()") != light
+
+
+def test_the_charting_library_is_loaded_only_where_something_is_drawn(page: Page) -> None:
+    loaded: list[str] = []
+    page.on("request", lambda request: loaded.append(request.url))
+    for name in ("sessions", "incidents", "approvals", "kill", "policies"):
+        page.goto(f"/{name}")
+        expect(page.locator("h1")).to_be_visible()
+    assert [url for url in loaded if "uplot" in url.lower()] == []

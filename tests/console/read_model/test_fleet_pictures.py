@@ -1,0 +1,142 @@
+"""What the pictures of the fleet page are drawn from, against the same counted of a list."""
+
+from collections import Counter
+
+import orjson
+import pytest
+from sqlalchemy import Engine
+
+from haltline.console.limits import limits_of
+from haltline.console.read_model import fleet
+from haltline.console.read_model.incidents import targets_of
+from haltline.console.read_model.projection import take_in
+from haltline.console.read_model.store import open_store
+from haltline.console.read_model.tallies import MS_PER_HOUR
+from haltline.schemas.decisions import Decision
+from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage
+from haltline.schemas.incidents import IncidentRecord
+from haltline.schemas.intervention_records import RecordOutcome
+from haltline.schemas.policy import Policy
+from haltline.streams.policy.loader import parse_policy
+from tests.console.databases import database
+from tests.console.read_model.test_intervention_queries import DAYS, FIRST_MS, keep, level_of, made
+from tests.console.topics import Said, messages_of, rows
+
+NOW_MS = FIRST_MS + DAYS * 24 * MS_PER_HOUR - 1
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Engine:
+    engine = open_store(database(tmp_path_factory.mktemp("pictures")))
+    keep(engine, made())
+    return engine
+
+
+@pytest.mark.parametrize(
+    "hours", [pytest.param(1, id="an hour"), pytest.param(24, id="a day"), pytest.param(168, id="a week")]
+)
+def test_trips_over_time_and_the_top_are_what_a_list_has(filled: Engine, hours: int) -> None:
+    drawn = fleet.trips(filled, NOW_MS, hours)
+    tripped = [one for one in made() if one.outcome is not RecordOutcome.WARNED]
+    shown = [one for one in tripped if drawn["from_ms"] <= one.timestamp <= NOW_MS]
+    counted = Counter((level_of(one), (one.timestamp - drawn["from_ms"]) // drawn["step_ms"]) for one in shown)
+    of_steps = {
+        (of["level"], step): count for of in drawn["levels"] for step, count in enumerate(of["counts"]) if count
+    }
+    assert (of_steps, drawn["total"]) == (dict(counted), len(shown))
+    assert {len(of["counts"]) for of in drawn["levels"]} <= {hours * MS_PER_HOUR // drawn["step_ms"]}
+    top = fleet.top(filled, NOW_MS, hours, 10)
+    since = [one for one in tripped if NOW_MS - hours * MS_PER_HOUR <= one.timestamp <= NOW_MS]
+    assert {one["name"]: one["trips"] for one in top["agents"]} == Counter(one.agent_id for one in since)
+    assert {one["name"]: one["trips"] for one in top["tools"]} == Counter(
+        one.action_name for one in since if one.action_name
+    )
+
+
+def acts(session: str, *, target: str = "", errors: int = 3) -> list[Said]:
+    """The same deletion again and again, until it is stopped; it says what it acts on only by its arguments."""
+    events = []
+    for number in range(errors):
+        common = {
+            "session_id": session,
+            "agent_id": "cleaner",
+            "call_id": f"{session}{number}",
+            "action": "delete_asset",
+        }
+        of = {**common, "args": {"asset_id": session}, "targets": [target] if target else []}
+        time_ms = NOW_MS - 60_000 * (errors - number)
+        events.append(ActionEvent(event_id=f"{session}p{number}", kind=Kind.PROPOSED, time=time_ms, **of))
+        events.append(
+            ActionEvent(
+                event_id=f"{session}c{number}", kind=Kind.COMPLETED, time=time_ms + 10, outcome=Outcome.ERROR,
+                error="still there", usage=Usage(cost_usd=0.25), **of,
+            )
+        )  # fmt: skip
+    return messages_of(events)
+
+
+@pytest.fixture(scope="module")
+def taken(tmp_path_factory: pytest.TempPathFactory) -> tuple[Engine, list[Said]]:
+    engine = open_store(database(tmp_path_factory.mktemp("taken")))
+    said = [*acts("calm", errors=1), *acts("loop", target="asset_id=a"), *acts("bare")]
+    with engine.begin() as connection:
+        take_in(connection, rows(said), "haltline.")
+    return engine, said
+
+
+def test_what_is_spent_is_added_up_by_minute_and_the_largest_session_is_told(taken: tuple[Engine, list[Said]]) -> None:
+    spent = fleet.spending(taken[0], NOW_MS)
+    assert len(spent["cost_usd"]) == 60
+    last = zip(spent["cost_usd"][-4:], spent["most_usd"][-4:], spent["sessions"][-4:], strict=True)
+    assert list(last) == [(0.0, 0.0, 0), (0.5, 0.25, 2), (0.5, 0.25, 2), (0.75, 0.25, 3)]
+
+
+def test_live_sessions_are_under_the_cause_of_their_incident_and_the_worst_come_first(
+    taken: tuple[Engine, list[Said]],
+) -> None:
+    engine, said = taken
+    found = fleet.live(engine, NOW_MS, 10)
+    assert [(group["cause"], [one["session_id"] for one in group["sessions"]]) for group in found["groups"]] == [
+        ("destruction", ["bare", "loop"]),
+        (None, ["calm"]),
+    ]
+    assert {one["state"] for one in found["groups"][0]["sessions"]} == {"killed"}
+    incidents = {one.incident_id for _, _, one in said if isinstance(one, IncidentRecord)}
+    assert found["groups"][0]["incident_id"] in incidents
+    cut = fleet.live(engine, NOW_MS, 1)
+    assert (cut["total"], [len(group["sessions"]) for group in cut["groups"]]) == (3, [1])
+
+
+def test_targets_of_an_incident_are_those_of_the_calls_in_its_evidence(taken: tuple[Engine, list[Said]]) -> None:
+    engine, said = taken
+    decisions = [one for _, _, one in said if isinstance(one, Decision) and one.detector]
+    targets = targets_of(engine, [orjson.loads(one.to_json()) for one in decisions])
+    assert {(one.session_id, *targets[one.decision_id]) for one in decisions} == {
+        ("loop", "asset_id=a"),
+        ("bare", "asset_id=bare"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        pytest.param("name: default", [("spend_velocity", "cost_usd", 10.0, "session and minute")], id="the defaults"),
+        pytest.param(
+            "rules: {spend_velocity: {enabled: false}, agent_budget: {settings: {limits: {cost_usd: 9}, period_h: 2}}}",
+            [("agent_budget", "cost_usd", 9.0, "agent and 2 h")],
+            id="a total of an agent and no rate",
+        ),
+        pytest.param(
+            "overrides: [{agent: cleaner, rules: {budget: {settings: {limits: {cost_usd: 2}}}}}]",
+            [("budget", "cost_usd", 2.0, "session"), ("spend_velocity", "cost_usd", 10.0, "session and minute")],
+            id="an override for the agent",
+        ),
+        pytest.param("rules: {spend_velocity: {settings: {cost_usd_per_min: null}}}", [], id="none"),
+    ],
+)
+def test_limits_are_those_of_the_policy_for_the_session(
+    document: str, expected: list[tuple[str, str, float, str]]
+) -> None:
+    policy: Policy = parse_policy(document)
+    found = limits_of(policy, "cleaner", "s", NOW_MS)
+    assert [(one.rule, one.resource, one.limit, one.per) for one in found if one.resource == "cost_usd"] == expected
