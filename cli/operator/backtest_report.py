@@ -62,7 +62,7 @@ def _totals_line(totals: Totals) -> str:
 
 
 def compared(results: Sequence[Result], others: Sequence[Result], *, as_json: bool) -> None:
-    """The sessions that fare differently under two policies."""
+    """The sessions that differ under two policies."""
     pairs = [(new, old, change_of(new, old)) for new, old in zip(results, others, strict=True)]
     counts = Counter(change for _, _, change in pairs)
     if as_json:

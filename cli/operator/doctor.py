@@ -17,16 +17,23 @@ def doctor(
     at: Cluster,
     agent: Annotated[str, typer.Option(help="Principal of the agents.", metavar="PRINCIPAL")] = "User:agent",
     worker: Annotated[
-        str, typer.Option(help="Where a worker serves /healthz and /readyz.", metavar="URL")
+        str,
+        typer.Option(
+            envvar="HALTLINE_DOCTOR_WORKER", help="Where a worker serves /healthz and /readyz.", metavar="URL"
+        ),
     ] = "http://127.0.0.1:9464",
     sink: Annotated[
-        str, typer.Option(help="Where an audit sink serves them.", metavar="URL")
+        str, typer.Option(envvar="HALTLINE_DOCTOR_SINK", help="Where an audit sink serves them.", metavar="URL")
     ] = "http://127.0.0.1:9465",
     canary: Annotated[
-        str, typer.Option(help="Where `haltline canary --every` serves /metrics.", metavar="URL")
+        str,
+        typer.Option(
+            envvar="HALTLINE_DOCTOR_CANARY", help="Where `haltline canary --every` serves /metrics.", metavar="URL"
+        ),
     ] = "http://127.0.0.1:9466",
     at_console: Annotated[
-        str, typer.Option("--console", help="Where a console is.", metavar="URL")
+        str,
+        typer.Option("--console", envvar="HALTLINE_DOCTOR_CONSOLE", help="Where a console is.", metavar="URL"),
     ] = "http://127.0.0.1:8460",
     as_json: AsJson = False,
 ) -> None:

@@ -1,5 +1,6 @@
 """Errors as pages for browsers; the same as JSON for every other client."""
 
+import re
 from html import escape
 from http import HTTPStatus
 from pathlib import Path
@@ -13,7 +14,7 @@ from starlette.exceptions import HTTPException
 from haltline.console.access.browser_sessions import session_of
 
 _FOLDER: Final = Path(__file__).parent
-_MAIN: Final = '<main id="main" tabindex="-1"><p class="loading" role="status">Loading</p></main>'
+_MAIN: Final = re.compile("<main .*</main>")
 _TITLE: Final = "<title>haltline</title>"
 _PROGRAMS: Final = ("/api/", "/v1/", "/healthz", "/readyz", "/metrics", "/openapi.json", "/signed-in")
 """What only programs ask for: JSON, whatever they accept."""
@@ -73,5 +74,7 @@ def _page(request: Request, status: int, detail: str, headers: dict[str, str]) -
         f'<p>{escape(text)}</p>{reason}<p class="row">{links}</p></section></main>'
     )
     document = (_FOLDER / ("page.html" if framed else "error.html")).read_text(encoding="utf-8")
-    document = document.replace(_MAIN, section).replace(_TITLE, f"<title>{escape(title)} - haltline</title>")
+    document = _MAIN.sub(lambda _: section, document, count=1).replace(
+        _TITLE, f"<title>{escape(title)} - haltline</title>"
+    )
     return HTMLResponse(document, status, headers)

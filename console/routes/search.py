@@ -5,10 +5,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from haltline.console.context import ContextDep, Viewer
-from haltline.console.http.examples import like
+from haltline.console.http.examples import Yes, like
 from haltline.console.http.json_response import answer
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.read_model.search import search
@@ -52,14 +52,14 @@ class SearchGroup(BaseModel):
 
     kind: SearchKind
     results: list[SearchResult]
-    more: bool
+    more: Yes
     """There are more than these."""
 
 
 class SearchResults(BaseModel):
     """What was found, by kind; kinds without a match are left out."""
 
-    q: str
+    q: Annotated[str, Field(examples=["night-7"])]
     groups: list[SearchGroup]
 
 

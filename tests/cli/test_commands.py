@@ -55,6 +55,7 @@ for line in sys.stdin:
 
 NO_JSON = {
     "demo": "a show for people",
+    "init": "writes a file, and shows keys once",
     "up": "a service",
     "worker": "a service",
     "audit": "a service",

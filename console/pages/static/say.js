@@ -91,7 +91,7 @@ function daysBetween(at, now) {
   return (day(now) - day(at)) / D;
 }
 
-// Goes on being right while the page stays open.
+// Stays right while the page is open.
 export function ago(moment) {
   const made = time(ms(moment), relative(moment));
   made.dataset.ago = "";
@@ -119,8 +119,9 @@ function time(at, text) {
 
 // A reason such as "loop_detected, 3 deletes on x" as a sentence.
 export function prose(reason) {
-  const [, code, rest] = /^([a-z]+(?:_[a-z]+)+), (.+)$/s.exec(reason ?? "") ?? [];
-  return code ? `${words(code)}: ${rest}` : (reason ?? "");
+  const text = (reason ?? "").replace(/\bin (\d+)s\b/g, "in $1\u00a0s");
+  const [, code, rest] = /^([a-z]+(?:_[a-z]+)+), (.+)$/s.exec(text) ?? [];
+  return code ? `${words(code)}: ${rest}` : text;
 }
 
 // A code such as "loop_detected" in words.

@@ -271,7 +271,7 @@ export function swimlane({ onchoose }) {
     event.stopPropagation();
   });
 
-  // Where the chosen mark is drawn; what a screen reader is told of it is in the same element.
+  // Where the chosen mark is drawn; what a screen reader announces is in the same element.
   const ring = () => {
     const { plot } = drawn;
     const mark = marks.find((one) => one.number === chosen);

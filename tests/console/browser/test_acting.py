@@ -164,7 +164,7 @@ def test_a_batch_is_approved_and_one_is_rejected(page: Page, system: tuple[str, 
         rows[names[0]].get_by_role("checkbox").check()
         rows[names[1]].get_by_role("checkbox").check()
         expect(page.locator("#chosen")).to_contain_text("2 of 3")
-        page.get_by_role("button", name="Approve chosen").click()
+        page.get_by_role("button", name="Approve selected").click()
         dialog = page.get_by_role("dialog")
         expect(dialog).to_contain_text("Approve 2 requests")
         dialog.get_by_label("Reason").fill("asked the owner")
@@ -228,18 +228,18 @@ def test_an_intervention_is_read_in_prose_and_acted_on_where_it_is_read(page: Pa
         page.goto("/interventions?run_id=s-detail&outcome=escalated")
         page.locator("tbody tr").get_by_role("link", name="delete_asset").first.click()
         prose = page.locator(".prose")
-        expect(prose).to_contain_text('Agent agent of s-detail wanted to call delete_asset(asset_id="a")')
-        expect(prose).to_contain_text("held back for a person to approve")
+        expect(prose).to_contain_text('Agent agent of s-detail called delete_asset(asset_id="a")')
+        expect(prose).to_contain_text("The call is waiting for an approval.")
         followed = page.get_by_role("region", name="What followed")
-        expect(followed).to_contain_text("waits for an approval")
+        expect(followed).to_contain_text("waiting for an approval")
         expect(page.get_by_text("no prices configured").first).to_be_visible()
         expect(page.get_by_text('"original_inputs"')).not_to_be_visible()
         act(page, "Approve once", "Approve", "asked the owner")
         assert waits.result(30) == "executed"
         expect(page.get_by_role("button", name="Approve once")).to_have_count(0)
         page.get_by_role("button", name="Freeze").click()
-        page.get_by_role("dialog").get_by_label("What").select_option(
-            label="tool delete_asset: the tool, for everybody"
+        page.get_by_role("dialog").get_by_label("Scope").select_option(
+            label="tool delete_asset: the tool, for every agent"
         )
         page.get_by_role("dialog").get_by_label("Reason").fill("we look at it")
         page.get_by_role("dialog").get_by_role("button", name="Freeze").click()

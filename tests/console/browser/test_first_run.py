@@ -121,7 +121,7 @@ def test_the_printed_link_signs_in_once_and_the_audit_page_verifies(
     page.close()
     other = chromium.new_context().new_page()
     other.goto(link)
-    expect(other.get_by_text("This link was used already")).to_be_visible()
+    expect(other.get_by_text("This link was already used")).to_be_visible()
     other.context.close()
     logs = [file for file in (folder.path / ".haltline").rglob("*") if file.is_file()]
     assert not [file for file in logs if token.encode() in file.read_bytes()], "the token is in no file"

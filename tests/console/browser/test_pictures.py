@@ -67,7 +67,7 @@ def answer(page: Page, path: str) -> dict[str, object]:
 
 def test_trips_are_drawn_told_and_tabled_as_they_are_counted(page: Page, broker: str) -> None:
     page.get_by_role("button", name="the last hour").click()
-    chart = page.get_by_role("img", name=re.compile(r"Trips by level: \d+ trips, at most \d+ in 60 s"))
+    chart = page.get_by_role("img", name=re.compile(r"Trips by level: \d+ trips, at most \d+ in 1 min"))
     expect(chart).to_be_visible()
     counted = answer(page, "/api/v1/fleet/trips?hours=1")
     assert chart.get_attribute("aria-label").startswith(f"Trips by level: {counted['total']} trips")  # type: ignore[union-attr]  # it has one

@@ -60,7 +60,7 @@ export async function show(main, [wanted], query) {
       { head: "Time left", class: "tight", cell: ({ of }) => (isOpen(of) ? countdown(of) : badge(of.status)) },
       { head: "Call", class: "wide", cell: ({ of }) => [call(of.action_name, of.arguments), of.targets.length > 0 && h("div", { class: "dim" }, "on ", mono(of.targets.join(", "))), h("div", {}, prose(of.reason)), of.question && h("div", { class: "dim" }, `Asked: ${of.question}${of.answer ? ` Answer: ${of.answer}` : ""}`), isCut(of.arguments) && whole(of)] },
       { head: "Session", class: "id", cell: ({ of }) => [link(path("sessions", of.session_id), mono(of.session_id)), h("div", { class: "dim" }, of.agent_id)] },
-      { head: "Said", cell: ({ of }) => votes(of) },
+      { head: "Answers", cell: ({ of }) => votes(of) },
       ...(acting ? [{ head: "", class: "tight", cell: ({ of }) => isOpen(of) && h("span", { class: "row" }, h("button", { type: "button", class: "primary", onclick: () => act("approve", [of]) }, "Approve"), h("button", { type: "button", onclick: () => act("reject", [of]) }, "Reject"), h("button", { type: "button", class: "quiet", onclick: () => act("ask", [of]) }, "Ask")) }] : []),
     ],
     { caption: "Approval requests, the most urgent first", onopen: ({ of }) => open(of) },
@@ -87,9 +87,9 @@ export async function show(main, [wanted], query) {
       acting &&
         shown === "open" &&
         found.length > 0 && [
-          h("span", { class: "dim", id: "chosen" }, `${count(waiting.length)} of ${count(found.length)} chosen`),
-          h("button", { type: "button", class: "primary", disabled: !waiting.length, onclick: () => act("approve", waiting) }, "Approve chosen"),
-          h("button", { type: "button", disabled: !waiting.length, onclick: () => act("reject", waiting) }, "Reject chosen"),
+          h("span", { class: "dim", id: "chosen" }, `${count(waiting.length)} of ${count(found.length)} selected`),
+          h("button", { type: "button", class: "primary", disabled: !waiting.length, onclick: () => act("approve", waiting) }, "Approve selected"),
+          h("button", { type: "button", disabled: !waiting.length, onclick: () => act("reject", waiting) }, "Reject selected"),
         ],
     );
   };
@@ -192,8 +192,8 @@ export async function show(main, [wanted], query) {
       else chosen.add(of.id);
       draw();
     });
-    key("a", "approve what is chosen, or the row", () => those().length && act("approve", those()));
-    key("r", "reject what is chosen, or the row", () => those().length && act("reject", those()));
+    key("a", "approve the selected ones, or the row", () => those().length && act("approve", those()));
+    key("r", "reject the selected ones, or the row", () => those().length && act("reject", those()));
   }
   await refresh();
   // A link, such as that of a notification, opens the request; answering it takes a click here.
@@ -227,5 +227,5 @@ function clock(left) {
 
 function votes(of) {
   const reply = [...of.approved_by.map((name) => `+ ${name}`), ...of.rejected_by.map((name) => `- ${name}`)];
-  return [of.quorum > 1 && h("span", { class: "dim" }, `needs ${of.quorum} `), reply.join(", "), of.status === "info_requested" && [" ", badge("asked", "mild")], !reply.length && of.quorum <= 1 && h("span", { class: "dim" }, ago(of.created_at))];
+  return [of.quorum > 1 && h("span", { class: "dim" }, `needs ${of.quorum} `), reply.join(", "), of.status === "info_requested" && [" ", badge("asked", "mild")], !reply.length && of.quorum <= 1 && h("span", { class: "dim" }, "requested ", ago(of.created_at))];
 }
