@@ -16,6 +16,8 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+from haltline.schemas.topics import Topics
+from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.console.browser.test_first_run import WITHIN_S, Folder
 from tests.waiting import wait_until
 
@@ -275,14 +277,15 @@ def _process(folder: Folder, *words: str, until: str) -> Iterator[str]:
 
 
 @contextmanager
-def archived(path: Path, system: System, bootstrap: str) -> Iterator[tuple[Folder, str]]:
+def archived(path: Path, system: System, broker: EmbeddedBroker) -> Iterator[tuple[Folder, str]]:
     """A folder with the audit table, its public key and the list of who may sign in; and a console on no more."""
+    broker.ensure_topics(Topics())
     folder = Folder(path)
     shutil.copytree(system.table, path / "audit")
     for name in ("audit.pem.pub", "console.yaml"):
         shutil.copy(system.folder.path / "haltline-keys" / name, path)
     words = ["--rebuild", "--audit-table", "audit", "--audit-public-key", "audit.pem.pub", "--keys", "console.yaml"]
-    words += ["--bootstrap", bootstrap, "--port", "0"]
+    words += ["--bootstrap", broker.bootstrap, "--port", "0"]
     with _process(folder, "console", *words, until="http://") as printed:
         yield folder, _found(r"(http://127\.0\.0\.1:\d+)", printed)
 
