@@ -22,6 +22,7 @@ PHONE: dict[str, Any] = {
     "is_mobile": True,
     "color_scheme": "dark",
 }
+REASON = "burns money until yaml is there"
 BEYOND = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
@@ -160,7 +161,7 @@ def kill_the_session_that_is_looked_at(page: Page, agent: Agent) -> None:
     page.goto("/sessions/night-build")
     page.locator("#kill-now").tap()
     expect(page.get_by_label("Id")).to_have_value("night-build")
-    page.get_by_label("Reason").fill("burns money until yaml is there")
+    page.get_by_label("Reason").fill(REASON)
     page.get_by_role("button", name="Kill 1 session").tap()
     page.get_by_role("dialog").get_by_role("button", name="Kill").tap()
     expect(page.get_by_text("Session night-build was killed")).to_be_visible()
@@ -202,7 +203,7 @@ def read_how_the_first_incident_ended(page: Page) -> None:
 def release_the_session(page: Page) -> None:
     page.goto("/kill")
     killed = page.get_by_role("region", name="Stopped now").get_by_role("row").filter(has_text="night-build")
-    expect(killed).to_contain_text("burns money until yaml is there")
+    expect(killed).to_contain_text(REASON)
     killed.get_by_role("button", name="Release").tap()
     answer_the_dialog(page, "yaml is installed", "Release")
     expect(page.get_by_text("session night-build is released.")).to_be_visible()
@@ -222,7 +223,7 @@ def test_the_security_person_proves_it_a_year_later(chromium: Browser, system: S
         read_who_killed_it_and_why(page)
         assert verify(page, folder, "Verified:", 0).startswith("VERIFIED")
         read_the_exported_story(page, folder)
-        DeltaTable(str(folder.path / "audit")).delete("kind = 'kill' AND \"by\" = 'ada'")
+        DeltaTable(str(folder.path / "audit")).delete(f"kind = 'kill' AND reason = '{REASON}'")
         printed = verify(page, folder, "Not intact", 1)
         missing = page.get_by_role("region", name="Verification").get_by_text(re.compile(r"^haltline\.commands\[\d\]"))
         assert f"WRONG  {missing.inner_text()}" in printed
@@ -244,26 +245,24 @@ def find_what_the_operator_did(page: Page) -> None:
     page.get_by_role("group", name="Interventions").get_by_role("option").filter(
         has_text="operator in session night-build"
     ).click()
-    expect(page.locator(".prose")).to_contain_text(
-        "An operator stopped it: killed by ada: burns money until yaml is there"
-    )
+    expect(page.locator(".prose")).to_contain_text(f"An operator stopped it: killed by ada: {REASON}")
     expect(page.get_by_role("button", name="Kill session")).to_have_count(0)
 
 
 def read_who_killed_it_and_why(page: Page) -> None:
     page.get_by_role("link", name="The session's story at this point").click()
     steps = page.locator(".steps li")
-    expect(page.locator("li[aria-current=step]")).to_contain_text("killed by ada: burns money until yaml is there")
+    expect(page.locator("li[aria-current=step]")).to_contain_text(f"killed by ada: {REASON}")
     expect(steps.filter(has_text="session_kill by ada")).to_have_count(1)
     expect(steps.filter(has_text="reset by ada: yaml is installed")).to_have_count(1)
 
 
 def read_the_exported_story(page: Page, folder: Folder) -> None:
     story = folder.run("audit", "ask", "story", "--session", "night-build", "--table", "audit")
-    assert "session_kill by ada: burns money until yaml is there" in story
+    assert f"session_kill by ada: {REASON}" in story
     folder.run("incident", "night-build", "--table", "audit", "--out", "night-build.zip")
     with zipfile.ZipFile(folder.path / "night-build.zip") as bundle:
         bundle.extract("report.html", folder.path)
     page.goto((folder.path / "report.html").as_uri())
     expect(page.get_by_role("heading", name="Session night-build")).to_be_visible()
-    expect(page.get_by_text("killed by ada: burns money until yaml is there").first).to_be_visible()
+    expect(page.get_by_text(f"killed by ada: {REASON}").first).to_be_visible()
