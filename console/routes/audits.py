@@ -11,7 +11,7 @@ from deltalake.exceptions import DeltaError
 from fastapi import APIRouter, HTTPException, Query
 from pydantic import BaseModel
 
-from haltline.console.context import ContextDep, OperatorClient, Viewer
+from haltline.console.context import ContextDep, Viewer
 from haltline.console.http.examples import Yes, like
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.settings import ConsoleSettings
@@ -181,7 +181,7 @@ def records(
 
 
 @router.post("/verify", responses=_NONE)
-def verify(here: ContextDep, _: OperatorClient) -> VerifyResult:
+def verify(here: ContextDep, _: Viewer) -> VerifyResult:
     """Proves that no record was changed, removed, added, duplicated or reordered, or names the first that was.
 
     One at a time (409): it reads the whole table, as it was when it began.

@@ -81,7 +81,23 @@ def launched(playwright: Playwright) -> Iterator[Browser]:
 def signed_in(
     browser: Browser, address: str, role: Role = Role.ADMIN, *, key: str | None = None, allowed: str = "-", **more: Any
 ) -> Iterator[Page]:
-    """A page of somebody who has signed in; nothing is asked of elsewhere, and no error is told but `allowed` ones."""
+    """A page of somebody who has signed in, and is on the fleet's."""
+    with opened(browser, address, allowed=allowed, **more) as page:
+        page.goto("/sign-in")
+        sign_in(page, key or KEYS[role])
+        page.wait_for_url("**/fleet")
+        yield page
+
+
+def sign_in(page: Page, key: str) -> None:
+    """On the page that asks for a key."""
+    page.get_by_label("Key").fill(key)
+    page.get_by_role("button", name="Sign in").click()
+
+
+@contextmanager
+def opened(browser: Browser, address: str, *, allowed: str = "-", **more: Any) -> Iterator[Page]:
+    """A page of a browser of its own; nothing is asked of elsewhere, and no error is told but `allowed` ones."""
     context: BrowserContext = browser.new_context(base_url=address, **more)
     context.set_default_timeout(_WITHIN_MS)
     page = context.new_page()
@@ -96,10 +112,6 @@ def signed_in(
         lambda request: errors.append(request.url) if not request.url.startswith((address, "data:")) else None,
     )
     try:
-        page.goto("/sign-in")
-        page.get_by_label("Key").fill(key or KEYS[role])
-        page.get_by_role("button", name="Sign in").click()
-        page.wait_for_url("**/fleet")
         yield page
         assert [error for error in errors if allowed not in error] == []
     finally:

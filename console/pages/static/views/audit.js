@@ -1,4 +1,4 @@
-import { get, may, post } from "../api.js";
+import { get, post } from "../api.js";
 import { badge, choose, empty, facts, field, fill, h, json, link, loading, mono, panel, path, problem, table } from "../dom.js";
 import { latest } from "../live.js";
 import { folded } from "../phone.js";
@@ -49,7 +49,7 @@ export async function show(main, _rest, query) {
   fill(
     main,
     h("div", { class: "head" }, h("h1", {}, "Audit"), h("span", { class: "dim mono" }, where.table)),
-    panel("Verification", h("p", {}, "Proves that no record was changed, removed, added, duplicated or reordered, or names the first that was."), may("act") ? h("div", { class: "row" }, h("button", { type: "button", class: "primary", onclick: () => verify() }, "Verify now"), h("span", { class: "hint" }, where.signed ? "Chains and signatures." : "Chains alone: no public key is configured (--audit-public-key).")) : h("p", { class: "hint" }, "An operator can verify it here."), verified),
+    panel("Verification", h("p", {}, "Proves that no record was changed, removed, added, duplicated or reordered, or names the first that was."), h("div", { class: "row" }, h("button", { type: "button", class: "primary", onclick: () => verify() }, "Verify now"), h("span", { class: "hint" }, where.signed ? "Chains and signatures." : "Chains alone: no public key is configured (--audit-public-key).")), verified),
     failed,
     panel(
       "Search",
