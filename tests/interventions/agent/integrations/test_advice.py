@@ -13,8 +13,8 @@ import pytest
 
 from haltline.interventions.agent import Refused
 from haltline.interventions.agent.enforcement.refusal_cause import Advice
-from haltline.interventions.agent.integrations.call_registry import CallRegistry
 from haltline.interventions.agent.integrations.claude_code.hooks import Sessions
+from haltline.interventions.agent.integrations.framework_session import FrameworkSession
 from haltline.interventions.agent.integrations.mcp_calls import Calls, Tools
 from haltline.interventions.agent.testing import ScriptedGuard, Verdict, decision
 from haltline.schemas.decisions import Level
@@ -62,7 +62,7 @@ def claude_code(guard: ScriptedGuard, paths: Sequence[str]) -> list[str]:
 
 
 def mcp(guard: ScriptedGuard, paths: Sequence[str]) -> list[str]:
-    calls, received = Calls(CallRegistry(guard), Tools()), list[str]()
+    calls, received = Calls(FrameworkSession(guard), Tools()), list[str]()
     for number, path in enumerate(paths):
         message = {"jsonrpc": "2.0", "id": number, "method": "tools/call"}
         checked = calls.ask(message | {"params": {"name": "write_file", "arguments": {"path": path}}})
@@ -76,7 +76,7 @@ def mcp(guard: ScriptedGuard, paths: Sequence[str]) -> list[str]:
 
 def intake(guard: ScriptedGuard, paths: Sequence[str]) -> list[str]:
     """Another language's agent gets the verdict as JSON."""
-    registry, received = CallRegistry(guard), list[str]()
+    registry, received = FrameworkSession(guard), list[str]()
     for number, path in enumerate(paths):
         answer = registry.propose(f"c{number}", "work", {"path": path}, effect=Effect.WRITE)
         result = reply_of(answer, f"c{number}", killed=guard.killed)
