@@ -12,7 +12,7 @@ STAMP := .venv/.made-for-pyproject
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test jars check docs audit kafka bench quality chaos fleet screenshots clean
+.PHONY: help setup demo test jars environments check docs audit kafka bench quality chaos fleet screenshots clean
 
 help: ## This list
 	@echo "make TARGET, where TARGET is:"
@@ -35,12 +35,15 @@ $(STAMP): pyproject.toml
 demo: setup ## A runaway agent is stopped, in about a minute, with nothing else installed
 	$(BIN)/haltline demo
 
-test: setup jars ## Run the tests, on a real Kafka too when Java and Maven are there
+test: setup jars environments ## Run the tests, on a real Kafka too when Java and Maven are there
 	$(BIN)/python -m pytest -n $(TESTERS) --dist worksteal
 
 # At a desk without Java or Maven this says so, and the tests that need them are skipped.
 jars: setup
 	@$(BIN)/python -m haltline.streams.local.kafka --fetch || [ "$$CI" != true ]
+
+environments: setup ## An environment in .venvs for each framework whose adapter is tested, with its library
+	@$(BIN)/python -m tests.conformance.environments
 
 check: setup ## Format, lint, types and the direction of imports
 	@status=0; for tool in 'ruff format --check' 'ruff check' mypy 'lint-imports --no-cache'; do \
@@ -75,5 +78,5 @@ screenshots: setup ## Each page of the console as a picture, wide and on a phone
 	$(BIN)/python -m tests.console.browser.screenshots
 
 clean: ## Remove what was made here: .venv, caches, Kafka's jars and data
-	rm -rf .venv .kafka .haltline .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	rm -rf .venv .venvs .kafka .haltline .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -222,7 +222,7 @@ class FrameworkSession:
         try:
             action.__enter__()  # its end is another message's
         except Refused as refused:
-            return Answer(refused, action.advice, kept=self._take_kept())
+            return Answer(refused, action.advice, kept=self.take_kept())
         return self._admitted(action)
 
     async def propose_async(
@@ -241,7 +241,7 @@ class FrameworkSession:
         try:
             await action.__aenter__()  # as above
         except Refused as refused:
-            return Answer(refused, action.advice, kept=self._take_kept())
+            return Answer(refused, action.advice, kept=self.take_kept())
         return self._admitted(action)
 
     def complete(self, call_id: str, value: Any = None, *, error: BaseException | str | None = None) -> bool:
@@ -253,6 +253,12 @@ class FrameworkSession:
         if hints:
             with self._lock:
                 self._kept.append(hints)
+
+    def take_kept(self) -> str:
+        """The hints that wait for the next result; from now on they do not."""
+        with self._lock:
+            kept, self._kept = self._kept, []
+        return "\n".join(kept)
 
     def abandon(self, *, but: str | None = None) -> int:
         """The results of the calls that are open, except one, will not be reported. Returns how many they are."""
@@ -288,11 +294,6 @@ class FrameworkSession:
         refused = Refused(NOT_CHECKED, "This call could not be checked, and so it was not made. Report it instead.")
         return Denied.of(refused)
 
-    def _take_kept(self) -> str:
-        with self._lock:
-            kept, self._kept = self._kept, []
-        return "\n".join(kept)
-
     def _end(self, call_id: str, value: Any, error: BaseException | str | None) -> str | None:
         """Reports the end, and returns the hints that wait. None: no such call is open."""
         with self._lock:
@@ -320,7 +321,7 @@ class FrameworkSession:
                 oldest = next(iter(self._open))
         if oldest is not None:
             self.failed(oldest, ResultUnknown("too many calls are open"))
-        return Answer(advice=action.advice, changes=action.changes, kept=self._take_kept(), call_id=action.call_id)
+        return Answer(advice=action.advice, changes=action.changes, kept=self.take_kept(), call_id=action.call_id)
 
 
 def with_hints(text: str, hints: str) -> str:
