@@ -27,7 +27,7 @@ def result_of(driver: Driver, case: Case) -> dict[str, Any]:
         harness.during.clear()
         forget_kills()
 
-        def drive(guard: Guard, script: Script, is_async: bool = is_async) -> Run:  # noqa: FBT001 - bound here
+        def drive(guard: Guard, script: Script, is_async: bool = is_async) -> Run:
             return driver.run(guard, numbered(script), is_async=is_async)
 
         signal.alarm(CASE_S)

@@ -279,7 +279,7 @@ def _(seen: Seen) -> None:
 @case("a guard that breaks lets no call pass")
 def _(seen: Seen) -> None:
     class Broken(ScriptedGuard):
-        def action(self, name: str, **options: Any) -> Any:
+        def action(self, *_: Any, **__: Any) -> Any:
             raise RuntimeError("broken")
 
     guard = Broken()

@@ -32,8 +32,8 @@ def guarded(program: dspy.ReAct, guard: Guard, *, effects: Mapping[str, Effect |
     program.tools = {
         name: tool if name == "finish" else _GuardedTool.of(tool, session) for name, tool in program.tools.items()
     }
-    predict = program._call_with_potential_trajectory_truncation  # noqa: SLF001 - the one place of a turn
-    predict_async = program._async_call_with_potential_trajectory_truncation  # noqa: SLF001 - as above
+    predict = program._call_with_potential_trajectory_truncation
+    predict_async = program._async_call_with_potential_trajectory_truncation
 
     def turn(*args: Any, **inputs: Any) -> Any:
         session.before_turn()
@@ -49,8 +49,8 @@ def guarded(program: dspy.ReAct, guard: Guard, *, effects: Mapping[str, Effect |
         session.turn(usage_of(used.get_total_tokens()), _text_of(prediction))
         return prediction
 
-    program._call_with_potential_trajectory_truncation = turn  # noqa: SLF001 - as above
-    program._async_call_with_potential_trajectory_truncation = turn_async  # noqa: SLF001 - as above
+    program._call_with_potential_trajectory_truncation = turn
+    program._async_call_with_potential_trajectory_truncation = turn_async
     return program
 
 
@@ -61,7 +61,7 @@ class _GuardedTool(dspy.Tool):  # type: ignore[misc]  # the library has no types
     def of(cls, tool: dspy.Tool, session: FrameworkSession) -> "_GuardedTool":
         copied = cls(**{name: getattr(tool, name) for name in ("func", "name", "desc", "args", "arg_types")})
         copied.has_kwargs = tool.has_kwargs
-        copied._session = session  # noqa: SLF001 - its own
+        copied._session = session
         return copied
 
     def __call__(self, **args: Any) -> Any:

@@ -24,7 +24,7 @@ W = TypeVar("W", BaseWorkflowAgent, AgentWorkflow)
 def guarded(workflow: W, guard: Guard, *, effects: Mapping[str, Effect | str] | None = None) -> W:
     """The agent itself, from now on behind the guard. `effects` says what tools do whose names do not tell."""
     session = FrameworkSession(guard, effects=effects)
-    call_tool = workflow._call_tool  # noqa: SLF001 - the one place where every tool is called
+    call_tool = workflow._call_tool
 
     async def call(ctx: Any, tool: AsyncBaseTool, tool_input: dict[str, Any]) -> ToolOutput:
         name = tool.metadata.get_name()

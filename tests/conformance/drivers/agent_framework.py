@@ -37,9 +37,7 @@ class Scripted(FunctionInvocationLayer[Any], ChatMiddlewareLayer[Any], BaseChatC
         self.run.read = [text_of(one) for one in results]
         calls = [Content.from_function_call(call.id, call.name, arguments=call.args) for call in next(self._turns)]
         message = Message(role="assistant", contents=calls or [END])
-        used = UsageDetails(
-            input_token_count=INPUT, output_token_count=OUTPUT, cache_read_input_token_count=CACHED
-        )
+        used = UsageDetails(input_token_count=INPUT, output_token_count=OUTPUT, cache_read_input_token_count=CACHED)
         return ChatResponse(messages=[message], usage_details=used)
 
 

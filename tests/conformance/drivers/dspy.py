@@ -48,7 +48,7 @@ class Scripted(dspy.BaseLM):  # type: ignore[misc]  # the library has no types
 def run(guard: Guard, script: Script, *, is_async: bool) -> Run:
     lm = Scripted(script)
     program = guarded(dspy.ReAct("task -> answer", tools=list(TOOLS)), guard, effects=EFFECTS)
-    shown = program._format_trajectory  # noqa: SLF001 - what the model reads
+    shown = program._format_trajectory
 
     def show(trajectory: dict[str, Any]) -> Any:
         lm.run.read = [
@@ -58,7 +58,7 @@ def run(guard: Guard, script: Script, *, is_async: bool) -> Run:
         ]
         return shown(trajectory)
 
-    program._format_trajectory = show  # noqa: SLF001 - as above
+    program._format_trajectory = show
     try:
         with dspy.context(lm=lm, adapter=dspy.ChatAdapter(use_json_adapter_fallback=False)):
             _ = asyncio.run(program.acall(task="work")) if is_async else program(task="work")

@@ -22,7 +22,7 @@ class Scripted(BaseLlm):
     script: Any
     seen: Any
 
-    async def generate_content_async(self, llm_request: LlmRequest, stream: bool = False) -> Any:  # noqa: FBT001, FBT002 - the library's
+    async def generate_content_async(self, llm_request: LlmRequest, stream: bool = False) -> Any:
         self.seen.turns += 1
         parts = [part for content in llm_request.contents for part in content.parts or []]
         self.seen.read = [text_of(part.function_response.response) for part in parts if part.function_response]

@@ -73,5 +73,3 @@ def run(guard: Guard, script: Script, *, is_async: bool) -> Run:
     except Exception as error:
         seen.stopped = why(error)
     return seen
-
-
