@@ -14,6 +14,8 @@ import tomllib
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 ROOT: Final = Path(__file__).resolve().parents[2]
 VENVS: Final = ROOT / ".venvs"
 MAIN: Final = frozenset({"langchain", "openai-agents"})
@@ -40,6 +42,16 @@ def stamp_of(adapter: str) -> str:
 def is_made(adapter: str) -> bool:
     stamp = VENVS / adapter / ".made-for"
     return adapter in MAIN or (stamp.is_file() and stamp.read_text() == stamp_of(adapter))
+
+
+def require_environment(adapter: str) -> None:
+    """Skip what cannot run at a desk without network; with CI=true that is a failure."""
+    if is_made(adapter):
+        return
+    why = f"expected .venvs/{adapter} for this pyproject.toml, got none; make environments"
+    if os.environ.get("CI") == "true":
+        pytest.fail(why, pytrace=False)
+    pytest.skip(why)
 
 
 def make(adapter: str) -> None:

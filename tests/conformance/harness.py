@@ -5,6 +5,7 @@ A driver is a module of `drivers` with ADAPTER, what it LACKS of the CAPABILITIE
 script and the tools of this module, runs it, and returns what the model read.
 """
 
+import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -122,6 +123,16 @@ def touch() -> None:
 
 TOOLS: Final[tuple[Callable[..., Any], ...]] = (work, delete_asset, get_asset, list_assets, count_rows, touch)
 TOOL: Final[Mapping[str, Callable[..., Any]]] = {tool.__name__: tool for tool in TOOLS}
+
+
+def arguments_or_none(args: Any) -> dict[str, Any] | None:
+    """Of a host without a library of its own: the arguments, if they are JSON."""
+    if isinstance(args, str):
+        try:
+            args = json.loads(args)
+        except ValueError:
+            return None
+    return args if isinstance(args, dict) else None
 
 
 def why(error: BaseException) -> str:

@@ -10,19 +10,9 @@ from typing import Any
 import pytest
 
 from tests.conformance.cases import CASES
-from tests.conformance.environments import ROOT, drivers, is_made, python_of
+from tests.conformance.environments import ROOT, drivers, python_of, require_environment
 
 RUN_S = 600
-
-
-def require_environment(adapter: str) -> None:
-    """Skip what cannot run at a desk without network; with CI=true that is a failure."""
-    if is_made(adapter):
-        return
-    why = f"expected .venvs/{adapter} for this pyproject.toml, got none; make environments"
-    if os.environ.get("CI") == "true":
-        pytest.fail(why, pytrace=False)
-    pytest.skip(why)
 
 
 @pytest.fixture(scope="session")
