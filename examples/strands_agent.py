@@ -8,6 +8,7 @@ from typing import Any
 
 from strands import Agent, tool
 from strands.models import Model
+from strands.types.exceptions import EventLoopException
 
 from haltline import Guard, Refused
 from haltline.interventions.agent.integrations.strands import HaltlineHooks
@@ -52,8 +53,10 @@ def main(bootstrap: str) -> None:
         agent = Agent(model=Script(), tools=[delete_asset], hooks=[HaltlineHooks(guard)], callback_handler=None)
         try:
             agent("Tidy up the warehouse.")
-        except Refused as refused:
-            print(f"stopped: {refused.code}")
+        except EventLoopException as error:
+            if not isinstance(error.__cause__, Refused):
+                raise
+            print(f"stopped: {error.__cause__.code}")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
     agent = Agent(model=model, tools=[delete_asset], hooks=[HaltlineHooks(guard)])
 
 Each call of a tool goes through the guard. A refused one is cancelled, and the model reads why; when the session was
-stopped, Refused ends the run before the model's next turn. Hints are added to the result of their call.
+stopped, the run ends before the model's next turn with EventLoopException, whose `__cause__` is Refused. Hints are
+added to the result of their call.
 Needs strands-agents (`pip install 'haltline[strands]'`).
 """
 
