@@ -11,6 +11,8 @@ import pytest
 
 from tests.conformance.cases import CASES
 from tests.conformance.environments import ROOT, drivers, python_of, require_environment
+from tests.conformance.harness import CAPABILITIES
+from tests.conformance.table import PAGE, lacks_of, page
 
 RUN_S = 600
 
@@ -46,3 +48,12 @@ def test_an_adapter_conforms(driver: str, adapter: str, name: str, shared: Path)
     if found["result"] == "lacks":
         pytest.skip(f"the framework has no {found['message']}")
     assert found["result"] == "passed", found["message"]
+
+
+def test_the_table_of_capabilities_is_current() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "python -m tests.conformance.table"
+
+
+@pytest.mark.parametrize("driver", drivers())
+def test_a_driver_lacks_nothing_that_is_no_capability(driver: str) -> None:
+    assert lacks_of(driver) <= CAPABILITIES.keys()

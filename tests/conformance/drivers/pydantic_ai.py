@@ -34,9 +34,7 @@ def run(guard: Guard, script: Script, *, is_async: bool) -> Run:
         usage = RequestUsage(input_tokens=INPUT, output_tokens=OUTPUT, cache_read_tokens=CACHED)
         return ModelResponse(parts=[*calls] or [TextPart(END)], usage=usage)
 
-    agent: Any = Agent(
-        FunctionModel(model), tools=TOOLS, capabilities=[HaltlineCapability(guard, effects=EFFECTS)], retries=2
-    )
+    agent: Any = Agent(FunctionModel(model), tools=TOOLS, capabilities=[HaltlineCapability(guard, effects=EFFECTS)])
     try:
         _ = asyncio.run(agent.run("work")) if is_async else agent.run_sync("work")
     except Exception as error:
