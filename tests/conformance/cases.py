@@ -81,6 +81,11 @@ def outcomes(guard: ScriptedGuard) -> list[Outcome | None]:
     return [event.outcome for event in of(guard, Kind.COMPLETED)]
 
 
+def tool_of(event: ActionEvent) -> str:
+    """Its name without the server's, where tools are those of an MCP server."""
+    return (event.action or "").rpartition("__")[2]
+
+
 def is_stopped(run: Run) -> None:
     assert "session_" in run.stopped, f"expected a run that was stopped for the session's state, got: {run}"
 
@@ -106,7 +111,7 @@ def _(seen: Seen) -> None:
     guard = ScriptedGuard()
     run = seen.run(guard, [work("a")], [get("b")], [work("c")])
     assert run.read == ["done a", "rows of b", "done c"]
-    assert [e.action for e in of(guard, Kind.PROPOSED)] == ["work", "get_asset", "work"]
+    assert [tool_of(e) for e in of(guard, Kind.PROPOSED)] == ["work", "get_asset", "work"]
     assert outcomes(guard) == [Outcome.OK] * 3
 
 
@@ -114,7 +119,7 @@ def _(seen: Seen) -> None:
 def _(seen: Seen) -> None:
     guard = ScriptedGuard()
     assert seen.run(guard, [Call("list_assets")]).read == ["fact_sales"]
-    assert [(e.action, e.args) for e in of(guard, Kind.PROPOSED)] == [("list_assets", {})]
+    assert [(tool_of(e), e.args) for e in of(guard, Kind.PROPOSED)] == [("list_assets", {})]
 
 
 @case("arguments and results beyond ASCII arrive as they are")
@@ -406,7 +411,7 @@ def _(seen: Seen) -> None:
     assert ran == ["work bad", "work a"]
 
 
-@case("hints of calls in one turn come with their own results", "reads_hints", "parallel_calls")
+@case("hints of calls in one turn come with their own results", "reads_hints", "hints_by_call", "parallel_calls")
 def _(seen: Seen) -> None:
     def own(event: ActionEvent) -> Any:
         return decision(Level.NUDGE, event, message=f"Of {(event.args or {})['path']}.")
@@ -415,6 +420,30 @@ def _(seen: Seen) -> None:
     assert [read.split("\n")[0] for read in run.read] == ["done a", "done b"]
     is_refused(run.read[0], "Of a.")
     is_refused(run.read[1], "Of b.")
+
+
+@case("a hint that arrives between two calls comes with the next one, once", "reads_hints")
+def _(seen: Seen) -> None:
+    guard = ScriptedGuard()
+    during.append(lambda: late(guard) if len(ran) == 1 else None)
+    run = seen.run(guard, [work("a")], [work("b")], [work("c")])
+    is_refused("\n".join(run.read), "Read the task again.")
+    assert "Read the task again." in run.read[1]
+
+
+@case("a hint that arrives between two calls comes with the refusal of the next one", "reads_hints")
+def _(seen: Seen) -> None:
+    guard = ScriptedGuard(Level.ALLOW, block)
+    during.append(lambda: late(guard) if len(ran) == 1 else None)
+    run = seen.run(guard, [work("a")], [work("b")], [work("c")])
+    is_refused("\n".join(run.read), "scope_creep: Not this.")
+    is_refused("\n".join(run.read), "Read the task again.")
+
+
+def late(guard: ScriptedGuard) -> None:
+    """The same hint, delivered twice."""
+    for _ in range(2):
+        guard.send(decision(Level.NUDGE, guard.events[0], message="Read the task again."))
 
 
 # Changed arguments.

@@ -18,7 +18,7 @@ import pytest
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 VENVS: Final = ROOT / ".venvs"
-MAIN: Final = frozenset({"langchain", "openai-agents"})
+MAIN: Final = frozenset({"langchain", "mcp", "openai-agents"})
 """Adapters whose libraries are in .venv anyway."""
 _LOCAL_MODE: Final = ("msgspec", "pyyaml")
 

@@ -17,6 +17,7 @@ CAPABILITIES: Final = {
     "ends_the_run": "a kill ends the run",
     "stops_before_a_turn": "a stopped session makes no further turn of the model",
     "reads_hints": "hints reach the model",
+    "hints_by_call": "of calls in one turn, each hint stands with its own result",
     "changes_arguments": "arguments are changed by a decision",
     "reads_errors": "the model reads a tool's error, and the run goes on",
     "reports_errors": "a tool's error is reported as one",

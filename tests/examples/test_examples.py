@@ -32,6 +32,7 @@ KILLED = "stopped: session_killed_loop_guard"
         ("ag2_agent.py", "ag2", KILLED),
         ("agent_framework_agent.py", "agent-framework", KILLED),
         ("google_adk_agent.py", "google-adk", KILLED),
+        ("claude_agent_sdk_agent.py", "claude-agent-sdk", KILLED),
         ("agent_hooks_agent.py", "agent-hooks", KILLED),
     ],
 )

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from haltline.interventions.agent.integrations.any_json import written
+from haltline.interventions.agent.integrations.any_json import text_of_blocks, written
 from haltline.interventions.agent.integrations.framework_session import Allowed, Denied, FrameworkSession, ResultUnknown
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.rules.known_effects import known_effect
@@ -160,7 +160,7 @@ class Calls:
             self.session.failed(key, ResultUnknown("the call goes on as another one"))
             return None
         failed = (texts_of(result) or "error") if result.get("isError") is True else None
-        hints = self.session.after(key, result.get("content"), error=failed)
+        hints = self.session.after(key, text_of_blocks(result.get("content")), error=failed)
         if not hints:
             return None
         content = result.get("content")

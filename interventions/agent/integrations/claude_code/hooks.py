@@ -4,6 +4,7 @@ Claude Code asks every hook at once and takes the strictest answer. So a call th
 answer at all: `allow` would skip the question that Claude Code itself, or its user's rules, would ask.
 """
 
+import asyncio
 import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, Final, Literal
 
 from haltline.interventions.agent.enforcement.pending_approvals import APPROVAL_PENDING
 from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.any_json import parsed, written
+from haltline.interventions.agent.integrations.any_json import parsed, text_of_blocks, written
 from haltline.interventions.agent.integrations.claude_code.messages import Turns
 from haltline.interventions.agent.integrations.framework_session import Answer, FrameworkSession
 from haltline.interventions.agent.refused import Refused
@@ -24,6 +25,8 @@ OnApproval = Literal["deny", "ask"]
 # One for each machine: what is added up over an agent's sessions, and killed with it, must not be everybody's.
 AGENT_ID: Final = f"claude-code@{socket.gethostname()}"[:128]
 _MAX_ID_CHARS = 200
+_WRITTEN_WITHIN_S = 1.0
+_POLL_S = 0.05
 _READ_AT_ONCE_BYTES = 4 * 1024 * 1024
 
 
@@ -75,14 +78,14 @@ class Sessions:
             return self._verdict(hook, session, answer)
         if event in {"PostToolUse", "PostToolUseFailure"}:
             failed = str(hook.get("error") or "failed") if event == "PostToolUseFailure" else None
-            session.complete(_call_id(hook), hook.get("tool_response"), error=failed)
+            session.complete(_call_id(hook), text_of_blocks(hook.get("tool_response")), error=failed)
         elif event == "SubagentStop" and "agent_id" in hook:
-            self._tell_turns(hook, session, ended=True)
+            await self._tell_last_turns(hook, session)
             self._sessions.pop(session.guard.session_id, None)
             await session.end_async()
             return {}
         elif event in {"Stop", "SubagentStop"}:
-            self._tell_turns(hook, session, ended=True)
+            await self._tell_last_turns(hook, session)
             session.abandon()  # a call that its user did not allow has no end of its own
         elif event == "SessionEnd":
             await self.close()
@@ -151,6 +154,16 @@ class Sessions:
             output["additionalContext"] = answer.hints
         return {"hookSpecificOutput": output} if len(output) > 1 else {}
 
+    async def _tell_last_turns(self, hook: Mapping[str, Any], session: FrameworkSession) -> None:
+        """The transcript is written a moment after the hook is asked."""
+        transcript, left_s = self._transcript(hook), _WRITTEN_WITHIN_S
+        self._tell_turns(hook, session)
+        while transcript is not None and transcript.waits_for_answer and left_s > 0:
+            await asyncio.sleep(_POLL_S)
+            left_s -= _POLL_S
+            self._tell_turns(hook, session)
+        self._tell_turns(hook, session, ended=True)
+
     def _tell_turns(self, hook: Mapping[str, Any], session: FrameworkSession, *, ended: bool = False) -> None:
         transcript = self._transcript(hook)
         for usage in () if transcript is None else transcript.turns(ended=ended):
@@ -176,6 +189,12 @@ class _Transcript:
         self._turns = Turns()
         # What is there already was published by another process, or before haltline was there.
         self._at = path.stat().st_size if path.is_file() and not subagent else 0
+        self._last: bytes = b""
+
+    @property
+    def waits_for_answer(self) -> bool:
+        """Whether the last that was read is no answer of the model: a call, or a result."""
+        return self._path.is_file() and (not self._last or b'"tool_use' in self._last or b'"tool_result' in self._last)
 
     def turns(self, *, ended: bool) -> list[Any]:
         try:
@@ -195,7 +214,9 @@ class _Transcript:
             # In an agent's transcript, a subagent's lines are not its own.
             if isinstance(line_read, dict) and bool(line_read.get("isSidechain")) <= self._subagent:
                 usages.append(self._turns.add(line_read))
+                self._last = line if line_read.get("type") in {"assistant", "user"} else self._last
         if ended:
+            self._last = b""
             usages.append(self._turns.rest())
         return [usage for usage in usages if usage is not None]
 

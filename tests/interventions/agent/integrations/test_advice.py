@@ -1,6 +1,7 @@
 """A hint reaches the model in every integration that has a way to it: once, in its words, whatever becomes of its call.
 
-What has no way to the model (`haltline watch`, OpenTelemetry, `publishing`) hands it to `on_advice`, or to nobody.
+Frameworks have this among the conformance cases. What has no way to the model (`haltline watch`, OpenTelemetry,
+`publishing`) hands it to `on_advice`, or to nobody.
 """
 
 import asyncio
@@ -20,7 +21,6 @@ from haltline.interventions.agent.testing import ScriptedGuard, Verdict, decisio
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import Effect
 from haltline.streams.intake.app import reply_of
-from tests.interventions.agent.integrations.test_frameworks import langchain, langchain_async, openai_agents
 
 HINT = "Think again: the last three results were the same."
 LATE = "Read the task again."
@@ -94,7 +94,7 @@ def block(event: Any) -> Any:
     return decision(Level.BLOCK, event, code="scope_creep", message="Not this.")
 
 
-INTEGRATIONS = [plain, langchain, langchain_async, openai_agents, claude_code, mcp, intake]
+INTEGRATIONS = [plain, claude_code, mcp, intake]
 
 
 @pytest.mark.parametrize("run", INTEGRATIONS, ids=lambda run: run.__name__)
@@ -120,7 +120,7 @@ def test_a_hint_is_delivered_once(
     assert (received.count(HINT), received.count(LATE)) == (actual, min(late, 1))
 
 
-@pytest.mark.parametrize("run", [openai_agents, claude_code, mcp, intake, plain], ids=lambda run: run.__name__)
+@pytest.mark.parametrize("run", INTEGRATIONS, ids=lambda run: run.__name__)
 def test_a_hint_is_delivered_once_though_its_call_fails(
     run: Callable[[ScriptedGuard, Sequence[str]], list[str]],
 ) -> None:
