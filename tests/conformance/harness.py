@@ -26,6 +26,7 @@ CAPABILITIES: Final = {
     "model_output": "what the model writes is published",
     "call_ids": "calls have the framework's ids",
     "parallel_calls": "several calls in one turn",
+    "long_results": "a result of 100,000 characters reaches the model whole",
     "any_result": "tools return what is no text",
 }
 EFFECTS: Final = {"work": "write"}
