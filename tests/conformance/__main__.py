@@ -30,9 +30,12 @@ def result_of(driver: Driver, case: Case) -> dict[str, Any]:
         def drive(guard: Guard, script: Script, is_async: bool = is_async) -> Run:
             return driver.run(guard, numbered(script), is_async=is_async)
 
+        def delegate(guard: Guard, script: Script) -> Run:
+            return cast("Any", driver).delegate(guard, numbered(script))
+
         signal.alarm(CASE_S)
         try:
-            case.check(Seen(drive, can))
+            case.check(Seen(drive, can, delegate))
         except BaseException:
             return {
                 "case": case.name,

@@ -3,12 +3,11 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from haltline.interventions.agent import Guard
 from haltline.interventions.agent.integrations.framework_session import FrameworkSession
-from haltline.interventions.agent.settings import GuardOptions
 from haltline.interventions.agent.testing import ScriptedGuard, Verdict, decision
 from haltline.schemas.control import ControlState
 from haltline.schemas.decisions import ApprovalState, Level
@@ -25,6 +24,8 @@ class Seen:
 
     drive: Callable[[Guard, Script], Run]
     can: frozenset[str]
+    delegate: Callable[[Guard, Script], Run]
+    """Runs an agent that calls its subagent once, which plays the script."""
 
     def run(self, guard: Guard, *turns: Sequence[Call]) -> Run:
         return self.drive(guard, turns)
@@ -535,6 +536,19 @@ def _(seen: Seen) -> None:
         is_stopped(run)
 
 
+@case("the session of a subagent is below its agent's, and a kill of that stops it", "subagents")
+def _(seen: Seen) -> None:
+    guard = ScriptedGuard(session_id="above", agent_id="a")
+    during.append(lambda: guard.kill() if len(ran) == 2 else None)
+    run = seen.delegate(guard, [[work("a")], [work("b")], [work("c")]])
+    assert ran == ["work a", "work b"]
+    is_stopped(run)
+    below = [e for e in of(guard, Kind.COMPLETED) if tool_of(e) == "work"]
+    assert {e.session_id for e in below} != {"above"}
+    assert {(e.parent_session_id, e.root_session_id) for e in below} == {("above", "above")}
+    assert all(e.agent_id.startswith("a/") for e in below)
+
+
 @case("a kill of one session ends no other one in the same process")
 def _(seen: Seen) -> None:
     guard, neighbour = ScriptedGuard(), ScriptedGuard(session_id="other")
@@ -611,16 +625,9 @@ def _(seen: Seen) -> None:
     assert SECRET not in "".join(event.to_json().decode() for event in guard.events)
 
 
-@dataclass
-class Local:
-    """Settings for the case below."""
-
-    options: GuardOptions = field(default_factory=lambda: GuardOptions(max_output_chars=0))
-
-
 @case("with an output of no characters no result is published")
 def _(seen: Seen) -> None:
-    guard = ScriptedGuard(**Local().options)
+    guard = ScriptedGuard(max_output_chars=0)
     seen.run(guard, [get("x")])
     (end,) = of(guard, Kind.COMPLETED)
     assert (end.output_head, end.outcome) == (None, Outcome.OK)

@@ -26,6 +26,7 @@ CAPABILITIES: Final = {
     "model_output": "what the model writes is published",
     "call_ids": "calls have the framework's ids",
     "parallel_calls": "several calls in one turn",
+    "subagents": "subagents are sessions below their agent's",
     "long_results": "a result of 100,000 characters reaches the model whole",
     "any_result": "tools return what is no text",
 }
@@ -70,6 +71,9 @@ class Driver(Protocol):
     ASYNC: bool
 
     def run(self, guard: Guard, script: Script, *, is_async: bool) -> Run: ...
+
+    # Where it has subagents:
+    # def delegate(guard, script) -> Run: an agent calls its subagent once, which plays the script.
 
 
 ran: list[str] = []

@@ -13,7 +13,7 @@ from haltline.interventions.agent.integrations.ag2 import HaltlineMiddleware
 from tests.conformance.harness import CACHED, EFFECTS, END, INPUT, OUTPUT, TOOLS, Call, Run, Script, why
 
 ADAPTER = "ag2"
-LACKS: frozenset[str] = frozenset()
+LACKS = frozenset({"subagents"})
 SYNC, ASYNC = False, True
 
 

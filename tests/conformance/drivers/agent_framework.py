@@ -21,7 +21,7 @@ from haltline.interventions.agent.integrations.agent_framework import haltline_m
 from tests.conformance.harness import CACHED, EFFECTS, END, INPUT, OUTPUT, TOOLS, Run, Script, why
 
 ADAPTER = "agent-framework"
-LACKS: frozenset[str] = frozenset()
+LACKS = frozenset({"subagents"})
 SYNC, ASYNC = False, True
 
 

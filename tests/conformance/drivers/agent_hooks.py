@@ -11,7 +11,7 @@ from haltline.interventions.agent.integrations.agent_hooks import HaltlineInterc
 from tests.conformance.harness import EFFECTS, END, INPUT, OUTPUT, TOOL, Call, Run, Script, arguments_or_none
 
 ADAPTER = "agent-hooks"
-LACKS = frozenset({"cached_tokens"})  # usage has no field for them
+LACKS = frozenset({"cached_tokens", "subagents"})  # usage has no field for them
 SYNC, ASYNC = False, True
 
 

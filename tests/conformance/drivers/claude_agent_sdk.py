@@ -11,11 +11,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from tempfile import mkdtemp
 from typing import Any
 
-from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, create_sdk_mcp_server, query, tool
+from claude_agent_sdk import AgentDefinition, ClaudeAgentOptions, ResultMessage, create_sdk_mcp_server, query, tool
 
 from haltline.interventions.agent import Guard
 from haltline.interventions.agent.integrations.claude_agent_sdk import haltline_hooks
-from tests.conformance.harness import CACHED, EFFECTS, END, INPUT, OUTPUT, TOOLS, Run, Script, why
+from tests.conformance.harness import CACHED, EFFECTS, END, INPUT, OUTPUT, TOOL, TOOLS, Call, Run, Script, why
 
 ADAPTER = "claude-agent-sdk"
 # Usage is read from the transcript, texts are not; of calls in one turn all hints stand after the last result.
@@ -32,6 +32,8 @@ class Scripted(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Answer)
         self.run = Run()
         self.turns = iter([*script, []])
+        self.above: Iterator[list[Call]] | None = None
+        """The turns of the agent, where the script is its subagent's."""
 
 
 class Answer(BaseHTTPRequestHandler):
@@ -53,12 +55,18 @@ class Answer(BaseHTTPRequestHandler):
         run = self.server.run
         run.turns += 1
         run.read = read_of(asked["messages"])
-        calls = next(self.server.turns)
+        is_above = any(one["name"] == "Agent" for one in asked.get("tools", []))
+        calls = next(self.server.above if is_above and self.server.above is not None else self.server.turns)
         used = {"input_tokens": INPUT - CACHED, "cache_read_input_tokens": CACHED, "output_tokens": OUTPUT}
         message = {"id": f"m{run.turns}", "type": "message", "role": "assistant", "model": asked["model"]}
         yield "message_start", {"message": {**message, "content": [], "stop_reason": None, "usage": used}}
         for index, call in enumerate(calls):
-            block = {"type": "tool_use", "id": call.id, "name": f"mcp__t__{call.name}", "input": {}}
+            block = {
+                "type": "tool_use",
+                "id": call.id,
+                "name": f"mcp__t__{call.name}" if call.name in TOOL else call.name,
+                "input": {},
+            }
             args = call.args if isinstance(call.args, str) else json.dumps(call.args)
             yield "content_block_start", {"index": index, "content_block": block}
             delta = {"type": "input_json_delta", "partial_json": args}
@@ -102,7 +110,10 @@ async def work(guard: Guard, server: Scripted) -> None:
     options = ClaudeAgentOptions(
         mcp_servers={"t": create_sdk_mcp_server("t", tools=[tool_of(function) for function in TOOLS])},
         allowed_tools=[f"mcp__t__{function.__name__}" for function in TOOLS],
-        tools=[],
+        tools=["Agent"] if server.above is not None else [],
+        agents={"worker": AgentDefinition("works", "work", tools=["mcp__t__work"])}
+        if server.above is not None
+        else None,
         setting_sources=[],
         model="claude-sonnet-4-5",
         cwd=home,
@@ -125,8 +136,18 @@ async def work(guard: Guard, server: Scripted) -> None:
         server.run.stopped = f"{guard.stopped!r} {result}"
 
 
-def run(guard: Guard, script: Script, *, is_async: bool) -> Run:
+def delegate(guard: Guard, script: Script) -> Run:
     server = Scripted(script)
+    task = {"description": "work", "prompt": "work", "subagent_type": "worker", "run_in_background": False}
+    server.above = iter([[Call("Agent", task, "w")], []])
+    return served(guard, server)
+
+
+def run(guard: Guard, script: Script, *, is_async: bool) -> Run:
+    return served(guard, Scripted(script))
+
+
+def served(guard: Guard, server: Scripted) -> Run:
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:

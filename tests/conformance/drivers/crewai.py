@@ -14,7 +14,8 @@ from haltline.interventions.agent.integrations.crewai import guarded
 from tests.conformance.harness import CACHED, EFFECTS, END, INPUT, OUTPUT, TOOLS, Run, Script, why
 
 ADAPTER = "crewai"
-LACKS = frozenset({"call_ids", "long_results"})  # hooks have no ids; long results become files that the model reads
+# Hooks have no ids; long results become files that the model reads.
+LACKS = frozenset({"call_ids", "long_results", "subagents"})
 SYNC, ASYNC = True, False
 
 

@@ -13,7 +13,7 @@ from tests.conformance.harness import CACHED, EFFECTS, END, INPUT, OUTPUT, TOOLS
 
 ADAPTER = "dspy"
 # A step is one call, without an id; an argument is always JSON.
-LACKS = frozenset({"call_ids", "parallel_calls"})
+LACKS = frozenset({"call_ids", "parallel_calls", "subagents"})
 SYNC = ASYNC = True
 
 

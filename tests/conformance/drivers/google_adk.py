@@ -14,7 +14,7 @@ from haltline.interventions.agent.integrations.google_adk import HaltlinePlugin
 from tests.conformance.harness import CACHED, EFFECTS, END, INPUT, OUTPUT, TOOLS, Run, Script, why
 
 ADAPTER = "google-adk"
-LACKS = frozenset({"reads_errors"})  # a tool's exception ends the run
+LACKS = frozenset({"reads_errors", "subagents"})  # a tool's exception ends the run
 SYNC, ASYNC = False, True
 
 

@@ -13,7 +13,7 @@ from haltline.interventions.agent.integrations.langchain import HaltlineMiddlewa
 from tests.conformance.harness import CACHED, EFFECTS, END, INPUT, OUTPUT, TOOLS, Call, Run, Script, why
 
 ADAPTER = "langchain"
-LACKS = frozenset({"reads_errors"})
+LACKS = frozenset({"reads_errors", "subagents"})
 SYNC = ASYNC = True
 
 

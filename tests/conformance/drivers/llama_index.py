@@ -14,7 +14,7 @@ from haltline.interventions.agent.integrations.llama_index import guarded
 from tests.conformance.harness import CACHED, EFFECTS, END, INPUT, OUTPUT, TOOLS, Run, Script, why
 
 ADAPTER = "llama-index"
-LACKS = frozenset({"call_ids"})  # tools are called without the id of their call
+LACKS = frozenset({"call_ids", "subagents"})  # tools are called without the id of their call
 SYNC, ASYNC = False, True
 
 

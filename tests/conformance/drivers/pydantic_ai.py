@@ -13,7 +13,9 @@ from haltline.interventions.agent.integrations.pydantic_ai import HaltlineCapabi
 from tests.conformance.harness import CACHED, EFFECTS, END, INPUT, OUTPUT, TOOLS, Run, Script, why
 
 ADAPTER = "pydantic-ai"
-LACKS = frozenset({"reads_errors"})  # a tool's exception ends the run; ToolFailed and ModelRetry are the model's
+LACKS = frozenset(
+    {"reads_errors", "subagents"}
+)  # a tool's exception ends the run; ToolFailed and ModelRetry are the model's
 SYNC = ASYNC = True
 
 

@@ -76,6 +76,25 @@ def run(guard: Guard, script: Script, *, is_async: bool) -> Run:
     return model.run
 
 
+def delegate(guard: Guard, script: Script) -> Run:
+    below = Scripted(script, list)
+    worker = ToolCallingAgent(
+        tools=[tool_of(function) for function in TOOLS],
+        model=below,
+        name="worker",
+        description="works",
+        verbosity_level=LogLevel.OFF,
+    )
+    above = Scripted([[Call("worker", {"task": "work"}, "w")]], list)
+    manager = ToolCallingAgent(tools=[], model=above, managed_agents=[worker], verbosity_level=LogLevel.OFF)
+    guarded(manager, guard, effects=EFFECTS)
+    try:
+        manager.run("work")
+    except Exception as error:
+        above.run.stopped = why(error)
+    return above.run
+
+
 def split(text: str, calls: int) -> list[str]:
     """One observation of several results, one line each, and their hints after them."""
     lines, _, hints = text.partition("\n\n")

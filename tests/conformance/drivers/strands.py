@@ -12,7 +12,7 @@ from haltline.interventions.agent.integrations.strands import HaltlineHooks
 from tests.conformance.harness import CACHED, EFFECTS, END, INPUT, OUTPUT, TOOLS, Run, Script, why
 
 ADAPTER = "strands"
-LACKS: frozenset[str] = frozenset()
+LACKS = frozenset({"subagents"})
 SYNC = ASYNC = True
 
 
