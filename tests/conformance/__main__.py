@@ -31,7 +31,7 @@ def result_of(driver: Driver, case: Case) -> dict[str, Any]:
             return driver.run(guard, numbered(script), is_async=is_async)
 
         def delegate(guard: Guard, script: Script) -> Run:
-            return cast("Any", driver).delegate(guard, numbered(script))
+            return cast("Run", cast("Any", driver).delegate(guard, numbered(script)))
 
         signal.alarm(CASE_S)
         try:
