@@ -5,7 +5,7 @@
 Each call of a tool goes through the guard before Claude's own permissions are asked, also one that these allow anyway,
 which `can_use_tool` never sees. A refused call is denied with the reason, which the model reads; when the session was
 stopped, the run ends (`continue: false`) and `guard.stopped` says why. Hints are the hook's `additionalContext`.
-Subagents are sessions below this one. For Claude Code at a terminal, `haltline hook install` does the same without code.
+Subagents are sessions below this one. For Claude Code at a terminal, `haltline hook install` does this without code.
 Needs claude-agent-sdk (`pip install 'haltline[claude-agent-sdk]'`).
 """
 
