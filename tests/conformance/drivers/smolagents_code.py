@@ -13,7 +13,7 @@ from tests.conformance.harness import EFFECTS, END, INPUT, OUTPUT, TOOLS, Run, S
 
 ADAPTER = "smolagents"
 # Code has no calls with ids, and goes no further than a call that is refused; a model tells no cached tokens.
-LACKS = frozenset({"call_ids", "cached_tokens", "parallel_calls", "model_output", "subagents"})
+LACKS = frozenset({"call_ids", "cached_tokens", "parallel_calls", "subagents"})
 SYNC, ASYNC = True, False
 
 
