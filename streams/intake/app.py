@@ -21,9 +21,10 @@ import orjson
 from aiohttp import web
 
 from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.call_registry import Answer, CallRegistry
 from haltline.interventions.agent.integrations.cleaning import cleaned
+from haltline.interventions.agent.integrations.framework_session import Answer, FrameworkSession
 from haltline.interventions.agent.integrations.publishing import Away, Publisher
+from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas import cloudevents, otel, wire
 from haltline.schemas.events import ActionEvent, Kind
@@ -79,14 +80,14 @@ class Intake:
         self._at_once = 0
         self._large = asyncio.Semaphore(MAX_LARGE)
         self._publisher = Publisher(settings)
-        self._registries: OrderedDict[str, CallRegistry] = OrderedDict()
+        self._sessions: OrderedDict[str, FrameworkSession] = OrderedDict()
         self._used_at: dict[str, float] = {}
         self._metrics = Metrics("intake")
         self._requests = self._metrics.children("http_requests_total")
         self._seconds = self._metrics.histogram("http_request_seconds")
         self._accepted = self._metrics.counter("intake_events_total")
         self._verdicts = self._metrics.children("intake_verdicts_total")
-        self._metrics.gauge("intake_sessions").set_function(lambda: len(self._registries))
+        self._metrics.gauge("intake_sessions").set_function(lambda: len(self._sessions))
 
     def app(self) -> web.Application:
         """The application that serves them."""
@@ -265,28 +266,32 @@ class Intake:
         if effect is not None and not isinstance(effect, str):
             raise Bad(400, f"effect: expected a text, got {effect!r:.80}")
         call_id = str(request_body.get("call_id") or uuid.uuid4().hex)[:256]
-        registry = self._registry(request_body)
+        session = self._session(request_body)
         try:
-            answer = await registry.propose_async(call_id, name, args, targets=targets, effect=effect)
+            answer = await session.propose_async(call_id, name, args, targets=targets, effect=effect)
         except ValueError as error:  # an effect that does not exist
             raise Bad(400, str(error)) from None
         self._verdicts["allowed" if answer.refused is None else answer.refused.code,].inc()
-        return _json(reply_of(answer, call_id, killed=registry.guard.killed), 200)
+        return _json(reply_of(answer, call_id, killed=session.guard.killed), 200)
 
     async def _turn(self, fields: Mapping[str, Any]) -> web.Response:
         """Whether the model may take its next turn."""
-        registry = self._registry(fields)
-        answer = await registry.turn_async()
+        session = self._session(fields)
+        try:
+            await session.before_turn_async()
+            answer = Answer()
+        except Refused as refused:
+            answer = Answer(refused)
         self._verdicts["allowed" if answer.refused is None else answer.refused.code,].inc()
-        return _json(reply_of(answer, None, killed=registry.guard.killed), 200)
+        return _json(reply_of(answer, None, killed=session.guard.killed), 200)
 
     async def _result(self, request: web.Request) -> web.Response:
         async with self._body(request) as body:
             fields = _object(_loaded(body))
         session_id, call_id = _text(fields, "session_id"), _text(fields, "call_id")
         error = fields.get("error")
-        registry = self._registries.get(session_id)
-        known = registry is not None and registry.complete(
+        session = self._sessions.get(session_id)
+        known = session is not None and session.complete(
             call_id, fields.get("output"), error=None if error is None else str(error)
         )
         if not known:
@@ -297,7 +302,7 @@ class Intake:
 
     async def _health(self, _: web.Request) -> web.Response:
         healthy = await asyncio.to_thread(self._publisher.healthy)
-        return _json({"broker": healthy, "sessions": len(self._registries)}, 200 if healthy else 503)
+        return _json({"broker": healthy, "sessions": len(self._sessions)}, 200 if healthy else 503)
 
     def exposition(self) -> bytes:
         """Its metrics, for Prometheus."""
@@ -307,8 +312,8 @@ class Intake:
         return web.Response(body=self.exposition(), headers={"Content-Type": METRICS_TYPE})
 
     async def _close(self, _: web.Application) -> None:
-        registries, self._registries = list(self._registries.values()), OrderedDict()
-        await asyncio.gather(*(registry.close_async() for registry in registries))
+        sessions, self._sessions = list(self._sessions.values()), OrderedDict()
+        await asyncio.gather(*(session.end_async() for session in sessions))
         await asyncio.to_thread(self._publisher.close)
 
     def _checked(self, records: Iterable[tuple[bytes, list[tuple[str, bytes]]]]) -> list[ActionEvent]:
@@ -324,21 +329,21 @@ class Intake:
             raise Bad(400, *problems)
         return good
 
-    def _registry(self, fields: Mapping[str, Any]) -> CallRegistry:
+    def _session(self, fields: Mapping[str, Any]) -> FrameworkSession:
         session_id = _text(fields, "session_id")
-        registry = self._registries.get(session_id)
-        if registry is None:
+        session = self._sessions.get(session_id)
+        if session is None:
             above = {name: fields[name] for name in _SESSION_FIELDS if fields.get(name) is not None}
             try:
                 settings = self._settings.changed(session_id=session_id, **above)
-                registry = CallRegistry(Guard(settings))
+                session = FrameworkSession(Guard(settings))
             except ValueError as error:
                 raise Bad(400, str(error)) from None
             self._make_room()
-            self._registries[session_id] = registry
-        self._registries.move_to_end(session_id)
+            self._sessions[session_id] = session
+        self._sessions.move_to_end(session_id)
         self._used_at[session_id] = time.monotonic()
-        return registry
+        return session
 
     def _make_room(self) -> None:
         """Gives up the session that was asked about longest ago.
@@ -346,13 +351,13 @@ class Intake:
         What its author's rules count would be lost with it (kills are not: they are on a topic), so where there are
         rules it must have been idle for long.
         """
-        if len(self._registries) < self._max_sessions:
+        if len(self._sessions) < self._max_sessions:
             return
-        oldest = next(iter(self._registries))
+        oldest = next(iter(self._sessions))
         if self._settings.rules is not None and time.monotonic() - self._used_at[oldest] < _IDLE_S:
             raise Bad(503, f"session_id: expected one of {self._max_sessions} sessions that are at work, got one more")
         del self._used_at[oldest]
-        threading.Thread(target=self._registries.pop(oldest).close, daemon=True).start()
+        threading.Thread(target=self._sessions.pop(oldest).end, daemon=True).start()
 
 
 def _require_few(count: int) -> None:

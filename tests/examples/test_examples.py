@@ -9,32 +9,45 @@ import pytest
 from haltline.schemas.decisions import Level, ScopeKind
 from haltline.schemas.events import Kind, Outcome
 from haltline.streams.local.embedded_broker import EmbeddedBroker
+from tests.conformance.environments import python_of, require_environment
 from tests.interventions.agent.stand_in import StandIn, standing, third_delete_kills
 from tests.waiting import wait_until
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
+KILLED = "stopped: session_killed_loop_guard"
+
+
 @pytest.mark.parametrize(
-    ("example", "stopped"),
+    ("example", "adapter", "stopped"),
     [
-        ("langchain_agent.py", "stopped: session_killed_loop_guard"),
-        ("openai_agents_agent.py", "stopped: ToolInputGuardrailTripwireTriggered"),
+        ("langchain_agent.py", "langchain", KILLED),
+        ("openai_agents_agent.py", "openai-agents", "stopped: ToolInputGuardrailTripwireTriggered"),
+        ("pydantic_ai_agent.py", "pydantic-ai", KILLED),
+        ("strands_agent.py", "strands", KILLED),
+        ("smolagents_agent.py", "smolagents", KILLED),
+        ("llama_index_agent.py", "llama-index", KILLED),
+        ("dspy_agent.py", "dspy", KILLED),
+        ("ag2_agent.py", "ag2", KILLED),
+        ("agent_framework_agent.py", "agent-framework", KILLED),
+        ("google_adk_agent.py", "google-adk", KILLED),
+        ("crewai_agent.py", "crewai", KILLED),
+        ("claude_agent_sdk_agent.py", "claude-agent-sdk", KILLED),
+        ("agent_hooks_agent.py", "agent-hooks", KILLED),
     ],
 )
-def test_the_agent_is_stopped_at_its_third_delete(embedded: EmbeddedBroker, example: str, stopped: str) -> None:
+def test_the_agent_is_stopped_at_its_third_delete(
+    embedded: EmbeddedBroker, example: str, adapter: str, stopped: str
+) -> None:
+    require_environment(adapter)
     with StandIn(embedded.bootstrap, third_delete_kills()) as worker:
-        done = subprocess.run(
-            [sys.executable, str(EXAMPLES / example), embedded.bootstrap], capture_output=True, text=True, check=False
-        )
-        assert done.stdout.splitlines() == ["deleted fact_sales", "deleted fact_sales", stopped], done.stderr
+        command = [str(python_of(adapter)), str(EXAMPLES / example), embedded.bootstrap]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        printed = [line for line in done.stdout.splitlines() if line.startswith(("deleted", "stopped"))]
+        assert printed == ["deleted fact_sales", "deleted fact_sales", stopped], done.stderr
         wait_until(lambda: worker.of(Kind.SESSION_ENDED), "the session has ended")
-        assert [(e.call_id, e.outcome) for e in worker.of(Kind.COMPLETED)] == [
-            ("c0" if example.startswith("lang") else "c1", Outcome.OK),
-            ("c1" if example.startswith("lang") else "c2", Outcome.OK),
-            ("c2" if example.startswith("lang") else "c3", Outcome.REFUSED),
-        ]
-        assert len(worker.of(Kind.MODEL_TURN)) == 3
+        assert worker.outcomes() == [Outcome.OK, Outcome.OK, Outcome.REFUSED]
         assert {e.await_verdict for e in worker.of(Kind.PROPOSED)} == {True}
         assert Level.KILL.value in {f.decision_id.split("-")[0] for f in worker.feedback}
 

@@ -48,3 +48,10 @@ def readable(data: bytes) -> Any:
             return json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
         except RecursionError:
             raise ValueError("nested too deeply") from None
+
+
+def text_of_blocks(content: object) -> object:
+    """A result: of text blocks only as one text."""
+    if isinstance(content, list) and all(isinstance(b, dict) and isinstance(b.get("text"), str) for b in content):
+        return "\n".join(block["text"] for block in content)
+    return content

@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from haltline.interventions.agent.integrations.any_json import written
-from haltline.interventions.agent.integrations.call_registry import Answer, CallRegistry, ResultUnknown
+from haltline.interventions.agent.integrations.any_json import text_of_blocks, written
+from haltline.interventions.agent.integrations.framework_session import Allowed, Denied, FrameworkSession, ResultUnknown
+from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.rules.known_effects import known_effect
 from haltline.schemas.events import Effect
 
@@ -77,14 +78,14 @@ class Calls:
     `ids` is put before the ids of messages, where those of several clients would be the same.
     """
 
-    def __init__(self, registry: CallRegistry, tools: Tools, *, prefix: str = "", ids: str = "mcp") -> None:
-        self.registry = registry
+    def __init__(self, session: FrameworkSession, tools: Tools, *, prefix: str = "", ids: str = "mcp") -> None:
+        self.session = session
         self._tools = tools
         self._prefix = prefix
         self._ids = ids
         self._lists: OrderedDict[str, None] = OrderedDict()
         self._waiting: dict[str, bool] = {}  # whether its client has taken it back
-        self._open: OrderedDict[str, str] = OrderedDict()
+        self._open: set[str] = set()
         self._lock = threading.Lock()
 
     def listed(self, message: Message) -> None:
@@ -108,8 +109,10 @@ class Calls:
         try:
             tool = self._tools.of(name)
             loop_key = loop_key_of(message, tool, args)
-            answer = self.registry.propose(key, self._prefix + name, args, effect=tool.effect, loop_key=loop_key)
-            return self._checked(message, key, name, args, answer)
+            verdict = self.session.before(key, self._prefix + name, args, effect=tool.effect, loop_key=loop_key)
+            return self._checked(message, key, name, verdict)
+        except Refused as stopped:
+            return self._checked(message, key, name, Denied.of(stopped))
         finally:
             self._waiting.pop(key, None)
 
@@ -120,10 +123,12 @@ class Calls:
         try:
             tool = self._tools.of(name)
             loop_key = loop_key_of(message, tool, args)
-            answer = await self.registry.propose_async(
+            verdict = await self.session.before_async(
                 key, self._prefix + name, args, effect=tool.effect, loop_key=loop_key
             )
-            return self._checked(message, key, name, args, answer)
+            return self._checked(message, key, name, verdict)
+        except Refused as stopped:
+            return self._checked(message, key, name, Denied.of(stopped))
         finally:
             self._waiting.pop(key, None)
 
@@ -135,27 +140,27 @@ class Calls:
         with self._lock:
             listed = key in self._lists
             self._lists.pop(key, None)
-            hints = self._open.pop(key, None)
+            is_call = key in self._open
+            self._open.discard(key)
         result = message.get("result")
         if listed and isinstance(result, dict):
             self._tools.learn(result)
             return None
-        if hints is None:
+        if not is_call:
             return None
         if not isinstance(result, dict):
             error = message.get("error")
-            reason = error.get("message") if isinstance(error, dict) else None
-            self.registry.complete(key, error=str(reason or "error"))
-            if not hints or not isinstance(error, dict):
-                self.registry.keep(hints)
+            if not isinstance(error, dict):
+                self.session.failed(key, "error")
                 return None
-            return message | {"error": error | {"message": f"{reason or 'error'}\nhaltline: {hints}"}}
+            reason = str(error.get("message") or "error")
+            hints = self.session.after(key, error=reason)
+            return message | {"error": error | {"message": f"{reason}\nhaltline: {hints}"}} if hints else None
         if result.get("resultType", "complete") != "complete":  # it asks for more, and is called again
-            self.registry.complete(key, error=ResultUnknown("the call goes on as another one"))
-            self.registry.keep(hints)
+            self.session.failed(key, ResultUnknown("the call goes on as another one"))
             return None
         failed = (texts_of(result) or "error") if result.get("isError") is True else None
-        self.registry.complete(key, result.get("content"), error=failed)
+        hints = self.session.after(key, text_of_blocks(result.get("content")), error=failed)
         if not hints:
             return None
         content = result.get("content")
@@ -166,27 +171,25 @@ class Calls:
     def abandon(self) -> None:
         """The results of the calls that are open will not be reported."""
         with self._lock:
-            left, self._open = self._open, OrderedDict()
-        for key, hints in left.items():
-            self.registry.keep(hints)
-            self.registry.complete(key, error=ResultUnknown("its result was not reported"))
+            left, self._open = self._open, set()
+        for key in left:
+            self.session.failed(key, ResultUnknown("its result was not reported"))
 
-    def _checked(self, message: Message, key: str, name: str, args: dict[str, Any], answer: Answer) -> CheckedCall:
+    def _checked(self, message: Message, key: str, name: str, verdict: Allowed | Denied) -> CheckedCall:
         with self._lock:
             is_taken_back = self._waiting.pop(key, False)
-        if answer.refused is not None:
-            return CheckedCall(refusal_of(message, answer))
+        if isinstance(verdict, Denied):
+            return CheckedCall(refusal_of(message, verdict))
         if is_taken_back:
-            self.registry.complete(key, error="not made: its client has taken it back")
-            self.registry.keep(answer.hints)
+            self.session.failed(key, "not made: its client has taken it back")
             return CheckedCall(failed(message.get("id"), "not made: it was taken back"))
         with self._lock:
-            self._open[key] = answer.hints
+            self._open.add(key)
         if "id" not in message:  # it has no answer, and so no end
             self.answered({"id": None, "result": {"resultType": "none"}})
-        if not answer.changes:
+        if not verdict.changed:
             return CheckedCall()
-        new = answer.changes.of(args)
+        new = verdict.args
         headers = {f"Mcp-Param-{h}": _header(new.get(a)) for a, h in (self._tools.of(name).headers or {}).items()}
         return CheckedCall(changed=message | {"params": _params_of(message) | {"arguments": new}}, headers=headers)
 
@@ -228,9 +231,9 @@ def _loop_key_in(message: Message) -> object:
     return meta.get("loopKey") if isinstance(meta, dict) else None
 
 
-def refusal_of(message: Message, answer: Answer) -> Message:
+def refusal_of(message: Message, denied: Denied) -> Message:
     """A refused call's result, as a tool that failed."""
-    result: Message = {"content": [{"type": "text", "text": answer.refusal}], "isError": True}
+    result: Message = {"content": [{"type": "text", "text": denied.text}], "isError": True}
     meta = _params_of(message).get("_meta")
     if isinstance(meta, dict) and _VERSION in meta:  # since 2026-07-28 a result says of what kind it is
         result["resultType"] = "complete"

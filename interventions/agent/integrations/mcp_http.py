@@ -26,7 +26,7 @@ from yarl import URL
 
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.integrations.any_json import parsed, written
-from haltline.interventions.agent.integrations.call_registry import CallRegistry
+from haltline.interventions.agent.integrations.framework_session import FrameworkSession
 from haltline.interventions.agent.integrations.mcp_calls import (
     Calls,
     Message,
@@ -89,7 +89,7 @@ class HttpProxy:
         self._guard = guard
         self._max_sessions = max_sessions
         self._tools = Tools()
-        self._shared: CallRegistry | None = None
+        self._shared: FrameworkSession | None = None
         self._sessions: OrderedDict[str, Calls] = OrderedDict()
         self._http: ClientSession
 
@@ -111,11 +111,11 @@ class HttpProxy:
         timeout = ClientTimeout(total=None, sock_connect=_CONNECT_S)
         async with ClientSession(cookie_jar=DummyCookieJar(), timeout=timeout) as self._http:
             yield
-            registries = {id(calls.registry): calls.registry for calls in self._sessions.values()}
+            guarded = {id(calls.session): calls.session for calls in self._sessions.values()}
             if self._shared is not None:
-                registries[id(self._shared)] = self._shared
+                guarded[id(self._shared)] = self._shared
             self._sessions.clear()
-            await asyncio.gather(*(registry.close_async() for registry in registries.values()))
+            await asyncio.gather(*(session.end_async() for session in guarded.values()))
 
     async def _post(self, request: web.Request) -> web.StreamResponse:
         self._admit(request)
@@ -170,27 +170,27 @@ class HttpProxy:
         if calls is None:
             digest = blake2b(named.encode(errors="replace"), digest_size=16).hexdigest()
             if self._one_session:
-                registry = self._own_desk()
+                session = self._own_desk()
             else:
-                registry = CallRegistry(self._guard(self._settings.changed(session_id=f"mcp-{digest}")))
-            calls = Calls(registry, self._tools, prefix=self._prefix, ids=f"mcp-{digest[:8]}")
+                session = FrameworkSession(self._guard(self._settings.changed(session_id=f"mcp-{digest}")))
+            calls = Calls(session, self._tools, prefix=self._prefix, ids=f"mcp-{digest[:8]}")
             self._sessions[named] = calls
             if len(self._sessions) > self._max_sessions:
                 self._end(self._sessions.popitem(last=False)[1])
         self._sessions.move_to_end(named)
         return calls
 
-    def _own_desk(self) -> CallRegistry:
+    def _own_desk(self) -> FrameworkSession:
         if self._shared is None:
-            self._shared = CallRegistry(self._guard(self._settings))
+            self._shared = FrameworkSession(self._guard(self._settings))
         return self._shared
 
     def _end(self, calls: Calls | None) -> None:
         if calls is None:
             return
         calls.abandon()
-        if calls.registry is not self._shared:
-            threading.Thread(target=calls.registry.close, daemon=True).start()
+        if calls.session is not self._shared:
+            threading.Thread(target=calls.session.end, daemon=True).start()
 
     async def _passed_on(self, request: web.Request, calls: Calls, batch: Batch) -> web.StreamResponse:
         headers = CIMultiDict((n, v) for n, v in request.headers.items() if n.lower() not in _NOT_PASSED_ON)

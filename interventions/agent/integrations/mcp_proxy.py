@@ -13,7 +13,7 @@ from typing import IO, Any, BinaryIO, Final
 
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.integrations.any_json import parsed, written
-from haltline.interventions.agent.integrations.call_registry import CallRegistry
+from haltline.interventions.agent.integrations.framework_session import FrameworkSession
 from haltline.interventions.agent.integrations.mcp_calls import (
     Calls,
     Message,
@@ -33,8 +33,8 @@ class Proxy:
     """Between one client and one server. `run` once; the session of the guard is the connection."""
 
     def __init__(self, guard: Guard, *, prefix: str = "") -> None:
-        self._registry = CallRegistry(guard)
-        self._calls = Calls(self._registry, Tools(), prefix=prefix)
+        self._session = FrameworkSession(guard)
+        self._calls = Calls(self._session, Tools(), prefix=prefix)
 
     def run(self, command: Sequence[str], client_in: BinaryIO, client_out: BinaryIO) -> int:
         """Starts the server and goes on until either side ends. Returns the server's exit code.
@@ -49,7 +49,7 @@ class Proxy:
         back = threading.Thread(target=self._back, args=(server_out, to_client), name="haltline-mcp", daemon=True)
         back.start()
         # A call that waits for its verdict holds up no other message.
-        with self._registry.guard, ThreadPoolExecutor(_WAITING, thread_name_prefix="haltline-mcp") as waiting:
+        with self._session.guard, ThreadPoolExecutor(_WAITING, thread_name_prefix="haltline-mcp") as waiting:
             while line := client_in.readline(MAX_LINE_BYTES):
                 self._take(line, waiting, to_server, to_client)
             waiting.shutdown()
@@ -63,7 +63,7 @@ class Proxy:
                 server.kill()
                 code = server.wait()
             back.join(_GRACE_S)
-            self._registry.abandon()
+            self._session.abandon()
         return code
 
     def _take(self, line: bytes, waiting: ThreadPoolExecutor, to_server: "_Lines", to_client: "_Lines") -> None:

@@ -17,8 +17,8 @@ from typing import Any, BinaryIO, Final
 from haltline.interventions.agent.enforcement.refusal_cause import Advice
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.integrations.any_json import parsed, written
-from haltline.interventions.agent.integrations.call_registry import CallRegistry
 from haltline.interventions.agent.integrations.claude_code.messages import ToolResult, ToolUse
+from haltline.interventions.agent.integrations.framework_session import FrameworkSession
 from haltline.interventions.agent.integrations.lines import Lines, Output, Turn
 from haltline.interventions.agent.integrations.process_tree import adopt_orphans, end_tree, living_below, waited_for
 from haltline.interventions.agent.refused import Refused
@@ -73,7 +73,7 @@ class Watch:
         """`on_advice` hears what the model should, which from here has no way to it."""
         # What a line reports cannot be refused any more: that no verdict could be had is no reason to end the agent.
         self._guard = WatchedGuard(settings, mode="async", fail_closed_from=None, ask_from=None, on_advice=on_advice)
-        self._registries: dict[str | None, CallRegistry] = {None: CallRegistry(self._guard)}
+        self._sessions: dict[str | None, FrameworkSession] = {None: FrameworkSession(self._guard)}
         self._on_advice = on_advice
         self._grace_s = grace_s
         self._out = out or sys.stdout.buffer
@@ -93,11 +93,11 @@ class Watch:
             with self._guard:
                 return self._run(command, before)
         finally:
-            for registry in self._registries.values():
-                registry.close()
+            for session in self._sessions.values():
+                session.end()
 
     def _run(self, command: Sequence[str], before: frozenset[int]) -> Ended:
-        root = self._registries[None]
+        root = self._sessions[None]
         answer = root.propose(PROCESS, PROCESS, {"argv": list(command)}, effect=Effect.EXEC)
         if answer.refused is not None:
             return Ended(None, answer.refused)
@@ -117,7 +117,7 @@ class Watch:
         code = process.wait(_DRAIN_S) if not living else process.poll()
         reader.join(_DRAIN_S if ended or not living else 0)
         if not living:
-            children = [name for name in map(self._end, list(self._registries)) if name is not None]
+            children = [name for name in map(self._end, list(self._sessions)) if name is not None]
             self._guard.tell_children(children)
             root.complete(PROCESS, {"exit_code": code}, error=None if code == 0 else f"exit code {code}")
         return Ended(code, self._why(), tuple(living))
@@ -132,12 +132,12 @@ class Watch:
         return self._refused
 
     def _end(self, whose: str | None) -> str | None:
-        registry = self._registries[whose]
+        session = self._sessions[whose]
         if whose is None:
-            registry.abandon(but=PROCESS)
+            session.abandon(but=PROCESS)
             return None
-        registry.close()
-        return registry.guard.session_id
+        session.end()
+        return session.guard.session_id
 
     def _read(self, lines: BinaryIO) -> None:
         while line := lines.readline(_MAX_LINE_BYTES):
@@ -151,22 +151,22 @@ class Watch:
             try:
                 if isinstance(record, dict):
                     for whose, one in self._lines.read(record):
-                        self._apply(self._registry(whose), one)
+                        self._apply(self._session(whose), one)
             except Exception:  # an agent whose lines nobody reads would stand still
                 log.exception("haltline: a line of the agent could not be read")
 
-    def _apply(self, registry: CallRegistry, output: Output) -> None:
+    def _apply(self, session: FrameworkSession, output: Output) -> None:
         if isinstance(output, ToolUse):
-            answer = registry.propose(output.call_id, output.name, output.args)
+            answer = session.propose(output.call_id, output.name, output.args)
             if answer.refused is not None and self._refused is None:
                 self._refused = answer.refused
         elif isinstance(output, ToolResult):
-            registry.complete(output.call_id, output.content, error=_text(output.content) if output.is_error else None)
+            session.complete(output.call_id, output.content, error=_text(output.content) if output.is_error else None)
         elif isinstance(output, Turn):
-            registry.guard.model_turn(usage=output.usage)
+            session.guard.model_turn(usage=output.usage)
 
-    def _registry(self, whose: str | None) -> CallRegistry:
-        if whose not in self._registries:
+    def _session(self, whose: str | None) -> FrameworkSession:
+        if whose not in self._sessions:
             own = self._guard.settings
             below = own.changed(
                 session_id=f"{own.session_id}/{whose}"[:256],
@@ -174,8 +174,8 @@ class Watch:
                 root_session_id=own.root_session_id or own.parent_session_id or own.session_id,
                 ancestors=(*own.ancestors, *filter(None, (own.parent_session_id,))),
             )
-            self._registries[whose] = CallRegistry(Guard(below, on_advice=self._on_advice))
-        return self._registries[whose]
+            self._sessions[whose] = FrameworkSession(Guard(below, on_advice=self._on_advice))
+        return self._sessions[whose]
 
 
 def _text(content: Any) -> str:

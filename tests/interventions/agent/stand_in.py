@@ -157,7 +157,7 @@ def third_delete_kills() -> Say:
     seen: dict[tuple[str, str], int] = {}
 
     def say(event: ActionEvent) -> Level:
-        if event.effect is not Effect.DESTRUCTIVE and not event.action.startswith("delete_"):
+        if event.effect is not Effect.DESTRUCTIVE and not event.action.rpartition("__")[2].startswith("delete_"):
             return Level.ALLOW
         key = (event.session_id, str(event.args))
         seen[key] = seen.get(key, 0) + 1

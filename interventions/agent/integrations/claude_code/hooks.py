@@ -4,6 +4,7 @@ Claude Code asks every hook at once and takes the strictest answer. So a call th
 answer at all: `allow` would skip the question that Claude Code itself, or its user's rules, would ask.
 """
 
+import asyncio
 import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,9 +12,9 @@ from typing import Any, Final, Literal
 
 from haltline.interventions.agent.enforcement.pending_approvals import APPROVAL_PENDING
 from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.any_json import parsed, written
-from haltline.interventions.agent.integrations.call_registry import Answer, CallRegistry
+from haltline.interventions.agent.integrations.any_json import parsed, text_of_blocks, written
 from haltline.interventions.agent.integrations.claude_code.messages import Turns
+from haltline.interventions.agent.integrations.framework_session import Answer, FrameworkSession
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.settings import GuardSettings
 
@@ -24,6 +25,8 @@ OnApproval = Literal["deny", "ask"]
 # One for each machine: what is added up over an agent's sessions, and killed with it, must not be everybody's.
 AGENT_ID: Final = f"claude-code@{socket.gethostname()}"[:128]
 _MAX_ID_CHARS = 200
+_WRITTEN_WITHIN_S = 1.0
+_POLL_S = 0.05
 _READ_AT_ONCE_BYTES = 4 * 1024 * 1024
 
 
@@ -40,21 +43,21 @@ class Sessions:
         self._settings = settings
         self._on_approval = on_approval
         self._guard = guard
-        self._registries: dict[str, CallRegistry] = {}
+        self._sessions: dict[str, FrameworkSession] = {}
         self._transcripts: dict[str, _Transcript] = {}
 
     @property
     def stopped(self) -> Refused | None:
         """Why the session was stopped, if it was."""
-        for registry in self._registries.values():
-            if registry.guard.killed:
-                return registry.guard.stopped
+        for session in self._sessions.values():
+            if session.guard.killed:
+                return session.guard.stopped
         return None
 
     @property
     def ready(self) -> bool:
         """Whether it is known for every guard what stands."""
-        return all(registry.guard.ready for registry in self._registries.values())
+        return all(session.guard.ready for session in self._sessions.values())
 
     async def answer(self, hook: Mapping[str, Any]) -> JsonObject:
         """What a hook is to print; empty when there is nothing to say.
@@ -66,57 +69,57 @@ class Sessions:
         event = _text(hook, "hook_event_name")
         if event == "SessionStart":
             await self._begin(hook)
-        registry = self._registry(hook)
+        session = self._session(hook)
         if event == "PreToolUse":
-            self._tell_turns(hook, registry)
+            self._tell_turns(hook, session)
             name, args = _text(hook, "tool_name"), hook.get("tool_input")
             named = args if isinstance(args, dict) else {} if args is None else {"tool_input": args}
-            answer = await registry.propose_async(_call_id(hook), name, named)
-            return self._verdict(hook, registry, answer)
+            answer = await session.propose_async(_call_id(hook), name, named)
+            return self._verdict(hook, session, answer)
         if event in {"PostToolUse", "PostToolUseFailure"}:
             failed = str(hook.get("error") or "failed") if event == "PostToolUseFailure" else None
-            registry.complete(_call_id(hook), hook.get("tool_response"), error=failed)
+            session.complete(_call_id(hook), text_of_blocks(hook.get("tool_response")), error=failed)
         elif event == "SubagentStop" and "agent_id" in hook:
-            self._tell_turns(hook, registry, ended=True)
-            self._registries.pop(registry.guard.session_id, None)
-            await registry.close_async()
+            await self._tell_last_turns(hook, session)
+            self._sessions.pop(session.guard.session_id, None)
+            await session.end_async()
             return {}
         elif event in {"Stop", "SubagentStop"}:
-            self._tell_turns(hook, registry, ended=True)
-            registry.abandon()  # a call that its user did not allow has no end of its own
+            await self._tell_last_turns(hook, session)
+            session.abandon()  # a call that its user did not allow has no end of its own
         elif event == "SessionEnd":
             await self.close()
             return {}
-        stopped = registry.guard.stopped
+        stopped = session.guard.stopped
         return {} if stopped is None else _halt(stopped)
 
     async def close(self) -> None:
         """Ends every session."""
-        registries, self._registries = self._registries, {}
-        for registry in reversed(registries.values()):  # subagents before their agent
-            await registry.close_async()
+        sessions, self._sessions = self._sessions, {}
+        for session in reversed(sessions.values()):  # subagents before their agent
+            await session.end_async()
 
     async def _begin(self, hook: Mapping[str, Any]) -> None:
         """A session that was killed, and begins again, asks anew what stands: an operator may have released it."""
         session_id = _session_id(hook)
-        registry = self._registries.get(session_id)
-        if registry is not None and registry.guard.killed:
-            del self._registries[session_id]
-            await registry.close_async()
-        self._registry(hook).guard.start()
+        session = self._sessions.get(session_id)
+        if session is not None and session.guard.killed:
+            del self._sessions[session_id]
+            await session.end_async()
+        self._session(hook).guard.start()
         self._transcript(hook)
 
-    def _registry(self, hook: Mapping[str, Any]) -> CallRegistry:
+    def _session(self, hook: Mapping[str, Any]) -> FrameworkSession:
         session_id = _session_id(hook)
         agent_id = self._settings.agent_id if self._settings.agent_id != "unknown" else AGENT_ID
         parent = None
         if isinstance(subagent := hook.get("agent_id"), str) and subagent:
             parent, session_id = session_id, f"{session_id}/{subagent}"[:256]
             agent_id = f"{agent_id}/{hook.get('agent_type') or 'subagent'}"[:256]
-        registry = self._registries.get(session_id)
-        if registry is None:
+        session = self._sessions.get(session_id)
+        if session is None:
             above = self._settings
-            registry = CallRegistry(
+            session = FrameworkSession(
                 self._guard(
                     above.changed(
                         session_id=session_id,
@@ -127,14 +130,14 @@ class Sessions:
                     )
                 )
             )
-            self._registries[session_id] = registry
-        return registry
+            self._sessions[session_id] = session
+        return session
 
-    def _verdict(self, hook: Mapping[str, Any], registry: CallRegistry, answer: Answer) -> JsonObject:
+    def _verdict(self, hook: Mapping[str, Any], session: FrameworkSession, answer: Answer) -> JsonObject:
         output: JsonObject = {"hookEventName": "PreToolUse"}
         refused = answer.refused
         if refused is not None:
-            if registry.guard.stopped is not None:
+            if session.guard.stopped is not None:
                 return stopped_answer(refused)
             waits = refused.code == APPROVAL_PENDING and self._on_approval == "ask"
             output |= {"permissionDecision": "ask" if waits else "deny", "permissionDecisionReason": answer.refusal}
@@ -151,10 +154,20 @@ class Sessions:
             output["additionalContext"] = answer.hints
         return {"hookSpecificOutput": output} if len(output) > 1 else {}
 
-    def _tell_turns(self, hook: Mapping[str, Any], registry: CallRegistry, *, ended: bool = False) -> None:
+    async def _tell_last_turns(self, hook: Mapping[str, Any], session: FrameworkSession) -> None:
+        """The transcript is written a moment after the hook is asked."""
+        transcript, left_s = self._transcript(hook), _WRITTEN_WITHIN_S
+        self._tell_turns(hook, session)
+        while transcript is not None and transcript.waits_for_answer and left_s > 0:
+            await asyncio.sleep(_POLL_S)
+            left_s -= _POLL_S
+            self._tell_turns(hook, session)
+        self._tell_turns(hook, session, ended=True)
+
+    def _tell_turns(self, hook: Mapping[str, Any], session: FrameworkSession, *, ended: bool = False) -> None:
         transcript = self._transcript(hook)
         for usage in () if transcript is None else transcript.turns(ended=ended):
-            registry.guard.model_turn(usage=usage)
+            session.guard.model_turn(usage=usage)
 
     def _transcript(self, hook: Mapping[str, Any]) -> "_Transcript | None":
         """That of the agent whose hook it is; a subagent's is named only at its end."""
@@ -176,6 +189,12 @@ class _Transcript:
         self._turns = Turns()
         # What is there already was published by another process, or before haltline was there.
         self._at = path.stat().st_size if path.is_file() and not subagent else 0
+        self._last: bytes = b""
+
+    @property
+    def waits_for_answer(self) -> bool:
+        """Whether the last that was read is no answer of the model: a call, or a result."""
+        return self._path.is_file() and (not self._last or b'"tool_use' in self._last or b'"tool_result' in self._last)
 
     def turns(self, *, ended: bool) -> list[Any]:
         try:
@@ -195,7 +214,9 @@ class _Transcript:
             # In an agent's transcript, a subagent's lines are not its own.
             if isinstance(line_read, dict) and bool(line_read.get("isSidechain")) <= self._subagent:
                 usages.append(self._turns.add(line_read))
+                self._last = line if line_read.get("type") in {"assistant", "user"} else self._last
         if ended:
+            self._last = b""
             usages.append(self._turns.rest())
         return [usage for usage in usages if usage is not None]
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from haltline.interventions.agent.integrations.any_json import text_of_blocks
 from haltline.schemas.events import Usage
 
 _MAX = 2**53
@@ -41,7 +42,7 @@ def tools_of(line: Mapping[str, Any]) -> Iterator[ToolUse | ToolResult]:
             args = block.get("input")
             yield ToolUse(call_id, str(block.get("name") or "unknown"), args if isinstance(args, dict) else {})
         elif block.get("type") == "tool_result":
-            yield ToolResult(call_id, _plain(block.get("content")), block.get("is_error") is True)
+            yield ToolResult(call_id, text_of_blocks(block.get("content")), block.get("is_error") is True)
 
 
 def text_of(line: Mapping[str, Any]) -> str:
@@ -103,10 +104,3 @@ def _content(line: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"type": "text", "text": content}
     elif isinstance(content, list):
         yield from (block for block in content if isinstance(block, dict))
-
-
-def _plain(content: object) -> object:
-    """A result of text blocks only as one text."""
-    if isinstance(content, list) and all(isinstance(b, dict) and isinstance(b.get("text"), str) for b in content):
-        return "\n".join(block["text"] for block in content)
-    return content

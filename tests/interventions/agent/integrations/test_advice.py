@@ -1,6 +1,7 @@
 """A hint reaches the model in every integration that has a way to it: once, in its words, whatever becomes of its call.
 
-What has no way to the model (`haltline watch`, OpenTelemetry, `publishing`) hands it to `on_advice`, or to nobody.
+Frameworks have this among the conformance cases. What has no way to the model (`haltline watch`, OpenTelemetry,
+`publishing`) hands it to `on_advice`, or to nobody.
 """
 
 import asyncio
@@ -13,14 +14,13 @@ import pytest
 
 from haltline.interventions.agent import Refused
 from haltline.interventions.agent.enforcement.refusal_cause import Advice
-from haltline.interventions.agent.integrations.call_registry import CallRegistry
 from haltline.interventions.agent.integrations.claude_code.hooks import Sessions
+from haltline.interventions.agent.integrations.framework_session import FrameworkSession
 from haltline.interventions.agent.integrations.mcp_calls import Calls, Tools
 from haltline.interventions.agent.testing import ScriptedGuard, Verdict, decision
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import Effect
 from haltline.streams.intake.app import reply_of
-from tests.interventions.agent.integrations.test_frameworks import langchain, langchain_async, openai_agents
 
 HINT = "Think again: the last three results were the same."
 LATE = "Read the task again."
@@ -62,7 +62,7 @@ def claude_code(guard: ScriptedGuard, paths: Sequence[str]) -> list[str]:
 
 
 def mcp(guard: ScriptedGuard, paths: Sequence[str]) -> list[str]:
-    calls, received = Calls(CallRegistry(guard), Tools()), list[str]()
+    calls, received = Calls(FrameworkSession(guard), Tools()), list[str]()
     for number, path in enumerate(paths):
         message = {"jsonrpc": "2.0", "id": number, "method": "tools/call"}
         checked = calls.ask(message | {"params": {"name": "write_file", "arguments": {"path": path}}})
@@ -76,7 +76,7 @@ def mcp(guard: ScriptedGuard, paths: Sequence[str]) -> list[str]:
 
 def intake(guard: ScriptedGuard, paths: Sequence[str]) -> list[str]:
     """Another language's agent gets the verdict as JSON."""
-    registry, received = CallRegistry(guard), list[str]()
+    registry, received = FrameworkSession(guard), list[str]()
     for number, path in enumerate(paths):
         answer = registry.propose(f"c{number}", "work", {"path": path}, effect=Effect.WRITE)
         result = reply_of(answer, f"c{number}", killed=guard.killed)
@@ -94,7 +94,7 @@ def block(event: Any) -> Any:
     return decision(Level.BLOCK, event, code="scope_creep", message="Not this.")
 
 
-INTEGRATIONS = [plain, langchain, langchain_async, openai_agents, claude_code, mcp, intake]
+INTEGRATIONS = [plain, claude_code, mcp, intake]
 
 
 @pytest.mark.parametrize("run", INTEGRATIONS, ids=lambda run: run.__name__)
@@ -120,7 +120,7 @@ def test_a_hint_is_delivered_once(
     assert (received.count(HINT), received.count(LATE)) == (actual, min(late, 1))
 
 
-@pytest.mark.parametrize("run", [openai_agents, claude_code, mcp, intake, plain], ids=lambda run: run.__name__)
+@pytest.mark.parametrize("run", INTEGRATIONS, ids=lambda run: run.__name__)
 def test_a_hint_is_delivered_once_though_its_call_fails(
     run: Callable[[ScriptedGuard, Sequence[str]], list[str]],
 ) -> None:

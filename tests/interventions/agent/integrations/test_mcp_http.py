@@ -32,7 +32,7 @@ from pydantic import Field
 from yarl import URL
 
 from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.call_registry import CallRegistry
+from haltline.interventions.agent.integrations.framework_session import FrameworkSession
 from haltline.interventions.agent.integrations.mcp_calls import Calls, Tools
 from haltline.interventions.agent.integrations.mcp_http import HttpProxy
 from haltline.interventions.agent.settings import GuardSettings
@@ -437,7 +437,7 @@ def test_a_call_that_is_taken_back_while_it_waits_for_its_verdict_is_not_made() 
         return Level.ALLOW
 
     guards = Guards(verdict)
-    made = Calls(CallRegistry(guards(SETTINGS)), Tools())
+    made = Calls(FrameworkSession(guards(SETTINGS)), Tools())
     with ThreadPoolExecutor(1) as pool:
         call = pool.submit(made.ask, CALL)
         assert asked_for.wait(20)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from haltline.interventions.agent.integrations.call_registry import Answer, CallRegistry
+from haltline.interventions.agent.integrations.framework_session import Answer, FrameworkSession
 from haltline.interventions.agent.integrations.lines import Lines, Turn
 from haltline.interventions.agent.integrations.watching import Watch as Watching
 from haltline.interventions.agent.settings import GuardSettings
@@ -257,12 +257,12 @@ def test_the_lines_of_codex_are_read() -> None:
 def test_a_line_with_half_a_surrogate_pair_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     reported: list[object] = []
 
-    def propose(_: CallRegistry, call_id: str, name: str, args: object) -> Answer:
+    def propose(_: FrameworkSession, call_id: str, name: str, args: object) -> Answer:
         reported.append((call_id, name, args))
         return Answer()
 
-    monkeypatch.setattr(CallRegistry, "propose", propose)
-    monkeypatch.setattr(CallRegistry, "complete", lambda *args, error: reported.append((args[1], error)))
+    monkeypatch.setattr(FrameworkSession, "propose", propose)
+    monkeypatch.setattr(FrameworkSession, "complete", lambda *args, error: reported.append((args[1], error)))
     used = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "rm # \ud83d"}}
     actual = {"type": "tool_result", "tool_use_id": "t1", "is_error": True, "content": [{"text": "\ud83d"}]}
     lines = [{"type": "assistant", "message": {"content": [used]}}, {"type": "user", "message": {"content": [actual]}}]

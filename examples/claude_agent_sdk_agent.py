@@ -1,0 +1,95 @@
+"""An agent of the Claude Agent SDK behind haltline, with a scripted model: `python ... BOOTSTRAP`.
+
+It deletes the same thing again and again; haltline stops it. The model is a server of this process, so that Claude
+Code, which the SDK carries, runs as it is.
+"""
+
+import asyncio
+import json
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from claude_agent_sdk import ClaudeAgentOptions, create_sdk_mcp_server, query, tool
+
+from haltline import Guard
+from haltline.interventions.agent.integrations.claude_agent_sdk import haltline_hooks
+
+
+@tool("delete_asset", "Deletes an asset.", {"asset_id": str})
+async def delete_asset(args: dict[str, Any]) -> dict[str, Any]:
+    """Deletes an asset."""
+    print(f"deleted {args['asset_id']}")
+    return {"content": [{"type": "text", "text": f"{args['asset_id']} still exists"}]}
+
+
+class Script(BaseHTTPRequestHandler):
+    """Asks for the same call at every turn."""
+
+    turns = 0
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing."""
+
+    def do_POST(self) -> None:
+        """The next turn, as Anthropic's API streams it."""
+        self.rfile.read(int(self.headers["content-length"]))
+        Script.turns += 1
+        use = {"type": "tool_use", "id": f"c{self.turns}", "name": "mcp__assets__delete_asset", "input": {}}
+        message = {"id": f"m{self.turns}", "type": "message", "role": "assistant", "model": "scripted", "content": []}
+        events: list[dict[str, Any]] = [
+            {"type": "message_start", "message": {**message, "usage": {"input_tokens": 1, "output_tokens": 1}}},
+            {"type": "content_block_start", "index": 0, "content_block": use},
+            {
+                "type": "content_block_delta",
+                "index": 0,
+                "delta": {"type": "input_json_delta", "partial_json": '{"asset_id": "fact_sales"}'},
+            },
+            {"type": "content_block_stop", "index": 0},
+            {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 1}},
+            {"type": "message_stop"},
+        ]
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.end_headers()
+        for event in events:
+            self.wfile.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
+
+
+async def run(bootstrap: str, api: str, home: str) -> None:
+    """Runs it until it is stopped."""
+    async with Guard(agent_id="cleaner", bootstrap=bootstrap, mode="blocking", budget_s=20, start_budget_s=20) as guard:
+        options = ClaudeAgentOptions(
+            mcp_servers={"assets": create_sdk_mcp_server("assets", tools=[delete_asset])},
+            allowed_tools=["mcp__assets__delete_asset"],
+            tools=[],
+            model="claude-sonnet-4-5",
+            max_turns=10,
+            setting_sources=[],
+            cwd=home,
+            hooks=haltline_hooks(guard),
+            env={
+                "ANTHROPIC_BASE_URL": api,
+                "ANTHROPIC_API_KEY": "none",
+                "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+                "HOME": home,
+            },
+        )
+        async for _ in query(prompt="Tidy up the warehouse.", options=options):
+            pass
+        if guard.stopped is not None:
+            print(f"stopped: {guard.stopped.code}")
+
+
+def main(bootstrap: str) -> None:
+    """Serves the model, and runs the agent."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Script) as server, TemporaryDirectory() as home:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        asyncio.run(run(bootstrap, f"http://127.0.0.1:{server.server_port}", home))
+        server.shutdown()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

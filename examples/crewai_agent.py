@@ -1,0 +1,56 @@
+"""An agent of CrewAI behind haltline, with a scripted model: `python examples/crewai_agent.py BOOTSTRAP`.
+
+It deletes the same thing again and again; haltline stops it.
+"""
+
+import sys
+from typing import Any
+
+from crewai import Agent, BaseLLM, Crew, Task
+from crewai.hooks.dispatch import HookAborted
+from crewai.tools import tool
+
+from haltline import Guard, Refused
+from haltline.interventions.agent.integrations.crewai import guarded
+
+
+@tool
+def delete_asset(asset_id: str) -> str:
+    """Deletes an asset."""
+    print(f"deleted {asset_id}")
+    return f"{asset_id} still exists"
+
+
+class Script(BaseLLM):
+    """Asks for the same call at every turn."""
+
+    turns: int = 0
+
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        """The next turn."""
+        self.turns += 1
+        function = {"name": "delete_asset", "arguments": '{"asset_id": "fact_sales"}'}
+        return [{"id": f"c{self.turns}", "type": "function", "function": function}]
+
+    def supports_function_calling(self) -> bool:
+        """It does."""
+        return True
+
+
+def main(bootstrap: str) -> None:
+    """Runs it until it is stopped."""
+    agent = Agent(role="cleaner", goal="Tidy up.", backstory="-", llm=Script(model="scripted"), tools=[delete_asset])
+    task = Task(description="Tidy up the warehouse.", expected_output="A list.", agent=agent)
+    crew = Crew(agents=[agent], tasks=[task], cache=False)
+    with Guard(agent_id="cleaner", bootstrap=bootstrap, mode="blocking", budget_s=20, start_budget_s=20) as guard:
+        try:
+            with guarded(guard):
+                crew.kickoff()
+        except HookAborted as aborted:
+            if not isinstance(aborted.__cause__, Refused):
+                raise
+            print(f"stopped: {aborted.__cause__.code}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,94 @@
+"""Microsoft Agent Framework: middleware of an agent.
+
+    agent = Agent(client, tools=[delete_asset], middleware=haltline_middleware(guard))
+
+Each call of a function goes through the guard. A refused one gets the reason as its result, which the model reads;
+when the session was stopped, MiddlewareFailure (its `__cause__` is Refused) ends the run, or Refused before the model's
+next turn. Hints are added to the result of their call. Tools that the model's provider runs cannot be guarded.
+Needs agent-framework-core (`pip install 'haltline[agent-framework]'`).
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from agent_framework import (
+    ChatContext,
+    ChatMiddleware,
+    ChatResponse,
+    Content,
+    FunctionInvocationContext,
+    FunctionMiddleware,
+    MiddlewareFailure,
+)
+from pydantic import BaseModel
+
+from haltline.interventions.agent.guard import Guard
+from haltline.interventions.agent.integrations.framework_session import Denied, FrameworkSession, tokens, with_hints
+from haltline.interventions.agent.refused import Refused
+from haltline.schemas.events import Effect, Usage
+
+
+def haltline_middleware(guard: Guard, *, effects: Mapping[str, Effect | str] | None = None) -> list[Any]:
+    """For `Agent(..., middleware=...)`. One guard is one session.
+
+    `effects` says, by name, what tools do whose names do not tell.
+    """
+    session = FrameworkSession(guard, effects=effects)
+    return [_Functions(session), _Turns(session)]
+
+
+class _Functions(FunctionMiddleware):
+    def __init__(self, session: FrameworkSession) -> None:
+        self._session = session
+
+    async def process(self, context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]]) -> None:
+        given = context.arguments
+        args = given.model_dump() if isinstance(given, BaseModel) else given
+        try:
+            verdict = await self._session.before_async(context.metadata.get("call_id"), context.function.name, args)
+        except Refused as stopped:
+            raise MiddlewareFailure(str(stopped)) from stopped
+        if isinstance(verdict, Denied):
+            context.result = verdict.text
+            return
+        if verdict.changed:
+            context.arguments = verdict.args
+        with self._session.reporting(verdict.call_id):
+            await call_next()
+        result = context.result
+        contents = result if isinstance(result, list) else []
+        output = "\n".join(one.text or "" for one in contents if one.type == "text") if contents else result
+        hints = self._session.after(verdict.call_id, output)
+        if hints:
+            hint = Content.from_text(hints)
+            context.result = [*contents, hint] if contents else with_hints(str(result), hints)
+
+
+class _Turns(ChatMiddleware):
+    def __init__(self, session: FrameworkSession) -> None:
+        self._session = session
+
+    async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
+        """Raises Refused when the session was stopped: no more tokens are spent."""
+        await self._session.before_turn_async()
+        if context.stream:
+            context.stream_result_hooks.append(self._ended)
+            await call_next()
+            return
+        await call_next()
+        if isinstance(context.result, ChatResponse):
+            self._ended(context.result)
+
+    def _ended(self, response: ChatResponse) -> ChatResponse:
+        self._session.turn(usage_of(response), response.text)
+        return response
+
+
+def usage_of(response: ChatResponse) -> Usage | None:
+    """The tokens of a turn. What came from the cache counts as input there too."""
+    used = response.usage_details
+    if not used:
+        return None
+    return tokens(
+        used.get("input_token_count"), used.get("output_token_count"), used.get("cache_read_input_token_count")
+    )

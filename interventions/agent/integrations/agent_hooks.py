@@ -1,0 +1,72 @@
+"""agent-hooks 0.1, the open standard: an interceptor for every host that speaks it.
+
+    emitter = InterceptionEmitter().register(HaltlineInterceptor(guard), name="haltline")
+
+A refused call is denied with the code as its reason and the text for the model as its message; with changed arguments
+the verdict is a transform. When the session was stopped, each further call of a tool or a model is denied: what then
+becomes of the run is the host's to say. Hints are added to a result that is a text; else they wait for the next one.
+Needs agent-hooks-sdk (`pip install 'haltline[agent-hooks]'`).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from agent_hooks import Decision, Transform, Verdict
+
+from haltline.interventions.agent.guard import Guard
+from haltline.interventions.agent.integrations.framework_session import (
+    Denied,
+    FrameworkSession,
+    tokens,
+    with_hints,
+)
+from haltline.interventions.agent.refused import Refused
+from haltline.schemas.events import Effect, Usage
+
+
+class HaltlineInterceptor:
+    """Puts every call of a tool, and every turn of the model, before a guard. One guard is one session."""
+
+    def __init__(self, guard: Guard, *, effects: Mapping[str, Effect | str] | None = None) -> None:
+        """`effects` says, by name, what tools do whose names do not tell."""
+        self._session = FrameworkSession(guard, effects=effects)
+
+    async def intercept(self, context: Mapping[str, Any]) -> Verdict:
+        """The verdict on one point of an agent's way."""
+        point = context["interception_point"]
+        try:
+            if point in {"agent_startup", "pre_model_call"}:
+                await self._session.before_turn_async()
+            elif point == "pre_tool_call":
+                return await self._before(context["tool_call"])
+            elif point == "post_tool_call":
+                return self._after(context["tool_call"], context["tool_result"])
+            elif point == "post_model_call":
+                content = context["response"].get("content")
+                self._session.turn(usage_of(context.get("usage")), content if isinstance(content, str) else None)
+            elif point == "agent_shutdown":
+                self._session.abandon()
+        except Refused as stopped:
+            return Verdict.deny(reason=stopped.code, message=str(stopped))
+        return Verdict.allow()
+
+    async def _before(self, call: Mapping[str, Any]) -> Verdict:
+        verdict = await self._session.before_async(call["id"], call["name"], call["args"])
+        if isinstance(verdict, Denied):
+            return Verdict.deny(reason=verdict.code, message=verdict.text)
+        if verdict.changed:
+            return Verdict(Decision.TRANSFORM, transform=Transform("$target", verdict.args))
+        return Verdict.allow()
+
+    def _after(self, call: Mapping[str, Any], result: Mapping[str, Any]) -> Verdict:
+        value = result["value"]
+        hints = self._session.after(call["id"], value, error=str(value) if result.get("is_error") else None)
+        if hints and isinstance(value, str):
+            return Verdict(Decision.TRANSFORM, transform=Transform("$target", with_hints(value, hints)))
+        self._session.keep(hints)
+        return Verdict.allow()
+
+
+def usage_of(used: Mapping[str, int] | None) -> Usage | None:
+    """The tokens of a turn, as far as the host tells."""
+    return None if not used else tokens(used.get("prompt_tokens"), used.get("completion_tokens"))

@@ -1,0 +1,75 @@
+"""Claude Agent SDK: hooks of its options.
+
+    options = ClaudeAgentOptions(hooks=haltline_hooks(guard))
+
+Each call of a tool goes through the guard before Claude's own permissions are asked, also one that these allow anyway,
+which `can_use_tool` never sees. A refused call is denied with the reason, which the model reads; when the session was
+stopped, the run ends (`continue: false`) and `guard.stopped` says why. Hints are the hook's `additionalContext`.
+Subagents are sessions below this one. For Claude Code at a terminal, `haltline hook install` does this without code.
+Needs claude-agent-sdk (`pip install 'haltline[claude-agent-sdk]'`).
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+from claude_agent_sdk import HookMatcher
+
+from haltline.interventions.agent.guard import Guard
+from haltline.interventions.agent.integrations.claude_code.hooks import JsonObject, Sessions
+from haltline.interventions.agent.integrations.framework_session import NOT_CHECKED, Answer, FrameworkSession
+from haltline.schemas.events import Effect
+
+log: Final = logging.getLogger("haltline.agent")
+
+_EVENTS: Final = ("UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure", "Stop", "SubagentStop")
+_MORE_S: Final = 60.0
+
+
+def haltline_hooks(guard: Guard, *, effects: Mapping[str, Effect | str] | None = None) -> dict[Any, list[HookMatcher]]:
+    """For `ClaudeAgentOptions(hooks=...)`. One guard is one session.
+
+    `effects` says, by name (`mcp__mail__send`), what tools do whose names do not tell.
+    """
+    sessions = _Sessions(guard, effects)
+
+    async def hook(given: Any, *_: Any) -> Any:
+        try:
+            return await sessions.answer(given)
+        except Exception:  # Claude goes on with a call whose hook fails
+            log.exception("haltline: session %s: a hook could not be answered", guard.session_id)
+            if given.get("hook_event_name") != "PreToolUse":
+                return {}
+            reason = f"{NOT_CHECKED}: This call could not be checked, and so it was not made. Report it instead."
+            denied = {"permissionDecision": "deny", "permissionDecisionReason": reason}
+            return {"hookSpecificOutput": {"hookEventName": "PreToolUse", **denied}}
+
+    # Claude goes on with a call whose hook takes longer than it may.
+    own = guard.settings
+    timeout = own.approval_wait_s + own.start_budget_s + max(own.first_budget_s, own.budget_s) + _MORE_S
+    return {event: [HookMatcher(hooks=[hook], timeout=timeout)] for event in _EVENTS}
+
+
+class _Sessions(Sessions):
+    """Those of one guard and of the subagents below it."""
+
+    def __init__(self, guard: Guard, effects: Mapping[str, Effect | str] | None) -> None:
+        super().__init__(guard.settings)
+        self._main = FrameworkSession(guard, effects=effects)
+
+    def _session(self, hook: Mapping[str, Any]) -> FrameworkSession:
+        subagent, above = hook.get("agent_id"), self._main.guard.settings
+        if not isinstance(subagent, str) or not subagent:
+            return self._main
+        session_id = f"{above.session_id}/{subagent}"[:256]
+        if session_id not in self._sessions:
+            agent_id = f"{above.agent_id}/{hook.get('agent_type') or 'subagent'}"[:256]
+            self._sessions[session_id] = self._main.subagent(session_id=session_id, agent_id=agent_id)
+        return self._sessions[session_id]
+
+    def _verdict(self, hook: Mapping[str, Any], session: FrameworkSession, answer: Answer) -> JsonObject:
+        verdict = super()._verdict(hook, session, answer)
+        output = verdict.get("hookSpecificOutput", {})
+        if "updatedInput" in output:  # changed arguments are the program's own permissions' to judge, as any
+            del output["permissionDecision"], output["permissionDecisionReason"]
+        return verdict

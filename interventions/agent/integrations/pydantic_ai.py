@@ -1,0 +1,61 @@
+"""Pydantic AI: a capability of an agent.
+
+    agent = Agent(model, tools=[delete_asset], capabilities=[HaltlineCapability(guard)])
+
+Each call of a tool goes through the guard. A refused one is answered with a failed result that the model reads, and
+spends nothing of a tool's retries; when the session was stopped, Refused ends the run. Hints are added to the result
+of their call. Tools that the model's provider runs cannot be guarded.
+Needs pydantic-ai (`pip install 'haltline[pydantic-ai]'`).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic_ai import RunContext, ToolDefinition, ToolFailed
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.messages import ModelResponse, ToolCallPart
+from pydantic_ai.models import ModelRequestContext
+
+from haltline.interventions.agent.guard import Guard
+from haltline.interventions.agent.integrations.framework_session import Denied, FrameworkSession, tokens, with_hints
+from haltline.schemas.events import Effect
+
+
+class HaltlineCapability(AbstractCapability[Any]):
+    """Puts every call of a tool, and every turn of the model, before a guard. One guard is one session."""
+
+    def __init__(self, guard: Guard, *, effects: Mapping[str, Effect | str] | None = None) -> None:
+        """`effects` says, by name, what tools do whose names do not tell."""
+        self._session = FrameworkSession(guard, effects=effects)
+
+    async def wrap_tool_execute(
+        self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: Any, handler: Any
+    ) -> Any:
+        """A call of a tool. Raises Refused when the session was stopped, and ToolFailed for a call that is refused."""
+        verdict = await self._session.before_async(call.tool_call_id, call.tool_name, args)
+        if isinstance(verdict, Denied):
+            raise ToolFailed(verdict.text)
+        with self._session.reporting(verdict.call_id):
+            result = await handler(verdict.args if verdict.changed else args)
+        hints = self._session.after(verdict.call_id, result)
+        if not hints:
+            return result
+        if isinstance(result, str):
+            return with_hints(result, hints)
+        ctx.enqueue(hints)  # the model reads it before its next turn
+        return result
+
+    async def before_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """Raises Refused when the session was stopped: no more tokens are spent."""
+        await self._session.before_turn_async()
+        return request_context
+
+    async def after_model_request(
+        self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
+    ) -> ModelResponse:
+        """Publishes the model's turn."""
+        used = response.usage
+        self._session.turn(tokens(used.input_tokens, used.output_tokens, used.cache_read_tokens), response.text)
+        return response

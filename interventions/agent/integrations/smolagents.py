@@ -1,0 +1,102 @@
+"""smolagents: the tools and the model of an agent behind a guard, for ToolCallingAgent and CodeAgent alike.
+
+    agent = guarded(ToolCallingAgent(tools=[delete_asset], model=model), guard)
+
+There is no hook before a call, so each tool is replaced by a copy that asks the guard first; those of managed agents
+too, each as a session below this one. A refused call gives the model the reason; in a CodeAgent it raises, so that the
+code does not go on with it. Hints are added to what the step observed. When the session was stopped, the run ends
+before the model's next turn with AgentGenerationError, whose `__cause__` is Refused. Code that a CodeAgent runs
+without a tool is not seen.
+Needs smolagents (`pip install 'haltline[smolagents]'`).
+"""
+
+import copy
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
+
+from smolagents import ActionStep, CodeAgent, FinalAnswerTool, MultiStepAgent, Tool
+
+from haltline.interventions.agent.guard import Guard
+from haltline.interventions.agent.integrations.framework_session import Denied, FrameworkSession, tokens
+from haltline.schemas.events import Effect
+
+A = TypeVar("A", bound=MultiStepAgent)
+
+
+class CallDenied(Exception):
+    """Its text is the refusal, which the model reads."""
+
+
+def guarded(agent: A, guard: Guard, *, effects: Mapping[str, Effect | str] | None = None) -> A:
+    """The agent itself, from now on behind the guard. `effects` says what tools do whose names do not tell."""
+    return _guarded(agent, FrameworkSession(guard, effects=effects))
+
+
+def _guarded(agent: A, session: FrameworkSession) -> A:
+    raises = isinstance(agent, CodeAgent)
+    agent.tools = {
+        name: tool if isinstance(tool, FinalAnswerTool) else _guarded_tool(tool, session, raises=raises)
+        for name, tool in agent.tools.items()
+    }
+    for name, managed in agent.managed_agents.items():
+        _guarded(managed, session.subagent(agent_id=f"{session.guard.settings.agent_id}/{name}"[:256]))
+    agent.model = _Model(agent.model, session)
+
+    def add_hints(step: Any, **_: Any) -> None:
+        if isinstance(step, ActionStep) and (hints := session.take_kept()):
+            step.observations = "\n\n".join(filter(None, (step.observations, hints)))
+
+    agent.step_callbacks.register(ActionStep, add_hints)
+    return agent
+
+
+def _guarded_tool(tool: Tool, session: FrameworkSession, *, raises: bool) -> Tool:
+    raises = raises or tool.output_type in {"image", "audio"}  # where a text would be the name of a file
+    names, forward = list(tool.inputs), tool.forward
+
+    def call(*args: Any, **named: Any) -> Any:
+        verdict = session.before(None, tool.name, dict(zip(names, args, strict=False)) | named)
+        if isinstance(verdict, Denied):
+            if raises:
+                raise CallDenied(verdict.text)
+            return verdict.text
+        with session.reporting(verdict.call_id):
+            result = forward(**verdict.args) if verdict.changed else forward(*args, **named)
+        session.keep(session.after(verdict.call_id, result))
+        return result
+
+    tool = copy.copy(tool)
+    tool.forward = call
+    return tool
+
+
+class _Model:
+    """The agent's model; a stopped session makes no further turn of it."""
+
+    def __init__(self, model: Any, session: FrameworkSession) -> None:
+        self._model = model
+        self._session = session
+        if hasattr(model, "generate_stream"):
+            self.generate_stream = self._generate_stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def generate(self, *args: Any, **options: Any) -> Any:
+        self._session.before_turn()
+        message = self._model.generate(*args, **options)
+        used = message.token_usage
+        text = message.content if isinstance(message.content, str) else None
+        self._session.turn(None if used is None else tokens(used.input_tokens, used.output_tokens), text)
+        return message
+
+    def _generate_stream(self, *args: Any, **options: Any) -> Iterator[Any]:
+        self._session.before_turn()
+        text, used = [], []
+        for part in self._model.generate_stream(*args, **options):
+            text.append(part.content or "")
+            used.append(part.token_usage)
+            yield part
+        counted = [one for one in used if one is not None]
+        usage = tokens(sum(one.input_tokens for one in counted), sum(one.output_tokens for one in counted))
+        self._session.turn(usage if counted else None, "".join(text))

@@ -1,0 +1,59 @@
+"""Every adapter with its real library, a scripted model and the same cases; each library in its own environment."""
+
+import fcntl
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conformance.cases import CASES
+from tests.conformance.environments import ROOT, drivers, python_of, require_environment
+from tests.conformance.harness import CAPABILITIES
+from tests.conformance.table import PAGE, lacks_of, page
+
+RUN_S = 600
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of this run of the tests, the same for all its processes."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
+def results_of(driver: str, adapter: str, shared: Path) -> dict[str, dict[str, Any]]:
+    """What became of every case; they run once, whichever process of the tests comes first."""
+    results, errors = shared / f"conformance-{driver}.jsonl", shared / f"conformance-{driver}.log"
+    with (shared / f"conformance-{driver}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not results.exists():
+            with errors.open("w") as err, results.open("w") as out:
+                command = [str(python_of(adapter)), "-m", "tests.conformance", driver]
+                environ = {**os.environ, "HOME": str(shared), "PYTHONWARNINGS": "ignore"}
+                subprocess.run(command, cwd=ROOT, stdout=out, stderr=err, check=False, timeout=RUN_S, env=environ)
+    lines = [json.loads(line) for line in results.read_text().splitlines()]
+    assert lines, f"{driver}: expected results, got none:\n{errors.read_text()[-4000:]}"
+    return {line["case"]: line for line in lines}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("driver", "adapter"), [pytest.param(*one, id=one[0]) for one in drivers().items()])
+def test_an_adapter_conforms(driver: str, adapter: str, name: str, shared: Path) -> None:
+    require_environment(adapter)
+    found = results_of(driver, adapter, shared).get(name)
+    assert found is not None, f"{driver}: expected a result of this case, got none: its process ended before"
+    if found["result"] == "lacks":
+        pytest.skip(f"the framework has no {found['message']}")
+    assert found["result"] == "passed", found["message"]
+
+
+def test_the_table_of_capabilities_is_current() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "python -m tests.conformance.table"
+
+
+@pytest.mark.parametrize("driver", drivers())
+def test_a_driver_lacks_nothing_that_is_no_capability(driver: str) -> None:
+    assert lacks_of(driver) <= CAPABILITIES.keys()

@@ -1,0 +1,137 @@
+"""What the adapters of frameworks share, where the conformance cases cannot look."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from haltline.interventions.agent import Refused
+from haltline.interventions.agent.integrations.framework_session import (
+    MAX_OPEN,
+    Allowed,
+    Denied,
+    FrameworkSession,
+    ResultUnknown,
+    arguments_of,
+    tokens,
+)
+from haltline.interventions.agent.testing import ScriptedGuard, decision
+from haltline.schemas.decisions import Level
+from haltline.schemas.events import Effect, Kind, Outcome
+
+
+def allowed(session: FrameworkSession, call_id: str | None = "c1", **args: Any) -> Allowed:
+    verdict = session.before(call_id, "work", args)
+    assert isinstance(verdict, Allowed)
+    return verdict
+
+
+def outcomes(guard: ScriptedGuard) -> list[Outcome | None]:
+    return [event.outcome for event in guard.events if event.kind is Kind.COMPLETED]
+
+
+def hint(event: Any) -> Any:
+    return decision(Level.NUDGE, event, message="Think again.")
+
+
+def test_a_subagents_session_is_below_and_has_the_effects() -> None:
+    guard = ScriptedGuard()
+    below = FrameworkSession(guard, effects={"work": "write"}).subagent(session_id="below")
+    allowed(below)
+    (event,) = [event for event in guard.events if event.kind is Kind.PROPOSED]
+    assert (event.session_id, event.parent_session_id, event.effect) == ("below", "scripted", Effect.WRITE)
+    guard.kill()
+    with pytest.raises(Refused):
+        below.before("c2", "work")
+    with pytest.raises(Refused):
+        below.before_turn()
+
+
+def test_the_hint_of_a_call_without_a_result_comes_with_the_next_one() -> None:
+    session = FrameworkSession(ScriptedGuard(hint, Level.ALLOW))
+    session.failed(allowed(session).call_id, ValueError("no such path"))
+    assert session.after(allowed(session, "c2").call_id, "done") == "Think again."
+    assert session.after(allowed(session, "c3").call_id, "done") == ""
+
+
+def test_a_call_that_is_not_open_has_no_hints_and_no_second_end() -> None:
+    guard = ScriptedGuard(hint)
+    session = FrameworkSession(guard)
+    call_id = allowed(session).call_id
+    assert session.after(call_id, "done") == "Think again."
+    assert session.after(call_id, "done") == ""
+    assert not session.complete(call_id)
+    assert outcomes(guard) == [Outcome.OK]
+
+
+def test_calls_without_an_id_of_the_framework_get_ids_of_their_own() -> None:
+    session = FrameworkSession(ScriptedGuard())
+    assert allowed(session, None).call_id != allowed(session, None).call_id
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        pytest.param(ValueError("no"), Outcome.ERROR, id="an exception"),
+        pytest.param(TimeoutError("late"), Outcome.TIMEOUT, id="a timeout"),
+        pytest.param(asyncio.CancelledError(), Outcome.UNKNOWN, id="cancelled"),
+        pytest.param(ResultUnknown("nobody knows"), Outcome.UNKNOWN, id="a result that nobody reports"),
+    ],
+)
+def test_what_leaves_the_block_is_the_outcome_of_the_call_and_goes_on(error: BaseException, outcome: Outcome) -> None:
+    guard = ScriptedGuard()
+    session = FrameworkSession(guard)
+    call_id = allowed(session).call_id
+    with pytest.raises(type(error)), session.reporting(call_id):
+        raise error
+    assert outcomes(guard) == [outcome]
+
+
+def test_of_too_many_open_calls_the_oldest_counts_as_unknown() -> None:
+    guard = ScriptedGuard()
+    session = FrameworkSession(guard)
+    for number in range(MAX_OPEN + 1):
+        allowed(session, f"c{number}")
+    assert outcomes(guard) == [Outcome.UNKNOWN]
+    session.end()
+    assert outcomes(guard) == [Outcome.UNKNOWN] * (MAX_OPEN + 1)
+
+
+def test_where_arguments_cannot_be_changed_the_call_is_denied_and_has_an_end() -> None:
+    guard = ScriptedGuard(lambda e: decision(Level.NUDGE, e, arguments={"path": "safe"}))
+    verdict = FrameworkSession(guard, changes_arguments=False).before("c1", "work", {"path": "/"})
+    assert isinstance(verdict, Denied)
+    assert (verdict.code, verdict.text) == (
+        "arguments_not_changed",
+        'This call is only allowed with other arguments: {"path": "safe"}',
+    )
+    assert outcomes(guard) == [Outcome.ERROR]
+
+
+def test_an_effect_that_does_not_exist_is_an_error_at_once() -> None:
+    with pytest.raises(ValueError, match="effect: expected one of"):
+        FrameworkSession(ScriptedGuard(), effects={"work": "harmless"})
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        pytest.param({"a": 1}, {"a": 1}, id="an object"),
+        pytest.param({1: 2}, {"1": 2}, id="keys that are no texts"),
+        pytest.param('{"a": 1}', {"a": 1}, id="the JSON of an object"),
+        pytest.param("", {}, id="nothing written"),
+        pytest.param(None, {}, id="nothing"),
+        pytest.param("[1]", {"arguments": [1]}, id="the JSON of a list"),
+        pytest.param('{"a": ', {"arguments": '{"a": '}, id="no JSON"),
+        pytest.param("[" * 100_000, {"arguments": "[" * 100_000}, id="nested too deeply"),
+        pytest.param([1], {"arguments": [1]}, id="a list"),
+    ],
+)
+def test_arguments_are_named(given: Any, named: dict[str, Any]) -> None:
+    assert arguments_of(given) == named
+
+
+def test_what_came_from_the_cache_is_not_counted_twice() -> None:
+    usage = tokens(9, None, 4)
+    assert (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens) == (5, 4, 0)
+    assert tokens(3, 1, 4).input_tokens == 0
