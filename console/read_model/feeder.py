@@ -212,8 +212,8 @@ class Feeder:
             if after and after > (end := bounds(consumer, tp)[1]):
                 raise Overtaken(
                     f"{tp.topic}[{tp.partition}]: expected a partition that goes on at offset {after}, got one that "
-                    f"ends at {end}: the topic was recreated. What was read before is still shown. To read the new topic "
-                    "instead: haltline console --rebuild, without --audit-table, which ends where the old one did"
+                    f"ends at {end}: the topic was recreated. What was read before is still shown. To read the new "
+                    "topic instead: haltline console --rebuild, without --audit-table, which ends where the old one did"
                 )
         self._behind = {(tp.topic, tp.partition) for tp in places}
         consumer.assign(
