@@ -112,7 +112,7 @@ def test_the_operator_is_called_at_three(chromium: Browser, system: System) -> N
     builder = system.agent(BUILDER, "builder-at-night", "night-build", "without-yaml", "600")
     with opened(chromium, system.console, **PHONE) as page:
         open_the_link_of_the_notification(page, system, "session", "night-build")
-        fits(page)
+        read_why_it_was_stopped(page)
         acknowledge_and_comment_on_the_incident(page)
         kill_the_session_that_is_looked_at(page, builder)
         approve_the_call_that_waits(page, system)
@@ -137,6 +137,17 @@ def open_the_link_of_the_notification(page: Page, system: System, name: str, ses
     sign_in(page, system.keys["ada"])
     page.wait_for_url(f"**/sessions/{session_id}")
     expect(page.locator("#who")).to_have_text("ada (operator)")
+
+
+def read_why_it_was_stopped(page: Page) -> None:
+    expect(page.locator("#state")).to_contain_text("PAUSE")
+    expect(page.locator(".finding").filter(has_text="No module named 'yaml'").first).to_be_visible()
+    near = page.locator(".meter.over").first
+    near.scroll_into_view_if_needed()
+    box = near.bounding_box()
+    assert box is not None
+    assert box["height"] < 60, "a line of its own"
+    fits(page)
 
 
 def acknowledge_and_comment_on_the_incident(page: Page) -> None:

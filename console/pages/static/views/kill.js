@@ -189,7 +189,7 @@ function outcome(asked, seen, answer, how) {
     const rows = [...names].map(([session_id, agent_id]) => ({ key: session_id, of: { session_id, agent_id, stopped: acknowledged.get(session_id) } }));
     rows.sort((one, other) => Boolean(one.of.stopped) - Boolean(other.of.stopped));
     list.update(rows);
-    fill(summary, `${count(acknowledged.size)} of ${plural(names.size, "session")} ${acknowledged.size === 1 ? "has" : "have"} acknowledged the stop. For the others, the next call is refused and the kill is sent again.`);
+    fill(summary, `${count(acknowledged.size)} of ${plural(names.size, "session")} ${acknowledged.size === 1 ? "has" : "have"} acknowledged the stop.${acknowledged.size < names.size ? " For the others, the next call is refused and the kill is sent again." : ""}`);
   };
   return { shown: panel(`${past}: ${name}`, stands, summary, list), refresh };
 }
