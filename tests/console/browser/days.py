@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -185,7 +185,7 @@ class System:
     console: str
     webhook: Webhook
     fleet: "subprocess.Popen[str]"
-    end: Callable[[], None]
+    stack: ExitStack
 
     @property
     def link(self) -> str:
@@ -195,6 +195,10 @@ class System:
     @property
     def table(self) -> Path:
         return Path(_found(r"Audit\s+(\S+)", self.printed))
+
+    def end(self) -> None:
+        """Agents that still run are killed, the rest is shut down."""
+        self.stack.close()
 
     def agent(self, program: str, agent_id: str, session_id: str, *words: str, **more: str) -> Agent:
         """Starts a program as its author would: a file, and variables of the environment."""
@@ -211,6 +215,7 @@ class System:
                 stderr=subprocess.STDOUT,
                 text=True,
             )
+        self.stack.callback(process.kill)
         return Agent(process, output)
 
 
@@ -236,7 +241,7 @@ def running(path: Path, *options: str) -> Iterator[System]:
         )
         bootstrap = _found(r"HALTLINE_BOOTSTRAP=(\S+)\)", printed)
         fleet = stack.enter_context(_fleet(bootstrap))
-        yield System(folder, keys, printed, bootstrap, console, webhook, fleet, stack.pop_all().close)
+        yield System(folder, keys, printed, bootstrap, console, webhook, fleet, stack.pop_all())
 
 
 @contextmanager
