@@ -57,6 +57,10 @@ class Client(dict[str, str]):
     """librdkafka's settings for encryption and credentials."""
 
 
+_RUN_CODE = frozenset({"plugin.library.paths", "sasl.kerberos.kinit.cmd", "ssl.engine.location", "ssl.providers"})
+"""A haltline.toml that somebody else wrote may name the file: what it holds must not run anything."""
+
+
 def _client(file: str | Client) -> Client:
     """The settings in a file of lines `name=value`; empty lines and those that begin with # say nothing."""
     if isinstance(file, Client):  # typer parses a default too
@@ -72,6 +76,10 @@ def _client(file: str | Client) -> Client:
         name, equals, value = line.partition("=")
         if not equals or not name.strip():
             raise typer.BadParameter(f"{file}:{number}: expected name=value, got {name.strip()[:40]!r}")
+        if name.strip() in _RUN_CODE:
+            raise typer.BadParameter(
+                f"{file}:{number}: expected a setting that loads or runs no code, got {name.strip()}"
+            )
         settings[name.strip()] = value.strip()
     return settings
 

@@ -13,6 +13,8 @@ from haltline.streams.runtime.health import Partition, Progress, Sample, follow
 
 _CANARY_ONCE_S: Final = 900.0
 """So long the result of a canary counts that was run once; one that is run again and again is followed by the next."""
+_LOOK_TAKES_S: Final = 30.0
+"""At the most, a look that the broker does not answer at once."""
 _CANARY_SLACK_S: Final = 60.0
 _MAX_NAMED: Final = 12
 """Partitions that a sentence names."""
@@ -188,8 +190,9 @@ def _still(known: Known, part: Part, after_s: float) -> Problem | None:
 
 
 def _broker(known: Known, now_s: float, limits: ProtectionLimits) -> Problem | None:
-    since_s = known.away_since_s
-    if since_s is None or now_s - since_s < limits.broker_s:
+    # Without an outage that was noticed, a look that never ends, such as one that waits for the database, is one too.
+    since_s = known.looked_s if known.away_since_s is None else known.away_since_s
+    if now_s - since_s < limits.broker_s + (0 if known.away_since_s is not None else _LOOK_TAKES_S):
         return None
     return Problem(
         part=Part.BROKER,
@@ -197,7 +200,7 @@ def _broker(known: Known, now_s: float, limits: ProtectionLimits) -> Problem | N
         since_s=since_s,
         title=_TITLES[Part.BROKER],
         what="Without it nothing is decided, killed or approved, and whether workers run is not known. "
-        f"The last attempt: {known.away_why}",
+        f"The last attempt: {known.away_why or 'it has not ended'}",
         steps=STEPS[Part.BROKER.value],
         runbook=_RUNBOOKS[Part.BROKER],
     )

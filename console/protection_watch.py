@@ -10,7 +10,6 @@ from typing import Final
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # its stubs miss them
 from sqlalchemy import Engine
-from sqlalchemy.exc import OperationalError
 
 from haltline.console.protection import (
     Known,
@@ -76,28 +75,27 @@ class ProtectionWatch:
             self._thread.join()
 
     def _run(self) -> None:
-        admin = AdminClient(self._client, logger=log)
+        admin: AdminClient | None = None
         while not self._ended.wait(self._limits.look_every_s):
             try:
+                admin = admin or AdminClient(self._client, logger=log)
                 groups = self._groups(admin)
                 self._known = answered(self._known, groups, self._clock_s(), self._limits)
                 self._outage.back()
             except Exception as failed:  # whatever it is: nobody would know of a worker that stands still
                 self._outage.away(failed)
                 self._known = unanswered(self._known, str(failed), self._clock_s())
-                admin = AdminClient(self._client, logger=log)  # this one may hold on to brokers of before a crash
-            self._look_at_the_read_model()
+                admin = None  # this one may hold on to brokers of before a crash
+            try:
+                self._look_at_the_read_model()
+            except Exception as failed:  # as above; the feeder's own log has it too
+                log.warning("protection: the read model cannot be read: %s", failed)
 
     def _look_at_the_read_model(self) -> None:
         now_s = self._clock_s()
         failure = "" if self._feeder.alive else repr(self._feeder.failure or "it has ended")
         self._known = fed(self._known, failure, now_s)
-        try:
-            flight = last_flight(self._engine, now_s)
-        except OperationalError as away:  # as the feeder's own log says
-            log.debug("the last canary is not known: %s", away)
-            return
-        self._known = replace(self._known, flight=flight)
+        self._known = replace(self._known, flight=last_flight(self._engine, now_s))
 
     def _groups(self, admin: AdminClient) -> dict[Part, Mapping[Partition, Sample]]:
         settings, topics = self._settings, self._settings.topics

@@ -55,7 +55,7 @@ def init(
         table = _question("Audit table, a folder or s3://... (empty: `haltline up` makes one)", table)
         operator = _question("Your name, for the audit (empty: type --by each time)", operator)
     given = {"kafka.bootstrap": bootstrap, "audit.table": table, "operator.name": operator}
-    values = {name: value for name, value in given.items() if value}
+    values = {name: value.strip() for name, value in given.items() if value and value.strip()}
     folder = file.parent / KEYS
     try:
         printed = _make_keys(folder, values.get("operator.name", "operator"))

@@ -56,6 +56,7 @@ def serve(
         return
     if config is None:
         fail("--config: expected a document of channels and routes, got none", Exit.USAGE)
+    document = _read(config)
     from haltline.cli.services.run import log_to_stderr
     from haltline.streams.notify.notifier import NotifierSettings
     from haltline.streams.notify.run import run_notifier
@@ -68,7 +69,6 @@ def serve(
         session_timeout_s=session_timeout,
         fetch_wait_ms=fetch_wait_ms,
     )
-    document = _read(config)
     log_to_stderr()
     try:
         code = run_notifier(settings, document, (metrics_host, metrics_port))
@@ -83,10 +83,10 @@ def check(file: Document, *, as_json: AsJson = False) -> None:
 
     Example: haltline notify check notify.yaml
     """
+    config = _read(file)
     from haltline.streams.notify.channels import sender_of
     from haltline.streams.notify.notifier import links_of
 
-    config = _read(file)
     try:
         links_of(config)
         for name, channel in config.channels.items():
@@ -116,12 +116,12 @@ def send_test(
 
     Example: haltline notify test --config notify.yaml --route night
     """
+    config = _read(file)
     from haltline.streams.notify.channels import sender_of
     from haltline.streams.notify.channels.base import Failed
     from haltline.streams.notify.notifier import links_of
     from haltline.streams.notify.sample import samples
 
-    config = _read(file)
     chosen = next((one for one in config.routes if one.name == route), None)
     if chosen is None:
         names = ", ".join(one.name for one in config.routes)
@@ -223,6 +223,7 @@ def _records(file: Path | None) -> "Iterator[tuple[IncidentRecord, int]]":
 
 def _read(file: Path) -> "Config":
     try:
+        from haltline.streams.notify import channels, notifier  # noqa: F401  # what they need is the extra
         from haltline.streams.notify.config import BadConfig, load_config
     except ModuleNotFoundError as missing:
         fail(f"notify needs {missing.name}, which is not installed: pip install 'haltline[notify]'", Exit.USAGE)

@@ -127,12 +127,19 @@ def test_a_metrics_port_in_use_is_exit_2_and_is_named(embedded: EmbeddedBroker, 
     assert f"--metrics-port: expected port {port} of 127.0.0.1 free, got one in use" in done.stderr
 
 
-def test_a_client_config_names_the_line_that_is_wrong(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        pytest.param("nonsense", "expected name=value", id="no setting"),
+        pytest.param("plugin.library.paths=a.so", "expected a setting that loads or runs no code", id="a plugin"),
+    ],
+)
+def test_a_client_config_names_the_line_that_is_wrong(tmp_path: Path, line: str, problem: str) -> None:
     config = tmp_path / "client.properties"
-    config.write_text("# credentials\nsecurity.protocol=SSL\nnonsense\n", encoding="utf-8")
+    config.write_text(f"# credentials\nsecurity.protocol=SSL\n{line}\n", encoding="utf-8")
     done = haltline("status", "--client-config", str(config))
     assert done.exit_code == Exit.USAGE
-    assert "client.properties:3: expected name=value" in " ".join(done.stderr.split())
+    assert f"client.properties:3: {problem}" in " ".join(done.stderr.replace("│", "").split())
 
 
 def test_kill_status_reset_as_a_person_sees_them(bootstrap: str) -> None:

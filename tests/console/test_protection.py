@@ -15,6 +15,7 @@ from haltline.console.protection import (
     Part,
     Problem,
     ProtectionLimits,
+    Urgency,
     answered,
     fed,
     problems_of,
@@ -137,6 +138,13 @@ def test_canaries(ago_s: float, killed: bool, every_s: float | None, title: str 
     flight = Flight(session_id="haltline-canary-1", began_s=10_000.0 - ago_s, killed=killed, every_s=every_s)
     known = replace(Known(looked_s=10_000.0), flight=flight)
     assert [problem.title for problem in problems_of(known, 10_000.0, LIMITS)] == ([] if title is None else [title])
+
+
+def test_looks_that_have_ended_are_reported_too() -> None:
+    known = Known(looked_s=0.0)
+    assert problems_of(known, 40.0, LIMITS) == []
+    (problem,) = problems_of(known, 60.0, LIMITS)
+    assert (problem.part, problem.urgency, problem.since_s) == (Part.BROKER, Urgency.CRITICAL, 0.0)
 
 
 def test_a_read_model_that_is_behind_is_reported_and_says_nothing_of_canaries() -> None:

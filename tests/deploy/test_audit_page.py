@@ -80,3 +80,18 @@ def test_no_setting_has_the_name_of_a_variable_that_kubernetes_sets_for_a_servic
     taken = tuple(f"{name}_{what}" for name in services for what in ("PORT", "SERVICE_"))
     assert services
     assert [setting.variable for setting in SETTINGS if setting.variable.startswith(taken)] == []
+
+
+def test_every_file_that_a_variable_names_is_on_a_volume_of_its_container() -> None:
+    base = yaml.safe_load((KUBERNETES / "base" / "kustomization.yaml").read_text())
+    common = dict(literal.split("=", 1) for literal in base["configMapGenerator"][0]["literals"])
+    files = {setting.variable for setting in SETTINGS if setting.kind == "file"}
+    missing = []
+    for _, _, container in CONTAINERS:
+        own = {one["name"]: one.get("value", "") for one in container.get("env", [])}
+        mounts = [mount["mountPath"] for mount in container.get("volumeMounts", [])]
+        used = options_by_variable(parsed(container["args"]).command)
+        for name, path in (common | own).items():
+            if name in files & set(used) and path and not any(path.startswith(f"{mount}/") for mount in mounts):
+                missing.append((container["name"], name, path))
+    assert missing == []

@@ -9,8 +9,9 @@ export class Refused extends Error {
   }
 }
 
-export async function get(path, query) {
-  return send("GET", path + search(query));
+// `within_ms`: a connection that hangs is given up after so long.
+export async function get(path, query, { within_ms } = {}) {
+  return send("GET", path + search(query), undefined, within_ms && AbortSignal.timeout(within_ms));
 }
 
 export const post = (path, body) => send("POST", path, body);
@@ -23,13 +24,13 @@ function search(query) {
   return text ? `?${text}` : "";
 }
 
-async function send(method, path, body) {
+async function send(method, path, body, signal) {
   const headers = { Accept: "application/json" };
   if (method !== "GET") headers["X-CSRF-Token"] = me.csrf ?? "";
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let answer;
   try {
-    answer = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), credentials: "same-origin" });
+    answer = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), credentials: "same-origin", signal });
   } catch {
     throw new Refused(0, "The console cannot be reached. What is shown may be out of date.");
   }

@@ -8,6 +8,7 @@ const EVERY_MS = 3000;
 const HIDDEN_EVERY_MS = 15000; // the title of a tab in the background is looked at too
 const COUNT_EVERY = 5; // looks: what the stream brings is counted at once, and requests expire by themselves
 const STREAM_AWAY_MS = 10000;
+const ANSWER_WITHIN_MS = 10000;
 
 let name = document.title;
 let waiting = 0;
@@ -49,10 +50,10 @@ export function attend() {
     clearTimeout(timer);
     let isAnswered = true;
     try {
-      const protection = await get("/api/v1/protection");
+      const protection = await get("/api/v1/protection", {}, { within_ms: ANSWER_WITHIN_MS });
       reported = protection.problems.map((one) => ({ ...one, since: ms(one.since) }));
       seen_ms = Date.now();
-      if (looks++ % COUNT_EVERY === 0 || document.hidden) await count();
+      if (looks++ % COUNT_EVERY === 0 || document.hidden) await count().catch(() => {});
     } catch (error) {
       isAnswered = error.status > 0 && error.status < 500;
     }
@@ -63,7 +64,7 @@ export function attend() {
     notifyOf(problems);
     timer = setTimeout(look, document.hidden ? HIDDEN_EVERY_MS : EVERY_MS);
   };
-  const count = async () => showWaiting((await get("/api/v1/fleet")).waiting);
+  const count = async () => showWaiting((await get("/api/v1/fleet", {}, { within_ms: ANSWER_WITHIN_MS })).waiting);
   document.addEventListener("visibilitychange", look);
   look();
   return { count, stream: (isOn) => (streamAway_ms = isOn ? null : (streamAway_ms ?? Date.now())) };

@@ -6,7 +6,8 @@ const FOLDED = "haltline.folded";
 const shown = new Map();
 
 // A fold is of one problem: when it is over and comes again, it is whole again.
-const keyOf = (of) => `${of.part}@${of.since}`;
+// How long the pages have been behind changes with every look.
+const keyOf = (of) => (of.part === "console" ? of.part : `${of.part}@${of.since}`);
 const folds = () => JSON.parse(sessionStorage.getItem(FOLDED) ?? "{}");
 
 export function draw(place, problems) {

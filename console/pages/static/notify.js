@@ -64,7 +64,7 @@ function run() {
   });
 }
 
-const ofProblems = () => problems.filter((of) => of.part !== "stream").map((of) => ({ kind: "problem", key: `${of.part}@${of.since}`, tag: `haltline-${of.part}`, title: of.title, body: of.what, path: "/fleet" }));
+const ofProblems = () => problems.filter((of) => of.part !== "stream").map((of) => ({ kind: "problem", key: of.part === "console" ? `console@${new Date().toDateString()}` : `${of.part}@${of.since}`, tag: `haltline-${of.part}`, title: of.title, body: of.what, path: "/fleet" }));
 
 async function found() {
   const [waiting, standing] = await Promise.all([get("/api/v1/approvals", { open_only: true, limit: 50 }), get("/api/v1/control")]);
@@ -91,7 +91,14 @@ function publish(all) {
 }
 
 function send({ title, body, tag, path }) {
-  const made = new Notification(title, { body, tag, icon: "/static/icon.svg" });
+  let made;
+  try {
+    made = new Notification(title, { body, tag, icon: "/static/icon.svg" });
+  } catch {
+    localStorage.setItem(SWITCH, "off"); // Chrome on Android has them for service workers only
+    document.getElementById("notify").hidden = true;
+    return;
+  }
   made.onclick = () => {
     window.focus();
     location.assign(path);

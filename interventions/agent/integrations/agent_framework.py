@@ -56,12 +56,17 @@ class _Functions(FunctionMiddleware):
         with self._session.reporting(verdict.call_id):
             await call_next()
         result = context.result
-        contents = result if isinstance(result, list) else []
+        whole = isinstance(result, list) and all(isinstance(one, Content) for one in result)
+        contents = result if whole else []
         output = "\n".join(one.text or "" for one in contents if one.type == "text") if contents else result
         hints = self._session.after(verdict.call_id, output)
         if hints:
-            hint = Content.from_text(hints)
-            context.result = [*contents, hint] if contents else with_hints(str(result), hints)
+            if contents:
+                context.result = [*contents, Content.from_text(hints)]
+            elif isinstance(result, str):
+                context.result = with_hints(result, hints)
+            else:
+                self._session.keep(hints)  # a result that is no text goes to the model as it is
 
 
 class _Turns(ChatMiddleware):

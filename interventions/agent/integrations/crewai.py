@@ -85,11 +85,11 @@ class _Hooks:
         return with_hints(result, hints) if hints else None
 
     def before_turn(self, context: Any) -> None:
-        self._turn(context, None)
         try:
             self._session.before_turn()
-        except Refused as stopped:
+        except Exception as stopped:  # CrewAI goes on after any exception but its own
             raise HookAborted(str(stopped), "haltline") from stopped
+        self._turn(context, None)
 
     def after_turn(self, context: Any) -> None:
         self._turn(context, context.response)

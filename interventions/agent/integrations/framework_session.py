@@ -314,6 +314,8 @@ class FrameworkSession:
         return action
 
     def _admitted(self, action: Action) -> Answer:
+        # Some servers number calls anew in each response.
+        self.failed(action.call_id, ResultUnknown("another call has its id"))
         oldest = None
         with self._lock:
             self._open[action.call_id] = _Open(action)

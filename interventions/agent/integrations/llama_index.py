@@ -1,4 +1,4 @@
-"""LlamaIndex: agents of workflows (FunctionAgent, ReActAgent, CodeActAgent, AgentWorkflow) behind a guard.
+"""LlamaIndex: agents of workflows (FunctionAgent, ReActAgent, AgentWorkflow) behind a guard.
 
     agent = guarded(FunctionAgent(tools=[delete_asset], llm=llm), guard)
 

@@ -6,8 +6,8 @@
 
 Before a tool runs, its input guardrail asks the guard: a refused call is answered with the refusal, which the model
 reads; when the session was stopped, the run ends with `ToolInputGuardrailTripwireTriggered`. The hooks tell of the
-model's turns and of results, and end a stopped session before its next turn (Refused). Hosted tools run elsewhere, and
-cannot be guarded.
+model's turns and of results, and end a stopped session before its next turn (Refused). Tools that the
+provider runs, and those of `Agent(mcp_servers=...)`, cannot be guarded: put MCP servers behind `haltline mcp-proxy`.
 Needs openai-agents (`pip install 'haltline[openai-agents]'`).
 """
 
@@ -15,7 +15,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from agents import Agent, FunctionTool, ModelResponse, RunContextWrapper, RunHooks, Tool
+from agents import (
+    Agent,
+    ApplyPatchTool,
+    ComputerTool,
+    FunctionTool,
+    LocalShellTool,
+    ModelResponse,
+    RunContextWrapper,
+    RunHooks,
+    ShellTool,
+    Tool,
+)
 from agents.tool_context import ToolContext
 from agents.tool_guardrails import (
     ToolGuardrailFunctionOutput,
@@ -31,6 +42,14 @@ from haltline.interventions.agent.refused import Refused
 from haltline.schemas.events import Effect, Usage
 
 
+def _is_local(tool: Tool) -> bool:
+    """Whether a tool runs in this process and takes no guardrail."""
+    if isinstance(tool, LocalShellTool | ShellTool):
+        return tool.executor is not None  # the provider's shell has none
+    has_function = hasattr(tool, "on_invoke_tool") and not isinstance(tool, FunctionTool)
+    return has_function or isinstance(tool, ApplyPatchTool | ComputerTool)
+
+
 class HaltlineAgents:
     """A guard for the runs of one session."""
 
@@ -42,7 +61,15 @@ class HaltlineAgents:
         """For `Runner.run(..., hooks=...)`."""
 
     def guarded(self, tools: Iterable[Tool]) -> list[Tool]:
-        """The same tools behind the guard; those that are no functions run elsewhere, and stay as they are."""
+        """The same tools behind the guard; those that the provider runs stay as they are.
+
+        Raises:
+            ValueError: a tool runs in this process and takes no guardrail, such as one of shell commands.
+
+        """
+        tools = list(tools)
+        for tool in filter(_is_local, tools):
+            raise ValueError(f"tools: expected functions, or tools of the provider, got {type(tool).__name__}")
         before: ToolInputGuardrail[Any] = ToolInputGuardrail(guardrail_function=self._before, name="haltline")
         after: ToolOutputGuardrail[Any] = ToolOutputGuardrail(guardrail_function=self._after, name="haltline")
         return [

@@ -14,7 +14,7 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
-from smolagents import ActionStep, CodeAgent, FinalAnswerTool, MultiStepAgent, Tool
+from smolagents import ActionStep, CodeAgent, FinalAnswerTool, LocalPythonExecutor, MultiStepAgent, Tool
 
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.integrations.framework_session import Denied, FrameworkSession, tokens
@@ -28,12 +28,20 @@ class CallDenied(Exception):
 
 
 def guarded(agent: A, guard: Guard, *, effects: Mapping[str, Effect | str] | None = None) -> A:
-    """The agent itself, from now on behind the guard. `effects` says what tools do whose names do not tell."""
+    """The agent itself, from now on behind the guard. `effects` says what tools do whose names do not tell.
+
+    Raises:
+        ValueError: it is, or manages, a CodeAgent that sends the source of its tools to an executor elsewhere.
+
+    """
     return _guarded(agent, FrameworkSession(guard, effects=effects))
 
 
 def _guarded(agent: A, session: FrameworkSession) -> A:
     raises = isinstance(agent, CodeAgent)
+    if isinstance(agent, CodeAgent) and not isinstance(agent.python_executor, LocalPythonExecutor):
+        executor = type(agent.python_executor).__name__
+        raise ValueError(f"agent: expected a CodeAgent with a local executor, got {executor}: its tools run elsewhere")
     agent.tools = {
         name: tool if isinstance(tool, FinalAnswerTool) else _guarded_tool(tool, session, raises=raises)
         for name, tool in agent.tools.items()

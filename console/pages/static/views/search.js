@@ -1,4 +1,5 @@
 import { get } from "../api.js";
+import { titled } from "../attention.js";
 import { empty, fill, h, link, mono, panel, problem, table } from "../dom.js";
 import { KINDS } from "../find.js";
 import { latest } from "../live.js";
@@ -16,7 +17,8 @@ export async function show(main, _rest, query) {
     const isLast = turn();
     const q = input.value.trim();
     history.replaceState(null, "", q ? `?q=${encodeURIComponent(q)}` : location.pathname);
-    document.title = q ? `${q} - Search - haltline` : "Search - haltline";
+    if (q) titled(q, title);
+    else titled(title);
     if (!q) return fill(result, empty("Enter a part of an id, a name, a goal or a reason.", "Sessions, agents, targets, tools, incidents and interventions are searched."));
     try {
       const { groups } = await get("/api/v1/search", { q, limit: SHOWN });

@@ -1,13 +1,16 @@
-"""LangChain as it is, with what the conformance cases have not: images and calls without a name."""
+"""What the conformance cases have not: images, calls without a name, and tools that cannot be guarded."""
 
 from typing import Any
 
+import pytest
+from agents import LocalShellTool
 from langchain.agents import create_agent
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import tool
 
 from haltline.interventions.agent.integrations.langchain import HaltlineMiddleware
+from haltline.interventions.agent.integrations.openai_agents import HaltlineAgents
 from haltline.interventions.agent.testing import ScriptedGuard, decision
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import Kind
@@ -48,3 +51,9 @@ def test_a_call_of_a_tool_without_a_name_is_guarded_as_any_other() -> None:
     (result,) = [m for m in agent.invoke({"messages": [("user", "work")]})["messages"] if isinstance(m, ToolMessage)]
     assert result.content == "block: Not this."
     assert [e.action for e in guard.events if e.kind is Kind.PROPOSED] == ["unknown"]
+
+
+def test_a_tool_of_the_agents_sdk_that_takes_no_guardrail_is_refused_at_the_start() -> None:
+    shell = LocalShellTool(executor=lambda _: "done")
+    with pytest.raises(ValueError, match="expected functions, or tools of the provider, got LocalShellTool"):
+        HaltlineAgents(ScriptedGuard()).guarded([shell])
