@@ -26,7 +26,7 @@ def id_within(scope: ScopeKind, scope_id: str) -> str:
     return scope_id or (FLEET if scope is ScopeKind.FLEET else "")
 
 
-NOTHING_TO_END = "nothing stands against it, and no events of it were found"
+NOTHING_TO_END = "nothing is in force against it, and it has no events"
 
 
 def whole_id(operator: Operator, scope: ScopeKind, scope_id: str, *, unknown: bool = False, hint: str = HINT) -> str:

@@ -110,7 +110,7 @@ SETTINGS: Final = (
         "keys",
         "HALTLINE_CONSOLE_KEYS",
         "file",
-        "YAML list of name, role and sha256 of who may come in.",
+        "YAML list of name, role and sha256 of each person who may sign in.",
         "one key for an admin, made at the start",
     ),
     Setting("console", "oidc", "HALTLINE_CONSOLE_OIDC", "file", "YAML description of an OpenID provider."),

@@ -217,7 +217,7 @@ def _canary(flight: Flight | None, now_s: float, limits: ProtectionLimits) -> Pr
             urgency=Urgency.CRITICAL,
             since_s=flight.began_s,
             title=_TITLES[Part.CANARY],
-            what=f"Session {flight.session_id} does what must be killed, and was not killed. A runaway may go on.",
+            what=f"Session {flight.session_id} should have been killed and was not. Runaway agents may not be stopped.",
             steps=STEPS["canary_not_stopped"],
             runbook="HaltlineCanaryNotStopped",
         )

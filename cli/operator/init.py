@@ -105,7 +105,7 @@ def _make_keys(folder: Path, operator: str) -> list[str]:
         for (name, role), key in keys.items()
     )
     people.write_text("".join(entries), encoding="utf-8")
-    lines.append(f"{people}: who may come in to the console. Their keys, which are in no file and not shown again:")
+    lines.append(f"{people}: who may sign in to the console. Their keys, which are in no file and not shown again:")
     return [*lines, *(f"  {name} ({role}): {key}" for (name, role), key in keys.items())]
 
 

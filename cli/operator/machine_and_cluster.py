@@ -101,7 +101,7 @@ def _topics(bootstrap: str, topics: Topics, group: str, client: Client) -> Check
         return Check("topics", Verdict.BAD, "; ".join(wrong), do)
     if wrong:
         return Check(
-            "topics", Verdict.BAD, "; ".join(wrong), "change the topic's settings; partitions cannot be taken away"
+            "topics", Verdict.BAD, "; ".join(wrong), "change the topic's settings; partitions cannot be removed"
         )
     return Check("topics", Verdict.OK, f"{len(reports)} topics of {reports[0].partitions} partitions")
 

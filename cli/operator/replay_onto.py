@@ -101,7 +101,7 @@ def replay_onto(source: str, where: Where, onto: Onto, *, as_json: bool) -> None
             fail(error, Exit.USAGE)
         except KeyboardInterrupt:
             _noted(where, onto, at, topic, "interrupted after ")
-            go_on = f"; go on with --resume {onto.resume}" if onto.resume is not None else ""
+            go_on = f"; continue with --resume {onto.resume}" if onto.resume is not None else ""
             if as_json:
                 print_json({"id": at.id, "source": at.source, "of": topic, "onto": at.target, "written": at.written})
             say_error(f"interrupted: {at.written} records are on {onto.target}{go_on}")

@@ -29,8 +29,8 @@ def serve(  # the options are the settings
         Path | None,
         typer.Option(
             envvar="HALTLINE_CONSOLE_KEYS",
-            help="YAML list of name, role and sha256 of who may come in; see `console key`. Left out: one key for "
-            "an admin is made and printed.",
+            help="YAML list of name, role and sha256 of each person who may sign in; see `console key`. Left out: "
+            "one key for an admin is made and printed.",
             metavar="FILE",
         ),
     ] = None,

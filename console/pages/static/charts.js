@@ -169,7 +169,7 @@ export function timeChart({ label, height = 190, tableHead = "Time", labelOf }) 
     }
     const lines = series.filter((one) => one.kind !== "stack");
     const most = Math.max(0, ...below, ...lines.flatMap((one) => one.values));
-    const bars = uPlot.paths.bars({ size: [0.86, 48], align: stacked.length ? 1 : 0 });
+    const bars = uPlot.paths.bars({ size: [0.86, 100], align: stacked.length ? 1 : 0 });
     const whole = !held.format;
     return [
       {

@@ -103,6 +103,7 @@ const short = (content) => {
 };
 const cellOf = (column, row) => {
   const content = column.cell(row);
+  if (content === "" || content == null || content === false) return "";
   return column.class === "id" || (typeof content === "string" && content.length > LONG) ? short(content) : content;
 };
 

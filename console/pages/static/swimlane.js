@@ -1,7 +1,7 @@
 // A session's steps in lanes over time, and what was used below them. Marks are painted: thousands of elements are slow.
-import { axis, canvas, colour, levelColour, money, paintLimits, short, stepped, swatch } from "./charts.js";
+import { axis, canvas, colour, levelColour, money, paintLimits, stepped, swatch } from "./charts.js";
 import { fill, h } from "./dom.js";
-import { count, ms, plural, span, usd } from "./say.js";
+import { count, exact, ms, plural, span, usd } from "./say.js";
 import { argumentsOf, isPlumbing, laneOf } from "./steps.js";
 import { timeScale } from "./time-scale.js";
 
@@ -44,7 +44,7 @@ export function swimlane({ onchoose }) {
   const option = h("div", { id: "lane-mark", class: "lane-ring", role: "option", "aria-selected": "true", hidden: true });
   const box = h("div", { class: "lane-box", tabindex: "0", role: "listbox", "aria-label": "Steps by lane" }, place, option);
   const pointed = h("p", { class: "lane-said", "aria-hidden": "true" });
-  const tokens = curve("Tokens", (value) => count(Math.round(value)), short);
+  const tokens = curve("Tokens", (value) => exact(Math.round(value)), count);
   const cost = curve("Cost", usd, money);
   const progress = curve("No progress", (value) => `${Math.round(value * 100)} %`, (value) => `${Math.round(value * 100)} %`);
   const curves = [tokens, cost, progress];
@@ -379,7 +379,7 @@ export function swimlane({ onchoose }) {
       const note = set.length ? set.map((each) => each.text).join(", ") : `no limit on ${name} of a session in the policy`;
       one.update({ lines: [{ label: "", colour: "--series-1", points }], limits: set, note: points.at(-1)?.value ? note : null, none: `No ${name} ${name === "tokens" ? "are" : "is"} recorded.`, steps: true });
     };
-    draw(tokens, "tokens", ofTokens, "tokens", (value) => short(value));
+    draw(tokens, "tokens", ofTokens, "tokens", (value) => count(value));
     draw(cost, "cost", ofCost, "cost_usd", usd);
     const most = (points) => Math.max(...points.map((one) => one.value));
     const worst = [...near].filter(([, points]) => most(points) > 0).sort((one, other) => most(other[1]) - most(one[1])).slice(0, 4);

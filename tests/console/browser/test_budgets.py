@@ -1,9 +1,12 @@
-"""What a page may cost: bytes over the network, and time on a processor four times as slow as this one."""
+"""What a page may cost: bytes over the network, and processor time, as on one that is four times as slow.
+
+Time on a clock would judge what else the machine does; `make screenshots` prints it of each page, slowed down so.
+"""
 
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, CDPSession, Page
 
 from tests.console.browser.conftest import signed_in
 from tests.console.browser.every_page import PAGES, furnished, open_page, wait_until_usable
@@ -11,8 +14,7 @@ from tests.console.browser.every_page import PAGES, furnished, open_page, wait_u
 MAX_BYTES = 300_000
 USABLE_WITHIN_S = 1.0
 SLOWER = 4
-ATTEMPTS = 8
-"""Other tests run beside this one: a page is quick enough when it has been so once."""
+LOADS = 3
 
 
 @pytest.fixture(scope="module")
@@ -37,18 +39,21 @@ def test_a_page_is_small_with_an_empty_cache(chromium: Browser, address: str, na
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_is_usable_within_a_second_on_a_slow_processor(chromium: Browser, address: str, name: str) -> None:
     with signed_in(chromium, address) as page:
-        page.context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": SLOWER})
         open_page(page, name)
-        took: list[float] = []
-        for _ in range(ATTEMPTS):
-            took.append(seconds_until_usable(page))
-            if took[-1] < USABLE_WITHIN_S:
-                return
-        pytest.fail(f"{name}: expected it to be usable within {USABLE_WITHIN_S} s, got {min(took):.2f} s at best")
+        took = [seconds_until_usable(page) for _ in range(LOADS)]
+    assert 0 < min(took) * SLOWER < USABLE_WITHIN_S, [round(one * SLOWER, 2) for one in took]
 
 
 def seconds_until_usable(page: Page) -> float:
-    """From the navigation until the view has loaded all that it shows at first."""
+    """The processor time of the page's own thread for a load, until the view has loaded all that it shows at first."""
+    devtools = page.context.new_cdp_session(page)
+    devtools.send("Performance.enable", {"timeDomain": "threadTicks"})
+    before = busy_seconds(devtools)
     page.reload()
     wait_until_usable(page)
-    return float(page.evaluate("performance.getEntriesByName('usable')[0].startTime")) / 1000
+    return busy_seconds(devtools) - before
+
+
+def busy_seconds(devtools: CDPSession) -> float:
+    metrics = devtools.send("Performance.getMetrics")["metrics"]
+    return float(next(one["value"] for one in metrics if one["name"] == "TaskDuration"))

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.console.browser.conftest import opened, sign_in
 from tests.console.browser.days import BUILDER, CLEANER, MIGRATOR, Agent, System, archived, running
 from tests.console.browser.test_first_run import Folder
 from tests.mock_cluster import QuickBroker
+from tests.waiting import wait_until
 
 DESK: dict[str, Any] = {"viewport": {"width": 1280, "height": 900}}
 PHONE: dict[str, Any] = {
@@ -139,14 +140,17 @@ def open_the_link_of_the_notification(page: Page, system: System, name: str, ses
     expect(page.locator("#who")).to_have_text("ada (operator)")
 
 
+def height_of(place: Locator) -> float:
+    """In pixels, 0 while it is drawn again."""
+    return float(place.evaluate_all("found => found[0]?.offsetHeight ?? 0"))
+
+
 def read_why_it_was_stopped(page: Page) -> None:
     expect(page.locator("#state")).to_contain_text("PAUSE")
     expect(page.locator(".finding").filter(has_text="No module named 'yaml'").first).to_be_visible()
     near = page.locator(".meter.over").first
-    near.scroll_into_view_if_needed()
-    box = near.bounding_box()
-    assert box is not None
-    assert box["height"] < 60, "a line of its own"
+    expect(near).to_be_visible()
+    wait_until(lambda: 0 < height_of(near) < 60, "it is one line high")
     fits(page)
 
 

@@ -88,7 +88,7 @@ def test_trips_are_drawn_told_and_tabled_as_they_are_counted(page: Page, broker:
 
 
 def test_live_sessions_are_a_strip_with_the_worst_first_that_changes_as_they_do(page: Page, broker: str) -> None:
-    strip = page.get_by_role("region", name="Live sessions")
+    strip = page.get_by_role("region", name="Active sessions")
     stopped = strip.get_by_role("list", name="Live sessions of incidents of destruction")
     expect(stopped.get_by_role("link").first).to_have_accessible_name(re.compile("killed, hardest KILL"))
     calm = strip.get_by_role("list", name="Live sessions without an incident")

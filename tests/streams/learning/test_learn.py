@@ -137,7 +137,7 @@ def test_people_read_the_result_and_what_to_do_next(table: Path, tmp_path: Path)
     assert "learned 3: 10 of 10 runaways stopped" in output
     assert "0 of 8 sound sessions stopped" in output
     assert "Nothing is applied" in output
-    assert "where a policy is published, begin with that" in output
+    assert "where a policy is published, give it with --policy" in output
     assert f"haltline policy publish {tmp_path / 'c.yaml'} --by NAME --reason TEXT" in output
 
 

@@ -60,7 +60,7 @@ export async function show(main, [wanted], query) {
       { head: "Time left", class: "tight", cell: ({ of }) => (isOpen(of) ? countdown(of) : badge(of.status)) },
       { head: "Call", class: "wide", cell: ({ of }) => [call(of.action_name, of.arguments), of.targets.length > 0 && h("div", { class: "dim" }, "on ", mono(of.targets.join(", "))), h("div", {}, prose(of.reason)), of.question && h("div", { class: "dim" }, `Asked: ${of.question}${of.answer ? ` Answer: ${of.answer}` : ""}`), isCut(of.arguments) && whole(of)] },
       { head: "Session", class: "id", cell: ({ of }) => [link(path("sessions", of.session_id), mono(of.session_id)), h("div", { class: "dim" }, of.agent_id)] },
-      { head: "Answers", cell: ({ of }) => votes(of) },
+      { head: "Requested", cell: ({ of }) => votes(of) },
       ...(acting ? [{ head: "", class: "tight", cell: ({ of }) => isOpen(of) && h("span", { class: "row" }, h("button", { type: "button", class: "primary", onclick: () => act("approve", [of]) }, "Approve"), h("button", { type: "button", onclick: () => act("reject", [of]) }, "Reject"), h("button", { type: "button", class: "quiet", onclick: () => act("ask", [of]) }, "Ask")) }] : []),
     ],
     { caption: "Approval requests, the most urgent first", onopen: ({ of }) => open(of) },
@@ -227,5 +227,5 @@ function clock(left) {
 
 function votes(of) {
   const reply = [...of.approved_by.map((name) => `+ ${name}`), ...of.rejected_by.map((name) => `- ${name}`)];
-  return [of.quorum > 1 && h("span", { class: "dim" }, `needs ${of.quorum} `), reply.join(", "), of.status === "info_requested" && [" ", badge("asked", "mild")], !reply.length && of.quorum <= 1 && h("span", { class: "dim" }, "requested ", ago(of.created_at))];
+  return [of.quorum > 1 && h("span", { class: "dim" }, `needs ${of.quorum} `), reply.join(", "), of.status === "info_requested" && [" ", badge("asked", "mild")], !reply.length && of.quorum <= 1 && h("span", { class: "dim" }, ago(of.created_at))];
 }

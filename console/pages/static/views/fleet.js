@@ -1,5 +1,5 @@
 import { get } from "../api.js";
-import { badge, empty, fill, h, link, mono, panel, path, problem, table } from "../dom.js";
+import { badge, empty, fill, h, link, loading, mono, panel, path, problem, table } from "../dom.js";
 import { latest, soon } from "../live.js";
 import { ago, count, ms, plural, span, usd } from "../say.js";
 import { incidentTable } from "./incidents.js";
@@ -15,13 +15,13 @@ const LETTERS = { killed: "K", frozen: "F", contained: "C", probation: "P" };
 export async function show(main) {
   const arriving = import("../charts.js"); // the numbers are there to be read before the pictures are
   const cards = h("div", { class: "cards" });
-  const strip = h("div", { class: "strip" });
+  const strip = h("div", { class: "strip" }, loading());
   const periods = h("div", { class: "row", role: "group", "aria-label": "Period" });
-  const tripsPlace = h("div");
+  const tripsPlace = h("div", {}, loading());
   tripsPlace.style.minHeight = "246px"; // so that what is below stays where it is
   const topAgents = h("div");
   const topTools = h("div");
-  const spendingPlace = h("div");
+  const spendingPlace = h("div", {}, loading());
   spendingPlace.style.minHeight = "206px";
   const spendingLimits = h("p", { class: "hint" });
   let hours = PERIODS.some(([value]) => value === localStorage.getItem(KEPT_PERIOD)) ? localStorage.getItem(KEPT_PERIOD) : "24";
@@ -51,7 +51,7 @@ export async function show(main) {
     h("div", { class: "head" }, h("h1", {}, "Fleet"), h("span", { class: "dim", id: "moving" })),
     failed,
     cards,
-    panel("Live sessions", strip),
+    panel("Active sessions", strip),
     panel("Incidents", noIncidents, incidents, h("p", { class: "hint" }, link("/incidents?state=", "All incidents"), ", ", link("/interventions", "all interventions"))),
     h(
       "div",
@@ -171,10 +171,10 @@ export function state(session) {
 function cardsOf(all) {
   const killed = all.standing.killed ?? 0;
   const held = (all.standing.frozen ?? 0) + (all.standing.contained ?? 0) + (all.standing.probation ?? 0);
-  const soonest = all.soonest_expiry_ms && `, first expires in ${span(all.soonest_expiry_ms - Date.now())}`;
+  const soonest = all.soonest_expiry_ms && `, first expires in ${span(Math.max(1000, Math.round((all.soonest_expiry_ms - Date.now()) / 1000) * 1000))}`;
   const card = (to, number, text, kind) => h("a", { class: `card ${kind ?? ""}`, href: to }, h("strong", {}, number), h("span", {}, text));
   return [
-    card("/sessions", count(all.live), `live sessions of ${count(all.sessions)}`),
+    card("/sessions", count(all.live), `active in the last 15 minutes, of ${count(all.sessions)} sessions`),
     card("/incidents", count(all.incidents), "open incidents", all.incidents ? "warn" : ""),
     card("/interventions", count(all.trips_24h), "trips in 24 h"),
     card("/sessions?state=killed", count(killed), "killed", killed ? "bad" : ""),
@@ -255,7 +255,7 @@ function drawStrip(place, { total, groups }, { levelColour }) {
       ),
     ),
     shown < total && h("p", { class: "hint" }, `The ${count(shown)} worst of ${count(total)}; `, link("/sessions", "all sessions"), "."),
-    groups.length > 0 && h("p", { class: "strip-key", "aria-hidden": "true" }, h("span", {}, "Colour: hardest decision."), Object.entries(LETTERS).map(([name, letter]) => h("span", {}, h("b", {}, letter), name))),
+    groups.length > 0 && h("p", { class: "strip-key", "aria-hidden": "true" }, h("span", {}, "Colour: highest level."), Object.entries(LETTERS).map(([name, letter]) => h("span", {}, h("b", {}, letter), name))),
   );
   if (held !== null) [...place.querySelectorAll("a")].find((one) => one.getAttribute("href") === held)?.focus();
 }

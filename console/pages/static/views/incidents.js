@@ -125,7 +125,7 @@ async function open(of, refresh) {
           ["Decisions", count(of.count)],
         ["First", moment(of.first)],
         ["Last", moment(of.last)],
-        ["Approval", of.request_id && link("/approvals", mono(of.request_id))],
+        ["Approval", of.request_id && link(path("approvals", of.request_id), mono(of.request_id))],
         ["Assigned to", of.assignee],
         ["Resolved", of.resolution && of.resolution.replaceAll("_", " ")],
         ["Stop", of.report.summary],

@@ -163,7 +163,7 @@ async function act(question, send, refresh) {
 const outcome = (answer, done) => (answer.answered ? done : answer.second_wanted ? "Recorded: it needs a second operator." : "No worker answered. It takes effect as soon as a worker runs.");
 
 const kill = (of, refresh) =>
-  act({ title: `Kill session ${of.run_id}`, text: h("p", {}, "Every further call is refused, and the agent is told to end. ", link(`/kill?scope=session&id=${encodeURIComponent(of.run_id)}`, "Preview the affected sessions"), "."), action: "Kill", danger: true, fields: [why()] }, async ({ reason }) => outcome(await post("/api/v1/kill", { scope: "session", id: of.run_id, reason }), `Session ${of.run_id} is killed.`), refresh);
+  act({ title: `Kill session ${of.run_id}`, text: h("p", {}, "Every further call is refused, and the agent is instructed to end. ", link(`/kill?scope=session&id=${encodeURIComponent(of.run_id)}`, "Preview the affected sessions"), "."), action: "Kill", danger: true, fields: [why()] }, async ({ reason }) => outcome(await post("/api/v1/kill", { scope: "session", id: of.run_id, reason }), `Session ${of.run_id} is killed.`), refresh);
 
 function freeze(of, refresh) {
   const scopes = [["session", of.run_id, "this session"], ["agent", of.agent_id, "every session of the agent"], ["tool", of.action_name, "the tool, for every agent"], ...targetsOf(of).map((target) => ["target", target, "the target, for every agent"])].filter(([, id]) => id);

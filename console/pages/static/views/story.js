@@ -90,8 +90,7 @@ export async function story(main, id, query) {
     ),
   );
 
-  const drawHead = () => {
-    const { session } = page;
+  const drawTitle = (session) =>
     fill(
       head,
       h("h1", {}, mono(session.session_id)),
@@ -99,6 +98,13 @@ export async function story(main, id, query) {
       h("span", { class: "dim" }, session.goal),
       may("act") && h("span", { class: "push row" }, session.state in ENDED_BY && link("/kill", ENDED_BY[session.state], { class: "button" }), session.state !== "killed" && link(`/kill?scope=session&id=${encodeURIComponent(session.session_id)}`, "Kill this session", { class: "button" })),
     );
+  let headed = null;
+  const drawHead = () => {
+    const { session } = page;
+    // A button that is replaced while it is pressed does nothing.
+    const held = JSON.stringify([session.state, session.ended, session.goal]);
+    if (held !== headed) drawTitle(session);
+    headed = held;
     const trips = steps.filter(isTrip).length;
     const card = (number, text, kind) => h("div", { class: `card ${kind ?? ""}` }, h("strong", {}, number), h("span", {}, text));
     fill(
