@@ -131,7 +131,7 @@ async function open(of, refresh) {
         ["Stop", of.report.summary],
       ]),
       h("h3", {}, "What happened"),
-      h("ol", { class: "evidence" }, revisions.filter((one) => one.change !== "counted").map((one) => h("li", {}, h("span", { class: "dim" }, moment(one.time)), ` ${one.change}`, one.approval && ` ${one.approval}`, one.by && ` by ${one.by}`, one.resolution && ` (${one.resolution.replaceAll("_", " ")})`, `, ${plural(one.count, "time")}`, one.comment && h("div", {}, one.comment)))),
+      h("ol", { class: "evidence" }, revisions.filter((one) => one.change !== "counted").map((one) => h("li", {}, h("span", { class: "dim" }, moment(one.time)), ` ${one.change}`, one.approval && `, approval ${one.approval}`, one.by && ` by ${one.by}`, one.resolution && ` (${one.resolution.replaceAll("_", " ")})`, `, ${plural(one.count, "time")}`, one.comment && h("div", {}, one.comment)))),
       h("div", { class: "row end" }, buttons(of, () => { dialog.close(); return refresh?.(); }, Object.keys(WORDS)), h("button", { type: "button", onclick: () => dialog.close() }, "Close")),
     ),
   );
