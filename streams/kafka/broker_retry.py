@@ -13,8 +13,6 @@ T = TypeVar("T")
 _MOVING: Final = frozenset(
     {
         KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.FENCED_LEADER_EPOCH,  # of a client that knew the leader of before a restart
-        KafkaError.UNKNOWN_LEADER_EPOCH,
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.UNKNOWN_TOPIC_OR_PART,  # also of a broker that does not know a new topic yet
         KafkaError._UNKNOWN_PARTITION,  # and of a client that has just begun

@@ -248,7 +248,7 @@ def mistaken(bootstrap: str) -> str:
         pytest.param(("kill", "--scope", "mission", "no"), Exit.NO, "mission not found: no", id="such a mission"),
         pytest.param(("freeze", "nosuch"), Exit.NO, "session not found: nosuch", id="to freeze it"),
         pytest.param(("contain", "nosuch"), Exit.NO, "session not found: nosuch", id="to contain it"),
-        pytest.param(("reset", "nosuch"), Exit.NO, "nothing stands against it, and no events of it were found",
+        pytest.param(("reset", "nosuch"), Exit.NO, "nothing is in force against it, and it has no events",
                      id="to release it"),
         pytest.param(("missed", "nosuch", "--rule", "cycle"), Exit.NO, "session not found: nosuch",
                      id="to say that a rule missed it"),

@@ -50,7 +50,7 @@ def test_kubernetes_hands_the_worker_s_key_over_where_people_say_so() -> None:
     taken = set()
     for where, pod, container in CONTAINERS:
         for one in container.get("env", []):
-            if (ref := one["valueFrom"].get("configMapKeyRef")) is None:
+            if (ref := one.get("valueFrom", {}).get("configMapKeyRef")) is None:
                 continue
             taken.add(container["name"])
             assert ref == {"name": "haltline-sealing", "key": ref["key"], "optional": True}, where

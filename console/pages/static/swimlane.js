@@ -294,7 +294,7 @@ export function swimlane({ onchoose }) {
         {},
         h("caption", { class: "hidden" }, "Tokens and cost so far, and how close the rules on progress are"),
         h("thead", {}, h("tr", {}, ["Step", "After", "Tokens", "Cost", ...progress.names].map((name, number) => h("th", { scope: "col", class: number ? "num" : "" }, name)))),
-        h("tbody", {}, cut.map(({ number }) => h("tr", {}, h("th", { scope: "row" }, count(number + 1)), [span(ms(held.steps[number].time) - ms(held.steps[0].time)), count(last(tokens, number) ?? 0), usd(last(cost, number) ?? 0), ...progress.names.map((name) => `${Math.round(100 * (progress.valueAt(name, number) ?? 0))} %`)].map((text) => h("td", { class: "num" }, text))))),
+        h("tbody", {}, cut.map(({ number }) => h("tr", {}, h("th", { scope: "row" }, exact(number + 1)), [span(ms(held.steps[number].time) - ms(held.steps[0].time)), exact(last(tokens, number) ?? 0), usd(last(cost, number) ?? 0), ...progress.names.map((name) => `${Math.round(100 * (progress.valueAt(name, number) ?? 0))} %`)].map((text) => h("td", { class: "num" }, text))))),
       ),
     );
   };
