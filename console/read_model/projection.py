@@ -40,6 +40,8 @@ _IDS: Final[Any] = bindparam("ids", expanding=True)
 # Written once: to put a statement together costs as much as to run it.
 _SESSIONS: Final = select(tables.sessions).where(_S.session_id.in_(_IDS))
 _GOALS: Final = select(_S.session_id, _S.goal).where(_S.session_id.in_(_IDS))
+_N: Final = tables.names.c
+_NAMED: Final = select(_N.kind, _N.name, _N.last_ms).where(_N.kind.in_(("agent", "target", "tool")), _N.name.in_(_IDS))
 _BY_EVENT: Final = select(_I.id).where(_I.event_id.in_(_IDS))
 _BY_SESSION: Final = select(_I.id).where(_I.session_id.in_(_IDS))
 _BY_REQUEST: Final = select(_I.id).where(_I.request_id.in_(_IDS))
@@ -173,6 +175,11 @@ def _names(connection: Connection, events: Iterable[ActionEvent]) -> None:
         for key in named:
             if key[1]:
                 last[key] = max(event.time, last.get(key, 0))
+    # Partitions are read in any order: what was seen last stays so.
+    for ids in parts(sorted({name for _, name in last})):
+        for kind, name, before_ms in connection.execute(_NAMED, {"ids": ids}):
+            if (kind, name) in last:
+                last[kind, name] = max(last[kind, name], before_ms)
     rows = [
         {"kind": kind, "name": name, "last_ms": at, "words": words_of(name)}
         for (kind, name), at in sorted(last.items())

@@ -124,3 +124,8 @@ def test_a_database_of_another_version_is_recreated(tmp_path: Path) -> None:
 def test_a_database_in_memory_is_refused() -> None:
     with pytest.raises(ValueError, match="expected a file, as several threads use it, got sqlite://"):
         open_store("sqlite://")
+
+
+def test_a_name_was_seen_last_at_its_latest_event_in_whichever_order_partitions_are_read(engine: Engine) -> None:
+    early, late = (rows(messages_of([delete(n, "a")])) for n in (1, 4))
+    assert told(engine, [late, early])["names"] == told(engine, [early, late])["names"]
