@@ -12,10 +12,9 @@ def main() -> None:
     """Runs a command and ends the process with its exit code."""
     try:
         before_agent = sys.argv[1 : sys.argv.index("--") if "--" in sys.argv else None]
-        is_help = not {"-h", "--help", "--version", "completion"}.isdisjoint(before_agent)
-        if not is_help and sys.argv[1:2] != [
-            "hook"
-        ]:  # reads it by itself: a broken file must refuse calls that destroy, and no others
+        is_help = not {"-h", "--help"}.isdisjoint(before_agent)
+        # `hook` reads the file itself: with a broken one it refuses destructive calls, and no others.
+        if not is_help and sys.argv[1:2] != ["hook"]:
             settings_file.apply("".join(sys.argv[1:2]))
     except settings_file.BadSettings as error:
         print(f"haltline: {error}", file=sys.stderr)

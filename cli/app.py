@@ -8,6 +8,7 @@ import typer
 from typer._completion_classes import completion_init
 from typer.core import TyperCommand, TyperGroup
 
+import haltline
 from haltline.cli.base_commands import BESIDE_AGENTS
 from haltline.cli.common import EXIT_CODES, fail
 
@@ -124,9 +125,7 @@ class Commands(TyperGroup):
 
 def _print_version(given: bool) -> None:
     if given:
-        from importlib.metadata import version
-
-        typer.echo(f"haltline {version('haltline')}")
+        typer.echo(f"haltline {haltline.__version__}")
         raise typer.Exit
 
 

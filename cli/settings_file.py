@@ -14,7 +14,7 @@ VARIABLE: Final = "HALTLINE_CONFIG"
 FILE: Final = "haltline.toml"
 RUN_FILE: Final = os.path.join(".haltline", "up.toml")
 """What `haltline up` leaves in a folder, so that commands there find its broker and its table."""
-_NOT_READ_FOR: Final = frozenset({"", "init", "config", "import", "-h", "--help"})
+_NOT_READ_FOR: Final = frozenset({"", "init", "config", "import", "completion", "--version"})
 _BESIDE_AGENT_COMMANDS: Final = frozenset({"hook", "watch", "mcp-proxy"})
 _SECRET_NAMES: Final = ("SECRET", "TOKEN", "PASSWORD", "ACCESS_KEY", "ACCOUNT_KEY", "SAS_KEY", "CREDENTIAL")
 _WRITABLE_BY_OTHERS: Final = 0o002

@@ -66,7 +66,7 @@ SETTINGS: Final = (
         "name",
         "HALTLINE_OPERATOR",
         "text",
-        "Your name, for the audit (`--by`), and of whom the console's sign-in link signs in.",
+        "Your name: recorded in the audit (`--by`), and the user name of the console's sign-in link.",
     ),
     Setting("workers", "group", "HALTLINE_GROUP", "text", "The workers' consumer group.", "the prefix without its dot"),
     Setting(

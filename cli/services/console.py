@@ -104,7 +104,11 @@ def serve(  # the options are the settings
     ] = None,
     by: Annotated[
         str,
-        typer.Option(envvar="HALTLINE_OPERATOR", help="Whom the printed link signs in, as an admin.", metavar="NAME"),
+        typer.Option(
+            envvar="HALTLINE_OPERATOR",
+            help="User name of the printed sign-in link (role admin).",
+            metavar="NAME",
+        ),
     ] = "admin",
     link_digest: Annotated[
         str | None,

@@ -41,7 +41,7 @@ class SignInLink:
         self._used = False
 
     def take(self, token: str) -> Who | None:
-        """Whom the token signs in, and uses it up; None: another token, or one that is used or too old."""
+        """The user that the token signs in; the token is then invalid. None: unknown, already used, or expired."""
         if not hmac.compare_digest(digest_of(token), self._digest):
             return None
         with self._lock:

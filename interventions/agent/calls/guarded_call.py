@@ -111,7 +111,7 @@ def wait(future: "Future[Any]", timeout_s: float) -> None:
 
 
 async def wait_async(future: "Future[Any]", timeout_s: float) -> None:
-    """As `wait`; the event loop goes on meanwhile."""
+    """As `wait`; does not block the event loop."""
     if future.done():
         return
     loop = asyncio.get_running_loop()

@@ -143,7 +143,7 @@ class FrameworkSession:
             return self._not_checked(error)
 
     async def before_async(self, call_id: str | None, name: str, args: Any = None, **options: Any) -> Allowed | Denied:
-        """As `before`; the event loop goes on meanwhile."""
+        """As `before`; does not block the event loop."""
         named = arguments_of(args)
         try:
             return self._verdict(await self.propose_async(call_id, name, named, **options), named)
@@ -172,7 +172,7 @@ class FrameworkSession:
         self.guard.check()
 
     async def before_turn_async(self) -> None:
-        """As `before_turn`; the event loop goes on meanwhile."""
+        """As `before_turn`; does not block the event loop."""
         if self.guard.ready:
             self.guard.check()
         else:
@@ -196,7 +196,7 @@ class FrameworkSession:
         self.guard.close()
 
     async def end_async(self) -> None:
-        """As `end`; the event loop goes on meanwhile."""
+        """As `end`; does not block the event loop."""
         await asyncio.to_thread(self.end)
 
     # Its parts, for those that return hints with the verdict, or that report what has been done already.
@@ -236,7 +236,7 @@ class FrameworkSession:
         mode: Literal["async", "blocking"] | None = None,
         loop_key: str | None = None,
     ) -> Answer:
-        """As `propose`; the event loop goes on meanwhile."""
+        """As `propose`; does not block the event loop."""
         action = self._action(call_id, name, args=args, targets=targets, effect=effect, mode=mode, loop_key=loop_key)
         try:
             await action.__aenter__()  # as above
@@ -314,8 +314,10 @@ class FrameworkSession:
         return action
 
     def _admitted(self, action: Action) -> Answer:
-        # Some servers number calls anew in each response.
-        self.failed(action.call_id, ResultUnknown("another call has its id"))
+        with self._lock:
+            is_taken = action.call_id in self._open
+        if is_taken:  # some servers number the calls of each response from zero
+            self.failed(action.call_id, ResultUnknown("another call has its id"))
         oldest = None
         with self._lock:
             self._open[action.call_id] = _Open(action)

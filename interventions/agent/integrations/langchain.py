@@ -63,7 +63,7 @@ class HaltlineMiddleware(AgentMiddleware[Any, Any, Any]):
         self._session.before_turn()
 
     async def abefore_model(self, state: Any, runtime: Any) -> None:  # noqa: ARG002 - as above
-        """As `before_model`; the event loop goes on meanwhile."""
+        """As `before_model`; does not block the event loop."""
         await self._session.before_turn_async()
 
     def after_model(self, state: Any, runtime: Any) -> None:  # noqa: ARG002 - as above

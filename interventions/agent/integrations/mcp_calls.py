@@ -117,7 +117,7 @@ class Calls:
             self._waiting.pop(key, None)
 
     async def ask_async(self, message: Message) -> CheckedCall:
-        """As `ask`; the event loop goes on meanwhile."""
+        """As `ask`; does not block the event loop."""
         name, args = _call_of(message)
         key = self._begun(message)
         try:

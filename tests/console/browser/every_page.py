@@ -7,11 +7,8 @@ from typing import Final
 
 from playwright.sync_api import Page, expect
 
-from haltline.console.access.keys import Keys
-from haltline.console.settings import ConsoleSettings
 from haltline.schemas.topics import Topics
-from tests.console.browser.conftest import served
-from tests.console.browser.scene import LOOP, fill_topics, write_audit
+from tests.console.browser.scene import LOOP, console_with_audit, fill_topics
 from tests.mock_cluster import QuickBroker
 
 PAGES: Final = {
@@ -38,19 +35,10 @@ _FIRST: Final = {"incident": "a[href^='/incidents/']", "intervention": "a[href^=
 @contextmanager
 def furnished(folder: Path) -> Iterator[str]:
     """A console with something on each page, an audit table included; its address."""
-    table, public = write_audit(folder)
     with QuickBroker() as broker:
         broker.ensure_topics(Topics())
         fill_topics(broker.bootstrap)
-        settings = ConsoleSettings(
-            bootstrap=broker.bootstrap,
-            keys=Keys({}),
-            database=f"sqlite:///{folder}/model.db",
-            answer_within_s=1,
-            audit_table=str(table),
-            audit_public_key=str(public),
-        )
-        with served(settings) as address:
+        with console_with_audit(broker.bootstrap, folder) as (address, _):
             yield address
 
 

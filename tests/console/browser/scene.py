@@ -1,9 +1,12 @@
 """A fleet to look at: runaways that were stopped, a healthy session, hostile texts, and what waits for a person."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from haltline.console.access.keys import Keys
+from haltline.console.settings import ConsoleSettings
 from haltline.schemas.events import ActionEvent, Kind, Outcome, Task, Usage
 from haltline.schemas.keys import make_keys
 from haltline.schemas.policy import Policy
@@ -13,6 +16,7 @@ from haltline.streams.audit.signing import load_signer
 from haltline.streams.audit.table import DeltaAuditTable
 from haltline.streams.audit.writer import AuditWriter, Place
 from haltline.streams.policy.loader import parse_policy
+from tests.console.browser.conftest import served
 from tests.console.topics import messages_of, produce
 
 HOSTILE = "<script>window.hurt=1</script><img src=x onerror=window.hurt=1>"
@@ -120,6 +124,22 @@ def fill_topics(bootstrap: str, topics: Topics | None = None, asks: Iterable[int
         topics,
     )
     produce(bootstrap, messages_of([event for number in asks for event in waits(number).events], ASKS), topics)
+
+
+@contextmanager
+def console_with_audit(bootstrap: str, folder: Path) -> Iterator[tuple[str, Path]]:
+    """A console over a broker and the table of `write_audit`; its address, and the table."""
+    table, public = write_audit(folder)
+    settings = ConsoleSettings(
+        bootstrap=bootstrap,
+        keys=Keys({}),
+        database=f"sqlite:///{folder}/model.db",
+        answer_within_s=1,
+        audit_table=str(table),
+        audit_public_key=str(public),
+    )
+    with served(settings) as address:
+        yield address, table
 
 
 def write_audit(folder: Path) -> tuple[Path, Path]:

@@ -83,7 +83,7 @@ def test_commands_in_the_folder_find_broker_table_and_processes(folder: Folder, 
     assert "night-7" in folder.run("status")
     wait_until(
         lambda: folder.json("audit", "query", "SELECT * FROM audit WHERE kind = 'kill' AND \"by\" = 'ada'"),
-        "the kill is in the table, by whom the file names",
+        "the table has the kill, by the operator named in the file",
         deadline_s=WITHIN_S,
     )
     assert folder.run("audit", "verify").startswith("VERIFIED"), "with the key that init has made"

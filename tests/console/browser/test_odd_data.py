@@ -5,13 +5,11 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from haltline.console.access.keys import Keys
-from haltline.console.settings import ConsoleSettings
 from haltline.schemas.control import CallRequest, Command, CommandKind
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.topics import Topics
-from tests.console.browser.conftest import served, signed_in
-from tests.console.browser.scene import HOSTILE, Script, now_ms, write_audit
+from tests.console.browser.conftest import signed_in
+from tests.console.browser.scene import HOSTILE, Script, console_with_audit, now_ms
 from tests.console.topics import messages_of, produce
 from tests.mock_cluster import QuickBroker
 
@@ -61,16 +59,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         broker.ensure_topics(Topics())
         inputs = [*long_names().events, *busy().events, *many, *Script(TURNED, TURNED, 60).starts(TURNED).events]
         produce(broker.bootstrap, messages_of([asks, *inputs, frozen]))
-        table, public = write_audit(folder)
-        settings = ConsoleSettings(
-            bootstrap=broker.bootstrap,
-            keys=Keys({}),
-            database=f"sqlite:///{folder}/model.db",
-            answer_within_s=1,
-            audit_table=str(table),
-            audit_public_key=str(public),
-        )
-        with served(settings) as address:
+        with console_with_audit(broker.bootstrap, folder) as (address, _):
             yield address
 
 

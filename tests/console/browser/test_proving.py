@@ -8,12 +8,11 @@ import pytest
 from deltalake import DeltaTable
 from playwright.sync_api import Browser, Page, expect
 
-from haltline.console.access.keys import Keys, Role
-from haltline.console.settings import ConsoleSettings
+from haltline.console.access.keys import Role
 from haltline.schemas.topics import Topics
 from haltline.streams.policy.source import current
-from tests.console.browser.conftest import served, signed_in
-from tests.console.browser.scene import HEALTHY, LOOP, STUCK, fill_topics, write_audit
+from tests.console.browser.conftest import signed_in
+from tests.console.browser.scene import HEALTHY, LOOP, STUCK, console_with_audit, fill_topics
 from tests.mock_cluster import QuickBroker
 
 
@@ -21,19 +20,10 @@ from tests.mock_cluster import QuickBroker
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, Path]]:
     """The broker's address, the console's, and the audit table."""
     folder = tmp_path_factory.mktemp("proving")
-    table, public = write_audit(folder)
     with QuickBroker() as broker:
         broker.ensure_topics(Topics())
         fill_topics(broker.bootstrap)
-        settings = ConsoleSettings(
-            bootstrap=broker.bootstrap,
-            keys=Keys({}),
-            database=f"sqlite:///{folder}/model.db",
-            answer_within_s=1,
-            audit_table=str(table),
-            audit_public_key=str(public),
-        )
-        with served(settings) as address:
+        with console_with_audit(broker.bootstrap, folder) as (address, table):
             yield broker.bootstrap, address, table
 
 

@@ -1,7 +1,7 @@
 import { get } from "../api.js";
 import { badge, empty, fill, h, link, loading, mono, panel, path, problem, table } from "../dom.js";
 import { latest, soon } from "../live.js";
-import { ago, count, ms, plural, span, usd } from "../say.js";
+import { ago, count, ms, plural, span, usd, usdPerMinute } from "../say.js";
 import { incidentTable } from "./incidents.js";
 
 export const title = "Fleet";
@@ -213,7 +213,7 @@ function spendingOf({ from_ms: from, cost_usd: total, most_usd: most }, limits, 
       { label: "all sessions", colour: "--tool", values: total, kind: "stack" },
       { label: "the session that spends the most", colour: "--series-2", values: most, kind: "steps" },
     ],
-    limits: limits.filter((one) => one.resource === "cost_usd" && one.per === PER_MINUTE).map((one) => ({ value: one.limit, text: `limit of one session: ${usd(one.limit)}/min`, kind: one.mode === "enforce" ? "bad" : "warn" })),
+    limits: limits.filter((one) => one.resource === "cost_usd" && one.per === PER_MINUTE).map((one) => ({ value: one.limit, text: `limit of one session: ${usdPerMinute(one.limit)}`, kind: one.mode === "enforce" ? "bad" : "warn" })),
     format: usd,
     axisFormat: money,
     summary: `${usd(sum)} in the last hour${peak ? `, at most ${usd(peak)} in the minute of ${clock(times[total.indexOf(peak)])}` : ""}.`,

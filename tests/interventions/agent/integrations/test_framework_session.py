@@ -54,6 +54,14 @@ def test_the_hint_of_a_call_without_a_result_comes_with_the_next_one() -> None:
     assert session.after(allowed(session, "c3").call_id, "done") == ""
 
 
+def test_an_open_call_whose_id_is_given_to_another_one_ends_as_unknown() -> None:
+    guard = ScriptedGuard()
+    session = FrameworkSession(guard)
+    allowed(session, "call_0")
+    session.after(allowed(session, "call_0").call_id, "done")
+    assert outcomes(guard) == [Outcome.UNKNOWN, Outcome.OK]
+
+
 def test_a_call_that_is_not_open_has_no_hints_and_no_second_end() -> None:
     guard = ScriptedGuard(hint)
     session = FrameworkSession(guard)
