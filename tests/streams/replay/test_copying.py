@@ -148,7 +148,7 @@ def test_an_interrupted_replay_is_noted_and_can_go_on(
 
         patched.setattr(Pace, "wait", wait)
         code, output = run(broker.bootstrap, *options)
-    assert (code, "interrupted: 5 records are on cut; go on with --resume" in output) == (1, True), output
+    assert (code, "interrupted: 5 records are on cut; continue with --resume" in output) == (1, True), output
     code, output = run(broker.bootstrap, *options, "--json")
     assert (code, orjson.loads(output)["written"]) == (0, night.count(TOPICS.actions))
     assert len(on(broker.bootstrap, "cut")) == night.count(TOPICS.actions)
