@@ -10,8 +10,9 @@ every event that the new owner had added would be gone from the state. Three thi
    still leave.
 2. Each record carries the writer's `Epoch` in a header, and each owner's epoch is above every
    epoch that it has read and above that of every earlier owner, because the group's generation
-   is added. A record whose epoch is below one that stands before it was written by an owner that
-   had been replaced. Readers take it as never written. That loses nothing: its writer could not
+   is added. The group is asked between the reading and the claim, so that what was read cannot be
+   of a later generation. A record whose epoch is below one that stands before it was written by an
+   owner that had been replaced. Readers take it as never written. That loses nothing: its writer could not
    commit offsets after it (the group refuses an old generation), so what it had processed is
    processed again by the new owner.
 3. Each owner knows the offset that its next record must get: one more than the last. If a record

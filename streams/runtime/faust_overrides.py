@@ -30,6 +30,8 @@ from haltline.streams.runtime.changelog import PartitionState, RawRecord
 _FETCH_WITHIN_S = 0.2
 """How long a fetch may wait: the first one of a recovery waits for the one before."""
 
+_HEARTBEAT_AGAIN_AFTER_S = 0.1
+
 NO_GENERATION: Final = -1
 """aiokafka's generation when the group no longer knows this member."""
 
@@ -87,6 +89,9 @@ class KeepingFlow(FlowControlEvent):
         self._resume.set()
 
 
+async def _nothing(_active: set[TP]) -> None: ...
+
+
 class PartitionStateStore(Store[bytes, bytes]):
     """Table storage by partition, so that a partition is dropped at once and read in batches."""
 
@@ -98,7 +103,7 @@ class PartitionStateStore(Store[bytes, bytes]):
         """Changelog records that were read, of whatever partition."""
         self.data = {}  # what Faust's own methods of the base class look at; stays empty
         self._key_partition = {}
-        self.on_recovered: Callable[[set[TP]], None] = lambda _active: None
+        self.on_recovered: Callable[[set[TP]], Awaitable[None]] = _nothing
 
     def slice(self, partition: int) -> PartitionState:
         """The partition's slice; an empty one if nothing is known."""
@@ -134,7 +139,7 @@ class PartitionStateStore(Store[bytes, bytes]):
     async def on_recovery_completed(self, active_tps: set[TP], standby_tps: set[TP]) -> None:
         """Keep what standbys hold, which the base class would drop; tell the runtime what it may write."""
         self.keep(tp.partition for tp in active_tps | standby_tps)
-        self.on_recovered(active_tps)
+        await self.on_recovered(active_tps)
 
 
 class StateTable(faust.Table[bytes, bytes]):
@@ -255,9 +260,19 @@ class _Thread(AIOKafkaConsumerThread):
         consumer.commit = commit_of_logs
         return consumer
 
-    def still_member(self) -> bool:
-        """Whether the group knew this member when it last answered."""
-        return bool(self._ensure_consumer()._coordinator.generation != NO_GENERATION)
+    @property
+    def generation(self) -> int:
+        """The group's generation that this member is in; NO_GENERATION when the group has dropped it."""
+        return int(self._ensure_consumer()._coordinator.generation)
+
+    async def heartbeat(self) -> bool:
+        """Whether the group answered a heartbeat, sent now, that this member is one of its generation."""
+        coordinator = self._ensure_consumer()._coordinator
+
+        async def send() -> bool:
+            return coordinator.coordinator_id is not None and bool(await coordinator._do_heartbeat())
+
+        return bool(await self.call_thread(send))
 
 
 class BatchConsumer(Consumer):
@@ -292,7 +307,7 @@ class BatchConsumer(Consumer):
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
         """Checkpoint before the listeners are called."""
-        await self.hooks.on_giving_up(revoked, not self._thread.still_member())
+        await self.hooks.on_giving_up(revoked, self._thread.generation == NO_GENERATION)
         await super().on_partitions_revoked(revoked)
 
     async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
@@ -300,6 +315,14 @@ class BatchConsumer(Consumer):
         self._thread.last_fetched.clear()
         await self.hooks.on_assigned(assigned, generation_id)
         await super().on_partitions_assigned(assigned, generation_id)
+
+    async def is_member(self, generation: int) -> bool:
+        """Whether the group, asked now, still has this member in this generation; waits for its coordinator."""
+        while self._thread.generation == generation:
+            if await self._thread.heartbeat():
+                return self._thread.generation == generation
+            await asyncio.sleep(_HEARTBEAT_AGAIN_AFTER_S)
+        return False
 
     def read_up_to(self, tp: TP, applied: int) -> int | None:
         """The offset that is fetched next of a changelog partition, once all that was fetched is applied.

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # its stubs miss them
 
 from haltline.streams.kafka import broker_retry
@@ -22,6 +22,7 @@ OTHER_PARTITIONS: Final = (
 
 _ANSWER_WITHIN_S: Final = 60.0
 _REQUEST_WITHIN_S: Final = 10.0
+_OLD_EPOCH: Final = frozenset({KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH})
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +48,8 @@ class TopicWatch:
     """
 
     def __init__(self, client: Mapping[str, ClientSetting], sources: Sequence[str], changelog: str) -> None:
-        self._admin = AdminClient(dict(client), logger=log)
+        self._client = dict(client)
+        self._admin = AdminClient(self._client, logger=log)
         self._ids = TopicIds(client)
         self._names = (*sources, changelog)
         self._began_with = self._topics_at_start()
@@ -100,9 +102,14 @@ class TopicWatch:
 
         def ask() -> dict[Partition, int]:
             answers = self._admin.list_offsets(topics, request_timeout=_REQUEST_WITHIN_S)
-            return {(tp.topic, tp.partition): answer.result().offset for tp, answer in answers.items()}
+            try:
+                return {(tp.topic, tp.partition): answer.result().offset for tp, answer in answers.items()}
+            except KafkaException:
+                # This one would name the leaders' epochs of before the crash of a broker, and be refused.
+                self._admin = AdminClient(self._client, logger=log)
+                raise
 
-        return broker_retry.answered(ask, within_s=_ANSWER_WITHIN_S, also=broker_retry.AWAY)
+        return broker_retry.answered(ask, within_s=_ANSWER_WITHIN_S, also=broker_retry.AWAY | _OLD_EPOCH)
 
     def _topics_at_start(self) -> dict[str, Topic]:
         ask = partial(self._ids.of, self._names)

@@ -282,16 +282,12 @@ class _Worker:
         self.garbage.anew()
 
     async def on_assigned(self, assigned: set[TP], generation: int) -> None:
-        """Keep what is still ours; Faust reads the rest."""
+        """Keep what is still ours; Faust reads the rest.
+
+        Nothing is waited for here: this member sends no heartbeats until it returns.
+        """
         count = self.topics.partitions
         sources = tuple(tp for tp in assigned if tp.topic in self.settings.sources and tp.partition < count)
-        try:
-            await asyncio.to_thread(self.topics.look)
-            self.incarnations.ends = await asyncio.to_thread(
-                self.topics.ends, [(tp.topic, tp.partition) for tp in sources]
-            )
-        except Exception as failure:
-            end_process(failure)
         self.gauges.rebalances.inc()
         self.generation = generation
         self.store.keep(tp.partition for tp in assigned if tp.topic == self.settings.changelog)
@@ -299,15 +295,35 @@ class _Worker:
         self.sources.assign(sources)
         self.holding = False
 
-    def on_recovered(self, active: set[TP]) -> None:
-        """Become the owner of what was recovered."""
+    async def on_recovered(self, active: set[TP]) -> None:
+        """Become the owner of what was recovered, unless partitions have gone meanwhile.
+
+        The group is asked after everything is read: whoever takes over from now on is of a later generation, reads no
+        less, and so has a higher epoch.
+        """
+        sources, generation = self.sources.partitions, self.generation
+        try:
+            await asyncio.to_thread(self.topics.look)
+            ends = await asyncio.to_thread(self.topics.ends, [(tp.topic, tp.partition) for tp in sources])
+            is_member = await self.consumer().is_member(generation)
+        except Exception as failure:
+            if self.sources.partitions is sources:
+                end_process(failure)
+        if self.sources.partitions is not sources or self.holding:
+            return
+        if not is_member:
+            log.warning("worker: the group dropped this member while it recovered; it joins again")
+            return
+        self.incarnations.ends = ends
         last_offsets = self.recovery().active_highwaters  # in spite of the name
         for part in self.owned.claim(active, self.generation, last_offsets):
             self.checkpointer.recovered(part)
 
     async def on_ready(self) -> None:
         """Read the sources. In a task of its own, for Faust gives up after a while."""
-        self.beginning = asyncio.create_task(self.begin(self.sources.partitions))
+        sources = self.sources.partitions
+        if {tp.partition for tp in sources} <= self.owned.numbers():
+            self.beginning = asyncio.create_task(self.begin(sources))
 
     async def begin(self, sources: tuple[TP, ...]) -> None:
         """Read these from where they were committed, unless partitions have gone meanwhile."""

@@ -6,13 +6,17 @@ record makes again.
 """
 
 import argparse
+import asyncio
 import sys
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import orjson
+from faust.types import TP
 
+from haltline.streams.runtime import worker_process
 from haltline.streams.runtime.worker_process import ConfirmedProducer, Load, RawRecord, WorkerSettings, run_worker
 
 
@@ -100,6 +104,18 @@ class Counting:
             self._dirty.discard(key)
 
 
+def hold_assignments(there: Path) -> None:
+    """Each new assignment waits while this file is there; the group hears nothing of the member meanwhile."""
+    on_assigned = worker_process._Worker.on_assigned
+
+    async def held(worker: Any, assigned: set[TP], generation: int) -> None:
+        while there.exists():
+            await asyncio.sleep(0.05)
+        await on_assigned(worker, assigned, generation)
+
+    worker_process._Worker.on_assigned = held  # type: ignore[method-assign]  # a fault that no setting makes
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bootstrap", required=True)
@@ -121,7 +137,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--hang-on", type=int, help="a value of n")
     parser.add_argument("--checkpoint-interval-s", type=float, default=1.0)
     parser.add_argument("--watermark-interval-s", type=float, default=5.0)
+    parser.add_argument("--hold-assignments", type=Path, help="while this file is there")
     args = parser.parse_args(arguments)
+    if args.hold_assignments is not None:
+        hold_assignments(args.hold_assignments)
     settings = WorkerSettings(
         bootstrap=args.bootstrap,
         sources=tuple(args.topics.split(",")),

@@ -7,6 +7,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any, Self
 
 import pytest
@@ -257,6 +258,29 @@ def test_also_a_worker_that_does_not_know_that_it_was_stopped_does_no_harm(site:
     with site.worker() as fresh:
         site.wait_until_done()
         fresh.stop()
+
+    site.check_exact()
+
+
+def test_a_worker_that_was_dropped_while_it_was_assigned_partitions_writes_nothing_of_them(
+    site: Site, tmp_path: Path
+) -> None:
+    there = tmp_path / "held"
+    options = {"session_timeout_s": 4, "watermark_interval_s": 0.2, "checkpoint_interval_s": 0.1}
+    with site.load() as load, site.worker(hold_assignments=there, **options) as held:
+        load.wait_for_commits(1000)
+        there.touch()
+        with site.worker(**options) as other:
+            wait_until(lambda: members(site) == 2, "both are members")
+            wait_until(lambda: members(site) == 1, "the group has dropped the one that is held", deadline_s=90)
+            load.wait_for_commits(3000)
+            there.unlink()
+            wait_until(lambda: members(site) == 2, "both are members again", deadline_s=90)
+            load.wait_for_commits(3000)
+            load.stop()
+            site.wait_until_done()
+            other.stop()
+        held.stop()
 
     site.check_exact()
 
