@@ -113,7 +113,7 @@ def hold_assignments(there: Path) -> None:
             await asyncio.sleep(0.05)
         await on_assigned(worker, assigned, generation)
 
-    worker_process._Worker.on_assigned = held  # type: ignore[method-assign]  # a fault that no setting makes
+    worker_process._Worker.on_assigned = held  # type: ignore[assignment,method-assign]  # a fault that no setting makes
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
