@@ -603,7 +603,7 @@ def _(seen: Seen) -> None:
     guard = ScriptedGuard()
     seen.run(guard, [work("a")])
     used = [e.usage for e in of(guard, Kind.MODEL_TURN) if e.usage is not None]
-    assert {(u.input_tokens, u.cache_read_tokens) for u in used} == {(INPUT - CACHED, CACHED)}
+    assert {(u.input_tokens, u.cache_read_tokens) for u in used} == {(INPUT - CACHED, CACHED)}, used
 
 
 @case("what the model writes is published", "model_output")

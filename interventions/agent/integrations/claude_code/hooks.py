@@ -25,7 +25,7 @@ OnApproval = Literal["deny", "ask"]
 # One for each machine: what is added up over an agent's sessions, and killed with it, must not be everybody's.
 AGENT_ID: Final = f"claude-code@{socket.gethostname()}"[:128]
 _MAX_ID_CHARS = 200
-_WRITTEN_WITHIN_S = 1.0
+_WRITTEN_WITHIN_S = 5.0
 _POLL_S = 0.05
 _READ_AT_ONCE_BYTES = 4 * 1024 * 1024
 
@@ -70,7 +70,9 @@ class Sessions:
         if event == "SessionStart":
             await self._begin(hook)
         session = self._session(hook)
-        if event == "PreToolUse":
+        if event == "UserPromptSubmit":
+            self._transcript(hook)  # what is added from here on is this run's
+        elif event == "PreToolUse":
             self._tell_turns(hook, session)
             name, args = _text(hook, "tool_name"), hook.get("tool_input")
             named = args if isinstance(args, dict) else {} if args is None else {"tool_input": args}
