@@ -1,0 +1,347 @@
+/** One session of an agent: its calls, turns and hints, between a framework and a transport. Every adapter uses it. */
+
+import { randomUUID } from "node:crypto";
+
+import { checked, denied, id, key, own, refusedOf, withOwnHints } from "./answers.js";
+import { Describer } from "./describe.js";
+import { knownEffect } from "./effects.js";
+import type { Allowed, CallOptions, Denied, SessionOptions, Turn } from "./options.js";
+import { head, wellFormed } from "./redaction/unicode.js";
+import { NO_VERDICT, NOT_CHANGED, NOT_CHECKED, Refused } from "./refused.js";
+import { argumentsOf, shownJson, withHints } from "./texts.js";
+import {
+  Away,
+  EFFECTS,
+  MODES,
+  type Effect,
+  type Outcome,
+  type SessionInfo,
+  type Transport,
+  type TurnEvent,
+  type Verdict,
+} from "./transport.js";
+
+/** Calls that have begun and not ended; beyond it the oldest counts as one without a reported end. */
+const MAX_OPEN = 4096;
+const MAX_TARGETS = 1000;
+const MAX_NAME_CHARS = 512;
+const MAX_GOAL_CHARS = 8192;
+const NOBODY = "Nobody could be asked whether this may be done, and it could do harm. Report it instead.";
+const UNCHECKED = "This call could not be checked, and so it was not made. Report it instead.";
+
+interface Open {
+  readonly began: number;
+  hints: string;
+}
+
+export class Session {
+  readonly sessionId: string;
+  readonly agentId: string | undefined;
+  readonly #transport: Transport;
+  readonly #options: SessionOptions;
+  readonly #describer: Describer;
+  readonly #above: Session | undefined;
+  readonly #open = new Map<string, Open>();
+  #kept: string[] = [];
+  #killed: Refused | undefined;
+  #frozen: Refused | undefined;
+  #started: Promise<void> | undefined;
+  #ended: Promise<void> | undefined;
+  #isAway = false;
+
+  /** Throws RangeError for an effect or a mode that does not exist. */
+  constructor(transport: Transport, options: SessionOptions = {}, above?: Session) {
+    this.#transport = transport;
+    this.#options = options;
+    this.#above = above;
+    this.#describer = new Describer(options);
+    this.sessionId = id(options.sessionId ?? randomUUID(), "sessionId");
+    this.agentId = options.agentId === undefined ? undefined : id(options.agentId, "agentId");
+    for (const [name, effect] of Object.entries(options.effects ?? {})) checked(effect, EFFECTS, `effects.${name}`);
+    checked(options.mode, MODES, "mode");
+    if (options.failClosedFrom !== null) checked(options.failClosedFrom, EFFECTS, "failClosedFrom");
+  }
+
+  /**
+   * Why no further turn of the model is to be made, as far as it is known by now; undefined: nothing is against it.
+   */
+  get stopped(): Refused | undefined {
+    return this.#killed ?? this.#above?.killed ?? this.#frozen;
+  }
+
+  /** Why every further call is refused; undefined: they are not. */
+  get killed(): Refused | undefined {
+    return this.#killed ?? this.#above?.killed;
+  }
+
+  /**
+   * Whether the call may be made; waits as the mode says. `args` are an object, or its JSON as the model wrote it.
+   * Whatever fails in here denies the call. Throws Refused when the session was stopped: its run has to end.
+   */
+  async before(callId: string | undefined, name: string, args?: unknown, options: CallOptions = {}): Promise<Allowed | Denied> {
+    try {
+      return await this.#before(callId, name, argumentsOf(args), options);
+    } catch (error) {
+      if (error instanceof Refused) throw error;
+      this.#warn(`a call of ${String(name).slice(0, 80)} could not be checked: ${String(error)}`);
+      return denied(new Refused(NOT_CHECKED, UNCHECKED), "");
+    }
+  }
+
+  /** The call has ended, and the model reads this output, or how it failed. Returns the hints to add to it. */
+  async after(callId: string, output?: unknown, { error }: { error?: unknown } = {}): Promise<string> {
+    const open = this.#open.get(key(callId));
+    if (open === undefined) return "";
+    this.#open.delete(key(callId));
+    try {
+      const ended: Outcome = error === undefined || error === null ? { outcome: "ok" } : this.#describer.error(error);
+      await this.#transport.result(key(callId), {
+        ...ended,
+        ...(output === undefined || output === null ? {} : { output: this.#describer.output(output) }),
+        durationMs: Math.round((performance.now() - open.began) * 1000) / 1000,
+      });
+    } catch (lost) {
+      this.#warn(`the end of call ${key(callId)} was not reported: ${String(lost)}`);
+    }
+    return open.hints;
+  }
+
+  /** The call has ended without a result that hints could be added to: they are added to the next one. */
+  async failed(callId: string, error: unknown): Promise<void> {
+    this.keep(await this.after(callId, undefined, { error: error ?? "failed" }));
+  }
+
+  /** Hints that could not be returned with their call: the next one returns them. */
+  keep(hints: string): void {
+    if (hints) this.#kept.push(hints);
+  }
+
+  /**
+   * Guards a function whole: asks, calls it with the arguments that may be used, reports its end. Throws Refused when
+   * the call must not be made: the run has to end when `stopped` says so, else the model reads its message and hints. An
+   * error of the function goes on. Hints are added to a result that is text, or wait for the next call.
+   */
+  async run<A extends object, R>(name: string, args: A, fn: (args: A) => R | Promise<R>, options: CallOptions = {}): Promise<R> {
+    const verdict = await this.before(undefined, name, args, options);
+    if (!verdict.allowed) throw verdict.refused;
+    let result: R;
+    try {
+      result = await fn(verdict.args as A);
+    } catch (error) {
+      await this.failed(verdict.callId, error);
+      throw error;
+    }
+    const hints = await this.after(verdict.callId, result);
+    if (typeof result === "string") return withHints(result, hints) as R;
+    this.keep(hints);
+    return result;
+  }
+
+  /** The function of one object of arguments, each call of which goes through `run`. */
+  guarded<A extends object, R>(name: string, fn: (args: A) => R | Promise<R>, options: CallOptions = {}): (args: A) => Promise<R> {
+    return (args) => this.run(name, args, fn, options);
+  }
+
+  /** Throws Refused when the session was stopped: no more tokens are spent. */
+  async beforeTurn(): Promise<void> {
+    await this.#start();
+    if (this.killed) throw this.killed;
+    let verdict: Verdict;
+    try {
+      verdict = await this.#transport.turnVerdict();
+    } catch (error) {
+      if (!(error instanceof Away)) {
+        this.#warn(`a turn could not be checked: ${String(error)}`);
+        throw new Refused(NOT_CHECKED, "It could not be checked whether this session may go on. Report it instead.");
+      }
+      this.#away(error);
+      if (this.stopped) throw this.stopped;
+      return;
+    }
+    this.#heard(verdict);
+    if (!verdict.allowed) throw refusedOf(verdict);
+  }
+
+  /** Publishes a turn of the model. */
+  async turn({ usage, output }: Turn): Promise<void> {
+    try {
+      await this.#start();
+      const event: TurnEvent = {
+        kind: "model.turn",
+        ...(usage === undefined ? {} : { usage }),
+        ...(output ? { output: this.#describer.output(output) } : {}),
+      };
+      await this.#transport.event(event);
+    } catch (error) {
+      this.#warn(`a turn of the model was not reported: ${String(error)}`);
+    }
+  }
+
+  /** A session below this one: what stops this one stops it. */
+  subagent({ sessionId, agentId }: { sessionId?: string | undefined; agentId?: string | undefined } = {}): Session {
+    const { parentSessionId, rootSessionId, ancestors } = this.#options;
+    const above = [this.sessionId, parentSessionId, rootSessionId, ...(ancestors ?? [])].filter((one) => one !== undefined);
+    const options: SessionOptions = {
+      ...this.#options,
+      sessionId: sessionId ?? randomUUID(),
+      agentId: agentId ?? this.agentId,
+      parentSessionId: this.sessionId,
+      rootSessionId: rootSessionId ?? this.sessionId,
+      ancestors: [...new Set(above)],
+      goal: undefined,
+    };
+    return new Session(this.#transport.below(), options, this);
+  }
+
+  /** Ends the session; a second time does nothing. */
+  end(): Promise<void> {
+    this.#ended ??= this.#end();
+    return this.#ended;
+  }
+
+  // Inside.
+
+  async #before(callId: string | undefined, name: string, args: Record<string, unknown>, options: CallOptions): Promise<Allowed | Denied> {
+    checked(options.effect, EFFECTS, "effect");
+    checked(options.mode, MODES, "mode");
+    if (this.#ended) throw new Error("expected a session that has not ended, got one that has");
+    await this.#start();
+    if (this.killed) throw withOwnHints(this.killed, this.#takeKept());
+    const action = wellFormed(head(String(name), MAX_NAME_CHARS)) || "unknown";
+    const effect = options.effect ?? own(this.#options.effects, name);
+    const known = knownEffect(action, effect);
+    const described = this.#describer.args(args, action, known);
+    const call = {
+      callId: callId ? key(callId) : randomUUID(),
+      action,
+      ...described,
+      targets: (options.targets ?? []).slice(0, MAX_TARGETS).map((target) => this.#describer.text(target)),
+      ...(effect === undefined ? {} : { effect }),
+      knownEffect: known,
+      ...(options.mode === undefined ? {} : { mode: options.mode }),
+      ...(options.loopKey === undefined ? {} : { loopKey: this.#describer.text(options.loopKey) }),
+    };
+    let verdict: Verdict;
+    try {
+      verdict = await this.#transport.verdict(call);
+    } catch (error) {
+      if (!(error instanceof Away)) throw error;
+      this.#away(error);
+      return this.#withoutVerdict(call.callId, call.knownEffect, args);
+    }
+    this.#heard(verdict);
+    const hints = [this.#takeKept(), verdict.hints ?? ""].filter(Boolean).join("\n");
+    if (!verdict.allowed) {
+      const refused = refusedOf(verdict);
+      if (verdict.killed) throw withOwnHints(refused, hints);
+      return denied(refused, hints);
+    }
+    return this.#admitted(verdict.callId ?? call.callId, args, verdict, hints);
+  }
+
+  async #admitted(callId: string, args: Record<string, unknown>, verdict: Verdict, hints: string): Promise<Allowed | Denied> {
+    if (this.#open.has(callId)) await this.#lose(callId); // some servers number the calls of each response from zero
+    this.#open.set(callId, { began: performance.now(), hints });
+    if (this.#open.size > MAX_OPEN) await this.#lose([...this.#open.keys()][0] ?? callId);
+    const changes = verdict.changeArguments;
+    if (changes === undefined) return { allowed: true, callId, args, changed: false, ...(hints ? { hints } : {}) };
+    const kept = Object.entries(args).filter(([name]) => !changes.remove.includes(name));
+    const changed = Object.fromEntries([...kept, ...Object.entries(changes.put)]);
+    if (this.#options.changesArguments !== false) {
+      return { allowed: true, callId, args: changed, changed: true, ...(hints ? { hints } : {}) };
+    }
+    // With the arguments that were proposed it must not be made.
+    await this.after(callId, undefined, { error: "not made: other arguments were required" });
+    const text = `This call is only allowed with other arguments: ${shownJson(changed)}`;
+    const refused = new Refused(NOT_CHANGED, text);
+    refused.hints = hints;
+    return { allowed: false, text: withHints(text, hints), code: NOT_CHANGED, refused };
+  }
+
+  /** Nobody answered: what stood holds, what destroys is refused, and the rest is made. */
+  #withoutVerdict(callId: string, effect: Effect, args: Record<string, unknown>): Allowed | Denied {
+    const hints = this.#takeKept();
+    if (this.killed) throw withOwnHints(this.killed, hints);
+    const looks = EFFECTS.indexOf(effect) <= EFFECTS.indexOf("poll");
+    if (this.#frozen && !(looks && this.#frozen.code.includes("_contained_"))) return denied(this.#frozen, hints);
+    const from = this.#options.failClosedFrom === undefined ? "destructive" : this.#options.failClosedFrom;
+    if (from !== null && EFFECTS.indexOf(effect) >= EFFECTS.indexOf(from)) {
+      return denied(new Refused(NO_VERDICT, NOBODY), hints);
+    }
+    this.#open.set(callId, { began: performance.now(), hints });
+    return { allowed: true, callId, args, changed: false, ...(hints ? { hints } : {}) };
+  }
+
+  #heard(verdict: Verdict): void {
+    this.#isAway = false;
+    if (verdict.killed) this.#killed ??= refusedOf(verdict);
+    else if (verdict.allowed) this.#frozen = undefined;
+    else if (/_(?:frozen|contained)_/.test(verdict.code ?? "")) this.#frozen = refusedOf(verdict);
+  }
+
+  #away(error: Away): void {
+    if (!this.#isAway) this.#warn(`nobody answers: ${error.message}`);
+    this.#isAway = true;
+  }
+
+  #start(): Promise<void> {
+    this.#started ??= (async () => {
+      if (this.#above !== undefined) await this.#above.#start();
+      const { parentSessionId, rootSessionId, ancestors, missionId, goal, mode } = this.#options;
+      const session: SessionInfo = {
+        sessionId: this.sessionId,
+        ...(this.agentId === undefined ? {} : { agentId: this.agentId }),
+        ...(parentSessionId === undefined ? {} : { parentSessionId }),
+        ...(rootSessionId === undefined ? {} : { rootSessionId }),
+        ancestors: ancestors ?? [],
+        ...(missionId === undefined ? {} : { missionId }),
+        ...(goal === undefined ? {} : { goal: this.#describer.text(goal, MAX_GOAL_CHARS) }),
+        ...(mode === undefined ? {} : { mode }),
+      };
+      try {
+        await this.#transport.open(session);
+      } catch (error) {
+        this.#warn(`the start of the session was not reported: ${String(error)}`);
+      }
+    })();
+    return this.#started;
+  }
+
+  async #end(): Promise<void> {
+    for (const callId of [...this.#open.keys()]) await this.#lose(callId);
+    try {
+      await this.#transport.close();
+    } catch (error) {
+      this.#warn(`the end of the session was not reported: ${String(error)}`);
+    }
+  }
+
+  /** Its result was not reported: so it is no error, and no success either. */
+  async #lose(callId: string): Promise<void> {
+    const open = this.#open.get(callId);
+    this.#open.delete(callId);
+    this.keep(open?.hints ?? "");
+    try {
+      await this.#transport.result(callId, { outcome: "unknown", error: "ResultUnknown: its result was not reported" });
+    } catch (error) {
+      this.#warn(`the end of call ${callId} was not reported: ${String(error)}`);
+    }
+  }
+
+  #takeKept(): string {
+    const kept = this.#kept;
+    this.#kept = [];
+    return kept.join("\n");
+  }
+
+  #warn(message: string): void {
+    try {
+      const text = `haltline: session ${this.sessionId}: ${message}`;
+      if (this.#options.onWarning) this.#options.onWarning(text);
+      else process.emitWarning(text);
+    } catch {
+      // whoever is told cannot stop the agent
+    }
+  }
+}
+

@@ -1,0 +1,128 @@
+/** What a session needs below it. Transports carry no secrets: what they are given was redacted already. */
+
+/** What a call does to the world, from harmless to harmful. */
+export type Effect = "read" | "poll" | "write" | "network" | "exec" | "mutate" | "destructive";
+
+/** All effects, from harmless to harmful. */
+export const EFFECTS: readonly Effect[] = ["read", "poll", "write", "network", "exec", "mutate", "destructive"];
+
+/**
+ * What a call waits for. `async`: only calls that may destroy something wait for a verdict. `blocking`: each call
+ * waits. `local`: the intake decides in its own process (`haltline intake --mode local`).
+ */
+export type Mode = "async" | "blocking" | "local";
+
+export const MODES: readonly Mode[] = ["async", "blocking", "local"];
+
+/** A value as JSON has it. */
+export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
+
+/** Who the agent is. */
+export interface SessionInfo {
+  readonly sessionId: string;
+  readonly agentId?: string;
+  readonly parentSessionId?: string;
+  readonly rootSessionId?: string;
+  /** More sessions above this one, besides parent and root. */
+  readonly ancestors: readonly string[];
+  readonly missionId?: string;
+  /** What the session is to do, without secrets. */
+  readonly goal?: string;
+  readonly mode?: Mode;
+}
+
+/** A call that is about to be made, without secrets and within bounds. */
+export interface ProposedCall {
+  readonly callId: string;
+  readonly action: string;
+  readonly args: { [name: string]: Json };
+  /** 32 hex digits of the whole arguments without secrets. */
+  readonly argsDigest: string;
+  /** Texts and lists in `args` are cut behind so many characters or items; left out: they are whole. */
+  readonly unreadFrom?: number;
+  readonly targets: readonly string[];
+  /** As the tool declares it. */
+  readonly effect?: Effect;
+  /** As far as it is known from the name and the declaration; what the fail policy goes by. */
+  readonly knownEffect: Effect;
+  /** Of this call alone; left out: that of the session. */
+  readonly mode?: Mode;
+  readonly loopKey?: string;
+}
+
+/** Whether a call, or the model's next turn, may be made. */
+export interface Verdict {
+  readonly allowed: boolean;
+  /** The session was stopped for good: its run has to end. */
+  readonly killed: boolean;
+  readonly callId?: string;
+  /** Of a refusal, for programs. */
+  readonly code?: string;
+  /** Of a refusal, for the model. */
+  readonly message?: string;
+  /** For the model, besides. */
+  readonly hints?: string;
+  readonly changeArguments?: { readonly put: { [name: string]: unknown }; readonly remove: readonly string[] };
+  /** Of an approval that a person is asked for, and until when (epoch milliseconds). */
+  readonly requestId?: string;
+  readonly expires?: number;
+}
+
+/** What was returned, without secrets. */
+export interface Output {
+  /** Of the whole; null: of this value nobody can say that it equals another. */
+  readonly digest: string | null;
+  /** Of the whole, in UTF-8. */
+  readonly bytes: number;
+  /** Its beginning; null: nothing is shown. */
+  readonly head: string | null;
+}
+
+/** How a call ended. */
+export interface Outcome {
+  readonly outcome: "ok" | "error" | "timeout" | "unknown";
+  /** With `error` and `timeout`: the error's name and text, without secrets. */
+  readonly error?: string;
+  readonly output?: Output;
+  readonly durationMs?: number;
+}
+
+/** What one turn of the model used. Increments, never running totals. */
+export interface Usage {
+  /** Without those that were read from the cache. */
+  readonly inputTokens?: number | undefined;
+  readonly outputTokens?: number | undefined;
+  readonly cacheReadTokens?: number | undefined;
+  /** Counted as input. */
+  readonly cacheWriteTokens?: number | undefined;
+  readonly costUsd?: number | undefined;
+}
+
+/** An event of the session that is no call. */
+export interface TurnEvent {
+  readonly kind: "model.turn";
+  readonly usage?: Usage;
+  readonly output?: Output;
+}
+
+/** Nobody answered in time: the session's fail policy decides. Every other error refuses the call. */
+export class Away extends Error {
+  override readonly name: string = "Away";
+}
+
+/** One session's way to those who decide. One object for each session. */
+export interface Transport {
+  /** Tells that the session begins. Called once, before everything else; what fails here is asked again by `verdict`. */
+  open(session: SessionInfo): Promise<void>;
+  /** Waits as the call's mode says, also for a person's approval. Rejects with Away when nobody answers. */
+  verdict(call: ProposedCall): Promise<Verdict>;
+  /** Whether the model may take its next turn. Rejects with Away when nobody answers. */
+  turnVerdict(): Promise<Verdict>;
+  /** The end of a call that was allowed. */
+  result(callId: string, outcome: Outcome): Promise<void>;
+  event(event: TurnEvent): Promise<void>;
+  /** A transport for a session below this one, over the same connection. */
+  below(): Transport;
+  /** Tells that the session has ended, waits until that has arrived (within bounds), and releases what it holds. */
+  close(): Promise<void>;
+}
