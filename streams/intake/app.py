@@ -4,89 +4,65 @@ Events are checked, cleaned of secrets and confirmed by the broker before they a
 read, none is. Verdicts come through a guard for each session, by the same rules as everywhere: kills, fail policy.
 """
 
-import asyncio
-import hmac
-import threading
 import time
 import uuid
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from ipaddress import ip_address
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 import orjson
 from aiohttp import web
 
-from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.cleaning import cleaned
-from haltline.interventions.agent.integrations.framework_session import Answer, FrameworkSession
-from haltline.interventions.agent.integrations.publishing import Away, Publisher
+from haltline.interventions.agent.integrations.framework_session import Answer
+from haltline.interventions.agent.integrations.publishing import Away
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.settings import GuardSettings
-from haltline.schemas import cloudevents, otel, wire
+from haltline.schemas import cloudevents, wire
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.streams.intake import otlp
-from haltline.streams.json_text import MAX_VALUES, has_too_many
+from haltline.streams.intake.litellm import LiteLLMGuardrail
+from haltline.streams.intake.requests import (
+    LITELLM,
+    MAX_BODY_BYTES,
+    TRACES,
+    Admission,
+    Bad,
+    Busy,
+    json_response,
+    loaded,
+    object_of,
+    text_of,
+)
+from haltline.streams.intake.sessions import Sessions
+from haltline.streams.intake.topic_writer import TopicWriter
 from haltline.streams.runtime.health import METRICS_TYPE
 from haltline.streams.runtime.metrics import Metrics
 
-MAX_BODY_BYTES: Final = 8 * 1024 * 1024
 MAX_EVENTS: Final = 1000
-_IDLE_S = 3600.0
 _BATCH = "application/cloudevents-batch+json"
 _LINES = ("application/x-ndjson", "application/jsonl")
-_SESSION_FIELDS = ("agent_id", "parent_session_id", "root_session_id", "mission_id")
-_TRACES = "/v1/traces"
-_ROUTES = "POST /v1/events, /v1/verdict, /v1/result or /v1/traces, or GET /healthz or /metrics"
-MAX_AT_ONCE: Final = 256
-"""Requests that are answered at a time; most of them wait for a verdict."""
-LARGE_BYTES: Final = 256 * 1024
-MAX_LARGE: Final = 2
-"""Large bodies that are read at a time: as values they are many times as large."""
+_ROUTES = f"POST /v1/events, /v1/verdict, /v1/result or /v1/traces, {LITELLM}, or GET /healthz or /metrics"
 _EMPTY_LINES: Final = 10
 """For each that is none."""
-WITHIN_S: Final = 30.0
-"""From the headers to the end of a body."""
 _OPEN = frozenset({"/healthz"})
 """Asked without a token."""
-_ENCODINGS: Final = frozenset({"identity", "gzip", "deflate"})
 _CE = "ce-"
 _SPECVERSION = "ce-specversion"
-
-
-class Bad(Exception):
-    """What was sent cannot be used: an HTTP status, and where, what was expected and what was given."""
-
-    def __init__(self, status: int, *problems: str) -> None:
-        super().__init__(*problems)
-        self.status = status
-        self.problems = problems
-
-
-class Busy(Exception):
-    """As many requests are answered as there is room for."""
 
 
 class Intake:
     """The routes."""
 
     def __init__(self, settings: GuardSettings, *, token: str | None = None, max_sessions: int = 200) -> None:
-        self._settings = settings
-        self._token = token
-        self._max_sessions = max_sessions
-        self._at_once = 0
-        self._large = asyncio.Semaphore(MAX_LARGE)
-        self._publisher = Publisher(settings)
-        self._sessions: OrderedDict[str, FrameworkSession] = OrderedDict()
-        self._used_at: dict[str, float] = {}
         self._metrics = Metrics("intake")
         self._requests = self._metrics.children("http_requests_total")
         self._seconds = self._metrics.histogram("http_request_seconds")
-        self._accepted = self._metrics.counter("intake_events_total")
         self._verdicts = self._metrics.children("intake_verdicts_total")
+        self.admission = Admission(token)
+        self.writer = TopicWriter(settings, self._metrics.counter("intake_events_total"))
+        self._sessions = Sessions(settings, max_sessions)
+        self._guardrail = LiteLLMGuardrail(self._sessions, settings.agent_id, self._count_verdict)
         self._metrics.gauge("intake_sessions").set_function(lambda: len(self._sessions))
 
     def app(self) -> web.Application:
@@ -95,7 +71,8 @@ class Intake:
         app.router.add_post("/v1/events", self._events)
         app.router.add_post("/v1/verdict", self._verdict)
         app.router.add_post("/v1/result", self._result)
-        app.router.add_post(_TRACES, self._traces)
+        app.router.add_post(TRACES, self._traces)
+        app.router.add_post(LITELLM, self._litellm)
         app.router.add_get("/healthz", self._health)
         app.router.add_get("/metrics", self._serve_metrics)
         app.on_cleanup.append(self._close)
@@ -117,8 +94,9 @@ class Intake:
             if request.path in _OPEN:
                 response: web.StreamResponse = await handler(request)
             else:
-                self._admit(request)
-                response = await self._among_others(request, handler)
+                self.admission.check(request)
+                async with self.admission.room():
+                    response = await handler(request)
         except Bad as bad:
             return _failed(request, bad.status, bad.problems)
         except Busy as busy:
@@ -135,53 +113,8 @@ class Intake:
             )
         return response
 
-    def _admit(self, request: web.Request) -> None:
-        if self._token is not None:
-            authorization = request.headers.get("Authorization", "")
-            if not hmac.compare_digest(authorization.encode(), f"Bearer {self._token}".encode()):
-                raise Bad(401, "Authorization: expected the bearer token of this intake, got none or another")
-        elif not _is_meant_for(request):
-            raise Bad(
-                421, f"Host: expected an address of this machine, as no token is expected, got {request.host!r:.80}"
-            )
-        kind = request.content_type
-        readable = "json" in kind or (kind == otlp.PROTOBUF and request.path == _TRACES)
-        if request.method == "POST" and not readable:  # a page in a browser cannot send these without being asked
-            raise Bad(415, f"Content-Type: expected JSON, got {kind!r:.80}")
-
-        encoding = _encoding(request)
-        if encoding not in _ENCODINGS:
-            raise Bad(415, f"Content-Encoding: expected one of {', '.join(sorted(_ENCODINGS))}, got {encoding:.40}")
-        if (request.content_length or 0) > MAX_BODY_BYTES:
-            raise Bad(413, f"the body: expected at most {MAX_BODY_BYTES} bytes, got more")
-
-    async def _among_others(self, request: web.Request, handler: Any) -> web.StreamResponse:
-        if self._at_once >= MAX_AT_ONCE:
-            raise Busy(f"expected at most {MAX_AT_ONCE} requests at a time, got one more")
-        self._at_once += 1
-        try:
-            response: web.StreamResponse = await handler(request)
-        finally:
-            self._at_once -= 1
-        return response
-
-    @asynccontextmanager
-    async def _body(self, request: web.Request) -> AsyncIterator[bytes]:
-        """The whole body; of those that may be large, few at a time. Raises Bad when it comes too slowly."""
-        length = request.content_length
-        large = _encoding(request) != "identity" or length is None or length > LARGE_BYTES
-        async with self._large if large else nullcontext():
-            try:
-                async with asyncio.timeout(WITHIN_S):
-                    body = await request.read()
-            except TimeoutError:
-                raise Bad(408, f"the body: expected all of it within {WITHIN_S:g} s, got less") from None
-            if request.content_type != otlp.PROTOBUF and has_too_many(body):
-                raise Bad(413, f"the body: expected at most {MAX_VALUES} values, got more")
-            yield body
-
     async def _events(self, request: web.Request) -> web.Response:
-        async with self._body(request) as body:
+        async with self.admission.body(request) as body:
             return await self._accept(self._checked(self._records_of(request, body)))
 
     def _records_of(self, request: web.Request, body: bytes) -> Iterable[tuple[bytes, list[tuple[str, bytes]]]]:
@@ -192,7 +125,7 @@ class Intake:
             lines = [line for line in body.splitlines() if line.strip()]
             _require_few(len(lines))
         else:
-            value = _loaded(body)
+            value = loaded(body)
             listed = value.get("events", [value]) if isinstance(value, dict) else value
             if not isinstance(listed, list):
                 raise Bad(400, f"the body: expected a list of events, got {type(listed).__name__}")
@@ -213,49 +146,22 @@ class Intake:
         return [(body or b"{}", headers)]  # the attributes alone can tell all
 
     async def _accept(self, events: list[ActionEvent]) -> web.Response:
-        return _json({"accepted": await self._publish(events)}, 202)
-
-    async def _publish(self, events: Iterable[ActionEvent]) -> int:
-        """Returns how many there were, when all are confirmed. Raises Away when one of them is not."""
-        published = [asyncio.wrap_future(one) for one in self._publisher.publish(events)]
-        for outcome in await asyncio.gather(*published, return_exceptions=True):
-            if isinstance(outcome, BaseException):
-                raise outcome
-        self._accepted.inc(len(published))
-        return len(published)
+        return json_response({"accepted": await self.writer.publish(events)}, 202)
 
     async def _traces(self, request: web.Request) -> web.Response:
         """OTLP/HTTP. Spans that are not of generative AI are none of ours, and are no error."""
         kind = request.content_type
-        async with self._body(request) as body:
-            good, bad_spans = self._spans(body, kind)
-        await self._publish(good)
+        async with self.admission.body(request) as body:
+            good, bad_spans = self.writer.spans_of(body, kind)
+        await self.writer.publish(good)
         return web.Response(body=otlp.accepted(kind, bad_spans), content_type=kind)
 
-    def _spans(self, body: bytes, kind: str) -> tuple[list[ActionEvent], list[str]]:
-        """The events of spans that are of generative AI, and what is wrong with the others of these."""
-        try:
-            spans = otel.of_agents(otlp.spans_of(body, kind))
-        except otlp.NotOtlp as bad:
-            raise Bad(400, f"the body: {bad}") from None
-        except ModuleNotFoundError:
-            raise Bad(415, f"{kind}: needs opentelemetry-proto (haltline[intake]); or send JSON") from None
-        headers = [("content-type", otel.CONTENT_TYPE.encode())]
-        good: list[ActionEvent] = []
-        bad_spans: list[str] = []
-        for number, span in enumerate(spans):
-            try:
-                good.append(cleaned(wire.decode_event(orjson.dumps(span), headers), self._settings))
-            except (wire.InvalidRecord, orjson.JSONEncodeError) as problem:
-                bad_spans.append(f"span {span.get('spanId', number)!r:.40}: {problem}")
-        return good, bad_spans
-
     async def _verdict(self, request: web.Request) -> web.Response:
-        async with self._body(request) as body:
-            request_body = _object(_loaded(body))
+        async with self.admission.body(request) as body:
+            request_body = object_of(loaded(body))
         if request_body.get("kind") == Kind.MODEL_TURN:
             return await self._turn(request_body)
-        name = _text(request_body, "action")
+        name = text_of(request_body, "action")
         args = request_body.get("args")
         if args is not None and not isinstance(args, dict):
             raise Bad(400, f"args: expected an object, got {type(args).__name__}")
@@ -266,31 +172,36 @@ class Intake:
         if effect is not None and not isinstance(effect, str):
             raise Bad(400, f"effect: expected a text, got {effect!r:.80}")
         call_id = str(request_body.get("call_id") or uuid.uuid4().hex)[:256]
-        session = self._session(request_body)
+        session = self._sessions.of(request_body)
         try:
             answer = await session.propose_async(call_id, name, args, targets=targets, effect=effect)
         except ValueError as error:  # an effect that does not exist
             raise Bad(400, str(error)) from None
-        self._verdicts["allowed" if answer.refused is None else answer.refused.code,].inc()
-        return _json(reply_of(answer, call_id, killed=session.guard.killed), 200)
+        self._count_verdict(answer.refused)
+        return json_response(reply_of(answer, call_id, killed=session.guard.killed), 200)
 
     async def _turn(self, fields: Mapping[str, Any]) -> web.Response:
         """Whether the model may take its next turn."""
-        session = self._session(fields)
+        session = self._sessions.of(fields)
         try:
             await session.before_turn_async()
             answer = Answer()
         except Refused as refused:
             answer = Answer(refused)
-        self._verdicts["allowed" if answer.refused is None else answer.refused.code,].inc()
-        return _json(reply_of(answer, None, killed=session.guard.killed), 200)
+        self._count_verdict(answer.refused)
+        return json_response(reply_of(answer, None, killed=session.guard.killed), 200)
+
+    async def _litellm(self, request: web.Request) -> web.Response:
+        async with self.admission.body(request) as body:
+            fields = object_of(loaded(body))
+        return json_response(await self._guardrail.answer(fields), 200)
 
     async def _result(self, request: web.Request) -> web.Response:
-        async with self._body(request) as body:
-            fields = _object(_loaded(body))
-        session_id, call_id = _text(fields, "session_id"), _text(fields, "call_id")
+        async with self.admission.body(request) as body:
+            fields = object_of(loaded(body))
+        session_id, call_id = text_of(fields, "session_id"), text_of(fields, "call_id")
         error = fields.get("error")
-        session = self._sessions.get(session_id)
+        session = self._sessions.known(session_id)
         known = session is not None and session.complete(
             call_id, fields.get("output"), error=None if error is None else str(error)
         )
@@ -298,11 +209,11 @@ class Intake:
             raise Bad(
                 404, f"call_id: expected a call of session {session_id} that was asked about, got {call_id!r:.80}"
             )
-        return _json({}, 200)
+        return json_response({}, 200)
 
     async def _health(self, _: web.Request) -> web.Response:
-        healthy = await asyncio.to_thread(self._publisher.healthy)
-        return _json({"broker": healthy, "sessions": len(self._sessions)}, 200 if healthy else 503)
+        healthy = await self.writer.healthy()
+        return json_response({"broker": healthy, "sessions": len(self._sessions)}, 200 if healthy else 503)
 
     def exposition(self) -> bytes:
         """Its metrics, for Prometheus."""
@@ -312,9 +223,11 @@ class Intake:
         return web.Response(body=self.exposition(), headers={"Content-Type": METRICS_TYPE})
 
     async def _close(self, _: web.Application) -> None:
-        sessions, self._sessions = list(self._sessions.values()), OrderedDict()
-        await asyncio.gather(*(session.end_async() for session in sessions))
-        await asyncio.to_thread(self._publisher.close)
+        await self._sessions.close()
+        await self.writer.close()
+
+    def _count_verdict(self, refused: Refused | None) -> None:
+        self._verdicts["allowed" if refused is None else refused.code,].inc()
 
     def _checked(self, records: Iterable[tuple[bytes, list[tuple[str, bytes]]]]) -> list[ActionEvent]:
         """The events; all of them or, with every problem by its place, none."""
@@ -322,71 +235,18 @@ class Intake:
         problems: list[str] = []
         for number, (value, headers) in enumerate(records):
             try:
-                good.append(cleaned(wire.decode_event(value, headers), self._settings))
+                good.append(self.writer.checked(value, headers))
             except wire.InvalidRecord as bad:
                 problems.append(f"events[{number}]: {bad}")
         if problems:
             raise Bad(400, *problems)
         return good
 
-    def _session(self, fields: Mapping[str, Any]) -> FrameworkSession:
-        session_id = _text(fields, "session_id")
-        session = self._sessions.get(session_id)
-        if session is None:
-            above = {name: fields[name] for name in _SESSION_FIELDS if fields.get(name) is not None}
-            try:
-                settings = self._settings.changed(session_id=session_id, **above)
-                session = FrameworkSession(Guard(settings))
-            except ValueError as error:
-                raise Bad(400, str(error)) from None
-            self._make_room()
-            self._sessions[session_id] = session
-        self._sessions.move_to_end(session_id)
-        self._used_at[session_id] = time.monotonic()
-        return session
-
-    def _make_room(self) -> None:
-        """Gives up the session that was asked about longest ago.
-
-        What its author's rules count would be lost with it (kills are not: they are on a topic), so where there are
-        rules it must have been idle for long.
-        """
-        if len(self._sessions) < self._max_sessions:
-            return
-        oldest = next(iter(self._sessions))
-        if self._settings.rules is not None and time.monotonic() - self._used_at[oldest] < _IDLE_S:
-            raise Bad(503, f"session_id: expected one of {self._max_sessions} sessions that are at work, got one more")
-        del self._used_at[oldest]
-        threading.Thread(target=self._sessions.pop(oldest).end, daemon=True).start()
-
 
 def _require_few(count: int) -> None:
     """Before anything is made of them."""
     if count > MAX_EVENTS:
         raise Bad(413, f"the body: expected at most {MAX_EVENTS} events, got {count}")
-
-
-def _encoding(request: web.Request) -> str:
-    return request.headers.get("Content-Encoding", "").strip().lower() or "identity"
-
-
-def _is_meant_for(request: web.Request) -> bool:
-    """Whether a request to loopback names it. A page in a browser whose own name was made to lead here does not."""
-    address = request.transport.get_extra_info("sockname") if request.transport else None
-    if not address or not _is_loopback(address[0]):
-        return True
-    try:
-        name = urlsplit(f"//{request.host}").hostname or ""
-    except ValueError:
-        return False
-    return name == "localhost" or _is_loopback(name)
-
-
-def _is_loopback(address: str) -> bool:
-    try:
-        return ip_address(address).is_loopback
-    except ValueError:
-        return False
 
 
 def reply_of(answer: Answer, call_id: str | None, *, killed: bool) -> dict[str, Any]:
@@ -421,39 +281,15 @@ def _whole(value: bytes) -> bytes:
 
 def _timed(value: bytes) -> bytes:
     """A CloudEvent with a time, which it need not have."""
-    event = _loaded(value)
+    event = loaded(value)
     return orjson.dumps({"time": time.time_ns() // 1_000_000} | event) if isinstance(event, dict) else value
-
-
-def _loaded(body: bytes) -> Any:
-    try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise Bad(400, f"the body: expected JSON, got {error}") from None
-
-
-def _object(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise Bad(400, f"the body: expected an object, got {type(value).__name__}")
-    return value
-
-
-def _text(fields: Mapping[str, Any], name: str) -> str:
-    value = fields.get(name)
-    if not isinstance(value, str) or not value:
-        raise Bad(400, f"{name}: expected a text, got {value!r:.80}")
-    return value
 
 
 def _failed(
     request: web.Request, status: int, problems: Iterable[str], headers: Mapping[str, str] | None = None
 ) -> web.Response:
     kept = {name: text for name, text in (headers or {}).items() if name in {"Retry-After", "Allow"}}
-    if request.path == _TRACES:
+    if request.path == TRACES:
         kind = otlp.PROTOBUF if request.content_type == otlp.PROTOBUF else otlp.JSON
         return web.Response(body=otlp.failed(kind, status, problems), status=status, content_type=kind, headers=kept)
-    return _json({"errors": list(problems)}, status, kept)
-
-
-def _json(value: object, status: int, headers: Mapping[str, str] | None = None) -> web.Response:
-    return web.Response(body=orjson.dumps(value), status=status, content_type="application/json", headers=headers)
+    return json_response({"errors": list(problems)}, status, kept)
