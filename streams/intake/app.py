@@ -226,6 +226,10 @@ class Intake:
         await self._sessions.close()
         await self.writer.close()
 
+    def count_request(self, route: str, status: str) -> None:
+        """Of another server that takes requests for this intake."""
+        self._requests[route, status].inc()
+
     def _count_verdict(self, refused: Refused | None) -> None:
         self._verdicts["allowed" if refused is None else refused.code,].inc()
 
