@@ -136,6 +136,14 @@ SETTINGS: Final = (
     Setting("intake", "host", "HALTLINE_INTAKE_LISTEN_HOST", "text", "Address to listen at.", "127.0.0.1"),
     Setting("intake", "port", "HALTLINE_INTAKE_LISTEN_PORT", "port", "Port to listen at; 0: any.", "8765"),
     Setting(
+        "intake",
+        "otlp_grpc_port",
+        "HALTLINE_INTAKE_OTLP_GRPC_PORT",
+        "port",
+        "Port that takes traces over gRPC; 0: any.",
+        "none: over HTTP only",
+    ),
+    Setting(
         "intake", "token_file", "HALTLINE_INTAKE_TOKEN_FILE", "file", "Its text is the bearer token of every request."
     ),
     Setting(

@@ -18,7 +18,10 @@ Serve HTTP for agents in other languages, until SIGTERM or Ctrl-C.
   POST /v1/turn      {"session_id", "usage", "output" or "described"}: a turn of the model was taken
   POST /v1/start     {"session_id", "agent_id", "task": {"goal"}, ...}: a session begins; a first verdict begins it too
   POST /v1/end       {"session_id"}: it has ended
-  POST /v1/traces    OTLP/HTTP in JSON or protobuf, also gzip: OpenTelemetry's spans of generative AI
+  POST /v1/traces    OTLP/HTTP in JSON or protobuf, also gzip: OpenTelemetry's spans of generative AI;
+                     over gRPC with --otlp-grpc-port
+  POST /beta/litellm_basic_guardrail_api
+                     LiteLLM's generic guardrail API: its proxy asks before each turn, and about calls of tools
   GET  /healthz      200 when the broker answers
   GET  /metrics      for Prometheus, with the token where there is one; see also --metrics-port
 
@@ -27,8 +30,13 @@ A request about calls that is sent again with its Idempotency-Key is one. With P
 """
 
 
-VARIABLES = ("HALTLINE_INTAKE_LISTEN_HOST", "HALTLINE_INTAKE_LISTEN_PORT", "HALTLINE_INTAKE_TOKEN_FILE")
-"""Of `--host`, `--port` and `--token-file`."""
+VARIABLES = (
+    "HALTLINE_INTAKE_LISTEN_HOST",
+    "HALTLINE_INTAKE_LISTEN_PORT",
+    "HALTLINE_INTAKE_TOKEN_FILE",
+    "HALTLINE_INTAKE_OTLP_GRPC_PORT",
+)
+"""Of `--host`, `--port`, `--token-file` and `--otlp-grpc-port`."""
 
 
 def options_of() -> argparse.ArgumentParser:
@@ -48,9 +56,18 @@ def options_of() -> argparse.ArgumentParser:
         help="of sessions that name none (blocking); local: decide in this process, for the agent beside it alone",
     )
     parser.add_argument("--budget", dest="budget_s", metavar="S", help="how long a verdict is waited for (1)")
-    host, port, token_file = (os.environ.get(name) for name in VARIABLES)
+    host, port, token_file, grpc_port = (os.environ.get(name) for name in VARIABLES)
     parser.add_argument("--host", default=host or "127.0.0.1", metavar="ADDRESS", help="to serve on (%(default)s)")
     parser.add_argument("--port", type=int, default=port or 8765, help="0 takes a free one (%(default)s)")
+    parser.add_argument(
+        "--otlp-grpc-port",
+        type=int,
+        default=grpc_port or None,
+        nargs="?",
+        const=4317,
+        metavar="PORT",
+        help="also take traces over gRPC, at the same address; without a number 4317, 0 takes a free one",
+    )
     parser.add_argument(
         "--token-file",
         type=Path,
@@ -75,7 +92,7 @@ def main(arguments: list[str]) -> int:
 
     host, port, file = options.pop("host"), options.pop("port"), options.pop("token_file")
     max_sessions, metrics_host = options.pop("max_sessions"), options.pop("metrics_host")
-    metrics_port = options.pop("metrics_port")
+    metrics_port, grpc_port = options.pop("metrics_port"), options.pop("otlp_grpc_port")
     given = {name: value for name, value in options.items() if value is not None}
     try:
         from haltline.streams.intake.app import Intake
@@ -87,16 +104,28 @@ def main(arguments: list[str]) -> int:
             raise ValueError(f"{file}: expected a token, got an empty file")  # noqa: TRY301  # one way out
         settings = GuardSettings.from_env({"HALTLINE_MODE": "blocking"} | dict(os.environ), **given)
         intake = Intake(settings, token=token, max_sessions=max_sessions)
+        app = intake.app()
+        if grpc_port is not None:
+            from haltline.streams.intake.otlp_grpc import TraceServer
+
+            traces = TraceServer(intake.writer, intake.admission, intake.count_request, host, grpc_port)
+            traces.beside(app)
         metrics = None if metrics_port is None else MetricsServer(metrics_host, metrics_port, intake.exposition)
         if metrics is not None:
             print(f"haltline intake: serves /metrics on port {metrics.port}", file=sys.stderr, flush=True)
         try:
-            serve(intake.app(), host, port)
+            serve(app, host, port)
         finally:
             if metrics is not None:
                 metrics.close()
     except ModuleNotFoundError as missing:
-        if missing.name not in {"aiohttp", "prometheus_client"}:
+        if (missing.name or "").partition(".")[0] not in {
+            "aiohttp",
+            "google",
+            "grpc",
+            "grpc_health",
+            "prometheus_client",
+        }:
             raise
         return _fail(f"needs {missing.name}, which is not installed: pip install 'haltline[intake]'")
     except (ValueError, OSError, KafkaException) as error:

@@ -147,6 +147,10 @@ def describe_output(value: Any, settings: GuardSettings) -> dict[str, Any]:
     }
 
 
+class NotMade(Exception):
+    """The call was allowed and has not been made, since another one that belongs to it was refused."""
+
+
 def describe_error(error: BaseException, *, pii: bytes | None = None) -> dict[str, Any]:
     """The fields of an event that tell how it failed."""
     if isinstance(error, DescribedError):
@@ -157,6 +161,8 @@ def describe_error(error: BaseException, *, pii: bytes | None = None) -> dict[st
         text = "<its message cannot be read>"
     if isinstance(error, TimeoutError):
         outcome = Outcome.TIMEOUT
+    elif isinstance(error, NotMade):
+        outcome = Outcome.REFUSED
     elif isinstance(error, Exception):
         outcome = Outcome.ERROR
     else:

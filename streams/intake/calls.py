@@ -15,7 +15,8 @@ from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.events import Kind, Outcome, Usage
 from haltline.streams.intake.problems import Bad
 from haltline.streams.intake.repeated import Reply
-from haltline.streams.intake.sessions import Sessions, mode_of, text_of
+from haltline.streams.intake.requests import text_of
+from haltline.streams.intake.sessions import Sessions, mode_of
 from haltline.streams.runtime.metrics import Children
 
 _MAX_ID_CHARS: Final = 256
@@ -41,6 +42,10 @@ class Calls:
             "/v1/turn": self._turn,
             "/v1/end": self._end,
         }
+
+    def count(self, refused: Refused | None) -> None:
+        """A verdict was given."""
+        self._verdicts["allowed" if refused is None else refused.code,].inc()
 
     async def _start(self, fields: dict[str, Any]) -> Reply:
         self._sessions.of(fields).guard.start()
@@ -79,7 +84,7 @@ class Calls:
             )
         except ValueError as error:  # an effect that does not exist
             raise Bad(400, str(error)) from None
-        self._verdicts["allowed" if answer.refused is None else answer.refused.code,].inc()
+        self.count(answer.refused)
         return 200, reply_of(answer, call_id, killed=session.guard.killed)
 
     async def _turn_verdict(self, fields: dict[str, Any]) -> Reply:
@@ -90,7 +95,7 @@ class Calls:
             answer = Answer()
         except Refused as refused:
             answer = Answer(refused)
-        self._verdicts["allowed" if answer.refused is None else answer.refused.code,].inc()
+        self.count(answer.refused)
         return 200, reply_of(answer, None, killed=session.guard.killed)
 
     async def _turn(self, fields: dict[str, Any]) -> Reply:

@@ -12,6 +12,7 @@ from haltline.interventions.agent.integrations.framework_session import Framewor
 from haltline.interventions.agent.settings import GuardOptions, GuardSettings
 from haltline.schemas.events import Task
 from haltline.streams.intake.problems import Bad
+from haltline.streams.intake.requests import text_of
 
 MakeGuard: TypeAlias = Callable[[GuardSettings], Guard]
 
@@ -44,7 +45,8 @@ class Sessions:
         session = self._sessions.get(session_id)
         if session is None:
             try:
-                session = FrameworkSession(self._guard(session_id, fields))
+                # Where an answer has a place for other arguments, `propose` is asked, which returns them.
+                session = FrameworkSession(self._guard(session_id, fields), changes_arguments=False)
             except ValueError as error:
                 raise Bad(400, str(error)) from None
             self._make_room()
@@ -96,14 +98,6 @@ class Sessions:
             raise Bad(503, f"session_id: expected one of {self._max_sessions} sessions that are at work, got one more")
         del self._used_at[oldest]
         threading.Thread(target=self._sessions.pop(oldest).end, daemon=True).start()
-
-
-def text_of(fields: Mapping[str, Any], name: str) -> str:
-    """A field that has to be a text. Raises Bad."""
-    value = fields.get(name)
-    if not isinstance(value, str) or not value:
-        raise Bad(400, f"{name}: expected a text, got {value!r:.80}")
-    return value
 
 
 def mode_of(

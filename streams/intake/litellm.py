@@ -1,0 +1,205 @@
+"""LiteLLM's generic guardrail API: its proxy asks before each turn of a model, and about the tools the model calls.
+
+The session is the one that the agent names to LiteLLM in a header, which becomes `litellm_trace_id`; the agent is the
+key's alias, team or user. What the format has no place for: a single call cannot be taken out of a response, nor its
+arguments be changed, so such a response is blocked as a whole. docs/gateways.md is the page for users.
+"""
+
+import hashlib
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+
+from haltline.interventions.agent.call import NotMade
+from haltline.interventions.agent.integrations.framework_session import Denied, FrameworkSession, with_hints
+from haltline.interventions.agent.refused import Refused
+from haltline.streams.intake.problems import Bad
+from haltline.streams.intake.sessions import Sessions
+from haltline.streams.json_text import has_too_many
+
+MAX_CALLS: Final = 128
+"""Of one response."""
+MAX_ARGUMENTS_CHARS: Final = 1024 * 1024
+"""Of one call, as JSON."""
+_MAX_ASKED: Final = 4096
+NO_SESSION: Final = (
+    "no_session: expected the header x-litellm-session-id (or x-litellm-trace-id) in each request of an agent with "
+    "tools, got none that LiteLLM takes as one. Without it, no two requests belong together."
+)
+_EXPLICIT: Final = ("x-litellm-trace-id", "x-litellm-session-id")
+_VENDORS: Final = re.compile(r"x-(.+-)?session-id")
+_CODEX: Final = frozenset({"session-id", "session_id", "thread-id", "conversation_id"})
+_HIDDEN: Final = "[present]"
+_AGENT_FIELDS: Final = (
+    "user_api_key_alias",
+    "user_api_key_team_alias",
+    "user_api_key_team_id",
+    "user_api_key_user_id",
+)
+_MAX_ID_CHARS: Final = 256
+
+
+class LiteLLMGuardrail:
+    """Answers its requests. For the event loop alone."""
+
+    def __init__(self, sessions: Sessions, agent_id: str, count: Callable[[Refused | None], None]) -> None:
+        """`agent_id` is that of requests without a key; `count` gets the result of each call that was checked."""
+        self._sessions = sessions
+        self._agent_id = agent_id
+        self._count = count
+        self._asked: OrderedDict[tuple[str, str], tuple[str, dict[str, Any]]] = OrderedDict()
+
+    async def answer(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """The action for a request or a response of a model. Raises Bad for what LiteLLM does not send.
+
+        What an agent can bring about is answered with BLOCKED, never with an error: for an error, LiteLLM can be set
+        to go on.
+        """
+        kind = fields.get("input_type")
+        if kind not in {"request", "response"}:
+            raise Bad(400, f"input_type: expected request or response, got {kind!r:.80}")
+        messages, calls = _objects(fields, "structured_messages"), _objects(fields, "tool_calls")
+        texts = fields.get("texts") or []
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            raise Bad(400, "texts: expected a list of texts, got something else")
+
+        agent_id = self.agent_of(fields)
+        session_id = session_of(fields)
+        if session_id is None:
+            if calls or fields.get("tools") or any(message.get("role") == "tool" for message in messages):
+                return _blocked(NO_SESSION)
+            session_id = f"{agent_id[: _MAX_ID_CHARS - 16]}-without-session"  # kills of the agent hold for it as well
+        try:
+            session = self._sessions.of({"session_id": session_id, "agent_id": agent_id})
+            if kind == "request":
+                return await self._turn(session, messages, texts)
+            return await self._response(session, str(fields.get("litellm_call_id") or ""), calls)
+        except Refused as refused:
+            self._count(refused)
+            return _blocked(str(refused))
+        except Bad as bad:
+            return _blocked("; ".join(bad.problems))
+
+    def agent_of(self, fields: Mapping[str, Any]) -> str:
+        """The alias of the key, else its team, else its user; LiteLLM has checked these."""
+        of_key = fields.get("request_data")
+        named = of_key if isinstance(of_key, dict) else {}
+        found = (value for name in _AGENT_FIELDS if isinstance(value := named.get(name), str) and value)
+        return next(found, self._agent_id)[:_MAX_ID_CHARS]
+
+    async def _turn(
+        self, session: FrameworkSession, messages: Sequence[Mapping[str, Any]], texts: Sequence[str]
+    ) -> dict[str, Any]:
+        """Before a turn: results of the calls of the one before are reported, and hints put behind them."""
+        changed = list(texts)
+        for message in results_in(messages):
+            content = text_in(message.get("content"))
+            if hints := session.after(str(message.get("tool_call_id") or ""), content):
+                _put_behind(changed, content, hints)
+        await session.before_turn_async()
+        self._count(None)
+        return {"action": "NONE"} if changed == texts else {"action": "GUARDRAIL_INTERVENED", "texts": changed}
+
+    async def _response(
+        self, session: FrameworkSession, turn_id: str, calls: Sequence[Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        """Behind a turn. Of a stream LiteLLM asks several times; its calls are proposed once."""
+        if not calls:
+            await session.before_turn_async()
+            return {"action": "NONE"}
+        asked = (session.guard.session_id, turn_id)
+        digest = hashlib.sha256(orjson.dumps(calls)).hexdigest()
+        known, reply = self._asked.get(asked, ("", {}))
+        if not turn_id or known != digest:
+            reply = await self._propose(session, calls)
+            self._asked[asked] = digest, reply
+            if len(self._asked) > _MAX_ASKED:
+                self._asked.popitem(last=False)
+        return reply
+
+    async def _propose(self, session: FrameworkSession, calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        if len(calls) > MAX_CALLS:
+            raise Bad(400, f"tool_calls: expected at most {MAX_CALLS}, got {len(calls)}")
+        described = [described_call(call) for call in calls]  # all of them, before one is proposed
+        allowed: list[str] = []
+        try:
+            for call_id, name, arguments in described:
+                verdict = await session.before_async(call_id, name, arguments)
+                if isinstance(verdict, Denied):
+                    self._count(verdict.refused)
+                    self._not_made(session, allowed)
+                    return _blocked(verdict.text)
+                self._count(None)
+                allowed.append(verdict.call_id)
+        except BaseException:  # stopped, or the proxy went away: LiteLLM hands none of them to the agent
+            self._not_made(session, allowed)
+            raise
+        return {"action": "NONE"}
+
+    @staticmethod
+    def _not_made(session: FrameworkSession, call_ids: Sequence[str]) -> None:
+        for call_id in call_ids:
+            session.failed(call_id, NotMade("another call of the same response was refused"))
+
+
+def session_of(fields: Mapping[str, Any]) -> str | None:
+    """The session that the agent has named; None: `litellm_trace_id` is an id that LiteLLM made for this request.
+
+    LiteLLM takes it from x-litellm-trace-id, x-litellm-session-id, x-VENDOR-session-id (such as Claude Code's), Codex's
+    session-id and x-session-id, in this order, and says of all but the first two only that they are there.
+    """
+    trace_id, given = fields.get("litellm_trace_id"), fields.get("request_headers")
+    if not isinstance(trace_id, str) or not trace_id or not isinstance(given, dict):
+        return None
+    headers = {str(name).lower(): value for name, value in given.items()}
+    for name in _EXPLICIT:
+        if headers.get(name):
+            return trace_id if headers[name] == trace_id else None
+    codex = "codex" in str(headers.get("user-agent", "")).lower()
+    named = [name for name in headers if _VENDORS.fullmatch(name) or (codex and name in _CODEX)]
+    return trace_id if any(headers[name] in {_HIDDEN, trace_id} for name in named) else None
+
+
+def results_in(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The results of the last turn's calls: behind it. Those before it were reported with the turns before."""
+    last = max((number for number, message in enumerate(messages) if message.get("role") == "assistant"), default=-1)
+    return [message for message in messages[last + 1 :] if message.get("role") == "tool"]
+
+
+def text_in(content: Any) -> str:
+    """The text of a message; of one in parts, that of its parts."""
+    if isinstance(content, list):
+        return "\n".join(str(part["text"]) for part in content if isinstance(part, dict) and part.get("text"))
+    return content if isinstance(content, str) else ""
+
+
+def described_call(call: Mapping[str, Any]) -> tuple[str, str, Any]:
+    """The id of a call, its tool and its arguments as the model wrote them. Raises Bad for arguments without end."""
+    function = call.get("function") or call.get("custom")
+    described = function if isinstance(function, dict) else {}
+    name, arguments = described.get("name"), described.get("arguments", described.get("input"))
+    text = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
+    if len(text) > MAX_ARGUMENTS_CHARS or has_too_many(text.encode(errors="replace")):
+        raise Bad(400, f"arguments: expected at most {MAX_ARGUMENTS_CHARS} characters of a call, got {len(text)}")
+    return str(call.get("id") or ""), name if isinstance(name, str) else "", arguments
+
+
+def _objects(fields: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    listed = fields.get(name) or []
+    if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
+        raise Bad(400, f"{name}: expected a list of objects, got something else")
+    return listed
+
+
+def _put_behind(texts: list[str], content: str, hints: str) -> None:
+    """To the result's own text; where that is not among them (a message in parts), to the last one."""
+    own = next((number for number in reversed(range(len(texts))) if texts[number] == content), len(texts) - 1)
+    if own >= 0:
+        texts[own] = with_hints(texts[own], hints)
+
+
+def _blocked(reason: str) -> dict[str, Any]:
+    return {"action": "BLOCKED", "blocked_reason": reason}

@@ -1,0 +1,148 @@
+"""OTLP over gRPC (https://opentelemetry.io/docs/specs/otlp/#otlpgrpc): `TraceService/Export`, beside OTLP/HTTP.
+
+The same token, checks, bounds and partial success; gzip; and gRPC's health service, whose answer is the broker's.
+Needs grpcio, of the extra `intake`.
+"""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final
+
+import grpc
+from aiohttp import web
+from google.protobuf.message import DecodeError
+from grpc import aio
+from grpc_health.v1 import health_pb2
+
+from haltline.interventions.agent.integrations.publishing import Away
+from haltline.streams.intake import otlp
+from haltline.streams.intake.problems import Bad, Busy
+from haltline.streams.intake.requests import MAX_BODY_BYTES, WITHIN_S, Admission
+from haltline.streams.intake.topic_writer import TopicWriter
+
+TRACES: Final = "opentelemetry.proto.collector.trace.v1.TraceService"
+HEALTH: Final = "grpc.health.v1.Health"
+MAX_AT_ONCE: Final = 64
+"""Requests over gRPC at a time: each may hold a message of the largest size before it is looked at."""
+_GRACE_S: Final = 5.0
+_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", MAX_BODY_BYTES),  # also of a packed message when it is unpacked
+    ("grpc.max_metadata_size", 16 * 1024),
+    ("grpc.max_concurrent_streams", MAX_AT_ONCE),
+    ("grpc.max_connection_idle_ms", 300_000),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000),
+    ("grpc.so_reuseport", 0),  # else a second intake on the port would take half of the requests, silently
+)
+_STATUS: Final = {
+    400: grpc.StatusCode.INVALID_ARGUMENT,
+    401: grpc.StatusCode.UNAUTHENTICATED,
+    408: grpc.StatusCode.DEADLINE_EXCEEDED,
+    413: grpc.StatusCode.INVALID_ARGUMENT,
+}
+
+Context = aio.ServicerContext[bytes, bytes]
+Count = Callable[[str, str], None]
+
+
+class TraceServer:
+    """One address on which traces are taken."""
+
+    def __init__(self, writer: TopicWriter, admission: Admission, count: Count, host: str, port: int) -> None:
+        """`count` gets the route and the status of each request, such as `OK`. Port 0 takes a free one."""
+        self._writer = writer
+        self._admission = admission
+        self._count = count
+        self._host = f"[{host}]" if ":" in host else host
+        self.port = port
+        """Once it serves, the port that it has."""
+        self._server: aio.Server | None = None
+
+    def beside(self, app: web.Application) -> None:
+        """Serves from the application's start to its end; what it has taken is published before that."""
+        app.cleanup_ctx.append(self._serving)
+
+    async def start(self) -> None:
+        """Raises OSError when the port cannot be had."""
+        self._server = aio.server(options=_OPTIONS, maximum_concurrent_rpcs=MAX_AT_ONCE)
+        self._server.add_generic_rpc_handlers(
+            (
+                # A stream of one message is on the wire what a single message is, and is read once it is admitted.
+                _handler(TRACES, "Export", grpc.stream_unary_rpc_method_handler(self._export)),
+                _handler(HEALTH, "Check", grpc.unary_unary_rpc_method_handler(self._check)),
+            )
+        )
+        address = f"{self._host}:{self.port}"
+        try:
+            self.port = self._server.add_insecure_port(address)
+        except RuntimeError as error:
+            raise OSError(f"OTLP over gRPC: expected to listen at {address}, got: {error}") from None
+        await self._server.start()
+
+    async def stop(self) -> None:
+        """Ends; requests under way have five seconds."""
+        if self._server is not None:
+            await self._server.stop(_GRACE_S)
+
+    async def _serving(self, _: web.Application) -> AsyncIterator[None]:
+        await self.start()
+        print(f"haltline intake: takes OTLP over gRPC on port {self.port}", file=sys.stderr, flush=True)
+        yield
+        await self.stop()
+
+    async def _export(self, messages: AsyncIterator[bytes], context: Context) -> bytes:
+        code, answer = grpc.StatusCode.OK, b""
+        problems: tuple[str, ...] = ()
+        try:
+            self._admission.check_token(_authorization(context))
+            async with self._admission.room():
+                answer = await self._accept(await _first(messages))
+        except Bad as bad:
+            code, problems = _STATUS.get(bad.status, grpc.StatusCode.FAILED_PRECONDITION), bad.problems
+        except (Busy, Away) as later:  # an exporter tries this again
+            code, problems = grpc.StatusCode.UNAVAILABLE, (str(later),)
+        self._count(f"/{TRACES}/Export", code.name)
+        if code is not grpc.StatusCode.OK:
+            await context.abort(code, "; ".join(problems))
+        return answer
+
+    async def _accept(self, body: bytes) -> bytes:
+        async with self._admission.few_large(len(body)):
+            good, bad_spans = self._writer.spans_of(body, otlp.PROTOBUF)
+        await self._writer.publish(good)
+        return otlp.accepted(otlp.PROTOBUF, bad_spans)
+
+    async def _check(self, body: bytes, context: Context) -> bytes:
+        """Health of the whole server, and of the service of traces; asked without a token, as /healthz is."""
+        try:
+            asked = health_pb2.HealthCheckRequest.FromString(body).service
+        except DecodeError:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "expected a HealthCheckRequest, got something else")
+        if asked not in {"", TRACES}:
+            await context.abort(grpc.StatusCode.NOT_FOUND, f"expected no service or {TRACES}, got {asked:.80}")
+        states = health_pb2.HealthCheckResponse
+        status = states.SERVING if await self._writer.healthy() else states.NOT_SERVING
+        answer: bytes = health_pb2.HealthCheckResponse(status=status).SerializeToString()
+        return answer
+
+
+def _handler(service: str, method: str, handler: Any) -> grpc.GenericRpcHandler:
+    return grpc.method_handlers_generic_handler(service, {method: handler})
+
+
+def _authorization(context: Context) -> str:
+    for name, value in context.invocation_metadata() or ():
+        if name == "authorization":
+            return value if isinstance(value, str) else value.decode(errors="replace")
+    return ""
+
+
+async def _first(messages: AsyncIterator[bytes]) -> bytes:
+    """The message of the request. Raises Bad when there is none, or when it comes too slowly."""
+    try:
+        async with asyncio.timeout(WITHIN_S):
+            async for message in messages:
+                return message
+    except TimeoutError:
+        raise Bad(408, f"the message: expected all of it within {WITHIN_S:g} s, got less") from None
+    raise Bad(400, "the message: expected one, got none")

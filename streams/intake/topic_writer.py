@@ -1,0 +1,75 @@
+"""Writes what came to the intake to the topic `actions`, and waits until the broker has it."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final
+
+import orjson
+from prometheus_client import Counter
+
+from haltline.interventions.agent.integrations.cleaning import cleaned
+from haltline.interventions.agent.integrations.publishing import Publisher
+from haltline.interventions.agent.settings import GuardSettings
+from haltline.schemas import otel, wire
+from haltline.schemas.events import ActionEvent
+from haltline.streams.intake import otlp
+from haltline.streams.intake.problems import Bad
+from haltline.streams.intake.requests import OWN_ROUTES
+
+_SPAN: Final = [("content-type", otel.CONTENT_TYPE.encode())]
+
+
+class TopicWriter:
+    """Events and spans; without secrets, and within the bounds of the settings."""
+
+    def __init__(self, settings: GuardSettings, accepted: Counter) -> None:
+        """`accepted` counts the events that the broker has confirmed. Raises KafkaException."""
+        self._settings = settings
+        self._accepted = accepted
+        self._publisher = None if settings.bootstrap is None else Publisher(settings)
+
+    async def publish(self, events: Iterable[ActionEvent]) -> int:
+        """Returns how many there were, when all are confirmed. Raises Away when one is not; Bad without a broker."""
+        if self._publisher is None:
+            raise Bad(501, f"expected {OWN_ROUTES}, as this intake decides in its own process and has no broker")
+        published = [asyncio.wrap_future(one) for one in self._publisher.publish(events)]
+        for outcome in await asyncio.gather(*published, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
+        self._accepted.inc(len(published))
+        return len(published)
+
+    def spans_of(self, body: bytes, kind: str) -> tuple[list[ActionEvent], list[str]]:
+        """The events of an OTLP request, and what is wrong with its other spans.
+
+        Spans that are not of generative AI are in neither. Raises Bad when it is no request.
+        """
+        try:
+            spans = otel.of_agents(otlp.spans_of(body, kind))
+        except otlp.NotOtlp as bad:
+            raise Bad(400, f"the body: {bad}") from None
+        except ModuleNotFoundError:
+            raise Bad(415, f"{kind}: needs opentelemetry-proto (haltline[intake]); or send JSON") from None
+        good: list[ActionEvent] = []
+        bad_spans: list[str] = []
+        for number, span in enumerate(spans):
+            try:
+                good.append(self.checked(orjson.dumps(span), _SPAN))
+            except (wire.InvalidRecord, orjson.JSONEncodeError) as problem:
+                bad_spans.append(f"span {span.get('spanId', number)!r:.40}: {problem}")
+        return good, bad_spans
+
+    def checked(self, value: bytes, headers: list[tuple[str, bytes]]) -> ActionEvent:
+        """One record as it may be published. Raises InvalidRecord."""
+        return cleaned(wire.decode_event(value, headers), self._settings)
+
+    async def healthy(self) -> bool | None:
+        """Whether the broker answers and has the topic; None: there is none, as it is decided here."""
+        if self._publisher is None:
+            return None
+        return await asyncio.to_thread(self._publisher.healthy)
+
+    async def close(self) -> None:
+        """Waits for what is under way, and ends."""
+        if self._publisher is not None:
+            await asyncio.to_thread(self._publisher.close)

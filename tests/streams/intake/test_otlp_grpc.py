@@ -1,0 +1,179 @@
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import grpc
+import pytest
+from aiohttp.test_utils import TestServer
+from grpc import aio
+from grpc_health.v1 import health_pb2
+from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as pb
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+
+from haltline.interventions.agent.settings import GuardSettings
+from haltline.schemas.events import Kind, Outcome, Usage
+from haltline.streams.intake.app import Intake
+from haltline.streams.intake.otlp_grpc import HEALTH, TRACES, TraceServer
+from haltline.streams.intake.requests import MAX_BODY_BYTES
+from haltline.streams.local.embedded_broker import EmbeddedBroker
+from tests.interventions.agent.stand_in import StandIn
+from tests.streams.intake.test_app_formats import recorded, request_of
+from tests.waiting import wait_until
+
+EXPORT = f"/{TRACES}/Export"
+TOKEN = (("authorization", "Bearer secret"),)
+
+
+def method(channel: aio.Channel, path: str) -> Callable[..., Awaitable[bytes]]:
+    """As bytes: what a client of protobuf would not send is sent as well."""
+    unary: aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(path)
+    return unary
+
+
+@contextlib.asynccontextmanager
+async def taking(bootstrap: str) -> AsyncIterator[tuple[int, Intake]]:
+    """An intake that takes traces over gRPC: the port, and itself."""
+    intake = Intake(GuardSettings(bootstrap=bootstrap, mode="blocking"), token="secret")
+    app = intake.app()
+    server = TraceServer(intake.writer, intake.admission, intake.count_request, "127.0.0.1", 0)
+    server.beside(app)
+    async with TestServer(app):
+        yield server.port, intake
+
+
+def answered(bootstrap: str, talk: Callable[[aio.Channel, Intake], Awaitable[Any]]) -> Any:
+    async def run() -> Any:
+        async with taking(bootstrap) as (port, intake):
+            options = [("grpc.max_send_message_length", -1)]
+            async with aio.insecure_channel(f"127.0.0.1:{port}", options=options) as channel:
+                return await talk(channel, intake)
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("compression", [grpc.Compression.NoCompression, grpc.Compression.Gzip])
+def test_spans_of_the_official_exporter_are_events(embedded: EmbeddedBroker, compression: grpc.Compression) -> None:
+    async def run() -> SpanExportResult:
+        async with taking(embedded.bootstrap) as (port, _):
+            exporter: SpanExporter = OTLPSpanExporter(
+                f"http://127.0.0.1:{port}", insecure=True, headers=TOKEN, compression=compression
+            )
+            result = await asyncio.to_thread(exporter.export, recorded())
+            await asyncio.to_thread(exporter.shutdown)
+            return result
+
+    with StandIn(embedded.bootstrap) as worker:
+        assert asyncio.run(run()) is SpanExportResult.SUCCESS
+        wait_until(lambda: len(worker.events) == 4, "the worker reads them; the request of HTTP is none of ours")
+        turn, ok, failed, _ = worker.events
+        assert {(e.session_id, e.agent_id) for e in worker.events} == {("s1", "cleaner")}
+        assert turn.usage == Usage(input_tokens=400, output_tokens=40, cache_read_tokens=500)
+        assert (ok.kind, ok.action, ok.outcome) == (Kind.COMPLETED, "delete_asset", Outcome.OK)
+        assert ok.args == {"asset_id": "fact_sales", "password": "[redacted:password]"}
+        assert failed.outcome is Outcome.ERROR
+
+
+@pytest.mark.parametrize(
+    ("body", "metadata", "packed", "code", "problem"),
+    [
+        pytest.param(b"", (), False, "UNAUTHENTICATED", "expected the bearer token", id="no token"),
+        pytest.param(
+            b"", (("authorization", "Bearer other"),), False, "UNAUTHENTICATED", "none or another", id="another token"
+        ),
+        pytest.param(b"\xff\xff", TOKEN, False, "INVALID_ARGUMENT", "expected an OTLP request", id="no protobuf"),
+        pytest.param(b"\x28\x01", TOKEN, False, "INVALID_ARGUMENT", "got other fields", id="another message"),
+        pytest.param(
+            bytes(MAX_BODY_BYTES + 1), TOKEN, False, "RESOURCE_EXHAUSTED", "larger than max", id="a large message"
+        ),
+        pytest.param(
+            bytes(8 * MAX_BODY_BYTES), TOKEN, True, "RESOURCE_EXHAUSTED", "larger than max", id="one that is packed"
+        ),
+        pytest.param(
+            request_of(10_001).SerializeToString(), TOKEN, True, "INVALID_ARGUMENT", "at most 10000", id="many spans"
+        ),
+    ],
+)
+def test_what_cannot_be_taken_has_a_code_and_a_reason(
+    embedded: EmbeddedBroker, body: bytes, metadata: Any, packed: bool, code: str, problem: str
+) -> None:
+    async def talk(channel: aio.Channel, intake: Intake) -> tuple[str, str, str]:
+        compression = grpc.Compression.Gzip if packed else None
+        try:
+            await method(channel, EXPORT)(body, metadata=metadata, compression=compression)
+        except aio.AioRpcError as error:
+            return error.code().name, error.details() or "", intake.exposition().decode()
+        raise AssertionError("expected an error, got an answer")
+
+    found, details, metrics = answered(embedded.bootstrap, talk)
+    assert (found, problem in details) == (code, True), details
+    if code != "RESOURCE_EXHAUSTED":  # refused before it reaches the intake
+        assert f'haltline_http_requests_total{{route="{EXPORT}",status="{code}"}} 1.0' in metrics
+
+
+def test_what_cannot_be_read_of_a_request_is_reported_as_a_partial_success(embedded: EmbeddedBroker) -> None:
+    async def talk(channel: aio.Channel, intake: Intake) -> bytes:
+        return await method(channel, EXPORT)(request_of(5, without_id=2).SerializeToString(), metadata=TOKEN)
+
+    with StandIn(embedded.bootstrap) as worker:
+        answer = pb.ExportTraceServiceResponse.FromString(answered(embedded.bootstrap, talk))
+        assert answer.partial_success.rejected_spans == 2
+        assert "span '0000000000000000'" in answer.partial_success.error_message
+        wait_until(lambda: len(worker.events) == 3, "the others are events")
+
+
+def test_a_request_without_a_message_is_reported(embedded: EmbeddedBroker) -> None:
+    async def talk(channel: aio.Channel, intake: Intake) -> str:
+        stream: aio.StreamUnaryMultiCallable[bytes, bytes] = channel.stream_unary(EXPORT)
+        call = stream(iter(()), metadata=TOKEN)
+        with pytest.raises(aio.AioRpcError) as raised:
+            await call
+        return raised.value.details() or ""
+
+    assert answered(embedded.bootstrap, talk) == "the message: expected one, got none"
+
+
+def test_its_health_is_that_of_the_broker(embedded: EmbeddedBroker) -> None:
+    async def asked(channel: aio.Channel, service: str) -> str:
+        request = health_pb2.HealthCheckRequest(service=service).SerializeToString()
+        try:
+            answer = await method(channel, f"/{HEALTH}/Check")(request)
+        except aio.AioRpcError as error:
+            return error.code().name
+        states = health_pb2.HealthCheckResponse
+        return states.ServingStatus.Name(states.FromString(answer).status)
+
+    async def talk(channel: aio.Channel, intake: Intake) -> list[str]:
+        return [await asked(channel, service) for service in ("another", TRACES, "")]
+
+    async def ask(channel: aio.Channel, intake: Intake) -> str:
+        return await asked(channel, "")
+
+    assert answered(embedded.bootstrap, talk) == ["NOT_FOUND", "SERVING", "SERVING"]
+    with socket.create_server(("127.0.0.1", 0)) as nobody:  # a port that nobody answers at
+        assert answered(f"127.0.0.1:{nobody.getsockname()[1]}", ask) == "NOT_SERVING"
+
+
+def test_the_command_serves_both(embedded: EmbeddedBroker) -> None:
+    environ = os.environ | {"HALTLINE_INTAKE_OTLP_GRPC_PORT": "0"}
+    command = [sys.executable, "-m", "haltline.cli", "intake", "--bootstrap", embedded.bootstrap, "--port", "0"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environ) as intake:
+        assert intake.stdout is not None
+        assert intake.stderr is not None
+        assert intake.stdout.readline().startswith("http://127.0.0.1:")
+        said = intake.stderr.readline()
+        port = said.rpartition(" ")[2].strip()
+        exporter = OTLPSpanExporter(f"http://127.0.0.1:{port}", insecure=True)
+        assert exporter.export(recorded()) is SpanExportResult.SUCCESS
+        exporter.shutdown()
+        taken = subprocess.run([*command, "--otlp-grpc-port", port], capture_output=True, text=True, check=False)
+        assert (taken.returncode, f"expected to listen at 127.0.0.1:{port}" in taken.stderr) == (2, True), taken.stderr
+        intake.send_signal(signal.SIGTERM)
+    assert intake.returncode == 0
