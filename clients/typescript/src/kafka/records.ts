@@ -238,14 +238,14 @@ function id(of: Fields, name: string): string {
 }
 
 function text(of: Fields, name: string, instead?: string): string {
-  const value = optional(of, name, isText, "a text") ?? instead;
+  const value = of[name] === undefined ? instead : optional(of, name, isText, "a text");
   if (value === undefined) throw new InvalidRecord(`${name}: expected a text, got none`);
   return value;
 }
 
 function oneOf<T extends string>(of: Fields, name: string, known: readonly T[], instead?: T): T {
   const value = of[name];
-  if ((value === undefined || value === null) && instead !== undefined) return instead;
+  if (value === undefined && instead !== undefined) return instead;
   const found = known.find((one) => one === value);
   if (found === undefined) throw new InvalidRecord(`${name}: expected one of ${known.join(", ")}, got ${String(value)}`);
   return found;
