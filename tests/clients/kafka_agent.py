@@ -1,0 +1,125 @@
+"""A session of the TypeScript client over Kafka, in a process of its own that does what a test tells it."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import pytest
+
+from tests.clients.kafkajs import ROOT, require_kafkajs
+
+PACKAGE: Final = ROOT / "clients/typescript"
+_PROGRAM: Final = Path(__file__).with_name("kafka_agent.mjs")
+_END_WITHIN_S: Final = 60
+_PATIENT: Final = {"budgetS": 20, "startBudgetS": 20, "fetchWaitMs": 10}  # a busy machine is no silent worker
+
+
+class Raised(Exception):
+    """What the session threw."""
+
+    def __init__(self, name: str, code: str | None, reason: str) -> None:
+        super().__init__(f"{name}: {code}: {reason}")
+        self.code = code
+        self.reason = reason
+
+
+def compiled() -> Path:
+    """The folder with the package's modules as JavaScript, compiled once for each state of the sources."""
+    compiler = PACKAGE / "node_modules/.bin/tsc"
+    if not compiler.exists():
+        why = "expected TypeScript in clients/typescript/node_modules, got none; npm ci there"
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"CI=true: {why}", pytrace=False)
+        pytest.skip(why)
+    sources = sorted((PACKAGE / "src").rglob("*.ts"))
+    state = hashlib.sha256(b"".join(one.read_bytes() for one in sources)).hexdigest()[:16]
+    folder = ROOT / ".tools/typescript" / state
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(dir=folder.parent))
+        (made / "package.json").write_text('{"type": "module"}')
+        subprocess.run(
+            [compiler, "-p", PACKAGE / "tsconfig.json", "--outDir", made, "--declaration", "false"], check=True
+        )
+        try:
+            made.rename(folder)
+        except OSError:  # another process was faster
+            shutil.rmtree(made)
+    return folder
+
+
+class Agent:
+    """`with Agent(bootstrap, sessionId="s1", mode="blocking") as agent: agent("call", "delete_asset", {...})`."""
+
+    def __init__(self, bootstrap: str, **options: Any) -> None:
+        environ = os.environ | {"NODE_PATH": str(require_kafkajs())}
+        settings = _PATIENT | {"bootstrap": bootstrap, "sessionId": "s1", "agentId": "cleaner"} | options
+        self._process = subprocess.Popen(
+            ["node", str(_PROGRAM), str(compiled()), json.dumps(settings)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environ,
+            text=True,
+        )
+
+    def __call__(self, name: str, *given: Any) -> Any:
+        """Raises Raised for what the session threw."""
+        self.ask(name, *given)
+        return self.answer()
+
+    def ask(self, name: str, *given: Any) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps([name, *given]) + "\n")
+        self._process.stdin.flush()
+
+    def answer(self) -> Any:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line, "the agent's process has ended"
+        answer = json.loads(line)
+        if "raised" in answer:
+            raise Raised(answer["raised"], answer["code"], answer["reason"])
+        return answer["is"]
+
+    def attempts(self, times: int, name: str = "delete_asset", args: Any = None) -> list[str | None]:
+        """What came of so many calls: `executed`, or the code of the refusal."""
+        actual: list[str | None] = []
+        for _ in range(times):
+            try:
+                actual.append(self("call", name, args or {"asset_id": "fact_sales"}))
+            except Raised as raised:
+                actual.append(raised.code)
+        return actual
+
+    def __enter__(self) -> Self:
+        self("open")
+        return self
+
+    def __exit__(
+        self, exception_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            if exception_type is None:
+                self("end")
+        finally:
+            self.stop()
+
+    def stop(self) -> None:
+        """Ends the process: by itself once nothing is left to read, or else at once."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        try:
+            self._process.wait(timeout=_END_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            raise
+        finally:
+            if self._process.stdout is not None:
+                self._process.stdout.close()
