@@ -2,8 +2,9 @@
 
 import { randomUUID } from "node:crypto";
 
-import { describeArgs, describeError, describeOutput, describeText, type Redaction, wellFormed } from "./describe.js";
+import { Describer, type Redaction } from "./describe.js";
 import { knownEffect } from "./effects.js";
+import { head, isLonger, wellFormed } from "./redaction/unicode.js";
 import { NO_VERDICT, NOT_CHANGED, NOT_CHECKED, Refused } from "./refused.js";
 import {
   Away,
@@ -23,6 +24,8 @@ import {
 const MAX_OPEN = 4096;
 const MAX_ID_CHARS = 256;
 const MAX_TARGETS = 1000;
+const MAX_NAME_CHARS = 512;
+const MAX_GOAL_CHARS = 8192;
 const NOBODY = "Nobody could be asked whether this may be done, and it could do harm. Report it instead.";
 const UNCHECKED = "This call could not be checked, and so it was not made. Report it instead.";
 
@@ -98,6 +101,7 @@ export class Session {
   readonly agentId: string | undefined;
   readonly #transport: Transport;
   readonly #options: SessionOptions;
+  readonly #describer: Describer;
   readonly #above: Session | undefined;
   readonly #open = new Map<string, Open>();
   #kept: string[] = [];
@@ -112,6 +116,7 @@ export class Session {
     this.#transport = transport;
     this.#options = options;
     this.#above = above;
+    this.#describer = new Describer(options);
     this.sessionId = id(options.sessionId ?? randomUUID(), "sessionId");
     this.agentId = options.agentId === undefined ? undefined : id(options.agentId, "agentId");
     for (const [name, effect] of Object.entries(options.effects ?? {})) checked(effect, EFFECTS, `effects.${name}`);
@@ -151,10 +156,10 @@ export class Session {
     if (open === undefined) return "";
     this.#open.delete(key(callId));
     try {
-      const ended: Outcome = error === undefined || error === null ? { outcome: "ok" } : describeError(error, this.#options);
+      const ended: Outcome = error === undefined || error === null ? { outcome: "ok" } : this.#describer.error(error);
       await this.#transport.result(key(callId), {
         ...ended,
-        ...(output === undefined || output === null ? {} : { output: describeOutput(output, this.#options) }),
+        ...(output === undefined || output === null ? {} : { output: this.#describer.output(output) }),
         durationMs: Math.round((performance.now() - open.began) * 1000) / 1000,
       });
     } catch (lost) {
@@ -226,7 +231,7 @@ export class Session {
       const event: TurnEvent = {
         kind: "model.turn",
         ...(usage === undefined ? {} : { usage }),
-        ...(output ? { output: describeOutput(output, this.#options) } : {}),
+        ...(output ? { output: this.#describer.output(output) } : {}),
       };
       await this.#transport.event(event);
     } catch (error) {
@@ -263,18 +268,19 @@ export class Session {
     checked(options.mode, MODES, "mode");
     await this.#start();
     if (this.killed) throw withOwnHints(this.killed, this.#takeKept());
-    const action = wellFormed(name) || "unknown";
+    const action = wellFormed(head(String(name), MAX_NAME_CHARS)) || "unknown";
     const effect = options.effect ?? own(this.#options.effects, name);
-    const described = describeArgs(args, action, knownEffect(action, effect), this.#options);
+    const known = knownEffect(action, effect);
+    const described = this.#describer.args(args, action, known);
     const call = {
       callId: callId ? key(callId) : randomUUID(),
       action,
       ...described,
-      targets: (options.targets ?? []).slice(0, MAX_TARGETS).map((target) => describeText(target, this.#options)),
+      targets: (options.targets ?? []).slice(0, MAX_TARGETS).map((target) => this.#describer.text(target)),
       ...(effect === undefined ? {} : { effect }),
-      knownEffect: knownEffect(action, effect),
+      knownEffect: known,
       ...(options.mode === undefined ? {} : { mode: options.mode }),
-      ...(options.loopKey === undefined ? {} : { loopKey: describeText(options.loopKey, this.#options) }),
+      ...(options.loopKey === undefined ? {} : { loopKey: this.#describer.text(options.loopKey) }),
     };
     let verdict: Verdict;
     try {
@@ -350,7 +356,7 @@ export class Session {
         ...(rootSessionId === undefined ? {} : { rootSessionId }),
         ancestors: ancestors ?? [],
         ...(missionId === undefined ? {} : { missionId }),
-        ...(goal === undefined ? {} : { goal: describeText(goal, this.#options, 8192) }),
+        ...(goal === undefined ? {} : { goal: this.#describer.text(goal, MAX_GOAL_CHARS) }),
         ...(mode === undefined ? {} : { mode }),
       };
       try {
@@ -443,11 +449,11 @@ function own(effects: Readonly<Record<string, Effect>> | undefined, name: string
 }
 
 function key(callId: string): string {
-  return wellFormed([...String(callId).slice(0, 2 * MAX_ID_CHARS)].slice(0, MAX_ID_CHARS).join(""));
+  return wellFormed(head(String(callId), MAX_ID_CHARS));
 }
 
 function id(text: string, field: string): string {
-  if (typeof text === "string" && text && [...text].length <= MAX_ID_CHARS) return wellFormed(text);
+  if (typeof text === "string" && text && !isLonger(text, MAX_ID_CHARS)) return wellFormed(text);
   throw new RangeError(`${field}: expected a text of 1 to ${MAX_ID_CHARS} characters, got ${JSON.stringify(text)?.slice(0, 80)}`);
 }
 
