@@ -58,7 +58,7 @@ def make() -> None:
 
 
 def _is_fetched(package: Path) -> bool:
-    fetch = [FOLDER / "node_modules/.bin/node-pre-gyp", "install"]
+    fetch = [str(FOLDER / "node_modules/.bin/node-pre-gyp"), "install"]
     try:
         done = subprocess.run(fetch, cwd=package, check=False, capture_output=True, timeout=_FETCH_WITHIN_S)
     except subprocess.TimeoutExpired:

@@ -124,12 +124,12 @@ def test_a_call_that_needs_approval_waits_for_the_person(embedded: EmbeddedBroke
     def say(event: ActionEvent) -> Decision:
         paused = decision(Level.PAUSE, event)
         approval = Approval(
-            request_id=f"r{len(asked)}", nonce="n", parameters="p" * 32, since=now_ms(), expires=now_ms() + 600_000
+            request_id=f"r-{event.event_id}", nonce="n", parameters="p" * 32, since=now_ms(), expires=now_ms() + 600_000
         )
         asked.append(paused.model_copy(update={"approval": approval}))
         return asked[-1]
 
-    def answer(state: ApprovalState, level: Level) -> None:
+    def answer(worker: StandIn, state: ApprovalState, level: Level) -> None:
         request = asked[-1].approval
         assert request is not None
         told = {"decision_id": f"{state}", "level": level, "approval": request.model_copy(update={"state": state})}
@@ -137,13 +137,14 @@ def test_a_call_that_needs_approval_waits_for_the_person(embedded: EmbeddedBroke
 
     with StandIn(embedded.bootstrap, say) as worker, Agent(embedded.bootstrap, mode="blocking") as agent:
         for state, level in ((ApprovalState.APPROVED, Level.ALLOW), (ApprovalState.REJECTED, Level.BLOCK)):
-            count = len(asked)
+            asked.clear()
             agent.ask("before", "delete_asset", ARGS)
-            wait_until(lambda count=count: len(asked) > count, "the call waits for a person")
-            answer(state, level)
+            wait_until(lambda: asked, "the call waits for a person")
+            answer(worker, state, level)
             verdict = agent.answer()
             assert verdict["allowed"] is (state is ApprovalState.APPROVED)
-        assert (verdict["code"], verdict["approval"]["requestId"]) == ("approval_rejected", "r1")
+        assert verdict["code"] == "approval_rejected"
+        assert verdict["approval"]["requestId"] == f"r-{worker.of(Kind.PROPOSED)[-1].event_id}"
     with StandIn(embedded.bootstrap, say), Agent(embedded.bootstrap, mode="blocking", approvalWaitS=0.2) as agent:
         assert agent("before", "delete_asset", ARGS)["code"] == "approval_pending"
 

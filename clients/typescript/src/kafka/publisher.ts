@@ -3,8 +3,8 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 
+import { blake2b } from "../redaction/blake2b.js";
 import type { ProposedCall, SessionInfo } from "../transport.js";
-import { blake2b } from "./blake2b.js";
 import type { Acknowledge } from "./enforcer.js";
 
 export const DEFAULT_AGENT = "unknown";
@@ -102,7 +102,7 @@ export function parametersOf(call: ProposedCall): string | undefined {
   if (call.action === "") return undefined;
   const targets = [...call.targets].sort(byCodePoint);
   const parts = [call.action.slice(0, MAX_NAME_CHARS), ...targets, call.argsDigest];
-  return blake2b(Buffer.from(parts.join("\x1f")));
+  return blake2b(Buffer.from(parts.join("\x1f")), 16);
 }
 
 function byCodePoint(one: string, other: string): number {
