@@ -104,22 +104,19 @@ class Agent:
     def __exit__(
         self, exception_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        try:
-            if exception_type is None:
-                self("end")
-        finally:
-            self.stop()
+        if exception_type is not None:
+            self._process.kill()  # its session goes on, and so would it
+        else:
+            self("end")
+        self.stop()
 
     def stop(self) -> None:
-        """Ends the process: by itself once nothing is left to read, or else at once."""
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+        """Waits until the process has ended by itself: there is nothing more to read."""
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                stream.close()
         try:
             self._process.wait(timeout=_END_WITHIN_S)
-        except subprocess.TimeoutExpired:
+        finally:
             self._process.kill()
             self._process.wait()
-            raise
-        finally:
-            if self._process.stdout is not None:
-                self._process.stdout.close()

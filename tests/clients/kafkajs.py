@@ -74,9 +74,19 @@ def _build(package: Path) -> None:
     headers = [f"--nodedir={node}"] if (node / "include/node/node.h").is_file() else []
     command = ["node", str(gyp)] if gyp is not None else ["node-gyp"]
     environ = os.environ | {"CKJS_LINKING": "dynamic", "MAKEFLAGS": f"-j{os.cpu_count() or 1}"}
-    # Its own makefile begins with this as well, but several jobs at a time do not wait for it.
-    for step in (["node", "util/configure"], [*command, "rebuild", "--loglevel=error", *headers]):
-        subprocess.run(step, cwd=package, check=True, env=environ, timeout=_BUILD_WITHIN_S, stdout=subprocess.DEVNULL)
+    for step in (
+        # Its own makefile begins with these as well, with as many jobs at a time as there are files, and some of them
+        # do not wait for the first one's result.
+        ["node", "util/configure"],
+        ["make", "-C", "deps/librdkafka", "libs"],
+        [*command, "rebuild", "--loglevel=error", *headers],
+    ):
+        done = subprocess.run(
+            step, cwd=package, check=False, env=environ, timeout=_BUILD_WITHIN_S, capture_output=True, text=True
+        )
+        if done.returncode:
+            print(done.stderr[-4000:], file=sys.stderr)
+            done.check_returncode()
 
 
 def _has_gyp(folder: Path) -> bool:
