@@ -176,7 +176,7 @@ def test_what_operators_kill_freeze_and_contain_holds_at_once(embedded: Embedded
         # A session below this one ends with it.
         agent("subagent", "below")
         assert agent("call", "third", {"x": 1}, None, "below") == "executed"
-        worker.control(standing(code="session_killed_by_operator"))
+        worker.control(standing(code="session_killed_by_operator").model_copy(update={"decision_id": "the-kill"}))
         now("third", "session_killed_by_operator")
         with pytest.raises(Raised, match="session_killed_by_operator: This session was stopped"):
             agent("call", "third", {"x": 1}, None, "below")
@@ -211,18 +211,18 @@ def test_without_a_worker_what_destroys_is_refused_and_the_rest_goes_on(embedded
             wait_until(lambda: agent.attempts(1, "get_asset") == ["block"], "the late refusal holds")
 
 
-def test_without_a_broker_too_and_a_kill_outlasts_it(tmp_path: Path) -> None:
+def test_without_a_broker_too_and_a_kill_outlasts_it() -> None:
     with EmbeddedBroker() as broker:
         broker.ensure_topics(Topics())
         bootstrap = broker.bootstrap
-        agent = Agent(bootstrap, mode="blocking", closeBudgetS=0.1)
-        agent("open")
+        killed = Agent(bootstrap, mode="blocking", closeBudgetS=0.1).__enter__()
         with StandIn(bootstrap) as worker:
-            assert agent.attempts(1, "run") == ["executed"]
+            assert killed.attempts(1, "run") == ["executed"]
             worker.control(standing())
-            wait_until(lambda: agent.attempts(1, "run") == ["session_killed_loop_guard"], "the kill has arrived")
-    with agent as killed:
-        assert killed.attempts(1, "get_asset") == ["session_killed_loop_guard"]
+            wait_until(lambda: killed.attempts(1, "run") == ["session_killed_loop_guard"], "the kill has arrived")
+    assert killed.attempts(1, "get_asset") == ["session_killed_loop_guard"]
+    killed("end")
+    killed.stop()
     with Agent(bootstrap, startBudgetS=0.5, budgetS=0.5, closeBudgetS=0.1) as alone:
         assert alone.attempts(2) == ["no_verdict", "no_verdict"]
         assert alone.attempts(1, "get_asset") == ["executed"]
@@ -254,7 +254,7 @@ def test_what_cannot_work_is_said(embedded: EmbeddedBroker) -> None:
         ({"verifyKey": "/nowhere"}, "verifyKey: expected files of public keys"),
         ({"kafka": {"no.such.setting": 1}}, "no.such.setting"),
     ):
-        agent = Agent(embedded.bootstrap, **options)
+        agent = Agent(**({"bootstrap": embedded.bootstrap} | options))
         with pytest.raises(Raised, match=said):
             agent("create")
         agent.stop()

@@ -19,7 +19,7 @@ import { Waiting, type Report } from "./waiting.js";
 const RESERVED_RECORDS = 2000;
 const RETRY_MS = 500;
 const TICK_MS = 100;
-const CONSUME_MS = 100;
+const CONSUME_MS = 20;
 
 /** Receives what arrives for one session. Does not throw. */
 export interface Receiver {
@@ -195,6 +195,7 @@ export class Connection {
   async #read(begun: () => void): Promise<void> {
     const consumer = consumerOf(this.#library, this.#settings);
     let timer: NodeJS.Timeout | undefined;
+    let consuming: Promise<void> | undefined;
     try {
       consumer.on("event.error", (error) => this.#onError(error));
       await connected(consumer, this.#control);
@@ -204,12 +205,6 @@ export class Connection {
       const reading: Reading = { consumer, unread: new Set(), joined: [], fail };
       consumer.on("partition.eof", (end) => this.#guarded(reading, () => this.#atEnd(reading, end)));
       consumer.assign(await this.#places(reading));
-      consumer.setDefaultConsumeTimeout(CONSUME_MS);
-      consumer.setDefaultConsumeLoopTimeoutDelay(1);
-      consumer.consume((error, message) => {
-        if (error) fail(error);
-        else this.#guarded(reading, () => this.#deliver(reading, message));
-      });
       if (this.#stopping) return;
       this.#reading = reading;
       this.#down = this.#suspect = false;
@@ -217,11 +212,27 @@ export class Connection {
       await this.#look();
       if (reading.unread.size === 0) this.#allLoaded();
       timer = setInterval(() => void this.#tick(), TICK_MS);
+      consumer.setDefaultConsumeTimeout(CONSUME_MS);
+      consuming = this.#consume(reading).catch(fail);
       await failed;
     } finally {
       clearInterval(timer);
       this.#reading = undefined;
+      await consuming;
       await ended(consumer);
+    }
+  }
+
+  /**
+   * Reads record by record: of several at a time the library forgets an error that comes after one, and its own loop
+   * loses records when it ends, for which the consumer then waits without end.
+   */
+  async #consume(reading: Reading): Promise<void> {
+    while (this.#reading === reading) {
+      const messages = await new Promise<readonly Message[]>((resolve, reject) => {
+        reading.consumer.consume(1, (error, found) => (error ? reject(error) : resolve(found)));
+      });
+      for (const message of messages) this.#deliver(reading, message);
     }
   }
 

@@ -68,8 +68,7 @@ export interface Consumer extends Client {
   assign(places: readonly Place[]): unknown;
   incrementalAssign(places: readonly Place[]): unknown;
   setDefaultConsumeTimeout(ms: number): void;
-  setDefaultConsumeLoopTimeoutDelay(ms: number): void;
-  consume(callback: Callback<Message>): void;
+  consume(most: number, callback: Callback<readonly Message[]>): void;
   disconnect(callback: () => void): unknown;
   on(event: "event.error", listener: (error: LibraryError) => void): unknown;
   on(event: "partition.eof", listener: (end: EndOfPartition) => void): unknown;
