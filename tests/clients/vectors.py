@@ -77,7 +77,8 @@ def values() -> list[Any]:
     long = "a long text, password=hunter2; "
     return [
         {}, [], "", "text", None, True, 7, -3, 0.5, 1e-7, 1.5e-5, 0.0001, 123456.789, "\ud800", "a\udfffb",
-        {"password": "x", "token": 5, "max_tokens": 9, "pwd": "/srv/x", "cookie": None, "secret": False, "api-key": ["x"]},
+        {"password": "x", "token": 5, "max_tokens": 9, "pwd": "/srv/x", "cookie": None, "secret": False},
+        {"api-key": ["x"], "auth_header": {"x": 1}, "PWD": "x"},
         {"b": 1, "a": {"z": [1, {"y": 2}], "é": 3, "🦊": 4, "\uffff": 5}},
         {"10": 1, "9": 2, "a": 3, "": 4, "__proto__": 5},
         {"args": ["--password", "hunter2", "--token", "12", "--no-secret", "x", "-v", "--api-key", "$KEY"]},
