@@ -5,16 +5,23 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from typer.testing import CliRunner
 
+from haltline.cli.app import app
 from haltline.interventions.agent import Guard
 from haltline.interventions.agent.rules.objection import TEXTS, THROTTLED
 from haltline.schemas.control import ControlState, Stage
 from haltline.schemas.decisions import Approval, ApprovalState, Decision, Level, ScopeKind
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.keys import make_keys
+from haltline.schemas.partitioner import partition_of
 from haltline.schemas.seals import Sealer
 from haltline.schemas.topics import Topics
+from haltline.streams.kafka.log_reader import LogReader
 from haltline.streams.local.embedded_broker import EmbeddedBroker
+from haltline.streams.local.kafka import LocalKafka
+from haltline.streams.local.subprocesses import Children
+from haltline.streams.local.system import start_worker, wait_until_ready
 from tests.clients.kafka_agent import Agent, Raised
 from tests.interventions.agent.stand_in import (
     PARTITIONS,
@@ -276,3 +283,40 @@ def _records(bootstrap: str, topic: str) -> Iterator[tuple[int, bytes, bytes]]:
                 yield int(message.partition() or 0), bytes(message.key() or b""), bytes(message.value() or b"")
     finally:
         consumer.close()
+
+
+@pytest.mark.kafka
+def test_on_a_real_kafka_a_worker_and_operators_stop_it(
+    kafka: LocalKafka, kafka_topics: Topics, tmp_path: Path
+) -> None:
+    prefix = ["--prefix", kafka_topics.prefix]
+    options = {"topicPrefix": kafka_topics.prefix, "mode": "blocking", "fetchWaitMs": 100}
+
+    def operator(*words: str) -> None:
+        command = [*words, "--reason", "seen enough", "--by", "ada", "--bootstrap", kafka.bootstrap, *prefix]
+        result = CliRunner().invoke(app, command)
+        assert result.exit_code == 0, result.output
+
+    with Children(tmp_path) as children:
+        quick = ["--checkpoint-interval", "0.2", "--session-timeout", "6"]
+        wait_until_ready(children, start_worker(children, kafka.bootstrap, *prefix, *quick, embedded=False))
+        with Agent(kafka.bootstrap, **options) as runaway:
+            assert runaway("before", "delete_asset", ARGS)["allowed"]
+            assert (
+                "You have done this to asset_id=fact_sales before" in runaway("before", "delete_asset", ARGS)["hints"]
+            )
+            with pytest.raises(Raised, match="session_killed_loop_guard: This session was stopped"):
+                runaway("before", "delete_asset", ARGS)
+        with Agent(kafka.bootstrap, sessionId="s2", agentId="other", **options) as agent:
+            assert agent.attempts(1, "run") == ["executed"]
+            operator("freeze", "--scope", "agent", "other")
+            wait_until(lambda: agent.attempts(1, "run") == ["agent_frozen_by_operator"], "it is frozen")
+            operator("lift", "--scope", "agent", "other")
+            wait_until(lambda: agent.attempts(1, "run") == ["executed"], "it is lifted")
+            operator("kill", "s2")
+            wait_until(lambda: agent.attempts(1, "run") == ["session_killed_by_operator"], "it is killed")
+        with Guard(session_id="s2", bootstrap=kafka.bootstrap, topic_prefix=kafka_topics.prefix) as guard:
+            guard.model_turn()
+    with LogReader(kafka.bootstrap, [kafka_topics.actions]) as reader:
+        places = {(message.key(), message.partition()) for message in reader.to_end()}
+    assert places == {(key, partition_of(key.decode(), PARTITIONS)) for key in (b"s1", b"s2")}

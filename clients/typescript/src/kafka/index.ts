@@ -1,6 +1,7 @@
 /** The transport over Kafka: the session publishes and reads the topics itself, with librdkafka, as Python's client. */
 
-import { type SessionOptions, Session } from "../session.js";
+import type { SessionOptions } from "../options.js";
+import { Session } from "../session.js";
 import type { Outcome, ProposedCall, SessionInfo, Transport, TurnEvent, Verdict } from "../transport.js";
 import { type Connection, connectionOf } from "./connection.js";
 import { Gate, LOCAL } from "./gate.js";
