@@ -1,20 +1,15 @@
 """A session of the TypeScript client over Kafka, in a process of its own that does what a test tells it."""
 
-import hashlib
 import json
 import os
-import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-import pytest
+from tests.clients.kafkajs import require_kafkajs
+from tests.clients.typescript import CLIENT, require_built
 
-from tests.clients.kafkajs import ROOT, require_kafkajs
-
-PACKAGE: Final = ROOT / "clients/typescript"
 _PROGRAM: Final = Path(__file__).with_name("kafka_agent.mjs")
 _END_WITHIN_S: Final = 60
 _PATIENT: Final = {"budgetS": 20, "startBudgetS": 20, "fetchWaitMs": 10}  # a busy machine is no silent worker
@@ -29,31 +24,6 @@ class Raised(Exception):
         self.reason = reason
 
 
-def compiled() -> Path:
-    """The folder with the package's modules as JavaScript, compiled once for each state of the sources."""
-    compiler = PACKAGE / "node_modules/.bin/tsc"
-    if not compiler.exists():
-        why = "expected TypeScript in clients/typescript/node_modules, got none; npm ci there"
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"CI=true: {why}", pytrace=False)
-        pytest.skip(why)
-    sources = sorted((PACKAGE / "src").rglob("*.ts"))
-    state = hashlib.sha256(b"".join(one.read_bytes() for one in sources)).hexdigest()[:16]
-    folder = ROOT / ".tools/typescript" / state
-    if not folder.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(dir=folder.parent))
-        (made / "package.json").write_text('{"type": "module"}')
-        subprocess.run(
-            [compiler, "-p", PACKAGE / "tsconfig.json", "--outDir", made, "--declaration", "false"], check=True
-        )
-        try:
-            made.rename(folder)
-        except OSError:  # another process was faster
-            shutil.rmtree(made)
-    return folder
-
-
 class Agent:
     """`with Agent(bootstrap, sessionId="s1", mode="blocking") as agent: agent("call", "delete_asset", {...})`."""
 
@@ -61,7 +31,7 @@ class Agent:
         environ = os.environ | {"NODE_PATH": str(require_kafkajs())}
         settings = _PATIENT | {"bootstrap": bootstrap, "sessionId": "s1", "agentId": "cleaner"} | options
         self._process = subprocess.Popen(
-            ["node", str(_PROGRAM), str(compiled()), json.dumps(settings)],
+            [require_built(), str(_PROGRAM), str(CLIENT / "dist"), json.dumps(settings)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environ,

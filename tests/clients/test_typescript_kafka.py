@@ -1,5 +1,7 @@
 """The TypeScript client over a broker: the product's embedded one, with a stand-in for the worker."""
 
+import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +25,8 @@ from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.local.subprocesses import Children
 from haltline.streams.local.system import start_worker, wait_until_ready
 from tests.clients.kafka_agent import Agent, Raised
+from tests.clients.kafkajs import require_kafkajs
+from tests.clients.typescript import CLIENT, require_built
 from tests.interventions.agent.stand_in import (
     PARTITIONS,
     StandIn,
@@ -34,6 +38,10 @@ from tests.interventions.agent.stand_in import (
 )
 from tests.waiting import wait_until
 
+LOOP_HINT = (
+    "You have done this to asset_id=fact_sales before and are about to do it again. Check first what came of it; "
+    "if it did not work, repeating it will not help. Report it instead."
+)
 SECRET = "ghp_" + "a1B2" * 9
 ARGS = {"asset_id": "fact_sales"}
 
@@ -300,13 +308,22 @@ def test_on_a_real_kafka_a_worker_and_operators_stop_it(
     with Children(tmp_path) as children:
         quick = ["--checkpoint-interval", "0.2", "--session-timeout", "6"]
         wait_until_ready(children, start_worker(children, kafka.bootstrap, *prefix, *quick, embedded=False))
-        with Agent(kafka.bootstrap, **options) as runaway:
-            assert runaway("before", "delete_asset", ARGS)["allowed"]
-            assert (
-                "You have done this to asset_id=fact_sales before" in runaway("before", "delete_asset", ARGS)["hints"]
-            )
-            with pytest.raises(Raised, match="session_killed_loop_guard: This session was stopped"):
-                runaway("before", "delete_asset", ARGS)
+        environ = {
+            "NODE_PATH": str(require_kafkajs()),
+            "HALTLINE_BOOTSTRAP": kafka.bootstrap,
+            "HALTLINE_PREFIX": kafka_topics.prefix,
+        }
+        example = [require_built(), "examples/kafka_agent.mjs", "s1"]
+        done = subprocess.run(
+            example, cwd=CLIENT, capture_output=True, text=True, check=False, env=os.environ | environ, timeout=120
+        )
+        assert done.stdout.splitlines() == [
+            "turn 1: fact_sales still exists",
+            "turn 2: fact_sales still exists",
+            "",
+            LOOP_HINT,
+            "stopped: session_killed_loop_guard",
+        ], done.stderr
         with Agent(kafka.bootstrap, sessionId="s2", agentId="other", **options) as agent:
             assert agent.attempts(1, "run") == ["executed"]
             operator("freeze", "--scope", "agent", "other")
