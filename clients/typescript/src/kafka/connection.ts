@@ -1,0 +1,442 @@
+// A process's connection to Kafka: one producer and one consumer for all of its sessions with the same settings.
+//
+// The consumer is assigned, not subscribed: every process reads for itself. It reads the whole compacted control topic
+// (an entry may be about any tool or target) and, of `interventions`, the partitions of its sessions, each from where it
+// ended when the first session of that partition joined.
+
+import {
+  connected, consumerOf, ended, endOf, endsOf, isAway, isLost, partitionsOf, producerOf, QUEUE_RECORDS, served,
+  somePartitionsOf,
+} from "./clients.js";
+import { type Consumer, type DeliveryReport, type Library, libraryOf, type LibraryError, type Message, type Place, type Producer } from "./library.js";
+import { partitionOf } from "./partitioner.js";
+import { GONE, LOOK_EVERY_MS, WorkerPresence } from "./presence.js";
+import { type ControlRecord, controlOf, type Decision, decisionOf } from "./records.js";
+import { type RawRecord, type Sealed, sealedOf } from "./seals.js";
+import type { KafkaSettings } from "./settings.js";
+import { Waiting, type Report } from "./waiting.js";
+
+const RESERVED_RECORDS = 2000;
+const RETRY_MS = 500;
+const TICK_MS = 100;
+const CONSUME_MS = 20;
+
+/** Receives what arrives for one session. Does not throw. */
+export interface Receiver {
+  concerns(key: string): boolean;
+  control(key: string, record: ControlRecord | undefined): void;
+  loaded(): void;
+  unloaded(): void;
+  decision(decision: Decision): void;
+}
+
+interface Member {
+  readonly sessionId: string;
+  readonly receiver: Receiver;
+}
+
+/** What one attempt to read has, until it fails. */
+interface Reading {
+  readonly consumer: Consumer;
+  /** Partitions of the control topic that are to be read first. */
+  readonly unread: Set<number>;
+  /** Sessions that joined since, of whom it is not known yet what stands; with the ends of the control topic then. */
+  readonly joined: { members: Member[]; ends: Map<number, number> }[];
+  readonly fail: (why: unknown) => void;
+}
+
+/** Carries the records of the sessions that have joined. Throws where librdkafka, or a key, refuses the settings. */
+export class Connection {
+  readonly watched = new WorkerPresence();
+  readonly #settings: KafkaSettings;
+  readonly #library: Library;
+  readonly #sealed: Sealed | undefined;
+  readonly #warn: (message: string) => void;
+  readonly #control: string;
+  readonly #interventions: string;
+  readonly #actions: string;
+  readonly #members = new Map<object, Member>();
+  readonly #entries = new Map<string, Buffer>();
+  readonly #partitionsRead = new Map<number, boolean>(); // of `interventions`: whether the consumer has it already
+  readonly #controlNext = new Map<number, number>(); // of the control topic, by partition
+  readonly #waiting = new Waiting();
+  #joined: Member[] = [];
+  #count = 0; // partitions of `interventions`; 0: not known yet
+  #loaded = false;
+  #producer: Producer;
+  #isConnected = false;
+  #queued = 0;
+  #reading: Reading | undefined;
+  #running: Promise<void> | undefined;
+  #stopping = false;
+  #wake: (() => void) | undefined;
+  #down = false;
+  #suspect = false;
+  #isTicking = false;
+  #complaint = "";
+
+  constructor(settings: KafkaSettings, warn: (message: string) => void) {
+    this.#settings = settings;
+    this.#warn = warn;
+    this.#library = libraryOf();
+    this.#sealed = settings.verifyKey === undefined ? undefined : sealedOf(settings.verifyKey, warn);
+    const prefix = settings.topicPrefix;
+    [this.#control, this.#interventions, this.#actions] = [`${prefix}control`, `${prefix}interventions`, `${prefix}actions`];
+    this.#producer = this.#newProducer();
+    consumerOf(this.#library, settings); // refused settings are said now; it is never connected
+  }
+
+  /** The last of its sessions has left. */
+  get ended(): boolean {
+    return this.#stopping;
+  }
+
+  /** False: the broker did not answer when it was last asked, or the connection has ended. */
+  get up(): boolean {
+    return !(this.#down || this.#stopping);
+  }
+
+  /** Carries one more session. False: the connection has ended. */
+  join(owner: object, member: Member): boolean {
+    if (this.#stopping) return false;
+    this.#members.set(owner, member);
+    if (this.#running === undefined) {
+      this.#running = this.#run();
+    } else if (this.#count > 0) {
+      const partition = partitionOf(member.sessionId, this.#count);
+      if (!this.#partitionsRead.has(partition)) this.#partitionsRead.set(partition, false);
+      this.#joined.push(member);
+      void this.#tick();
+    }
+    return true;
+  }
+
+  /** Carries one session less; the last one ends the connection. */
+  async leave(owner: object): Promise<void> {
+    this.#members.delete(owner);
+    if (this.#members.size > 0 || this.#stopping) return;
+    this.#stopping = true;
+    this.#reading?.fail(new Error("the connection has ended"));
+    this.#wake?.();
+    await this.#running;
+    this.#waiting.drop();
+    if (this.#isConnected) await ended(this.#producer);
+  }
+
+  /** Hands one record over; `report` hears whether it was delivered. False: there is no room for it. */
+  publish(topic: string, key: Buffer, value: Buffer, report: Report, must: boolean): boolean {
+    if (this.#stopping) return false;
+    const room = QUEUE_RECORDS - (must ? 0 : RESERVED_RECORDS);
+    if (this.#queued + this.#waiting.count >= room) return false;
+    if (!this.#isConnected) return this.#waiting.add({ topic, key, value, report });
+    return this.#produce(topic, key, value, report);
+  }
+
+  #produce(topic: string, key: Buffer, value: Buffer, report: Report): boolean {
+    try {
+      this.#producer.produce(topic, null, value, key, null, report);
+    } catch {
+      return false; // its queue is full
+    }
+    this.#queued++;
+    return true;
+  }
+
+  #newProducer(): Producer {
+    const producer = producerOf(this.#library, this.#settings);
+    producer.on("event.error", (error) => this.#onError(error));
+    producer.on("delivery-report", (error, delivered) => this.#delivered(error, delivered));
+    return producer;
+  }
+
+  #delivered(error: LibraryError | null, { topic, partition, offset, opaque }: DeliveryReport): void {
+    this.#queued--;
+    if (!error && topic === this.#actions && offset >= 0) this.watched.delivered(partition, offset);
+    (opaque as Report)(!error);
+  }
+
+  async #run(): Promise<void> {
+    let said = "";
+    while (!this.#stopping) {
+      try {
+        if (!this.#isConnected) await this.#connect();
+        await this.#read(() => (said = ""));
+      } catch (error) {
+        this.#isTicking = false;
+        if (this.#stopping) break;
+        const why = `${error instanceof Error ? error.message : String(error)}${this.#complaint && ` (${this.#complaint})`}`;
+        if (said === "") this.#warn(`what is decided cannot be read: ${why}`);
+        said = why;
+        this.#loaded = false;
+        this.#entries.clear();
+        for (const { receiver } of this.#members.values()) receiver.unloaded();
+        this.#down = !isLost(error);
+        this.#waiting.dropOld();
+        await this.#pause(RETRY_MS);
+      }
+    }
+  }
+
+  async #connect(): Promise<void> {
+    try {
+      await connected(this.#producer, this.#actions);
+    } catch (error) {
+      this.#producer = this.#newProducer(); // one that has failed to connect is not used again
+      throw error;
+    }
+    served(this.#producer);
+    this.#isConnected = true;
+    for (const { topic, key, value, report } of this.#waiting.take()) {
+      if (!this.#produce(topic, key, value, report)) report(false);
+    }
+  }
+
+  /** Reads until something fails, which it rejects with. */
+  async #read(begun: () => void): Promise<void> {
+    const consumer = consumerOf(this.#library, this.#settings);
+    let timer: NodeJS.Timeout | undefined;
+    let consuming: Promise<void> | undefined;
+    try {
+      consumer.on("event.error", (error) => this.#onError(error));
+      await connected(consumer, this.#control);
+      let fail: (why: unknown) => void = () => {};
+      const failed = new Promise<never>((_, reject) => (fail = reject));
+      failed.catch(() => {}); // it is awaited below
+      const reading: Reading = { consumer, unread: new Set(), joined: [], fail };
+      consumer.on("partition.eof", (end) => this.#guarded(reading, () => this.#atEnd(reading, end)));
+      consumer.assign(await this.#places(reading));
+      if (this.#stopping) return;
+      this.#reading = reading;
+      this.#down = this.#suspect = false;
+      begun();
+      await this.#look();
+      if (reading.unread.size === 0) this.#allLoaded();
+      timer = setInterval(() => void this.#tick(), TICK_MS);
+      consumer.setDefaultConsumeTimeout(CONSUME_MS);
+      consuming = this.#consume(reading).catch(fail);
+      await failed;
+    } finally {
+      clearInterval(timer);
+      this.#reading = undefined;
+      await consuming;
+      await ended(consumer);
+    }
+  }
+
+  /**
+   * Reads record by record: of several at a time the library forgets an error that comes after one, and its own loop
+   * loses records when it ends, for which the consumer then waits without end.
+   */
+  async #consume(reading: Reading): Promise<void> {
+    while (this.#reading === reading) {
+      const messages = await new Promise<readonly Message[]>((resolve, reject) => {
+        reading.consumer.consume(1, (error, found) => (error ? reject(error) : resolve(found)));
+      });
+      for (const message of messages) this.#deliver(reading, message);
+    }
+  }
+
+  /** Where reading begins: the control topic at its beginning, the sessions' partitions at their ends. */
+  async #places(reading: Reading): Promise<Place[]> {
+    const control = await somePartitionsOf(this.#producer, this.#control);
+    this.#count = await somePartitionsOf(this.#producer, this.#interventions);
+    const mine = new Set([...this.#members.values()].map(({ sessionId }) => partitionOf(sessionId, this.#count)));
+    this.#partitionsRead.clear();
+    for (const partition of mine) this.#partitionsRead.set(partition, false);
+    this.#joined = [];
+    this.#controlNext.clear();
+    const places = await Promise.all([...mine].map((one) => endOf(reading.consumer, this.#interventions, one)));
+    for (let partition = 0; partition < control; partition++) {
+      const [first, end] = await endsOf(reading.consumer, this.#control, partition);
+      places.push({ topic: this.#control, partition, offset: first });
+      this.#controlNext.set(partition, first);
+      if (end > first) reading.unread.add(partition);
+    }
+    for (const partition of mine) this.#partitionsRead.set(partition, true);
+    return places;
+  }
+
+  /** What is done beside reading; one at a time. */
+  async #tick(): Promise<void> {
+    const reading = this.#reading;
+    if (reading === undefined || this.#isTicking) return;
+    this.#isTicking = true;
+    try {
+      if (this.#suspect) await this.#probe();
+      if (!this.#down && performance.now() - this.#lookedMs > LOOK_EVERY_MS) await this.#look();
+      await this.#takeJoined(reading);
+      this.#tellWhoJoined(reading);
+    } catch (error) {
+      reading.fail(error);
+    } finally {
+      this.#isTicking = false;
+    }
+  }
+
+  async #takeJoined(reading: Reading): Promise<void> {
+    const members = this.#joined;
+    this.#joined = [];
+    const fresh = [...this.#partitionsRead].filter(([, isRead]) => !isRead).map(([partition]) => partition);
+    if (fresh.length > 0) {
+      const places = await Promise.all(fresh.map((one) => endOf(reading.consumer, this.#interventions, one)));
+      reading.consumer.incrementalAssign(places);
+      for (const partition of fresh) this.#partitionsRead.set(partition, true);
+    }
+    if (members.length === 0) return;
+    const ends = new Map<number, number>();
+    for (const partition of this.#controlNext.keys()) {
+      ends.set(partition, (await endsOf(reading.consumer, this.#control, partition))[1]);
+    }
+    reading.joined.push({ members, ends });
+  }
+
+  /** What stands, to those that joined since, once all is read that was there when they did. */
+  #tellWhoJoined(reading: Reading): void {
+    for (let first = reading.joined[0]; first !== undefined && this.#loaded; first = reading.joined[0]) {
+      if ([...first.ends].some(([partition, end]) => (this.#controlNext.get(partition) ?? 0) < end)) return;
+      reading.joined.shift();
+      const here = new Set(this.#members.values());
+      for (const member of first.members) if (here.has(member)) this.#tellWhatStands(member.receiver);
+    }
+  }
+
+  #atEnd(reading: Reading, end: { topic: string; partition: number; offset: number }): void {
+    if (end.topic !== this.#control) return;
+    this.#controlNext.set(end.partition, end.offset);
+    if (reading.unread.delete(end.partition) && reading.unread.size === 0) this.#allLoaded();
+    this.#tellWhoJoined(reading);
+  }
+
+  #allLoaded(): void {
+    this.#loaded = true;
+    const later = new Set([...this.#joined, ...(this.#reading?.joined ?? []).flatMap(({ members }) => members)]);
+    for (const member of this.#members.values()) {
+      const isRead = this.#partitionsRead.get(partitionOf(member.sessionId, this.#count));
+      if (!later.has(member) && isRead) this.#tellWhatStands(member.receiver);
+    }
+  }
+
+  /** All entries, and that these are all. */
+  #tellWhatStands(receiver: Receiver): void {
+    for (const [key, value] of this.#entries) {
+      if (receiver.concerns(key)) receiver.control(key, controlOf(key, value));
+    }
+    receiver.loaded();
+  }
+
+  #deliver(reading: Reading, message: Message): void {
+    const record = rawOf(message);
+    const key = record.key?.toString() ?? "";
+    if (message.topic === this.#control) {
+      this.#takeEntry(key, this.#sealed?.entry(key, record, this.#entries.get(key)) ?? (this.#sealed ? undefined : record.value));
+      this.#controlNext.set(message.partition, message.offset + 1);
+      this.#tellWhoJoined(reading);
+      return;
+    }
+    const concerned = [...this.#members.values()].filter(({ sessionId }) => key === "" || sessionId === key);
+    if (concerned.length === 0) return;
+    const isShadow = (): boolean => read(record.value)?.mode === "shadow";
+    if (this.#sealed !== undefined && !this.#sealed.holds(record, isShadow)) return;
+    const decision = read(record.value, (why) => {
+      this.#warn(`${message.topic}, partition ${message.partition}, offset ${message.offset} cannot be read: ${why}`);
+    });
+    for (const { sessionId, receiver } of concerned) {
+      if (decision?.session_id === sessionId) receiver.decision(decision);
+    }
+  }
+
+  #takeEntry(key: string, value: Buffer | null | undefined): void {
+    if (value === null || value === undefined) this.#entries.delete(key);
+    else this.#entries.set(key, value);
+    if (!this.#loaded) return;
+    for (const { receiver } of this.#members.values()) {
+      if (receiver.concerns(key)) receiver.control(key, value ? controlOf(key, value) : undefined);
+    }
+  }
+
+  #onError(error: LibraryError): void {
+    this.#complaint = error.message;
+    if (!isAway(error)) return;
+    this.#suspect = true;
+    void this.#tick();
+  }
+
+  /** Asks the broker for something: the library tells when a connection ends, not when it is back. */
+  async #probe(): Promise<void> {
+    try {
+      await partitionsOf(this.#producer, this.#control, true);
+    } catch (error) {
+      if (!this.#down) this.#warn(`the broker is away: ${error instanceof Error ? error.message : String(error)}`);
+      this.#down = true;
+      return;
+    }
+    this.#down = this.#suspect = false;
+  }
+
+  #lookedMs = 0;
+
+  /** Whether the topic of actions is there, and with as many partitions as before. */
+  async #look(): Promise<void> {
+    this.#lookedMs = performance.now();
+    try {
+      const count = await partitionsOf(this.#producer, this.#actions);
+      this.watched.looked(count);
+      if (count === 0) this.#warn(GONE);
+    } catch {
+      this.#suspect = true;
+    }
+  }
+
+  /** What fails in a callback of the library ends the reading, not the process. */
+  #guarded(reading: Reading, run: () => void): void {
+    try {
+      run();
+    } catch (error) {
+      reading.fail(error);
+    }
+  }
+
+  #pause(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, ms);
+      this.#wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+}
+
+const connections = new Map<string, Connection>();
+
+/** The connection that this process has with these settings already, or a new one. Throws as Connection does. */
+export function connectionOf(settings: KafkaSettings, warn?: (message: string) => void): Connection {
+  const { bootstrap, topicPrefix, isBlocking, fetchWaitMs, verifyKey, kafka } = settings;
+  const key = JSON.stringify([bootstrap, topicPrefix, isBlocking, fetchWaitMs, verifyKey, Object.entries(kafka).sort()]);
+  for (const [other, connection] of connections) if (connection.ended) connections.delete(other);
+  let connection = connections.get(key);
+  if (connection === undefined) {
+    connection = new Connection(settings, warn ?? ((message) => process.emitWarning(`haltline: ${message}`)));
+    connections.set(key, connection);
+  }
+  return connection;
+}
+
+function read(value: Buffer | null, failed: (why: string) => void = () => {}): Decision | undefined {
+  try {
+    return decisionOf(value);
+  } catch (bad) {
+    failed(bad instanceof Error ? bad.message : String(bad));
+    return undefined;
+  }
+}
+
+function rawOf({ topic, key, value, headers }: Message): RawRecord {
+  const named = (headers ?? []).flatMap((one) => Object.entries(one));
+  return {
+    topic,
+    key: key === null || key === undefined ? null : Buffer.from(key),
+    value: value ?? null,
+    headers: named.map(([name, text]) => [name, text === null || text === undefined ? null : Buffer.from(text)] as const),
+  };
+}

@@ -1,0 +1,270 @@
+// The way of one call over Kafka: what stands, the limits, the proposal, the verdict, what is obeyed, the end. The same
+// as the Python client's `CallGate`, without rules of the agent's author and without checkpoints.
+
+import {
+  type Effect,
+  EFFECTS,
+  type Outcome,
+  type Output,
+  type ProposedCall,
+  type SessionInfo,
+  type TurnEvent,
+  type Verdict,
+} from "../transport.js";
+import { type Advice, APPROVAL_EXPIRED, APPROVAL_PENDING, awaitsApproval, type Cause, hintsOf, NOBODY } from "./causes.js";
+import { type Admitted, Enforcer } from "./enforcer.js";
+import type { Later } from "./later.js";
+import { fieldsOf, parametersOf, Publisher, type Send } from "./publisher.js";
+import type { Decision } from "./records.js";
+import type { KafkaSettings } from "./settings.js";
+import { Throttled } from "./throttled.js";
+import { TokenBucket } from "./token_bucket.js";
+import { holdsWord } from "./words.js";
+
+const BY_THE_AGENT = "refused; the guard keeps no checkpoints: going back is left to the agent's own code";
+const THROTTLED: Cause = {
+  decisionId: "",
+  code: "throttled",
+  message: "You were told to slow down, and this goes beyond it. Look at what was done, and go on with less.",
+};
+const MAX_SIMPLE_CHARS = 512;
+
+/** How it stands with the connection. */
+export interface Link {
+  /** False: the broker did not answer when it was last asked. */
+  up: () => boolean;
+  /** Why workers cannot be expected to see what this session does. */
+  unwatched: () => string | undefined;
+}
+
+const WALL_AND_MONOTONIC = { nowMs: () => Date.now(), monotonicS: () => performance.now() / 1000 };
+
+/** Admits the calls of one session, and publishes their ends. */
+export class Gate {
+  readonly enforcer: Enforcer;
+  readonly publisher: Publisher;
+  readonly #session: SessionInfo;
+  readonly #settings: KafkaSettings;
+  readonly #link: Link;
+  readonly #parent: Gate | undefined;
+  readonly #startedS = performance.now() / 1000;
+  readonly #refusals = new TokenBucket(10, 20);
+  readonly #throttled = new Throttled();
+  readonly #calls = new Map<string, ProposedCall>();
+
+  constructor(session: SessionInfo, settings: KafkaSettings, send: Send, link: Link, parent?: Gate) {
+    this.#session = session;
+    this.#settings = settings;
+    this.#link = link;
+    this.#parent = parent;
+    this.publisher = new Publisher(session, settings.topicPrefix, send);
+    const above = [session.parentSessionId, session.rootSessionId, ...session.ancestors];
+    const lineage = [session.sessionId, ...above.filter((one) => one !== undefined)];
+    const enforcer = { ...settings, ...session, agentId: session.agentId ?? "unknown", lineage };
+    this.enforcer = new Enforcer(enforcer, this.publisher.acknowledge, WALL_AND_MONOTONIC);
+  }
+
+  /** Why decisions cannot be relied on now, in words; undefined when they can. */
+  get degraded(): string | undefined {
+    return this.enforcer.degraded(this.#link.up()) ?? this.#link.unwatched();
+  }
+
+  begin(): void {
+    const { goal } = this.#session;
+    this.publisher.event("session.started", goal === undefined ? {} : { task: { goal } }, true);
+  }
+
+  end(): void {
+    this.publisher.event("session.ended", {}, true);
+  }
+
+  async verdict(call: ProposedCall): Promise<Verdict> {
+    const mode = call.mode ?? this.#session.mode ?? "async";
+    if (mode === "local") throw new TypeError(LOCAL);
+    const enforcer = this.enforcer;
+    await this.#whenLoaded();
+    const admittable = { ...call, effect: call.knownEffect, matchTargets: matchTargets(call) };
+
+    // 1. What stands: after a kill nothing more is asked. 2. The limits that the session was throttled to.
+    this.followParent();
+    const beyond = this.#throttled.isBeyond(call.knownEffect, Date.now());
+    const standing = enforcer.againstCall(admittable) ?? (beyond ? THROTTLED : undefined);
+    if (standing !== undefined) {
+      const heldBack = this.#refusals.take();
+      return heldBack === undefined ? this.#refusal(standing) : this.#refuse(call, standing, [], heldBack);
+    }
+
+    // 3. Say what is about to be done.
+    const closed = atLeast(call.knownEffect, this.#settings.failClosedFrom);
+    const waits = this.#waits(call, mode);
+    const fields = { ...fieldsOf(call), await_verdict: waits };
+    const { eventId, handedOver } = this.publisher.event("action.proposed", fields, closed);
+    const answer = waits ? enforcer.awaitVerdict(eventId) : undefined;
+
+    // 4. Get the verdict: from the worker within the budget, or none.
+    let verdict: Decision | undefined;
+    let known = true;
+    if (answer === undefined) known = !closed || this.degraded === undefined;
+    else [verdict, known] = await this.#answered(eventId, answer, closed);
+
+    // 5. Obey.
+    if (closed && !(known && handedOver)) {
+      return this.#refuse(call, enforcer.againstCall(admittable) ?? NOBODY); // nothing that destroys is done unheard
+    }
+    this.followParent();
+    const admitted = enforcer.admit(admittable, verdict, () => parametersOf(call));
+    for (const one of admitted.advice) this.#throttled.take(one.limits, Date.now(), one.decision.expires);
+    for (const one of admitted.rollbacks) {
+      const more = { callId: one.call_id, detail: BY_THE_AGENT };
+      this.publisher.acknowledge("applied", one.decision_id, one.decided_at, more);
+    }
+    if (admitted.cause !== undefined) return this.#refuse(call, admitted.cause, admitted.advice);
+    this.#throttled.note(call.knownEffect);
+    this.#calls.set(call.callId, call);
+    return { allowed: true, killed: false, callId: call.callId, ...said(admitted.advice), ...changes(call, admitted) };
+  }
+
+  /** Whether the model may take its next turn. */
+  async turnVerdict(): Promise<Verdict> {
+    await this.#whenLoaded();
+    this.followParent();
+    const cause = this.enforcer.against("", []);
+    return cause === undefined ? { allowed: true, killed: false } : this.#refusal(cause);
+  }
+
+  /** The end of an admitted call. */
+  result(callId: string, { outcome, error, output, durationMs }: Outcome): void {
+    const call = this.#calls.get(callId);
+    this.#calls.delete(callId);
+    try {
+      if (call === undefined) return;
+      const fields = { ...fieldsOf(call), outcome, error, ...shown(output), duration_ms: durationMs };
+      this.publisher.event("action.completed", fields, atLeast(call.knownEffect, this.#settings.failClosedFrom));
+    } finally {
+      this.enforcer.done(callId);
+    }
+  }
+
+  turn({ usage, output }: TurnEvent): void {
+    const used = {
+      input_tokens: count(usage?.inputTokens) + count(usage?.cacheWriteTokens),
+      output_tokens: count(usage?.outputTokens),
+      cache_read_tokens: count(usage?.cacheReadTokens),
+      cost_usd: amount(usage?.costUsd),
+    };
+    this.#throttled.used(used.input_tokens + used.output_tokens + used.cache_read_tokens);
+    this.publisher.event("model.turn", { ...(usage === undefined ? {} : { usage: used }), ...shown(output) }, false);
+  }
+
+  /** A session ends with the one above it, also where no broker tells it so. */
+  followParent(): void {
+    if (this.#parent === undefined || this.enforcer.killed !== undefined) return;
+    this.#parent.followParent();
+    const killed = this.#parent.enforcer.killed;
+    if (killed !== undefined) this.enforcer.stayKilled(killed);
+  }
+
+  async #whenLoaded(): Promise<void> {
+    const leftS = this.#startedS + this.#settings.startBudgetS - performance.now() / 1000;
+    if (!this.enforcer.isLoaded && leftS > 0) await this.enforcer.whenLoaded().wait(leftS);
+  }
+
+  /** Whether the call waits for a verdict of the worker. A call's own mode comes first. */
+  #waits(call: ProposedCall, mode: string): boolean {
+    if (mode !== "async" || call.mode !== undefined) return mode === "blocking";
+    if (this.#settings.askFrom === null || !this.#link.up()) return false;
+    if (atLeast(call.knownEffect, this.#settings.askFrom)) return true;
+    const looks = EFFECTS.indexOf(call.knownEffect) <= EFFECTS.indexOf("poll");
+    return !looks && (call.unreadFrom !== undefined || holdsWord(JSON.stringify(call.args)));
+  }
+
+  /** The verdict, if there is one, and whether what stands is known. */
+  async #answered(
+    eventId: string,
+    answer: Later<Decision | undefined>,
+    closed: boolean,
+  ): Promise<[Decision | undefined, boolean]> {
+    const enforcer = this.enforcer;
+    let known = enforcer.isLoaded;
+    if (this.#link.up() && (closed || !enforcer.isSilent)) await answer.wait(enforcer.verdictWaitS());
+    let verdict = enforcer.giveUp(eventId, answer, closed);
+    known &&= verdict !== undefined;
+    const approval = awaitsApproval(verdict);
+    if (verdict === undefined || approval === undefined) return [verdict, known];
+    const person = enforcer.awaitApproval(eventId);
+    await person.wait(Math.min(this.#settings.approvalWaitS, (approval.expires - Date.now()) / 1000));
+    const code = Date.now() >= approval.expires ? APPROVAL_EXPIRED : APPROVAL_PENDING;
+    verdict = enforcer.takeVerdict(eventId, person) ?? { ...verdict, code };
+    return [verdict, known];
+  }
+
+  #refuse(call: ProposedCall, cause: Cause, advice: readonly Advice[] = [], heldBack = 0): Verdict {
+    // One event is enough: the detectors take a refused end without a proposal as an attempt that was none.
+    const fields = { ...fieldsOf(call), outcome: "refused", error: cause.code };
+    this.publisher.event("action.completed", fields, false);
+    if (cause.decisionId !== "") {
+      const detail = heldBack > 0 ? `${heldBack} more since the last were not published` : "";
+      const more = { callId: call.callId, action: call.action, detail };
+      this.publisher.acknowledge("refused", cause.decisionId, cause.decidedAtMs, more);
+    }
+    return { ...this.#refusal(cause), ...said(advice) };
+  }
+
+  #refusal({ code, message, decision }: Cause): Verdict {
+    const approval = decision?.approval;
+    const request = approval === undefined ? {} : { requestId: approval.request_id, expires: approval.expires };
+    return { allowed: false, killed: this.enforcer.killed !== undefined, code, message, ...request };
+  }
+}
+
+export const LOCAL =
+  "mode: expected async or blocking over Kafka, got local; for local use haltline's httpSession with " +
+  "`haltline intake --mode local`, which decides in its own process";
+
+function atLeast(effect: Effect, from: Effect | null): boolean {
+  return from !== null && EFFECTS.indexOf(effect) >= EFFECTS.indexOf(from);
+}
+
+/** What an entry about a target may name: the declared targets, and `name=value` of simple arguments. */
+function matchTargets(call: ProposedCall): readonly string[] {
+  const simple: string[] = [];
+  for (const [name, value] of Object.entries(call.args)) {
+    if (typeof value === "boolean") simple.push(`${name}=${value ? "True" : "False"}`);
+    else if (Number.isInteger(value) || (typeof value === "string" && value.length <= MAX_SIMPLE_CHARS)) {
+      simple.push(`${name}=${String(value)}`);
+    }
+  }
+  return [...call.targets, ...simple];
+}
+
+function said(advice: readonly Advice[]): { hints?: string } {
+  const hints = hintsOf(advice);
+  return hints === "" ? {} : { hints };
+}
+
+/** What is to be changed in this very call; what was too late for another one is not meant. */
+function changes(call: ProposedCall, admitted: Admitted): Pick<Verdict, "changeArguments"> {
+  for (const { decision } of admitted.advice) {
+    const remove = decision.without_arguments ?? [];
+    if (decision.call_id !== call.callId || (decision.arguments === undefined && remove.length === 0)) continue;
+    return { changeArguments: { put: decision.arguments ?? {}, remove } };
+  }
+  return {};
+}
+
+function shown(output: Output | undefined): Record<string, unknown> {
+  if (output === undefined) return {};
+  return {
+    output_digest: output.digest ?? undefined,
+    output_bytes: output.bytes,
+    output_head: output.head ?? undefined,
+  };
+}
+
+function count(value: number | undefined): number {
+  return Math.round(amount(value));
+}
+
+function amount(value: number | undefined): number {
+  return value !== undefined && Number.isFinite(value) ? Math.min(1e15, Math.max(0, value)) : 0;
+}

@@ -1,0 +1,143 @@
+/** The transport over Kafka: the session publishes and reads the topics itself, with librdkafka, as Python's client. */
+
+import type { SessionOptions } from "../options.js";
+import { Session } from "../session.js";
+import type { Outcome, ProposedCall, SessionInfo, Transport, TurnEvent, Verdict } from "../transport.js";
+import { type Connection, connectionOf } from "./connection.js";
+import { Gate, LOCAL } from "./gate.js";
+import { type KafkaOptions, type KafkaSettings, othersOf, settingsOf } from "./settings.js";
+
+export type { KafkaOptions } from "./settings.js";
+
+/**
+ * A session over Kafka. The mode is `async` unless given. Throws TypeError, RangeError or Error for options that cannot
+ * work, for the mode `local`, and where the client library is not installed.
+ */
+export function kafkaSession(options: KafkaOptions & SessionOptions): Session {
+  if (options.mode === "local") throw new TypeError(LOCAL);
+  const transport = new KafkaTransport(options);
+  const { failClosedFrom } = options;
+  return new Session(transport, { mode: "async", ...othersOf(options), ...(failClosedFrom === undefined ? {} : { failClosedFrom }) });
+}
+
+/** One session's part of its process's connection to Kafka: sessions with the same settings share one. */
+export class KafkaTransport implements Transport {
+  readonly #settings: KafkaSettings;
+  readonly #warn: ((message: string) => void) | undefined;
+  readonly #above: KafkaTransport | undefined;
+  #connection: Connection;
+  #gate: Gate | undefined;
+  #key = Buffer.alloc(0);
+  #handed = 0;
+  #arrived = 0;
+  #idle: (() => void) | undefined;
+  #closed = false;
+  /** Records that the broker did not take in time. */
+  undelivered = 0;
+
+  /** Throws TypeError, RangeError or Error as `kafkaSession` does. */
+  constructor(options: (KafkaOptions & SessionOptions) | KafkaTransport) {
+    const below = options instanceof KafkaTransport;
+    this.#above = below ? options : undefined;
+    this.#settings = below ? options.#settings : settingsOf(options);
+    this.#warn = below ? options.#warn : options.onWarning;
+    this.#connection = connectionOf(this.#settings, this.#warn);
+  }
+
+  /** Why decisions cannot be relied on now, in words; undefined when they can. */
+  get degraded(): string | undefined {
+    return this.#gate === undefined ? "the session has not started" : this.#gate.degraded;
+  }
+
+  /** Whether it is known what stands: the control topic has been read. */
+  get ready(): boolean {
+    return this.#gate?.enforcer.isLoaded ?? false;
+  }
+
+  /** Records that did not reach the broker: it was away for too long, or too slow. */
+  get dropped(): number {
+    return (this.#gate?.publisher.dropped ?? 0) + this.undelivered;
+  }
+
+  /** Begins to listen, and tells that the session has started. Resolves at once. */
+  open(session: SessionInfo): Promise<void> {
+    if (this.#gate !== undefined) return Promise.resolve();
+    const { sessionId } = session;
+    this.#key = Buffer.from(sessionId);
+    const link = {
+      up: () => this.#connection.up && !this.#closed,
+      unwatched: () => this.#connection.watched.unwatchedReason(sessionId),
+    };
+    const send = (topic: string, value: Buffer, must: boolean): boolean => this.#send(topic, value, must);
+    this.#gate = new Gate(session, this.#settings, send, link, this.#above === undefined ? undefined : this.#above.#gate);
+    const member = { sessionId, receiver: this.#gate.enforcer };
+    while (!this.#connection.join(this, member)) {
+      this.#connection = connectionOf(this.#settings, this.#warn); // it was closed meanwhile, by its last other user
+    }
+    this.#gate.begin();
+    return Promise.resolve();
+  }
+
+  async verdict(call: ProposedCall): Promise<Verdict> {
+    return this.#opened().verdict(call);
+  }
+
+  async turnVerdict(): Promise<Verdict> {
+    return this.#opened().turnVerdict();
+  }
+
+  result(callId: string, outcome: Outcome): Promise<void> {
+    this.#opened().result(callId, outcome);
+    return Promise.resolve();
+  }
+
+  event(event: TurnEvent): Promise<void> {
+    this.#opened().turn(event);
+    return Promise.resolve();
+  }
+
+  below(): KafkaTransport {
+    return new KafkaTransport(this);
+  }
+
+  /** Tells that the session has ended, and waits until its records have arrived (`closeBudgetS`). */
+  async close(): Promise<void> {
+    if (this.#gate === undefined || this.#closed) return;
+    this.#gate.end();
+    await this.#delivered();
+    this.#closed = true;
+    await this.#connection.leave(this);
+    const left = this.#handed - this.#arrived;
+    if (left > 0) throw new Error(`${left} records did not arrive before the end`);
+  }
+
+  #opened(): Gate {
+    if (this.#gate === undefined) throw new Error("expected a session that was opened, got one that was not");
+    return this.#gate;
+  }
+
+  #send(topic: string, value: Buffer, must: boolean): boolean {
+    if (this.#closed) return false;
+    const report = (delivered: boolean): void => {
+      if (delivered) this.#arrived++;
+      else this.undelivered++;
+      if (this.#handed <= this.#arrived + this.undelivered) this.#idle?.();
+    };
+    this.#handed++;
+    if (this.#connection.publish(topic, this.#key, value, report, must)) return true;
+    this.#handed--;
+    return false;
+  }
+
+  /** Resolves when it is known what became of every record, or the time is over. */
+  #delivered(): Promise<void> {
+    if (this.#handed <= this.#arrived + this.undelivered) return Promise.resolve();
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, this.#settings.closeBudgetS * 1000);
+      this.#idle = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+}

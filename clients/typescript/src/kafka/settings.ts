@@ -1,0 +1,110 @@
+// The settings of a session over Kafka.
+
+import { type Effect, EFFECTS } from "../transport.js";
+
+/** The options of `kafkaSession`, beside those of every session. Times are seconds. */
+export interface KafkaOptions {
+  /** Kafka's address, "host:port", several separated by commas. Left out: `HALTLINE_BOOTSTRAP`. */
+  readonly bootstrap?: string | undefined;
+  /** Left out: `HALTLINE_PREFIX`, or `haltline.`. */
+  readonly topicPrefix?: string | undefined;
+  /** How long a call that waits for its verdict waits: 1. */
+  readonly budgetS?: number | undefined;
+  /** How long, at most, until the first verdict of a connection has come: 5. */
+  readonly firstBudgetS?: number | undefined;
+  /** How long the first calls wait, from the session's start, until it is known what is killed: 5. */
+  readonly startBudgetS?: number | undefined;
+  /** How long `close` waits until the last records have arrived: 5. */
+  readonly closeBudgetS?: number | undefined;
+  /** How long a call waits for a person, at most until its request expires: 900. */
+  readonly approvalWaitS?: number | undefined;
+  /** A decision about something that is longer ago counts as none, unless it is a kill: 30. */
+  readonly maxDecisionAgeS?: number | undefined;
+  /** Without a verdict, calls of this effect or a worse one are refused, others go on; null: all go on. */
+  readonly failClosedFrom?: Effect | null | undefined;
+  /** In mode `async`, calls of this effect or a worse one, or with a word that destroys, wait; null: none waits. */
+  readonly askFrom?: Effect | null | undefined;
+  /** Files of the workers' public keys, separated as in PATH: what no such key has sealed does not count. */
+  readonly verifyKey?: string | undefined;
+  /** How long the broker may hold a fetch when nothing is there, in milliseconds: 100; 10 for an embedded broker. */
+  readonly fetchWaitMs?: number | undefined;
+  /** More settings of librdkafka for producer and consumer, such as `security.protocol`. */
+  readonly kafka?: Readonly<Record<string, string | number | boolean>> | undefined;
+}
+
+/** The same, whole and checked. */
+export interface KafkaSettings {
+  readonly bootstrap: string;
+  readonly topicPrefix: string;
+  readonly isBlocking: boolean;
+  readonly budgetS: number;
+  readonly firstBudgetS: number;
+  readonly startBudgetS: number;
+  readonly closeBudgetS: number;
+  readonly approvalWaitS: number;
+  readonly maxDecisionAgeS: number;
+  readonly failClosedFrom: Effect | null;
+  readonly askFrom: Effect | null;
+  readonly verifyKey: string | undefined;
+  readonly fetchWaitMs: number;
+  readonly kafka: Readonly<Record<string, string | number | boolean>>;
+}
+
+const NAMES = new Set([
+  "bootstrap", "topicPrefix", "budgetS", "firstBudgetS", "startBudgetS", "closeBudgetS", "approvalWaitS",
+  "maxDecisionAgeS", "failClosedFrom", "askFrom", "verifyKey", "fetchWaitMs", "kafka",
+]);
+
+/** What the Python client has and this one has not: named, so that nobody relies on it here. */
+const NOT_HERE = ["rules", "policy", "checkpoints", "spoolDir"];
+
+/** Throws TypeError or RangeError for options that cannot work. */
+export function settingsOf(options: KafkaOptions & { readonly mode?: string | undefined }): KafkaSettings {
+  for (const name of NOT_HERE) {
+    if (name in options) {
+      throw new TypeError(`${name}: expected none over Kafka in this client, got one; use haltline intake, or Python`);
+    }
+  }
+  const bootstrap = options.bootstrap ?? process.env["HALTLINE_BOOTSTRAP"];
+  if (typeof bootstrap !== "string" || bootstrap === "") {
+    throw new TypeError("bootstrap: expected Kafka's address (host:port), got none; HALTLINE_BOOTSTRAP is read too");
+  }
+  const topicPrefix = options.topicPrefix ?? process.env["HALTLINE_PREFIX"] ?? "haltline.";
+  if (!/^[A-Za-z0-9._-]{0,200}$/.test(topicPrefix)) {
+    throw new RangeError(`topicPrefix: expected letters, digits, ".", "_" and "-", got ${JSON.stringify(topicPrefix)}`);
+  }
+  return {
+    bootstrap,
+    topicPrefix,
+    isBlocking: options.mode === "blocking",
+    budgetS: seconds("budgetS", options.budgetS, 1, true, 86_400),
+    firstBudgetS: seconds("firstBudgetS", options.firstBudgetS, 5),
+    startBudgetS: seconds("startBudgetS", options.startBudgetS, 5),
+    closeBudgetS: seconds("closeBudgetS", options.closeBudgetS, 5),
+    approvalWaitS: seconds("approvalWaitS", options.approvalWaitS, 900),
+    maxDecisionAgeS: seconds("maxDecisionAgeS", options.maxDecisionAgeS, 30, true, 86_400),
+    failClosedFrom: effect("failClosedFrom", options.failClosedFrom),
+    askFrom: effect("askFrom", options.askFrom),
+    verifyKey: options.verifyKey ?? process.env["HALTLINE_VERIFY_KEY"],
+    fetchWaitMs: Math.round(seconds("fetchWaitMs", options.fetchWaitMs, 100, true, 60_000)),
+    kafka: options.kafka ?? {},
+  };
+}
+
+/** The options of every session, without those that are Kafka's alone. */
+export function othersOf<T extends object>(options: T): Omit<T, keyof KafkaOptions> {
+  const others = Object.entries(options).filter(([name]) => !NAMES.has(name));
+  return Object.fromEntries(others) as Omit<T, keyof KafkaOptions>;
+}
+
+function seconds(name: string, value: number | undefined, instead: number, positive = false, most = 3600): number {
+  const given = value ?? instead;
+  if (typeof given === "number" && given <= most && (positive ? given > 0 : given >= 0)) return given;
+  throw new RangeError(`${name}: expected ${positive ? "more than 0" : "0"} to ${most}, got ${String(given)}`);
+}
+
+function effect(name: string, value: Effect | null | undefined): Effect | null {
+  const given = value === undefined ? "destructive" : value;
+  if (given === null || EFFECTS.includes(given)) return given;
+  throw new RangeError(`${name}: expected one of ${EFFECTS.join(", ")}, or null, got ${String(given)}`);
+}

@@ -1,0 +1,339 @@
+"""The TypeScript client over a broker: the product's embedded one, with a stand-in for the worker."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from typer.testing import CliRunner
+
+from haltline.cli.app import app
+from haltline.interventions.agent import Guard
+from haltline.interventions.agent.rules.objection import TEXTS, THROTTLED
+from haltline.schemas.control import ControlState, Stage
+from haltline.schemas.decisions import Approval, ApprovalState, Decision, Level, ScopeKind
+from haltline.schemas.events import ActionEvent, Kind, Outcome
+from haltline.schemas.keys import make_keys
+from haltline.schemas.partitioner import partition_of
+from haltline.schemas.seals import Sealer
+from haltline.schemas.topics import Topics
+from haltline.streams.kafka.log_reader import LogReader
+from haltline.streams.local.embedded_broker import EmbeddedBroker
+from haltline.streams.local.kafka import LocalKafka
+from haltline.streams.local.subprocesses import Children
+from haltline.streams.local.system import start_worker, wait_until_ready
+from tests.clients.kafka_agent import Agent, Raised
+from tests.clients.kafkajs import require_kafkajs
+from tests.clients.typescript import CLIENT, require_built
+from tests.interventions.agent.stand_in import (
+    PARTITIONS,
+    StandIn,
+    decision,
+    now_ms,
+    silent,
+    standing,
+    third_delete_kills,
+)
+from tests.waiting import wait_until
+
+LOOP_HINT = (
+    "You have done this to asset_id=fact_sales before and are about to do it again. Check first what came of it; "
+    "if it did not work, repeating it will not help. Report it instead."
+)
+SECRET = "ghp_" + "a1B2" * 9
+ARGS = {"asset_id": "fact_sales"}
+
+
+@pytest.fixture
+def worker(embedded: EmbeddedBroker) -> Iterator[StandIn]:
+    with StandIn(embedded.bootstrap, third_delete_kills()) as stand_in:
+        yield stand_in
+
+
+def test_the_third_delete_is_refused_and_ends_the_run(embedded: EmbeddedBroker, worker: StandIn) -> None:
+    with Agent(embedded.bootstrap, mode="blocking", goal="clean up") as agent:
+        agent("turn", {"inputTokens": 10, "outputTokens": 2, "costUsd": 0.5}, "I delete it")
+        assert agent.attempts(2) == ["executed", "executed"]
+        with pytest.raises(Raised, match="Refused") as killed:
+            agent("before", "delete_asset", ARGS)
+        assert (killed.value.code, killed.value.reason) == ("session_killed_loop_guard", "KILL: for the model")
+        with pytest.raises(Raised, match="session_killed_loop_guard"):
+            agent("beforeTurn")
+        assert agent.attempts(1, "get_asset") == ["session_killed_loop_guard"]
+    wait_until(lambda: worker.of(Kind.SESSION_ENDED), "the end of the session has arrived")
+    assert [event.seq for event in worker.events] == list(range(len(worker.events)))
+    assert worker.outcomes()[:3] == [Outcome.OK, Outcome.OK, Outcome.REFUSED]
+    (turn,), (started,) = worker.of(Kind.MODEL_TURN), worker.of(Kind.SESSION_STARTED)
+    assert turn.usage is not None
+    assert (turn.usage.tokens, turn.usage.cost_usd, turn.output_head) == (12, 0.5, "I delete it")
+    assert started.task is not None
+    assert started.task.goal == "clean up"
+    wait_until(lambda: len(worker.feedback) >= 4, "all feedback has arrived")
+    assert worker.stages()[:4] == [Stage.RECEIVED, Stage.APPLIED, Stage.STOPPED, Stage.REFUSED]
+    # Started again without any worker's word but what stands.
+    worker.control(standing())
+    with Agent(embedded.bootstrap) as again:
+        assert again.attempts(2, "get_asset") == ["session_killed_loop_guard"] * 2
+
+
+def test_events_are_where_pythons_are_and_hold_no_secret(embedded: EmbeddedBroker, worker: StandIn) -> None:
+    call = {"asset_id": "fact_sales", "password": "hunter2-hunter2", "note": f"use {SECRET}"}
+    for session in ("s1", "n2", "n3"):
+        with Agent(embedded.bootstrap, sessionId=session, mode="blocking", goal=f"with {SECRET}") as agent:
+            allowed = agent("before", "get_asset", call, {"targets": [f"key={SECRET}"]})
+            agent("after", allowed["callId"], f"it says {SECRET}", None)
+            failed = agent("before", "get_asset", call)
+            agent("after", failed["callId"], None, f"cannot use {SECRET}")
+            agent("turn", {"inputTokens": 1}, f"I use {SECRET}")
+        with Guard(session_id=session, bootstrap=embedded.bootstrap, agent_id="cleaner", budget_s=20) as guard:
+            guard.model_turn()
+            with guard.action("get_asset", args=call):
+                pass
+    wait_until(lambda: len(worker.of(Kind.SESSION_ENDED)) == 6, "both clients' events have arrived")
+    places: dict[bytes, set[int]] = {}
+    for topic in (Topics().actions, Topics().feedback):
+        for partition, key, value in _records(embedded.bootstrap, topic):
+            places.setdefault(key, set()).add(partition)
+            assert b"hunter2" not in value
+            assert SECRET[4:].encode() not in value
+    assert {len(partitions) for partitions in places.values()} == {1}
+    digests = {event.args_digest for event in worker.events if event.action == "get_asset"}
+    assert len(digests) == 1, "the same call has the same digest in both"
+
+
+def test_hints_limits_and_refusals_are_obeyed_by_their_level(embedded: EmbeddedBroker) -> None:
+    levels = iter((Level.NUDGE, Level.REINFORCE, Level.THROTTLE, Level.BLOCK, Level.ROLLBACK, Level.ALLOW, Level.NUDGE))
+
+    def say(event: ActionEvent) -> Decision:
+        told = decision(next(levels), event)
+        if told.level is Level.THROTTLE:
+            return told.model_copy(update={"limits": {"max_file_operations": 1}, "expires": now_ms() + 3_600_000})
+        if told.level is Level.NUDGE and event.action == "export":
+            return told.model_copy(update={"arguments": {"limit": 10}, "without_arguments": ["all"]})
+        return told
+
+    with StandIn(embedded.bootstrap, say) as worker, Agent(embedded.bootstrap, mode="blocking") as agent:
+        assert agent("before", "get_asset", ARGS)["hints"] == "NUDGE: for the model"
+        assert agent("before", "get_asset", ARGS)["hints"] == "REINFORCE: for the model"
+        assert agent("before", "run", ARGS)["hints"] == "THROTTLE: for the model"
+        refused = agent("before", "run", ARGS)
+        assert (refused["allowed"], refused["code"]) == (False, "throttled")
+        assert refused["reason"] == TEXTS[THROTTLED]
+        for code in ("block", "rollback"):
+            refused = agent("before", "get_asset", ARGS)
+            assert (refused["code"], refused["reason"]) == (code, f"{code.upper()}: for the model")
+        assert agent("before", "get_asset", ARGS)["allowed"]
+        changed = agent("before", "get_export", {"limit": 7000, "all": True})
+        assert changed["args"] == {"limit": 7000, "all": True}
+        wait_until(lambda: len(worker.feedback) >= 14, "the feedback has arrived")
+        assert [f.detail for f in worker.feedback if f.detail] == [
+            "refused; the guard keeps no checkpoints: going back is left to the agent's own code"
+        ]
+
+
+def test_a_call_that_needs_approval_waits_for_the_person(embedded: EmbeddedBroker) -> None:
+    asked: list[Decision] = []
+
+    def say(event: ActionEvent) -> Decision:
+        paused = decision(Level.PAUSE, event)
+        approval = Approval(
+            request_id=f"r-{event.event_id}", nonce="n", parameters="p" * 32, since=now_ms(), expires=now_ms() + 600_000
+        )
+        asked.append(paused.model_copy(update={"approval": approval}))
+        return asked[-1]
+
+    def answer(worker: StandIn, state: ApprovalState, level: Level) -> None:
+        request = asked[-1].approval
+        assert request is not None
+        told = {"decision_id": f"{state}", "level": level, "approval": request.model_copy(update={"state": state})}
+        worker.send(asked[-1].model_copy(update=told | {"code": f"approval_{state}"}))
+
+    with StandIn(embedded.bootstrap, say) as worker, Agent(embedded.bootstrap, mode="blocking") as agent:
+        for state, level in ((ApprovalState.APPROVED, Level.ALLOW), (ApprovalState.REJECTED, Level.BLOCK)):
+            asked.clear()
+            agent.ask("before", "delete_asset", ARGS)
+            wait_until(lambda: asked, "the call waits for a person")
+            answer(worker, state, level)
+            verdict = agent.answer()
+            assert verdict["allowed"] is (state is ApprovalState.APPROVED)
+        assert verdict["code"] == "approval_rejected"
+        assert verdict["approval"]["requestId"] == f"r-{worker.of(Kind.PROPOSED)[-1].event_id}"
+    with StandIn(embedded.bootstrap, say), Agent(embedded.bootstrap, mode="blocking", approvalWaitS=0.2) as agent:
+        assert agent("before", "delete_asset", ARGS)["code"] == "approval_pending"
+
+
+def test_what_operators_kill_freeze_and_contain_holds_at_once(embedded: EmbeddedBroker) -> None:
+    with StandIn(embedded.bootstrap) as worker, Agent(embedded.bootstrap, mode="blocking") as agent:
+        assert agent.attempts(1, "run") == ["executed"]
+
+        def now(tool: str, code: str) -> None:
+            wait_until(lambda: agent.attempts(1, tool) == [code], f"{tool} gives {code}")
+
+        frozen, contained = ControlState.FROZEN, ControlState.CONTAINED
+        worker.control(standing(ScopeKind.AGENT, "cleaner", state=frozen, code="agent_frozen_by_operator"))
+        now("run", "agent_frozen_by_operator")
+        assert agent("before", "get_asset", ARGS)["reason"].startswith("This is not allowed now.")
+        worker.release(ScopeKind.AGENT, "cleaner")
+        now("run", "executed")
+        worker.control(standing(state=contained, code="session_contained_by_operator"))
+        now("run", "session_contained_by_operator")
+        assert agent.attempts(1, "get_asset") == ["executed"]
+        worker.release(ScopeKind.SESSION, "s1")
+        now("run", "executed")
+        worker.control(standing(ScopeKind.TOOL, "run", code="tool_killed_by_operator"))
+        now("run", "tool_killed_by_operator")
+        assert agent.attempts(1, "other") == ["executed"]
+        worker.control(standing(ScopeKind.TARGET, "asset_id=fact_sales", state=frozen, code="target_frozen_x"))
+        now("other", "target_frozen_x")
+        assert agent.attempts(1, "other", {"asset_id": "dim_date"}) == ["executed"]
+        # A session below this one ends with it.
+        agent("subagent", "below")
+        assert agent("call", "third", {"x": 1}, None, "below") == "executed"
+        worker.control(standing(code="session_killed_by_operator").model_copy(update={"decision_id": "the-kill"}))
+        now("third", "session_killed_by_operator")
+        with pytest.raises(Raised, match="session_killed_by_operator: This session was stopped"):
+            agent("call", "third", {"x": 1}, None, "below")
+        agent("end", "below")
+        wait_until(lambda: Stage.STOPPED in worker.stages("s1"), "the stop is acknowledged")
+        assert [event.root_session_id for event in worker.of(Kind.PROPOSED, "below")] == ["s1"]
+
+
+def test_without_a_worker_what_destroys_is_refused_and_the_rest_goes_on(embedded: EmbeddedBroker) -> None:
+    brief = {"budgetS": 0.3, "firstBudgetS": 0.3}
+    with StandIn(embedded.bootstrap, silent) as worker:
+        with Agent(embedded.bootstrap, mode="blocking", **brief) as agent:
+            refused = agent("before", "delete_asset", ARGS)
+            assert (refused["code"], refused["reason"]) == (
+                "no_verdict",
+                "Nobody could be asked whether this may be done, and it could do harm. Report it instead.",
+            )
+            assert agent.attempts(1, "run") == ["executed"]
+            assert agent("about")["degraded"] == "the last verdict that was waited for did not come in time"
+        wait_until(lambda: worker.of(Kind.SESSION_ENDED), "the events have arrived")
+        assert worker.outcomes() == [Outcome.REFUSED, Outcome.OK]
+        with Agent(embedded.bootstrap, mode="blocking", failClosedFrom=None, **brief) as agent:
+            assert agent.attempts(1) == ["executed"]
+        with Agent(embedded.bootstrap, sessionId="s2", **brief) as agent:  # async: waits only for what may destroy
+            assert agent.attempts(1, "run", {"command": "ls"}) == ["executed"]
+            assert agent.attempts(1, "run", {"command": "rm -rf /srv"}) == ["executed"]
+            assert agent.attempts(1) == ["no_verdict"]
+            wait_until(lambda: len(worker.of(Kind.PROPOSED, "s2")) == 3, "the proposals have arrived")
+            assert [event.await_verdict for event in worker.of(Kind.PROPOSED, "s2")] == [False, True, True]
+            late = decision(Level.BLOCK, worker.of(Kind.PROPOSED, "s2")[0])
+            worker.send(late)  # about a call that has been made: it holds for the next one
+            wait_until(lambda: agent.attempts(1, "get_asset") == ["block"], "the late refusal holds")
+
+
+def test_without_a_broker_too_and_a_kill_outlasts_it() -> None:
+    with EmbeddedBroker() as broker:
+        broker.ensure_topics(Topics())
+        bootstrap = broker.bootstrap
+        killed = Agent(bootstrap, mode="blocking", closeBudgetS=0.1).__enter__()
+        with StandIn(bootstrap) as worker:
+            assert killed.attempts(1, "run") == ["executed"]
+            worker.control(standing())
+            wait_until(lambda: killed.attempts(1, "run") == ["session_killed_loop_guard"], "the kill has arrived")
+    assert killed.attempts(1, "get_asset") == ["session_killed_loop_guard"]
+    killed("end")
+    killed.stop()
+    with Agent(bootstrap, startBudgetS=0.5, budgetS=0.5, closeBudgetS=0.1) as alone:
+        assert alone.attempts(2) == ["no_verdict", "no_verdict"]
+        assert alone.attempts(1, "get_asset") == ["executed"]
+        assert alone("about")["degraded"] == "it is not known what stands"
+
+
+def test_only_what_a_worker_has_sealed_counts(embedded: EmbeddedBroker, tmp_path: Path) -> None:
+    public = make_keys(tmp_path / "worker")
+    make_keys(tmp_path / "forger")
+    forger = Sealer(tmp_path / "forger")
+    sealer, bootstrap = Sealer(tmp_path / "worker"), embedded.bootstrap
+    options = {"mode": "blocking", "verifyKey": str(public), "budgetS": 2}
+    with StandIn(bootstrap, sealer=sealer) as worker, Agent(bootstrap, **options) as agent:
+        assert agent.attempts(1) == ["executed"]
+        worker.sealer = forger
+        assert agent.attempts(1) == ["no_verdict"]
+        worker.control(standing(ScopeKind.TOOL, "run"))
+        wait_until(lambda: agent.attempts(1, "run") == ["control_entry_not_sealed"], "it holds as frozen")
+        assert any("is not of a worker" in one for one in agent("about")["warnings"])
+
+
+def test_what_cannot_work_is_said(embedded: EmbeddedBroker) -> None:
+    for options, said in (
+        ({"mode": "local"}, "got local; for local use haltline's httpSession with `haltline intake --mode local`"),
+        ({"bootstrap": ""}, r"bootstrap: expected Kafka's address \(host:port\), got none"),
+        ({"rules": {}}, "rules: expected none over Kafka in this client, got one"),
+        ({"budgetS": 0}, "budgetS: expected more than 0 to 86400, got 0"),
+        ({"failClosedFrom": "all"}, "failClosedFrom: expected one of read, poll"),
+        ({"verifyKey": "/nowhere"}, "verifyKey: expected files of public keys"),
+        ({"kafka": {"no.such.setting": 1}}, "no.such.setting"),
+    ):
+        agent = Agent(**({"bootstrap": embedded.bootstrap} | options))
+        with pytest.raises(Raised, match=said):
+            agent("create")
+        agent.stop()
+    with Agent(embedded.bootstrap, mode="blocking") as agent:
+        assert agent("before", "get_asset", ARGS, {"mode": "local"})["code"] == "not_checked"
+
+
+def _records(bootstrap: str, topic: str) -> Iterator[tuple[int, bytes, bytes]]:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "look", "enable.partition.eof": True})
+    try:
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
+        left = PARTITIONS
+        while left:
+            message = consumer.poll(10)
+            assert message is not None
+            if message.error() is not None:
+                left -= 1
+            else:
+                yield int(message.partition() or 0), bytes(message.key() or b""), bytes(message.value() or b"")
+    finally:
+        consumer.close()
+
+
+@pytest.mark.kafka
+def test_on_a_real_kafka_a_worker_and_operators_stop_it(
+    kafka: LocalKafka, kafka_topics: Topics, tmp_path: Path
+) -> None:
+    prefix = ["--prefix", kafka_topics.prefix]
+    options = {"topicPrefix": kafka_topics.prefix, "mode": "blocking", "fetchWaitMs": 100}
+
+    def operator(*words: str) -> None:
+        command = [*words, "--reason", "seen enough", "--by", "ada", "--bootstrap", kafka.bootstrap, *prefix]
+        result = CliRunner().invoke(app, command)
+        assert result.exit_code == 0, result.output
+
+    with Children(tmp_path) as children:
+        quick = ["--checkpoint-interval", "0.2", "--session-timeout", "6"]
+        wait_until_ready(children, start_worker(children, kafka.bootstrap, *prefix, *quick, embedded=False))
+        environ = {
+            "NODE_PATH": str(require_kafkajs()),
+            "HALTLINE_BOOTSTRAP": kafka.bootstrap,
+            "HALTLINE_PREFIX": kafka_topics.prefix,
+        }
+        example = [require_built(), "examples/kafka_agent.mjs", "s1"]
+        done = subprocess.run(
+            example, cwd=CLIENT, capture_output=True, text=True, check=False, env=os.environ | environ, timeout=120
+        )
+        assert done.stdout.splitlines() == [
+            "turn 1: fact_sales still exists",
+            "turn 2: fact_sales still exists",
+            "",
+            LOOP_HINT,
+            "stopped: session_killed_loop_guard",
+        ], done.stderr
+        with Agent(kafka.bootstrap, sessionId="s2", agentId="other", **options) as agent:
+            assert agent.attempts(1, "run") == ["executed"]
+            operator("freeze", "--scope", "agent", "other")
+            wait_until(lambda: agent.attempts(1, "run") == ["agent_frozen_by_operator"], "it is frozen")
+            operator("lift", "--scope", "agent", "other")
+            wait_until(lambda: agent.attempts(1, "run") == ["executed"], "it is lifted")
+            operator("kill", "s2")
+            wait_until(lambda: agent.attempts(1, "run") == ["session_killed_by_operator"], "it is killed")
+        with Guard(session_id="s2", bootstrap=kafka.bootstrap, topic_prefix=kafka_topics.prefix) as guard:
+            guard.model_turn()
+    with LogReader(kafka.bootstrap, [kafka_topics.actions]) as reader:
+        places = {(message.key(), message.partition()) for message in reader.to_end()}
+    assert places == {(key, partition_of(key.decode(), PARTITIONS)) for key in (b"s1", b"s2")}
