@@ -11,9 +11,8 @@ counted twice. A callback hears of what has been done: nothing is refused here. 
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from datetime import datetime
 from typing import Any, Final
 
 from litellm.integrations.custom_logger import CustomLogger
@@ -48,20 +47,27 @@ class HaltlineUsage(CustomLogger):
 
     def log_success_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:
         """Of calls that are not awaited."""
-        self._tell(kwargs, end_time)
+        self._tell(finished_turn, kwargs)
 
     async def async_log_success_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:
         """Of calls that are awaited, and of every call through the proxy."""
-        self._tell(kwargs, end_time)
+        self._tell(finished_turn, kwargs)
+
+    async def async_post_call_failure_hook(
+        self, request_data: Any, original_exception: Any, user_api_key_dict: Any, traceback_str: str | None = None
+    ) -> None:
+        """Of a response that a guardrail of the proxy has blocked: it has used tokens, and is no success."""
+        if getattr(request_data.get("response"), "usage", None) is not None:
+            self._tell(blocked_turn, request_data)
 
     def flush(self, within_s: float = _FLUSH_S) -> bool:
         """Waits for what is under way: before a process ends. False: not all of it has arrived."""
         return self._ready is None or self._ready[1].flush(within_s) == 0
 
-    def _tell(self, kwargs: Mapping[str, Any], ended: Any) -> None:
+    def _tell(self, describe: Callable[[Mapping[str, Any], GuardSettings], ActionEvent], of: Mapping[str, Any]) -> None:
         try:
             settings, publisher = self._connected()
-            (published,) = publisher.publish([cleaned(event_of(kwargs, ended, settings), settings)])
+            (published,) = publisher.publish([cleaned(describe(of, settings), settings)])
             published.add_done_callback(self._count)
         except Exception:  # nothing of ours may break a call of a model
             log.exception("haltline: a turn of a model could not be published")
@@ -84,29 +90,52 @@ class HaltlineUsage(CustomLogger):
             self.dropped += 1
 
 
-def event_of(kwargs: Mapping[str, Any], ended: Any, settings: GuardSettings) -> ActionEvent:
-    """A turn, from what LiteLLM tells its callbacks; its id is the call's, so that one told twice is counted once."""
-    told: Mapping[str, Any] = kwargs.get("standard_logging_object") or {}
+def finished_turn(kwargs: Mapping[str, Any], settings: GuardSettings) -> ActionEvent:
+    """A turn, from what LiteLLM gives its callbacks."""
+    payload: Mapping[str, Any] = kwargs.get("standard_logging_object") or {}
     params: Mapping[str, Any] = kwargs.get("litellm_params") or {}
-    metadata: Mapping[str, Any] = params.get("metadata") or {}
-    proxied = bool(params.get("proxy_server_request"))
-    of_call = [metadata.get("session_id"), metadata.get("trace_id")]
-    of_request = [kwargs.get("litellm_trace_id"), settings.session_id] if proxied else [settings.session_id]
-    session_id = next(str(one) for one in (*of_call, *of_request) if one)
+    trace_id = kwargs.get("litellm_trace_id") if params.get("proxy_server_request") else None
+    used = (payload.get("metadata") or {}).get("usage_object") or payload
+    call_id = kwargs.get("litellm_call_id") or payload["id"]
+    return _turn(call_id, _metadata(params), trace_id, used, payload.get("response_cost"), settings)
+
+
+def blocked_turn(request: Mapping[str, Any], settings: GuardSettings) -> ActionEvent:
+    """A turn whose response the agent does not get, from the proxy's request."""
+    response = request["response"]
+    cost = (getattr(response, "_hidden_params", None) or {}).get("response_cost")
+    used = response.usage.model_dump()
+    trace_id = request.get("litellm_trace_id")
+    return _turn(request["litellm_call_id"], _metadata(request), trace_id, used, cost, settings)
+
+
+def _turn(
+    call_id: object,
+    metadata: Mapping[str, Any],
+    trace_id: object,
+    used: Mapping[str, Any],
+    cost: float | None,
+    settings: GuardSettings,
+) -> ActionEvent:
+    """Its id is that of LiteLLM's call, so that a turn that is reported twice is counted once."""
+    named = (metadata.get("session_id"), metadata.get("trace_id"), trace_id)
+    session_id = next((str(one) for one in named if one), settings.session_id)
     agent_id = next((str(metadata[name]) for name in _AGENT_FIELDS if metadata.get(name)), settings.agent_id)
-    usage = (told.get("metadata") or {}).get("usage_object") or {}
-    cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
-    used = tokens(told.get("prompt_tokens"), told.get("completion_tokens"), cached)
-    cost = told.get("response_cost")
-    turn_id = str(kwargs.get("litellm_call_id") or told["id"])
+    cached = (used.get("prompt_tokens_details") or {}).get("cached_tokens")
+    counted = tokens(used.get("prompt_tokens"), used.get("completion_tokens"), cached)
     return ActionEvent(
-        event_id=f"litellm-{turn_id}"[:_MAX_ID_CHARS],
+        event_id=f"litellm-{call_id}"[:_MAX_ID_CHARS],
         kind=Kind.MODEL_TURN,
         session_id=session_id[:_MAX_ID_CHARS],
         agent_id=agent_id[:_MAX_ID_CHARS],
-        time=int(ended.timestamp() * 1000) if isinstance(ended, datetime) else time.time_ns() // 1_000_000,
-        usage=used.model_copy(update={"cost_usd": max(float(cost or 0.0), 0.0)}),
+        time=time.time_ns() // 1_000_000,
+        usage=counted.model_copy(update={"cost_usd": max(float(cost or 0.0), 0.0)}),
     )
+
+
+def _metadata(request: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the proxy knows of a request; for some of its routes under the second name."""
+    return {**(request.get("metadata") or {}), **(request.get("litellm_metadata") or {})}
 
 
 usage: Final = HaltlineUsage()
