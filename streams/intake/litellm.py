@@ -18,7 +18,6 @@ from haltline.interventions.agent.integrations.framework_session import Denied, 
 from haltline.interventions.agent.refused import Refused
 from haltline.streams.intake.requests import Bad
 from haltline.streams.intake.sessions import Sessions
-from haltline.streams.json_text import has_too_many
 
 MAX_CALLS: Final = 128
 """Of one response."""
@@ -182,7 +181,7 @@ def described_call(call: Mapping[str, Any]) -> tuple[str, str, Any]:
     described = function if isinstance(function, dict) else {}
     name, arguments = described.get("name"), described.get("arguments", described.get("input"))
     text = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
-    if len(text) > MAX_ARGUMENTS_CHARS or has_too_many(text.encode(errors="replace")):
+    if len(text) > MAX_ARGUMENTS_CHARS:
         raise Bad(400, f"arguments: expected at most {MAX_ARGUMENTS_CHARS} characters of a call, got {len(text)}")
     return str(call.get("id") or ""), name if isinstance(name, str) else "", arguments
 

@@ -4,10 +4,10 @@
 
 In the proxy's configuration `callbacks: haltline.interventions.agent.integrations.litellm.usage`; there sessions and
 agents are those of the guardrail (`haltline intake`), which publishes calls of tools and no turns, so nothing is
-counted twice. A callback hears of what has been done: nothing is refused here. Needs litellm
-(`pip install 'haltline[litellm]'`).
+counted twice. Nothing is refused here. Needs litellm (`pip install 'haltline[litellm]'`).
 """
 
+import contextlib
 import logging
 import threading
 import time
@@ -15,7 +15,9 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, Final
 
+from litellm import completion_cost
 from litellm.integrations.custom_logger import CustomLogger
+from pydantic import BaseModel
 
 from haltline.interventions.agent.integrations.cleaning import cleaned
 from haltline.interventions.agent.integrations.framework_session import tokens
@@ -27,7 +29,6 @@ log: Final = logging.getLogger("haltline.agent")
 
 _AGENT_FIELDS: Final = ("user_api_key_alias", "user_api_key_team_alias", "user_api_key_team_id", "user_api_key_user_id")
 _MAX_ID_CHARS: Final = 256
-_FLUSH_S: Final = 5.0
 
 
 class HaltlineUsage(CustomLogger):
@@ -57,10 +58,10 @@ class HaltlineUsage(CustomLogger):
         self, request_data: Any, original_exception: Any, user_api_key_dict: Any, traceback_str: str | None = None
     ) -> None:
         """Of a response that a guardrail of the proxy has blocked: it has used tokens, and is no success."""
-        if getattr(request_data.get("response"), "usage", None) is not None:
+        if _usage_in(request_data.get("response")):
             self._tell(blocked_turn, request_data)
 
-    def flush(self, within_s: float = _FLUSH_S) -> bool:
+    def flush(self, within_s: float = 5.0) -> bool:
         """Waits for what is under way: before a process ends. False: not all of it has arrived."""
         return self._ready is None or self._ready[1].flush(within_s) == 0
 
@@ -97,45 +98,51 @@ def finished_turn(kwargs: Mapping[str, Any], settings: GuardSettings) -> ActionE
     trace_id = kwargs.get("litellm_trace_id") if params.get("proxy_server_request") else None
     used = (payload.get("metadata") or {}).get("usage_object") or payload
     call_id = kwargs.get("litellm_call_id") or payload["id"]
-    return _turn(call_id, _metadata(params), trace_id, used, payload.get("response_cost"), settings)
+    return _turn(call_id, _metadata(params, trace_id), {**used, "cost": payload.get("response_cost")}, settings)
 
 
 def blocked_turn(request: Mapping[str, Any], settings: GuardSettings) -> ActionEvent:
     """A turn whose response the agent does not get, from the proxy's request."""
     response = request["response"]
-    cost = (getattr(response, "_hidden_params", None) or {}).get("response_cost")
-    used = response.usage.model_dump()
-    trace_id = request.get("litellm_trace_id")
-    return _turn(request["litellm_call_id"], _metadata(request), trace_id, used, cost, settings)
+    if (cost := getattr(response, "_hidden_params", {}).get("response_cost")) is None:
+        with contextlib.suppress(Exception):  # a model whose price LiteLLM does not know
+            cost = completion_cost(completion_response=response, model=request.get("model"))
+    metadata = _metadata(request, request.get("litellm_trace_id"))
+    return _turn(request["litellm_call_id"], metadata, {**_usage_in(response), "cost": cost}, settings)
 
 
 def _turn(
-    call_id: object,
-    metadata: Mapping[str, Any],
-    trace_id: object,
-    used: Mapping[str, Any],
-    cost: float | None,
-    settings: GuardSettings,
+    call_id: object, metadata: Mapping[str, Any], used: Mapping[str, Any], settings: GuardSettings
 ) -> ActionEvent:
     """Its id is that of LiteLLM's call, so that a turn that is reported twice is counted once."""
-    named = (metadata.get("session_id"), metadata.get("trace_id"), trace_id)
-    session_id = next((str(one) for one in named if one), settings.session_id)
-    agent_id = next((str(metadata[name]) for name in _AGENT_FIELDS if metadata.get(name)), settings.agent_id)
-    cached = (used.get("prompt_tokens_details") or {}).get("cached_tokens")
-    counted = tokens(used.get("prompt_tokens"), used.get("completion_tokens"), cached)
+    session_id = metadata.get("session_id") or metadata.get("trace_id") or settings.session_id
+    agent_id = next((metadata[name] for name in _AGENT_FIELDS if metadata.get(name)), settings.agent_id)
+    if "prompt_tokens" in used:
+        cached = (used.get("prompt_tokens_details") or {}).get("cached_tokens")
+        counted = tokens(used["prompt_tokens"], used.get("completion_tokens"), cached)
+    else:  # as Anthropic has them: the input without what came from the cache
+        cached = used.get("cache_read_input_tokens") or 0
+        counted = tokens((used.get("input_tokens") or 0) + cached, used.get("output_tokens"), cached)
     return ActionEvent(
         event_id=f"litellm-{call_id}"[:_MAX_ID_CHARS],
         kind=Kind.MODEL_TURN,
-        session_id=session_id[:_MAX_ID_CHARS],
-        agent_id=agent_id[:_MAX_ID_CHARS],
+        session_id=str(session_id)[:_MAX_ID_CHARS],
+        agent_id=str(agent_id)[:_MAX_ID_CHARS],
         time=time.time_ns() // 1_000_000,
-        usage=counted.model_copy(update={"cost_usd": max(float(cost or 0.0), 0.0)}),
+        usage=counted.model_copy(update={"cost_usd": max(float(used.get("cost") or 0.0), 0.0)}),
     )
 
 
-def _metadata(request: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the proxy knows of a request; for some of its routes under the second name."""
-    return {**(request.get("metadata") or {}), **(request.get("litellm_metadata") or {})}
+def _usage_in(response: Any) -> dict[str, Any]:
+    """That of a response, which is a model's or, of some routes, JSON; nothing where there is none."""
+    found = response.get("usage") if isinstance(response, Mapping) else getattr(response, "usage", None)
+    return dict(found) if isinstance(found, Mapping) else found.model_dump() if isinstance(found, BaseModel) else {}
+
+
+def _metadata(request: Mapping[str, Any], trace_id: object) -> dict[str, Any]:
+    """What LiteLLM knows of a request, on some of the proxy's routes under the second name; and its trace."""
+    named = {**(request.get("metadata") or {}), **(request.get("litellm_metadata") or {})}
+    return {**named, "trace_id": named.get("trace_id") or trace_id}
 
 
 usage: Final = HaltlineUsage()

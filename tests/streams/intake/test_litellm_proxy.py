@@ -18,6 +18,23 @@ from tests.waiting import wait_until
 
 AGENT = "default_user_id"  # LiteLLM's user of its master key
 
+AWAITED_OR_NOT = """
+import asyncio
+asked = {"model": "openai/gpt-4o", "messages": [{"role": "user", "content": "x"}], "metadata": {"session_id": "own-1"}}
+litellm.completion(**asked)
+
+async def main():
+    await litellm.acompletion(**asked)
+    await litellm.logging_worker.GLOBAL_LOGGING_WORKER.flush()
+
+from litellm.litellm_core_utils import logging_worker
+litellm.logging_worker = logging_worker
+asyncio.run(main())
+from litellm.litellm_core_utils.thread_pool_executor import executor
+executor.shutdown()
+print(litellm.callbacks[0].flush(), litellm.callbacks[0].dropped)
+"""
+
 System = tuple[Gateway, StandIn]
 
 
@@ -44,6 +61,21 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
             yield gateway, worker
 
 
+def used_once(system: System, session_id: str, turns: int) -> None:
+    """Each turn is counted once, also one whose response was blocked."""
+    gateway, worker = system
+    wait_until(lambda: len(worker.of(Kind.MODEL_TURN, session_id)) >= turns, "the usage of its turns is there")
+    after = f"after-{session_id}"  # shows that no other is under way
+    assert gateway.ask(after)[0] == 200
+    wait_until(lambda: worker.of(Kind.MODEL_TURN, after), "a later turn's usage is there")
+    found = worker.of(Kind.MODEL_TURN, session_id)
+    assert len({turn.event_id for turn in found}) == len(found) == turns
+    for turn in found:
+        assert turn.usage is not None
+        assert (turn.usage.input_tokens, turn.usage.output_tokens, turn.usage.cache_read_tokens) == (60, 20, 40)
+        assert turn.usage.cost_usd > 0
+
+
 def test_the_page_s_agent_is_stopped_at_its_third_delete(system: System) -> None:
     gateway, worker = system
     file = gateway.folder / "agent.py"
@@ -52,7 +84,7 @@ def test_the_page_s_agent_is_stopped_at_its_third_delete(system: System) -> None
     done = subprocess.run(words, env=gateway.environ, capture_output=True, text=True, check=False, timeout=120)
     assert done.stdout == block("console").removeprefix("$ python agent.py\n"), done.stderr
 
-    wait_until(lambda: len(worker.of(Kind.MODEL_TURN, "night-7")) >= 3, "the usage of its turns is there")
+    wait_until(lambda: len(worker.of(Kind.MODEL_TURN, "night-7")) >= 3, "its turns are there")
     wait_until(lambda: len(worker.outcomes("night-7")) >= 3, "the results of its calls are there")
     turns, calls = worker.of(Kind.MODEL_TURN, "night-7"), worker.of(Kind.PROPOSED, "night-7")
     assert {event.agent_id for event in (*turns, *calls)} == {AGENT}
@@ -60,14 +92,7 @@ def test_the_page_s_agent_is_stopped_at_its_third_delete(system: System) -> None
     assert worker.outcomes("night-7") == [Outcome.OK, Outcome.OK, Outcome.REFUSED]
     assert worker.of(Kind.COMPLETED, "night-7")[0].output_head == "fact_sales still exists"
 
-    # Each turn once, the one whose response was blocked too. A turn after these shows that no other is under way.
-    assert gateway.ask("usage-after")[0] == 200
-    wait_until(lambda: worker.of(Kind.MODEL_TURN, "usage-after"), "a later turn's usage is there")
-    assert len(worker.of(Kind.MODEL_TURN, "night-7")) == 3
-    for turn in turns:
-        assert turn.usage is not None
-        assert (turn.usage.input_tokens, turn.usage.output_tokens, turn.usage.cache_read_tokens) == (60, 20, 40)
-        assert turn.usage.cost_usd > 0
+    used_once(system, "night-7", 3)
 
 
 def test_a_killed_session_makes_no_turn(system: System) -> None:
@@ -87,6 +112,7 @@ def test_a_stream_with_a_refused_call_has_no_end(system: System) -> None:
     assert ['"finish_reason":"tool_calls"' in text.replace(" ", "") for text in texts] == [True, True, False]
     assert "session_killed_loop_guard" in texts[2]
     assert len(worker.of(Kind.PROPOSED, "stream-1")) == 3
+    used_once(system, "stream-1", 3)
 
 
 def test_a_refused_call_blocks_its_response_and_the_others_are_not_made(system: System) -> None:
@@ -136,6 +162,17 @@ def test_the_same_through_anthropic_s_messages(system: System) -> None:
     assert (status, "session_killed_loop_guard" in text) == (400, True), text
     wait_until(lambda: len(worker.outcomes("anthropic-1")) == 3, "its calls have ended")
     assert worker.outcomes("anthropic-1") == [Outcome.OK, Outcome.OK, Outcome.REFUSED]
+    used_once(system, "anthropic-1", 3)
+
+
+def test_the_callback_in_an_agent_s_own_process(system: System) -> None:
+    gateway, worker = system
+    code = block("python", "import litellm") + AWAITED_OR_NOT
+    words = [str(python_of("litellm")), "-c", code]
+    done = subprocess.run(words, env=gateway.environ, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "True 0\n"), done.stderr
+    used_once(system, "own-1", 2)
+    assert {turn.agent_id for turn in worker.of(Kind.MODEL_TURN, "own-1")} == {"unknown"}
 
 
 def test_without_the_intake_no_turn_is_made(system: System) -> None:
