@@ -23,7 +23,7 @@ MAX_CALLS: Final = 128
 """Of one response."""
 MAX_ARGUMENTS_CHARS: Final = 1024 * 1024
 """Of one call, as JSON."""
-_MAX_ASKED: Final = 4096
+_MAX_REPLIES: Final = 4096
 NO_SESSION: Final = (
     "no_session: expected the header x-litellm-session-id (or x-litellm-trace-id) in each request of an agent with "
     "tools, got none that LiteLLM takes as one. Without it, no two requests belong together."
@@ -49,7 +49,7 @@ class LiteLLMGuardrail:
         self._sessions = sessions
         self._agent_id = agent_id
         self._count = count
-        self._asked: OrderedDict[tuple[str, str], tuple[str, dict[str, Any]]] = OrderedDict()
+        self._replies: OrderedDict[tuple[str, str], tuple[str, dict[str, Any]]] = OrderedDict()
 
     async def answer(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """The action for a request or a response of a model. Raises Bad for what LiteLLM does not send.
@@ -109,14 +109,14 @@ class LiteLLMGuardrail:
         if not calls:
             await session.before_turn_async()
             return {"action": "NONE"}
-        asked = (session.guard.session_id, turn_id)
+        turn = (session.guard.session_id, turn_id)
         digest = hashlib.sha256(orjson.dumps(calls)).hexdigest()
-        known, reply = self._asked.get(asked, ("", {}))
+        known, reply = self._replies.get(turn, ("", {}))
         if not turn_id or known != digest:
             reply = await self._propose(session, calls)
-            self._asked[asked] = digest, reply
-            if len(self._asked) > _MAX_ASKED:
-                self._asked.popitem(last=False)
+            self._replies[turn] = digest, reply
+            if len(self._replies) > _MAX_REPLIES:
+                self._replies.popitem(last=False)
         return reply
 
     async def _propose(self, session: FrameworkSession, calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
