@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.conformance.environments import drivers
+from tests.conformance.environments import GATEWAYS, drivers
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -41,7 +41,7 @@ print(*sys.modules)
 def test_the_agents_side_loads_nothing_of_the_processor() -> None:
     # The local mode decides in the agent's own process and so needs the core; only who asks for it pays. A framework
     # brings what it likes.
-    parts = ("transport.local_decider", *(f"integrations.{name}" for name in drivers()))
+    parts = ("transport.local_decider", *(f"integrations.{name}" for name in (*drivers(), *GATEWAYS)))
     but_not = " ".join(f"haltline.interventions.agent.{part}" for part in parts)
     loaded = _loaded("haltline.interventions.agent", but_not=but_not)
     assert {name.partition(".")[0] for name in loaded} & PROCESSOR_ONLY == set()

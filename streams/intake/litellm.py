@@ -18,13 +18,12 @@ from haltline.interventions.agent.integrations.framework_session import Denied, 
 from haltline.interventions.agent.refused import Refused
 from haltline.streams.intake.problems import Bad
 from haltline.streams.intake.sessions import Sessions
-from haltline.streams.json_text import has_too_many
 
 MAX_CALLS: Final = 128
 """Of one response."""
 MAX_ARGUMENTS_CHARS: Final = 1024 * 1024
 """Of one call, as JSON."""
-_MAX_ASKED: Final = 4096
+_MAX_REPLIES: Final = 4096
 NO_SESSION: Final = (
     "no_session: expected the header x-litellm-session-id (or x-litellm-trace-id) in each request of an agent with "
     "tools, got none that LiteLLM takes as one. Without it, no two requests belong together."
@@ -50,7 +49,7 @@ class LiteLLMGuardrail:
         self._sessions = sessions
         self._agent_id = agent_id
         self._count = count
-        self._asked: OrderedDict[tuple[str, str], tuple[str, dict[str, Any]]] = OrderedDict()
+        self._replies: OrderedDict[tuple[str, str], tuple[str, dict[str, Any]]] = OrderedDict()
 
     async def answer(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """The action for a request or a response of a model. Raises Bad for what LiteLLM does not send.
@@ -110,14 +109,14 @@ class LiteLLMGuardrail:
         if not calls:
             await session.before_turn_async()
             return {"action": "NONE"}
-        asked = (session.guard.session_id, turn_id)
+        turn = (session.guard.session_id, turn_id)
         digest = hashlib.sha256(orjson.dumps(calls)).hexdigest()
-        known, reply = self._asked.get(asked, ("", {}))
+        known, reply = self._replies.get(turn, ("", {}))
         if not turn_id or known != digest:
             reply = await self._propose(session, calls)
-            self._asked[asked] = digest, reply
-            if len(self._asked) > _MAX_ASKED:
-                self._asked.popitem(last=False)
+            self._replies[turn] = digest, reply
+            if len(self._replies) > _MAX_REPLIES:
+                self._replies.popitem(last=False)
         return reply
 
     async def _propose(self, session: FrameworkSession, calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -182,7 +181,7 @@ def described_call(call: Mapping[str, Any]) -> tuple[str, str, Any]:
     described = function if isinstance(function, dict) else {}
     name, arguments = described.get("name"), described.get("arguments", described.get("input"))
     text = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
-    if len(text) > MAX_ARGUMENTS_CHARS or has_too_many(text.encode(errors="replace")):
+    if len(text) > MAX_ARGUMENTS_CHARS:
         raise Bad(400, f"arguments: expected at most {MAX_ARGUMENTS_CHARS} characters of a call, got {len(text)}")
     return str(call.get("id") or ""), name if isinstance(name, str) else "", arguments
 

@@ -115,11 +115,11 @@ class TraceServer:
     async def _check(self, body: bytes, context: Context) -> bytes:
         """Health of the whole server, and of the service of traces; asked without a token, as /healthz is."""
         try:
-            asked = health_pb2.HealthCheckRequest.FromString(body).service
+            service = health_pb2.HealthCheckRequest.FromString(body).service
         except DecodeError:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "expected a HealthCheckRequest, got something else")
-        if asked not in {"", TRACES}:
-            await context.abort(grpc.StatusCode.NOT_FOUND, f"expected no service or {TRACES}, got {asked:.80}")
+        if service not in {"", TRACES}:
+            await context.abort(grpc.StatusCode.NOT_FOUND, f"expected no service or {TRACES}, got {service:.80}")
         states = health_pb2.HealthCheckResponse
         status = states.SERVING if await self._writer.healthy() else states.NOT_SERVING
         answer: bytes = health_pb2.HealthCheckResponse(status=status).SerializeToString()

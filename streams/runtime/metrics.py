@@ -135,7 +135,12 @@ METRICS: Final = (
     _gauge("audit_verified_rows", "Rows that the last verification went through."),
     _gauge("audit_unsigned_rows", "Of these, rows behind the last signature of their partition."),
     _gauge("audit_last_verification_timestamp_seconds", "When the last verification has ended, epoch seconds."),
-    _counter("http_requests_total", "Requests that were answered; the console's and the intake's.", "route", "status"),
+    _counter(
+        "http_requests_total",
+        "Requests that were answered; the console's and the intake's. Over gRPC, the status is a name.",
+        "route",
+        "status",
+    ),
     _histogram("http_request_seconds", "From a request to the begin of its answer.", _FROM_MILLISECONDS, "route"),
     _counter("intake_events_total", "Events of other languages' agents that the broker has confirmed."),
     _counter("intake_verdicts_total", "Calls that were checked, by result: allowed, or the refusal's code.", "code"),

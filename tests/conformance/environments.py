@@ -20,6 +20,8 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 VENVS: Final = ROOT / ".venvs"
 MAIN: Final = frozenset({"langchain", "mcp", "openai-agents"})
 """Adapters whose libraries are in .venv anyway."""
+GATEWAYS: Final = {"litellm": ["litellm[proxy]"]}
+"""What has no driver, and what its tests need besides: tests/streams/intake/test_litellm_proxy.py."""
 _LOCAL_MODE: Final = ("msgspec", "pyyaml")
 
 
@@ -32,7 +34,7 @@ def requirements_of(adapter: str) -> list[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
     of_local_mode = [one for one in extras["processor"] if one.startswith(_LOCAL_MODE)]
-    return [*project["dependencies"], *of_local_mode, *extras[adapter]]
+    return [*project["dependencies"], *of_local_mode, *extras[adapter], *GATEWAYS.get(adapter, [])]
 
 
 def stamp_of(adapter: str) -> str:
@@ -78,7 +80,7 @@ def drivers() -> dict[str, str]:
 
 def main() -> int:
     status = 0
-    for adapter in sys.argv[1:] or sorted(set(drivers().values())):
+    for adapter in sys.argv[1:] or sorted({*drivers().values(), *GATEWAYS}):
         if is_made(adapter):
             continue
         began = time.monotonic()

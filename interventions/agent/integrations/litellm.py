@@ -4,19 +4,20 @@
 
 In the proxy's configuration `callbacks: haltline.interventions.agent.integrations.litellm.usage`; there sessions and
 agents are those of the guardrail (`haltline intake`), which publishes calls of tools and no turns, so nothing is
-counted twice. A callback hears of what has been done: nothing is refused here. Needs litellm
-(`pip install 'haltline[litellm]'`).
+counted twice. Nothing is refused here. Needs litellm (`pip install 'haltline[litellm]'`).
 """
 
+import contextlib
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from datetime import datetime
 from typing import Any, Final
 
+from litellm import completion_cost
 from litellm.integrations.custom_logger import CustomLogger
+from pydantic import BaseModel
 
 from haltline.interventions.agent.integrations.cleaning import cleaned
 from haltline.interventions.agent.integrations.framework_session import tokens
@@ -28,7 +29,6 @@ log: Final = logging.getLogger("haltline.agent")
 
 _AGENT_FIELDS: Final = ("user_api_key_alias", "user_api_key_team_alias", "user_api_key_team_id", "user_api_key_user_id")
 _MAX_ID_CHARS: Final = 256
-_FLUSH_S: Final = 5.0
 
 
 class HaltlineUsage(CustomLogger):
@@ -48,20 +48,27 @@ class HaltlineUsage(CustomLogger):
 
     def log_success_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:
         """Of calls that are not awaited."""
-        self._tell(kwargs, end_time)
+        self._tell(finished_turn, kwargs)
 
     async def async_log_success_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:
         """Of calls that are awaited, and of every call through the proxy."""
-        self._tell(kwargs, end_time)
+        self._tell(finished_turn, kwargs)
 
-    def flush(self, within_s: float = _FLUSH_S) -> bool:
+    async def async_post_call_failure_hook(
+        self, request_data: Any, original_exception: Any, user_api_key_dict: Any, traceback_str: str | None = None
+    ) -> None:
+        """Of a response that a guardrail of the proxy has blocked: it has used tokens, and is no success."""
+        if _usage_in(request_data.get("response")):
+            self._tell(blocked_turn, request_data)
+
+    def flush(self, within_s: float = 5.0) -> bool:
         """Waits for what is under way: before a process ends. False: not all of it has arrived."""
         return self._ready is None or self._ready[1].flush(within_s) == 0
 
-    def _tell(self, kwargs: Mapping[str, Any], ended: Any) -> None:
+    def _tell(self, describe: Callable[[Mapping[str, Any], GuardSettings], ActionEvent], of: Mapping[str, Any]) -> None:
         try:
             settings, publisher = self._connected()
-            (published,) = publisher.publish([cleaned(event_of(kwargs, ended, settings), settings)])
+            (published,) = publisher.publish([cleaned(describe(of, settings), settings)])
             published.add_done_callback(self._count)
         except Exception:  # nothing of ours may break a call of a model
             log.exception("haltline: a turn of a model could not be published")
@@ -84,29 +91,58 @@ class HaltlineUsage(CustomLogger):
             self.dropped += 1
 
 
-def event_of(kwargs: Mapping[str, Any], ended: Any, settings: GuardSettings) -> ActionEvent:
-    """A turn, from what LiteLLM tells its callbacks; its id is the call's, so that one told twice is counted once."""
-    told: Mapping[str, Any] = kwargs.get("standard_logging_object") or {}
+def finished_turn(kwargs: Mapping[str, Any], settings: GuardSettings) -> ActionEvent:
+    """A turn, from what LiteLLM gives its callbacks."""
+    payload: Mapping[str, Any] = kwargs.get("standard_logging_object") or {}
     params: Mapping[str, Any] = kwargs.get("litellm_params") or {}
-    metadata: Mapping[str, Any] = params.get("metadata") or {}
-    proxied = bool(params.get("proxy_server_request"))
-    of_call = [metadata.get("session_id"), metadata.get("trace_id")]
-    of_request = [kwargs.get("litellm_trace_id"), settings.session_id] if proxied else [settings.session_id]
-    session_id = next(str(one) for one in (*of_call, *of_request) if one)
-    agent_id = next((str(metadata[name]) for name in _AGENT_FIELDS if metadata.get(name)), settings.agent_id)
-    usage = (told.get("metadata") or {}).get("usage_object") or {}
-    cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
-    used = tokens(told.get("prompt_tokens"), told.get("completion_tokens"), cached)
-    cost = told.get("response_cost")
-    turn_id = str(kwargs.get("litellm_call_id") or told["id"])
+    trace_id = kwargs.get("litellm_trace_id") if params.get("proxy_server_request") else None
+    used = (payload.get("metadata") or {}).get("usage_object") or payload
+    call_id = kwargs.get("litellm_call_id") or payload["id"]
+    return _turn(call_id, _metadata(params, trace_id), {**used, "cost": payload.get("response_cost")}, settings)
+
+
+def blocked_turn(request: Mapping[str, Any], settings: GuardSettings) -> ActionEvent:
+    """A turn whose response the agent does not get, from the proxy's request."""
+    response = request["response"]
+    if (cost := getattr(response, "_hidden_params", {}).get("response_cost")) is None:
+        with contextlib.suppress(Exception):  # a model whose price LiteLLM does not know
+            cost = completion_cost(completion_response=response, model=request.get("model"))
+    metadata = _metadata(request, request.get("litellm_trace_id"))
+    return _turn(request["litellm_call_id"], metadata, {**_usage_in(response), "cost": cost}, settings)
+
+
+def _turn(
+    call_id: object, metadata: Mapping[str, Any], used: Mapping[str, Any], settings: GuardSettings
+) -> ActionEvent:
+    """Its id is that of LiteLLM's call, so that a turn that is reported twice is counted once."""
+    session_id = metadata.get("session_id") or metadata.get("trace_id") or settings.session_id
+    agent_id = next((metadata[name] for name in _AGENT_FIELDS if metadata.get(name)), settings.agent_id)
+    if "prompt_tokens" in used:
+        cached = (used.get("prompt_tokens_details") or {}).get("cached_tokens")
+        counted = tokens(used["prompt_tokens"], used.get("completion_tokens"), cached)
+    else:  # as Anthropic has them: the input without what came from the cache
+        cached = used.get("cache_read_input_tokens") or 0
+        counted = tokens((used.get("input_tokens") or 0) + cached, used.get("output_tokens"), cached)
     return ActionEvent(
-        event_id=f"litellm-{turn_id}"[:_MAX_ID_CHARS],
+        event_id=f"litellm-{call_id}"[:_MAX_ID_CHARS],
         kind=Kind.MODEL_TURN,
-        session_id=session_id[:_MAX_ID_CHARS],
-        agent_id=agent_id[:_MAX_ID_CHARS],
-        time=int(ended.timestamp() * 1000) if isinstance(ended, datetime) else time.time_ns() // 1_000_000,
-        usage=used.model_copy(update={"cost_usd": max(float(cost or 0.0), 0.0)}),
+        session_id=str(session_id)[:_MAX_ID_CHARS],
+        agent_id=str(agent_id)[:_MAX_ID_CHARS],
+        time=time.time_ns() // 1_000_000,
+        usage=counted.model_copy(update={"cost_usd": max(float(used.get("cost") or 0.0), 0.0)}),
     )
+
+
+def _usage_in(response: Any) -> dict[str, Any]:
+    """That of a response, which is a model's or, of some routes, JSON; nothing where there is none."""
+    found = response.get("usage") if isinstance(response, Mapping) else getattr(response, "usage", None)
+    return dict(found) if isinstance(found, Mapping) else found.model_dump() if isinstance(found, BaseModel) else {}
+
+
+def _metadata(request: Mapping[str, Any], trace_id: object) -> dict[str, Any]:
+    """What LiteLLM knows of a request, on some of the proxy's routes under the second name; and its trace."""
+    named = {**(request.get("metadata") or {}), **(request.get("litellm_metadata") or {})}
+    return {**named, "trace_id": named.get("trace_id") or trace_id}
 
 
 usage: Final = HaltlineUsage()

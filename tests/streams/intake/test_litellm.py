@@ -1,0 +1,210 @@
+"""What LiteLLM's generic guardrail API is answered; with LiteLLM's real proxy in test_litellm_proxy.py."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from haltline.schemas.control import ControlState
+from haltline.schemas.decisions import Decision, Level, ScopeKind
+from haltline.schemas.events import ActionEvent, Kind, Outcome
+from haltline.streams.intake.litellm import MAX_ARGUMENTS_CHARS, MAX_CALLS, results_in, session_of
+from haltline.streams.intake.requests import LITELLM
+from haltline.streams.local.embedded_broker import EmbeddedBroker
+from tests.interventions.agent.stand_in import StandIn, decision, standing, third_delete_kills
+from tests.streams.intaking import Post, with_intake
+from tests.waiting import wait_until
+
+NONE = (200, {"action": "NONE"})
+
+
+def asked(kind: str = "request", session_id: str | None = "s1", **fields: Any) -> dict[str, Any]:
+    """As LiteLLM 1.106.2 sends it."""
+    return {
+        "input_type": kind,
+        "litellm_call_id": "turn-1",
+        "litellm_trace_id": session_id or "made-by-litellm",
+        "request_headers": {} if session_id is None else {"x-litellm-session-id": session_id},
+        "request_data": {"user_api_key_alias": "cleaner", "user_api_key_user_id": "u1"},
+        "texts": [],
+        "images": None,
+        "tools": None,
+        "tool_calls": None,
+        "structured_messages": None,
+        "model": "gpt-4o",
+        "additional_provider_specific_params": {},
+        **fields,
+    }
+
+
+def call(call_id: str = "c1", name: Any = "delete_asset", arguments: Any = '{"asset_id": "a"}') -> dict[str, Any]:
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def calling(*calls: dict[str, Any], turn: str = "turn-1", session_id: str = "s1") -> dict[str, Any]:
+    return asked("response", session_id, litellm_call_id=turn, tool_calls=list(calls))
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({"x-litellm-trace-id": "t"}, "t"),
+        ({"X-LiteLLM-Session-Id": "t"}, "t"),
+        ({"x-litellm-trace-id": "t", "x-litellm-session-id": "other"}, "t"),
+        ({"x-litellm-session-id": "other"}, None),
+        ({"x-claude-code-session-id": "[present]"}, "t"),
+        ({"x-session-id": "t"}, "t"),
+        ({"x-session-id": "short"}, None),
+        ({"session-id": "[present]", "user-agent": "codex_cli_rs/1.0"}, "t"),
+        ({"session-id": "[present]", "user-agent": "curl"}, None),
+        ({"user-agent": "curl"}, None),
+        (None, None),
+    ],
+)
+def test_a_session_is_one_that_the_agent_has_named(headers: Any, expected: str | None) -> None:
+    assert session_of({"litellm_trace_id": "t", "request_headers": headers}) == expected
+
+
+def test_results_are_those_behind_the_last_turn() -> None:
+    old, new = {"role": "tool", "tool_call_id": "c1"}, {"role": "tool", "tool_call_id": "c2"}
+    turn = {"role": "assistant", "tool_calls": []}
+    assert results_in([{"role": "user"}, turn, old, turn, new, {"role": "user"}]) == [new]
+    assert results_in([]) == []
+
+
+def test_calls_are_proposed_once_and_completed_by_the_next_request(embedded: EmbeddedBroker) -> None:
+    with StandIn(embedded.bootstrap) as worker:
+
+        async def talk(post: Post) -> list[Any]:
+            first, second = call(), call("c2", "read_file", '{"password": "hunter2"}')
+            results = [
+                {"role": "user", "content": "x"},
+                {"role": "assistant", "content": None, "tool_calls": [first, second]},
+                {"role": "tool", "tool_call_id": "c1", "content": "gone"},
+                {"role": "tool", "tool_call_id": "c2", "content": [{"type": "text", "text": "here"}]},
+            ]
+            bodies = [asked(), *[calling(first, second)] * 2, asked(structured_messages=results, texts=["x", "gone"])]
+            return [await post(LITELLM, body) for body in bodies]
+
+        assert with_intake(embedded.bootstrap, talk) == [NONE] * 4
+        wait_until(lambda: len(worker.outcomes()) == 2, "both have ended")
+        assert [(e.action, e.call_id, e.agent_id) for e in worker.of(Kind.PROPOSED)] == [
+            ("delete_asset", "c1", "cleaner"),
+            ("read_file", "c2", "cleaner"),
+        ]
+        assert worker.of(Kind.PROPOSED)[1].args == {"password": "[redacted:password]"}
+        assert [(e.outcome, e.output_head) for e in worker.of(Kind.COMPLETED)] == [
+            (Outcome.OK, "gone"),
+            (Outcome.OK, "here"),
+        ]
+
+
+def test_a_third_delete_stops_the_session(embedded: EmbeddedBroker) -> None:
+    with StandIn(embedded.bootstrap, third_delete_kills()) as worker:
+
+        async def talk(post: Post) -> list[Any]:
+            bodies = [calling(call(f"c{turn}"), turn=f"t{turn}") for turn in range(3)]
+            bodies += [asked(), asked("response", texts=["a text"]), asked(session_id="s2")]
+            return [await post(LITELLM, body) for body in bodies]
+
+        first, second, third, request, text, another = with_intake(embedded.bootstrap, talk)
+        assert [first, second, another] == [NONE] * 3
+        for status, answer in (third, request, text):
+            assert (status, answer["action"]) == (200, "BLOCKED")
+            assert answer["blocked_reason"].startswith("session_killed_loop_guard: ")
+        wait_until(lambda: Outcome.REFUSED in worker.outcomes(), "the third was refused")
+
+
+def test_a_call_that_needs_other_arguments_and_those_beside_it_are_not_made(embedded: EmbeddedBroker) -> None:
+    def say(event: ActionEvent) -> Decision | Level:
+        if event.action != "write_file":
+            return Level.ALLOW
+        return decision(Level.NUDGE, event).model_copy(update={"arguments": {"force": False}})
+
+    with StandIn(embedded.bootstrap, say) as worker:
+        body = calling(call(), call("c2", "write_file", '{"force": true}'), call("c3"))
+        status, answer = with_intake(embedded.bootstrap, lambda post: post(LITELLM, body))
+        assert (status, answer["action"]) == (200, "BLOCKED")
+        assert 'only allowed with other arguments: {"force": false}' in answer["blocked_reason"]
+        wait_until(lambda: len(worker.outcomes()) == 2, "both have ended")
+        assert Outcome.REFUSED in worker.outcomes()
+        assert len(worker.of(Kind.PROPOSED)) == 2
+
+
+def test_a_hint_is_put_behind_its_result(embedded: EmbeddedBroker) -> None:
+    with StandIn(embedded.bootstrap, lambda event: decision(Level.NUDGE, event)):
+
+        async def talk(post: Post) -> Any:
+            await post(LITELLM, calling(call()))
+            messages = [{"role": "assistant"}, {"role": "tool", "tool_call_id": "c1", "content": "gone"}]
+            texts = ["gone", "gone", "and now?"]
+            bodies = [asked(structured_messages=messages, texts=texts)] * 2
+            return [await post(LITELLM, body) for body in bodies]
+
+        changed = {"action": "GUARDRAIL_INTERVENED", "texts": ["gone", "gone\n\nNUDGE: for the model", "and now?"]}
+        assert with_intake(embedded.bootstrap, talk) == [(200, changed), NONE]
+
+
+def test_a_kill_of_the_agent_holds_without_a_session_too(embedded: EmbeddedBroker) -> None:
+    with StandIn(embedded.bootstrap) as worker:
+
+        async def talk(post: Post) -> Any:
+            before = await post(LITELLM, asked(session_id=None))
+            worker.control(standing(ScopeKind.AGENT, "cleaner", state=ControlState.KILLED))
+            while (after := await post(LITELLM, asked(session_id=None))) == NONE:  # until the entry has arrived
+                await asyncio.sleep(0.02)
+            tools = await post(LITELLM, asked(session_id=None, tools=[{"type": "function"}]))
+            return before, after, tools
+
+        before, (_, after), (_, tools) = with_intake(embedded.bootstrap, talk)
+        assert (before, after["action"]) == (NONE, "BLOCKED")
+        assert tools["blocked_reason"].startswith("no_session: expected the header x-litellm-session-id")
+
+
+def test_what_cannot_be_used_is_blocked_or_an_error(embedded: EmbeddedBroker) -> None:
+    cases: list[tuple[dict[str, Any], int, str]] = [
+        (asked("during"), 400, "input_type: expected request or response, got 'during'"),
+        (asked(texts="x"), 400, "texts: expected a list of texts"),
+        (asked(tool_calls=[7]), 400, "tool_calls: expected a list of objects"),
+        (asked(structured_messages=7), 400, "structured_messages: expected a list of objects"),
+        (asked(session_id="x" * 257), 200, "session_id"),
+        (calling(*[call()] * (MAX_CALLS + 1)), 200, f"at most {MAX_CALLS}, got {MAX_CALLS + 1}"),
+        (calling(call(arguments="x" * (MAX_ARGUMENTS_CHARS + 1))), 200, "arguments: expected at most"),
+        (calling(call(arguments="[" * 500_001)), 413, "at most 500000 values"),
+    ]
+
+    async def talk(post: Post) -> Any:
+        return [await post(LITELLM, body) for body, *_ in cases]
+
+    for (_, status, expected), (found, answer) in zip(cases, with_intake(embedded.bootstrap, talk), strict=True):
+        assert (found, expected in (answer.get("blocked_reason") or str(answer["errors"]))) == (status, True), answer
+
+
+def test_calls_of_any_shape_are_proposed(embedded: EmbeddedBroker) -> None:
+    calls = [call("", None, None), call("c2", "x", "no JSON"), {"id": None}, {"custom": {"name": "y", "input": "z"}}]
+    with StandIn(embedded.bootstrap) as worker:
+        assert with_intake(embedded.bootstrap, lambda post: post(LITELLM, calling(*calls))) == NONE
+        wait_until(lambda: len(worker.of(Kind.PROPOSED)) == 4, "all are proposed")
+        assert [(e.action, e.args) for e in worker.of(Kind.PROPOSED)] == [
+            ("unknown", {}),
+            ("x", {"arguments": "no JSON"}),
+            ("unknown", {}),
+            ("y", {"arguments": "z"}),
+        ]
+
+
+def test_litellm_s_key_is_the_token(embedded: EmbeddedBroker) -> None:
+    cases: list[tuple[str, dict[str, str], int]] = [
+        (LITELLM, {"x-api-key": "secret"}, 200),
+        (LITELLM, {"Authorization": "Bearer secret"}, 200),
+        (LITELLM, {"x-api-key": "another"}, 401),
+        (LITELLM, {}, 401),
+        (LITELLM, {"x-api-key": "secret", "Authorization": "Bearer another"}, 401),
+        ("/v1/verdict", {"x-api-key": "secret"}, 401),
+    ]
+
+    async def talk(post: Post) -> Any:
+        return [(await post(path, asked(), **header))[0] for path, header, _ in cases]
+
+    with StandIn(embedded.bootstrap):
+        assert with_intake(embedded.bootstrap, talk, token="secret") == [status for *_, status in cases]

@@ -1,0 +1,187 @@
+"""docs/gateways.md as it stands: its configuration, its command lines and its agent, with LiteLLM's real proxy."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from haltline.schemas.decisions import Decision, Level
+from haltline.schemas.events import ActionEvent, Kind, Outcome
+from haltline.schemas.topics import Topics
+from tests.conformance.environments import python_of, require_environment
+from tests.interventions.agent.stand_in import StandIn, decision, standing, third_delete_kills
+from tests.mock_cluster import QuickBroker
+from tests.streams.litellm_proxy import TOOLS, Gateway, block
+from tests.waiting import wait_until
+
+AGENT = "default_user_id"  # LiteLLM's user of its master key
+
+AWAITED_OR_NOT = """
+import asyncio
+asked = {"model": "openai/gpt-4o", "messages": [{"role": "user", "content": "x"}], "metadata": {"session_id": "own-1"}}
+litellm.completion(**asked)
+
+async def main():
+    await litellm.acompletion(**asked)
+    await litellm.logging_worker.GLOBAL_LOGGING_WORKER.flush()
+
+from litellm.litellm_core_utils import logging_worker
+litellm.logging_worker = logging_worker
+asyncio.run(main())
+from litellm.litellm_core_utils.thread_pool_executor import executor
+executor.shutdown()
+print(litellm.callbacks[0].flush(), litellm.callbacks[0].dropped)
+"""
+
+System = tuple[Gateway, StandIn]
+
+
+def say(event: ActionEvent) -> Decision | Level | None:
+    if event.session_id.startswith("hint"):
+        return decision(Level.NUDGE, event)
+    if event.action == "drop_database":
+        return decision(Level.PAUSE, event)
+    level = by_deletes(event)
+    return decision(Level.KILL, event).model_copy(update={"message": STOPPED}) if level is Level.KILL else level
+
+
+by_deletes = third_delete_kills()
+STOPPED = "This session was stopped. Nothing more is executed; a person has to release it."  # as the worker's
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    require_environment("litellm")
+    folder = tmp_path_factory.mktemp("gateway")
+    with QuickBroker() as broker:
+        broker.ensure_topics(Topics())
+        with StandIn(broker.bootstrap, say) as worker, Gateway(folder, broker.bootstrap) as gateway:
+            yield gateway, worker
+
+
+def used_once(system: System, session_id: str, turns: int) -> None:
+    """Each turn is counted once, also one whose response was blocked."""
+    gateway, worker = system
+    wait_until(lambda: len(worker.of(Kind.MODEL_TURN, session_id)) >= turns, "the usage of its turns is there")
+    after = f"after-{session_id}"  # shows that no other is under way
+    assert gateway.ask(after)[0] == 200
+    wait_until(lambda: worker.of(Kind.MODEL_TURN, after), "a later turn's usage is there")
+    found = worker.of(Kind.MODEL_TURN, session_id)
+    assert len({turn.event_id for turn in found}) == len(found) == turns
+    for turn in found:
+        assert turn.usage is not None
+        assert (turn.usage.input_tokens, turn.usage.output_tokens, turn.usage.cache_read_tokens) == (60, 20, 40)
+        assert turn.usage.cost_usd > 0
+
+
+def test_the_page_s_agent_is_stopped_at_its_third_delete(system: System) -> None:
+    gateway, worker = system
+    file = gateway.folder / "agent.py"
+    file.write_text(block("python", "import json"), encoding="utf-8")
+    words = [str(python_of("litellm")), str(file)]
+    done = subprocess.run(words, env=gateway.environ, capture_output=True, text=True, check=False, timeout=120)
+    assert done.stdout == block("console").removeprefix("$ python agent.py\n"), done.stderr
+
+    wait_until(lambda: len(worker.of(Kind.MODEL_TURN, "night-7")) >= 3, "its turns are there")
+    wait_until(lambda: len(worker.outcomes("night-7")) >= 3, "the results of its calls are there")
+    turns, calls = worker.of(Kind.MODEL_TURN, "night-7"), worker.of(Kind.PROPOSED, "night-7")
+    assert {event.agent_id for event in (*turns, *calls)} == {AGENT}
+    assert [(call.action, call.args) for call in calls] == [("delete_asset", {"asset_id": "fact_sales"})] * 3
+    assert worker.outcomes("night-7") == [Outcome.OK, Outcome.OK, Outcome.REFUSED]
+    assert worker.of(Kind.COMPLETED, "night-7")[0].output_head == "fact_sales still exists"
+
+    used_once(system, "night-7", 3)
+
+
+def test_a_killed_session_makes_no_turn(system: System) -> None:
+    gateway, worker = system
+    assert gateway.ask("killed-1")[0] == 200
+    worker.control(standing(scope_id="killed-1"))
+    wait_until(lambda: gateway.ask("killed-1")[0] == 400, "the kill has arrived")
+    asked = gateway.model.asked_with("killed-1")
+    status, text = gateway.ask("killed-1", tools=TOOLS)
+    assert (status, "session_killed_loop_guard" in text) == (400, True), text
+    assert gateway.model.asked_with("killed-1") == asked
+
+
+def test_a_stream_with_a_refused_call_has_no_end(system: System) -> None:
+    gateway, worker = system
+    texts = [gateway.ask("stream-1", tools=TOOLS, stream=True)[1] for _ in range(3)]
+    assert ['"finish_reason":"tool_calls"' in text.replace(" ", "") for text in texts] == [True, True, False]
+    assert "session_killed_loop_guard" in texts[2]
+    assert len(worker.of(Kind.PROPOSED, "stream-1")) == 3
+    used_once(system, "stream-1", 3)
+
+
+def test_a_refused_call_blocks_its_response_and_the_others_are_not_made(system: System) -> None:
+    gateway, worker = system
+    named = json.dumps([["delete_asset", {"asset_id": "a", "password": "hunter2"}], ["drop_database", {}]])
+    status, text = gateway.ask("several-1", tools=TOOLS, messages=[{"role": "user", "content": named}])
+    assert (status, "pause" in text) == (400, True), text
+    wait_until(lambda: len(worker.outcomes("several-1")) == 2, "neither was made")
+    assert worker.outcomes("several-1") == [Outcome.REFUSED] * 2
+    assert worker.of(Kind.PROPOSED, "several-1")[0].args == {"asset_id": "a", "password": "[redacted:password]"}
+
+
+def test_a_hint_stands_behind_the_result_that_the_model_reads(system: System) -> None:
+    gateway, _ = system
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "hint-1"}]
+    answer = json.loads(gateway.ask("hint-1", tools=TOOLS, messages=messages)[1])["choices"][0]["message"]
+    result = {"role": "tool", "tool_call_id": answer["tool_calls"][0]["id"], "content": "still there"}
+    messages += [{"role": "assistant", "content": None, "tool_calls": answer["tool_calls"]}, result]
+    assert gateway.ask("hint-1", tools=TOOLS, messages=messages)[0] == 200
+    read = [request for request in gateway.model.requests if request["messages"][0]["content"] == "hint-1"][-1]
+    assert read["messages"][-1]["content"] == "still there\n\nNUDGE: for the model"
+
+
+def test_an_agent_without_a_session_is_told_how_to_name_one(system: System) -> None:
+    gateway, _ = system
+    assert gateway.ask(None)[0] == 200  # no tools
+    status, text = gateway.ask(None, tools=TOOLS, metadata={"session_id": "of-the-body"})
+    assert (status, "no_session" in text, "x-litellm-session-id" in text) == (400, True, True), text
+
+
+def test_the_same_through_anthropic_s_messages(system: System) -> None:
+    gateway, worker = system
+    tools = [{"name": "delete_asset", "description": "", "input_schema": {"type": "object"}}]
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "anthropic-1"}]
+    options: dict[str, Any] = {"tools": tools, "max_tokens": 100}
+    for _ in range(2):
+        status, text = gateway.ask("anthropic-1", "/v1/messages", messages=messages, **options)
+        assert status == 200, text
+        content = json.loads(text)["content"]
+        results = [
+            {"type": "tool_result", "tool_use_id": part["id"], "content": "still there"}
+            for part in content
+            if part["type"] == "tool_use"
+        ]
+        messages += [{"role": "assistant", "content": content}, {"role": "user", "content": results}]
+    status, text = gateway.ask("anthropic-1", "/v1/messages", messages=messages, **options)
+    assert (status, "session_killed_loop_guard" in text) == (400, True), text
+    wait_until(lambda: len(worker.outcomes("anthropic-1")) == 3, "its calls have ended")
+    assert worker.outcomes("anthropic-1") == [Outcome.OK, Outcome.OK, Outcome.REFUSED]
+    used_once(system, "anthropic-1", 3)
+
+
+def test_the_callback_in_an_agent_s_own_process(system: System) -> None:
+    gateway, worker = system
+    code = block("python", "import litellm") + AWAITED_OR_NOT
+    words = [str(python_of("litellm")), "-c", code]
+    done = subprocess.run(words, env=gateway.environ, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "True 0\n"), done.stderr
+    used_once(system, "own-1", 2)
+    assert {turn.agent_id for turn in worker.of(Kind.MODEL_TURN, "own-1")} == {"unknown"}
+
+
+def test_without_the_intake_no_turn_is_made(system: System) -> None:
+    gateway, _ = system
+    gateway.stop_intake()
+    try:
+        status, text = gateway.ask("away-1", tools=TOOLS)
+        assert (status >= 400, "Generic Guardrail API failed" in text) == (True, True), text
+        assert gateway.model.asked_with("away-1") == 0
+    finally:
+        gateway.start_intake()
+    assert gateway.ask("away-1")[0] == 200
