@@ -5,7 +5,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import IO, Final, cast
 
 import zstandard
 
@@ -90,18 +90,18 @@ def _zstandard(path: Path, info: zipfile.ZipInfo) -> Iterator[bytes]:
         file.seek(name_bytes + extra_bytes, 1)
         limits = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
         left = info.compress_size
-        with limits.stream_reader(_Bounded(file, left), read_across_frames=True) as reader:
+        with limits.stream_reader(cast("IO[bytes]", _Bounded(file, left)), read_across_frames=True) as reader:
             while chunk := reader.read(_CHUNK_BYTES):
                 yield chunk
 
 
 class _Bounded:
-    """So many bytes of a file."""
+    """So many bytes of a file; has what the decompressor calls."""
 
-    def __init__(self, file: object, left: int) -> None:
+    def __init__(self, file: IO[bytes], left: int) -> None:
         self._file, self._left = file, left
 
     def read(self, size: int) -> bytes:
-        chunk: bytes = self._file.read(min(size, self._left))  # type: ignore[attr-defined]  # a file
+        chunk = self._file.read(min(size, self._left))
         self._left -= len(chunk)
         return chunk

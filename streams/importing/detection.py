@@ -46,10 +46,13 @@ def records_in(record: Record, of: SpanFormat, depth: int = 0) -> Iterator[tuple
     session = {"sessionId": record["sessionId"]} if isinstance(record.get("sessionId"), str) else {}
     for name in lists:
         for number, one in enumerate(record[name]):
-            yield (
-                f"{name}[{number}]",
-                session | {n: v for n, v in one.items() if v is not None} if isinstance(one, dict) else one,
-            )
+            place = f"{name}[{number}]"
+            if isinstance(one, dict):
+                named = session | {field: value for field, value in one.items() if value is not None}
+                inner = records_in(named, of, depth + 1) if of.is_one(named) else iter([("", one)])
+                yield from _placed(place, inner)
+            else:
+                yield place, one
     if not lists:
         yield "", record
 

@@ -8,7 +8,6 @@ from haltline.streams.importing.spans import MODEL, TOOL, Span
 from haltline.streams.importing.steps import count, inside, instant, usage_of
 
 EXPECTED = "an observation of Langfuse"
-_MODELS = frozenset({"GENERATION"})
 _TYPES = frozenset(
     {"SPAN", "EVENT", "GENERATION", "AGENT", "TOOL", "CHAIN", "RETRIEVER", "EVALUATOR", "EMBEDDING", "GUARDRAIL"}
 )
@@ -41,7 +40,7 @@ def span_of(record: dict[str, Any]) -> Span:
     if record.get("level") == "ERROR":
         span.error = str(_get(record, "statusMessage") or "error")
     kind, output = record.get("type"), record.get("output")
-    if kind in _MODELS:
+    if kind == "GENERATION":
         output = args_of(output) or output
         span.kind, span.usage = MODEL, _usage(record)
         span.output = text_of(output) or None

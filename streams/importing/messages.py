@@ -41,18 +41,18 @@ def args_of(value: object) -> dict[str, Any] | None:
 
 def returned(value: object) -> Returned:
     """A tool's output; of LangChain's message of a tool, which has the call's id, its content."""
+    if isinstance(value, dict) and set(value) == {"output"}:  # LangSmith keeps a value so
+        value = value["output"]
+    message: object = value
     for _ in range(_MAX_DEPTH):
-        if isinstance(value, str) and value[:1] == "{":
-            value = args_of(value) or value
-        if not isinstance(value, dict):
+        if isinstance(message, str) and message[:1] == "{":
+            message = args_of(message)
+        if not isinstance(message, dict):
             break
-        if isinstance(value.get("tool_call_id"), str):
-            is_error = value.get("status") == "error"
-            return Returned(text_of_blocks(value.get("content")), value["tool_call_id"], is_error)
-        wrapped = [value[name] for name in ("output", "kwargs", "data") if name in value]
-        if len(wrapped) != 1:
-            break
-        (value,) = wrapped
+        if isinstance(message.get("tool_call_id"), str):
+            is_error = message.get("status") == "error"
+            return Returned(text_of_blocks(message.get("content")), message["tool_call_id"], is_error)
+        message = next((message[name] for name in ("output", "kwargs", "data") if name in message), None)
     return Returned(value, None, is_error=False)
 
 

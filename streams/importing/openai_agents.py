@@ -8,7 +8,7 @@ from haltline.streams.importing.spans import MODEL, TOOL, Span
 from haltline.streams.importing.steps import inside, instant, usage_of
 
 EXPECTED = "a trace or a span of the OpenAI Agents SDK"
-_MODELS = frozenset({"generation", "response"})
+_MODELS = ("generation", "response")  # not a set: a record may have anything
 
 
 def is_one(record: dict[str, Any]) -> bool:

@@ -16,6 +16,7 @@ MAX_LINE_BYTES: Final = 64 * 2**20
 HEAD_LINES: Final = 1000
 """So many lines are read to see which recording a file is."""
 _SHOWN = 5
+_TO_JSON = 'to_json(PATH, orient="records", lines=True)'
 _DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
 
 
@@ -62,6 +63,9 @@ def content_of(path: Path, skipped: list[str]) -> Content:
         OSError: it cannot be read.
 
     """
+    with path.open("rb") as file:
+        if file.read(4) == b"PAR1":
+            raise NotReadable(f"{path}: expected JSON, got a Parquet file; write the dataframe with {_TO_JSON}")
     with opened(path) as file:
         first = [line for line in islice(_bounded_lines(file, path), 2) if line and line.strip()]
     is_lines = len(first) == 2 and _object_of(first[0])[0] is not None
