@@ -3,7 +3,7 @@
 from typing import Any
 
 from haltline.schemas.events import Usage
-from haltline.streams.importing.messages import args_of, proposals, returned, text_of
+from haltline.streams.importing.messages import args_of, parsed, proposals, returned, text_of
 from haltline.streams.importing.spans import MODEL, TOOL, Span
 from haltline.streams.importing.steps import count, inside, instant, usage_of
 
@@ -41,7 +41,7 @@ def span_of(record: dict[str, Any]) -> Span:
         span.error = str(_get(record, "statusMessage") or "error")
     kind, output = record.get("type"), record.get("output")
     if kind == "GENERATION":
-        output = args_of(output) or output
+        output = parsed(output)
         span.kind, span.usage = MODEL, _usage(record)
         span.output = text_of(output) or None
         span.proposals = list(proposals(output))

@@ -39,6 +39,16 @@ def args_of(value: object) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
+def parsed(value: Any) -> Any:
+    """What a text is in JSON, where it is an object or a list; else the value itself."""
+    if isinstance(value, str) and value[:1] in ("{", "["):
+        try:
+            return orjson.loads(value)
+        except orjson.JSONDecodeError:
+            return value
+    return value
+
+
 def returned(value: object) -> Returned:
     """A tool's output; of LangChain's message of a tool, which has the call's id, its content."""
     if isinstance(value, dict) and set(value) == {"output"}:  # LangSmith keeps a value so

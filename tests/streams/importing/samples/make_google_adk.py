@@ -1,4 +1,4 @@
-"""google_adk.json and google_adk.db: a session of Google's ADK, as its JSON, and as DatabaseSessionService keeps it.
+"""google_adk.json: the JSON of a session of Google's ADK that its DatabaseSessionService kept in SQLite.
 
 `python make_google_adk.py` in an environment with google-adk and sqlalchemy, aiosqlite; no network.
 """
@@ -6,12 +6,13 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 from google.adk.agents import LlmAgent
 from google.adk.models import BaseLlm, LlmRequest, LlmResponse
 from google.adk.runners import Runner
-from google.adk.sessions import InMemorySessionService
+from google.adk.sessions import DatabaseSessionService
 from google.genai import types
 
 FILE = Path(__file__).parent / "google_adk.json"
@@ -68,7 +69,7 @@ async def run() -> str:
         sub_agents=[helper],
         model=Scripted(name_of_calls="a", calls=calls),
     )
-    service = InMemorySessionService()
+    service = DatabaseSessionService(f"sqlite+aiosqlite:///{mkdtemp()}/sessions.db")
     session = await service.create_session(app_name="clean_up", user_id="u", session_id="night-7")
     runner = Runner(app_name="clean_up", agent=agent, session_service=service)
     message = types.Content(role="user", parts=[types.Part(text="clean up fact_sales")])
@@ -76,7 +77,7 @@ async def run() -> str:
         pass
     whole = await service.get_session(app_name="clean_up", user_id="u", session_id="night-7")
     assert whole is not None
-    return whole.model_dump_json(by_alias=True, exclude_none=True, indent=1)
+    return whole.model_dump_json(by_alias=True, exclude_none=True)
 
 
 if __name__ == "__main__":

@@ -90,11 +90,20 @@ def read(text: str | None) -> Any:
         return text
 
 
+def raw(value: Any) -> str | None:
+    """This API has inputs and outputs as texts."""
+    return value if value is None or isinstance(value, str) else json.dumps(value)
+
+
 def write_v2(observations: list[dict[str, Any]]) -> None:
     from langfuse.api.core.pydantic_utilities import parse_obj_as  # of langfuse 5
     from langfuse.api.observations.types import ObservationsV2Response
 
-    listed = [one | {"projectId": "clean-up", "environment": "default"} for one in observations]
+    listed = [
+        one
+        | {"projectId": "clean-up", "environment": "default", "input": raw(one["input"]), "output": raw(one["output"])}
+        for one in observations
+    ]
     answer = parse_obj_as(ObservationsV2Response, {"data": listed, "meta": {}})
     (HERE / "langfuse_observations.json").write_text(answer.json() + "\n", encoding="utf-8")
 
