@@ -21,13 +21,17 @@ class SpanFormat(NamedTuple):
     span_of: Callable[[Record], Span]
     expected: str
     """What its records are."""
+    shows: Callable[[Record], bool]
+    """Whether a record is of this format and of no other."""
 
 
 SPAN_FORMATS: Final[Mapping[str, SpanFormat]] = {
-    "langfuse": SpanFormat(langfuse.is_one, langfuse.span_of, langfuse.EXPECTED),
-    "langsmith": SpanFormat(langsmith.is_one, langsmith.span_of, langsmith.EXPECTED),
-    "openai-agents": SpanFormat(openai_agents.is_one, openai_agents.span_of, openai_agents.EXPECTED),
-    "phoenix": SpanFormat(phoenix.is_one, phoenix.span_of, phoenix.EXPECTED),
+    "langfuse": SpanFormat(langfuse.is_one, langfuse.span_of, langfuse.EXPECTED, langfuse.is_one),
+    "langsmith": SpanFormat(langsmith.is_one, langsmith.span_of, langsmith.EXPECTED, langsmith.is_one),
+    "openai-agents": SpanFormat(
+        openai_agents.is_one, openai_agents.span_of, openai_agents.EXPECTED, openai_agents.is_one
+    ),
+    "phoenix": SpanFormat(phoenix.is_one, phoenix.span_of, phoenix.EXPECTED, phoenix.shows),
 }
 
 
@@ -43,7 +47,8 @@ def records_in(record: Record, of: SpanFormat, depth: int = 0) -> Iterator[tuple
         yield from (("", span) for span in spans_of(record))
         return
     lists = [name for name in _ENVELOPES if isinstance(record.get(name), list)]
-    session = {"sessionId": record["sessionId"]} if isinstance(record.get("sessionId"), str) else {}
+    named_session = record.get("sessionId") or inside(record, "trace", "sessionId")
+    session = {"sessionId": named_session} if isinstance(named_session, str) else {}
     for name in lists:
         for number, one in enumerate(record[name]):
             place = f"{name}[{number}]"
@@ -77,7 +82,7 @@ def _has(name: str) -> Callable[[Content], bool]:
 
     def has(content: Content) -> bool:
         found = (record for one in content.head for _, record in records_in(one, of))
-        return any(isinstance(record, dict) and of.is_one(record) for record in found)
+        return any(isinstance(record, dict) and of.shows(record) for record in found)
 
     return has
 

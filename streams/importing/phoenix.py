@@ -17,9 +17,18 @@ _CALLS_PER_TURN = 100
 
 
 def is_one(record: dict[str, Any]) -> bool:
-    """Whether a record is one of these: of the API, of the dataframe, or of OTLP/JSON."""
+    """Whether a record is a span of the API, of the dataframe, or of OTLP/JSON, where others can be between these."""
+    return _is_of_phoenix(record) or (isinstance(record.get("spanId"), str) and isinstance(record.get("traceId"), str))
+
+
+def shows(record: dict[str, Any]) -> bool:
+    """Whether a record shows that a file is of this format."""
+    return _is_of_phoenix(record) or (isinstance(record.get("attributes"), list) and KIND in _flat(record))
+
+
+def _is_of_phoenix(record: dict[str, Any]) -> bool:
     named = isinstance(inside(record, "context", "span_id"), str) or "context.span_id" in record
-    return (named and "span_kind" in record) or (isinstance(record.get("attributes"), list) and KIND in _flat(record))
+    return named and "span_kind" in record
 
 
 def span_of(record: dict[str, Any]) -> Span:

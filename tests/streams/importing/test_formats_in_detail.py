@@ -11,6 +11,7 @@ from haltline.streams.importing.formats import Imported
 from haltline.streams.importing.messages import proposals, returned, text_of
 from haltline.streams.importing.spans import MODEL, TOOL, Span, parts
 
+SAMPLES = Path(__file__).parent / "samples"
 NOON = "2025-06-16T12:00:00Z"
 NOON_MS = 1_750_075_200_000
 
@@ -83,6 +84,29 @@ def test_an_export_of_langfuse_to_a_storage_has_other_names(tmp_path: Path) -> N
     assert first.usage == Usage(input_tokens=5, output_tokens=5, cache_read_tokens=4, cost_usd=0.5)
     assert {e.session_id for e in (first, asked, ended)} == {"s1"}
     assert (asked.args, asked.time, ended.output_head) == ({"path": "/a"}, NOON_MS, "gone")
+
+
+def test_the_answers_of_apis_have_their_records_within(tmp_path: Path) -> None:
+    spans = json.loads((SAMPLES / "phoenix_spans.json").read_text())
+    trace = json.loads((SAMPLES / "langfuse_trace.json").read_text())
+    download = {"trace": {"sessionId": trace["sessionId"]}, "observations": trace["observations"]}
+    for answer in ({"data": spans, "next_cursor": None}, download):
+        events = imported(tmp_path, answer)
+        assert {event.session_id for event in events} == {"night-7", "night-7/call_a3"}
+        assert len(events) == 19
+
+
+def test_other_spans_of_a_trace_are_passed_over_but_lead_to_what_is_below_them(tmp_path: Path) -> None:
+    request = json.loads((SAMPLES / "phoenix_otlp.json").read_text())
+    spans = request["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    for span in spans:  # a span of something else between the helper and the call that has begun it
+        if span["name"] == "helper":
+            other = {"spanId": "http", "traceId": span["traceId"], "parentSpanId": span["parentSpanId"], "name": "POST"}
+            span["parentSpanId"] = "http"
+    spans.append(other)
+    file = tmp_path / "traces.json"
+    file.write_text(json.dumps(request))
+    assert list(Imported(file).events()) == list(Imported(SAMPLES / "phoenix_otlp.json").events())
 
 
 def test_a_session_of_adk_may_have_the_names_of_python(tmp_path: Path) -> None:

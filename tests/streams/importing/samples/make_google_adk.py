@@ -1,6 +1,6 @@
 """google_adk.json: the JSON of a session of Google's ADK that its DatabaseSessionService kept in SQLite.
 
-`python make_google_adk.py` in an environment with google-adk and sqlalchemy, aiosqlite; no network.
+`python make_google_adk.py` in an environment with google-adk[db]; no network.
 """
 
 import asyncio
