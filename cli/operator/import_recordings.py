@@ -4,7 +4,20 @@ import argparse
 import sys
 from pathlib import Path
 
-_FORMATS = ("claude-code", "mini-swe-agent", "openhands", "otel", "swe-agent", "trace")
+_FORMATS = (
+    "claude-code",
+    "google-adk",
+    "inspect",
+    "langfuse",
+    "langsmith",
+    "mini-swe-agent",
+    "openai-agents",
+    "openhands",
+    "otel",
+    "phoenix",
+    "swe-agent",
+    "trace",
+)
 """Those of the importer, which is not loaded for the help: a test compares them."""
 
 
@@ -29,7 +42,8 @@ def main(arguments: list[str]) -> int:
     """Runs the command with what follows `import`. Returns the exit code."""
     parser = options_of()
     options = parser.parse_args(arguments)
-    from haltline.streams.importing.formats import Imported, NotReadable
+    from haltline.streams.importing.formats import Imported
+    from haltline.streams.importing.reading import NotReadable
     from haltline.streams.importing.steps import moment
 
     start_ms = moment(options.start)

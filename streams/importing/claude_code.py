@@ -3,7 +3,13 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from haltline.interventions.agent.integrations.claude_code.messages import ToolUse, Turns, subagent_of, tools_of
+from haltline.interventions.agent.integrations.claude_code.messages import (
+    ToolUse,
+    Turns,
+    subagent_of,
+    text_of,
+    tools_of,
+)
 from haltline.schemas.events import Kind, Outcome
 from haltline.streams.importing.steps import Step, moment
 
@@ -17,13 +23,19 @@ def session_of(lines: Iterable[dict[str, Any]]) -> str | None:
 def steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
     """What each line says; in a transcript all subagents are one, for its lines do not tell them apart."""
     turns: dict[str | None, Turns] = {}
+    times_ms: dict[str | None, int | None] = {}
+    texts: dict[str | None, list[str]] = {}
     for line in lines:
         below = subagent_of(line) or line.get("agentId") or ("sidechain" if line.get("isSidechain") else None)
         below = below if isinstance(below, str) else None
         time_ms = moment(line.get("timestamp"))
         usage = turns.setdefault(below, Turns()).add(line)
         if usage is not None:
-            yield Step(kind=Kind.MODEL_TURN, usage=usage, time_ms=time_ms, below=below)
+            output = "\n".join(texts.pop(below, [])) or None
+            yield Step(kind=Kind.MODEL_TURN, usage=usage, output=output, time_ms=time_ms, below=below)
+        if line.get("type") == "assistant" and (text := text_of(line)):
+            texts.setdefault(below, []).append(text)
+        times_ms[below] = time_ms or times_ms.get(below)
         for tool in tools_of(line):
             if isinstance(tool, ToolUse):
                 yield Step(
@@ -47,4 +59,5 @@ def steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
     for below, left in turns.items():
         usage = left.rest()
         if usage is not None:
-            yield Step(kind=Kind.MODEL_TURN, usage=usage, below=below)
+            output = "\n".join(texts.pop(below, [])) or None
+            yield Step(kind=Kind.MODEL_TURN, usage=usage, output=output, time_ms=times_ms.get(below), below=below)

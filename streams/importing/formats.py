@@ -1,10 +1,8 @@
-"""Which recording a file is, and its events."""
+"""The events of a recording, whatever its format."""
 
-import gzip
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import orjson
 
@@ -13,36 +11,30 @@ from haltline.interventions.agent.integrations.cleaning import cleaned
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas import otel, wire
 from haltline.schemas.events import ActionEvent
-from haltline.streams.importing import claude_code, openhands, swe
+from haltline.streams.importing import archive, claude_code, google_adk, inspect_log, openhands, swe
+from haltline.streams.importing.detection import SPAN_FORMATS, SpanFormat, form_of, records_in, spans_of
+from haltline.streams.importing.reading import Content, NotReadable, content_of, shape
+from haltline.streams.importing.spans import Part, Span, parts
 from haltline.streams.importing.steps import Recording, Step, inside, objects
 
-FORMATS: Final = ("claude-code", "mini-swe-agent", "openhands", "otel", "swe-agent", "trace")
+FORMATS: Final = (
+    "claude-code",
+    "google-adk",
+    "inspect",
+    "langfuse",
+    "langsmith",
+    "mini-swe-agent",
+    "openai-agents",
+    "openhands",
+    "otel",
+    "phoenix",
+    "swe-agent",
+    "trace",
+)
 START_MS: Final = 1_735_689_600_000
 """2025-01-01: where the clock of a recording without times begins by default."""
 _HEADERS = [("content-type", otel.CONTENT_TYPE.encode())]
 _SETTINGS = GuardSettings(mode="local")
-_SHOWN = 5
-
-
-class NotReadable(Exception):
-    """A file that is no recording: where, what was expected and what was given."""
-
-
-class _Read(NamedTuple):
-    """What is in a file."""
-
-    value: Any
-    """The one value of it; None: it has one on each line."""
-    lines: list[dict[str, Any]]
-    skipped: list[str]
-    """What could not be read, by its place."""
-
-
-class _Part(NamedTuple):
-    """The recording of one session."""
-
-    session_id: str | None
-    steps: Iterator[Step]
 
 
 class Imported:
@@ -53,11 +45,19 @@ class Imported:
     ) -> None:
         """Reads the file. Raises NotReadable when it is of none of the formats, and OSError when it cannot be read."""
         self._path = path
-        self._value, self._lines, self.skipped = _read(path)
-        self.form = form or _form_of(self._value, self._lines)
+        self.skipped: list[str] = []
+        """What could not be read, by its place; complete when all events are read."""
+        self._members: list[str] = []
+        self._content = Content(None, [], [])
+        if _is_archive(path):
+            self._members, found = _members_of(path), "inspect"
+        else:
+            self._content = content_of(path, self.skipped)
+            found = form_of(self._content) or ""
+        self.form = form or found or None
         if self.form is None:
-            what = self._value if self._value is not None else self._lines
-            raise NotReadable(f"{path}: expected a recording of {', '.join(FORMATS)}, got {_shape(what)}")
+            what = self._content.value if self._content.value is not None else self._content.head
+            raise NotReadable(f"{path}: expected a recording of {', '.join(FORMATS)}, got {shape(what)}")
         self._session_id = session_id
         self._agent_id = agent_id
         self.untimed = 0
@@ -70,44 +70,79 @@ class Imported:
         elif self.form == "trace":
             yield from self._traces()
         else:
-            for part in self._parts():
+            for number, part in enumerate(self._parts()):
                 session_id = self._session_id or _name(part.session_id) or self._path.name.split(".")[0] or "recording"
+                if self._session_id is not None and number:  # one name for several sessions would make them one
+                    session_id = f"{self._session_id}-{number + 1}"
                 recording = Recording(session_id, self._agent_id or self.form or "", part.steps)
                 yield from recording.events(start_ms)
                 self.untimed += recording.untimed
 
-    def _parts(self) -> Iterator[_Part]:
-        """The sessions of the file; more than one only where OpenHands' evaluation has written one on each line."""
-        if self.form == "claude-code":
-            yield _Part(claude_code.session_of(self._lines), claude_code.steps(self._lines))
-        elif self.form == "openhands":
-            wholes = [(line, events) for line in self._lines if (events := openhands.listed_in(line)) is not None]
+    def _parts(self) -> Iterator[Part]:
+        """The sessions of the file."""
+        value, lines, _ = self._content
+        form = self.form or ""
+        if form == "claude-code":
+            yield Part(claude_code.session_of(lines), claude_code.steps(lines))
+        elif form == "openhands":
+            found = list(lines)
+            wholes = [(line, events) for line in found if (events := openhands.listed_in(line)) is not None]
             for line, events in wholes:
-                yield _Part(inside(line, "instance_id"), openhands.steps(self._objects("history", events)))
+                yield Part(inside(line, "instance_id"), openhands.steps(self._objects("history", events)))
             if not wholes:
-                listed = self._value if self._value is not None else self._lines
-                yield _Part(None, openhands.steps(self._objects("the file", listed)))
+                yield Part(None, openhands.steps(self._objects("the file", value if value is not None else found)))
+        elif form == "google-adk":
+            for session in filter(google_adk.looks_so, lines):
+                yield Part(inside(session, "id"), google_adk.steps(self._objects("events", session["events"])))
+        elif form == "inspect":
+            for sample in self._samples():
+                yield from inspect_log.sample_parts(sample)
+        elif form in SPAN_FORMATS:
+            yield from parts(self._spans_of(SPAN_FORMATS[form]))
         else:
             read: Callable[[dict[str, Any]], Iterator[Step]]
-            name, read = ("trajectory", swe.swe_agent) if self.form == "swe-agent" else ("messages", swe.mini_swe_agent)
-            self._objects(name, inside(self._value, name))
-            yield _Part(inside(self._value, "instance_id"), read(self._value if isinstance(self._value, dict) else {}))
+            name, read = ("trajectory", swe.swe_agent) if form == "swe-agent" else ("messages", swe.mini_swe_agent)
+            self._objects(name, inside(value, name))
+            yield Part(inside(value, "instance_id"), read(value if isinstance(value, dict) else {}))
+
+    def _samples(self) -> Iterator[dict[str, Any]]:
+        """The samples of a log of Inspect: of an archive one after the other."""
+        if not self._members:
+            yield from self._objects("samples", inside(self._content.value, "samples"))
+        for name in self._members:
+            try:
+                sample = readable(archive.unpacked(self._path, name))
+            except (archive.NotUnpacked, ValueError) as why:
+                reason = str(why) if isinstance(why, archive.NotUnpacked) else f"expected JSON, got {why}"
+                self.skipped.append(f"{name}: {reason}")
+                continue
+            yield from self._objects(name, [sample])
+
+    def _spans_of(self, of: SpanFormat) -> Iterator[Span]:
+        """The spans of the file; a record that is none is reported."""
+        lines = self._content.lines
+        for number, line in enumerate(lines):
+            place = f"[{number}]" if isinstance(lines, list) else f"line {lines.number}"
+            for inner, record in records_in(line, of):
+                span, why = _span_of(record, of)
+                if span is not None:
+                    yield span
+                else:
+                    self.skipped.append(f"{f'{place} {inner}'.rstrip()}: {why}")
 
     def _objects(self, where: str, values: object) -> list[dict[str, Any]]:
         """The objects of a list; what is none is reported."""
         if not isinstance(values, list):
-            self.skipped.append(f"{where}: expected a list, got {_shape(values)}")
+            self.skipped.append(f"{where}: expected a list, got {shape(values)}")
             return []
         listed: list[Any] = values
         self.skipped += [
-            f"{where}[{n}]: expected an object, got {_shape(v)}"
-            for n, v in enumerate(listed)
-            if not isinstance(v, dict)
+            f"{where}[{n}]: expected an object, got {shape(v)}" for n, v in enumerate(listed) if not isinstance(v, dict)
         ]
         return objects(listed)
 
     def _spans(self) -> Iterator[ActionEvent]:
-        spans = otel.of_agents(span for one in self._lines for span in _spans_of(one))
+        spans = otel.of_agents(span for one in self._content.lines for span in spans_of(one))
         for span in sorted(spans, key=lambda span: str(span.get("endTimeUnixNano", "")).zfill(24)):
             try:
                 event = cleaned(wire.decode_event(orjson.dumps(span), _HEADERS), _SETTINGS)
@@ -133,68 +168,38 @@ class Imported:
         return {name: text for name, text in identity.items() if text is not None}
 
 
-def _read(path: Path) -> _Read:
-    """A file of one JSON value, or of one a line."""
-    raw = path.read_bytes()
+def _span_of(record: object, of: SpanFormat) -> tuple[Span | None, str]:
+    """The span of a record, or why there is none."""
+    if not isinstance(record, dict) or not of.is_one(record):
+        return None, f"expected {of.expected}, got {shape(record)}"
     try:
-        raw = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise NotReadable(f"{path}: expected a whole gzip file, got {error}") from None
+        return of.span_of(record), ""
+    except ValueError as why:
+        return None, str(why)
+
+
+def _is_archive(path: Path) -> bool:
+    with path.open("rb") as file:
+        return archive.is_archive(file.read(4))
+
+
+def _members_of(path: Path) -> list[str]:
+    """The samples of Inspect's archive.
+
+    Raises:
+        NotReadable: it is no such archive.
+
+    """
     try:
-        value = readable(raw)
-    except ValueError as whole:
-        lines: list[dict[str, Any]] = []
-        skipped: list[str] = []
-        for number, line in enumerate(raw.splitlines(), start=1):
-            if not line.strip():
-                continue
-            try:
-                one = readable(line)
-            except ValueError as error:
-                skipped.append(f"line {number}: expected JSON, got {error}")
-                continue
-            if isinstance(one, dict):
-                lines.append(one)
-            else:
-                skipped.append(f"line {number}: expected an object, got {_shape(one)}")
-        if len(skipped) > len(lines):
-            raise NotReadable(f"{path}: expected JSON, or JSON lines, got something else: {whole}") from None
-        return _Read(None, lines, skipped)
-    return _Read(value, objects(value if isinstance(value, list) else [value]), [])
-
-
-def _form_of(value: Any, lines: list[dict[str, Any]]) -> str | None:
-    if any(openhands.listed_in(line) is not None for line in lines) or openhands.looks_so(lines):
-        return "openhands"
-    if isinstance(inside(value, "trajectory"), list):
-        return "swe-agent"
-    if isinstance(inside(value, "messages"), list) and "info" in value:
-        return "mini-swe-agent"
-    if any("resourceSpans" in line for line in lines):
-        return "otel"
-    if any(line.get("type") in ("assistant", "user") and isinstance(line.get("message"), dict) for line in lines):
-        return "claude-code"
-    if lines and all(
-        isinstance(line.get("session_id"), str) and ("action" in line or "kind" in line) for line in lines
-    ):
-        return "trace"
-    return None
-
-
-def _shape(value: object) -> str:
-    """What a value is, in few words."""
-    if isinstance(value, list):
-        return f"a list of {_shape(value[0])}" if value else "an empty list"
-    if isinstance(value, dict):
-        names = ", ".join(sorted(map(str, value))[:_SHOWN])
-        return f"an object with {names}"[:120] if value else "an empty object"
-    return f"{value!r:.40}"
+        names = archive.members(path)
+    except archive.NotUnpacked as why:
+        raise NotReadable(f"{path}: {why}") from None
+    if not {"header.json", "_journal/start.json"}.intersection(names):
+        raise NotReadable(
+            f"{path}: expected a log of Inspect, got an archive with {', '.join(names)[:80] or 'no file'}"
+        )
+    return [name for name in names if name.startswith("samples/") and name.endswith(".json")]
 
 
 def _name(named: object) -> str | None:
     return named[:200] if isinstance(named, str) and named else None
-
-
-def _spans_of(request: dict[str, Any]) -> list[dict[str, Any]]:
-    scopes = [s for resource in objects(request.get("resourceSpans")) for s in objects(resource.get("scopeSpans"))]
-    return [span for scope in scopes for span in objects(scope.get("spans"))]

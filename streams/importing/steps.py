@@ -14,6 +14,8 @@ from haltline.schemas.record import EARLIEST_MS, LATEST_MS
 
 STEP_MS = 1000
 """How far apart steps are of which the recording tells no time."""
+MAX_COST = 1e15
+"""In US dollars; more is a mistake."""
 _SETTINGS = GuardSettings(mode="local")
 
 
@@ -33,7 +35,7 @@ class Step:
     time_ms: int | None = None
     """None: the recording does not tell."""
     below: str | None = None
-    """Of a subagent: what tells it from others."""
+    """Of a subagent: what tells it from others; of a subagent's subagent both, with a slash between them."""
 
 
 @dataclass
@@ -56,7 +58,10 @@ class Recording:
             if step.time_ms is None:
                 self.untimed += 1
             now_ms = step.time_ms if step.time_ms is not None else now_ms + STEP_MS
-            session_id = self.session_id if step.below is None else f"{self.session_id}/{step.below}"[:256]
+            session_id, parent_id = self.session_id, None
+            if step.below is not None:
+                session_id = f"{self.session_id}/{step.below}"[:256]
+                parent_id = session_id.rpartition("/")[0]
             seq = seqs.get(session_id, 0)
             seqs[session_id] = seq + 1
             if step.call_id is not None:  # the end of a call says what was called
@@ -68,7 +73,7 @@ class Recording:
                 event_id=blake2b(f"{session_id}\0{seq}".encode(), digest_size=12).hexdigest(),
                 kind=step.kind,
                 session_id=session_id,
-                parent_session_id=self.session_id if step.below is not None else None,
+                parent_session_id=parent_id,
                 agent_id=self.agent_id,
                 seq=seq,
                 time=now_ms,
@@ -84,7 +89,7 @@ class Recording:
             yield cleaned(event, _SETTINGS)
 
 
-def moment(value: object) -> int | None:
+def instant(value: object) -> float | None:
     """Epoch milliseconds of an ISO text (UTC where it names no zone) or of seconds; None for what is no time."""
     try:
         if isinstance(value, str):
@@ -92,24 +97,50 @@ def moment(value: object) -> int | None:
             value = (parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=UTC)).timestamp()
         if isinstance(value, bool) or not isinstance(value, int | float):
             return None
-        time_ms = round(value * 1000)
+        time_ms = float(value * 1000)
     except (ValueError, OverflowError):
         return None
-    return time_ms if EARLIEST_MS <= time_ms < LATEST_MS else None
+    return time_ms if EARLIEST_MS <= time_ms < LATEST_MS - 1 else None
+
+
+def moment(value: object) -> int | None:
+    """As `instant`, in whole milliseconds."""
+    time_ms = instant(value)
+    return None if time_ms is None else round(time_ms)
 
 
 def tokens(used: object) -> Usage | None:
     """The usage of one response, as OpenAI's API counts (what came from the cache is part of the input)."""
-    if not isinstance(used, dict):
-        return None
-    whole, out = _count(used.get("prompt_tokens")), _count(used.get("completion_tokens"))
-    details = used.get("prompt_tokens_details")
-    cached = min(whole, _count(details.get("cached_tokens")) if isinstance(details, dict) else 0)
-    return Usage(input_tokens=whole - cached, output_tokens=out, cache_read_tokens=cached) if whole or out else None
+    details = inside(used, "prompt_tokens_details")
+    whole, out = inside(used, "prompt_tokens"), inside(used, "completion_tokens")
+    return usage_of(whole, out, cached=inside(details, "cached_tokens"))
 
 
-def _count(value: object) -> int:
+def usage_of(whole: object, out: object, *, cached: object = None, cost: object = None) -> Usage | None:
+    """The usage of one turn: tokens of its input with those from a cache, of its output; what it cost in US dollars.
+
+    What is no number counts as 0. None: there is nothing to count.
+    """
+    read = min(count(whole), count(cached))
+    usage = Usage(
+        input_tokens=count(whole) - read, output_tokens=count(out), cache_read_tokens=read, cost_usd=_amount(cost)
+    )
+    return usage if usage.tokens or usage.cost_usd else None
+
+
+def count(value: object) -> int:
+    """A number of tokens, also where a table has made a float of it; 0 for what is none."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     return min(value, 2**53) if type(value) is int and value > 0 else 0
+
+
+def _amount(value: object) -> float:
+    try:
+        amount = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else 0.0
+    except (ValueError, OverflowError):
+        return 0.0
+    return amount if 0 < amount <= MAX_COST else 0.0
 
 
 def objects(values: object) -> list[dict[str, Any]]:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from haltline.schemas import wire
 from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage
-from haltline.streams.importing.formats import FORMATS, START_MS, Imported, NotReadable
+from haltline.streams.importing.formats import FORMATS, START_MS, Imported
+from haltline.streams.importing.reading import NotReadable
 from haltline.streams.importing.steps import Recording, moment
 from haltline.streams.importing.swe import mini_swe_agent
 

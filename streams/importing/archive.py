@@ -1,0 +1,107 @@
+"""The files within a zip archive, with bounds: Inspect writes its logs as one, each sample packed with Zstandard."""
+
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Final, cast
+
+import zstandard
+
+MAX_MEMBER_BYTES: Final = 256 * 2**20
+"""Of one file within an archive, unpacked; a log has a file for each sample."""
+MAX_MEMBERS: Final = 100_000
+_ZSTANDARD = 93
+_MAX_WINDOW_BYTES = 128 * 2**20
+_LOCAL_HEADER = struct.Struct("<4s22xHH")
+_CHUNK_BYTES = 2**20
+
+
+class NotUnpacked(Exception):
+    """An archive, or a file within it, that cannot be unpacked: what was expected and what was given."""
+
+
+def is_archive(head: bytes) -> bool:
+    """Whether a file that begins so is a zip archive."""
+    return head[:4] in (b"PK\x03\x04", b"PK\x05\x06")
+
+
+def members(path: Path) -> list[str]:
+    """The names of the files within.
+
+    Raises:
+        NotUnpacked: it is no whole archive, or has too many files.
+
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError) as error:
+        raise NotUnpacked(f"expected a whole zip archive, got {error}") from None
+    if len(names) > MAX_MEMBERS:
+        raise NotUnpacked(f"expected at most {MAX_MEMBERS} files in the archive, got {len(names)}")
+    return names
+
+
+def unpacked(path: Path, name: str) -> bytes:
+    """One file within, at most MAX_MEMBER_BYTES of it.
+
+    Raises:
+        NotUnpacked: it is packed in a way that is not known, damaged, or larger.
+
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            info = archive.getinfo(name)
+            found = b"".join(_chunks(path, archive, info))
+    except (zipfile.BadZipFile, zstandard.ZstdError, zlib.error, EOFError) as error:
+        raise NotUnpacked(f"expected a whole file in the archive, got {error}") from None
+    except (NotImplementedError, RuntimeError, KeyError, ValueError, struct.error) as error:
+        raise NotUnpacked(f"expected a file packed with deflate or Zstandard, got {error}") from None
+    if info.compress_type == _ZSTANDARD and zlib.crc32(found) != info.CRC:
+        raise NotUnpacked("expected a whole file in the archive, got another checksum")
+    return found
+
+
+def _chunks(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[bytes]:
+    total = 0
+    reader = _zstandard(path, info) if info.compress_type == _ZSTANDARD else _other(archive, info)
+    for chunk in reader:
+        total += len(chunk)
+        if total > MAX_MEMBER_BYTES:
+            raise NotUnpacked(f"expected at most {MAX_MEMBER_BYTES} bytes unpacked, got more")
+        yield chunk
+
+
+def _other(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[bytes]:
+    with archive.open(info) as member:
+        while chunk := member.read(_CHUNK_BYTES):
+            yield chunk
+
+
+def _zstandard(path: Path, info: zipfile.ZipInfo) -> Iterator[bytes]:
+    """Python's own zip reader has Zstandard from 3.14 on."""
+    with path.open("rb") as file:
+        file.seek(info.header_offset)
+        signature, name_bytes, extra_bytes = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
+        if signature != b"PK\x03\x04":
+            raise NotUnpacked(f"expected the header of a file in the archive, got {signature!r}")
+        file.seek(name_bytes + extra_bytes, 1)
+        limits = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
+        left = info.compress_size
+        with limits.stream_reader(cast("IO[bytes]", _Bounded(file, left)), read_across_frames=True) as reader:
+            while chunk := reader.read(_CHUNK_BYTES):
+                yield chunk
+
+
+class _Bounded:
+    """So many bytes of a file; has what the decompressor calls."""
+
+    def __init__(self, file: IO[bytes], left: int) -> None:
+        self._file, self._left = file, left
+
+    def read(self, size: int) -> bytes:
+        chunk = self._file.read(min(size, self._left))
+        self._left -= len(chunk)
+        return chunk

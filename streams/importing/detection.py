@@ -1,0 +1,120 @@
+"""Which recording a file is, by what is in it."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from haltline.streams.importing import google_adk, inspect_log, langfuse, langsmith, openai_agents, openhands, phoenix
+from haltline.streams.importing.reading import Content
+from haltline.streams.importing.spans import Span
+from haltline.streams.importing.steps import inside, objects
+
+Record = dict[str, Any]
+_ENVELOPES = ("data", "observations", "runs", "post", "patch")
+"""Lists of records within an answer of an API, a trace, or a batch of a client."""
+_MAX_DEPTH = 50
+
+
+class SpanFormat(NamedTuple):
+    """A format that consists of spans."""
+
+    is_one: Callable[[Record], bool]
+    span_of: Callable[[Record], Span]
+    expected: str
+    """What its records are."""
+    shows: Callable[[Record], bool]
+    """Whether a record is of this format and of no other."""
+
+
+SPAN_FORMATS: Final[Mapping[str, SpanFormat]] = {
+    "langfuse": SpanFormat(langfuse.is_one, langfuse.span_of, langfuse.EXPECTED, langfuse.is_one),
+    "langsmith": SpanFormat(langsmith.is_one, langsmith.span_of, langsmith.EXPECTED, langsmith.is_one),
+    "openai-agents": SpanFormat(
+        openai_agents.is_one, openai_agents.span_of, openai_agents.EXPECTED, openai_agents.is_one
+    ),
+    "phoenix": SpanFormat(phoenix.is_one, phoenix.span_of, phoenix.EXPECTED, phoenix.shows),
+}
+
+
+def records_in(record: Record, of: SpanFormat, depth: int = 0) -> Iterator[tuple[str, object]]:
+    """The records that an object has in it, or is; each with its place within the object, "" for the object itself."""
+    if depth >= _MAX_DEPTH or of.is_one(record):
+        yield "", record
+        if depth < _MAX_DEPTH:
+            for number, child in enumerate(objects(record.get("child_runs"))):
+                yield from _placed(f"child_runs[{number}]", records_in(child, of, depth + 1))
+        return
+    if "resourceSpans" in record:
+        yield from (("", span) for span in spans_of(record))
+        return
+    lists = [name for name in _ENVELOPES if isinstance(record.get(name), list)]
+    named_session = record.get("sessionId") or inside(record, "trace", "sessionId")
+    session = {"sessionId": named_session} if isinstance(named_session, str) else {}
+    for name in lists:
+        for number, one in enumerate(record[name]):
+            place = f"{name}[{number}]"
+            if isinstance(one, dict):
+                named = session | {field: value for field, value in one.items() if value is not None}
+                inner = records_in(named, of, depth + 1) if of.is_one(named) else iter([("", one)])
+                yield from _placed(place, inner)
+            else:
+                yield place, one
+    if not lists:
+        yield "", record
+
+
+def spans_of(request: Record) -> list[Record]:
+    """The spans of a request of OTLP/JSON."""
+    scopes = [s for resource in objects(request.get("resourceSpans")) for s in objects(resource.get("scopeSpans"))]
+    return [span for scope in scopes for span in objects(scope.get("spans"))]
+
+
+def form_of(content: Content) -> str | None:
+    """The format of a file with this content; None: it is none that is known."""
+    return next((name for name, is_it in DETECTORS.items() if is_it(content)), None)
+
+
+def _placed(place: str, records: Iterator[tuple[str, object]]) -> Iterator[tuple[str, object]]:
+    return ((f"{place}.{inner}" if inner else place, record) for inner, record in records)
+
+
+def _has(name: str) -> Callable[[Content], bool]:
+    of = SPAN_FORMATS[name]
+
+    def has(content: Content) -> bool:
+        found = (record for one in content.head for _, record in records_in(one, of))
+        return any(isinstance(record, dict) and of.shows(record) for record in found)
+
+    return has
+
+
+def _is_openhands(content: Content) -> bool:
+    return any(openhands.listed_in(line) is not None for line in content.head) or openhands.looks_so(content.head)
+
+
+def _is_otel(content: Content) -> bool:
+    return any("resourceSpans" in line for line in content.head) and not _has("phoenix")(content)
+
+
+def _is_claude_code(content: Content) -> bool:
+    kinds = ("assistant", "user")
+    return any(line.get("type") in kinds and isinstance(line.get("message"), dict) for line in content.head)
+
+
+def _is_trace(content: Content) -> bool:
+    return bool(content.head) and all(
+        isinstance(line.get("session_id"), str) and ("action" in line or "kind" in line) for line in content.head
+    )
+
+
+DETECTORS: Final[Mapping[str, Callable[[Content], bool]]] = {
+    "openhands": _is_openhands,
+    "swe-agent": lambda content: isinstance(inside(content.value, "trajectory"), list),
+    "mini-swe-agent": lambda content: isinstance(inside(content.value, "messages"), list) and "info" in content.value,
+    "inspect": lambda content: inspect_log.looks_so(content.value),
+    "google-adk": lambda content: any(google_adk.looks_so(one) for one in content.head),
+    **{name: _has(name) for name in SPAN_FORMATS},
+    "otel": _is_otel,
+    "claude-code": _is_claude_code,
+    "trace": _is_trace,
+}
+"""Whether a file is of a format; no recording is of two."""

@@ -1,0 +1,79 @@
+"""Google's ADK: a session as its `model_dump_json()`, the web interface and `adk run --save_session` write it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from haltline.schemas.events import Kind, Outcome, Usage
+from haltline.streams.importing.steps import Step, count, inside, instant, objects, usage_of
+
+EXPECTED = "an event of an ADK session"
+
+
+def looks_so(value: object) -> bool:
+    """Whether this is such a session, with names as in Python or as in JSON."""
+    return isinstance(inside(value, "events"), list) and isinstance(
+        inside(value, "appName") or inside(value, "app_name"), str
+    )
+
+
+def steps(events: list[dict[str, Any]]) -> Iterator[Step]:
+    """What each event has; agents that hand over to each other are one session."""
+    for event in events:
+        seconds = event.get("timestamp")
+        time_ms = instant(seconds) if isinstance(seconds, int | float) else None
+        whole_ms = None if time_ms is None else round(time_ms)
+        parts = objects(inside(event, "content", "parts"))
+        usage = _usage(event.get("usageMetadata", event.get("usage_metadata")))
+        if usage is not None and event.get("partial") is not True:
+            texts = [p["text"] for p in parts if isinstance(p.get("text"), str) and p.get("thought") is not True]
+            yield Step(kind=Kind.MODEL_TURN, usage=usage, output="\n".join(texts) or None, time_ms=whole_ms)
+        for part in parts:
+            if event.get("partial") is True:
+                continue
+            call = part.get("functionCall", part.get("function_call"))
+            response = part.get("functionResponse", part.get("function_response"))
+            if isinstance(call, dict):
+                args = call.get("args")
+                yield Step(
+                    kind=Kind.PROPOSED,
+                    call_id=_call_id(call, event),
+                    action=str(call.get("name") or "unknown"),
+                    args=args if isinstance(args, dict) else None,
+                    time_ms=whole_ms,
+                )
+            elif isinstance(response, dict):
+                yield _end(response, event, whole_ms)
+
+
+def _end(response: dict[str, Any], event: dict[str, Any], time_ms: int | None) -> Step:
+    """A tool that fails answers with an `error`; ADK records no other sign of it."""
+    answer = response.get("response")
+    error = inside(answer, "error")
+    output = answer["result"] if isinstance(answer, dict) and set(answer) == {"result"} else answer
+    return Step(
+        kind=Kind.COMPLETED,
+        call_id=_call_id(response, event),
+        action=str(response.get("name") or "unknown"),
+        outcome=Outcome.ERROR if error else Outcome.OK,
+        error=str(error)[:2000] if error else None,
+        output=output,
+        time_ms=time_ms,
+    )
+
+
+def _call_id(part: dict[str, Any], event: dict[str, Any]) -> str:
+    """The call's own id, else one of its invocation and name: the tools of a live model have none."""
+    return str(part.get("id") or f"{event.get('invocationId', event.get('invocation_id'))}-{part.get('name')}")[:256]
+
+
+def _usage(used: object) -> Usage | None:
+    """Thoughts are output; what came from the cache is part of the prompt."""
+
+    def get(camel: str, snake: str) -> int:
+        return count(inside(used, camel) or inside(used, snake))
+
+    whole = get("promptTokenCount", "prompt_token_count") + get(
+        "toolUsePromptTokenCount", "tool_use_prompt_token_count"
+    )
+    out = get("candidatesTokenCount", "candidates_token_count") + get("thoughtsTokenCount", "thoughts_token_count")
+    return usage_of(whole, out, cached=get("cachedContentTokenCount", "cached_content_token_count"))

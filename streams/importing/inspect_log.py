@@ -1,0 +1,118 @@
+"""Inspect: its logs of evaluations, `.json` and `.eval`; each sample is a session."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from haltline.schemas.events import Outcome, Usage
+from haltline.streams.importing.messages import Proposal, args_of, text_of
+from haltline.streams.importing.spans import MODEL, TOOL, Part, Span, parts
+from haltline.streams.importing.steps import count, inside, instant, objects, usage_of
+
+_ATTACHED = "attachment://"
+_MAX_DEPTH = 40
+_OUTCOMES = {"timeout": Outcome.TIMEOUT, "approval": Outcome.REFUSED, "permission": Outcome.ERROR}
+
+
+def looks_so(value: object) -> bool:
+    """Whether this is such a log."""
+    return isinstance(inside(value, "eval", "task"), str) and ("samples" in value or "plan" in value)  # type: ignore[operator]  # an object, as its `eval` shows
+
+
+def sample_parts(sample: dict[str, Any]) -> Iterator[Part]:
+    """The session of a sample: its id, its epoch, and the beginning of its own id."""
+    name = f"{sample.get('id')}_epoch_{sample.get('epoch')}"
+    if isinstance(sample.get("uuid"), str):
+        name = f"{name}_{sample['uuid'][:8]}"
+    attached = sample.get("attachments")
+    texts = attached if isinstance(attached, dict) else {}
+    for part in parts(_spans(objects(sample.get("events")), texts)):
+        yield Part(name, part.steps)
+
+
+def _spans(events: list[dict[str, Any]], attached: dict[str, Any]) -> Iterator[Span]:
+    for number, event in enumerate(events):
+        kind, parent = event.get("event"), event.get("span_id")
+        parent = parent if isinstance(parent, str) else None
+        start_ms, end_ms = instant(event.get("timestamp")), instant(event.get("completed"))
+        if kind == "span_begin" and isinstance(event.get("id"), str):
+            above = event.get("parent_id")
+            above = above if isinstance(above, str) else None
+            yield Span(id=event["id"], parent=above, trace="", is_gate=event.get("type") == "tool")
+        elif kind == "model" and event.get("pending") is not True:
+            yield _turn(f"event {number}", event, parent, (start_ms, end_ms), attached)
+        elif kind == "tool":
+            yield _tool(f"event {number}", event, parent, (start_ms, end_ms), attached)
+
+
+def _turn(
+    span_id: str,
+    event: dict[str, Any],
+    parent: str | None,
+    times: tuple[float | None, float | None],
+    attached: dict[str, Any],
+) -> Span:
+    output = event.get("output")
+    choices = objects(inside(output, "choices"))
+    calls = [call for choice in choices for call in objects(inside(choice, "message", "tool_calls"))]
+    error = event.get("error")
+    return Span(
+        id=span_id,
+        parent=parent,
+        trace="",
+        kind=MODEL,
+        usage=_usage(inside(output, "usage")),
+        output=text_of(_whole([inside(choice, "message", "content") for choice in choices], attached)) or None,
+        error=str(error) if error else None,
+        start_ms=times[0],
+        end_ms=times[1],
+        proposals=[
+            Proposal(call["id"], str(call.get("function")), args_of(_whole(call.get("arguments"), attached)))
+            for call in calls
+            if isinstance(call.get("id"), str)
+        ],
+    )
+
+
+def _tool(
+    span_id: str,
+    event: dict[str, Any],
+    parent: str | None,
+    times: tuple[float | None, float | None],
+    attached: dict[str, Any],
+) -> Span:
+    error = event.get("error")
+    kind = str(inside(error, "type"))
+    return Span(
+        id=span_id,
+        parent=parent,
+        trace="",
+        kind=TOOL,
+        name=str(event.get("function") or "unknown"),
+        args=args_of(_whole(event.get("arguments"), attached)),
+        call_id=event["id"] if isinstance(event.get("id"), str) else None,
+        outcome=_OUTCOMES.get(kind) if error else None,
+        error=f"{kind}: {inside(error, 'message')}" if error else None,
+        output=_whole(event.get("result"), attached) if event.get("pending") is not True else None,
+        start_ms=times[0],
+        end_ms=times[1],
+    )
+
+
+def _whole(value: Any, attached: dict[str, Any], depth: int = 0) -> Any:
+    """The value with its long texts, which a log keeps beside the events."""
+    if isinstance(value, str):
+        return attached.get(value.removeprefix(_ATTACHED), value) if value.startswith(_ATTACHED) else value
+    if depth >= _MAX_DEPTH:
+        return value
+    if isinstance(value, list):
+        return [_whole(one, attached, depth + 1) for one in value]
+    if isinstance(value, dict):
+        return {name: _whole(one, attached, depth + 1) for name, one in value.items()}
+    return value
+
+
+def _usage(used: object) -> Usage | None:
+    """Inspect counts what was read from a cache, and what was written to it, apart from the input."""
+    cached, cost = count(inside(used, "input_tokens_cache_read")), inside(used, "total_cost")
+    whole = count(inside(used, "input_tokens")) + count(inside(used, "input_tokens_cache_write")) + cached
+    return usage_of(whole, inside(used, "output_tokens"), cached=cached, cost=cost)

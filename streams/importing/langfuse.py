@@ -1,0 +1,74 @@
+"""Langfuse: observations as its API, its export of a table (JSON, JSON lines) and its export to a storage have them."""
+
+from typing import Any
+
+from haltline.schemas.events import Usage
+from haltline.streams.importing.messages import args_of, parsed, proposals, returned, text_of
+from haltline.streams.importing.spans import MODEL, TOOL, Span
+from haltline.streams.importing.steps import count, inside, instant, usage_of
+
+EXPECTED = "an observation of Langfuse"
+_TYPES = frozenset(
+    {"SPAN", "EVENT", "GENERATION", "AGENT", "TOOL", "CHAIN", "RETRIEVER", "EVALUATOR", "EMBEDDING", "GUARDRAIL"}
+)
+
+
+def is_one(record: dict[str, Any]) -> bool:
+    """Whether a record is one of these."""
+    return str(record.get("type")) in _TYPES and _get(record, "traceId") is not None and "id" in record
+
+
+def span_of(record: dict[str, Any]) -> Span:
+    """The span of an observation.
+
+    Raises:
+        ValueError: it has no id.
+
+    """
+    span_id, trace = record.get("id"), _get(record, "traceId")
+    if not isinstance(span_id, str) or not isinstance(trace, str):
+        raise ValueError(f"expected id and traceId, got {span_id!r:.40} and {trace!r:.40}")
+    parent, session = _get(record, "parentObservationId"), _get(record, "sessionId")
+    span = Span(
+        id=span_id,
+        parent=parent if isinstance(parent, str) else None,
+        trace=trace,
+        session=session if isinstance(session, str) and session else None,
+        start_ms=instant(_get(record, "startTime")),
+        end_ms=instant(_get(record, "endTime")),
+    )
+    if record.get("level") == "ERROR":
+        span.error = str(_get(record, "statusMessage") or "error")
+    kind, output = record.get("type"), record.get("output")
+    if kind == "GENERATION":
+        output = parsed(output)
+        span.kind, span.usage = MODEL, _usage(record)
+        span.output = text_of(output) or None
+        span.proposals = list(proposals(output))
+    elif kind == "TOOL":
+        result = returned(output)
+        span.kind, span.name = TOOL, str(record.get("name") or "unknown")
+        span.args, span.output, span.call_id = args_of(record.get("input")), result.content, result.call_id
+        if result.is_error:
+            span.error = span.error or str(result.content)
+    return span
+
+
+def _usage(record: dict[str, Any]) -> Usage | None:
+    """Langfuse's kinds of tokens do not contain each other: `input` is without what was read from a cache."""
+    details = args_of(_get(record, "usageDetails"))
+    cost = inside(args_of(_get(record, "costDetails")), "total")
+    cost = cost or _get(record, "totalCost") or record.get("calculatedTotalCost")
+    if not details:
+        used = record.get("usage")
+        return usage_of(inside(used, "input"), inside(used, "output"), cost=cost)
+    of_input = {name: count(tokens) for name, tokens in details.items() if "input" in name}
+    cached = sum(n for name, n in of_input.items() if "cache" in name and "creat" not in name and "writ" not in name)
+    return usage_of(sum(of_input.values()), details.get("output"), cached=cached, cost=cost)
+
+
+def _get(record: dict[str, Any], name: str) -> Any:
+    """A field by the name of the API, or by that of exports to a storage: `trace_id`."""
+    if name in record:
+        return record[name]
+    return record.get("".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name))

@@ -1,0 +1,79 @@
+"""LangSmith: runs as `client.list_runs()` and the API give them, and as clients upload them."""
+
+from typing import Any
+
+from haltline.schemas.events import Usage
+from haltline.streams.importing.messages import args_of, proposals, returned, text_of
+from haltline.streams.importing.spans import MODEL, TOOL, Span
+from haltline.streams.importing.steps import inside, instant, objects, usage_of
+
+EXPECTED = "a run of LangSmith"
+_SESSIONS = ("thread_id", "session_id", "conversation_id")
+"""Of the metadata: what LangSmith makes threads of."""
+
+
+def is_one(record: dict[str, Any]) -> bool:
+    """Whether a record is one of these."""
+    return isinstance(record.get("run_type"), str) and ("trace_id" in record or "dotted_order" in record)
+
+
+def span_of(record: dict[str, Any]) -> Span:
+    """The span of a run.
+
+    Raises:
+        ValueError: it has no id.
+
+    """
+    run_id = record.get("id")
+    if not isinstance(run_id, str) or not run_id:
+        raise ValueError(f"expected id, a text, got {run_id!r:.40}")
+    metadata = inside(record, "extra", "metadata")
+    named = (inside(metadata, name) for name in _SESSIONS)
+    span = Span(
+        id=run_id,
+        parent=record["parent_run_id"] if isinstance(record.get("parent_run_id"), str) else None,
+        trace=record["trace_id"] if isinstance(record.get("trace_id"), str) else run_id,
+        session=next((name for name in named if isinstance(name, str) and name), None),
+        start_ms=instant(record.get("start_time")),
+        end_ms=instant(record.get("end_time")),
+    )
+    error, outputs = record.get("error"), record.get("outputs")
+    # LangChain has the stack behind the error
+    span.error = (str(error).partition("Traceback (most recent call last)")[0].strip() or str(error)) if error else None
+    if record["run_type"] == "llm":
+        span.kind, span.usage = MODEL, _usage(record)
+        span.output = text_of(outputs) or None
+        span.proposals = list(proposals(outputs))
+    elif record["run_type"] == "tool":
+        result = returned(outputs or None)
+        span.kind, span.name = TOOL, str(record.get("name") or "unknown")
+        span.output, span.call_id = result.content, result.call_id
+        if result.is_error:
+            span.error = span.error or str(result.content)
+        inputs = record.get("inputs")
+        # tools that are called with a text have it as `input`: their arguments are in the model's turn
+        only_text = isinstance(inputs, dict) and set(inputs) == {"input"} and isinstance(inputs["input"], str)
+        span.args = args_of(inputs["input"]) if only_text and isinstance(inputs, dict) else args_of(inputs)
+    return span
+
+
+def _usage(record: dict[str, Any]) -> Usage | None:
+    """As the service counted, else as the model's message says; both with the tokens of the cache in the input."""
+    if record.get("prompt_tokens") or record.get("completion_tokens"):
+        cached = inside(record, "prompt_token_details", "cache_read")
+        return usage_of(
+            record.get("prompt_tokens"), record.get("completion_tokens"), cached=cached, cost=record.get("total_cost")
+        )
+    outputs = record.get("outputs")
+    used = inside(outputs, "usage_metadata") or inside(record, "extra", "metadata", "usage_metadata")
+    for generations in _lists(inside(outputs, "generations")):
+        for one in objects(generations):
+            message = one.get("message")
+            used = used or inside(message, "kwargs", "usage_metadata") or inside(message, "usage_metadata")
+    cached = inside(used, "input_token_details", "cache_read")
+    whole, out = inside(used, "input_tokens"), inside(used, "output_tokens")
+    return usage_of(whole, out, cached=cached, cost=inside(used, "total_cost"))
+
+
+def _lists(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []

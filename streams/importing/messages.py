@@ -1,0 +1,109 @@
+"""What a model answered and what a tool returned, in the forms in which frameworks record messages."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import orjson
+
+from haltline.interventions.agent.integrations.any_json import text_of_blocks
+from haltline.streams.importing.steps import inside, objects
+
+_MAX_DEPTH = 12
+_WRAPPERS = ("generations", "choices", "message", "kwargs", "data", "update", "messages", "output", "content")
+"""Where a message lies within what was recorded of it; the first that there is."""
+
+
+class Proposal(NamedTuple):
+    """A call that a model asks for."""
+
+    call_id: str | None
+    name: str
+    args: dict[str, Any] | None
+
+
+class Returned(NamedTuple):
+    """What a tool returned."""
+
+    content: Any
+    call_id: str | None
+    is_error: bool
+
+
+def args_of(value: object) -> dict[str, Any] | None:
+    """The arguments of a call: an object, or the JSON text of one. None: they are something else."""
+    if isinstance(value, str):
+        try:
+            value = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            return None
+    return value if isinstance(value, dict) else None
+
+
+def parsed(value: Any) -> Any:
+    """What a text is in JSON, where it is an object or a list; else the value itself."""
+    if isinstance(value, str) and value[:1] in ("{", "["):
+        try:
+            return orjson.loads(value)
+        except orjson.JSONDecodeError:
+            return value
+    return value
+
+
+def returned(value: object) -> Returned:
+    """A tool's output; of LangChain's message of a tool, which has the call's id, its content."""
+    if isinstance(value, dict) and set(value) == {"output"}:  # LangSmith keeps a value so
+        value = value["output"]
+    message: object = value
+    for _ in range(_MAX_DEPTH):
+        if isinstance(message, str) and message[:1] == "{":
+            message = args_of(message)
+        if not isinstance(message, dict):
+            break
+        if isinstance(message.get("tool_call_id"), str):
+            is_error = message.get("status") == "error"
+            return Returned(text_of_blocks(message.get("content")), message["tool_call_id"], is_error)
+        message = next((message[name] for name in ("output", "kwargs", "data") if name in message), None)
+    return Returned(value, None, is_error=False)
+
+
+def text_of(value: object, depth: int = 0) -> str:
+    """The text of a model's answer."""
+    if isinstance(value, str):
+        return value
+    if depth >= _MAX_DEPTH:
+        return ""
+    if isinstance(value, list):
+        return "\n".join(text for one in value if (text := text_of(one, depth + 1)))
+    if not isinstance(value, dict):
+        return ""
+    if isinstance(value.get("text"), str) and value.get("type") in (None, "text", "output_text"):
+        return str(value["text"])
+    found = next((value[name] for name in _WRAPPERS if value.get(name) is not None), None)
+    return text_of(found, depth + 1)
+
+
+def proposals(value: object, depth: int = 0) -> Iterator[Proposal]:
+    """The calls of a model's answer: of OpenAI's chats and responses, of Anthropic's, of LangChain's messages."""
+    if depth >= _MAX_DEPTH:
+        return
+    if isinstance(value, list):
+        for one in value:
+            yield from proposals(one, depth + 1)
+    elif isinstance(value, dict):
+        if value.get("type") in ("function_call", "tool_use") and isinstance(value.get("name"), str):
+            args = value.get("arguments", value.get("input"))
+            yield Proposal(_id(value.get("call_id") or value.get("id")), value["name"], args_of(args))
+            return
+        listed = objects(value.get("tool_calls"))
+        for call in listed:
+            name = inside(call, "function", "name") or call.get("name")
+            args = inside(call, "function", "arguments") if "function" in call else call.get("args")
+            if isinstance(name, str) and name:
+                yield Proposal(_id(call.get("id")), name, args_of(args))
+        if not listed:
+            found = next((value[name] for name in _WRAPPERS if value.get(name) is not None), None)
+            yield from proposals(found, depth + 1)
+
+
+def _id(value: object) -> str | None:
+    return value[:200] if isinstance(value, str) and value else None

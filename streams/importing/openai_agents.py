@@ -1,0 +1,61 @@
+"""OpenAI's Agents SDK: traces and spans as a `TracingProcessor` of its users writes them by `export()`."""
+
+from typing import Any
+
+from haltline.schemas.events import Usage
+from haltline.streams.importing.messages import args_of, proposals, text_of
+from haltline.streams.importing.spans import MODEL, TOOL, Span
+from haltline.streams.importing.steps import inside, instant, usage_of
+
+EXPECTED = "a trace or a span of the OpenAI Agents SDK"
+_MODELS = ("generation", "response")  # not a set: a record may have anything
+
+
+def is_one(record: dict[str, Any]) -> bool:
+    """Whether a record is one of these."""
+    return (record.get("object") == "trace" and "workflow_name" in record) or (
+        record.get("object") == "trace.span" and "span_data" in record
+    )
+
+
+def span_of(record: dict[str, Any]) -> Span:
+    """The span of a record; of a trace, one that has its group. Tools have no ids of calls here.
+
+    Raises:
+        ValueError: it has no id.
+
+    """
+    trace = record.get("id") if record.get("object") == "trace" else record.get("trace_id")
+    if not isinstance(record.get("id"), str) or not isinstance(trace, str):
+        raise ValueError(f"expected id and trace_id, got {record.get('id')!r:.40} and {trace!r:.40}")
+    group = record.get("group_id")
+    span = Span(id=record["id"], trace=trace, session=group if isinstance(group, str) and group else None)
+    data = record.get("span_data")
+    if not isinstance(data, dict):
+        return span
+    parent = record.get("parent_id")
+    span.parent = parent if isinstance(parent, str) else None
+    span.start_ms, span.end_ms = instant(record.get("started_at")), instant(record.get("ended_at"))
+    span.error = _error(record.get("error"))
+    if data.get("type") in _MODELS:
+        span.kind, span.usage = MODEL, _usage(data.get("usage"))
+        span.output = text_of(data.get("output")) or None
+        span.proposals = list(proposals(data.get("output")))
+    elif data.get("type") == "function":
+        span.kind, span.name = TOOL, str(data.get("name") or "unknown")
+        span.args, span.output = args_of(data.get("input")), data.get("output")
+    return span
+
+
+def _usage(used: object) -> Usage | None:
+    """Of a response or of a chat; both count what came from a cache within the input."""
+    whole = inside(used, "input_tokens") or inside(used, "prompt_tokens")
+    out = inside(used, "output_tokens") or inside(used, "completion_tokens")
+    return usage_of(whole, out, cached=inside(used, "input_tokens_details", "cached_tokens"))
+
+
+def _error(error: object) -> str | None:
+    if error is None:
+        return None
+    why = inside(error, "data", "error")
+    return f"{inside(error, 'message') or error}" + (f": {why}" if why else "")

@@ -1,0 +1,219 @@
+"""Recordings that are damaged, too large or of another kind: what can be read is read, the rest has its place."""
+
+import gzip
+import json
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from haltline.schemas import wire
+from haltline.streams.importing import archive, reading
+from haltline.streams.importing.formats import FORMATS, Imported
+from haltline.streams.importing.reading import NotReadable
+from tests.streams.importing.test_samples import EXPECTED, SAMPLES
+
+LOG, RUNS = SAMPLES / "inspect.eval", SAMPLES / "langsmith_runs.jsonl"
+MEMBER = "samples/night-7_epoch_1.json"
+
+
+def skipped(file: Path) -> tuple[int, list[str]]:
+    imported = Imported(file)
+    return len(list(imported.events())), imported.skipped
+
+
+def test_lines_are_not_held_in_memory_and_have_no_bound_together(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(reading, "MAX_VALUE_BYTES", 1000)
+    packed = tmp_path / "runs.jsonl.gz"
+    packed.write_bytes(gzip.compress(RUNS.read_bytes()))
+    for file in (RUNS, packed):
+        assert skipped(file) == (len(EXPECTED[RUNS.name]), [])
+    with pytest.raises(NotReadable, match=r"inspect\.json: expected at most 1000 bytes of one JSON value, got more"):
+        Imported(SAMPLES / "inspect.json")
+
+
+def test_a_line_beyond_the_bound_is_reported_and_the_rest_is_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    lines = (SAMPLES / "openai_agents.jsonl").read_text().splitlines()
+    lines[2] = lines[2].replace("fact_sales", "fact_sales" * 2000)
+    file = tmp_path / "trace.jsonl"
+    file.write_text("\n".join(lines))
+    monkeypatch.setattr(reading, "MAX_LINE_BYTES", 10_000)
+    assert skipped(file) == (18, ["line 3: expected a line of at most 10000 bytes, got more"])
+
+
+def test_a_line_that_is_none_of_the_format_is_reported_by_its_place(tmp_path: Path) -> None:
+    lines = RUNS.read_text().splitlines()
+    lines[3:3] = ['{"score": 1}', '{"run_type": "tool", "trace_id": "t"}', "[1]", "{", '["[' * 100_000]
+    file = tmp_path / "runs.jsonl"
+    file.write_text("\n".join(lines))
+    count, reported = skipped(file)
+    assert count == len(EXPECTED[RUNS.name])
+    assert reported[:3] == [
+        "line 6: expected an object, got a list of 1",
+        "line 7: expected JSON, got " + reported[1].partition("got ")[2],
+        "line 8: expected JSON, got " + reported[2].partition("got ")[2],
+    ]
+    assert reported[3:] == [
+        "line 4: expected a run of LangSmith, got an object with score",
+        "line 5: expected id, a text, got None",
+    ]
+
+
+def test_a_record_within_an_answer_is_reported_by_its_place(tmp_path: Path) -> None:
+    answer = json.loads((SAMPLES / "langfuse_observations.json").read_text())
+    answer["data"][1:1] = [7, {"id": 5, "traceId": "t", "type": "TOOL"}, {"name": "accuracy", "value": 1}]
+    file = tmp_path / "observations.json"
+    file.write_text(json.dumps(answer))
+    count, reported = skipped(file)
+    assert count == len(EXPECTED["langfuse_observations.json"])
+    assert reported == [
+        "[0] data[1]: expected an observation of Langfuse, got 7",
+        "[0] data[2]: expected id and traceId, got 5 and 't'",
+        "[0] data[3]: expected an observation of Langfuse, got an object with name, value",
+    ]
+
+
+def packed_as(path: Path, method: int, content: bytes) -> Path:
+    with zipfile.ZipFile(path, "w", method) as written:
+        written.writestr("header.json", "{}")
+        written.writestr(MEMBER, content)
+    return path
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2])
+def test_an_archive_packed_otherwise_is_read(method: int, tmp_path: Path) -> None:
+    log = packed_as(tmp_path / "log.eval", method, archive.unpacked(LOG, MEMBER))
+    assert skipped(log) == (len(EXPECTED[LOG.name]), [])
+
+
+def test_a_member_that_unpacks_to_more_than_the_bound_is_reported(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(archive, "MAX_MEMBER_BYTES", 10_000)
+    monkeypatch.setattr(archive, "_CHUNK_BYTES", 4096)
+    bomb = packed_as(tmp_path / "bomb.eval", zipfile.ZIP_DEFLATED, b" " * 10_001)
+    for file in (LOG, bomb):
+        assert skipped(file) == (0, [f"{MEMBER}: expected at most 10000 bytes unpacked, got more"])
+
+
+def test_an_archive_of_too_many_members_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "MAX_MEMBERS", 2)
+    with pytest.raises(NotReadable, match=r"inspect\.eval: expected at most 2 files in the archive, got 5"):
+        Imported(LOG)
+
+
+def damaged(start: int, bytes_: bytes) -> Callable[[bytes], bytes]:
+    return lambda raw: raw[:start] + bytes_ + raw[start + len(bytes_) :]
+
+
+def test_a_damaged_member_is_reported_and_no_other_is_lost(tmp_path: Path) -> None:
+    with zipfile.ZipFile(LOG) as log:
+        start = log.getinfo(MEMBER).header_offset
+    file = tmp_path / "log.eval"
+    file.write_bytes(damaged(start + 300, b"\0" * 40)(LOG.read_bytes()))
+    (why,) = skipped(file)[1]
+    assert why.startswith(f"{MEMBER}: expected a whole file in the archive, got ")
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        (LOG.read_bytes()[:-40], "expected a whole zip archive, got "),
+        (b"PK\x03\x04" + b"\0" * 100, "expected a whole zip archive, got "),
+        (b"\x1f\x8b", "expected a whole gzip file, got "),
+        (b"\x1f\x8b\x08junk", "expected a whole gzip file, got "),
+        (b"PAR1" + b"\0" * 100, "expected JSON, got a Parquet file; write the dataframe with to_json"),
+        (b'["' * 50_000, "expected JSON, or JSON lines, got something else"),
+        (b'{"traces": [1]}', "expected a recording of claude-code, google-adk, "),
+    ],
+)
+def test_what_is_no_recording_is_refused(raw: bytes, expected: str, tmp_path: Path) -> None:
+    file = tmp_path / "x"
+    file.write_bytes(raw)
+    with pytest.raises(NotReadable) as refused:
+        Imported(file)
+    assert str(refused.value).startswith(f"{file}: {expected}")
+
+
+def test_an_archive_of_something_else_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "x.eval"
+    with zipfile.ZipFile(file, "w") as written:
+        written.writestr("a.txt", "a")
+    with pytest.raises(NotReadable, match=r"expected a log of Inspect, got an archive with a\.txt"):
+        Imported(file)
+
+
+JSON = sorted(set(EXPECTED) - {"inspect.eval"})
+PARSED = {name: [json.loads(line) for line in (SAMPLES / name).read_text().splitlines()] if name.endswith("l") else
+          json.loads((SAMPLES / name).read_text()) for name in JSON}  # fmt: skip
+ODD: st.SearchStrategy[object] = st.sampled_from(
+    [None, True, 0, -1, 2**70, 1e300, "", "x", "2025-13-41", [], {}, [[]], [None], {"a": {"b": 1}}, "[{"]
+)
+
+
+FORM = st.none() | st.sampled_from(FORMATS)
+
+
+def mangled(value: Any, draw: Callable[[Any], Any]) -> Any:
+    """The same with something odd at one place."""
+    if isinstance(value, dict) and value and draw(st.integers(0, 5)):
+        name = draw(st.sampled_from(sorted(value)))
+        return value | {name: mangled(value[name], draw)}
+    if isinstance(value, list) and value and draw(st.integers(0, 5)):
+        index = draw(st.integers(0, len(value) - 1))
+        return [*value[:index], mangled(value[index], draw), *value[index + 1 :]]
+    return draw(ODD)
+
+
+def checked(file: Path, form: str | None) -> None:
+    """Either there are events, and reports of what could not be read, or one error that names the file."""
+    imported, reported = None, f"{file}: expected nothing"
+    try:
+        imported = Imported(file, form=form)
+        for event in imported.events():
+            assert wire.decode_event(event.to_json()) == event
+    except NotReadable as why:
+        reported = str(why)
+    assert reported.startswith(f"{file}:")
+    assert "expected" in reported
+    for place in imported.skipped if imported is not None else []:
+        assert "expected" in place or place.startswith("span ")
+
+
+@given(data=st.data(), name=st.sampled_from(JSON), times=st.integers(1, 8), form=FORM)
+@settings(max_examples=100, suppress_health_check=list(HealthCheck), deadline=None)
+def test_a_mangled_sample_is_read_or_reported(
+    tmp_path: Path, data: st.DataObject, name: str, times: int, form: str | None
+) -> None:
+    value = PARSED[name]
+    for _ in range(times):
+        value = mangled(value, data.draw)
+    file = tmp_path / name
+    is_lines = name.endswith("l") and isinstance(value, list)
+    file.write_text("\n".join(map(json.dumps, value)) if is_lines else json.dumps(value))
+    checked(file, form)
+
+
+@given(
+    start=st.integers(0, 12_000),
+    bytes_=st.binary(min_size=1, max_size=20),
+    cut=st.none() | st.integers(0, 12_000),
+    form=FORM,
+)
+@settings(max_examples=60, suppress_health_check=list(HealthCheck), deadline=None)
+def test_a_damaged_archive_is_read_or_reported(
+    tmp_path: Path, start: int, bytes_: bytes, cut: int | None, form: str | None
+) -> None:
+    file = tmp_path / "log.eval"
+    shutil.copy(LOG, file)
+    file.write_bytes(damaged(start, bytes_)(file.read_bytes())[:cut])
+    checked(file, form)

@@ -1,0 +1,247 @@
+"""What the real libraries recorded of an agent that loops: each event of it, and the rule that trips."""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from typer.testing import CliRunner
+
+from haltline.cli.app import app
+from haltline.schemas.events import ActionEvent, Kind, Outcome
+from haltline.streams.importing.detection import DETECTORS
+from haltline.streams.importing.formats import FORMATS, Imported
+from haltline.streams.importing.reading import content_of
+
+SAMPLES = Path(__file__).parent / "samples"
+FORM_OF = {
+    "claude_agent_sdk.jsonl": "claude-code",
+    "claude_agent_sdk_subagent.jsonl": "claude-code",
+    "google_adk.json": "google-adk",
+    "inspect.eval": "inspect",
+    "inspect.json": "inspect",
+    "langfuse_observations.json": "langfuse",
+    "langfuse_trace.json": "langfuse",
+    "langsmith_runs.jsonl": "langsmith",
+    "langsmith_upload.jsonl": "langsmith",
+    "openai_agents.jsonl": "openai-agents",
+    "phoenix_dataframe.jsonl": "phoenix",
+    "phoenix_otlp.json": "phoenix",
+    "phoenix_spans.json": "phoenix",
+}
+ASKED, ENDED, TURN = Kind.PROPOSED, Kind.COMPLETED, Kind.MODEL_TURN
+SUBAGENT = "/"
+STILL = "still exists"
+
+
+class Row(NamedTuple):
+    """What is expected of an event."""
+
+    kind: Kind
+    call: str = ""
+    target: str = ""
+    outcome: Outcome | None = None
+    text: str = ""
+    """Of the output or, where it failed, of the error."""
+    below: str = ""
+    cost: float = 0.0
+
+
+def row_of(event: ActionEvent) -> Row:
+    """The event; an id of a call that the format does not have is left out."""
+    call_id = event.call_id or ""
+    name = (
+        "" if event.kind is TURN else f"{event.action.removeprefix('mcp__t__')} {call_id if len(call_id) < 9 else ''}"
+    )
+    target = str(next(iter((event.args or {}).values()), ""))
+    below = SUBAGENT if event.parent_session_id is not None else ""
+    cost = 0.0
+    if event.kind is TURN:
+        assert event.usage is not None
+        assert (event.usage.input_tokens, event.usage.output_tokens, event.usage.cache_read_tokens) == (200, 80, 1000)
+        cost = event.usage.cost_usd
+    return Row(event.kind, name.strip(), target, event.outcome, event.error or event.output_head or "", below, cost)
+
+
+def turn(text: str = "", below: str = "", cost: float = 0.0) -> list[Row]:
+    return [Row(TURN, text=text, below=below, cost=cost)]
+
+
+def call(call: str, target: str, text: str, below: str = "", *, failed: bool = False) -> list[Row]:
+    outcome = Outcome.ERROR if failed else Outcome.OK
+    return [Row(ASKED, call, target, below=below), Row(ENDED, call, target, outcome, text, below)]
+
+
+def delete(number: int) -> list[Row]:
+    return call(f"delete_asset call_a{number}", "fact_sales", f"fact_sales {STILL}")
+
+
+def around(begun: list[Row], inside: list[Row]) -> list[Row]:
+    return [begun[0], *inside, begun[1]]
+
+
+def of_subagent(call_id: str = " call_b0") -> list[Row]:
+    return call(f"delete_asset{call_id}", "fact_orders", f"fact_orders {STILL}", SUBAGENT)
+
+
+def langchain(error: str, cost: float) -> list[Row]:
+    again = turn("I look again.", cost=cost)
+    deletes = [row for number in range(3) for row in again + delete(number)]
+    work = turn("I look again.", SUBAGENT, cost) + of_subagent() + turn("I am done.", SUBAGENT, cost)
+    delegated = around(call("delegate call_a3", "clean up fact_orders", "I am done."), work)
+    failed = call("describe_asset call_a4", "none", error, failed=True)
+    return deletes + again + delegated + again + failed
+
+
+def openai_agents() -> list[Row]:
+    again = turn("I look again.")
+    deletes = [row for number in range(3) for row in again + delete(number)]
+    work = turn(below=SUBAGENT) + of_subagent("") + turn(below=SUBAGENT)  # a span of a response has no content
+    delegated = around(call("delegate call_a3", "clean up fact_orders", "I am done."), work)
+    why = "Error running tool (non-fatal): Tool execution failed. Error details are redacted."
+    failed = call("describe_asset call_a4", "none", why, failed=True)
+    return deletes + again + delegated + again + failed + turn("I am done.")
+
+
+def inspect_log() -> list[Row]:
+    def asks(name: str, below: str = "") -> list[Row]:
+        return turn(f"tool call for tool {name}", below, 0.004)
+
+    deletes = [row for number in range(3) for row in asks("delete_asset") + delete(number)]
+    submit = call("submit call_b1", "done", "done", SUBAGENT)
+    work = asks("delete_asset", SUBAGENT) + of_subagent() + asks("submit", SUBAGENT) + submit
+    delegated = around(call("helper call_a3", "clean up fact_orders", "tool call for tool submit\n\ndone"), work)
+    failed = call("describe_asset call_a4", "none", "unknown: no such asset: none", failed=True)
+    end = asks("submit") + call("submit call_a5", "done", "done")
+    return deletes + asks("helper") + delegated + asks("describe_asset") + failed + end
+
+
+def google_adk() -> list[Row]:
+    deletes = [row for number in range(3) for row in turn() + delete(number)]
+    failed = turn() + call("describe_asset call_a3", "none", "no such asset: none", failed=True)
+    handed_over = turn() + call("transfer_to_agent call_a4", "helper", "")
+    work = turn() + call("delete_asset call_b0", "fact_orders", f"fact_orders {STILL}") + turn("I am done.")
+    return deletes + failed + handed_over + work
+
+
+def claude() -> list[Row]:
+    deletes = [row for number in range(3) for row in delete(number) + turn()]
+    report = "[Subagent hand-back] The text below is the final report of a subagent this session delegated to."
+    delegated = call("Agent call_a3", "clean", report) + turn()
+    return (
+        deletes
+        + delegated
+        + call("describe_asset call_a4", "none", "no such asset: none", failed=True)
+        + [
+            *turn(),
+            *turn("I am done."),
+        ]
+    )
+
+
+RAISED = "ValueError('no such asset: none')"
+EXPECTED = {
+    "claude_agent_sdk.jsonl": claude(),
+    "claude_agent_sdk_subagent.jsonl": of_subagent() + turn(below=SUBAGENT) + turn("I am done.", SUBAGENT),
+    "google_adk.json": google_adk(),
+    "inspect.eval": inspect_log(),
+    "inspect.json": inspect_log(),
+    "langfuse_observations.json": langchain("no such asset: none", 0.004),
+    "langfuse_trace.json": langchain("no such asset: none", 0.004),
+    "langsmith_runs.jsonl": langchain(RAISED, 0.004),
+    "langsmith_upload.jsonl": langchain(RAISED, 0.0),
+    "openai_agents.jsonl": openai_agents(),
+    "phoenix_dataframe.jsonl": langchain(RAISED, 0.0),
+    "phoenix_otlp.json": langchain(RAISED, 0.0),
+    "phoenix_spans.json": langchain(RAISED, 0.0),
+}
+MAIN = sorted(set(EXPECTED) - {"claude_agent_sdk_subagent.jsonl"})
+
+
+def shortened(row: Row) -> Row:
+    """Claude Code's report of a subagent has the subagent's id behind it."""
+    return row._replace(text=row.text.partition(" It is model output")[0])
+
+
+def test_each_sample_is_in_the_table() -> None:
+    files = {file.name for file in SAMPLES.iterdir() if file.suffix in (".json", ".jsonl", ".eval")}
+    assert files == set(FORM_OF) == set(EXPECTED)
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_every_event_of_a_sample_is_read(name: str) -> None:
+    imported = Imported(SAMPLES / name)
+    events = list(imported.events())
+    assert [shortened(row_of(event)) for event in events] == EXPECTED[name]
+    assert (imported.form, imported.untimed, imported.skipped) == (FORM_OF[name], 0, [])
+    assert len({event.event_id for event in events}) == len(events)
+    times = [event.time for event in events]
+    assert times == sorted(times)
+    assert 1_795_000_000_000 < times[0] <= times[-1] < times[0] + 10_000
+    above = {event.parent_session_id for event in events} - {None}
+    assert above <= {event.session_id for event in events} or name == "claude_agent_sdk_subagent.jsonl"
+    for asked, ended in zip(
+        (e for e in events if e.kind is ASKED),
+        sorted((e for e in events if e.kind is ENDED), key=lambda e: [p.call_id for p in events].index(e.call_id)),
+        strict=True,
+    ):
+        assert (asked.call_id, asked.args, asked.args_digest) == (ended.call_id, ended.args, ended.args_digest)
+
+
+@pytest.mark.parametrize("name", sorted(set(FORM_OF) - {"inspect.eval"}))  # known by its archive
+def test_no_sample_is_of_two_formats(name: str) -> None:
+    content = content_of(SAMPLES / name, [])
+    assert [form for form, is_it in DETECTORS.items() if is_it(content)] == [FORM_OF[name]]
+
+
+def test_the_detectors_know_every_format() -> None:
+    assert sorted(DETECTORS) == sorted(FORMATS)
+
+
+@pytest.mark.parametrize("name", MAIN)
+def test_a_backtest_of_a_sample_stops_it_at_the_third_delete(name: str, tmp_path: Path) -> None:
+    events = list(Imported(SAMPLES / name).events())
+    deletes = [e for e in events if e.kind is ASKED and e.args == {"asset_id": "fact_sales"}]
+    file = tmp_path / "events.jsonl"
+    file.write_bytes(b"".join(event.to_json() + b"\n" for event in events))
+    tested = CliRunner().invoke(app, ["backtest", "--json", str(file)])
+    results = {one["session_id"]: one for one in map(json.loads, tested.stdout.splitlines())}
+    first = results[deletes[2].session_id]["first"]
+    assert (first["event_id"], first["detector"], first["level"]) == (
+        deletes[2].event_id,
+        "destructive_repeat",
+        "KILL",
+    )
+    for subagent in set(results) - {deletes[2].session_id}:
+        assert results[subagent]["level"] == "KILL"  # it descends from a session that was killed
+
+
+def test_another_file_with_the_subagent_of_a_session_is_below_it() -> None:
+    (session,) = {e.session_id for e in Imported(SAMPLES / "claude_agent_sdk.jsonl").events()}
+    (above,) = {e.parent_session_id for e in Imported(SAMPLES / "claude_agent_sdk_subagent.jsonl").events()}
+    assert above == session
+
+
+def test_the_archive_and_the_json_of_a_log_have_the_same_events() -> None:
+    assert list(Imported(SAMPLES / "inspect.eval").events()) == list(Imported(SAMPLES / "inspect.json").events())
+
+
+def test_a_name_for_several_sessions_leaves_them_apart(tmp_path: Path) -> None:
+    session = json.loads((SAMPLES / "google_adk.json").read_text())
+    file = tmp_path / "sessions.jsonl"
+    file.write_text("".join(json.dumps(session | {"id": name}) + "\n" for name in ("a", "b")))
+    for given, named in ((None, ["a", "b"]), ("night", ["night", "night-2"])):
+        events = list(Imported(file, session_id=given).events())
+        assert list(dict.fromkeys(event.session_id for event in events)) == named
+        assert len({event.event_id for event in events}) == len(events)
+
+
+@pytest.mark.parametrize("name", sorted(set(EXPECTED) - {"inspect.eval"}))  # the archive has what the JSON has
+def test_secrets_of_a_recording_are_taken_out(name: str, tmp_path: Path) -> None:
+    file = tmp_path / name
+    file.write_text(
+        (SAMPLES / name).read_text().replace(STILL, "token=abcdef123456").replace("fact_", "password=abcdef123456")
+    )
+    events = list(Imported(file).events())
+    assert len(events) == len(EXPECTED[name])
+    assert "abcdef123456" not in "".join(event.to_json().decode() for event in events)
