@@ -22,7 +22,7 @@ def delete_asset(asset_id: str) -> str:
 class Script(GenericFakeChatModel):
     """Says what it was told to say."""
 
-    def bind_tools(self, tools: object, **kwargs: object) -> "Script":  # type: ignore[override]  # it ignores them
+    def bind_tools(self, tools: object, **kwargs: object) -> "Script":
         """The script knows its tools."""
         return self
 

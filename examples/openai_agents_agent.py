@@ -57,11 +57,11 @@ async def main() -> None:
     # A real model, with its key in OPENAI_API_KEY:
     # model = "gpt-5"
     async with Guard(GuardSettings.from_env(agent_id="cleaner")) as guard:
-        haltline = HaltlineAgents(guard)
-        agent = Agent(name="cleaner", model=model, tools=haltline.guarded([delete_asset]))
+        adapter = HaltlineAgents(guard)
+        agent = Agent(name="cleaner", model=model, tools=adapter.guarded([delete_asset]))
         quiet = RunConfig(tracing_disabled=True)
         try:
-            await Runner.run(agent, "Tidy up the warehouse.", hooks=haltline.hooks, run_config=quiet)
+            await Runner.run(agent, "Tidy up the warehouse.", hooks=adapter.hooks, run_config=quiet)
         except (ToolInputGuardrailTripwireTriggered, Refused):
             if guard.stopped is None:
                 raise

@@ -27,7 +27,7 @@ class SetKeyword:
 
 @dataclass(frozen=True, kw_only=True)
 class WrapKeyword:
-    """The value of a keyword argument, where there is one, within something: `tools=haltline.guarded([...])`."""
+    """The value of a keyword argument, where there is one, within something: `tools=adapter.guarded([...])`."""
 
     calls: tuple[str, ...]
     keyword: str

@@ -32,17 +32,17 @@ _ROWS: Final = (
         imports=("agents",),
         adapter="openai_agents",
         names=("HaltlineAgents",),
-        setup=("haltline = HaltlineAgents({guard})",),
-        how="haltline = HaltlineAgents(guard); Agent(..., tools=haltline.guarded(tools)); "
-        "Runner.run(..., hooks=haltline.hooks)",
+        setup=("adapter = HaltlineAgents({guard})",),
+        how="adapter = HaltlineAgents(guard); Agent(..., tools=adapter.guarded(tools)); "
+        "Runner.run(..., hooks=adapter.hooks)",
         ends="`ToolInputGuardrailTripwireTriggered`, or `Refused` before a turn",
         edits=(
             (
-                WrapKeyword(calls=("Agent",), keyword="tools", before="haltline.guarded(", after=")"),
+                WrapKeyword(calls=("Agent",), keyword="tools", before="adapter.guarded(", after=")"),
                 SetKeyword(
                     calls=("Runner.run", "Runner.run_sync", "Runner.run_streamed"),
                     keyword="hooks",
-                    value="haltline.hooks",
+                    value="adapter.hooks",
                 ),
             ),
         ),
@@ -221,7 +221,7 @@ _ROWS: Final = (
         program="mcp_agent.py",
         packages=("mcp", "fastmcp"),
         imports=("mcp", "fastmcp"),
-        how="haltline mcp-proxy --name files -- SERVER, in place of the server's command",
+        how="haltline mcp-proxy --name files -- SERVER",
         ends="the host ends its run; each call has a result with `isError`",
         extra="-",
     ),
@@ -233,7 +233,7 @@ _ROWS: Final = (
         imports=("opentelemetry",),
         adapter="opentelemetry",
         names=("HaltlineSpanProcessor",),
-        how="provider.add_span_processor(HaltlineSpanProcessor(guard.settings)); guard.check() between two steps",
+        how="provider.add_span_processor(HaltlineSpanProcessor(guard.settings))",
         ends="`Refused`, of `guard.check()`",
     ),
 )

@@ -20,8 +20,8 @@ _PRINTED: Final = "deleted fact_sales\ndeleted fact_sales\nstopped: session_kill
 _OF_MCP: Final = "fact_sales still exists\nfact_sales still exists\nstopped: session_killed_loop_guard"
 _PYTHON: Final = """```console
 $ pip install '{requirement}'
-$ haltline init --framework {name} --yes    # writes agent.py, the program below
-$ haltline up                               # a broker and a worker; prints the address of the broker
+{init}    # writes agent.py, the program below
+{up}    # a broker and a worker; prints the address of the broker
 ```
 
 In a second terminal, with that address:
@@ -32,8 +32,13 @@ $ python agent.py
 {printed}
 ```
 
-`haltline init --framework {name} FILE` puts a program of your own behind haltline: it shows the changes and asks first."""
-_LOCAL: Final = " `HALTLINE_MODE=local python agent.py` decides in the agent's own process, without `haltline up`."
+A second run is stopped earlier, because rules across sessions count what the agent `cleaner` has done.
+[A reset](../operate.md#reset) releases it; a new `haltline up` begins with an empty broker. {own}"""
+_OWN: Final = """`HALTLINE_MODE=local python agent.py`
+needs no `haltline up`: it decides in the agent's own process, which knows no other session.
+
+`haltline init --framework {name} FILE` puts a program of your own behind haltline. It shows the changes and
+asks first."""
 
 
 def page_of(row: Framework) -> str:
@@ -72,10 +77,11 @@ def _try(row: Framework) -> str:
         return ""
     requirement = f"haltline[{','.join([*row.extras, 'processor', 'console'])}]"
     printed = {"mcp": _OF_MCP, "opentelemetry": "deleted fact_sales\n..."}.get(row.name, _PRINTED)
-    text = _PYTHON.format(requirement=requirement, name=row.name, printed=printed)
-    if not row.edits:
-        return text.partition("\n\n`haltline init")[0]
-    return text + _LOCAL
+    init = f"$ haltline init --framework {row.name} --yes"
+    up = "$ haltline up"
+    own = _OWN.format(name=row.name) if row.edits else ""
+    text = _PYTHON.format(requirement=requirement, init=init, up=f"{up:{len(init)}}", printed=printed, own=own)
+    return text.strip()
 
 
 def _program(row: Framework) -> str:

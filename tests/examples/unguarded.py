@@ -12,7 +12,7 @@ def unguarded(text: str) -> str:
 
 def _is_ours(node: ast.AST) -> bool:
     """Whether it names the guard, or what an adapter has made of it."""
-    return any(isinstance(one, ast.Name) and one.id in {"guard", "haltline"} for one in ast.walk(node))
+    return any(isinstance(one, ast.Name) and one.id in {"guard", "adapter"} for one in ast.walk(node))
 
 
 class _Without(ast.NodeTransformer):
@@ -25,7 +25,7 @@ class _Without(ast.NodeTransformer):
         is_ours = isinstance(first, ast.Call) and isinstance(first.func, ast.Name)
         return node.body if is_ours and first.func.id in {"Guard", "guarded"} else node  # type: ignore[attr-defined]  # as above
 
-    visit_AsyncWith = visit_With
+    visit_AsyncWith = visit_With  # noqa: N815 - the name that ast looks for
 
     def visit_Try(self, node: ast.Try) -> Any:
         """Its handlers say that it was stopped."""
