@@ -184,4 +184,4 @@ def _add_imports(source: Source, framework: Framework, before: int) -> None:
     elif last >= before:
         raise CannotEdit(f"line {before}: expected the agent on a line of its own, after the imports")
     else:
-        source.insert(source.line_start(last + 1), f"\n{lines}")
+        source.insert(source.line_start(last + 1), f"\n{lines}", first=True)  # before the guard, where they meet

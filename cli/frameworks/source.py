@@ -111,14 +111,14 @@ class Source:
             pieces += [self.text[at:place], text]
             at = place
         new = "".join([*pieces, self.text[at:]])
-        changed = Source(new)
+        try:
+            changed = Source(new)
+            compile(new, "program", "exec", dont_inherit=True)
+        except (SyntaxError, ValueError) as error:
+            raise CannotEdit(f"expected a result that compiles, got: {error}") from error
         comments = [sorted(t.string for t in one.tokens if t.type == tokenize.COMMENT) for one in (self, changed)]
         if comments[0] != comments[1]:
             raise CannotEdit("expected every comment in the result, got others")
-        try:
-            compile(new, "program", "exec", dont_inherit=True)
-        except (SyntaxError, ValueError) as error:
-            raise CannotEdit(f"expected a program that compiles, got: {error}") from error
         return new
 
     # What is in it.
