@@ -197,6 +197,8 @@ class Source:
 
 def normal(text: str) -> tuple[str, str]:
     """The text with LF, and the line end that it had. Raises CannotEdit for several kinds in one file."""
+    if text.startswith("\ufeff"):
+        raise CannotEdit("expected UTF-8 without a byte order mark, got one")
     ends = set(re.findall(r"\r\n|\r|\n", text))
     if len(ends) > 1 or "\r" in ends:
         raise CannotEdit(f"expected one kind of line ends, LF or CRLF, got {', '.join(sorted(map(repr, ends)))}")

@@ -77,10 +77,14 @@ def init(
     if framework is not None or program is not None:
         from haltline.cli.operator.init_program import write_program
 
+        if force or not {bootstrap, table, operator} <= {None}:
+            fail("--framework and FILE: expected no option of haltline.toml beside them, got one", Exit.USAGE)
         write_program(framework, program, yes=yes, dry_run=dry_run)
         return
+    if dry_run:
+        fail("--dry-run: expected --framework or FILE beside it, got none", Exit.USAGE)
     file = Path(FILE).absolute()
-    if sys.stdin.isatty() and not yes and _ask_for_program(dry_run=dry_run) and file.exists():
+    if sys.stdin.isatty() and not yes and _ask_for_program() and file.exists():
         say(f"{file}: kept")
         return
     if file.exists() and not force:
@@ -111,14 +115,14 @@ def init(
         say("Next: haltline up")
 
 
-def _ask_for_program(*, dry_run: bool) -> bool:
-    """Whether a program was written, or shown; otherwise the agent is of no framework that is known."""
+def _ask_for_program() -> bool:
+    """Whether there is a program to guard; otherwise the agent is of no framework that is known."""
     from haltline.cli.operator.init_program import ask_framework, ask_program, write_program
 
     row = ask_framework(Path.cwd())
     if row is None:
         return False
-    write_program(row.name, ask_program(), yes=False, dry_run=dry_run)
+    write_program(row.name, ask_program(), yes=False, dry_run=False)
     return True
 
 

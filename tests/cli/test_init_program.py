@@ -174,6 +174,7 @@ def test_a_program_is_put_behind_a_guard(framework: str, program: str, expected:
             "line 2: expected a statement of its",
             id="a loop",
         ),
+        pytest.param("ag2", "\ufeffimport ag2\n", "without a byte order mark", id="a byte order mark"),
         pytest.param("ag2", "import ag2\r\nx = 1\n", "expected one kind of line ends", id="mixed line ends"),
     ],
 )
@@ -240,6 +241,8 @@ def test_a_program_of_another_language_gets_its_lines_printed() -> None:
     ("words", "problem"),
     [
         pytest.param(("--framework", "autogpt"), "expected one of langchain, ", id="a framework that is not known"),
+        pytest.param(("--dry-run",), "--dry-run: expected --framework or FILE", id="nothing to show"),
+        pytest.param(("two.py", "--operator", "ada"), "expected no option of haltline.toml", id="two tasks at once"),
         pytest.param(("none.py",), "none.py: expected a program as UTF-8 text", id="a file that is not there"),
         pytest.param(("two.py",), "imports several: langchain, dspy", id="a program of two"),
         pytest.param(("large.py",), "expected a program of at most 1000000 bytes", id="a file that is too long"),
