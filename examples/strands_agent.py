@@ -12,6 +12,8 @@ from strands.types.exceptions import EventLoopException
 from haltline import Guard, GuardSettings, Refused
 from haltline.interventions.agent.integrations.strands import HaltlineHooks
 
+ARGUMENTS = '{"asset_id": "fact_sales"}'
+
 
 @tool
 def delete_asset(asset_id: str) -> str:
@@ -39,11 +41,13 @@ class Script(Model):
     async def stream(self, *args: Any, **kwargs: Any) -> Any:
         """The next turn."""
         self.turns += 1
+        use = {"toolUse": {"toolUseId": f"c{self.turns}", "name": "delete_asset"}}
+        asks = self.turns <= 10
         yield {"messageStart": {"role": "assistant"}}
-        yield {"contentBlockStart": {"start": {"toolUse": {"toolUseId": f"c{self.turns}", "name": "delete_asset"}}}}
-        yield {"contentBlockDelta": {"delta": {"toolUse": {"input": '{"asset_id": "fact_sales"}'}}}}
+        yield {"contentBlockStart": {"start": use if asks else {}}}
+        yield {"contentBlockDelta": {"delta": {"toolUse": {"input": ARGUMENTS}} if asks else {"text": "I give up."}}}
         yield {"contentBlockStop": {}}
-        yield {"messageStop": {"stopReason": "tool_use" if self.turns <= 10 else "end_turn"}}
+        yield {"messageStop": {"stopReason": "tool_use" if asks else "end_turn"}}
 
 
 def main() -> None:

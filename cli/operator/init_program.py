@@ -162,10 +162,12 @@ def _agent_id(file: Path) -> str:
 
 
 def _say_next(framework: "Framework", file: Path, *, is_new: bool) -> None:
-    extras = ",".join([*framework.extras, "processor", "console"])
-    runner = "node" if file.suffix == ".mjs" else "python"
     say(f"{file}: written")
     if not is_new:
         say(f"A stopped run: {framework.ends.replace('`', '')}. The agent's id is {_agent_id(file)}: change it there.")
+    if framework.language != "python":
+        say(f"Next: docs/frameworks/{framework.name}.md")
+        return
+    extras = ",".join([*framework.extras, "processor", "console"])
     say(f"Next: pip install 'haltline[{extras}]'; haltline up; then, on another terminal, with the address it prints:")
-    say(f"  HALTLINE_BOOTSTRAP=127.0.0.1:PORT {runner} {file}")
+    say(f"  HALTLINE_BOOTSTRAP=127.0.0.1:PORT python {file}")
