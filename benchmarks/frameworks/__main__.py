@@ -22,6 +22,7 @@ from rich.console import Console
 from benchmarks.frameworks.calls import FEW, MANY, MANY_OF
 from benchmarks.reporting.machine import machine
 from benchmarks.reporting.table import Table
+from haltline.cli.frameworks.table import FRAMEWORKS
 from haltline.schemas.topics import Topics
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.conformance.environments import ROOT, drivers, is_made, python_of
@@ -44,6 +45,12 @@ _COLUMNS: Final = (
     "own call, clock",
     "guarded, clock",
 )
+
+
+def measurable() -> list[str]:
+    """The drivers of frameworks in Python, whose agent exists without an adapter, too."""
+    in_python = {row.name for row in FRAMEWORKS.values() if row.language == "python"}
+    return [name for name, adapter in drivers().items() if adapter in in_python and name not in LEFT_OUT]
 
 
 def measure(names: Sequence[str], seconds: float, console: Console) -> dict[str, Any]:
@@ -108,7 +115,7 @@ def written(text: str, document: dict[str, Any]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code: 0, or 1 when a framework could not be measured."""
-    names = [name for name in drivers() if name not in LEFT_OUT]
+    names = measurable()
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.frameworks",
         description=__doc__,

@@ -1,5 +1,6 @@
 """Which framework a program, or a project, is of."""
 
+import json
 import re
 import tomllib
 from importlib.util import find_spec
@@ -35,6 +36,7 @@ def in_project(folder: Path) -> list[str]:
         text = _text_of(file)
         words = _of_pyproject(text) if file.suffix == ".toml" else text.splitlines()
         required |= {_plain(found[1]) for word in words if (found := _NAME.match(word))}
+    required |= set(map(_plain, _of_package_json(_text_of(folder / "package.json"))))
     return [row.name for row in FRAMEWORKS.values() if not required.isdisjoint(map(_plain, row.packages))]
 
 
@@ -85,7 +87,7 @@ def _of_pyproject(text: str) -> list[str]:
     """The requirements in a pyproject.toml: of the project, its extras and its groups, and as Poetry writes them."""
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return []
     poetry = _table(_table(document, "tool"), "poetry")
     project = _table(document, "project")
@@ -93,6 +95,16 @@ def _of_pyproject(text: str) -> list[str]:
     lists += _table(document, "dependency-groups").values()
     words = [word for one in lists if isinstance(one, list) for word in one if isinstance(word, str)]
     return [*words, *_table(poetry, "dependencies")]
+
+
+def _of_package_json(text: str) -> list[str]:
+    """The packages that a project in JavaScript requires."""
+    try:
+        document = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return []
+    parts = ("dependencies", "devDependencies", "peerDependencies")
+    return [name for part in parts if isinstance(document, dict) for name in _table(document, part)]
 
 
 def _table(of: dict[str, object], key: str) -> dict[str, object]:

@@ -65,7 +65,7 @@ class Framework:
     """Its extra of haltline, and its page: docs/frameworks/NAME.md."""
     title: str
     program: str
-    """Its program in `examples`."""
+    """Its program in `examples`; or its path in the repository, where the package does not have it."""
     packages: tuple[str, ...]
     """Distributions that a project which uses it requires; the first one is the framework's own."""
     how: str
@@ -83,8 +83,15 @@ class Framework:
     edits: tuple[tuple[Change, ...], ...] = ()
     """Ways to change a program: of the first one whose every change finds a place, all are made."""
     language: str = "python"
+    drivers: tuple[str, ...] = ()
+    """Of the conformance tests, where their adapter has another name than the row."""
     extra: str = ""
     """Of haltline, where it is not the name; `-` for none."""
+
+    @property
+    def path(self) -> str:
+        """Of the program, in the repository."""
+        return self.program if "/" in self.program else f"examples/{self.program}"
 
     @property
     def extras(self) -> tuple[str, ...]:

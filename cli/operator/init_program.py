@@ -90,6 +90,8 @@ def _framework(name: str | None, file: Path | None, text: str | None) -> "Framew
 def _write_starter(framework: "Framework", *, yes: bool, dry_run: bool) -> None:
     import haltline
 
+    if "/" in framework.program:
+        _by_hand(framework, Path(framework.program), "expected a program that haltline's package has")
     program = Path(haltline.__path__[0]) / "examples" / framework.program
     file = Path(f"{STARTER}{program.suffix}")
     text = program.read_text(encoding="utf-8")

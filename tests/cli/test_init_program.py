@@ -14,6 +14,7 @@ from haltline.cli.app import app
 from haltline.cli.frameworks import guarding
 from haltline.cli.frameworks.detecting import in_program, in_project, named, proposed
 from haltline.cli.frameworks.guarding import guarded_program
+from haltline.cli.frameworks.rows import Framework
 from haltline.cli.frameworks.source import CannotEdit
 from haltline.cli.frameworks.table import FRAMEWORKS
 
@@ -222,13 +223,26 @@ def test_without_a_file_the_program_of_the_page_is_written(name: str) -> None:
     done = haltline("--framework", name, "--yes")
     assert done.exit_code == 0, done.output
     (file,) = Path().iterdir()
-    example = Path(__file__).resolve().parents[2] / "examples" / FRAMEWORKS[name].program
+    example = Path(__file__).resolve().parents[2] / FRAMEWORKS[name].path
     assert file.read_bytes() == example.read_bytes()
     if file.suffix == ".py":
         ast.parse(file.read_text())
     assert "nothing to change" in haltline("--framework", name, "--yes").stdout
     file.write_text("mine")
     assert (haltline("--framework", name, "--yes").exit_code, file.read_text()) == (2, "mine")
+
+
+def test_a_framework_in_javascript_gets_its_lines_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = Framework(
+        name="vercel-ai", title="Vercel", program="clients/a.mjs", packages=("ai",), how="generateText(guarded(o, s))",
+        ends="`Refused`", language="javascript",
+    )  # fmt: skip
+    monkeypatch.setitem(FRAMEWORKS, row.name, row)
+    Path("a.mjs").write_text("import { generateText } from 'ai'\n")
+    Path("package.json").write_text('{"dependencies": {"ai": "^7"}, "devDependencies": ["no table"]}')
+    for words in (("a.mjs",), ("--framework", row.name)):
+        done = haltline("--yes", *words)
+        assert (done.exit_code, row.how in done.stdout, "Nothing is written." in done.stderr) == (1, True, True)
 
 
 def test_a_program_of_another_language_gets_its_lines_printed() -> None:
@@ -271,6 +285,7 @@ def test_the_framework_is_told_by_imports_then_by_the_project(folder: Path) -> N
     assert proposed("import strands", folder) == ("strands", "the program imports it")
     assert proposed("import os", folder) == ("dspy", "this project requires it")
     (folder / "pyproject.toml").write_text("[project\n")
+    (folder / "package.json").write_text("[" * 100_000)
     assert in_project(folder) == []
 
 

@@ -64,6 +64,11 @@ def printed_of(row: Framework) -> list[str]:
     return block.partition("$ python agent.py\n")[2].splitlines()
 
 
+def drivers_of(row: Framework) -> list[str]:
+    """Those of the conformance tests that run its adapter."""
+    return [*row.drivers] or [driver for driver, adapter in drivers().items() if adapter == row.name]
+
+
 def _with(text: str, mark: str, block: str) -> str:
     pattern = rf"(<!-- {mark} -->\n).*?(<!-- /{mark} -->)"
     if not re.search(pattern, text, re.DOTALL):
@@ -85,14 +90,14 @@ def _try(row: Framework) -> str:
 
 
 def _program(row: Framework) -> str:
-    program = ROOT / "examples" / row.program
+    program = ROOT / row.path
     language = "python" if program.suffix == ".py" else "javascript"
     return f"```{language}\n{program.read_text(encoding='utf-8')}```"
 
 
 def _capabilities(row: Framework) -> str:
     """A row for each capability; empty for what no cases are run with."""
-    of_row = [driver for driver, adapter in drivers().items() if adapter == row.name]
+    of_row = drivers_of(row)
     if not of_row:
         return ""
     heads = [""] if len(of_row) == 1 else of_row

@@ -5,7 +5,7 @@ import pytest
 from haltline.cli.frameworks.rows import Framework
 from haltline.cli.frameworks.table import FRAMEWORKS
 from tests.conformance.environments import ROOT, drivers
-from tests.docs.frameworks import FOLDER, INDEX, index, page_of
+from tests.docs.frameworks import FOLDER, INDEX, drivers_of, index, page_of
 from tests.docs.pages import anchors
 
 EACH = pytest.mark.parametrize("row", FRAMEWORKS.values(), ids=FRAMEWORKS)
@@ -15,7 +15,7 @@ EACH = pytest.mark.parametrize("row", FRAMEWORKS.values(), ids=FRAMEWORKS)
 def test_the_blocks_of_a_page_are_current(row: Framework) -> None:
     text = (FOLDER / f"{row.name}.md").read_text(encoding="utf-8")
     assert text == page_of(row), "python -m tests.docs.frameworks"
-    assert (ROOT / "examples" / row.program).read_text(encoding="utf-8") in text
+    assert (ROOT / row.path).read_text(encoding="utf-8") in text
 
 
 @EACH
@@ -26,7 +26,7 @@ def test_a_page_says_what_a_kill_does_how_hints_arrive_and_what_to_know(row: Fra
 
 @EACH
 def test_a_program_says_how_a_real_model_is_put_in(row: Framework) -> None:
-    text = (ROOT / "examples" / row.program).read_text(encoding="utf-8").lower()
+    text = (ROOT / row.path).read_text(encoding="utf-8").lower()
     assert "real model" in text or row.name in {"mcp", "opentelemetry"}
 
 
@@ -35,5 +35,5 @@ def test_the_index_has_the_table_of_all() -> None:
 
 
 def test_every_adapter_has_a_page_and_every_page_a_row() -> None:
-    assert set(drivers().values()) <= FRAMEWORKS.keys()
+    assert drivers().keys() == {driver for row in FRAMEWORKS.values() for driver in drivers_of(row)}
     assert {file.stem for file in FOLDER.glob("*.md")} - {"index"} == FRAMEWORKS.keys()
