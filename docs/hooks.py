@@ -8,6 +8,7 @@ from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 from haltline.detectors import PATTERNS
 from haltline.detectors.framework.base import Pattern
@@ -16,7 +17,7 @@ from haltline.interventions.levels.default_levels import default_level, default_
 from haltline.schemas.findings import Severity
 
 _ROOT = Path(__file__).parents[1]
-_LINK = re.compile(r"\]\(\.\./([^)#\s]+)(#[^)\s]*)?\)")
+_LINK = re.compile(r"\]\(((?:\.\./)+[^)#\s]+)(#[^)\s]*)?\)")
 _PART = re.compile(r"(?m)^(Fires|Quiet|Misses):\s")
 _BOUNDS = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}
 
@@ -24,16 +25,32 @@ _BOUNDS = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at mo
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the page of rules, and each file that a page links to. As text, so that a browser shows it."""
     files.append(File.generated(config, "rules.md", content=rules_page()))
-    pages = [page.read_text(encoding="utf-8") for page in Path(config.docs_dir).glob("*.md")]
-    for path in sorted({path for page in pages for path, _ in _LINK.findall(page)}):
-        if (_ROOT / path).is_file():  # what is missing stays a broken link, and fails the build
-            files.append(File.generated(config, _copy_of(path), abs_src_path=str(_ROOT / path)))
+    pages = Path(config.docs_dir).rglob("*.md")
+    linked = {_code(page, path) for page in pages for path, _ in _LINK.findall(page.read_text(encoding="utf-8"))}
+    for path in sorted(
+        path for path in linked if path is not None
+    ):  # what is missing stays a broken link, and fails the build
+        files.append(File.generated(config, _copy_of(path), abs_src_path=str(_ROOT / path)))
     return files
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
+def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
     """Point the links at the copies. Anchors belong to rendered pages, and a copy is plain text."""
-    return _LINK.sub(lambda link: f"]({_copy_of(link[1])})" if (_ROOT / link[1]).is_file() else link[0], markdown)
+    source = Path(page.file.abs_src_path or "")
+    up = "../" * page.file.src_uri.count("/")
+
+    def leads(link: re.Match[str]) -> str:
+        path = _code(source, link[1])
+        return link[0] if path is None else f"]({up}{_copy_of(path)})"
+
+    return _LINK.sub(leads, markdown)
+
+
+def _code(page: Path, link: str) -> str | None:
+    """The path of the file outside of docs/ that a page's link leads to, from the root; None for every other link."""
+    target = (page.parent / link).resolve()
+    outside = target.is_file() and target.is_relative_to(_ROOT) and not target.is_relative_to(_ROOT / "docs")
+    return target.relative_to(_ROOT).as_posix() if outside else None
 
 
 def rules_page() -> str:

@@ -1,16 +1,15 @@
-"""An agent of AG2 behind haltline, with a scripted model: `python examples/ag2_agent.py BOOTSTRAP`.
+"""An agent of AG2 behind haltline: it deletes the same thing again and again, and is stopped.
 
-It deletes the same thing again and again; haltline stops it.
+HALTLINE_BOOTSTRAP=127.0.0.1:9092 python agent.py
 """
 
 import asyncio
-import sys
 
 from ag2 import Agent
 from ag2.events import ToolCallEvent
 from ag2.testing import TestConfig
 
-from haltline import Guard, Refused
+from haltline import Guard, GuardSettings, Refused
 from haltline.interventions.agent.integrations.ag2 import HaltlineMiddleware
 
 
@@ -20,12 +19,14 @@ def delete_asset(asset_id: str) -> str:
     return f"{asset_id} still exists"
 
 
-async def run(bootstrap: str) -> None:
+async def main() -> None:
     """Runs it until it is stopped."""
     calls = [ToolCallEvent("delete_asset", arguments='{"asset_id": "fact_sales"}') for _ in range(10)]
-    script = TestConfig(*calls, raise_tool_errors=False)
-    async with Guard(agent_id="cleaner", bootstrap=bootstrap, mode="blocking", budget_s=20, start_budget_s=20) as guard:
-        agent = Agent("cleaner", config=script, tools=[delete_asset], middleware=[HaltlineMiddleware(guard)])
+    model = TestConfig(*calls, raise_tool_errors=False)
+    # A real model, with its key in ANTHROPIC_API_KEY (pip install 'ag2[anthropic]'; from ag2.config ...):
+    # model = AnthropicConfig(model="claude-sonnet-4-5")
+    async with Guard(GuardSettings.from_env(agent_id="cleaner")) as guard:
+        agent = Agent("cleaner", config=model, tools=[delete_asset], middleware=[HaltlineMiddleware(guard)])
         try:
             await agent.ask("Tidy up the warehouse.")
         except Refused as refused:
@@ -33,4 +34,4 @@ async def run(bootstrap: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(run(sys.argv[1]))
+    asyncio.run(main())

@@ -1,10 +1,9 @@
-"""An agent of the Microsoft Agent Framework behind haltline, with a scripted model: `python ... BOOTSTRAP`.
+"""An agent of the Microsoft Agent Framework behind haltline: it deletes the same thing again and again, and is stopped.
 
-It deletes the same thing again and again; haltline stops it.
+HALTLINE_BOOTSTRAP=127.0.0.1:9092 python agent.py
 """
 
 import asyncio
-import sys
 from typing import Any
 
 from agent_framework import (
@@ -19,7 +18,7 @@ from agent_framework import (
     tool,
 )
 
-from haltline import Guard, Refused
+from haltline import Guard, GuardSettings, Refused
 from haltline.interventions.agent.integrations.agent_framework import haltline_middleware
 
 
@@ -41,19 +40,20 @@ class Script(FunctionInvocationLayer[Any], ChatMiddlewareLayer[Any], BaseChatCli
         return ChatResponse(messages=[Message(role="assistant", contents=[call])])
 
 
-async def run(bootstrap: str) -> None:
+async def main() -> None:
     """Runs it until it is stopped."""
-    async with Guard(agent_id="cleaner", bootstrap=bootstrap, mode="blocking", budget_s=20, start_budget_s=20) as guard:
-        agent = Agent(client=Script(), tools=[delete_asset], middleware=haltline_middleware(guard))
+    client = Script()
+    # A real model, with its key in OPENAI_API_KEY (pip install agent-framework-openai):
+    # client = OpenAIChatClient(model="gpt-5")  # from agent_framework.openai
+    async with Guard(GuardSettings.from_env(agent_id="cleaner")) as guard:
+        agent = Agent(client=client, tools=[delete_asset], middleware=haltline_middleware(guard))
         try:
             await agent.run("Tidy up the warehouse.")
-        except MiddlewareFailure as failure:  # a call of a function
-            if not isinstance(failure.__cause__, Refused):
+        except (MiddlewareFailure, Refused):  # at a call of a function, or before a turn of the model
+            if guard.stopped is None:
                 raise
-            print(f"stopped: {failure.__cause__.code}")
-        except Refused as refused:  # a turn of the model
-            print(f"stopped: {refused.code}")
+            print(f"stopped: {guard.stopped.code}")
 
 
 if __name__ == "__main__":
-    asyncio.run(run(sys.argv[1]))
+    asyncio.run(main())

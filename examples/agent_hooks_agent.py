@@ -1,14 +1,13 @@
-"""A host of agent-hooks with haltline as its interceptor: `python examples/agent_hooks_agent.py BOOTSTRAP`.
+"""A host of agent-hooks with haltline as its interceptor: it deletes the same thing again and again, and is stopped.
 
-Its model deletes the same thing again and again; haltline stops it.
+HALTLINE_BOOTSTRAP=127.0.0.1:9092 python agent.py
 """
 
 import asyncio
-import sys
 
 from agent_hooks import AgentContextBuilder, InterceptionBlocked, InterceptionEmitter
 
-from haltline import Guard
+from haltline import Guard, GuardSettings
 from haltline.interventions.agent.integrations.agent_hooks import HaltlineInterceptor
 
 
@@ -18,16 +17,21 @@ def delete_asset(asset_id: str) -> str:
     return f"{asset_id} still exists"
 
 
-async def run(bootstrap: str) -> None:
+def model(turn: int) -> dict[str, str]:
+    """The same call at every turn. A real model stands here, in a host that has one."""
+    return {"call_id": f"c{turn}", "name": "delete_asset"}
+
+
+async def main() -> None:
     """Runs it until it is stopped."""
-    async with Guard(agent_id="cleaner", bootstrap=bootstrap, mode="blocking", budget_s=20, start_budget_s=20) as guard:
+    async with Guard(GuardSettings.from_env(agent_id="cleaner")) as guard:
         emitter = InterceptionEmitter().register(HaltlineInterceptor(guard), name="haltline")
-        build = AgentContextBuilder(agent_id="cleaner", framework="example", session_id=guard.session_id)
+        build = AgentContextBuilder(agent_id="cleaner", framework="example", session_id="tidy-1")
         await emitter.emit(build.agent_startup(tools_registered=["delete_asset"]))
         for turn in range(10):
-            call = {"call_id": f"c{turn}", "name": "delete_asset"}
             try:
                 await emitter.emit(build.pre_model_call(model_id="scripted", messages=[]))
+                call = model(turn)
                 before = await emitter.emit(build.pre_tool_call(**call, args={"asset_id": "fact_sales"}))
             except InterceptionBlocked as blocked:
                 print(f"stopped: {blocked.result.verdict.reason}")
@@ -38,4 +42,4 @@ async def run(bootstrap: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(run(sys.argv[1]))
+    asyncio.run(main())

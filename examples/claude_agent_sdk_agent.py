@@ -1,12 +1,12 @@
-"""An agent of the Claude Agent SDK behind haltline, with a scripted model: `python ... BOOTSTRAP`.
+"""An agent of the Claude Agent SDK behind haltline: it deletes the same thing again and again, and is stopped.
 
-It deletes the same thing again and again; haltline stops it. The model is a server of this process, so that Claude
-Code, which the SDK carries, runs as it is.
+HALTLINE_BOOTSTRAP=127.0.0.1:9092 python agent.py
+
+The model is a server of this process, so that Claude Code, which the SDK carries, runs as it is.
 """
 
 import asyncio
 import json
-import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from tempfile import TemporaryDirectory
@@ -14,7 +14,7 @@ from typing import Any
 
 from claude_agent_sdk import ClaudeAgentOptions, create_sdk_mcp_server, query, tool
 
-from haltline import Guard
+from haltline import Guard, GuardSettings
 from haltline.interventions.agent.integrations.claude_agent_sdk import haltline_hooks
 
 
@@ -58,9 +58,9 @@ class Script(BaseHTTPRequestHandler):
             self.wfile.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
 
 
-async def run(bootstrap: str, api: str, home: str) -> None:
+async def run(model: dict[str, str], home: str) -> None:
     """Runs it until it is stopped."""
-    async with Guard(agent_id="cleaner", bootstrap=bootstrap, mode="blocking", budget_s=20, start_budget_s=20) as guard:
+    async with Guard(GuardSettings.from_env(agent_id="cleaner")) as guard:
         options = ClaudeAgentOptions(
             mcp_servers={"assets": create_sdk_mcp_server("assets", tools=[delete_asset])},
             allowed_tools=["mcp__assets__delete_asset"],
@@ -70,12 +70,7 @@ async def run(bootstrap: str, api: str, home: str) -> None:
             setting_sources=[],
             cwd=home,
             hooks=haltline_hooks(guard),
-            env={
-                "ANTHROPIC_BASE_URL": api,
-                "ANTHROPIC_API_KEY": "none",
-                "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-                "HOME": home,
-            },
+            env={**model, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "HOME": home},
         )
         async for _ in query(prompt="Tidy up the warehouse.", options=options):
             pass
@@ -83,13 +78,16 @@ async def run(bootstrap: str, api: str, home: str) -> None:
             print(f"stopped: {guard.stopped.code}")
 
 
-def main(bootstrap: str) -> None:
+def main() -> None:
     """Serves the model, and runs the agent."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Script) as server, TemporaryDirectory() as home:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        asyncio.run(run(bootstrap, f"http://127.0.0.1:{server.server_port}", home))
+        model = {"ANTHROPIC_BASE_URL": f"http://127.0.0.1:{server.server_port}", "ANTHROPIC_API_KEY": "none"}
+        # The real model, with its key in ANTHROPIC_API_KEY:
+        # model = {}
+        asyncio.run(run(model, home))
         server.shutdown()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

@@ -1,16 +1,15 @@
-"""An agent of CrewAI behind haltline, with a scripted model: `python examples/crewai_agent.py BOOTSTRAP`.
+"""An agent of CrewAI behind haltline: it deletes the same thing again and again, and is stopped.
 
-It deletes the same thing again and again; haltline stops it.
+HALTLINE_BOOTSTRAP=127.0.0.1:9092 python agent.py
 """
 
-import sys
 from typing import Any
 
 from crewai import Agent, BaseLLM, Crew, Task
 from crewai.hooks.dispatch import HookAborted
 from crewai.tools import tool
 
-from haltline import Guard, Refused
+from haltline import Guard, GuardSettings, Refused
 from haltline.interventions.agent.integrations.crewai import guarded
 
 
@@ -37,12 +36,15 @@ class Script(BaseLLM):
         return True
 
 
-def main(bootstrap: str) -> None:
+def main() -> None:
     """Runs it until it is stopped."""
-    agent = Agent(role="cleaner", goal="Tidy up.", backstory="-", llm=Script(model="scripted"), tools=[delete_asset])
+    model = Script(model="scripted")
+    # A real model, with its key in ANTHROPIC_API_KEY (pip install 'crewai[anthropic]'):
+    # model = "anthropic/claude-sonnet-4-5"
+    agent = Agent(role="cleaner", goal="Tidy up.", backstory="-", llm=model, tools=[delete_asset])
     task = Task(description="Tidy up the warehouse.", expected_output="A list.", agent=agent)
     crew = Crew(agents=[agent], tasks=[task], cache=False)
-    with Guard(agent_id="cleaner", bootstrap=bootstrap, mode="blocking", budget_s=20, start_budget_s=20) as guard:
+    with Guard(GuardSettings.from_env(agent_id="cleaner")) as guard:
         try:
             with guarded(guard):
                 crew.kickoff()
@@ -53,4 +55,4 @@ def main(bootstrap: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

@@ -1,15 +1,19 @@
-"""An agent of DSPy behind haltline, with a scripted model: `python examples/dspy_agent.py BOOTSTRAP`.
+"""An agent of DSPy behind haltline: it deletes the same thing again and again, and is stopped.
 
-It deletes the same thing again and again; haltline stops it.
+HALTLINE_BOOTSTRAP=127.0.0.1:9092 python agent.py
 """
-
-import sys
 
 import dspy
 from dspy.utils import DummyLM
 
-from haltline import Guard, Refused
+from haltline import Guard, GuardSettings, Refused
 from haltline.interventions.agent.integrations.dspy import guarded
+
+STEP = {
+    "next_thought": "I delete it.",
+    "next_tool_name": "delete_asset",
+    "next_tool_args": '{"asset_id": "fact_sales"}',
+}
 
 
 def delete_asset(asset_id: str) -> str:
@@ -18,15 +22,13 @@ def delete_asset(asset_id: str) -> str:
     return f"{asset_id} still exists"
 
 
-def main(bootstrap: str) -> None:
+def main() -> None:
     """Runs it until it is stopped."""
-    step = {
-        "next_thought": "I delete it.",
-        "next_tool_name": "delete_asset",
-        "next_tool_args": '{"asset_id": "fact_sales"}',
-    }
-    dspy.configure(lm=DummyLM([step] * 10))
-    with Guard(agent_id="cleaner", bootstrap=bootstrap, mode="blocking", budget_s=20, start_budget_s=20) as guard:
+    model = DummyLM([STEP] * 10)
+    # A real model, with its key in ANTHROPIC_API_KEY:
+    # model = dspy.LM("anthropic/claude-sonnet-4-5")
+    dspy.configure(lm=model)
+    with Guard(GuardSettings.from_env(agent_id="cleaner")) as guard:
         program = guarded(dspy.ReAct("task -> answer", tools=[delete_asset]), guard)
         try:
             program(task="Tidy up the warehouse.")
@@ -35,4 +37,4 @@ def main(bootstrap: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

@@ -1,19 +1,17 @@
-"""An agent of Google's ADK behind haltline, with a scripted model: `python examples/google_adk_agent.py BOOTSTRAP`.
+"""An agent of Google's ADK behind haltline: it deletes the same thing again and again, and is stopped.
 
-It deletes the same thing again and again; haltline stops it.
+HALTLINE_BOOTSTRAP=127.0.0.1:9092 python agent.py
 """
 
 import asyncio
-import sys
 from collections.abc import AsyncGenerator
-from typing import Any
 
 from google.adk.agents import LlmAgent
 from google.adk.models import BaseLlm, LlmRequest, LlmResponse
 from google.adk.runners import InMemoryRunner
 from google.genai import types
 
-from haltline import Guard, Refused
+from haltline import Guard, GuardSettings, Refused
 from haltline.interventions.agent.integrations.google_adk import HaltlinePlugin
 
 
@@ -34,10 +32,13 @@ class Script(BaseLlm):
         yield LlmResponse(content=types.Content(role="model", parts=[call]))
 
 
-async def run(bootstrap: str) -> None:
+async def main() -> None:
     """Runs it until it is stopped."""
-    agent: Any = LlmAgent(name="cleaner", model=Script(model="scripted"), tools=[delete_asset])
-    async with Guard(agent_id="cleaner", bootstrap=bootstrap, mode="blocking", budget_s=20, start_budget_s=20) as guard:
+    model = Script(model="scripted")
+    # A real model, with its key in GOOGLE_API_KEY:
+    # model = "gemini-2.5-flash"
+    agent = LlmAgent(name="cleaner", model=model, tools=[delete_asset])
+    async with Guard(GuardSettings.from_env(agent_id="cleaner")) as guard:
         runner = InMemoryRunner(agent, app_name="tidy", plugins=[HaltlinePlugin(guard)])
         session = await runner.session_service.create_session(app_name="tidy", user_id="u")
         message = types.Content(role="user", parts=[types.Part(text="Tidy up the warehouse.")])
@@ -51,4 +52,4 @@ async def run(bootstrap: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(run(sys.argv[1]))
+    asyncio.run(main())

@@ -1,16 +1,14 @@
-"""An agent of LangChain behind haltline, with a scripted model: `python examples/langchain_agent.py BOOTSTRAP`.
+"""An agent of LangChain behind haltline: it deletes the same thing again and again, and is stopped.
 
-It deletes the same thing again and again; haltline stops it.
+HALTLINE_BOOTSTRAP=127.0.0.1:9092 python agent.py
 """
-
-import sys
 
 from langchain.agents import create_agent
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
 
-from haltline import Guard, Refused
+from haltline import Guard, GuardSettings, Refused
 from haltline.interventions.agent.integrations.langchain import HaltlineMiddleware
 
 
@@ -24,7 +22,7 @@ def delete_asset(asset_id: str) -> str:
 class Script(GenericFakeChatModel):
     """Says what it was told to say."""
 
-    def bind_tools(self, tools: object, **kwargs: object) -> "Script":  # type: ignore[override]  # it ignores them
+    def bind_tools(self, tools: object, **kwargs: object) -> "Script":
         """The script knows its tools."""
         return self
 
@@ -35,10 +33,13 @@ def turns() -> list[AIMessage]:
     return [AIMessage("", tool_calls=call) for call in calls]
 
 
-def main(bootstrap: str) -> None:
+def main() -> None:
     """Runs it until it is stopped."""
-    with Guard(agent_id="cleaner", bootstrap=bootstrap, mode="blocking", budget_s=20, start_budget_s=20) as guard:
-        agent = create_agent(Script(messages=iter(turns())), [delete_asset], middleware=[HaltlineMiddleware(guard)])
+    model = Script(messages=iter(turns()))
+    # A real model, with its key in ANTHROPIC_API_KEY (pip install langchain-anthropic; from langchain_anthropic ...):
+    # model = ChatAnthropic(model="claude-sonnet-4-5")
+    with Guard(GuardSettings.from_env(agent_id="cleaner")) as guard:
+        agent = create_agent(model, [delete_asset], middleware=[HaltlineMiddleware(guard)])
         try:
             agent.invoke({"messages": [("user", "Tidy up the warehouse.")]})
         except Refused as refused:
@@ -46,4 +47,4 @@ def main(bootstrap: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

@@ -1,16 +1,15 @@
-"""An agent of LlamaIndex behind haltline, with a scripted model: `python examples/llama_index_agent.py BOOTSTRAP`.
+"""An agent of LlamaIndex behind haltline: it deletes the same thing again and again, and is stopped.
 
-It deletes the same thing again and again; haltline stops it.
+HALTLINE_BOOTSTRAP=127.0.0.1:9092 python agent.py
 """
 
 import asyncio
-import sys
 from typing import Any
 
 from llama_index.core.agent.workflow import ReActAgent
 from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
 
-from haltline import Guard, Refused
+from haltline import Guard, GuardSettings, Refused
 from haltline.interventions.agent.integrations.llama_index import guarded
 
 
@@ -38,10 +37,13 @@ class Script(CustomLLM):
         raise NotImplementedError
 
 
-async def run(bootstrap: str) -> None:
+async def main() -> None:
     """Runs it until it is stopped."""
-    async with Guard(agent_id="cleaner", bootstrap=bootstrap, mode="blocking", budget_s=20, start_budget_s=20) as guard:
-        agent = guarded(ReActAgent(tools=[delete_asset], llm=Script(), streaming=False), guard)
+    model = Script()
+    # A real model, with its key in ANTHROPIC_API_KEY (pip install llama-index-llms-anthropic):
+    # model = Anthropic(model="claude-sonnet-4-5")  # from llama_index.llms.anthropic
+    async with Guard(GuardSettings.from_env(agent_id="cleaner")) as guard:
+        agent = guarded(ReActAgent(tools=[delete_asset], llm=model, streaming=False), guard)
         try:
             await agent.run("Tidy up the warehouse.")
         except Refused as refused:
@@ -49,4 +51,4 @@ async def run(bootstrap: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(run(sys.argv[1]))
+    asyncio.run(main())

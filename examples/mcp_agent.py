@@ -1,6 +1,8 @@
-"""An agent whose tools are an MCP server's, behind haltline: `python examples/mcp_agent.py BOOTSTRAP`.
+"""An agent whose tools are an MCP server's, behind haltline: it deletes the same thing again and again, and is stopped.
 
-The proxy stands where the server's command was. The agent deletes the same thing again and again; haltline stops it.
+HALTLINE_BOOTSTRAP=127.0.0.1:9092 python agent.py
+
+The proxy stands where the server's command was.
 """
 
 import asyncio
@@ -20,14 +22,11 @@ def delete_asset(asset_id: str) -> str:
     return f"{asset_id} still exists"
 
 
-async def run(bootstrap: str) -> None:
+async def main() -> None:
     """Runs it until it is stopped."""
-    proxy = ["-m", "haltline.cli", "mcp-proxy", "--bootstrap", bootstrap, "--agent-id", "cleaner"]
+    proxy = ["-m", "haltline.cli", "mcp-proxy", "--agent-id", "cleaner"]
     command = [sys.executable, __file__, "serve"]
-    waits = {"HALTLINE_BUDGET_S": "20", "HALTLINE_START_BUDGET_S": "20"}
-    parameters = StdioServerParameters(
-        command=sys.executable, args=[*proxy, "--", *command], env={**os.environ, **waits}
-    )
+    parameters = StdioServerParameters(command=sys.executable, args=[*proxy, "--", *command], env={**os.environ})
     async with Client(parameters) as client:
         for _ in range(10):
             result = await client.call_tool("delete_asset", {"asset_id": "fact_sales"})
@@ -39,7 +38,7 @@ async def run(bootstrap: str) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "serve":
+    if sys.argv[1:] == ["serve"]:
         server.run()
     else:
-        asyncio.run(run(sys.argv[1]))
+        asyncio.run(main())

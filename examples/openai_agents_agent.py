@@ -1,10 +1,9 @@
-"""An agent of the OpenAI Agents SDK behind haltline, with a scripted model: `python ... BOOTSTRAP`.
+"""An agent of the OpenAI Agents SDK behind haltline: it deletes the same thing again and again, and is stopped.
 
-It deletes the same thing again and again; haltline stops it.
+HALTLINE_BOOTSTRAP=127.0.0.1:9092 python agent.py
 """
 
 import asyncio
-import sys
 from typing import Any
 
 from agents import (
@@ -19,7 +18,7 @@ from agents import (
 )
 from openai.types.responses import ResponseFunctionToolCall
 
-from haltline import Guard, Refused
+from haltline import Guard, GuardSettings, Refused
 from haltline.interventions.agent.integrations.openai_agents import HaltlineAgents
 
 
@@ -52,17 +51,22 @@ class Script(Model):
         raise NotImplementedError
 
 
-async def run(bootstrap: str) -> None:
+async def main() -> None:
     """Runs it until it is stopped."""
-    async with Guard(agent_id="cleaner", bootstrap=bootstrap, mode="blocking", budget_s=20, start_budget_s=20) as guard:
-        haltline = HaltlineAgents(guard)
-        agent = Agent(name="cleaner", model=Script(), tools=haltline.guarded([delete_asset]))
+    model = Script()
+    # A real model, with its key in OPENAI_API_KEY:
+    # model = "gpt-5"
+    async with Guard(GuardSettings.from_env(agent_id="cleaner")) as guard:
+        adapter = HaltlineAgents(guard)
+        agent = Agent(name="cleaner", model=model, tools=adapter.guarded([delete_asset]))
         quiet = RunConfig(tracing_disabled=True)
         try:
-            await Runner.run(agent, "Tidy up the warehouse.", hooks=haltline.hooks, run_config=quiet)
-        except (ToolInputGuardrailTripwireTriggered, Refused) as stopped:
-            print(f"stopped: {type(stopped).__name__}")
+            await Runner.run(agent, "Tidy up the warehouse.", hooks=adapter.hooks, run_config=quiet)
+        except (ToolInputGuardrailTripwireTriggered, Refused):
+            if guard.stopped is None:
+                raise
+            print(f"stopped: {guard.stopped.code}")
 
 
 if __name__ == "__main__":
-    asyncio.run(run(sys.argv[1]))
+    asyncio.run(main())

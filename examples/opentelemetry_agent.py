@@ -1,22 +1,23 @@
-"""An agent that writes OpenTelemetry's spans, seen by haltline: `python examples/opentelemetry_agent.py BOOTSTRAP`.
+"""An agent that writes OpenTelemetry's spans: it deletes the same thing again and again, is seen, and is stopped.
 
-Its spans tell what it does; what a guard knows stops it between two steps. It deletes the same thing again and again.
+HALTLINE_BOOTSTRAP=127.0.0.1:9092 python agent.py
+
+Its spans tell what it does; what a guard knows stops it between two steps.
 """
 
-import sys
 import time
 
 from opentelemetry.sdk.trace import TracerProvider
 
-from haltline import Guard, Refused
+from haltline import Guard, GuardSettings, Refused
 from haltline.interventions.agent.integrations.opentelemetry import HaltlineSpanProcessor
 
 _WORK_S = 0.02
 
 
-def main(bootstrap: str) -> None:
+def main() -> None:
     """Runs it until it is stopped."""
-    with Guard(agent_id="cleaner", bootstrap=bootstrap, start_budget_s=20) as guard:
+    with Guard(GuardSettings.from_env(agent_id="cleaner")) as guard:
         provider = TracerProvider()
         provider.add_span_processor(HaltlineSpanProcessor(guard.settings))
         tracer = provider.get_tracer("cleaner")
@@ -43,4 +44,4 @@ def main(bootstrap: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

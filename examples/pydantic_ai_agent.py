@@ -1,15 +1,13 @@
-"""An agent of Pydantic AI behind haltline, with a scripted model: `python examples/pydantic_ai_agent.py BOOTSTRAP`.
+"""An agent of Pydantic AI behind haltline: it deletes the same thing again and again, and is stopped.
 
-It deletes the same thing again and again; haltline stops it.
+HALTLINE_BOOTSTRAP=127.0.0.1:9092 python agent.py
 """
-
-import sys
 
 from pydantic_ai import Agent
 from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from haltline import Guard, Refused
+from haltline import Guard, GuardSettings, Refused
 from haltline.interventions.agent.integrations.pydantic_ai import HaltlineCapability
 
 
@@ -24,10 +22,13 @@ def script(_: list[ModelMessage], __: AgentInfo) -> ModelResponse:
     return ModelResponse(parts=[ToolCallPart("delete_asset", {"asset_id": "fact_sales"})])
 
 
-def main(bootstrap: str) -> None:
+def main() -> None:
     """Runs it until it is stopped."""
-    with Guard(agent_id="cleaner", bootstrap=bootstrap, mode="blocking", budget_s=20, start_budget_s=20) as guard:
-        agent = Agent(FunctionModel(script), tools=[delete_asset], capabilities=[HaltlineCapability(guard)])
+    model = FunctionModel(script)
+    # A real model, with its key in ANTHROPIC_API_KEY (pip install 'pydantic-ai-slim[anthropic]'):
+    # model = "anthropic:claude-sonnet-4-5"
+    with Guard(GuardSettings.from_env(agent_id="cleaner")) as guard:
+        agent = Agent(model, tools=[delete_asset], capabilities=[HaltlineCapability(guard)])
         try:
             agent.run_sync("Tidy up the warehouse.")
         except Refused as refused:
@@ -35,4 +36,4 @@ def main(bootstrap: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

@@ -1,15 +1,14 @@
-"""An agent of smolagents behind haltline, with a scripted model: `python examples/smolagents_agent.py BOOTSTRAP`.
+"""An agent of smolagents behind haltline: it deletes the same thing again and again, and is stopped.
 
-It deletes the same thing again and again; haltline stops it.
+HALTLINE_BOOTSTRAP=127.0.0.1:9092 python agent.py
 """
 
-import sys
 from typing import Any
 
 from smolagents import AgentError, ChatMessage, LogLevel, MessageRole, Model, ToolCallingAgent, tool
 from smolagents.models import ChatMessageToolCall, ChatMessageToolCallFunction
 
-from haltline import Guard, Refused
+from haltline import Guard, GuardSettings, Refused
 from haltline.interventions.agent.integrations.smolagents import guarded
 
 
@@ -34,12 +33,15 @@ class Script(Model):
         return ChatMessage(MessageRole.ASSISTANT, "", [ChatMessageToolCall(call, "c1", "function")])
 
 
-def main(bootstrap: str) -> None:
+def main() -> None:
     """Runs it until it is stopped."""
-    with Guard(agent_id="cleaner", bootstrap=bootstrap, mode="blocking", budget_s=20, start_budget_s=20) as guard:
-        agent = ToolCallingAgent(tools=[delete_asset], model=Script(), verbosity_level=LogLevel.OFF)
+    model = Script()
+    # A real model, with its key in OPENAI_API_KEY (pip install 'smolagents[openai]'; from smolagents ...):
+    # model = OpenAIModel("gpt-5")
+    with Guard(GuardSettings.from_env(agent_id="cleaner")) as guard:
+        agent = guarded(ToolCallingAgent(tools=[delete_asset], model=model, verbosity_level=LogLevel.OFF), guard)
         try:
-            guarded(agent, guard).run("Tidy up the warehouse.")
+            agent.run("Tidy up the warehouse.")
         except AgentError as error:
             if not isinstance(error.__cause__, Refused):
                 raise
@@ -47,4 +49,4 @@ def main(bootstrap: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

@@ -1,17 +1,18 @@
-"""An agent of Strands behind haltline, with a scripted model: `python examples/strands_agent.py BOOTSTRAP`.
+"""An agent of Strands behind haltline: it deletes the same thing again and again, and is stopped.
 
-It deletes the same thing again and again; haltline stops it.
+HALTLINE_BOOTSTRAP=127.0.0.1:9092 python agent.py
 """
 
-import sys
 from typing import Any
 
 from strands import Agent, tool
 from strands.models import Model
 from strands.types.exceptions import EventLoopException
 
-from haltline import Guard, Refused
+from haltline import Guard, GuardSettings, Refused
 from haltline.interventions.agent.integrations.strands import HaltlineHooks
+
+ARGUMENTS = '{"asset_id": "fact_sales"}'
 
 
 @tool
@@ -22,7 +23,7 @@ def delete_asset(asset_id: str) -> str:
 
 
 class Script(Model):
-    """Asks for the same call at every turn."""
+    """Asks for the same call, ten times."""
 
     turns = 0
 
@@ -40,17 +41,22 @@ class Script(Model):
     async def stream(self, *args: Any, **kwargs: Any) -> Any:
         """The next turn."""
         self.turns += 1
+        use = {"toolUse": {"toolUseId": f"c{self.turns}", "name": "delete_asset"}}
+        asks = self.turns <= 10
         yield {"messageStart": {"role": "assistant"}}
-        yield {"contentBlockStart": {"start": {"toolUse": {"toolUseId": f"c{self.turns}", "name": "delete_asset"}}}}
-        yield {"contentBlockDelta": {"delta": {"toolUse": {"input": '{"asset_id": "fact_sales"}'}}}}
+        yield {"contentBlockStart": {"start": use if asks else {}}}
+        yield {"contentBlockDelta": {"delta": {"toolUse": {"input": ARGUMENTS}} if asks else {"text": "I give up."}}}
         yield {"contentBlockStop": {}}
-        yield {"messageStop": {"stopReason": "tool_use"}}
+        yield {"messageStop": {"stopReason": "tool_use" if asks else "end_turn"}}
 
 
-def main(bootstrap: str) -> None:
+def main() -> None:
     """Runs it until it is stopped."""
-    with Guard(agent_id="cleaner", bootstrap=bootstrap, mode="blocking", budget_s=20, start_budget_s=20) as guard:
-        agent = Agent(model=Script(), tools=[delete_asset], hooks=[HaltlineHooks(guard)], callback_handler=None)
+    model = Script()
+    # A real model, with its key in ANTHROPIC_API_KEY (pip install 'strands-agents[anthropic]'):
+    # model = AnthropicModel(model_id="claude-sonnet-4-5", max_tokens=1024)  # from strands.models.anthropic
+    with Guard(GuardSettings.from_env(agent_id="cleaner")) as guard:
+        agent = Agent(model=model, tools=[delete_asset], hooks=[HaltlineHooks(guard)], callback_handler=None)
         try:
             agent("Tidy up the warehouse.")
         except EventLoopException as error:
@@ -60,4 +66,4 @@ def main(bootstrap: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

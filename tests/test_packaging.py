@@ -16,7 +16,7 @@ import haltline
 ROOT = Path(__file__).resolve().parents[1]
 BASE_ONLY = "haltline: the command line needs typer, which is not installed. It comes with the processor: "
 BESIDE = ("CHANGELOG.md", "LICENSE", "README.md", "pyproject.toml")
-PACKAGES = ("cli", "console", "detectors", "interventions", "schemas", "streams")
+PACKAGES = ("cli", "console", "detectors", "examples", "interventions", "schemas", "streams")
 
 
 @pytest.mark.parametrize("name", PACKAGES)

@@ -1,4 +1,4 @@
-"""`haltline init`: makes haltline.toml, with keys beside it."""
+"""`haltline init`: puts an agent behind a guard, and makes haltline.toml, with keys beside it."""
 
 import json
 import sys
@@ -26,8 +26,30 @@ _EXAMPLES: Final = {
 }
 
 
+def _frameworks() -> list[str]:
+    """For the completion of a shell."""
+    from haltline.cli.frameworks.table import FRAMEWORKS
+
+    return [*FRAMEWORKS]
+
+
 def init(
+    program: Annotated[
+        Path | None,
+        typer.Argument(help="An agent's program, which is put behind a guard; the rest is left alone.", metavar="FILE"),
+    ] = None,
     *,
+    framework: Annotated[
+        str | None,
+        typer.Option(
+            help="The framework of the agent, as in pydantic-ai: FILE is put behind a guard, or agent.py written.",
+            metavar="NAME",
+            autocompletion=_frameworks,
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Of a program: show the changes, and write nothing.")
+    ] = False,
     bootstrap: Annotated[
         str | None,
         typer.Option(help="Kafka's address; left out: `haltline up` starts a broker of its own.", metavar="HOST:PORT"),
@@ -41,13 +63,30 @@ def init(
         bool, typer.Option("--force", help="Replace a haltline.toml that is there; its keys stay.")
     ] = False,
 ) -> None:
-    """Write haltline.toml in this folder, with keys for the console and for signing the audit beside it.
+    """Put an agent behind a guard, and write haltline.toml with keys for the console and for signing the audit.
 
-    On a terminal it asks for what no option sets. The console's keys are printed once; the file has their digests.
+    With --framework or FILE only the program is written, after its changes were shown and agreed to; a program that
+    cannot be edited safely is left as it is, and the lines to add are printed (exit code 1). Without them, on a
+    terminal, it asks for the framework, then for what haltline.toml needs. The console's keys are printed once; the
+    file has their digests.
+
+    Example: haltline init --framework pydantic-ai --yes
 
     Example: haltline init --yes --operator ada
     """
+    if framework is not None or program is not None:
+        from haltline.cli.operator.init_program import write_program
+
+        if force or not {bootstrap, table, operator} <= {None}:
+            fail("--framework and FILE: expected no option of haltline.toml beside them, got one", Exit.USAGE)
+        write_program(framework, program, yes=yes, dry_run=dry_run)
+        return
+    if dry_run:
+        fail("--dry-run: expected --framework or FILE beside it, got none", Exit.USAGE)
     file = Path(FILE).absolute()
+    if sys.stdin.isatty() and not yes and _ask_for_program() and file.exists():
+        say(f"{file}: kept")
+        return
     if file.exists() and not force:
         fail(f"{file}: expected no file there, got one; --force replaces it", Exit.USAGE)
     if sys.stdin.isatty() and not yes:
@@ -74,6 +113,17 @@ def init(
         say("Next: haltline topics create --partitions 12 --replication 3, then haltline up, or haltline doctor")
     else:
         say("Next: haltline up")
+
+
+def _ask_for_program() -> bool:
+    """Whether there is a program to guard; otherwise the agent is of no framework that is known."""
+    from haltline.cli.operator.init_program import ask_framework, ask_program, write_program
+
+    row = ask_framework(Path.cwd())
+    if row is None:
+        return False
+    write_program(row.name, ask_program(), yes=False, dry_run=False)
+    return True
 
 
 def _question(text: str, given: str | None) -> str | None:

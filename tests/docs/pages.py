@@ -13,7 +13,7 @@ README: Final = ROOT / "README.md"
 PAGES: Final = [
     README,
     *(ROOT / f"{name}.md" for name in ("CHANGELOG", "CONTRIBUTING", "SECURITY")),
-    *sorted(DOCS.glob("*.md")),
+    *sorted(DOCS.rglob("*.md")),
 ]
 """Everything that this project's documentation consists of, but for what deploy/ has."""
 

@@ -33,8 +33,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_page_is_built(site: Path) -> None:
-    for page in DOCS.glob("*.md"):
-        built = site / "index.html" if page.stem == "index" else site / page.stem / "index.html"
+    for page in DOCS.rglob("*.md"):
+        folder = site / page.parent.relative_to(DOCS)
+        built = folder / "index.html" if page.stem == "index" else folder / page.stem / "index.html"
         assert built.is_file(), page.name
 
 
@@ -86,4 +87,4 @@ def test_every_page_stands_in_the_navigation() -> None:
     nav = yaml.load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"), Loader)["nav"]
     sections = [next(iter(entry.values())) for entry in nav]
     listed = [page for section in sections for page in ([section] if isinstance(section, str) else section)]
-    assert sorted(listed) == sorted(["rules.md", *(page.name for page in DOCS.glob("*.md"))])
+    assert sorted(listed) == sorted(["rules.md", *(page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md"))])

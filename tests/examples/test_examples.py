@@ -1,71 +1,92 @@
-"""Every example runs, with the real library and a scripted model, and is stopped."""
+"""Every example runs, with the real library and a scripted model, and is stopped; so is one that init has guarded."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from haltline.cli.app import app
+from haltline.cli.frameworks.rows import Framework
+from haltline.cli.frameworks.table import FRAMEWORKS
 from haltline.schemas.decisions import Level, ScopeKind
 from haltline.schemas.events import Kind, Outcome
 from haltline.streams.local.embedded_broker import EmbeddedBroker
-from tests.conformance.environments import python_of, require_environment
+from tests.conformance.environments import drivers, python_of, require_environment
+from tests.docs.frameworks import printed_of
+from tests.examples.unguarded import unguarded
 from tests.interventions.agent.stand_in import StandIn, standing, third_delete_kills
 from tests.waiting import wait_until
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+ADAPTED = [row for row in FRAMEWORKS.values() if row.edits and row.name in drivers().values()]
+"""Frameworks in Python with an adapter."""
+EACH = """
+import runpy, sys, traceback
+for file in sys.argv[1:]:
+    print("program", file, flush=True)
+    try:
+        runpy.run_path(file, run_name="__main__")
+    except Exception:
+        traceback.print_exc()
+"""
+"""One process for both programs of a framework, as to load its library takes longer than all else."""
 
 
-KILLED = "stopped: session_killed_loop_guard"
+def environ(broker: EmbeddedBroker, home: Path) -> dict[str, str]:
+    waits = dict.fromkeys(("HALTLINE_BUDGET_S", "HALTLINE_FIRST_BUDGET_S", "HALTLINE_START_BUDGET_S"), "20")
+    waits["CREWAI_DISABLE_TELEMETRY"] = "true"  # it waits for a server that is not there
+    return {**os.environ, **waits, "HOME": str(home), "HALTLINE_BOOTSTRAP": broker.bootstrap}
 
 
-@pytest.mark.parametrize(
-    ("example", "adapter", "stopped"),
-    [
-        ("langchain_agent.py", "langchain", KILLED),
-        ("openai_agents_agent.py", "openai-agents", "stopped: ToolInputGuardrailTripwireTriggered"),
-        ("pydantic_ai_agent.py", "pydantic-ai", KILLED),
-        ("strands_agent.py", "strands", KILLED),
-        ("smolagents_agent.py", "smolagents", KILLED),
-        ("llama_index_agent.py", "llama-index", KILLED),
-        ("dspy_agent.py", "dspy", KILLED),
-        ("ag2_agent.py", "ag2", KILLED),
-        ("agent_framework_agent.py", "agent-framework", KILLED),
-        ("google_adk_agent.py", "google-adk", KILLED),
-        ("crewai_agent.py", "crewai", KILLED),
-        ("claude_agent_sdk_agent.py", "claude-agent-sdk", KILLED),
-        ("agent_hooks_agent.py", "agent-hooks", KILLED),
-    ],
-)
-def test_the_agent_is_stopped_at_its_third_delete(
-    embedded: EmbeddedBroker, example: str, adapter: str, stopped: str
+@pytest.mark.parametrize("row", ADAPTED, ids=lambda row: row.name)
+def test_the_program_of_a_page_is_stopped_and_so_is_one_that_init_has_put_behind_a_guard(
+    embedded: EmbeddedBroker, row: Framework, tmp_path: Path
 ) -> None:
-    require_environment(adapter)
+    require_environment(row.name)
+    example = EXAMPLES / row.program
+    mine = tmp_path / "mine.py"
+    mine.write_text(unguarded(example.read_text(encoding="utf-8")), encoding="utf-8")
+    assert "haltline" not in mine.read_text(encoding="utf-8").partition('"""\n')[2]
+    changed = CliRunner().invoke(app, ["init", "--framework", row.name, "--yes", str(mine)])
+    assert changed.exit_code == 0, changed.output
     with StandIn(embedded.bootstrap, third_delete_kills()) as worker:
-        command = [str(python_of(adapter)), str(EXAMPLES / example), embedded.bootstrap]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-        printed = [line for line in done.stdout.splitlines() if line.startswith(("deleted", "stopped"))]
-        assert printed == ["deleted fact_sales", "deleted fact_sales", stopped], done.stderr
-        wait_until(lambda: worker.of(Kind.SESSION_ENDED), "the session has ended")
-        assert worker.outcomes() == [Outcome.OK, Outcome.OK, Outcome.REFUSED]
-        assert {e.await_verdict for e in worker.of(Kind.PROPOSED)} == {True}
+        command = [str(python_of(row.name)), "-c", EACH, str(example), str(mine)]
+        done = subprocess.run(
+            command, env=environ(embedded, tmp_path), capture_output=True, text=True, check=False, timeout=120
+        )
+        printed = [line for line in done.stdout.splitlines() if line.startswith(("program", "deleted", "stopped"))]
+        ours = [f"program {example}", *printed_of(row), f"program {mine}", "deleted fact_sales", "deleted fact_sales"]
+        assert printed[: len(ours)] == ours, done.stdout + done.stderr
+        assert [line for line in printed[len(ours) :] if not line.startswith("stopped")] == []
+        wait_until(lambda: len(worker.of(Kind.SESSION_ENDED)) == 2, "both sessions have ended")
+        for session_id in {e.session_id for e in worker.events}:
+            # Before that, a browser opens its page.
+            assert worker.outcomes(session_id)[-3:] == [Outcome.OK, Outcome.OK, Outcome.REFUSED]
+            assert [e.await_verdict for e in worker.of(Kind.PROPOSED, session_id)][-3:] == [True] * 3
+        assert {e.agent_id for e in worker.events} == {"cleaner", "mine"}
         assert Level.KILL.value in {f.decision_id.split("-")[0] for f in worker.feedback}
 
 
-def test_an_agent_behind_the_proxy_of_mcp_is_stopped_at_its_third_delete(embedded: EmbeddedBroker) -> None:
+def test_an_agent_behind_the_proxy_of_mcp_is_stopped_at_its_third_delete(
+    embedded: EmbeddedBroker, tmp_path: Path
+) -> None:
     with StandIn(embedded.bootstrap, third_delete_kills()) as worker:
-        command = [sys.executable, str(EXAMPLES / "mcp_agent.py"), embedded.bootstrap]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        result = ["fact_sales still exists", "fact_sales still exists", "stopped: session_killed_loop_guard"]
-        assert done.stdout.splitlines() == result, done.stderr
+        command = [sys.executable, str(EXAMPLES / "mcp_agent.py")]
+        done = subprocess.run(command, env=environ(embedded, tmp_path), capture_output=True, text=True, check=False)
+        assert done.stdout.splitlines() == printed_of(FRAMEWORKS["mcp"]), done.stderr
         wait_until(lambda: worker.of(Kind.SESSION_ENDED), "the session has ended")
         assert worker.outcomes() == [Outcome.OK, Outcome.OK, Outcome.REFUSED]
 
 
-def test_an_agent_that_writes_spans_is_seen_and_stopped_between_two_steps(embedded: EmbeddedBroker) -> None:
+def test_an_agent_that_writes_spans_is_seen_and_stopped_between_two_steps(
+    embedded: EmbeddedBroker, tmp_path: Path
+) -> None:
     with StandIn(embedded.bootstrap) as worker:
-        command = [sys.executable, str(EXAMPLES / "opentelemetry_agent.py"), embedded.bootstrap]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as agent:
+        command = [sys.executable, str(EXAMPLES / "opentelemetry_agent.py")]
+        with subprocess.Popen(command, env=environ(embedded, tmp_path), stdout=subprocess.PIPE, text=True) as agent:
             wait_until(lambda: len(worker.of(Kind.COMPLETED)) >= 3, "it has deleted three times")
             (session_id,) = {e.session_id for e in worker.events}
             worker.control(standing(ScopeKind.SESSION, session_id))

@@ -1,0 +1,187 @@
+"""Puts the agent of a user's program behind a guard: the imports, the guard, and what hands it to the framework."""
+
+import ast
+from collections.abc import Iterable
+from typing import Final
+
+from haltline.cli.frameworks.rows import AddItem, Change, Framework, SetKeyword, WithBlock, WrapCall, WrapKeyword
+from haltline.cli.frameworks.source import CannotEdit, Scope, Source, normal
+
+MAX_BYTES: Final = 1_000_000
+"""Of a program; nobody writes longer ones."""
+_STEP: Final = "    "
+
+
+def is_guarded(text: str) -> bool:
+    """Whether a program imports haltline. Raises CannotEdit for what is no program."""
+    return any(name.partition(".")[0] == "haltline" for name in Source(normal(text)[0]).modules)
+
+
+def guarded_program(text: str, framework: Framework, agent_id: str) -> str:
+    """The program behind a guard. Raises CannotEdit, which says why, when that cannot be done safely."""
+    plain, line_end = normal(text)
+    source = Source(plain)
+    guard = _name_of_guard(source, framework)
+    places: list[tuple[Change, list[ast.Call]]] = []
+    for edit in framework.edits:
+        places = [(change, _places(source, framework, change)) for change in edit]
+        if all(found for _, found in places):
+            break
+    else:
+        raise CannotEdit(f"expected {_expected(framework)}, got no such call")
+    calls = [call for _, found in places for call in found]
+    for change, found in places:
+        for call in found:
+            _apply(source, change, call, guard)
+    _build_guard(source, calls, framework, guard, agent_id)
+    return source.result().replace("\n", line_end)
+
+
+def lines_to_add(framework: Framework, agent_id: str) -> str:
+    """What somebody adds by hand, in the order of a program."""
+    if not framework.adapter:
+        return framework.how
+    setup = [line.format(guard="guard") for line in framework.setup]
+    return "\n".join([*framework.import_lines, "", _construction("guard", agent_id), *setup, framework.how])
+
+
+def _expected(framework: Framework) -> str:
+    names = [
+        ", ".join(getattr(change, "calls", ()) or [f"a call of .{one}" for one in getattr(change, "methods", ())])
+        for edit in framework.edits
+        for change in edit
+    ]
+    return f"a call of {framework.title} ({'; '.join(names)})" if names else "a program that can be edited"
+
+
+def _construction(guard: str, agent_id: str) -> str:
+    return f'{guard} = Guard(GuardSettings.from_env(agent_id="{agent_id}"))'
+
+
+def _name_of_guard(source: Source, framework: Framework) -> str:
+    """A name that the program does not bind. Raises CannotEdit when it binds one that the lines need."""
+    needed = {"Guard", "GuardSettings", *framework.names, *(line.partition(" ")[0] for line in framework.setup)}
+    for name in sorted(needed & source.bound.keys()):
+        raise CannotEdit(f"line {source.bound[name]}: expected no {name} of the program's own, got one")
+    return next(name for name in ("guard", "haltline_guard", "_haltline_guard") if name not in source.bound)
+
+
+def _places(source: Source, framework: Framework, change: Change) -> list[ast.Call]:
+    """The calls that a change is made at."""
+    if isinstance(change, WithBlock):
+        methods = [c for c in source.calls if isinstance(c.func, ast.Attribute) and c.func.attr in change.methods]
+        return list({source.statement_of(call): call for call in methods}.values())  # one block for each statement
+    found = [call for call in source.calls if _is_one(source.dotted(call.func), framework.imports, change.calls)]
+    if isinstance(change, WrapKeyword):
+        return [call for call in found if _keyword(call, change.keyword) is not None]
+    if isinstance(change, WrapCall) and change.outermost:
+        return [call for call in found if _keyword(call, change.outermost) is not None] or found
+    return found
+
+
+def _is_one(name: str, modules: Iterable[str], calls: Iterable[str]) -> bool:
+    return any(name.startswith(f"{one}.") for one in modules) and any(name.endswith(f".{call}") for call in calls)
+
+
+def _keyword(call: ast.Call, name: str) -> ast.keyword | None:
+    return next((one for one in call.keywords if one.arg == name), None)
+
+
+def _scope(source: Source, calls: list[ast.Call]) -> Scope:
+    """The function that all calls are in, or the module."""
+    chains = [[one for one in source.above(call) if isinstance(one, Scope)] for call in calls]
+    return next(one for one in chains[0] if all(one in chain for chain in chains))
+
+
+def _apply(source: Source, change: Change, call: ast.Call, guard: str) -> None:
+    if isinstance(change, WithBlock):
+        _put_in_block(source, call, change.header.format(guard=guard))
+    elif isinstance(change, WrapCall):
+        begin, end = source.span(call)
+        source.insert(begin, change.before)
+        source.insert(end, change.after.format(guard=guard))
+    elif isinstance(change, WrapKeyword):
+        keyword = _keyword(call, change.keyword)
+        if keyword is None or not isinstance(keyword.value, ast.List | ast.Name | ast.Attribute | ast.Call):
+            raise CannotEdit(f"line {call.lineno}: expected {change.keyword}= with a list, a name or a call")
+        begin, end = source.span(keyword.value)
+        source.insert(begin, change.before)
+        source.insert(end, change.after)
+    elif isinstance(change, SetKeyword):
+        if _keyword(call, change.keyword) is not None:
+            raise CannotEdit(f"line {call.lineno}: expected no {change.keyword}= yet, got one")
+        _add_keyword(source, call, f"{change.keyword}={change.value.format(guard=guard)}")
+    else:
+        _add_item(source, call, change, change.item.format(guard=guard))
+
+
+def _add_item(source: Source, call: ast.Call, change: AddItem, item: str) -> None:
+    keyword = _keyword(call, change.keyword)
+    if keyword is None:
+        _add_keyword(source, call, f"{change.keyword}=[{item}]")
+        return
+    if not isinstance(keyword.value, ast.List):
+        raise CannotEdit(f"line {call.lineno}: expected a list for {change.keyword}=, got something else")
+    # First, so that the guard is the outermost: it sees a call before anything else changes it.
+    begin = source.span(keyword.value)[0] + 1
+    source.insert(begin, f"{item}, " if keyword.value.elts else item)
+
+
+def _add_keyword(source: Source, call: ast.Call, text: str) -> None:
+    """At the end of the arguments, in the form that they have."""
+    if any(one.arg is None for one in call.keywords):
+        raise CannotEdit(f"line {call.lineno}: expected arguments by name, got **, which may hold the same one")
+    last, close, has_arguments, has_comma = source.closing(call)
+    line_of_last, line_of_close = source.text.count("\n", 0, last) + 1, source.text.count("\n", 0, close) + 1
+    if has_comma and line_of_last < line_of_close:  # one argument a line
+        first = [*call.args, *(one.value for one in call.keywords)][0]
+        line = source.text.split("\n")[first.lineno - 1]
+        indent = line[: len(line) - len(line.lstrip())]
+        source.insert(source.line_start(line_of_last + 1), f"{indent}{text},\n")
+    elif has_comma:
+        source.insert(last, f" {text}")
+    else:
+        source.insert(last, f", {text}" if has_arguments else text)
+
+
+def _put_in_block(source: Source, call: ast.Call, header: str) -> None:
+    statement = source.statement_of(call)
+    if not isinstance(statement, ast.Expr | ast.Assign | ast.AnnAssign | ast.Return):
+        raise CannotEdit(f"line {call.lineno}: expected a statement of its own, such as result = crew.kickoff()")
+    indent = source.indent(statement)
+    lines = list(source.lines_of(statement))
+    source.insert(source.line_start(lines[0]), f"{indent}{header}\n")
+    for line in lines:
+        source.insert(source.line_start(line), _STEP)
+
+
+def _build_guard(source: Source, calls: list[ast.Call], framework: Framework, guard: str, agent_id: str) -> None:
+    """The imports, and the guard before the first statement of the scope that needs it."""
+    inside = {one for call in calls for one in source.above(call)}
+    statement = next(one for one in _scope(source, calls).body if one in inside)
+    indent = source.indent(statement)
+    line = source.first_line(statement)
+    setup = [_construction(guard, agent_id), *(one.format(guard=guard) for one in framework.setup)]
+    text = "".join(f"{indent}{one}\n" for one in setup)
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        text += "\n\n"
+    source.insert(source.line_start(line), text, first=True)
+    _add_imports(source, framework, line)
+
+
+def _add_imports(source: Source, framework: Framework, before: int) -> None:
+    """After the imports with which the program begins, or after its docstring."""
+    last = 0
+    for statement in source.tree.body:
+        is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        if not isinstance(statement, ast.Import | ast.ImportFrom) and not (is_text and last == 0):
+            break
+        last = statement.end_lineno or statement.lineno
+    lines = "".join(f"{line}\n" for line in framework.import_lines)
+    if last == 0:
+        first = source.first_line(source.tree.body[0])
+        source.insert(source.line_start(first), f"{lines}\n\n", first=True)
+    elif last >= before:
+        raise CannotEdit(f"line {before}: expected the agent on a line of its own, after the imports")
+    else:
+        source.insert(source.line_start(last + 1), f"\n{lines}", first=True)  # before the guard, where they meet

@@ -1,0 +1,105 @@
+"""What a framework's row is made of: how it is recognised, and what puts an agent of it behind a guard."""
+
+from dataclasses import dataclass
+from typing import Final
+
+ADAPTERS: Final = "haltline.interventions.agent.integrations"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AddItem:
+    """One more item of a list: `Agent(..., hooks=[HaltlineHooks(guard)])`."""
+
+    calls: tuple[str, ...]
+    """Names below the framework's packages: `Agent`, `Runner.run`."""
+    keyword: str
+    item: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetKeyword:
+    """A keyword argument that is not there yet."""
+
+    calls: tuple[str, ...]
+    keyword: str
+    value: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class WrapKeyword:
+    """The value of a keyword argument, where there is one, within something: `tools=adapter.guarded([...])`."""
+
+    calls: tuple[str, ...]
+    keyword: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class WrapCall:
+    """The call within something: `guarded(ReActAgent(...), guard)`."""
+
+    calls: tuple[str, ...]
+    before: str
+    after: str
+    outermost: str = ""
+    """The keyword that a call has which also guards those that are given to it: where one has it, only those count."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WithBlock:
+    """The statement of a call of one of these methods within a block: `with guarded(guard):`."""
+
+    methods: tuple[str, ...]
+    header: str
+
+
+Change = AddItem | SetKeyword | WrapKeyword | WrapCall | WithBlock
+
+
+@dataclass(frozen=True, kw_only=True)
+class Framework:
+    """One framework. `{guard}` stands for the name of the guard, wherever code is given."""
+
+    name: str
+    """Its extra of haltline, and its page: docs/frameworks/NAME.md."""
+    title: str
+    program: str
+    """Its program in `examples`; or its path in the repository, where the package does not have it."""
+    packages: tuple[str, ...]
+    """Distributions that a project which uses it requires; the first one is the framework's own."""
+    how: str
+    """The code that guards an agent, for people."""
+    ends: str
+    """What ends the run of a stopped session, in Markdown."""
+    imports: tuple[str, ...] = ()
+    """Modules that a program of it imports."""
+    adapter: str = ""
+    """The module of `ADAPTERS`; empty: it is guarded without one."""
+    names: tuple[str, ...] = ()
+    """What is imported of the adapter."""
+    setup: tuple[str, ...] = ()
+    """Statements after the guard's construction."""
+    edits: tuple[tuple[Change, ...], ...] = ()
+    """Ways to change a program: of the first one whose every change finds a place, all are made."""
+    language: str = "python"
+    drivers: tuple[str, ...] = ()
+    """Of the conformance tests, where their adapter has another name than the row."""
+    extra: str = ""
+    """Of haltline, where it is not the name; `-` for none."""
+
+    @property
+    def path(self) -> str:
+        """Of the program, in the repository."""
+        return self.program if "/" in self.program else f"examples/{self.program}"
+
+    @property
+    def extras(self) -> tuple[str, ...]:
+        """Extras of haltline that an agent of it needs."""
+        return () if self.extra == "-" else (self.extra or self.name,)
+
+    @property
+    def import_lines(self) -> list[str]:
+        """What a program imports to be guarded."""
+        first = "from haltline import Guard, GuardSettings"
+        return [first, f"from {ADAPTERS}.{self.adapter} import {', '.join(self.names)}"] if self.adapter else []

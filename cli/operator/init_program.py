@@ -1,0 +1,175 @@
+"""`haltline init --framework`: a program of the user's behind a guard, or one to begin with."""
+
+import difflib
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NoReturn
+
+import typer
+
+from haltline.cli.common import Exit, fail, say, say_error
+
+if TYPE_CHECKING:
+    from haltline.cli.frameworks.rows import Framework
+
+STARTER: Final = "agent"
+"""The name of the program to begin with, without its ending."""
+
+
+def ask_framework(folder: Path) -> "Framework | None":
+    """Asks which framework the agent is of, with what is probably meant as the default; None: none of them."""
+    from haltline.cli.frameworks.detecting import installed, named, proposed
+    from haltline.cli.frameworks.table import FRAMEWORKS
+
+    there = set(installed())
+    for number, row in enumerate(FRAMEWORKS.values(), start=1):
+        say(f"{number:>3}  {row.name:<18} {row.title}{' (installed)' if row.name in there else ''}")
+    found = proposed(None, folder)
+    if found is not None:
+        say(f"{found[0]}: {found[1]}")
+
+    def chosen(text: str) -> "Framework | None":
+        try:
+            return None if text.strip() in {"", "none"} else named(text)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from error
+
+    question = "Which framework is the agent of? A name or a number; none: no program is written"
+    answer: Framework | None = typer.prompt(question, default=found[0] if found else "none", value_proc=chosen)
+    return answer
+
+
+def ask_program() -> Path | None:
+    """Asks for the program to change; None: a new one is written."""
+    given = typer.prompt("Its program, which is changed (empty: a new one)", default="", show_default=False).strip()
+    return Path(given) if given else None
+
+
+def write_program(name: str | None, file: Path | None, *, yes: bool, dry_run: bool) -> None:
+    """Shows what is to change, and writes it when that is agreed to. Ends the command by an exit code."""
+    text = None if file is None else _read(file)
+    framework = _framework(name, file, text)
+    if file is None or text is None:
+        _write_starter(framework, yes=yes, dry_run=dry_run)
+    elif framework.language != "python" or file.suffix != ".py" or not framework.edits:
+        _by_hand(framework, file, f"expected a program in Python that can be edited, got {file.name}")
+    else:
+        _write_guarded(framework, file, text, yes=yes, dry_run=dry_run)
+
+
+def _read(file: Path) -> str:
+    from haltline.cli.frameworks.guarding import MAX_BYTES
+
+    try:
+        if file.stat().st_size > MAX_BYTES:
+            fail(f"{file}: expected a program of at most {MAX_BYTES} bytes, got more", Exit.USAGE)
+        return file.read_bytes().decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        fail(f"{file}: expected a program as UTF-8 text, got {error}", Exit.USAGE)
+
+
+def _framework(name: str | None, file: Path | None, text: str | None) -> "Framework":
+    from haltline.cli.frameworks.detecting import in_program, named, proposed
+    from haltline.cli.frameworks.table import FRAMEWORKS
+
+    if name is not None:
+        try:
+            return named(name)
+        except ValueError as error:
+            fail(f"--framework: {error}", Exit.USAGE)
+    if text is not None and len(found := in_program(text)) > 1 and not sys.stdin.isatty():
+        fail(f"--framework: expected it, as {file} imports several: {', '.join(found)}", Exit.USAGE)
+    guess = proposed(text, Path.cwd())
+    if guess is None:
+        fail(f"--framework: expected one of {', '.join(FRAMEWORKS)}, got none", Exit.USAGE)
+    say(f"{guess[0]}: {guess[1]}")
+    return FRAMEWORKS[guess[0]]
+
+
+def _write_starter(framework: "Framework", *, yes: bool, dry_run: bool) -> None:
+    import haltline
+
+    if "/" in framework.program:
+        _by_hand(framework, Path(framework.program), "expected a program that haltline's package has")
+    program = Path(haltline.__path__[0]) / "examples" / framework.program
+    file = Path(f"{STARTER}{program.suffix}")
+    text = program.read_text(encoding="utf-8")
+    if file.exists():
+        if file.read_bytes() == text.encode():
+            say(f"{file}: this program is there already; nothing to change")
+            return
+        fail(f"{file}: expected no file there, got one; haltline init {file} puts it behind a guard", Exit.USAGE)
+    if _agreed(file, "", text, yes=yes, dry_run=dry_run):
+        _write(file, text)
+        _say_next(framework, file, is_new=True)
+
+
+def _write_guarded(framework: "Framework", file: Path, text: str, *, yes: bool, dry_run: bool) -> None:
+    from haltline.cli.frameworks.guarding import guarded_program, is_guarded
+    from haltline.cli.frameworks.source import CannotEdit
+
+    try:
+        if is_guarded(text):
+            say(f"{file}: it imports haltline already; nothing to change")
+            return
+        new = guarded_program(text, framework, _agent_id(file))
+    except CannotEdit as error:
+        _by_hand(framework, file, str(error))
+    if _agreed(file, text, new, yes=yes, dry_run=dry_run):
+        _write(file, new)
+        _say_next(framework, file, is_new=False)
+
+
+def _by_hand(framework: "Framework", file: Path, why: str) -> NoReturn:
+    """Says why nothing is written, and what to add. Ends the command."""
+    from haltline.cli.frameworks.guarding import lines_to_add
+
+    say_error(f"haltline: {file}: {why}. Nothing is written.")
+    say("Add these lines yourself, the guard before the agent is made:")
+    for line in lines_to_add(framework, _agent_id(file)).splitlines():
+        typer.echo(f"    {line}".rstrip())
+    say(f"A stopped run: {framework.ends.replace('`', '')}. More: docs/frameworks/{framework.name}.md")
+    raise typer.Exit(Exit.NO)
+
+
+def _agreed(file: Path, old: str, new: str, *, yes: bool, dry_run: bool) -> bool:
+    """Shows the difference; whether it is to be written."""
+    before = "/dev/null" if not old else str(file)
+    for line in difflib.unified_diff(old.splitlines(), new.splitlines(), before, str(file), lineterm=""):
+        typer.echo(line)
+    if dry_run:
+        return False
+    if not yes and not sys.stdin.isatty():
+        fail("expected --yes, --dry-run, or a terminal on which to ask. Nothing is written", Exit.USAGE)
+    return yes or typer.confirm(f"Write {file}?", default=True)
+
+
+def _write(file: Path, text: str) -> None:
+    """Replaces the file at once, with the permissions that it had."""
+    target = file.resolve()  # what a link leads to is changed, not the link
+    new = target.with_name(f"{target.name}.haltline-new")
+    try:
+        new.write_bytes(text.encode())
+        if target.exists():
+            new.chmod(target.stat().st_mode)
+        new.replace(target)
+    except OSError as error:
+        new.unlink(missing_ok=True)
+        fail(error, Exit.USAGE)
+
+
+def _agent_id(file: Path) -> str:
+    return re.sub(r"[^\w.-]+", "-", file.stem)[:64].strip("-") or STARTER
+
+
+def _say_next(framework: "Framework", file: Path, *, is_new: bool) -> None:
+    say(f"{file}: written")
+    if not is_new:
+        say(f"A stopped run: {framework.ends.replace('`', '')}. The agent's id is {_agent_id(file)}: change it there.")
+    if framework.language != "python":
+        say(f"Next: docs/frameworks/{framework.name}.md")
+        return
+    extras = ",".join([*framework.extras, "processor", "console"])
+    say(f"Next: pip install 'haltline[{extras}]'; haltline up; then, on another terminal, with the address it prints:")
+    say(f"  HALTLINE_BOOTSTRAP=127.0.0.1:PORT python {file}")

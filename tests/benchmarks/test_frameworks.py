@@ -1,0 +1,41 @@
+"""The cost of a guarded call in each framework: how it is measured, and its table."""
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from benchmarks.frameworks.__main__ import COMMITTED, PAGE, main, measurable, written
+from benchmarks.frameworks.plain import without_adapter
+from tests.conformance.environments import ROOT
+
+
+@pytest.mark.parametrize("driver", measurable())
+def test_each_driver_has_an_adapter_that_can_be_left_out(driver: str) -> None:
+    without_adapter(ROOT / f"tests/conformance/drivers/{driver}.py")
+
+
+def test_a_driver_without_an_adapter_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "none.py"
+    file.write_text("def run(guard): return Agent(tools=[])\n")
+    with pytest.raises(ValueError, match=r"none\.py: expected an adapter in the driver, got none"):
+        without_adapter(file)
+
+
+def test_a_call_is_measured_plain_and_guarded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "frameworks.json"
+    assert main(["--only", "langchain", "--seconds", "0", "--json", str(file)]) == 0
+    (found,) = orjson.loads(file.read_bytes())["frameworks"]
+    assert (found["driver"], found["rounds"]) == ("langchain", 1)
+    assert found["plain_wall_us"] > 0
+    assert "langchain" in capsys.readouterr().out
+
+
+def test_the_page_has_the_committed_figures() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert text == written(text, orjson.loads(COMMITTED.read_bytes())), "python -m benchmarks.frameworks --write"
+
+
+def test_a_page_without_a_place_for_the_table_is_named() -> None:
+    with pytest.raises(ValueError, match="expected <!-- frameworks -->"):
+        written("# A page\n", orjson.loads(COMMITTED.read_bytes()))

@@ -1,0 +1,318 @@
+"""`haltline init --framework`: what it makes of programs, what it leaves alone, what it asks."""
+
+import ast
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from haltline.cli.app import app
+from haltline.cli.frameworks import guarding
+from haltline.cli.frameworks.detecting import in_program, in_project, named, proposed
+from haltline.cli.frameworks.guarding import guarded_program
+from haltline.cli.frameworks.rows import Framework
+from haltline.cli.frameworks.source import CannotEdit
+from haltline.cli.frameworks.table import FRAMEWORKS
+
+IMPORTS = "from haltline import Guard, GuardSettings\nfrom haltline.interventions.agent.integrations."
+GUARD = 'guard = Guard(GuardSettings.from_env(agent_id="a"))\n'
+PYDANTIC_AI = IMPORTS + "pydantic_ai import HaltlineCapability\n"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def haltline(*words: str) -> Result:
+    return CliRunner().invoke(app, ["init", *words], env={"COLUMNS": "300"})
+
+
+@pytest.mark.parametrize(
+    ("framework", "program", "expected"),
+    [
+        pytest.param(
+            "pydantic-ai",
+            '"""Mine."""\nfrom pydantic_ai import Agent\n\nagent = Agent("m")  # a comment\n',
+            f'"""Mine."""\nfrom pydantic_ai import Agent\n\n{PYDANTIC_AI}\n{GUARD}'
+            'agent = Agent("m", capabilities=[HaltlineCapability(guard)])  # a comment\n',
+            id="a call on one line",
+        ),
+        pytest.param(
+            "pydantic-ai",
+            "import pydantic_ai as p\n\na = p.Agent(\n    'm',\n    tools=[x],  # é\n    # more\n)\n",
+            f"import pydantic_ai as p\n\n{PYDANTIC_AI}\n{GUARD}"
+            "a = p.Agent(\n    'm',\n    tools=[x],  # é\n"
+            "    capabilities=[HaltlineCapability(guard)],\n    # more\n)\n",
+            id="an argument a line, a renamed module, and letters of two bytes",
+        ),
+        pytest.param(
+            "pydantic-ai",
+            "from pydantic_ai import Agent\ndef f():\n    é = 'é'; a = 1\n    return Agent(é, capabilities=[Mine()])\n",
+            f"from pydantic_ai import Agent\n\n{PYDANTIC_AI}def f():\n    é = 'é'; a = 1\n    {GUARD}"
+            "    return Agent(é, capabilities=[HaltlineCapability(guard), Mine()])\n",
+            id="in a function, with capabilities of its own",
+        ),
+        pytest.param(
+            "pydantic-ai",
+            "from pydantic_ai import Agent\n@one\ndef f():\n    return Agent()\ndef g(guard):\n    return Agent()\n",
+            f"from pydantic_ai import Agent\n\n{PYDANTIC_AI}haltline_{GUARD}\n\n@one\ndef f():\n"
+            "    return Agent(capabilities=[HaltlineCapability(haltline_guard)])\ndef g(guard):\n"
+            "    return Agent(capabilities=[HaltlineCapability(haltline_guard)])\n",
+            id="two functions share one guard, under a name that is free",
+        ),
+        pytest.param(
+            "openai-agents",
+            "from agents import Agent, Runner\na = Agent(name='a', tools=TOOLS)\nRunner.run_sync(a, 'x',)\n",
+            f"from agents import Agent, Runner\n\n{IMPORTS}openai_agents import HaltlineAgents\n{GUARD}"
+            "adapter = HaltlineAgents(guard)\na = Agent(name='a', tools=adapter.guarded(TOOLS))\n"
+            "Runner.run_sync(a, 'x', hooks=adapter.hooks)\n",
+            id="two kinds of changes",
+        ),
+        pytest.param(
+            "smolagents",
+            "from smolagents import CodeAgent\na = CodeAgent(m, managed_agents=[CodeAgent(m)])\n",
+            f"from smolagents import CodeAgent\n\n{IMPORTS}smolagents import guarded\n{GUARD}"
+            "a = guarded(CodeAgent(m, managed_agents=[CodeAgent(m)]), guard)\n",
+            id="the agent that manages others only",
+        ),
+        pytest.param(
+            "crewai",
+            "import crewai\ndef f(c):\n    result = c.kickoff(\n        inputs={},\n    )\n    return result\n",
+            f"import crewai\n\n{IMPORTS}crewai import guarded\ndef f(c):\n    {GUARD}    with guarded(guard):\n"
+            "        result = c.kickoff(\n            inputs={},\n        )\n    return result\n",
+            id="a statement within a block",
+        ),
+        pytest.param(
+            "google-adk",
+            "from google.adk.apps import App\nfrom google.adk.runners import Runner\nr = Runner(app=App(name='a'))\n",
+            "from google.adk.apps import App\nfrom google.adk.runners import Runner\n\n"
+            f"{IMPORTS}google_adk import HaltlinePlugin\n{GUARD}"
+            "r = Runner(app=App(name='a', plugins=[HaltlinePlugin(guard)]))\n",
+            id="the app and not its runner",
+        ),
+        pytest.param(
+            "agent-framework",
+            "from agent_framework import Agent\r\na = Agent(c)\r\n",
+            f"from agent_framework import Agent\n\n{IMPORTS}agent_framework import haltline_middleware\n{GUARD}"
+            "a = Agent(c, middleware=[*haltline_middleware(guard)])\n".replace("\n", "\r\n"),
+            id="line ends of Windows",
+        ),
+    ],
+)
+def test_a_program_is_put_behind_a_guard(framework: str, program: str, expected: str) -> None:
+    if "\r" in expected:
+        expected = expected.replace("\r\n", "\n").replace("\n", "\r\n")
+    Path("a.py").write_bytes(program.encode())
+    assert haltline("--framework", framework, "--yes", "a.py").exit_code == 0
+    assert Path("a.py").read_bytes().decode() == expected
+    again = haltline("--framework", framework, "--yes", "a.py")
+    assert (again.exit_code, "nothing to change" in again.stdout) == (0, True)
+    assert Path("a.py").read_bytes().decode() == expected
+
+
+@pytest.mark.parametrize(
+    ("framework", "program", "problem"),
+    [
+        pytest.param("pydantic-ai", "import pydantic_ai\nrun()\n", "got no such call", id="no agent in it"),
+        pytest.param("pydantic-ai", "def broken(:\n", "expected a Python program", id="no Python"),
+        pytest.param(
+            "pydantic-ai",
+            "from pydantic_ai import Agent\na = Agent(capabilities=mine())\n",
+            "line 2: expected a list for capabilities=",
+            id="a list that is made elsewhere",
+        ),
+        pytest.param(
+            "pydantic-ai",
+            "from pydantic_ai import Agent\na = Agent(**options)\n",
+            "line 2: expected arguments by name, got **",
+            id="arguments that are not written there",
+        ),
+        pytest.param(
+            "pydantic-ai",
+            "from pydantic_ai import Agent\nx = 1; a = Agent()\n",
+            "line 2: expected a statement on a line of its own",
+            id="two statements on a line",
+        ),
+        pytest.param(
+            "pydantic-ai",
+            "from pydantic_ai import Agent; a = Agent()\n",
+            "line 1: expected a statement on a line of its own",
+            id="the agent on the line of the import",
+        ),
+        pytest.param(
+            "pydantic-ai",
+            "from pydantic_ai import Agent\na = (\n    Agent)(x for x in y)\n",
+            "expected a result that compiles",
+            id="what would not compile",
+        ),
+        pytest.param(
+            "smolagents",
+            "from smolagents import CodeAgent\nguarded = 1\na = CodeAgent()\n",
+            "line 2: expected no guarded of the program's own",
+            id="a name that is taken",
+        ),
+        pytest.param(
+            "claude-agent-sdk",
+            "from claude_agent_sdk import ClaudeAgentOptions\no = ClaudeAgentOptions(hooks=HOOKS)\n",
+            "line 2: expected no hooks= yet",
+            id="hooks of its own",
+        ),
+        pytest.param(
+            "crewai",
+            'import crewai\nc.kickoff(inputs={"a": """\nx\n"""})\n',
+            "line 2: expected a statement without a text of several lines",
+            id="a text that would be indented",
+        ),
+        pytest.param(
+            "crewai",
+            "import crewai\nfor x in c.kickoff():\n    pass\n",
+            "line 2: expected a statement of its",
+            id="a loop",
+        ),
+        pytest.param("ag2", "\ufeffimport ag2\n", "without a byte order mark", id="a byte order mark"),
+        pytest.param("ag2", "import ag2\r\nx = 1\n", "expected one kind of line ends", id="mixed line ends"),
+    ],
+)
+def test_a_program_of_another_shape_is_left_alone_and_the_lines_are_printed(
+    framework: str, program: str, problem: str
+) -> None:
+    Path("a.py").write_bytes(program.encode())
+    done = haltline("--framework", framework, "--yes", "a.py")
+    assert done.exit_code == 1, done.output
+    assert problem in done.stderr
+    assert "Nothing is written." in done.stderr
+    assert FRAMEWORKS[framework].how in done.stdout
+    assert 'guard = Guard(GuardSettings.from_env(agent_id="a"))' in done.stdout
+    assert Path("a.py").read_bytes().decode() == program
+    assert [file.name for file in Path().iterdir()] == ["a.py"]
+
+
+def test_nothing_is_written_that_does_not_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guarding, "_construction", lambda *_: "guard = (")
+    with pytest.raises(CannotEdit, match="expected a result that compiles"):
+        guarded_program("import dspy\nx = dspy.ReAct('a -> b')\n", FRAMEWORKS["dspy"], "a")
+
+
+def test_the_changes_are_shown_and_only_written_when_that_is_agreed_to() -> None:
+    program = "import dspy\nx = dspy.ReAct('a -> b')\n"
+    Path("a.py").write_text(program)
+    shown = haltline("a.py", "--dry-run")
+    assert (shown.exit_code, "+x = guarded(dspy.ReAct('a -> b'), guard)" in shown.stdout) == (0, True)
+    refused = haltline("a.py")
+    assert (refused.exit_code, "expected --yes, --dry-run, or a terminal" in refused.stderr) == (2, True)
+    assert Path("a.py").read_text() == program
+
+
+def test_a_link_and_its_permissions_stay() -> None:
+    Path("real.py").write_text("import dspy\nx = dspy.ReAct('a -> b')\n")
+    Path("real.py").chmod(0o750)
+    Path("a.py").symlink_to("real.py")
+    assert haltline("a.py", "--yes").exit_code == 0
+    assert Path("a.py").is_symlink()
+    assert (Path("real.py").stat().st_mode & 0o777, "guarded(" in Path("real.py").read_text()) == (0o750, True)
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_without_a_file_the_program_of_the_page_is_written(name: str) -> None:
+    done = haltline("--framework", name, "--yes")
+    assert done.exit_code == 0, done.output
+    (file,) = Path().iterdir()
+    example = Path(__file__).resolve().parents[2] / FRAMEWORKS[name].path
+    assert file.read_bytes() == example.read_bytes()
+    if file.suffix == ".py":
+        ast.parse(file.read_text())
+    assert "nothing to change" in haltline("--framework", name, "--yes").stdout
+    file.write_text("mine")
+    assert (haltline("--framework", name, "--yes").exit_code, file.read_text()) == (2, "mine")
+
+
+def test_a_framework_in_javascript_gets_its_lines_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = Framework(
+        name="vercel-ai", title="Vercel", program="clients/a.mjs", packages=("ai",), how="generateText(guarded(o, s))",
+        ends="`Refused`", language="javascript",
+    )  # fmt: skip
+    monkeypatch.setitem(FRAMEWORKS, row.name, row)
+    Path("a.mjs").write_text("import { generateText } from 'ai'\n")
+    Path("package.json").write_text('{"dependencies": {"ai": "^7"}, "devDependencies": ["no table"]}')
+    for words in (("a.mjs",), ("--framework", row.name)):
+        done = haltline("--yes", *words)
+        assert (done.exit_code, row.how in done.stdout, "Nothing is written." in done.stderr) == (1, True, True)
+
+
+def test_a_program_of_another_language_gets_its_lines_printed() -> None:
+    Path("a.ts").write_text("import x from 'y'\n")
+    done = haltline("--framework", "mcp", "a.ts")
+    assert (done.exit_code, "haltline mcp-proxy --name files -- SERVER" in done.stdout) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        pytest.param(("--framework", "autogpt"), "expected one of langchain, ", id="a framework that is not known"),
+        pytest.param(("--dry-run",), "--dry-run: expected --framework or FILE", id="nothing to show"),
+        pytest.param(("two.py", "--operator", "ada"), "expected no option of haltline.toml", id="two tasks at once"),
+        pytest.param(("none.py",), "none.py: expected a program as UTF-8 text", id="a file that is not there"),
+        pytest.param(("two.py",), "imports several: langchain, dspy", id="a program of two"),
+        pytest.param(("large.py",), "expected a program of at most 1000000 bytes", id="a file that is too long"),
+        pytest.param(("binary.py",), "expected a program as UTF-8 text", id="a file that is no text"),
+    ],
+)
+def test_what_cannot_be_used_is_named(words: tuple[str, ...], problem: str) -> None:
+    Path("two.py").write_text("import dspy, langchain\n")
+    Path("large.py").write_text("#" * 1_000_001)
+    Path("binary.py").write_bytes(b"\xff\xfe")
+    done = haltline(*words)
+    assert (done.exit_code, problem in done.stderr) == (2, True), done.output
+
+
+def test_the_framework_is_told_by_imports_then_by_the_project(folder: Path) -> None:
+    assert in_program("from google.adk.agents import LlmAgent\nimport mcp\n") == ["google-adk", "mcp"]
+    assert in_program("from google.genai import types\nimport mcpx\n") == []
+    (folder / "requirements.txt").write_text("# my own\nSmolAgents[openai]>=1\n-r other.txt\n")
+    assert in_project(folder) == ["smolagents"]
+    (folder / "requirements.txt").unlink()
+    (folder / "pyproject.toml").write_text(
+        '[project]\ndependencies = ["crewai>=1"]\n[dependency-groups]\ndev = ["dspy", {include-group = "x"}]\n'
+        '[tool.poetry.dependencies]\nag2 = "^1"\n'
+    )
+    assert in_project(folder) == ["dspy", "ag2", "crewai"]
+    assert proposed("import strands", folder) == ("strands", "the program imports it")
+    assert proposed("import os", folder) == ("dspy", "this project requires it")
+    (folder / "pyproject.toml").write_text("[project\n")
+    (folder / "package.json").write_text("[" * 100_000)
+    assert in_project(folder) == []
+
+
+def test_a_framework_is_named_by_its_name_or_its_number() -> None:
+    assert named(" Pydantic_AI ") is FRAMEWORKS["pydantic-ai"]
+    assert named("1") is next(iter(FRAMEWORKS.values()))
+    for wrong in ("0", "99", "9" * 5000, "²", ""):
+        with pytest.raises(ValueError, match="expected one of"):
+            named(wrong)
+
+
+def test_on_a_terminal_it_asks_for_the_framework_and_the_program_and_shows_the_changes(folder: Path) -> None:
+    (folder / "pyproject.toml").write_text('[project]\ndependencies = ["dspy"]\n')
+    (folder / "tidy.py").write_text("import dspy\nx = dspy.ReAct('a -> b')\n")
+    (folder / "haltline.toml").write_text("")
+    ours, theirs = pty.openpty()
+    os.write(ours, b"autogpt\n\ntidy.py\ny\n")  # the empty answer takes what is proposed
+    environ = os.environ | {"COLUMNS": "200", "XDG_CONFIG_HOME": str(folder)}
+    done = subprocess.run(
+        [sys.executable, "-m", "haltline.cli", "init"],
+        stdin=theirs, capture_output=True, text=True, check=False, env=environ, timeout=60,
+    )  # fmt: skip
+    os.close(ours)
+    os.close(theirs)
+    assert done.returncode == 0, done.stderr
+    assert "expected one of langchain" in done.stdout + done.stderr
+    assert "dspy: this project requires it" in done.stdout
+    assert "+x = guarded(dspy.ReAct('a -> b'), guard)" in done.stdout
+    assert "guarded(" in (folder / "tidy.py").read_text()
+    assert "haltline.toml: kept" in done.stdout

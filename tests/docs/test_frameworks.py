@@ -1,0 +1,39 @@
+"""Each framework has a page: its program as it stands, what it prints, and the row of the index."""
+
+import pytest
+
+from haltline.cli.frameworks.rows import Framework
+from haltline.cli.frameworks.table import FRAMEWORKS
+from tests.conformance.environments import ROOT, drivers
+from tests.docs.frameworks import FOLDER, INDEX, drivers_of, index, page_of
+from tests.docs.pages import anchors
+
+EACH = pytest.mark.parametrize("row", FRAMEWORKS.values(), ids=FRAMEWORKS)
+
+
+@EACH
+def test_the_blocks_of_a_page_are_current(row: Framework) -> None:
+    text = (FOLDER / f"{row.name}.md").read_text(encoding="utf-8")
+    assert text == page_of(row), "python -m tests.docs.frameworks"
+    assert (ROOT / row.path).read_text(encoding="utf-8") in text
+
+
+@EACH
+def test_a_page_says_what_a_kill_does_how_hints_arrive_and_what_to_know(row: Framework) -> None:
+    sections = {"five-minutes", "how-a-kill-ends-the-run", "how-hints-reach-the-model", "what-to-know"}
+    assert anchors(FOLDER / f"{row.name}.md") >= sections
+
+
+@EACH
+def test_a_program_says_how_a_real_model_is_put_in(row: Framework) -> None:
+    text = (ROOT / row.path).read_text(encoding="utf-8").lower()
+    assert "real model" in text or row.name in {"mcp", "opentelemetry"}
+
+
+def test_the_index_has_the_table_of_all() -> None:
+    assert INDEX.read_text(encoding="utf-8") == index(), "python -m tests.docs.frameworks"
+
+
+def test_every_adapter_has_a_page_and_every_page_a_row() -> None:
+    assert drivers().keys() == {driver for row in FRAMEWORKS.values() for driver in drivers_of(row)}
+    assert {file.stem for file in FOLDER.glob("*.md")} - {"index"} == FRAMEWORKS.keys()
