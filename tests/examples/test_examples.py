@@ -34,6 +34,7 @@ KILLED = "stopped: session_killed_loop_guard"
         ("google_adk_agent.py", "google-adk", KILLED),
         ("crewai_agent.py", "crewai", KILLED),
         ("claude_agent_sdk_agent.py", "claude-agent-sdk", KILLED),
+        ("browser_use_agent.py", "browser-use", KILLED),
         ("agent_hooks_agent.py", "agent-hooks", KILLED),
     ],
 )
@@ -47,7 +48,8 @@ def test_the_agent_is_stopped_at_its_third_delete(
         printed = [line for line in done.stdout.splitlines() if line.startswith(("deleted", "stopped"))]
         assert printed == ["deleted fact_sales", "deleted fact_sales", stopped], done.stderr
         wait_until(lambda: worker.of(Kind.SESSION_ENDED), "the session has ended")
-        assert worker.outcomes() == [Outcome.OK, Outcome.OK, Outcome.REFUSED]
+        # In a browser the page is opened before.
+        assert worker.outcomes()[-3:] == [Outcome.OK, Outcome.OK, Outcome.REFUSED]
         assert {e.await_verdict for e in worker.of(Kind.PROPOSED)} == {True}
         assert Level.KILL.value in {f.decision_id.split("-")[0] for f in worker.feedback}
 

@@ -40,7 +40,7 @@ def guarded(agent: Agent, guard: Guard, *, effects: Mapping[str, Effect | str] |
 
     """
     if not isinstance(agent, Agent):
-        raise ValueError(f"agent: expected a browser_use.Agent, got {type(agent).__module__}.{type(agent).__name__}")
+        raise ValueError(f"agent: expected a browser_use.Agent, got {type(agent)!r}: its actions may run elsewhere")
     own = effects or {}
     session = FrameworkSession(guard, effects={**_EFFECTS, **own})
     make, step = agent.tools.act, agent.step
@@ -69,8 +69,8 @@ def guarded(agent: Agent, guard: Guard, *, effects: Mapping[str, Effect | str] |
         hints = session.after(verdict.call_id, output, error=_hidden(result.error, secrets))
         if hints:
             # Beside a memory nothing else of a result is read, but for what is read only once.
-            told = None if result.include_extracted_content_only_once else result.extracted_content
-            result.long_term_memory = with_hints(result.long_term_memory or told or "", hints)
+            content = None if result.include_extracted_content_only_once else result.extracted_content
+            result.long_term_memory = with_hints(result.long_term_memory or content or "", hints)
         return result
 
     async def guarded_step(step_info: Any = None) -> None:

@@ -7,30 +7,37 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
-HOME = tempfile.mkdtemp(prefix="browser-use-")  # its agents leave folders in that of temporary files
 os.environ |= {
     "ANONYMIZED_TELEMETRY": "false",
     "BROWSER_USE_CLOUD_SYNC": "false",
     "BROWSER_USE_VERSION_CHECK": "false",
     "BROWSER_USE_DISABLE_EXTENSIONS": "true",  # which it would download
-    "BROWSER_USE_CONFIG_DIR": HOME,
     "BROWSER_USE_LOGGING_LEVEL": "result",
-    "TMPDIR": HOME,
 }
-tempfile.tempdir = HOME
 
-from browser_use import ActionResult, Agent, Browser, Tools
+from browser_use import Agent, Browser, Tools
 from browser_use.llm.exceptions import ModelProviderError
 from browser_use.llm.views import ChatInvokeCompletion, ChatInvokeUsage
 from pydantic import ValidationError
 
 from haltline.interventions.agent import Guard
 from haltline.interventions.agent.integrations.browser_use import guarded
-from tests.conformance.harness import CACHED, EFFECTS, END, INPUT, OUTPUT, TOOLS, Call, Run, Script, why
+from tests.conformance.harness import (
+    CACHED,
+    EFFECTS,
+    END,
+    INPUT,
+    OUTPUT,
+    TOOLS,
+    Call,
+    Run,
+    Script,
+    browser_program,
+    why,
+)
 
 ADAPTER = "browser-use"
 # Actions have no ids and return texts; 60,000 characters of them are read; those of one turn are a sequence, which ends
@@ -53,15 +60,22 @@ class Scripted:
 
     async def ainvoke(self, messages: Any, output_format: Any = None, **_: Any) -> ChatInvokeCompletion[Any]:
         self.run.turns += 1
-        history = re.search(r"<agent_history>.*?</agent_history>", messages[-1].text, re.DOTALL)
+        text = "\n".join(message.text for message in messages[1:])  # after the system's
+        history = re.search(r"<agent_history>.*?</agent_history>", text, re.DOTALL)
         self.run.read = RESULT.findall(history[0]) if history else []
         calls = next(self._turns)
-        actions = ",".join(f"{{{json.dumps(call.name)}:{args_of(call)}}}" for call in calls)
+        actions = ",".join(f"{{{json.dumps(call.name)}:{self.args_of(call)}}}" for call in calls)
         text = f'{{"evaluation_previous_goal":"","memory":"","next_goal":"","action":[{actions}]}}'
         try:
             said = output_format.model_validate_json(text)
         except ValidationError as error:
             raise ModelProviderError(str(error)) from error
+        return self.answer(said)
+
+    def args_of(self, call: Call) -> str:
+        return call.args if isinstance(call.args, str) else json.dumps(call.args)
+
+    def answer(self, said: Any) -> ChatInvokeCompletion[Any]:
         usage = ChatInvokeUsage(
             prompt_tokens=INPUT,
             prompt_cached_tokens=CACHED,
@@ -73,19 +87,15 @@ class Scripted:
         return ChatInvokeCompletion(completion=said, usage=usage)
 
 
-def args_of(call: Call) -> str:
-    return call.args if isinstance(call.args, str) else json.dumps(call.args)
-
-
 @cache
 def browser() -> Browser:
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    profile = tempfile.mkdtemp(prefix="browser-use-profile-")
     made = Browser(
-        executable_path=found,
+        executable_path=browser_program(),
         headless=True,
         chromium_sandbox=False,  # CI runs as root, and the pages are our own
         keep_alive=True,
-        user_data_dir=f"{HOME}/profile",
+        user_data_dir=profile,
         wait_between_actions=0,
         minimum_wait_page_load_time=0,
         wait_for_network_idle_page_load_time=0,
@@ -93,7 +103,7 @@ def browser() -> Browser:
 
     def end() -> None:
         LOOP.run_until_complete(made.kill())
-        shutil.rmtree(HOME, ignore_errors=True)
+        shutil.rmtree(profile, ignore_errors=True)
 
     atexit.register(end)
     return made
@@ -107,17 +117,23 @@ def tools_of() -> Tools:
 
 
 def agent_of(model: Any, **options: Any) -> Agent:
-    return Agent(
-        task="work", llm=model, browser=browser(), tools=tools_of(), use_vision=False, use_judge=False,
-        enable_signal_handler=False, **options,
-    )  # fmt: skip
+    usual: dict[str, Any] = {
+        "tools": tools_of(), "use_vision": False, "use_judge": False, "enable_signal_handler": False,
+    }  # fmt: skip
+    return Agent(task="work", llm=model, browser=browser(), **usual | options)
 
 
-def run(guard: Guard, script: Script, *, is_async: bool) -> Run:
-    model = Scripted(script)
-    agent = guarded(agent_of(model), guard, effects=EFFECTS)
+def run_of(agent: Agent, model: Any) -> Run:
+    """Until its end; `model` is what the agent was made with."""
     try:
         LOOP.run_until_complete(agent.run(max_steps=30))
     except Exception as error:
         model.run.stopped = why(error)
-    return model.run
+    finally:
+        shutil.rmtree(agent.agent_directory, ignore_errors=True)
+    return cast("Run", model.run)
+
+
+def run(guard: Guard, script: Script, *, is_async: bool) -> Run:
+    model = Scripted(script)
+    return run_of(guarded(agent_of(model), guard, effects=EFFECTS), model)
