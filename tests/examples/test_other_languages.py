@@ -6,12 +6,17 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
 
-from tests.docs.pages import DOCS, ROOT, fences
+from haltline.schemas.decisions import Decision, Level
+from haltline.schemas.events import ActionEvent
+from haltline.streams.local.embedded_broker import EmbeddedBroker
+from tests.docs.pages import ROOT
+from tests.interventions.agent.stand_in import StandIn, decision
 from tests.streams.running import running_system
 
 HINT = "You have done this to asset_id=fact_sales before"
@@ -50,22 +55,30 @@ def output_of(command: Callable[[], list[str] | None], needs: str, program: str,
             pytest.fail(why, pytrace=False)
         pytest.skip(why)
     # Go's library is compiled once for these and for Helm, which is built with the same flag.
-    environ = os.environ | {"GOFLAGS": f"{os.environ.get('GOFLAGS', '')} -trimpath".strip()}
+    environ = os.environ | {"LC_ALL": "C.UTF-8", "GOFLAGS": f"{os.environ.get('GOFLAGS', '')} -trimpath".strip()}
     full = [*run, str(ROOT / "examples" / program), address]
-    done = subprocess.run(full, capture_output=True, text=True, check=False, timeout=300, env=environ)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    done = subprocess.run(full, capture_output=True, check=False, timeout=300, env=environ)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode().splitlines()
+
+
+@contextmanager
+def running_intake(bootstrap: str) -> Iterator[str]:
+    """The address of an intake, until the end of the block."""
+    command = [sys.executable, "-m", "haltline.cli", "intake", "--bootstrap", bootstrap, "--port", "0"]
+    with subprocess.Popen([*command, "--budget", "20"], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.send_signal(signal.SIGTERM)
 
 
 @pytest.fixture(scope="module")
 def intake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of an intake before a broker with a worker."""
-    with running_system(tmp_path_factory.mktemp("logs")) as bootstrap:
-        command = [sys.executable, "-m", "haltline.cli", "intake", "--bootstrap", bootstrap, "--port", "0"]
-        with subprocess.Popen([*command, "--budget", "20"], stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            yield process.stdout.readline().strip()
-            process.send_signal(signal.SIGTERM)
+    with running_system(tmp_path_factory.mktemp("logs")) as bootstrap, running_intake(bootstrap) as address:
+        yield address
 
 
 @pytest.mark.parametrize(("language", "program", "command", "needs"), LANGUAGES)
@@ -101,7 +114,20 @@ def test_without_an_intake_an_agent_in_another_language_may_look_and_delete_noth
     assert lines == ["read fact_sales", "the model reads: 3 rows", *[REFUSED] * 5]
 
 
-@pytest.mark.parametrize(("language", "program"), [one.values[:2] for one in LANGUAGES])
-def test_the_page_of_a_language_has_its_program_as_it_stands(language: str, program: str) -> None:
-    written = (ROOT / "examples" / program).read_text(encoding="utf-8")
-    assert [text for kind, text in fences(DOCS / f"{language}.md") if kind == language] == [written]
+@pytest.mark.parametrize(("language", "program", "command", "needs"), LANGUAGES)
+def test_changed_arguments_and_letters_of_any_kind_arrive_in_another_language(
+    embedded: EmbeddedBroker, language: str, program: str, command: Callable[[], list[str] | None], needs: str
+) -> None:
+    def say(event: ActionEvent) -> Decision | Level:
+        if event.action != "get_asset":
+            return Level.KILL
+        put = {"asset_id": 'Übersicht 名 🦊 "a\\b"', "rows": [1, {"deep": None}]}
+        changes = {"arguments": put, "without_arguments": ("force",), "message": "Prüfe 🦊\tzuerst."}
+        return decision(Level.NUDGE, event).model_copy(update=changes)
+
+    with StandIn(embedded.bootstrap, say), running_intake(embedded.bootstrap) as address:
+        assert output_of(command, needs, program, address) == [
+            'read Übersicht 名 🦊 "a\\b"',
+            "the model reads: 3 rows  Prüfe 🦊\tzuerst.",
+            "stopped: session_killed_loop_guard",
+        ]
