@@ -109,8 +109,11 @@ def browser() -> Browser:
     return made
 
 
-def tools_of() -> Tools:
+def tools_of(*kept: str) -> Tools:
+    """The suite's, and of browser-use's own only these: models of all are made anew in each step, which takes long."""
     tools = Tools()
+    for name in tools.registry.registry.actions.keys() - {"done", *kept}:
+        tools.exclude_action(name)
     for function in TOOLS:
         tools.registry.action(function.__doc__)(function)
     return tools

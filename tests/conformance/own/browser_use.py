@@ -23,6 +23,7 @@ from tests.conformance.drivers import browser_use as driver
 from tests.conformance.harness import EFFECTS, INPUT, Call, Run, numbered, ran
 
 OWN: dict[str, Case] = {}
+ON_PAGES = ("navigate", "click", "input", "extract", "write_file")
 PAGE = b"""<html><title>Assets</title><body><h1>Assets</h1>
 <button onclick="this.blur()">Delete fact_sales</button> <button>Details</button>
 <input aria-label="Name"> <a href="/other">How to delete assets</a></body></html>"""
@@ -50,8 +51,10 @@ class Model(driver.Scripted):
 
 
 def run(guard: Guard, *turns: Any, effects: Any = None, model: Any = None, **options: Any) -> Run:
-    model = model or Model(numbered(turns))
-    agent = guarded(driver.agent_of(model, **options), guard, effects={**EFFECTS, **(effects or {})})
+    model = (model or Model)(numbered(turns))
+    tools = driver.tools_of(*ON_PAGES) if any(call.name in ON_PAGES for turn in turns for call in turn) else None
+    agent = driver.agent_of(model, **({"tools": tools} if tools else {}), **options)
+    guarded(agent, guard, effects={**EFFECTS, **(effects or {})})
     return driver.run_of(agent, model)
 
 
@@ -249,7 +252,7 @@ def _() -> None:
             guard.kill()  # during the last turn
             return await super().ainvoke(*args, **options)
 
-    found = run(guard, model=Killing([]), use_judge=True)
+    found = run(guard, model=Killing, use_judge=True)
     assert found.turns <= 1
 
 
@@ -302,7 +305,7 @@ def _() -> None:
     ]
     with page() as url:
         turns[0][0].args["url"] = url
-        run(guard, model=OnPage(numbered(turns)))
+        run(guard, *turns, model=OnPage)
         place = url.removeprefix("http://").partition("?")[0]
     found = [(e.action, e.effect, [t.rpartition(" ")[0] or t for t in e.targets]) for e in of(guard, Kind.PROPOSED)]
     assert found[4][2][0].startswith("path=/")
@@ -323,7 +326,7 @@ def _() -> None:
     turns = [[Call("navigate", {"url": ""})], *([click("Delete fact_sales")] for _ in range(5))]
     with page() as url, Guard(mode="local", agent_id="cleaner") as guard:
         turns[0][0].args["url"] = url
-        found = run(guard, model=OnPage(numbered(turns)))
+        found = run(guard, *turns, model=OnPage)
         assert guard.killed
     is_stopped(found)
     assert found.turns == 4
@@ -334,5 +337,5 @@ def _() -> None:
     guard = ScriptedGuard()
     with page() as url:
         turns = [[Call("navigate", {"url": url})], [click("Delete fact_sales")]]
-        run(guard, model=OnPage(numbered(turns)), effects={"click": "write"})
+        run(guard, *turns, model=OnPage, effects={"click": "write"})
     assert [e.effect for e in of(guard, Kind.PROPOSED)][1:] == [Effect.WRITE]
