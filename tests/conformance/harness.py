@@ -6,6 +6,7 @@ script and the tools of this module, runs it, and returns what the model read.
 """
 
 import json
+import shutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,11 +26,12 @@ CAPABILITIES: Final = {
     "cached_tokens": "tokens from the cache are counted",
     "model_output": "what the model writes is published",
     "call_ids": "calls have the framework's ids",
-    "parallel_calls": "several calls in one turn",
+    "parallel_calls": "several calls in one turn, independent of each other",
     "subagents": "subagents are sessions below their agent's",
     "long_results": "a result of 100,000 characters reaches the model whole",
     "any_result": "tools return what is no text",
 }
+BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 EFFECTS: Final = {"work": "write"}
 END: Final = "the end"
 INPUT, CACHED, OUTPUT = 9, 4, 2
@@ -139,6 +141,11 @@ def arguments_or_none(args: Any) -> dict[str, Any] | None:
         except ValueError:
             return None
     return args if isinstance(args, dict) else None
+
+
+def browser_program() -> str | None:
+    """Of those who drive one: the browser on PATH."""
+    return next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
 def why(error: BaseException) -> str:

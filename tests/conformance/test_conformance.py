@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -39,9 +40,15 @@ def results_of(driver: str, adapter: str, shared: Path) -> dict[str, dict[str, A
     return {line["case"]: line for line in lines}
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize(("driver", "adapter"), [pytest.param(*one, id=one[0]) for one in drivers().items()])
-def test_an_adapter_conforms(driver: str, adapter: str, name: str, shared: Path) -> None:
+def own_cases(driver: str) -> list[str]:
+    """The names of its own cases, read as text: only its own environment can import them."""
+    file = ROOT / "tests/conformance/own" / f"{driver}.py"
+    return re.findall(r'^@own\("(.+)"\)$', file.read_text(encoding="utf-8"), re.MULTILINE) if file.is_file() else []
+
+
+@pytest.mark.parametrize(("driver", "name"), [(one, name) for one in drivers() for name in [*CASES, *own_cases(one)]])
+def test_an_adapter_conforms(driver: str, name: str, shared: Path) -> None:
+    adapter = drivers()[driver]
     require_environment(adapter)
     found = results_of(driver, adapter, shared).get(name)
     assert found is not None, f"{driver}: expected a result of this case, got none: its process ended before"

@@ -202,6 +202,12 @@ def test_each_block_is_of_its_language(page: Path) -> None:
         readers.get(language, str)(content)
 
 
+@pytest.mark.parametrize(("language", "program"), [("go", "http_agent.go"), ("java", "HttpAgent.java")])
+def test_the_page_of_a_language_has_its_program_as_it_stands(language: str, program: str) -> None:
+    written = (ROOT / "examples" / program).read_text(encoding="utf-8")
+    assert [content for kind, content in fences(DOCS / f"{language}.md") if kind == language] == [written]
+
+
 @pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_each_error_that_a_page_quotes_is_one_of_ours(page: Path) -> None:
     for quoted in re.findall(r'"(?:expected|got) ([a-z ]+)', prose(page)):
