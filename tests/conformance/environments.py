@@ -1,7 +1,8 @@
 """An environment for each framework, in .venvs: their libraries do not fit together, nor beside our own tests'.
 
 `python -m tests.conformance.environments [NAME ...]` makes those that are missing, or were made for other
-requirements: haltline's own, those of its extra, and what deciding in the agent's process needs.
+requirements: haltline's own, those of its extra, and what deciding in the agent's process needs. Of frameworks in
+JavaScript it is the package's own folder: what its lock file pins, and its build.
 """
 
 import hashlib
@@ -20,12 +21,14 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 VENVS: Final = ROOT / ".venvs"
 MAIN: Final = frozenset({"langchain", "mcp", "openai-agents"})
 """Adapters whose libraries are in .venv anyway."""
+PACKAGES: Final = {"typescript": ROOT / "clients" / "typescript"}
+"""Adapters in JavaScript; their drivers run in .venv, and start Node in this folder."""
 _LOCAL_MODE: Final = ("msgspec", "pyyaml")
 
 
 def python_of(adapter: str) -> Path:
     """The interpreter that has the adapter's library."""
-    return Path(sys.executable) if adapter in MAIN else VENVS / adapter / "bin" / "python"
+    return Path(sys.executable) if adapter in MAIN | PACKAGES.keys() else VENVS / adapter / "bin" / "python"
 
 
 def requirements_of(adapter: str) -> list[str]:
@@ -36,11 +39,17 @@ def requirements_of(adapter: str) -> list[str]:
 
 
 def stamp_of(adapter: str) -> str:
+    if adapter in PACKAGES:
+        folder = PACKAGES[adapter]
+        made_of = [folder / "package-lock.json", folder / "tsconfig.json", *sorted((folder / "src").rglob("*.ts"))]
+        return hashlib.sha256(b"".join(one.read_bytes() for one in made_of)).hexdigest()
     return hashlib.sha256("\n".join([sys.version, *requirements_of(adapter)]).encode()).hexdigest()
 
 
 def is_made(adapter: str) -> bool:
-    stamp = VENVS / adapter / ".made-for"
+    stamp = _stamp_file(adapter)
+    if adapter in PACKAGES and not (PACKAGES[adapter] / "dist").is_dir():
+        return False
     return adapter in MAIN or (stamp.is_file() and stamp.read_text() == stamp_of(adapter))
 
 
@@ -48,14 +57,18 @@ def require_environment(adapter: str) -> None:
     """Skip what cannot run at a desk without network; with CI=true that is a failure."""
     if is_made(adapter):
         return
-    why = f"expected .venvs/{adapter} for this pyproject.toml, got none; make environments"
+    what = f"a build of {adapter} as it is now" if adapter in PACKAGES else f".venvs/{adapter} for this pyproject.toml"
+    why = f"expected {what}, got none; make environments"
     if os.environ.get("CI") == "true":
         pytest.fail(why, pytrace=False)
     pytest.skip(why)
 
 
 def make(adapter: str) -> None:
-    """Raises CalledProcessError when a package cannot be had."""
+    """Raises CalledProcessError when a package cannot be had, FileNotFoundError where there is no npm."""
+    if adapter in PACKAGES:
+        make_package(adapter)
+        return
     venv = VENVS / adapter
     uv = [sys.executable, "-m", "uv", "--quiet"]
     environ = os.environ | {"UV_SYSTEM_CERTS": "1"}
@@ -67,6 +80,22 @@ def make(adapter: str) -> None:
     (site,) = venv.glob("lib/python*/site-packages")
     (site / "haltline.pth").write_text(f"{ROOT / 'src'}\n{ROOT}\n", encoding="utf-8")
     (venv / ".made-for").write_text(stamp_of(adapter), encoding="utf-8")
+
+
+def make_package(adapter: str) -> None:
+    """The packages of its lock file, as long as they are the same, and its build. Raises as `make`."""
+    folder = PACKAGES[adapter]
+    lock, installed = folder / "package-lock.json", folder / "node_modules" / ".installed-for"
+    wanted = hashlib.sha256(lock.read_bytes()).hexdigest()
+    if not (installed.is_file() and installed.read_text() == wanted):
+        subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--loglevel=error"], cwd=folder, check=True)
+        installed.write_text(wanted)
+    subprocess.run(["npm", "run", "--silent", "build"], cwd=folder, check=True)
+    _stamp_file(adapter).write_text(stamp_of(adapter))
+
+
+def _stamp_file(adapter: str) -> Path:
+    return PACKAGES[adapter] / "node_modules" / ".built-for" if adapter in PACKAGES else VENVS / adapter / ".made-for"
 
 
 def drivers() -> dict[str, str]:
@@ -84,9 +113,9 @@ def main() -> int:
         began = time.monotonic()
         try:
             make(adapter)
-            print(f".venvs/{adapter}: made in {time.monotonic() - began:.1f} s", flush=True)
-        except subprocess.CalledProcessError as error:
-            print(f".venvs/{adapter}: could not be made: {error}", file=sys.stderr)
+            print(f"{adapter}: made in {time.monotonic() - began:.1f} s", flush=True)
+        except (subprocess.CalledProcessError, FileNotFoundError) as error:
+            print(f"{adapter}: could not be made: {error}", file=sys.stderr)
             status = 1
     return status if os.environ.get("CI") == "true" else 0
 
