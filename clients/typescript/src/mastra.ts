@@ -10,7 +10,7 @@
  * model's provider or at a client, and the calls of a subagent: guard each agent.
  */
 
-import { HintsByCall, type Shown, shownWith, usageOf } from "./model_text.js";
+import { errorOf, HintsByCall, type Shown, shownWith, usageOf } from "./model_text.js";
 import type { Allowed, Session } from "./session.js";
 
 // Mastra's own types depend on the tools of each agent; what is used of them here does not.
@@ -140,7 +140,7 @@ export class HaltlineProcessor {
 
   async #ask(name: string, input: unknown, context: Context): Promise<Allowed> {
     const verdict = await this.#session.before(context.toolCallId, name, input);
-    if (!verdict.allowed) throw new Error(verdict.text, { cause: verdict.refused });
+    if (!verdict.allowed) throw errorOf(verdict);
     return verdict;
   }
 

@@ -1,6 +1,6 @@
-/** What a model reads of its calls' results, with hints, and what it uses. The form is that of `@ai-sdk/provider`, which both adapters have. */
+/** What a model reads of its calls, with hints, and what it uses. The form is that of `@ai-sdk/provider`, which both adapters have. */
 
-import { withHints } from "./session.js";
+import { type Denied, withHints } from "./session.js";
 import type { Usage } from "./transport.js";
 
 /** A result as a provider is given it: `text`, `json`, `content`, `error-text` ... */
@@ -50,4 +50,11 @@ export function shownWith(shown: Shown, hints: string): Shown {
 export function usageOf(inputTokens: number | undefined, outputTokens: number | undefined, cached: number | undefined): Usage {
   const cacheReadTokens = Math.max(cached ?? 0, 0);
   return { inputTokens: Math.max((inputTokens ?? 0) - cacheReadTokens, 0), outputTokens: outputTokens ?? 0, cacheReadTokens };
+}
+
+/** What a tool throws in place of a call that must not be made; the model reads its text. */
+export function errorOf({ text, refused }: Denied): Error {
+  const error = new Error(text, { cause: refused });
+  error.name = refused.name;
+  return error;
 }

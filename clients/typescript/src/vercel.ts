@@ -11,7 +11,7 @@
 
 import type { ToolSet } from "ai";
 
-import { HintsByCall, type Shown, shownOf, shownWith, usageOf } from "./model_text.js";
+import { errorOf, HintsByCall, type Shown, shownOf, shownWith, usageOf } from "./model_text.js";
 import type { Session } from "./session.js";
 
 // The SDK's own types depend on the tools of each call; what is used of them here does not.
@@ -71,7 +71,7 @@ function guardedTool(name: string, tool: AnyTool, session: Session, hints: Hints
   async function* called(input: unknown, options: { toolCallId: string; abortSignal?: AbortSignal }): AsyncGenerator<unknown> {
     hints.set(options.toolCallId, "");
     const verdict = await session.before(options.toolCallId, name, input);
-    if (!verdict.allowed) throw new Error(verdict.text, { cause: verdict.refused });
+    if (!verdict.allowed) throw errorOf(verdict);
     let output: unknown;
     let error: unknown = "its result was not read to the end";
     try {

@@ -1,4 +1,4 @@
-"""What the drivers of frameworks in JavaScript share: a Node that lives as long as the driver, and the real intake in this process.
+"""What the drivers of frameworks in JavaScript share: a Node as long as the driver lives, and the real intake.
 
 The session that the intake is asked about is the guard of the case. Node runs the framework with the adapter of
 `clients/typescript`, whose build `make environments` makes; its tools are the harness's, called back line by line.
