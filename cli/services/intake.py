@@ -12,10 +12,18 @@ Serve HTTP for agents in other languages, until SIGTERM or Ctrl-C.
                      without secrets, confirmed by the broker; 400 says of each what is wrong, and none is accepted
   POST /v1/verdict   {"session_id", "action", "args", ...}: waits for it; {"allowed", "call_id", "message", ...}
                      {"session_id", "kind": "model.turn"}: whether the model may take its next turn
-  POST /v1/result    {"session_id", "call_id", "output" or "error"}: the result of a call that was allowed
+                     "mode": of this call; "session_mode": of a session that is asked about for the first time
+  POST /v1/result    {"session_id", "call_id", "output" or "error"}: the result of a call that was allowed; or
+                     "described": {"digest", "bytes", "head"} of an output, and "outcome": ok, error, timeout, unknown
+  POST /v1/turn      {"session_id", "usage", "output" or "described"}: a turn of the model was taken
+  POST /v1/start     {"session_id", "agent_id", "task": {"goal"}, ...}: a session begins; a first verdict begins it too
+  POST /v1/end       {"session_id"}: it has ended
   POST /v1/traces    OTLP/HTTP in JSON or protobuf, also gzip: OpenTelemetry's spans of generative AI
   GET  /healthz      200 when the broker answers
   GET  /metrics      for Prometheus, with the token where there is one; see also --metrics-port
+
+A request about calls that is sent again with its Idempotency-Key is one. With Prefer: wait=SECONDS, the answer is 202
+{"waiting": true} when it takes longer than that, and the request is sent again.
 """
 
 
@@ -34,6 +42,11 @@ def options_of() -> argparse.ArgumentParser:
     )
     parser.add_argument("--bootstrap", metavar="HOST:PORT", help="Kafka's address; or HALTLINE_BOOTSTRAP")
     parser.add_argument("--prefix", dest="topic_prefix", metavar="TEXT", help="of the topics; or HALTLINE_PREFIX")
+    parser.add_argument(
+        "--mode",
+        choices=("async", "blocking", "local"),
+        help="of sessions that name none (blocking); local: decide in this process, for the agent beside it alone",
+    )
     parser.add_argument("--budget", dest="budget_s", metavar="S", help="how long a verdict is waited for (1)")
     host, port, token_file = (os.environ.get(name) for name in VARIABLES)
     parser.add_argument("--host", default=host or "127.0.0.1", metavar="ADDRESS", help="to serve on (%(default)s)")

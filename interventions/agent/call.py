@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 
 import orjson
 
+from haltline.interventions.agent.described import CutArguments, DescribedError, DescribedOutput
 from haltline.interventions.agent.redaction.payload_encoding import Plain, plain, plain_output, plain_text, raw_digest
 from haltline.interventions.agent.rules.book import Ticket
 from haltline.interventions.agent.rules.known_effects import known_effect, only_keeps
@@ -46,6 +47,8 @@ class Call:
     """The mode is that of this tool or call, not the guard's."""
     loop_key: str | None = None
     """What a repetition of the call is, where its tool declares it."""
+    cut: CutArguments | None = field(default=None, init=False)
+    """What is known of arguments that were cut before they arrived here."""
     ticket: Ticket | None = field(default=None, init=False)
     ruled: bool = field(default=False, init=False)
     """The author's rules have been asked."""
@@ -78,6 +81,8 @@ class Call:
                 key=settings.digest_key.encode(),
                 pii=settings.pii_key,
             )
+            if self.cut is not None:
+                self._describe_cut(self.described, self.cut)
             if self.targets:
                 shown, pii = _MAX_NAME_CHARS - 8, settings.pii_key
                 self.named_targets = [plain_text(str(t), max_chars=shown, pii=pii) for t in self.targets[:_MAX_TARGETS]]
@@ -99,6 +104,13 @@ class Call:
         self.fields = fields
         return fields
 
+    @staticmethod
+    def _describe_cut(described: Plain, cut: CutArguments) -> None:
+        """What was left out before is still left out."""
+        again = described.unread_from
+        described.digest = cut.digest
+        described.unread_from = cut.unread_from if again is None else min(again, cut.unread_from)
+
 
 def _is_simple(value: object) -> bool:
     if isinstance(value, int):
@@ -109,6 +121,13 @@ def _is_simple(value: object) -> bool:
 def describe_output(value: Any, settings: GuardSettings) -> dict[str, Any]:
     """The fields of an event about what was returned."""
     shown = settings.max_output_chars
+    if isinstance(value, DescribedOutput):
+        told = value.head if shown else None
+        return {
+            "output_digest": value.digest,
+            "output_bytes": value.size_bytes,
+            "output_head": None if told is None else plain_text(told, max_chars=shown, pii=settings.pii_key),
+        }
     key = settings.digest_key.encode()
     if isinstance(value, str):
         head, digest = plain_output(value, max_chars=shown, key=key, pii=settings.pii_key)
@@ -130,6 +149,8 @@ def describe_output(value: Any, settings: GuardSettings) -> dict[str, Any]:
 
 def describe_error(error: BaseException, *, pii: bytes | None = None) -> dict[str, Any]:
     """The fields of an event that tell how it failed."""
+    if isinstance(error, DescribedError):
+        return {"outcome": error.outcome, "error": plain_text(str(error), max_chars=_MAX_ERROR_CHARS, pii=pii)}
     try:
         text = str(error)
     except Exception:  # somebody's __str__

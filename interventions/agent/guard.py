@@ -17,6 +17,7 @@ from haltline.interventions.agent.calls.event_publisher import now_ms
 from haltline.interventions.agent.calls.guarded_call import Action, wait
 from haltline.interventions.agent.calls.tool_decorator import guarded, name_of
 from haltline.interventions.agent.checkpoints import CannotKeep, Checkpoints
+from haltline.interventions.agent.described import DescribedOutput
 from haltline.interventions.agent.enforcement.refusal_cause import Advice
 from haltline.interventions.agent.redaction.secrets import without_secrets
 from haltline.interventions.agent.refused import Refused
@@ -217,7 +218,7 @@ class Guard:
         if cause is not None:
             raise cause.refusal()
 
-    def model_turn(self, *, usage: Usage | None = None, output: str | None = None) -> None:
+    def model_turn(self, *, usage: Usage | None = None, output: str | DescribedOutput | None = None) -> None:
         """Publish one turn of the model: what it used (increments), and its output."""
         self.start()
         if usage is not None:

@@ -6,11 +6,9 @@ read, none is. Verdicts come through a guard for each session, by the same rules
 
 import asyncio
 import hmac
-import threading
 import time
 import uuid
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from datetime import UTC, datetime
 from ipaddress import ip_address
@@ -19,28 +17,30 @@ from urllib.parse import unquote, urlsplit
 
 import orjson
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.integrations.cleaning import cleaned
-from haltline.interventions.agent.integrations.framework_session import Answer, FrameworkSession
 from haltline.interventions.agent.integrations.publishing import Away, Publisher
-from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas import cloudevents, otel, wire
-from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.events import ActionEvent
 from haltline.streams.intake import otlp
+from haltline.streams.intake.calls import Calls
+from haltline.streams.intake.problems import Bad, Busy
+from haltline.streams.intake.repeated import Repeated, Reply, fingerprint
+from haltline.streams.intake.sessions import MakeGuard, Sessions
 from haltline.streams.json_text import MAX_VALUES, has_too_many
 from haltline.streams.runtime.health import METRICS_TYPE
 from haltline.streams.runtime.metrics import Metrics
 
 MAX_BODY_BYTES: Final = 8 * 1024 * 1024
 MAX_EVENTS: Final = 1000
-_IDLE_S = 3600.0
 _BATCH = "application/cloudevents-batch+json"
 _LINES = ("application/x-ndjson", "application/jsonl")
-_SESSION_FIELDS = ("agent_id", "parent_session_id", "root_session_id", "mission_id")
 _TRACES = "/v1/traces"
-_ROUTES = "POST /v1/events, /v1/verdict, /v1/result or /v1/traces, or GET /healthz or /metrics"
+_OWN_ROUTES = "/v1/verdict, /v1/result, /v1/turn, /v1/start or /v1/end"
+_ROUTES = f"POST /v1/events, /v1/traces, {_OWN_ROUTES}, or GET /healthz or /metrics"
 MAX_AT_ONCE: Final = 256
 """Requests that are answered at a time; most of them wait for a verdict."""
 LARGE_BYTES: Final = 256 * 1024
@@ -57,44 +57,37 @@ _CE = "ce-"
 _SPECVERSION = "ce-specversion"
 
 
-class Bad(Exception):
-    """What was sent cannot be used: an HTTP status, and where, what was expected and what was given."""
-
-    def __init__(self, status: int, *problems: str) -> None:
-        super().__init__(*problems)
-        self.status = status
-        self.problems = problems
-
-
-class Busy(Exception):
-    """As many requests are answered as there is room for."""
-
-
 class Intake:
     """The routes."""
 
-    def __init__(self, settings: GuardSettings, *, token: str | None = None, max_sessions: int = 200) -> None:
+    def __init__(
+        self,
+        settings: GuardSettings,
+        *,
+        token: str | None = None,
+        max_sessions: int = 200,
+        make_guard: MakeGuard = Guard,
+    ) -> None:
         self._settings = settings
         self._token = token
-        self._max_sessions = max_sessions
         self._at_once = 0
         self._large = asyncio.Semaphore(MAX_LARGE)
-        self._publisher = Publisher(settings)
-        self._sessions: OrderedDict[str, FrameworkSession] = OrderedDict()
-        self._used_at: dict[str, float] = {}
+        self._publisher = None if settings.bootstrap is None else Publisher(settings)
+        self._sessions = Sessions(settings, max_sessions, make_guard)
+        self._repeated = Repeated()
         self._metrics = Metrics("intake")
         self._requests = self._metrics.children("http_requests_total")
         self._seconds = self._metrics.histogram("http_request_seconds")
         self._accepted = self._metrics.counter("intake_events_total")
-        self._verdicts = self._metrics.children("intake_verdicts_total")
+        self._calls = Calls(settings, self._sessions, self._metrics.children("intake_verdicts_total"))
         self._metrics.gauge("intake_sessions").set_function(lambda: len(self._sessions))
 
     def app(self) -> web.Application:
         """The application that serves them."""
         app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[self._counting, self._middleware])
         app.router.add_post("/v1/events", self._events)
-        app.router.add_post("/v1/verdict", self._verdict)
-        app.router.add_post("/v1/result", self._result)
+        for path, answer in self._calls.routes().items():
+            app.router.add_post(path, self._answering(answer))
         app.router.add_post(_TRACES, self._traces)
         app.router.add_get("/healthz", self._health)
         app.router.add_get("/metrics", self._serve_metrics)
@@ -217,6 +210,8 @@ class Intake:
 
     async def _publish(self, events: Iterable[ActionEvent]) -> int:
         """Returns how many there were, when all are confirmed. Raises Away when one of them is not."""
+        if self._publisher is None:
+            raise Bad(501, f"expected {_OWN_ROUTES}, as this intake decides in its own process and has no broker")
         published = [asyncio.wrap_future(one) for one in self._publisher.publish(events)]
         for outcome in await asyncio.gather(*published, return_exceptions=True):
             if isinstance(outcome, BaseException):
@@ -250,57 +245,20 @@ class Intake:
                 bad_spans.append(f"span {span.get('spanId', number)!r:.40}: {problem}")
         return good, bad_spans
 
-    async def _verdict(self, request: web.Request) -> web.Response:
-        async with self._body(request) as body:
-            request_body = _object(_loaded(body))
-        if request_body.get("kind") == Kind.MODEL_TURN:
-            return await self._turn(request_body)
-        name = _text(request_body, "action")
-        args = request_body.get("args")
-        if args is not None and not isinstance(args, dict):
-            raise Bad(400, f"args: expected an object, got {type(args).__name__}")
-        targets = request_body.get("targets", [])
-        if not isinstance(targets, list) or not all(isinstance(target, str) for target in targets):
-            raise Bad(400, "targets: expected a list of texts, got something else")
-        effect = request_body.get("effect")
-        if effect is not None and not isinstance(effect, str):
-            raise Bad(400, f"effect: expected a text, got {effect!r:.80}")
-        call_id = str(request_body.get("call_id") or uuid.uuid4().hex)[:256]
-        session = self._session(request_body)
-        try:
-            answer = await session.propose_async(call_id, name, args, targets=targets, effect=effect)
-        except ValueError as error:  # an effect that does not exist
-            raise Bad(400, str(error)) from None
-        self._verdicts["allowed" if answer.refused is None else answer.refused.code,].inc()
-        return _json(reply_of(answer, call_id, killed=session.guard.killed), 200)
+    def _answering(self, answer: Callable[[dict[str, Any]], Awaitable[Reply]]) -> Handler:
+        """One route about calls: the answer to an object of JSON, once for all requests with its key."""
 
-    async def _turn(self, fields: Mapping[str, Any]) -> web.Response:
-        """Whether the model may take its next turn."""
-        session = self._session(fields)
-        try:
-            await session.before_turn_async()
-            answer = Answer()
-        except Refused as refused:
-            answer = Answer(refused)
-        self._verdicts["allowed" if answer.refused is None else answer.refused.code,].inc()
-        return _json(reply_of(answer, None, killed=session.guard.killed), 200)
+        async def handle(request: web.Request) -> web.Response:
+            async with self._body(request) as body:
+                fields, digest = _object(_loaded(body)), fingerprint(body)
+            status, value = await self._repeated.once(request, digest, lambda: answer(fields))
+            return _json(value, status)
 
-    async def _result(self, request: web.Request) -> web.Response:
-        async with self._body(request) as body:
-            fields = _object(_loaded(body))
-        session_id, call_id = _text(fields, "session_id"), _text(fields, "call_id")
-        error = fields.get("error")
-        session = self._sessions.get(session_id)
-        known = session is not None and session.complete(
-            call_id, fields.get("output"), error=None if error is None else str(error)
-        )
-        if not known:
-            raise Bad(
-                404, f"call_id: expected a call of session {session_id} that was asked about, got {call_id!r:.80}"
-            )
-        return _json({}, 200)
+        return handle
 
     async def _health(self, _: web.Request) -> web.Response:
+        if self._publisher is None:
+            return _json({"broker": None, "sessions": len(self._sessions)}, 200)
         healthy = await asyncio.to_thread(self._publisher.healthy)
         return _json({"broker": healthy, "sessions": len(self._sessions)}, 200 if healthy else 503)
 
@@ -312,9 +270,10 @@ class Intake:
         return web.Response(body=self.exposition(), headers={"Content-Type": METRICS_TYPE})
 
     async def _close(self, _: web.Application) -> None:
-        sessions, self._sessions = list(self._sessions.values()), OrderedDict()
-        await asyncio.gather(*(session.end_async() for session in sessions))
-        await asyncio.to_thread(self._publisher.close)
+        await self._repeated.close()
+        await self._sessions.close()
+        if self._publisher is not None:
+            await asyncio.to_thread(self._publisher.close)
 
     def _checked(self, records: Iterable[tuple[bytes, list[tuple[str, bytes]]]]) -> list[ActionEvent]:
         """The events; all of them or, with every problem by its place, none."""
@@ -328,36 +287,6 @@ class Intake:
         if problems:
             raise Bad(400, *problems)
         return good
-
-    def _session(self, fields: Mapping[str, Any]) -> FrameworkSession:
-        session_id = _text(fields, "session_id")
-        session = self._sessions.get(session_id)
-        if session is None:
-            above = {name: fields[name] for name in _SESSION_FIELDS if fields.get(name) is not None}
-            try:
-                settings = self._settings.changed(session_id=session_id, **above)
-                session = FrameworkSession(Guard(settings))
-            except ValueError as error:
-                raise Bad(400, str(error)) from None
-            self._make_room()
-            self._sessions[session_id] = session
-        self._sessions.move_to_end(session_id)
-        self._used_at[session_id] = time.monotonic()
-        return session
-
-    def _make_room(self) -> None:
-        """Gives up the session that was asked about longest ago.
-
-        What its author's rules count would be lost with it (kills are not: they are on a topic), so where there are
-        rules it must have been idle for long.
-        """
-        if len(self._sessions) < self._max_sessions:
-            return
-        oldest = next(iter(self._sessions))
-        if self._settings.rules is not None and time.monotonic() - self._used_at[oldest] < _IDLE_S:
-            raise Bad(503, f"session_id: expected one of {self._max_sessions} sessions that are at work, got one more")
-        del self._used_at[oldest]
-        threading.Thread(target=self._sessions.pop(oldest).end, daemon=True).start()
 
 
 def _require_few(count: int) -> None:
@@ -389,25 +318,6 @@ def _is_loopback(address: str) -> bool:
         return False
 
 
-def reply_of(answer: Answer, call_id: str | None, *, killed: bool) -> dict[str, Any]:
-    """The verdict on a call or a turn, as JSON: with the hints, each once."""
-    refused = answer.refused
-    reply: dict[str, Any] = {"allowed": refused is None, "killed": killed}
-    if call_id is not None:
-        reply["call_id"] = call_id
-    if refused is not None:
-        reply |= {"code": refused.code, "message": refused.reason}
-        approval = None if refused.decision is None else refused.decision.approval
-        if approval is not None:
-            reply |= {"request_id": approval.request_id, "expires": approval.expires}
-    if answer.hints:
-        reply["hints"] = answer.hints
-    if answer.changes:
-        reply["change_arguments"] = {"put": answer.changes.put, "remove": answer.changes.remove}
-    limits = {name: value for one in answer.advice for name, value in one.limits.items()}
-    return reply | ({"limits": limits} if limits else {})
-
-
 def _whole(value: bytes) -> bytes:
     """With an id and a time, where a small client leaves them to us."""
     try:
@@ -435,13 +345,6 @@ def _loaded(body: bytes) -> Any:
 def _object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise Bad(400, f"the body: expected an object, got {type(value).__name__}")
-    return value
-
-
-def _text(fields: Mapping[str, Any], name: str) -> str:
-    value = fields.get(name)
-    if not isinstance(value, str) or not value:
-        raise Bad(400, f"{name}: expected a text, got {value!r:.80}")
     return value
 
 

@@ -24,6 +24,7 @@ from typing import Any, Final, Literal, Self, Unpack
 from haltline.interventions.agent.call import checked
 from haltline.interventions.agent.calls.argument_changes import NOT_CHANGED, Changes
 from haltline.interventions.agent.calls.guarded_call import Action
+from haltline.interventions.agent.described import CutArguments, DescribedOutput
 from haltline.interventions.agent.enforcement.refusal_cause import Advice, hints_of
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.refused import Refused
@@ -178,7 +179,7 @@ class FrameworkSession:
         else:
             await asyncio.to_thread(self.guard.check)
 
-    def turn(self, usage: Usage | None = None, output: str | None = None) -> None:
+    def turn(self, usage: Usage | None = None, output: str | DescribedOutput | None = None) -> None:
         """Publishes a turn of the model."""
         self.guard.model_turn(usage=usage, output=output or None)
 
@@ -235,9 +236,11 @@ class FrameworkSession:
         effect: Effect | str | None = None,
         mode: Literal["async", "blocking"] | None = None,
         loop_key: str | None = None,
+        cut: CutArguments | None = None,
     ) -> Answer:
-        """As `propose`; does not block the event loop."""
+        """As `propose`; does not block the event loop. `cut` tells of arguments that are not whole any more."""
         action = self._action(call_id, name, args=args, targets=targets, effect=effect, mode=mode, loop_key=loop_key)
+        action.call.cut = cut
         try:
             await action.__aenter__()  # as above
         except Refused as refused:

@@ -1,0 +1,38 @@
+"""What a client in another language has described itself, as it alone has seen the whole; without secrets already.
+
+The shape is that of the wire: digests of the whole, sizes in bytes, the beginning of a text. What is shown is looked
+through for secrets once more.
+"""
+
+from dataclasses import dataclass
+
+from haltline.schemas.events import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class CutArguments:
+    """Arguments of which a part was left out."""
+
+    digest: str
+    """Of the whole."""
+    unread_from: int
+    """Texts and lists are cut behind so many characters or items."""
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedOutput:
+    """What a call returned."""
+
+    digest: str | None
+    """Of the whole; None: of this value nobody can say that it equals another."""
+    size_bytes: int
+    head: str | None
+    """Its beginning; None: nothing is shown."""
+
+
+class DescribedError(Exception):
+    """How a call failed."""
+
+    def __init__(self, outcome: Outcome, text: str) -> None:
+        super().__init__(text)
+        self.outcome = outcome

@@ -1,0 +1,193 @@
+"""The routes about calls: a session's start and end, verdicts, results, and turns of the model.
+
+Each takes the object of JSON that was sent, and returns a status and what is JSON. Raises Bad for what cannot be used.
+"""
+
+import re
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from haltline.interventions.agent.described import CutArguments, DescribedError, DescribedOutput
+from haltline.interventions.agent.integrations.framework_session import Answer
+from haltline.interventions.agent.refused import Refused
+from haltline.interventions.agent.settings import GuardSettings
+from haltline.schemas.events import Kind, Outcome, Usage
+from haltline.streams.intake.problems import Bad
+from haltline.streams.intake.repeated import Reply
+from haltline.streams.intake.sessions import Sessions, mode_of, text_of
+from haltline.streams.runtime.metrics import Children
+
+_MAX_ID_CHARS: Final = 256
+_DIGEST: Final = re.compile(r"[0-9a-f]{8,64}")
+_MAX_BYTES: Final = 2**53
+_FAILURES: Final = frozenset({Outcome.ERROR, Outcome.TIMEOUT, Outcome.UNKNOWN})
+
+
+class Calls:
+    """The calls of all sessions of one intake."""
+
+    def __init__(self, settings: GuardSettings, sessions: Sessions, verdicts: Children) -> None:
+        self._settings = settings
+        self._sessions = sessions
+        self._verdicts = verdicts
+
+    def routes(self) -> dict[str, Callable[[dict[str, Any]], Awaitable[Reply]]]:
+        """By path."""
+        return {
+            "/v1/start": self._start,
+            "/v1/verdict": self._verdict,
+            "/v1/result": self._result,
+            "/v1/turn": self._turn,
+            "/v1/end": self._end,
+        }
+
+    async def _start(self, fields: dict[str, Any]) -> Reply:
+        self._sessions.of(fields).guard.start()
+        return 200, {}
+
+    async def _end(self, fields: dict[str, Any]) -> Reply:
+        session_id = text_of(fields, "session_id")
+        if not await self._sessions.end(session_id):
+            raise Bad(404, f"session_id: expected a session that was asked about, got {session_id!r:.80}")
+        return 200, {}
+
+    async def _verdict(self, fields: dict[str, Any]) -> Reply:
+        if fields.get("kind") == Kind.MODEL_TURN:
+            return await self._turn_verdict(fields)
+        name = text_of(fields, "action")
+        args = fields.get("args")
+        if args is not None and not isinstance(args, dict):
+            raise Bad(400, f"args: expected an object, got {type(args).__name__}")
+        targets = fields.get("targets", [])
+        if not isinstance(targets, list) or not all(isinstance(target, str) for target in targets):
+            raise Bad(400, "targets: expected a list of texts, got something else")
+        effect, loop_key = (_text_or_none(fields, one) for one in ("effect", "loop_key"))
+        call_id = str(fields.get("call_id") or uuid.uuid4().hex)[:_MAX_ID_CHARS]
+        mode: Any = mode_of(fields, "mode", self._settings)
+        session = self._sessions.of(fields)
+        try:
+            answer = await session.propose_async(
+                call_id,
+                name,
+                args,
+                targets=targets,
+                effect=effect,
+                mode=mode,
+                loop_key=loop_key,
+                cut=_cut_of(fields),
+            )
+        except ValueError as error:  # an effect that does not exist
+            raise Bad(400, str(error)) from None
+        self._verdicts["allowed" if answer.refused is None else answer.refused.code,].inc()
+        return 200, reply_of(answer, call_id, killed=session.guard.killed)
+
+    async def _turn_verdict(self, fields: dict[str, Any]) -> Reply:
+        """Whether the model may take its next turn."""
+        session = self._sessions.of(fields)
+        try:
+            await session.before_turn_async()
+            answer = Answer()
+        except Refused as refused:
+            answer = Answer(refused)
+        self._verdicts["allowed" if answer.refused is None else answer.refused.code,].inc()
+        return 200, reply_of(answer, None, killed=session.guard.killed)
+
+    async def _turn(self, fields: dict[str, Any]) -> Reply:
+        """A turn of the model was taken."""
+        usage, output = fields.get("usage"), _text_or_none(fields, "output")
+        if usage is not None and not isinstance(usage, dict):
+            raise Bad(400, f"usage: expected an object, got {type(usage).__name__}")
+        try:
+            used = (
+                None if usage is None else Usage(**{name: usage[name] for name in Usage.model_fields if name in usage})
+            )
+        except ValueError as error:
+            raise Bad(400, f"usage: {error}") from None
+        described = _described(fields)
+        self._sessions.of(fields).turn(used, output if described is None else described)
+        return 200, {}
+
+    async def _result(self, fields: dict[str, Any]) -> Reply:
+        session_id, call_id = text_of(fields, "session_id"), text_of(fields, "call_id")
+        described = _described(fields)
+        value = fields.get("output") if described is None else described
+        error, session = _error_of(fields), self._sessions.known(session_id)
+        if session is None or not session.complete(call_id, value, error=error):
+            raise Bad(
+                404, f"call_id: expected a call of session {session_id} that was asked about, got {call_id!r:.80}"
+            )
+        return 200, {}
+
+
+def reply_of(answer: Answer, call_id: str | None, *, killed: bool) -> dict[str, Any]:
+    """The verdict on a call or a turn, as JSON: with the hints, each once."""
+    refused = answer.refused
+    reply: dict[str, Any] = {"allowed": refused is None, "killed": killed}
+    if call_id is not None:
+        reply["call_id"] = call_id
+    if refused is not None:
+        reply |= {"code": refused.code, "message": refused.reason}
+        approval = None if refused.decision is None else refused.decision.approval
+        if approval is not None:
+            reply |= {"request_id": approval.request_id, "expires": approval.expires}
+    if answer.hints:
+        reply["hints"] = answer.hints
+    if answer.changes:
+        reply["change_arguments"] = {"put": answer.changes.put, "remove": answer.changes.remove}
+    limits = {name: value for one in answer.advice for name, value in one.limits.items()}
+    return reply | ({"limits": limits} if limits else {})
+
+
+def _cut_of(fields: Mapping[str, Any]) -> CutArguments | None:
+    """What is told of arguments that are not whole; of whole ones nothing has to be."""
+    unread_from = fields.get("unread_from")
+    if unread_from is None:
+        return None
+    return CutArguments(_digest(fields.get("args_digest"), "args_digest"), _count(unread_from, "unread_from"))
+
+
+def _described(fields: Mapping[str, Any]) -> DescribedOutput | None:
+    """An output of which its client tells the digest, the size and the beginning."""
+    described = fields.get("described")
+    if described is None:
+        return None
+    if not isinstance(described, dict):
+        raise Bad(400, f"described: expected an object, got {type(described).__name__}")
+    digest = described.get("digest")
+    return DescribedOutput(
+        None if digest is None else _digest(digest, "described.digest"),
+        _count(described.get("bytes"), "described.bytes"),
+        _text_or_none(described, "head", "described.head"),
+    )
+
+
+def _error_of(fields: Mapping[str, Any]) -> DescribedError | str | None:
+    """How a call failed; with an outcome, in the client's own words."""
+    error, outcome = fields.get("error"), fields.get("outcome")
+    if outcome is None:
+        return None if error is None else str(error)
+    if outcome == Outcome.OK:
+        return None
+    if outcome not in _FAILURES:
+        raise Bad(400, f"outcome: expected one of ok, {', '.join(sorted(_FAILURES))}, got {outcome!r:.80}")
+    return DescribedError(Outcome(outcome), "" if error is None else str(error))
+
+
+def _digest(value: Any, name: str) -> str:
+    if not isinstance(value, str) or _DIGEST.fullmatch(value) is None:
+        raise Bad(400, f"{name}: expected 8 to 64 hex digits, got {value!r:.80}")
+    return value
+
+
+def _count(value: Any, name: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_BYTES:
+        raise Bad(400, f"{name}: expected a whole number from 0, got {value!r:.80}")
+    return value
+
+
+def _text_or_none(fields: Mapping[str, Any], name: str, shown: str = "") -> str | None:
+    value = fields.get(name)
+    if value is not None and not isinstance(value, str):
+        raise Bad(400, f"{shown or name}: expected a text, got {value!r:.80}")
+    return value

@@ -1,0 +1,229 @@
+import asyncio
+import uuid
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession
+from aiohttp.test_utils import TestServer
+
+from haltline.interventions.agent.guard import Guard
+from haltline.interventions.agent.settings import GuardSettings
+from haltline.interventions.agent.testing import ScriptedGuard, decision
+from haltline.interventions.agent.transport.local_decider import forget_kills
+from haltline.schemas.decisions import ApprovalState, Level
+from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
+from haltline.streams.intake.app import Intake
+from haltline.streams.local.embedded_broker import EmbeddedBroker
+from tests.builders import about_approval
+from tests.interventions.agent.stand_in import StandIn
+from tests.streams.intaking import Post, with_intake
+from tests.waiting import wait_until
+
+CALL = {"session_id": "s1", "agent_id": "js", "action": "send", "args": {"to": "x"}, "call_id": "c1"}
+SAID = {"digest": "0123456789abcdef", "bytes": 100_000, "head": "long token=abcdef"}
+
+
+def key() -> str:
+    return uuid.uuid4().hex
+
+
+def scripted(guard: Guard, talk: Any, *, settings: GuardSettings | None = None) -> Any:
+    """What a client says to an intake whose every session is this guard's."""
+
+    async def run() -> Any:
+        intake = Intake(settings or GuardSettings(mode="local"), make_guard=lambda _: guard)
+        async with TestServer(intake.app()) as server, ClientSession(server.make_url("/")) as http:
+
+            async def post(path: str, body: Any, **headers: str) -> tuple[int, Any]:
+                async with http.post(path, json=body, headers=headers) as response:
+                    return response.status, await response.json()
+
+            return await talk(post)
+
+    return asyncio.run(run())
+
+
+def test_a_session_starts_once_and_ends_when_its_client_says_so(embedded: EmbeddedBroker) -> None:
+    session = {"session_id": "s1", "agent_id": "js", "task": {"goal": "tidy, password=hunter22"}}
+
+    async def talk(post: Post) -> list[Any]:
+        paths = ("/v1/start", "/v1/start", "/v1/verdict", "/v1/result", "/v1/turn", "/v1/end", "/v1/end")
+        turn = {"usage": {"input_tokens": 7, "output_tokens": 2}, "described": SAID}
+        return [(await post(path, CALL | session | (turn if path == "/v1/turn" else {})))[0] for path in paths]
+
+    with StandIn(embedded.bootstrap, lambda _: Level.ALLOW) as worker:
+        assert with_intake(embedded.bootstrap, talk) == [200] * 6 + [404]
+        wait_until(lambda: worker.of(Kind.SESSION_ENDED), "the session ends")
+        kinds = [e.kind for e in worker.events]
+    assert (kinds[0], kinds[-1]) == (Kind.SESSION_STARTED, Kind.SESSION_ENDED)
+    assert (kinds.count(Kind.SESSION_STARTED), kinds.count(Kind.SESSION_ENDED)) == (1, 1)
+    (turn,) = worker.of(Kind.MODEL_TURN)
+    assert turn.usage is not None
+    assert (turn.usage.input_tokens, turn.output_bytes, turn.output_digest) == (7, 100_000, SAID["digest"])
+    started = worker.of(Kind.SESSION_STARTED)[0]
+    assert started.task is not None
+    assert started.task.goal == "tidy, password=[redacted:password]"
+
+
+def test_a_result_that_its_client_describes_is_published_as_it_is_without_secrets() -> None:
+    guard = ScriptedGuard()
+    timeout = {"outcome": "timeout", "error": "TimeoutError: token=abcdef"}
+
+    async def talk(post: Post) -> list[Any]:
+        ends: list[dict[str, Any]] = [{"outcome": "ok", "described": SAID}, timeout, {"error": "no"}]
+        found = []
+        for number, end in enumerate(ends):
+            await post("/v1/verdict", CALL | {"call_id": f"c{number}"})
+            found.append(await post("/v1/result", {"session_id": "s1", "call_id": f"c{number}"} | end))
+        return found
+
+    assert scripted(guard, talk) == [(200, {})] * 3
+    ok, late, failed = (e for e in guard.events if e.kind is Kind.COMPLETED)
+    assert (ok.output_digest, ok.output_bytes, ok.outcome) == (SAID["digest"], 100_000, Outcome.OK)
+    assert ok.output_head == "long token=[redacted:token]"
+    assert (late.outcome, late.error) == (Outcome.TIMEOUT, "TimeoutError: token=[redacted:token]")
+    assert (failed.outcome, failed.error) == (Outcome.ERROR, "ToolFailed: no")
+
+
+def test_arguments_that_were_cut_are_known_to_be() -> None:
+    guard = ScriptedGuard()
+    cut = {"args": {"command": "x" * 20}, "args_digest": "0123456789abcdef", "unread_from": 16, "loop_key": "k"}
+
+    async def talk(post: Post) -> Any:
+        await post("/v1/verdict", CALL | cut | {"args_digest": "ffffffffffffffff", "unread_from": None})
+        return await post("/v1/verdict", CALL | cut | {"effect": "write"})
+
+    assert scripted(guard, talk)[0] == 200
+    whole, proposed = (e for e in guard.events if e.kind is Kind.PROPOSED)
+    assert (proposed.args_digest, proposed.unread_from, proposed.loop_key) == ("0123456789abcdef", 16, "k")
+    assert proposed.effect is Effect.WRITE
+    assert whole.unread_from is None
+    assert whole.args_digest != "ffffffffffffffff", "of whole arguments the digest is made here"
+
+
+def test_a_request_that_is_sent_again_with_its_key_is_one() -> None:
+    guard = ScriptedGuard(Level.ALLOW, Level.KILL)
+
+    async def talk(post: Post) -> list[Any]:
+        mine = {"Idempotency-Key": key()}
+        answers = [await post("/v1/verdict", CALL, **mine) for _ in range(3)]
+        other = await post("/v1/verdict", CALL | {"args": {"to": "y"}}, **mine)
+        short = await post("/v1/verdict", CALL, **{"Idempotency-Key": "1"})
+        return [*answers, other[0], other[1]["errors"][0], short[0]]
+
+    allowed = (200, {"allowed": True, "killed": False, "call_id": "c1"})
+    assert scripted(guard, talk) == [
+        *[allowed] * 3,
+        422,
+        "Idempotency-Key: expected the request that it was first sent with, got another",
+        400,
+    ]
+    assert len([e for e in guard.events if e.kind is Kind.PROPOSED]) == 1
+
+
+def test_a_client_that_prefers_to_ask_again_is_answered_while_a_person_decides() -> None:
+    asked: list[ActionEvent] = []
+
+    def asks(event: ActionEvent) -> Any:
+        asked.append(event)
+        return about_approval(event, ApprovalState.PENDING, Level.PAUSE)
+
+    guard = ScriptedGuard(asks, approval_wait_s=60)
+
+    async def talk(post: Post) -> list[Any]:
+        headers = {"Idempotency-Key": key(), "Prefer": "wait=0"}
+        waiting = await post("/v1/verdict", CALL, **headers)
+        while not asked:
+            waiting = await post("/v1/verdict", CALL, **headers)
+        guard.send(about_approval(asked[0], ApprovalState.APPROVED, Level.ALLOW, decision_id="a", code="approved"))
+        answer = await post("/v1/verdict", CALL, **(headers | {"Prefer": "wait=30"}))
+        return [waiting, (answer[0], answer[1]["allowed"])]
+
+    assert scripted(guard, talk) == [(202, {"waiting": True}), (200, True)]
+    assert len(asked) == 1
+
+
+def test_what_failed_is_tried_again_with_the_same_key() -> None:
+    async def talk(post: Post) -> list[int]:
+        headers = {"Idempotency-Key": key()}
+        end = {"session_id": "s1", "call_id": "c1"}
+        first = await post("/v1/result", end, **headers)
+        await post("/v1/verdict", CALL)
+        return [first[0], (await post("/v1/result", end, **headers))[0], (await post("/v1/result", end, **headers))[0]]
+
+    assert scripted(ScriptedGuard(), talk) == [404, 200, 200]
+
+
+@pytest.mark.parametrize("mode", ["async", "blocking", "local"])
+def test_an_intake_beside_its_agent_decides_in_its_own_process(mode: str) -> None:
+    forget_kills()
+    delete = {"session_id": "s1", "agent_id": "js", "action": "delete_asset", "args": {"asset_id": "x"}, "mode": mode}
+
+    async def run() -> list[Any]:
+        async with (
+            TestServer(Intake(GuardSettings(mode="local")).app()) as server,
+            ClientSession(server.make_url("/")) as http,
+        ):
+
+            async def post(path: str, body: Any) -> tuple[int, Any]:
+                async with http.post(path, json=body) as response:
+                    return response.status, await response.json()
+
+            found = [(await post("/v1/verdict", delete | {"call_id": f"c{n}"}))[1].get("code") for n in range(3)]
+            await post("/v1/end", delete)
+            again = (await post("/v1/verdict", delete | {"action": "read"}))[1]
+            below = {"session_id": "below", "parent_session_id": "s1", "kind": "model.turn"}
+            child = (await post("/v1/verdict", delete | below))[1]
+            events = await post("/v1/events", {"events": [{"kind": "model.turn", "session_id": "s1"}]})
+            async with http.get("/healthz") as response:
+                return [*found, again["killed"], child["killed"], events[0], response.status]
+
+    found = asyncio.run(run())
+    forget_kills()
+    assert found[:2] == [None, None]
+    assert found[2] == "session_killed_loop_guard"
+    assert found[3:] == [True, True, 501, 200]
+
+
+def test_a_session_below_another_one_is_stopped_with_it() -> None:
+    guard = ScriptedGuard(session_id="above")
+    below = {"session_id": "below", "agent_id": "js/sub", "parent_session_id": "above", "call_id": "c2"}
+
+    async def talk(post: Post) -> list[Any]:
+        await post("/v1/verdict", CALL | {"session_id": "above"})
+        before = await post("/v1/verdict", CALL | below)
+        guard.kill()
+        return [before[1]["allowed"], (await post("/v1/verdict", CALL | below | {"call_id": "c3"}))[1]["killed"]]
+
+    assert scripted(guard, talk) == [True, True]
+    (end,) = [e for e in guard.events if e.session_id == "below" and e.kind is Kind.PROPOSED]
+    assert (end.parent_session_id, end.root_session_id, end.agent_id) == ("above", "above", "js/sub")
+
+
+def test_the_mode_of_a_session_or_of_one_call_is_its_clients() -> None:
+    made: list[GuardSettings] = []
+
+    def make_guard(settings: GuardSettings) -> Guard:
+        made.append(settings)
+        return ScriptedGuard(None, None, settings=settings.changed(budget_s=0.05, first_budget_s=0))
+
+    async def run() -> list[Any]:
+        intake = Intake(GuardSettings(bootstrap="127.0.0.1:9", close_budget_s=0), make_guard=make_guard)
+        async with TestServer(intake.app()) as server, ClientSession(server.make_url("/")) as http:
+            found = []
+            for changes in ({"session_mode": "blocking"}, {"mode": "async", "action": "drop_table"}):
+                async with http.post("/v1/verdict", json=CALL | changes) as response:
+                    found.append((await response.json()).get("code"))
+            return found
+
+    assert asyncio.run(run()) == [None, "no_verdict"]
+    assert [settings.mode for settings in made] == ["blocking"]
+
+
+def test_a_hint_of_a_decision_is_part_of_the_verdict() -> None:
+    guard = ScriptedGuard(lambda event: decision(Level.NUDGE, event, message="Think again."))
+
+    async def talk(post: Post) -> Any:
+        return (await post("/v1/verdict", CALL))[1]["hints"]
+
+    assert scripted(guard, talk) == "Think again."
