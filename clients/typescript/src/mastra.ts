@@ -21,10 +21,7 @@ type HookContext = { toolName: string; input: unknown; context: Context; output?
 type Chunk = { type: string; payload: any };
 
 /** The config of an `Agent`, as far as it is read here. */
-export interface Config {
-  hooks?: { beforeToolCall?: Fn; afterToolCall?: Fn } | undefined;
-  inputProcessors?: readonly unknown[] | Fn | undefined;
-}
+type Config = { hooks?: { beforeToolCall?: Fn; afterToolCall?: Fn }; inputProcessors?: readonly unknown[] | Fn };
 
 /**
  * The same config with a guard. A refused call is an error that the model reads. Where the session was stopped, no
@@ -111,8 +108,8 @@ export class HaltlineProcessor {
 
   /** For `hooks.afterToolCall`. */
   async afterHooked({ context, output, error }: HookContext): Promise<void> {
-    const verdict = this.#asked.get(context);
-    if (verdict !== undefined) await this.#end(verdict, context, output, error);
+    const verdict = this.#asked.get(context); // none: the step's tools have asked, and report
+    if (verdict) await this.#end(verdict, context, output, error);
   }
 
   /** The tool, asking before it is executed. One without `execute` runs elsewhere. */
