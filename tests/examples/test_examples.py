@@ -1,5 +1,6 @@
 """Every example runs, with the real library and a scripted model, and is stopped."""
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -9,12 +10,12 @@ import pytest
 from haltline.schemas.decisions import Level, ScopeKind
 from haltline.schemas.events import Kind, Outcome
 from haltline.streams.local.embedded_broker import EmbeddedBroker
-from tests.conformance.environments import python_of, require_environment
+from tests.conformance.environments import PACKAGES, python_of, require_environment
 from tests.interventions.agent.stand_in import StandIn, standing, third_delete_kills
 from tests.waiting import wait_until
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-
+PACKAGE = PACKAGES["typescript"]
 
 KILLED = "stopped: session_killed_loop_guard"
 
@@ -50,6 +51,19 @@ def test_the_agent_is_stopped_at_its_third_delete(
         assert worker.outcomes() == [Outcome.OK, Outcome.OK, Outcome.REFUSED]
         assert {e.await_verdict for e in worker.of(Kind.PROPOSED)} == {True}
         assert Level.KILL.value in {f.decision_id.split("-")[0] for f in worker.feedback}
+
+
+@pytest.mark.parametrize("example", ["vercel_agent.mjs", "mastra_agent.mjs"])
+def test_the_agent_in_javascript_is_stopped_at_its_third_delete_without_a_broker(example: str) -> None:
+    require_environment("typescript")
+    command = [sys.executable, "-m", "haltline.cli", "intake", "--mode", "local", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as intake:
+        assert intake.stdout is not None
+        agent = ["node", f"examples/{example}", intake.stdout.readline().strip()]
+        done = subprocess.run(agent, cwd=PACKAGE, capture_output=True, text=True, check=False, timeout=120)
+        intake.send_signal(signal.SIGTERM)
+    assert done.stdout.splitlines() == ["deleted fact_sales", "deleted fact_sales", KILLED], done.stderr
+    assert (done.returncode, intake.returncode) == (0, 0)
 
 
 def test_an_agent_behind_the_proxy_of_mcp_is_stopped_at_its_third_delete(embedded: EmbeddedBroker) -> None:
