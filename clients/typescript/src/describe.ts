@@ -1,29 +1,98 @@
-/** Calls and results as they may leave the process. */
+/** Calls, results and errors as they may leave the process: without secrets, within bounds. */
+
+import { onlyKeeps } from "./effects.js";
+import { encode, type Keys, plain, plainText } from "./redaction/payload.js";
+import { wellFormed } from "./redaction/unicode.js";
 import type { Effect, Json, Outcome, Output } from "./transport.js";
+
+const MAX_ERROR_CHARS = 2000;
+const MAX_NAME_CHARS = 504;
 
 /** How much leaves the process. */
 export interface Redaction {
   /** Makes digests useless without it; the same for all agents whose calls are compared. */
   readonly digestKey?: string | undefined;
-  /** Also take out what belongs to persons. Wants a `digestKey`. */
+  /** Also take out what belongs to persons. Wants a `digestKey`: without one, short numbers are found by trying. */
   readonly redactPii?: boolean | undefined;
+  /** Longer arguments of calls that only read or keep a text are cut (8192 bytes). */
+  readonly maxArgsBytes?: number | undefined;
+  /** As much of the arguments of every other call is published, which is what is decided on (256 KiB). */
+  readonly maxRunBytes?: number | undefined;
   /** How much of the beginning of an output is published; 0: nothing. 512 by default. */
   readonly maxOutputChars?: number | undefined;
 }
 
-export function wellFormed(text: string): string {
-  return text.replace(/[\ud800-\udfff]/gu, "?");
+/** Redaction with every default, checked once. */
+export class Describer {
+  readonly #keys: Keys;
+  readonly #maxArgsBytes: number;
+  readonly #maxRunBytes: number;
+  readonly #maxOutputChars: number;
+
+  /** Throws RangeError or TypeError for options that cannot work. */
+  constructor(options: Redaction) {
+    const key = options.digestKey ?? process.env["HALTLINE_DIGEST_KEY"] ?? "";
+    if (options.redactPii && !key) throw new TypeError("redactPii: expected a digestKey as well, got none");
+    const bytes = new TextEncoder().encode(key);
+    this.#keys = { digest: bytes, ...(options.redactPii ? { pii: bytes } : {}) };
+    this.#maxArgsBytes = whole(options.maxArgsBytes, 8192, [0, 262_144], "maxArgsBytes");
+    this.#maxRunBytes = whole(options.maxRunBytes, 262_144, [8192, 524_288], "maxRunBytes");
+    this.#maxOutputChars = whole(options.maxOutputChars, 512, [0, 65_536], "maxOutputChars");
+  }
+
+  /** The arguments of a call, the digest of the whole, and from where they are cut. */
+  args(
+    args: Record<string, unknown>,
+    action: string,
+    effect: Effect,
+  ): { args: { [name: string]: Json }; argsDigest: string; unreadFrom?: number } {
+    const most = onlyKeeps(action, effect) ? this.#maxArgsBytes : this.#maxRunBytes;
+    const { value, digest, unreadFrom } = plain(args, most, this.#keys);
+    const shown = typeof value === "object" && value !== null && !Array.isArray(value) ? value : {};
+    return { args: shown, argsDigest: digest, ...(unreadFrom === undefined ? {} : { unreadFrom }) };
+  }
+
+  /** What a call returned. */
+  output(value: unknown): Output {
+    const most = this.#maxOutputChars;
+    const text = typeof value === "string";
+    const described = plain(value, text ? 0 : Math.max(most, 16), this.#keys);
+    const shown = text ? value : typeof described.value === "string" ? described.value : encode(described.value);
+    return {
+      digest: !text && described.opaque ? null : described.digest,
+      bytes: text ? Buffer.byteLength(wellFormed(value)) : described.sizeBytes,
+      head: most ? plainText(shown, most, this.#keys) : null,
+    };
+  }
+
+  /** How a call failed. */
+  error(error: unknown): Outcome {
+    const { outcome, text } = failure(error);
+    return { outcome, error: plainText(text, MAX_ERROR_CHARS, this.#keys) };
+  }
+
+  /** A name, a target, a goal. */
+  text(text: string, maxChars = MAX_NAME_CHARS): string {
+    return plainText(String(text), maxChars, this.#keys);
+  }
 }
-export function describeText(text: string, _: Redaction, maxChars = 504): string {
-  return wellFormed(text).slice(0, maxChars);
+
+function failure(error: unknown): { outcome: "error" | "timeout" | "unknown"; text: string } {
+  if (typeof error === "string") return { outcome: "error", text: `ToolFailed: ${error}` };
+  try {
+    if (!(error instanceof Error)) return { outcome: "error", text: `Error: ${String(error)}` };
+    const kinds = { TimeoutError: "timeout", AbortError: "unknown" } as const; // what it did until then is not known
+    return {
+      outcome: Object.hasOwn(kinds, error.name) ? kinds[error.name as keyof typeof kinds] : "error",
+      text: `${error.name}: ${error.message}`,
+    };
+  } catch {
+    return { outcome: "error", text: "Error: <its message cannot be read>" };
+  }
 }
-export function describeArgs(args: Record<string, unknown>, _a: string, _e: Effect, _: Redaction): { args: { [name: string]: Json }; argsDigest: string; unreadFrom?: number } {
-  return { args: JSON.parse(JSON.stringify(args)), argsDigest: "" };
-}
-export function describeOutput(output: unknown, _: Redaction): Output {
-  const text = typeof output === "string" ? output : JSON.stringify(output);
-  return { digest: null, bytes: Buffer.byteLength(text), head: text.slice(0, 512) };
-}
-export function describeError(error: unknown, _: Redaction): Outcome {
-  return { outcome: "error", error: String(error) };
+
+function whole(value: number | undefined, otherwise: number, [from, to]: readonly [number, number], field: string): number {
+  if (value === undefined) return otherwise;
+  if (Number.isSafeInteger(value) && value >= from && value <= to) return value;
+  throw new RangeError(`${field}: expected a whole number from ${from} to ${to}, got ${value}`);
 }

@@ -4,7 +4,8 @@ import { randomUUID } from "node:crypto";
 import * as http from "node:http";
 import * as https from "node:https";
 
-import { Session, type SessionOptions } from "./session.js";
+import type { SessionOptions } from "./options.js";
+import { Session } from "./session.js";
 import {
   Away,
   type Outcome,
@@ -17,8 +18,10 @@ import {
 } from "./transport.js";
 
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
-/** How long the intake may keep a request that waits for a verdict before it says that it still waits. */
-const WAIT_S = 20;
+/** What ends a session waits until its last events have arrived. */
+const END_MS = 10_000;
+/** Where nobody answered the last time, what can do no harm waits no longer. */
+const SILENT_MS = 500;
 const BETWEEN_TRIES_MS = [50, 100, 200, 400, 800, 1000];
 /** Answers of a gateway, or of an intake that has no room: nothing was decided. */
 const NOT_NOW = new Set([429, 502, 503, 504]);
@@ -28,12 +31,10 @@ export interface HttpOptions {
   readonly url?: string | URL | undefined;
   /** The intake's bearer token. Default: `HALTLINE_INTAKE_TOKEN`. */
   readonly token?: string | undefined;
-  /** How long an intake that does not answer is asked again, in milliseconds (5000). */
+  /** How long an intake that does not answer is asked again, and may take for one answer, in milliseconds (5000). */
   readonly budgetMs?: number | undefined;
   /** How long a call waits for a person's approval, in milliseconds (930,000); the intake's own limit may be shorter. */
   readonly approvalWaitMs?: number | undefined;
-  /** How long an intake may take to answer one request that waits for nothing, in milliseconds (10,000). */
-  readonly answerMs?: number | undefined;
 }
 
 /** The intake refused the request itself: an address, a token or a field is wrong. */
@@ -61,7 +62,6 @@ export class HttpTransport implements Transport {
   readonly #token: string | undefined;
   readonly #budgetMs: number;
   readonly #approvalWaitMs: number;
-  readonly #answerMs: number;
   #session: SessionInfo = { sessionId: "", ancestors: [] };
   #isSilent = false;
 
@@ -72,60 +72,55 @@ export class HttpTransport implements Transport {
     this.#token = tokenOf(options.token ?? process.env["HALTLINE_INTAKE_TOKEN"]);
     this.#budgetMs = milliseconds(options.budgetMs, 5000, "budgetMs");
     this.#approvalWaitMs = milliseconds(options.approvalWaitMs, 930_000, "approvalWaitMs");
-    this.#answerMs = milliseconds(options.answerMs, 10_000, "answerMs");
     const kind = this.#url.protocol === "https:" ? https : http;
     this.#agent = agent ?? new kind.Agent({ keepAlive: true, maxFreeSockets: 8, timeout: 60_000 });
   }
 
   async open(session: SessionInfo): Promise<void> {
     this.#session = session;
-    await this.#post("/v1/start", this.#who(), this.#budgetMs);
+    const task = session.goal === undefined ? {} : { task: { goal: session.goal } };
+    await this.#post("/v1/start", { ...this.#who(), ...task }, this.#budgetMs);
   }
 
   async verdict(call: ProposedCall): Promise<Verdict> {
     const mayHarm = call.knownEffect === "destructive";
-    const mode = call.mode ?? this.#session.mode;
     const body = {
       ...this.#who(),
       call_id: call.callId,
       action: call.action,
       args: call.args,
-      args_digest: call.argsDigest,
       targets: call.targets,
-      ...(call.unreadFrom === undefined ? {} : { unread_from: call.unreadFrom }),
+      // Of whole arguments the intake makes the digest itself.
+      ...(call.unreadFrom === undefined ? {} : { unread_from: call.unreadFrom, args_digest: call.argsDigest }),
       ...(call.effect === undefined ? {} : { effect: call.effect }),
-      ...(mode === undefined ? {} : { mode }),
+      ...(call.mode === undefined ? {} : { mode: call.mode }),
       ...(call.loopKey === undefined ? {} : { loop_key: call.loopKey }),
     };
-    // Where nobody answered the last time, only what may do harm is worth waiting for.
-    const budgetMs = this.#isSilent && !mayHarm ? Math.min(this.#budgetMs, 250) : this.#budgetMs;
-    return verdictOf((await this.#post("/v1/verdict", body, budgetMs)).body);
+    return verdictOf((await this.#post("/v1/verdict", body, mayHarm ? this.#budgetMs : this.#shortMs)).body);
   }
 
   async turnVerdict(): Promise<Verdict> {
-    const budgetMs = this.#isSilent ? Math.min(this.#budgetMs, 250) : this.#budgetMs;
-    return verdictOf((await this.#post("/v1/verdict", { ...this.#who(), kind: "model.turn" }, budgetMs)).body);
+    return verdictOf((await this.#post("/v1/verdict", { ...this.#who(), kind: "model.turn" }, this.#shortMs)).body);
   }
 
-  async result(callId: string, { outcome, error, output, durationMs }: Outcome): Promise<void> {
+  async result(callId: string, { outcome, error, output }: Outcome): Promise<void> {
     const body = {
       session_id: this.#session.sessionId,
       call_id: callId,
       outcome,
       ...(error === undefined ? {} : { error }),
-      ...(output === undefined ? {} : { described: { digest: output.digest, bytes: output.bytes, head: output.head } }),
-      ...(durationMs === undefined ? {} : { duration_ms: durationMs }),
+      ...(output === undefined ? {} : { described: output }),
     };
-    await this.#post("/v1/result", body, this.#isSilent ? 250 : this.#budgetMs);
+    await this.#post("/v1/result", body, this.#shortMs);
   }
 
   async event({ usage, output }: TurnEvent): Promise<void> {
     const body = {
       ...this.#who(),
       ...(usage === undefined ? {} : { usage: usageOf(usage) }),
-      ...(output === undefined ? {} : { described: { digest: output.digest, bytes: output.bytes, head: output.head } }),
+      ...(output === undefined ? {} : { described: output }),
     };
-    await this.#post("/v1/turn", body, this.#isSilent ? 250 : this.#budgetMs);
+    await this.#post("/v1/turn", body, this.#shortMs);
   }
 
   below(): HttpTransport {
@@ -138,9 +133,13 @@ export class HttpTransport implements Transport {
 
   // Inside.
 
+  get #shortMs(): number {
+    return this.#isSilent ? Math.min(this.#budgetMs, SILENT_MS) : this.#budgetMs;
+  }
+
   /** The session, with each request: an intake that was restarted, or had no room, knows it again. */
   #who(): Record<string, unknown> {
-    const { sessionId, agentId, parentSessionId, rootSessionId, ancestors, missionId, goal } = this.#session;
+    const { sessionId, agentId, parentSessionId, rootSessionId, ancestors, missionId, mode } = this.#session;
     return {
       session_id: sessionId,
       ...(agentId === undefined ? {} : { agent_id: agentId }),
@@ -148,7 +147,7 @@ export class HttpTransport implements Transport {
       ...(rootSessionId === undefined ? {} : { root_session_id: rootSessionId }),
       ...(ancestors.length ? { ancestors } : {}),
       ...(missionId === undefined ? {} : { mission_id: missionId }),
-      ...(goal === undefined ? {} : { task: { goal } }),
+      ...(mode === undefined ? {} : { session_mode: mode }),
     };
   }
 
@@ -163,38 +162,40 @@ export class HttpTransport implements Transport {
     let silentSince = performance.now();
     for (let tries = 0; ; tries++) {
       let why: string;
+      const pauseMs = BETWEEN_TRIES_MS[Math.min(tries, BETWEEN_TRIES_MS.length - 1)] ?? 1000;
       try {
-        const answer = await this.#ask(path, text, key);
+        const answer = await this.#ask(path, text, key, budgetMs);
         this.#isSilent = false;
+        if (answer.status === 200) return answer;
         if (answer.status === 202) {
           silentSince = performance.now();
-          if (silentSince < until) continue; // it still waits, for a verdict or for a person
-          throw new Away(`no verdict within ${this.#approvalWaitMs} ms`);
+          if (silentSince >= until) throw new Away(`no verdict within ${this.#approvalWaitMs} ms`);
+          await paused(pauseMs); // it still waits, for a verdict or for a person
+          continue;
         }
-        if (answer.status === 200) return answer;
         why = `it answered ${answer.status}: ${problemOf(answer.body)}`;
         if (!NOT_NOW.has(answer.status)) throw new HttpProblem(answer.status, problemOf(answer.body));
       } catch (error) {
         if (error instanceof HttpProblem || error instanceof Away) throw error;
         why = error instanceof Error ? error.message || String((error as NodeJS.ErrnoException).code) : String(error);
       }
-      const pause = BETWEEN_TRIES_MS[Math.min(tries, BETWEEN_TRIES_MS.length - 1)] ?? 1000;
-      if (performance.now() + pause - silentSince > budgetMs) {
+      if (performance.now() + pauseMs - silentSince > budgetMs) {
         this.#isSilent = true;
         throw new Away(`${this.#url.origin} within ${budgetMs} ms: ${why}`);
       }
-      await new Promise((resolve) => setTimeout(resolve, pause));
+      await paused(pauseMs);
     }
   }
 
-  #ask(path: string, text: string, key: string): Promise<Answer> {
-    const waits = path === "/v1/verdict";
-    const limitMs = this.#answerMs + (waits ? WAIT_S * 1000 : 0);
+  #ask(path: string, text: string, key: string, budgetMs: number): Promise<Answer> {
+    // So long the intake may keep a request that waits for a verdict before it says that it still waits.
+    const waitS = path === "/v1/verdict" ? Math.min(20, Math.max(1, Math.ceil(budgetMs / 1000))) : 0;
+    const limitMs = Math.max(budgetMs, SILENT_MS) + 1000 * waitS + (path === "/v1/end" ? END_MS : 0);
     const headers: Record<string, string | number> = {
       "Content-Type": "application/json",
       "Content-Length": Buffer.byteLength(text),
       "Idempotency-Key": key,
-      ...(waits ? { Prefer: `wait=${WAIT_S}` } : {}),
+      ...(waitS ? { Prefer: `wait=${waitS}` } : {}),
       ...(this.#token === undefined ? {} : { Authorization: `Bearer ${this.#token}` }),
     };
     return new Promise((resolve, reject) => {
@@ -230,6 +231,10 @@ export class HttpTransport implements Transport {
       request.end(text);
     });
   }
+}
+
+function paused(milliseconds: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, milliseconds));
 }
 
 function objectOf(text: string, status: number): Record<string, unknown> {

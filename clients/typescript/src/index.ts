@@ -1,13 +1,8 @@
 export { HttpProblem, httpSession, HttpTransport, session, type HttpOptions } from "./http.js";
 export { NO_VERDICT, NOT_CHANGED, NOT_CHECKED, Refused } from "./refused.js";
-export {
-  argumentsOf,
-  Session,
-  withHints,
-  type Allowed,
-  type CallOptions,
-  type Denied,
-  type SessionOptions,
-  type Turn,
-} from "./session.js";
+export type { Redaction } from "./describe.js";
+export type { Allowed, CallOptions, Denied, SessionOptions, Turn } from "./options.js";
+export { redact, redactText } from "./redaction/secrets.js";
+export { Session } from "./session.js";
+export { argumentsOf, withHints } from "./texts.js";
 export * from "./transport.js";

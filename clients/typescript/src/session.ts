@@ -2,91 +2,32 @@
 
 import { randomUUID } from "node:crypto";
 
-import { describeArgs, describeError, describeOutput, describeText, type Redaction, wellFormed } from "./describe.js";
+import { checked, denied, id, key, own, refusedOf, withOwnHints } from "./answers.js";
+import { Describer } from "./describe.js";
 import { knownEffect } from "./effects.js";
+import type { Allowed, CallOptions, Denied, SessionOptions, Turn } from "./options.js";
+import { head, wellFormed } from "./redaction/unicode.js";
 import { NO_VERDICT, NOT_CHANGED, NOT_CHECKED, Refused } from "./refused.js";
+import { argumentsOf, shownJson, withHints } from "./texts.js";
 import {
   Away,
   EFFECTS,
   MODES,
   type Effect,
-  type Mode,
   type Outcome,
   type SessionInfo,
   type Transport,
   type TurnEvent,
-  type Usage,
   type Verdict,
 } from "./transport.js";
 
 /** Calls that have begun and not ended; beyond it the oldest counts as one without a reported end. */
 const MAX_OPEN = 4096;
-const MAX_ID_CHARS = 256;
 const MAX_TARGETS = 1000;
+const MAX_NAME_CHARS = 512;
+const MAX_GOAL_CHARS = 8192;
 const NOBODY = "Nobody could be asked whether this may be done, and it could do harm. Report it instead.";
 const UNCHECKED = "This call could not be checked, and so it was not made. Report it instead.";
-
-/** The call may be made. */
-export interface Allowed {
-  readonly allowed: true;
-  /** For `after` and `failed`: the framework's own, or a new one where it has none. */
-  readonly callId: string;
-  /** With the changes that were decided. */
-  readonly args: Record<string, unknown>;
-  /** Whether these differ from what was proposed. */
-  readonly changed: boolean;
-  /** For the model. `after` returns them as well: show them once. */
-  readonly hints?: string;
-}
-
-/** The call must not be made; the run goes on. */
-export interface Denied {
-  readonly allowed: false;
-  /** What the model reads. */
-  readonly text: string;
-  /** For programs. */
-  readonly code: string;
-  readonly refused: Refused;
-}
-
-/** Of one call. */
-export interface CallOptions {
-  /** What it is about, such as `["asset_id=fact_sales"]`. */
-  readonly targets?: readonly string[] | undefined;
-  /** What it does; raises what its name tells. */
-  readonly effect?: Effect | undefined;
-  readonly mode?: Mode | undefined;
-  /** Calls of this name for which it is equal are the same call when loops are looked for. */
-  readonly loopKey?: string | undefined;
-}
-
-/** One turn of the model. */
-export interface Turn {
-  readonly usage?: Usage | undefined;
-  readonly output?: string | undefined;
-}
-
-export interface SessionOptions extends Redaction {
-  /** One run of one agent. A kill holds for it until an operator resets it. A new one when left out. */
-  readonly sessionId?: string | undefined;
-  readonly agentId?: string | undefined;
-  readonly parentSessionId?: string | undefined;
-  readonly rootSessionId?: string | undefined;
-  readonly ancestors?: readonly string[] | undefined;
-  readonly missionId?: string | undefined;
-  /** What the session is to do. */
-  readonly goal?: string | undefined;
-  /** Left out: that of the intake (`blocking`), or of the transport. */
-  readonly mode?: Mode | undefined;
-  /** By name, what tools do whose names do not tell. */
-  readonly effects?: Readonly<Record<string, Effect>> | undefined;
-  /** False: the framework cannot change arguments, so a call that is only allowed with others is denied. */
-  readonly changesArguments?: boolean | undefined;
-  /** When nobody answers, calls of this effect or a worse one are refused, others go on; null: all go on. */
-  readonly failClosedFrom?: Effect | null | undefined;
-  /** Is told, in words, what does not work: nobody answers, a result was lost. Default: `process.emitWarning`. */
-  readonly onWarning?: ((message: string) => void) | undefined;
-}
 
 interface Open {
   readonly began: number;
@@ -98,6 +39,7 @@ export class Session {
   readonly agentId: string | undefined;
   readonly #transport: Transport;
   readonly #options: SessionOptions;
+  readonly #describer: Describer;
   readonly #above: Session | undefined;
   readonly #open = new Map<string, Open>();
   #kept: string[] = [];
@@ -112,6 +54,7 @@ export class Session {
     this.#transport = transport;
     this.#options = options;
     this.#above = above;
+    this.#describer = new Describer(options);
     this.sessionId = id(options.sessionId ?? randomUUID(), "sessionId");
     this.agentId = options.agentId === undefined ? undefined : id(options.agentId, "agentId");
     for (const [name, effect] of Object.entries(options.effects ?? {})) checked(effect, EFFECTS, `effects.${name}`);
@@ -151,10 +94,10 @@ export class Session {
     if (open === undefined) return "";
     this.#open.delete(key(callId));
     try {
-      const ended: Outcome = error === undefined || error === null ? { outcome: "ok" } : describeError(error, this.#options);
+      const ended: Outcome = error === undefined || error === null ? { outcome: "ok" } : this.#describer.error(error);
       await this.#transport.result(key(callId), {
         ...ended,
-        ...(output === undefined || output === null ? {} : { output: describeOutput(output, this.#options) }),
+        ...(output === undefined || output === null ? {} : { output: this.#describer.output(output) }),
         durationMs: Math.round((performance.now() - open.began) * 1000) / 1000,
       });
     } catch (lost) {
@@ -175,8 +118,8 @@ export class Session {
 
   /**
    * Guards a function whole: asks, calls it with the arguments that may be used, reports its end. Throws Refused when
-   * the call must not be made; `isStopped(error)` tells whether the run has to end. An error of the function goes on.
-   * Hints wait for the next call, or are added to a result that is text.
+   * the call must not be made: the run has to end when `stopped` says so, else the model reads its message and hints. An
+   * error of the function goes on. Hints are added to a result that is text, or wait for the next call.
    */
   async run<A extends object, R>(name: string, args: A, fn: (args: A) => R | Promise<R>, options: CallOptions = {}): Promise<R> {
     const verdict = await this.before(undefined, name, args, options);
@@ -226,7 +169,7 @@ export class Session {
       const event: TurnEvent = {
         kind: "model.turn",
         ...(usage === undefined ? {} : { usage }),
-        ...(output ? { output: describeOutput(output, this.#options) } : {}),
+        ...(output ? { output: this.#describer.output(output) } : {}),
       };
       await this.#transport.event(event);
     } catch (error) {
@@ -261,20 +204,22 @@ export class Session {
   async #before(callId: string | undefined, name: string, args: Record<string, unknown>, options: CallOptions): Promise<Allowed | Denied> {
     checked(options.effect, EFFECTS, "effect");
     checked(options.mode, MODES, "mode");
+    if (this.#ended) throw new Error("expected a session that has not ended, got one that has");
     await this.#start();
     if (this.killed) throw withOwnHints(this.killed, this.#takeKept());
-    const action = wellFormed(name) || "unknown";
+    const action = wellFormed(head(String(name), MAX_NAME_CHARS)) || "unknown";
     const effect = options.effect ?? own(this.#options.effects, name);
-    const described = describeArgs(args, action, knownEffect(action, effect), this.#options);
+    const known = knownEffect(action, effect);
+    const described = this.#describer.args(args, action, known);
     const call = {
       callId: callId ? key(callId) : randomUUID(),
       action,
       ...described,
-      targets: (options.targets ?? []).slice(0, MAX_TARGETS).map((target) => describeText(target, this.#options)),
+      targets: (options.targets ?? []).slice(0, MAX_TARGETS).map((target) => this.#describer.text(target)),
       ...(effect === undefined ? {} : { effect }),
-      knownEffect: knownEffect(action, effect),
+      knownEffect: known,
       ...(options.mode === undefined ? {} : { mode: options.mode }),
-      ...(options.loopKey === undefined ? {} : { loopKey: describeText(options.loopKey, this.#options) }),
+      ...(options.loopKey === undefined ? {} : { loopKey: this.#describer.text(options.loopKey) }),
     };
     let verdict: Verdict;
     try {
@@ -307,7 +252,7 @@ export class Session {
     }
     // With the arguments that were proposed it must not be made.
     await this.after(callId, undefined, { error: "not made: other arguments were required" });
-    const text = `This call is only allowed with other arguments: ${JSON.stringify(changed)}`;
+    const text = `This call is only allowed with other arguments: ${shownJson(changed)}`;
     const refused = new Refused(NOT_CHANGED, text);
     refused.hints = hints;
     return { allowed: false, text: withHints(text, hints), code: NOT_CHANGED, refused };
@@ -350,7 +295,7 @@ export class Session {
         ...(rootSessionId === undefined ? {} : { rootSessionId }),
         ancestors: ancestors ?? [],
         ...(missionId === undefined ? {} : { missionId }),
-        ...(goal === undefined ? {} : { goal: describeText(goal, this.#options, 8192) }),
+        ...(goal === undefined ? {} : { goal: this.#describer.text(goal, MAX_GOAL_CHARS) }),
         ...(mode === undefined ? {} : { mode }),
       };
       try {
@@ -400,58 +345,3 @@ export class Session {
   }
 }
 
-/** A text that the model reads, with the hints after it. */
-export function withHints(text: string, hints: string): string {
-  return [text, hints].filter(Boolean).join("\n\n");
-}
-
-/** Arguments by name: those of an object, or of its JSON; what is neither is the argument `arguments`. */
-export function argumentsOf(args: unknown): Record<string, unknown> {
-  if (args === undefined || args === null) return {};
-  if (typeof args !== "string") return isObject(args) ? { ...args } : { arguments: args };
-  let read: unknown;
-  try {
-    read = JSON.parse(args || "{}");
-  } catch {
-    return { arguments: args };
-  }
-  return isObject(read) ? read : { arguments: read };
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function refusedOf(verdict: Verdict): Refused {
-  const { requestId, expires } = verdict;
-  const approval = requestId === undefined ? undefined : { requestId, ...(expires === undefined ? {} : { expires }) };
-  return new Refused(verdict.code ?? "refused", verdict.message ?? "This was refused.", approval);
-}
-
-function withOwnHints(refused: Refused, hints: string): Refused {
-  refused.hints = hints;
-  return refused;
-}
-
-function denied(refused: Refused, hints: string): Denied {
-  refused.hints = hints;
-  return { allowed: false, text: withHints(refused.message, hints), code: refused.code, refused };
-}
-
-function own(effects: Readonly<Record<string, Effect>> | undefined, name: string): Effect | undefined {
-  return effects !== undefined && Object.hasOwn(effects, name) ? effects[name] : undefined;
-}
-
-function key(callId: string): string {
-  return wellFormed([...String(callId).slice(0, 2 * MAX_ID_CHARS)].slice(0, MAX_ID_CHARS).join(""));
-}
-
-function id(text: string, field: string): string {
-  if (typeof text === "string" && text && [...text].length <= MAX_ID_CHARS) return wellFormed(text);
-  throw new RangeError(`${field}: expected a text of 1 to ${MAX_ID_CHARS} characters, got ${JSON.stringify(text)?.slice(0, 80)}`);
-}
-
-function checked(value: string | undefined, known: readonly string[], field: string): void {
-  if (value === undefined || known.includes(value)) return;
-  throw new RangeError(`${field}: expected one of ${known.join(", ")}, got ${JSON.stringify(value)?.slice(0, 80)}`);
-}

@@ -1,0 +1,212 @@
+/**
+ * Arguments and results of any kind as bounded JSON without secrets, and as digests. A digest is of the whole value
+ * after secrets were taken out; a value of more than 64 KiB is digested as it is.
+ */
+
+import type { Json } from "../transport.js";
+import { blake2b } from "./blake2b.js";
+import { withoutPii, withoutPiiText } from "./pii.js";
+import { fromEntries, redact, redactText } from "./secrets.js";
+import { byCodePoint, head, isLonger, wellFormed } from "./unicode.js";
+
+const REDACT_WHOLE_BYTES = 64 * 1024;
+const MARGIN_CHARS = 4096; // looked at beyond a cut, so that a secret across it is seen whole
+const MAX_NODES = 100_000;
+const MAX_DEPTH = 32;
+const DEEPEST = 254; // as far as orjson goes
+const STEPS = [196_608, 65_536, 16_384, 4096, 1024, 256, 64, 16];
+
+/** Keys of digests, as bytes. */
+export interface Keys {
+  readonly digest: Uint8Array;
+  /** What belongs to persons is taken out as well. */
+  readonly pii?: Uint8Array;
+}
+
+/** A value as it may leave the process. */
+export interface Plain {
+  readonly value: Json;
+  readonly digest: string;
+  /** Of the whole, as JSON. */
+  readonly sizeBytes: number;
+  /** Something in it has no value that can be compared, so an equal digest says nothing. */
+  readonly opaque: boolean;
+  /** Texts and lists in it are cut behind so many characters or items; undefined: it is whole. */
+  readonly unreadFrom: number | undefined;
+}
+
+/** The value as JSON of at most about `maxBytes`, with the digest of the whole. Takes anything. */
+export function plain(value: unknown, maxBytes: number, keys: Keys): Plain {
+  const { json, opaque } = jsonOf(value);
+  const whole = Buffer.from(encode(json));
+  const sizeBytes = whole.length;
+  if (sizeBytes > Math.max(maxBytes, REDACT_WHOLE_BYTES)) {
+    const { shown, limit } = cut(json, maxBytes, keys);
+    return { value: shown, digest: digest(whole, keys), sizeBytes, opaque, unreadFrom: limit };
+  }
+  const redacted = redact(json);
+  const clean = keys.pii === undefined ? redacted : withoutPii(redacted, keys.pii);
+  const encoded = Buffer.from(encode(clean));
+  const both = { digest: digest(encoded, keys), sizeBytes, opaque };
+  if (encoded.length <= maxBytes) return { value: clean, ...both, unreadFrom: undefined };
+  const { shown, limit } = cut(clean, maxBytes, keys);
+  return { value: shown, ...both, unreadFrom: limit };
+}
+
+/** The beginning of a text, without secrets. */
+export function plainText(text: string, maxChars: number, keys: Keys): string {
+  let clean = redactText(head(text, maxChars + MARGIN_CHARS));
+  if (keys.pii !== undefined) clean = withoutPiiText(clean, keys.pii);
+  clean = wellFormed(clean);
+  return isLonger(clean, maxChars) ? `${head(clean, maxChars)}[cut]` : clean;
+}
+
+/** 32 hex digits that tell equal data. */
+function digest(data: Uint8Array, keys: Keys): string {
+  return blake2b(data, 16, keys.digest.subarray(0, 64));
+}
+
+/** JSON with sorted names, and numbers as the Python package writes them. What tells of a cut comes last. */
+export function encode(value: Json): string {
+  if (typeof value === "number") return number(value);
+  if (Array.isArray(value)) return `[${value.map(encode).join(",")}]`;
+  if (!isObject(value)) return JSON.stringify(value);
+  const names = Object.keys(value).sort(byCodePoint);
+  const isCut = /^[0-9]+ more$/.test(String(value["[cut]"]));
+  const ordered = isCut ? [...names.filter((name) => name !== "[cut]"), "[cut]"] : names;
+  return `{${ordered.map((name) => `${JSON.stringify(name)}:${encode(value[name] ?? null)}`).join(",")}}`;
+}
+
+/** JavaScript begins with exponents elsewhere, and has no whole numbers apart from others: 1.0 is 1. */
+function number(value: number): string {
+  if (!Number.isFinite(value)) return "null";
+  if (Object.is(value, -0)) return "-0.0";
+  if (Number.isSafeInteger(value)) return String(value);
+  const [digits = "", exponent = "0"] = value.toExponential().split("e");
+  const power = Number(exponent);
+  if (power >= 16 || power < -5) return `${digits}e${power < 0 ? "" : "+"}${power}`;
+  return Number.isInteger(value) ? `${BigInt(value)}.0` : String(value);
+}
+
+/** Any value as JSON; what has no value that can be compared is named by its class, and noted. */
+function jsonOf(value: unknown): { json: Json; opaque: boolean } {
+  const walk = new Walk(DEEPEST, Number.POSITIVE_INFINITY);
+  const json = walk.plain(value);
+  if (!walk.isRefused) return { json, opaque: walk.opaque };
+  const bounded = new Walk(MAX_DEPTH, MAX_NODES); // halves of surrogate pairs, a circle, too deep
+  return { json: bounded.plain(value), opaque: bounded.opaque };
+}
+
+/** Every value on its own, so far and no deeper. */
+class Walk {
+  opaque = false;
+  isRefused = false;
+  #left: number;
+  readonly #isFirst: boolean;
+
+  constructor(
+    readonly maxDepth: number,
+    maxNodes: number,
+  ) {
+    this.#left = maxNodes;
+    this.#isFirst = maxNodes === Number.POSITIVE_INFINITY;
+  }
+
+  plain(value: unknown, depth = 0): Json {
+    this.#left--;
+    if (this.isRefused || this.#left < 0 || depth > this.maxDepth) {
+      this.opaque = true;
+      this.isRefused = this.isRefused || this.#isFirst;
+      return "[cut]";
+    }
+    switch (typeof value) {
+      case "string":
+        return this.#text(value);
+      case "boolean":
+      case "number":
+        return value;
+      case "bigint":
+        return Number.isSafeInteger(Number(value)) ? Number(value) : String(value);
+      case "undefined":
+        return null;
+      case "object":
+        return value === null ? null : this.#object(value, depth);
+      default:
+        this.opaque = true;
+        return `<${typeof value}>`;
+    }
+  }
+
+  #text(text: string): string {
+    const clean = wellFormed(text);
+    if (clean !== text && this.#isFirst) this.isRefused = true;
+    return clean;
+  }
+
+  #object(value: object, depth: number): Json {
+    try {
+      if (Array.isArray(value)) return Array.from(value, (item) => this.plain(item, depth + 1));
+      if (value instanceof Uint8Array) return this.#bytes(value);
+      if (value instanceof Error) return this.plain(`${value.name}: ${value.message}`, depth);
+      if (value instanceof Set) return this.plain([...value], depth);
+      if (value instanceof Map) return this.#entries([...value.entries()].map(([k, v]) => [String(k), v]), depth);
+      if ("toJSON" in value && typeof value.toJSON === "function") return this.plain(value.toJSON(), depth + 1);
+      return this.#entries(Object.entries(value), depth);
+    } catch {
+      this.opaque = true; // its own code failed
+      return `<${nameOf(value)}>`;
+    }
+  }
+
+  #entries(entries: [string, unknown][], depth: number): Json {
+    const kept = entries.filter(([, item]) => item !== undefined && typeof item !== "function");
+    return fromEntries(kept.map(([name, item]) => [this.#text(name), this.plain(item, depth + 1)]));
+  }
+
+  #bytes(value: Uint8Array): string {
+    try {
+      return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(value);
+    } catch {
+      this.opaque = true;
+      return `<${value.length} bytes>`;
+    }
+  }
+}
+
+function nameOf(value: object): string {
+  try {
+    return String(value.constructor?.name ?? "object").slice(0, 100);
+  } catch {
+    return "object";
+  }
+}
+
+/** The value with its long texts and lists cut, the shorter the limit the more, until it fits; and that limit. */
+function cut(value: Json, maxBytes: number, keys: Keys): { shown: Json; limit: number } {
+  for (const limit of STEPS) {
+    if (limit > maxBytes) continue;
+    const redacted = redact(shorten(value, limit, keys));
+    const shown = keys.pii === undefined ? redacted : withoutPii(redacted, keys.pii);
+    if (Buffer.byteLength(encode(shown)) <= maxBytes) return { shown, limit };
+  }
+  return { shown: isObject(value) ? { "[cut]": "all" } : "[cut]", limit: 0 };
+}
+
+function shorten(value: Json, limit: number, keys: Keys): Json {
+  if (typeof value === "string") return isLonger(value, limit) ? plainText(value, limit, keys) : value;
+  if (Array.isArray(value)) {
+    const kept = value.slice(0, limit).map((item) => shorten(item, limit, keys));
+    return value.length > limit ? [...kept, `[cut: ${value.length - limit} more]`] : kept;
+  }
+  if (!isObject(value)) return value;
+  const names = Object.keys(value).sort(byCodePoint);
+  const kept: [string, Json][] = names
+    .slice(0, limit)
+    .map((name) => [head(name, limit), shorten(value[name] ?? null, limit, keys)]);
+  if (names.length > limit) kept.push(["[cut]", `${names.length - limit} more`]);
+  return fromEntries(kept);
+}
+
+function isObject(value: Json): value is { [name: string]: Json } {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

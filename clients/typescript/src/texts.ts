@@ -1,0 +1,38 @@
+/** Arguments and texts as frameworks and models have them. */
+
+/** A text that the model reads, with the hints after it. */
+export function withHints(text: string, hints: string): string {
+  return [text, hints].filter(Boolean).join("\n\n");
+}
+
+/** Arguments by name: those of an object, or of its JSON; what is neither is the argument `arguments`. */
+export function argumentsOf(args: unknown): Record<string, unknown> {
+  if (args === undefined || args === null) return {};
+  if (typeof args !== "string") return isObject(args) ? { ...args } : { arguments: args };
+  let read: unknown;
+  try {
+    read = JSON.parse(args || "{}");
+  } catch {
+    return { arguments: args };
+  }
+  return isObject(read) ? read : { arguments: read };
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** JSON as the Python package writes it to the model. */
+export function shownJson(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(shownJson).join(", ")}]`;
+  if (typeof value === "object" && value !== null && !("toJSON" in value)) {
+    const kept = Object.entries(value).filter(([, item]) => item !== undefined);
+    return `{${kept.map(([name, item]) => `${escaped(name)}: ${shownJson(item)}`).join(", ")}}`;
+  }
+  return escaped(typeof value === "bigint" ? String(value) : value);
+}
+
+function escaped(value: unknown): string {
+  const text = JSON.stringify(value) ?? "null";
+  return text.replace(/[\u007f-\uffff]/g, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}

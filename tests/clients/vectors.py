@@ -1,0 +1,193 @@
+"""What leaves an agent's process, as the Python package makes it: cases for clients in other languages.
+
+python -m tests.clients.vectors     # writes clients/typescript/test/vectors.json again
+
+A text that is long is `{"repeat": [TEXT, COUNT]}`. Numbers are such as every language writes alike.
+"""
+
+import itertools
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+import tests.interventions.agent.redaction.test_pii as pii_tests
+import tests.interventions.agent.redaction.test_secrets as secrets_tests
+from haltline.interventions.agent.call import describe_output
+from haltline.interventions.agent.redaction.payload_encoding import digest, plain, plain_text
+from haltline.interventions.agent.redaction.pii import without_pii_text
+from haltline.interventions.agent.redaction.secrets import is_secret_name, redact, redact_text
+from haltline.interventions.agent.rules.known_effects import known_effect, only_keeps
+from haltline.interventions.agent.settings import GuardSettings
+from haltline.schemas.events import Effect
+from haltline.schemas.tool_names import destroying_verb
+
+FILE: Final = Path(__file__).resolve().parents[2] / "clients" / "typescript" / "test" / "vectors.json"
+KEY: Final = b"a key of digests"
+
+PIECES: Final = (
+    "password", "PASSWORD", "api_key", "Api-Key", "x-api-key", "token", "max_tokens", "secret", "authorization",
+    "Authorization: Bearer ", "auth", "cookie", "Set-Cookie: ", "pwd", "passphrase", "--password ", "-token ",
+    "--no-", "curl -u bob:", "curl --user ann:", "=", ": ", ":", "=>", " := ", "==", " ", "\t", "\n", "\r\n", '"',
+    "'", '\\"', "\\", ",", ";", "&", "[", "{", "<", "$HOME", "${X}", "null", "True", "hunter2", "abcdef", "12",
+    "12345", "3.5k", "s3cr3t!", "/srv/x", "C:\\x", "https://u:pw@host/", "://a:b@", "AKIAIOSFODNN7EXAMPLE",
+    "ghp_" + "a1" * 12, "sk-" + "Z9" * 10, "xoxb-1234567890", "eyJhbGciOi.eyJzdWIi.sig", "hf_" + "q" * 24,
+    "glpat-" + "k" * 18, "npm_" + "n" * 22, "_prod", "_key", "AIza" + "g" * 32, "-----BEGIN RSA PRIVATE KEY-----",
+    "-----END RSA PRIVATE KEY-----", "é", "ß", "名", "🦊", "\u0130", "\u0131", "\u017f", "\u212a", "\u00a0",
+    "\u2003", "\ufeff", "\x1c", "\x85", "\ud800", "٣", "²", "ⅷ", "a\u0301",
+)  # fmt: skip
+PERSONS: Final = (
+    "ann@example.org", "a.b+c@mail.example.co.uk", "@", "123-45-6789", "000-45-6789", "4111 1111 1111 1111",
+    "4111-1111-1111-1111", "4111111111111112", "(555) 123-4567", "+1 555-123-4567", "555.123.4567", " ", ",", "x",
+    "_", "ab_" + "a1" * 14, "key-" + "Q7" * 13, "é", "٣", "1700000000000",
+)  # fmt: skip
+TOOLS: Final = (
+    "delete_asset", "deleteAsset", "delete-asset", "mcp__warehouse__dropTable", "catalog.delete_asset",
+    "get_asset", "work", "list_delete_requests", "clear_cache", "clear_table", "remove_filter", "bash", "read",
+    "Read", "write_file", "undelete", "get_rid_of_table", "tear_down_stack", "cleanupTables", "safe_delete",
+    "DROP TABLE", "d3lete_table", "d\u0435lete_asset", "\uff44\uff45lete_asset", "Löschen", "effacer_table",
+    "kill_table_x", "HTTPDelete", "todo_write", "think", "send_message", "task", "str_replace_editor",
+    "deletetables", "nukedatabase", "", "_", "a" * 600, "delete" + "x" * 600, "reset_password", "terminate",
+    "is_clear", "to_trash", "archive_asset", "format_disk", "format_text", "del", "delete\u200b_asset", "ﬁnd_x",
+)  # fmt: skip
+
+
+def texts() -> list[str]:
+    """Those of the tests of redaction, and some of many pieces."""
+    found = [text for module in (secrets_tests, pii_tests) for text in _texts_of(module)]
+    chance = random.Random(19)
+    for _ in range(700):
+        found.append("".join(chance.choice(PIECES) for _ in range(chance.randint(2, 9))))
+    for _ in range(150):
+        found.append("".join(chance.choice(PERSONS) for _ in range(chance.randint(1, 6))))
+    return list(dict.fromkeys(text for text in found if len(text) <= 2000 and not _has_a_pair(text)))
+
+
+def values() -> list[Any]:
+    """Arguments and results, nested and long."""
+    deep: Any = "token=abcdef"
+    for _ in range(70):
+        deep = {"in": [deep]}
+    less: Any = "x"
+    for _ in range(20):
+        less = {"in": [less]}
+    long = "a long text, password=hunter2; "
+    return [
+        {}, [], "", "text", None, True, 7, -3, 0.5, 1e-7, 1.5e-5, 0.0001, 123456.789, "\ud800", "a\udfffb",
+        {"password": "x", "token": 5, "max_tokens": 9, "pwd": "/srv/x", "cookie": None, "secret": False},
+        {"api-key": ["x"], "auth_header": {"x": 1}, "PWD": "x"},
+        {"b": 1, "a": {"z": [1, {"y": 2}], "é": 3, "🦊": 4, "\uffff": 5}},
+        {"10": 1, "9": 2, "a": 3, "": 4, "__proto__": 5},
+        {"args": ["--password", "hunter2", "--token", "12", "--no-secret", "x", "-v", "--api-key", "$KEY"]},
+        {"\ud800": "password=abcdef"}, {"env": {"DB_PASSWORD": "p w", "PATH": "/bin"}},
+        {"toKen": "x", "ap\u0130_key": "y"}, less, deep, {"command": "rm -rf / " + "é" * 50},
+        {"n": [0.1, 3, -0.25]}, {"text": {"repeat": ["x", 300_000]}}, {"text": {"repeat": [long, 3000]}},
+        {"text": {"repeat": ["🦊", 9000]}}, {"list": [{"k": i} for i in range(700)]},
+        {f"f{i}": "v" * 40 for i in range(400)},
+        {"a": {"repeat": ["y", 40_000]}, "b": {"repeat": ["password=hunter2 ", 5000]}}, {"k" * 100: "x" * 9000},
+    ]  # fmt: skip
+
+
+def expanded(value: Any) -> Any:
+    """The value itself, where a long text is described."""
+    if isinstance(value, dict):
+        if value.keys() == {"repeat"}:
+            return value["repeat"][0] * value["repeat"][1]
+        return {name: expanded(item) for name, item in value.items()}
+    return [expanded(item) for item in value] if isinstance(value, list) else value
+
+
+def vectors() -> dict[str, Any]:
+    """All cases."""
+    names = sorted({*secrets_tests_names(), *PIECES, "DB_PASSWORD", "authHeader", "cookies", "cookiesX", "pwd2"})
+    return {
+        "texts": [[text, redact_text(text), without_pii_text(text, KEY)] for text in texts()],
+        "heads": [[text, 12, plain_text(text, max_chars=12)] for text in texts()[::5]],
+        "names": [[name, is_secret_name(name)] for name in names],
+        "values": [[value, redact(expanded(value))] for value in values() if not _is_long(value)],
+        "payloads": list(_payloads()),
+        "outputs": list(_outputs()),
+        "digests": [
+            [text, digest(text.encode()), digest(text.encode(), KEY)] for text in ("", "a", "x" * 128, "é" * 999)
+        ],
+        "tools": [[name, destroying_verb(name), *_effects(name)] for name in TOOLS],
+    }
+
+
+def secrets_tests_names() -> list[str]:
+    """Texts that may be names."""
+    return [text for text in _texts_of(secrets_tests) if len(text) < 40 and not _has_a_pair(text)]
+
+
+def _effects(name: str) -> tuple[str, str, bool]:
+    effect = known_effect(name, None)
+    return effect.value, known_effect(name, Effect.MUTATE).value, only_keeps(name, effect)
+
+
+def _payloads() -> Iterator[dict[str, Any]]:
+    for value in values():
+        for max_bytes in (0, 64, 8192, 262_144):
+            for key, pii in ((b"", None), (KEY, KEY))[: 1 + (max_bytes == 8192)]:
+                made = plain(expanded(value), max_bytes=max_bytes, key=key, pii=pii)
+                written = orjson.dumps(made.value, option=orjson.OPT_SORT_KEYS)
+                yield {
+                    "value": value,
+                    "max_bytes": max_bytes,
+                    "keyed": bool(key),
+                    **({"plain": made.value} if len(written) < 300 else {"plain_digest": digest(written)}),
+                    "digest": made.digest,
+                    "size_bytes": made.size_bytes,
+                    "opaque": made.opaque,
+                    "unread_from": made.unread_from,
+                }
+
+
+def _outputs() -> Iterator[list[Any]]:
+    for chars in (0, 12, 512):
+        settings = GuardSettings(mode="local", max_output_chars=chars)
+        for value in values():
+            if value is not None:
+                yield [value, chars, describe_output(expanded(value), settings)]
+
+
+def _texts_of(module: Any) -> Iterator[str]:
+    for test in vars(module).values():
+        for mark in getattr(test, "pytestmark", ()):
+            if mark.name == "parametrize":
+                yield from _strings(mark.args[1])
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from _strings([*value, *value.values()])
+    elif isinstance(value, list | tuple):  # also a param of pytest, which is a tuple
+        for one in value:
+            yield from _strings(one)
+
+
+def _has_a_pair(text: str) -> bool:
+    """Two halves beside each other: one letter to JSON."""
+    return any("\ud800" <= a <= "\udbff" and "\udc00" <= b <= "\udfff" for a, b in itertools.pairwise(text))
+
+
+def _is_long(value: Any) -> bool:
+    return "repeat" in json.dumps(value) or len(json.dumps(value)) > 2000
+
+
+def written() -> str:
+    """The file, one case a line."""
+    parts = [
+        f'"{name}":[\n' + ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases) + "\n]"
+        for name, cases in vectors().items()
+    ]
+    return "{" + ",\n".join(parts) + "}\n"
+
+
+if __name__ == "__main__":
+    FILE.write_text(written(), encoding="ascii")
+    print(f"wrote {FILE.name}: {FILE.stat().st_size} bytes")
