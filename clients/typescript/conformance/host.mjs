@@ -73,7 +73,9 @@ export function why(error) {
 
 /** Serves runs until stdin ends. `run` takes a session, a model and whether to stream, and returns what was said last. */
 export function serve(run) {
-  createInterface({ input: process.stdin }).on("line", async (line) => {
+  const lines = createInterface({ input: process.stdin });
+  lines.on("close", () => process.exit()); // connections that are kept open would hold it
+  lines.on("line", async (line) => {
     const message = JSON.parse(line);
     if (message.answer !== undefined) {
       const { resolve, reject } = waiting.get(message.answer);

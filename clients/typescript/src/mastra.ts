@@ -11,7 +11,8 @@
  */
 
 import { errorOf, HintsByCall, type Shown, shownWith, usageOf } from "./model_text.js";
-import type { Allowed, Session } from "./session.js";
+import type { Allowed } from "./options.js";
+import type { Session } from "./session.js";
 
 // Mastra's own types depend on the tools of each agent; what is used of them here does not.
 type Fn = (...args: any[]) => any;

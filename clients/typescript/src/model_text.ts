@@ -1,6 +1,7 @@
 /** What a model reads of its calls, with hints, and what it uses. The form is that of `@ai-sdk/provider`, which both adapters have. */
 
-import { type Denied, withHints } from "./session.js";
+import type { Denied } from "./options.js";
+import { withHints } from "./texts.js";
 import type { Usage } from "./transport.js";
 
 /** A result as a provider is given it: `text`, `json`, `content`, `error-text` ... */

@@ -2,7 +2,7 @@
 
 import { MockLanguageModelV4 } from "ai/test";
 
-import { Session, type SessionOptions } from "../src/session.js";
+import { Session, type SessionOptions } from "../src/index.js";
 import type { Outcome, ProposedCall, SessionInfo, Transport, TurnEvent, Verdict } from "../src/transport.js";
 
 export const ALLOWED: Verdict = { allowed: true, killed: false };

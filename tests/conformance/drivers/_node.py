@@ -96,7 +96,7 @@ class Node:
 
     def _started(self) -> subprocess.Popen[str]:
         if self._process is None:
-            command = ["node", f"conformance/{self._name}.mjs"]
+            command = ["node", f"conformance/{self._name}.mjs"]  # it ends with its stdin
             self._process = subprocess.Popen(
                 command, cwd=PACKAGE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
             )
