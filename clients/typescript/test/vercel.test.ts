@@ -122,7 +122,7 @@ test("a call that waited until its run was given up is not made", async () => {
   const transport = new Scripted(() => (given.abort(), ALLOWED));
   const options = { model: model([work]), tools: { work: worker(ran) }, prompt: "go", stopWhen, abortSignal: given.signal };
   await assert.rejects(generateText(guarded(options, transport.session())));
-  assert.deepEqual([ran, transport.said.at(-1)], [[], "result work error"]);
+  assert.deepEqual([ran, transport.said.at(-1)], [[], "result work unknown"]);
 });
 
 test("an agent's prepareCall cannot bring tools past the guard, nor can the options of a call", async () => {
