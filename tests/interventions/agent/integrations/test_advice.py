@@ -20,7 +20,7 @@ from haltline.interventions.agent.integrations.mcp_calls import Calls, Tools
 from haltline.interventions.agent.testing import ScriptedGuard, Verdict, decision
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import Effect
-from haltline.streams.intake.app import reply_of
+from haltline.streams.intake.calls import reply_of
 
 HINT = "Think again: the last three results were the same."
 LATE = "Read the task again."
