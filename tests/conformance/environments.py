@@ -2,12 +2,13 @@
 
 `python -m tests.conformance.environments [NAME ...]` makes those that are missing, or were made for other
 requirements: haltline's own, those of its extra, and what deciding in the agent's process needs. Of frameworks in
-JavaScript it is the package's own folder: what its lock file pins, and its build.
+JavaScript it is the package's own folder, which `make typescript` makes: what its lock file pins, and its build.
 """
 
 import hashlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -39,36 +40,37 @@ def requirements_of(adapter: str) -> list[str]:
 
 
 def stamp_of(adapter: str) -> str:
-    if adapter in PACKAGES:
-        folder = PACKAGES[adapter]
-        made_of = [folder / "package-lock.json", folder / "tsconfig.json", *sorted((folder / "src").rglob("*.ts"))]
-        return hashlib.sha256(b"".join(one.read_bytes() for one in made_of)).hexdigest()
     return hashlib.sha256("\n".join([sys.version, *requirements_of(adapter)]).encode()).hexdigest()
 
 
 def is_made(adapter: str) -> bool:
-    stamp = _stamp_file(adapter)
-    if adapter in PACKAGES and not (PACKAGES[adapter] / "dist").is_dir():
-        return False
+    if adapter in PACKAGES:
+        return _is_built(PACKAGES[adapter])
+    stamp = VENVS / adapter / ".made-for"
     return adapter in MAIN or (stamp.is_file() and stamp.read_text() == stamp_of(adapter))
+
+
+def _is_built(package: Path) -> bool:
+    """Whether node is there, and a build that is newer than its sources."""
+    built, newest = package / "dist" / "index.js", max(file.stat().st_mtime for file in (package / "src").rglob("*.ts"))
+    return shutil.which("node") is not None and built.is_file() and built.stat().st_mtime >= newest
 
 
 def require_environment(adapter: str) -> None:
     """Skip what cannot run at a desk without network; with CI=true that is a failure."""
     if is_made(adapter):
         return
-    what = f"a build of {adapter} as it is now" if adapter in PACKAGES else f".venvs/{adapter} for this pyproject.toml"
-    why = f"expected {what}, got none; make environments"
+    if adapter in PACKAGES:
+        why = f"expected node and a build of {PACKAGES[adapter]} as it is now, got none; make {adapter}"
+    else:
+        why = f"expected .venvs/{adapter} for this pyproject.toml, got none; make environments"
     if os.environ.get("CI") == "true":
         pytest.fail(why, pytrace=False)
     pytest.skip(why)
 
 
 def make(adapter: str) -> None:
-    """Raises CalledProcessError when a package cannot be had, FileNotFoundError where there is no npm."""
-    if adapter in PACKAGES:
-        make_package(adapter)
-        return
+    """Raises CalledProcessError when a package cannot be had."""
     venv = VENVS / adapter
     uv = [sys.executable, "-m", "uv", "--quiet"]
     environ = os.environ | {"UV_SYSTEM_CERTS": "1"}
@@ -82,22 +84,6 @@ def make(adapter: str) -> None:
     (venv / ".made-for").write_text(stamp_of(adapter), encoding="utf-8")
 
 
-def make_package(adapter: str) -> None:
-    """The packages of its lock file, as long as they are the same, and its build. Raises as `make`."""
-    folder = PACKAGES[adapter]
-    lock, installed = folder / "package-lock.json", folder / "node_modules" / ".installed-for"
-    wanted = hashlib.sha256(lock.read_bytes()).hexdigest()
-    if not (installed.is_file() and installed.read_text() == wanted):
-        subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--loglevel=error"], cwd=folder, check=True)
-        installed.write_text(wanted)
-    subprocess.run(["npm", "run", "--silent", "build"], cwd=folder, check=True)
-    _stamp_file(adapter).write_text(stamp_of(adapter))
-
-
-def _stamp_file(adapter: str) -> Path:
-    return PACKAGES[adapter] / "node_modules" / ".built-for" if adapter in PACKAGES else VENVS / adapter / ".made-for"
-
-
 def drivers() -> dict[str, str]:
     """The adapter of each driver, read as text: only the adapter's own environment can import it."""
     named = re.compile(r'^ADAPTER = "(.+)"$', re.MULTILINE)
@@ -107,15 +93,15 @@ def drivers() -> dict[str, str]:
 
 def main() -> int:
     status = 0
-    for adapter in sys.argv[1:] or sorted(set(drivers().values())):
+    for adapter in sys.argv[1:] or sorted(set(drivers().values()) - PACKAGES.keys()):
         if is_made(adapter):
             continue
         began = time.monotonic()
         try:
             make(adapter)
-            print(f"{adapter}: made in {time.monotonic() - began:.1f} s", flush=True)
-        except (subprocess.CalledProcessError, FileNotFoundError) as error:
-            print(f"{adapter}: could not be made: {error}", file=sys.stderr)
+            print(f".venvs/{adapter}: made in {time.monotonic() - began:.1f} s", flush=True)
+        except subprocess.CalledProcessError as error:
+            print(f".venvs/{adapter}: could not be made: {error}", file=sys.stderr)
             status = 1
     return status if os.environ.get("CI") == "true" else 0
 

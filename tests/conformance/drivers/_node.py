@@ -1,7 +1,7 @@
 """What the drivers of frameworks in JavaScript share: a Node as long as the driver lives, and the real intake.
 
 The session that the intake is asked about is the guard of the case. Node runs the framework with the adapter of
-`clients/typescript`, whose build `make environments` makes; its tools are the harness's, called back line by line.
+`clients/typescript`, whose build `make typescript` makes; its tools are the harness's, called back line by line.
 """
 
 import asyncio
@@ -18,10 +18,10 @@ from aiohttp import web
 from haltline.interventions.agent import Guard
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.streams.intake.app import Intake
-from tests.conformance.environments import ROOT
+from tests.conformance.environments import PACKAGES
 from tests.conformance.harness import CACHED, EFFECTS, END, INPUT, OUTPUT, TOOL, Run, Script
 
-PACKAGE: Final = ROOT / "clients" / "typescript"
+PACKAGE: Final = PACKAGES["typescript"]
 
 
 class Intakes:
