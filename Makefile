@@ -1,5 +1,5 @@
 # Everything runs in .venv, which is made on first use and again when pyproject.toml changes.
-# Needs Python 3.11 or newer, git and make; test, kafka, bench and chaos use Java and Maven too.
+# Needs Python 3.11 or newer, git and make; test, kafka, bench and chaos use Java and Maven too, and test uses Node.
 
 # The first of these that is new enough; another one: make PYTHON=/path/to/python
 PYTHON = $(shell for python in python3.13 python3.12 python3.11 python3; do \
@@ -12,7 +12,7 @@ STAMP := .venv/.made-for-pyproject
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test jars helm environments check docs audit dashboards manifests dist kafka bench quality chaos fleet screenshots clean
+.PHONY: help setup demo test jars helm environments typescript check docs audit dashboards manifests dist kafka bench quality chaos fleet screenshots clean
 
 help: ## This list
 	@echo "make TARGET, where TARGET is:"
@@ -36,7 +36,8 @@ demo: setup ## A runaway agent is stopped, in about a minute, with nothing else 
 	$(BIN)/haltline demo
 
 test: setup jars environments ## Run the tests, on a real Kafka too when Java and Maven are there
-	$(BIN)/python -m pytest -n $(TESTERS) --dist worksteal
+	@status=0; $(MAKE) --no-print-directory typescript || status=$$?; \
+	  echo '$(BIN)/python -m pytest'; $(BIN)/python -m pytest -n $(TESTERS) --dist worksteal || status=$$?; exit $$status
 
 # At a desk without Java or Maven this says so, and the tests that need them are skipped.
 jars: setup
@@ -56,6 +57,13 @@ helm: .tools/helm ## Build Helm into .tools, which tests of the chart use (Go)
 
 environments: setup ## An environment in .venvs for each framework whose adapter is tested, with its library
 	@$(BIN)/python -m tests.conformance.environments
+
+# At a desk without Node this says so, and the tests that need the package are skipped.
+typescript: ## Build and test the npm package in clients/typescript (Node 20 or newer, npm)
+	@if node -e 'process.exit(+(parseInt(process.versions.node) < 20))' 2>/dev/null && command -v npm >/dev/null; then \
+	  cd clients/typescript && npm ci --no-audit --no-fund && npm run build && npm test; \
+	else echo "clients/typescript: expected Node 20 or newer and npm, got $$(node --version 2>/dev/null || echo none)" >&2; \
+	  [ "$$CI" != true ]; fi
 
 check: setup ## Format, lint, types and the direction of imports
 	@status=0; for tool in 'ruff format --check' 'ruff check' mypy 'lint-imports --no-cache'; do \
@@ -102,4 +110,5 @@ screenshots: setup ## Each page of the console as a picture, wide and on a phone
 
 clean: ## Remove what was made here: .venv, caches, Kafka's jars and data
 	rm -rf .venv .venvs .kafka .tools .haltline .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	cd clients/typescript && rm -rf node_modules build dist LICENSE
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -122,11 +122,11 @@ def describe_output(value: Any, settings: GuardSettings) -> dict[str, Any]:
     """The fields of an event about what was returned."""
     shown = settings.max_output_chars
     if isinstance(value, DescribedOutput):
-        told = value.head if shown else None
+        given = value.head if shown else None
         return {
             "output_digest": value.digest,
             "output_bytes": value.size_bytes,
-            "output_head": None if told is None else plain_text(told, max_chars=shown, pii=settings.pii_key),
+            "output_head": None if given is None else plain_text(given, max_chars=shown, pii=settings.pii_key),
         }
     key = settings.digest_key.encode()
     if isinstance(value, str):

@@ -140,7 +140,7 @@ def reply_of(answer: Answer, call_id: str | None, *, killed: bool) -> dict[str, 
 
 
 def _cut_of(fields: Mapping[str, Any]) -> CutArguments | None:
-    """What is told of arguments that are not whole; of whole ones nothing has to be."""
+    """What a client says of arguments that it has cut; None: they are whole."""
     unread_from = fields.get("unread_from")
     if unread_from is None:
         return None

@@ -53,7 +53,7 @@ def test_nothing_is_published_before_the_tests_have_passed() -> None:
         return direct.union(*(before(other) for other in direct))
 
     writing = {name for name, job in jobs.items() if "write" in job.get("permissions", {}).values()}
-    assert writing == {"pypi", "image", "chart", "github"}
+    assert writing == {"pypi", "npm", "image", "chart", "github"}
     assert all({"test", "build"} <= before(name) for name in writing)
 
 

@@ -1,4 +1,4 @@
-/** What a session is told, and what it answers. */
+/** What a session takes, and what it answers. */
 
 import type { Redaction } from "./describe.js";
 import type { Refused } from "./refused.js";
@@ -62,6 +62,6 @@ export interface SessionOptions extends Redaction {
   readonly changesArguments?: boolean | undefined;
   /** When nobody answers, calls of this effect or a worse one are refused, others go on; null: all go on. */
   readonly failClosedFrom?: Effect | null | undefined;
-  /** Is told, in words, what does not work: nobody answers, a result was lost. Default: `process.emitWarning`. */
+  /** Receives, in words, what does not work: nobody answers, a result was lost. Default: `process.emitWarning`. */
   readonly onWarning?: ((message: string) => void) | undefined;
 }

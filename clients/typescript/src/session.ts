@@ -340,7 +340,7 @@ export class Session {
       if (this.#options.onWarning) this.#options.onWarning(text);
       else process.emitWarning(text);
     } catch {
-      // whoever is told cannot stop the agent
+      // whoever receives warnings cannot stop the agent
     }
   }
 }

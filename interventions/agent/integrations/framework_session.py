@@ -238,7 +238,7 @@ class FrameworkSession:
         loop_key: str | None = None,
         cut: CutArguments | None = None,
     ) -> Answer:
-        """As `propose`; does not block the event loop. `cut` tells of arguments that are not whole any more."""
+        """As `propose`; does not block the event loop. `cut` describes arguments that are not whole."""
         action = self._action(call_id, name, args=args, targets=targets, effect=effect, mode=mode, loop_key=loop_key)
         action.call.cut = cut
         try:

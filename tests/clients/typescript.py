@@ -1,0 +1,23 @@
+"""The npm package of `clients/typescript`, for tests: built by `make typescript`."""
+
+import os
+import shutil
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+CLIENT: Final = Path(__file__).resolve().parents[2] / "clients" / "typescript"
+
+
+def require_built() -> str:
+    """Where node is. Skips where there is none, or no build of these sources; with CI=true that is a failure."""
+    node = shutil.which("node")
+    built = CLIENT / "dist" / "index.js"
+    newest = max(file.stat().st_mtime for file in (CLIENT / "src").rglob("*.ts"))
+    if node is not None and built.is_file() and built.stat().st_mtime >= newest:
+        return node
+    why = "expected node and a build of clients/typescript, got none of these sources; make typescript"
+    if os.environ.get("CI") == "true":
+        pytest.fail(why, pytrace=False)
+    pytest.skip(why)
