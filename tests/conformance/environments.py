@@ -8,7 +8,6 @@ JavaScript it is the package's own folder, which `make typescript` makes: what i
 import hashlib
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -18,11 +17,13 @@ from typing import Final
 
 import pytest
 
+from tests.clients.typescript import CLIENT, require_built
+
 ROOT: Final = Path(__file__).resolve().parents[2]
 VENVS: Final = ROOT / ".venvs"
 MAIN: Final = frozenset({"langchain", "mcp", "openai-agents"})
 """Adapters whose libraries are in .venv anyway."""
-PACKAGES: Final = {"typescript": ROOT / "clients" / "typescript"}
+PACKAGES: Final = {"typescript": CLIENT}
 """Adapters in JavaScript; their drivers run in .venv, and start Node in this folder."""
 _LOCAL_MODE: Final = ("msgspec", "pyyaml")
 
@@ -44,26 +45,17 @@ def stamp_of(adapter: str) -> str:
 
 
 def is_made(adapter: str) -> bool:
-    if adapter in PACKAGES:
-        return _is_built(PACKAGES[adapter])
     stamp = VENVS / adapter / ".made-for"
     return adapter in MAIN or (stamp.is_file() and stamp.read_text() == stamp_of(adapter))
 
 
-def _is_built(package: Path) -> bool:
-    """Whether node is there, and a build that is newer than its sources."""
-    built, newest = package / "dist" / "index.js", max(file.stat().st_mtime for file in (package / "src").rglob("*.ts"))
-    return shutil.which("node") is not None and built.is_file() and built.stat().st_mtime >= newest
-
-
 def require_environment(adapter: str) -> None:
     """Skip what cannot run at a desk without network; with CI=true that is a failure."""
-    if is_made(adapter):
-        return
     if adapter in PACKAGES:
-        why = f"expected node and a build of {PACKAGES[adapter]} as it is now, got none; make {adapter}"
-    else:
-        why = f"expected .venvs/{adapter} for this pyproject.toml, got none; make environments"
+        require_built()
+    if adapter in PACKAGES or is_made(adapter):
+        return
+    why = f"expected .venvs/{adapter} for this pyproject.toml, got none; make environments"
     if os.environ.get("CI") == "true":
         pytest.fail(why, pytrace=False)
     pytest.skip(why)
