@@ -113,7 +113,7 @@ export class HaltlineProcessor {
     if (verdict) await this.#end(verdict, context, output, error);
   }
 
-  /** The tool, asking before it is executed. One without `execute` runs elsewhere. */
+  /** The tool, asking before it is executed; one without `execute` runs elsewhere. */
   #guarded(name: string, tool: Tool): Tool {
     const { execute } = tool;
     if (typeof execute !== "function") return tool;
@@ -121,8 +121,7 @@ export class HaltlineProcessor {
       if (this.#asked.has(context)) return await execute.call(tool, input, context); // guarded by an earlier step
       const verdict = await this.#ask(name, input, context);
       this.#asked.set(context, undefined);
-      let output: unknown;
-      let error: unknown;
+      let output: unknown, error: unknown;
       try {
         context.abortSignal?.throwIfAborted(); // the run was given up while the call waited
         return (output = await execute.call(tool, verdict.changed ? verdict.args : input, context));
@@ -143,6 +142,8 @@ export class HaltlineProcessor {
   }
 
   async #end({ callId }: Allowed, context: Context, output: unknown, error: unknown): Promise<void> {
-    this.#hints.set(context.toolCallId ?? callId, await this.#session.after(callId, output, { error }));
+    const given = output as { validationErrors?: unknown; message?: unknown } | null | undefined; // Mastra returns such an error
+    const failure = error ?? (given?.validationErrors === undefined ? undefined : given.message);
+    this.#hints.set(context.toolCallId ?? callId, await this.#session.after(callId, output, { error: failure }));
   }
 }

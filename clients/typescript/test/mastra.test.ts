@@ -101,6 +101,14 @@ test("hints are read by the model with results and errors, and results stay the 
   assert.deepEqual(result.steps[0]?.toolResults[0]?.payload.result, { rows: 42 });
 });
 
+test("arguments that do not fit a tool's schema are an error, which Mastra returns as a result", async () => {
+  const transport = new Scripted();
+  const mock = model([{ name: "work", args: { path: 7 } }]);
+  await new Agent(guarded({ ...base, model: mock, tools: { work: worker() } }, transport.session())).generate("go");
+  assert.deepEqual(calls(transport), ["call work", "result work error"]);
+  assert.match(mock.read[0], /expected string, received number/);
+});
+
 test("what a tool says of its result to the model stays, with the hints", async () => {
   const tools = { work: worker([], { toModelOutput: () => ({ type: "content", value: [{ type: "text", text: "a chart" }] }) }) };
   const mock = model([work]);
