@@ -69,7 +69,8 @@ environments: setup ## An environment in .venvs for each framework whose adapter
 # At a desk without Node this says so, and the tests that need the package are skipped.
 typescript: ## Build and test the npm package in clients/typescript (Node 20 or newer, npm)
 	@if node -e 'process.exit(+(parseInt(process.versions.node) < 20))' 2>/dev/null && command -v npm >/dev/null; then \
-	  cd clients/typescript && npm ci --no-audit --no-fund && npm run build && npm test; \
+	  cd clients/typescript && { [ node_modules/.package-lock.json -nt package-lock.json ] || \
+	    npm ci --no-audit --no-fund --loglevel=error; } && npm run build && npm test; \
 	else echo "clients/typescript: expected Node 20 or newer and npm, got $$(node --version 2>/dev/null || echo none)" >&2; \
 	  [ "$$CI" != true ]; fi
 

@@ -1,7 +1,8 @@
 """An environment for each framework, in .venvs: their libraries do not fit together, nor beside our own tests'.
 
 `python -m tests.conformance.environments [NAME ...]` makes those that are missing, or were made for other
-requirements: haltline's own, those of its extra, and what deciding in the agent's process needs.
+requirements: haltline's own, those of its extra, and what deciding in the agent's process needs. Of frameworks in
+JavaScript it is the package's own folder, which `make typescript` makes: what its lock file pins, and its build.
 """
 
 import hashlib
@@ -16,6 +17,7 @@ from typing import Final
 
 import pytest
 
+from tests.clients.typescript import CLIENT, require_built
 from tests.conformance.harness import BROWSERS, browser_program
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -24,12 +26,14 @@ MAIN: Final = frozenset({"langchain", "mcp", "openai-agents"})
 """Adapters whose libraries are in .venv anyway."""
 GATEWAYS: Final = {"litellm": ["litellm[proxy]"]}
 """What has no driver, and what its tests need besides: tests/streams/intake/test_litellm_proxy.py."""
+PACKAGES: Final = {"typescript": CLIENT}
+"""Adapters in JavaScript; their drivers run in .venv, and start Node in this folder."""
 _LOCAL_MODE: Final = ("msgspec", "pyyaml")
 
 
 def python_of(adapter: str) -> Path:
     """The interpreter that has the adapter's library."""
-    return Path(sys.executable) if adapter in MAIN else VENVS / adapter / "bin" / "python"
+    return Path(sys.executable) if adapter in MAIN | PACKAGES.keys() else VENVS / adapter / "bin" / "python"
 
 
 def requirements_of(adapter: str) -> list[str]:
@@ -50,6 +54,9 @@ def is_made(adapter: str) -> bool:
 
 def require_environment(adapter: str) -> None:
     """Skip what cannot run at a desk without network, or without a browser; with CI=true that is a failure."""
+    if adapter in PACKAGES:
+        require_built()
+        return
     if not is_made(adapter):
         why = f"expected .venvs/{adapter} for this pyproject.toml, got none; make environments"
     elif adapter == "browser-use" and browser_program() is None:
@@ -85,7 +92,7 @@ def drivers() -> dict[str, str]:
 
 def main() -> int:
     status = 0
-    for adapter in sys.argv[1:] or sorted({*drivers().values(), *GATEWAYS}):
+    for adapter in sys.argv[1:] or sorted({*drivers().values(), *GATEWAYS} - PACKAGES.keys()):
         if is_made(adapter):
             continue
         began = time.monotonic()

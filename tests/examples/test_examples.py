@@ -1,6 +1,7 @@
 """Every example runs, with the real library and a scripted model, and is stopped; so is one that init has guarded."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ from haltline.cli.frameworks.table import FRAMEWORKS
 from haltline.schemas.decisions import Level, ScopeKind
 from haltline.schemas.events import Kind, Outcome
 from haltline.streams.local.embedded_broker import EmbeddedBroker
-from tests.conformance.environments import drivers, python_of, require_environment
+from tests.conformance.environments import PACKAGES, drivers, python_of, require_environment
 from tests.docs.frameworks import printed_of
 from tests.examples.unguarded import unguarded
 from tests.interventions.agent.stand_in import StandIn, standing, third_delete_kills
@@ -68,6 +69,22 @@ def test_the_program_of_a_page_is_stopped_and_so_is_one_that_init_has_put_behind
             assert [e.await_verdict for e in worker.of(Kind.PROPOSED, session_id)][-3:] == [True] * 3
         assert {e.agent_id for e in worker.events} == {"cleaner", "mine"}
         assert Level.KILL.value in {f.decision_id.split("-")[0] for f in worker.feedback}
+
+
+@pytest.mark.parametrize("example", ["vercel_agent.mjs", "mastra_agent.mjs"])
+def test_the_agent_in_javascript_is_stopped_at_its_third_delete_without_a_broker(example: str) -> None:
+    require_environment("typescript")
+    command = [sys.executable, "-m", "haltline.cli", "intake", "--mode", "local", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as intake:
+        assert intake.stdout is not None
+        agent = ["node", f"examples/{example}", intake.stdout.readline().strip()]
+        done = subprocess.run(
+            agent, cwd=PACKAGES["typescript"], capture_output=True, text=True, check=False, timeout=120
+        )
+        intake.send_signal(signal.SIGTERM)
+    stopped = "stopped: session_killed_loop_guard"
+    assert done.stdout.splitlines() == ["deleted fact_sales", "deleted fact_sales", stopped], done.stderr
+    assert (done.returncode, intake.returncode) == (0, 0)
 
 
 def test_an_agent_behind_the_proxy_of_mcp_is_stopped_at_its_third_delete(

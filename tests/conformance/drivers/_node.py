@@ -1,0 +1,118 @@
+"""What the drivers of frameworks in JavaScript share: a Node as long as the driver lives, and the real intake.
+
+The session that the intake is asked about is the guard of the case. Node runs the framework with the adapter of
+`clients/typescript`, whose build `make typescript` makes; its tools are the harness's, called back line by line.
+"""
+
+import asyncio
+import contextlib
+import functools
+import json
+import subprocess
+import threading
+from dataclasses import asdict
+from typing import Any, Final
+
+from aiohttp import web
+
+from haltline.interventions.agent import Guard
+from haltline.interventions.agent.settings import GuardSettings
+from haltline.streams.intake.app import Intake
+from tests.conformance.environments import PACKAGES
+from tests.conformance.harness import CACHED, EFFECTS, END, INPUT, OUTPUT, TOOL, Run, Script
+
+PACKAGE: Final = PACKAGES["typescript"]
+
+
+class Intakes:
+    """An intake on a port of this machine, for the whole of the process; `guards` by the session that Node names."""
+
+    def __init__(self) -> None:
+        self.guards: dict[str, Guard] = {}
+        settings = GuardSettings(session_id="intake", mode="local")
+        intake = Intake(settings, max_sessions=10_000, make_guard=lambda asked: self.guards[asked.session_id])
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, daemon=True).start()
+        self.url = asyncio.run_coroutine_threadsafe(self._listen(intake), self._loop).result()
+
+    async def _listen(self, intake: Intake) -> str:
+        runner = web.AppRunner(intake.app(), access_log=None)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        return f"http://127.0.0.1:{runner.addresses[0][1]}"
+
+
+@functools.cache
+def intakes() -> Intakes:
+    return Intakes()
+
+
+class Node:
+    """One program of clients/typescript/conformance."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._runs = 0
+        self._process: subprocess.Popen[str] | None = None
+
+    def run(self, guard: Guard, script: Script, *, stream: bool) -> Run:
+        self._runs += 1
+        session_id = f"{self._name}-{self._runs}"
+        intakes().guards[session_id] = guard
+        asked = {
+            "url": intakes().url,
+            "sessionId": session_id,
+            "effects": EFFECTS,
+            "stream": stream,
+            "script": [[asdict(call) for call in turn] for turn in script],
+            "input": INPUT,
+            "cached": CACHED,
+            "output": OUTPUT,
+            "end": END,
+        }
+        try:
+            return self._ended(asked)
+        except BaseException:  # such as the case's alarm: what the process does by now is not known
+            self._stop()
+            raise
+
+    def _ended(self, asked: dict[str, Any]) -> Run:
+        process = self._started()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._say(process, asked)
+        for line in process.stdout:
+            message = json.loads(line)
+            if "call" not in message:
+                return Run(**message)
+            self._say(process, {"answer": message["call"], **done(message["name"], message["args"])})
+        raise RuntimeError(f"{self._name}: expected the end of a run, got the end of the process")
+
+    def _say(self, process: subprocess.Popen[str], message: dict[str, Any]) -> None:
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(message) + "\n")
+        process.stdin.flush()
+
+    def _started(self) -> subprocess.Popen[str]:
+        if self._process is None:
+            command = ["node", f"conformance/{self._name}.mjs"]  # it ends with its stdin
+            self._process = subprocess.Popen(
+                command, cwd=PACKAGE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+            )
+        return self._process
+
+    def _stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(10)
+        self._process = None
+
+
+def done(name: str, args: dict[str, Any]) -> dict[str, Any]:
+    """What became of a tool's call."""
+    try:
+        return {"result": TOOL[name](**args)}
+    except Exception as error:
+        return {"error": str(error)}
