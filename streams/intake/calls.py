@@ -13,7 +13,7 @@ from haltline.interventions.agent.integrations.framework_session import Answer
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.events import Kind, Outcome, Usage
-from haltline.streams.intake.problems import Bad
+from haltline.streams.intake.problems import Bad, bad_values
 from haltline.streams.intake.repeated import Reply
 from haltline.streams.intake.sessions import Sessions, mode_of, text_of
 from haltline.streams.runtime.metrics import Children
@@ -103,7 +103,7 @@ class Calls:
                 None if usage is None else Usage(**{name: usage[name] for name in Usage.model_fields if name in usage})
             )
         except ValueError as error:
-            raise Bad(400, f"usage: {error}") from None
+            raise bad_values(error, "usage.") from None
         described = _described(fields)
         self._sessions.of(fields).turn(used, output if described is None else described)
         return 200, {}

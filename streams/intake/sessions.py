@@ -11,7 +11,7 @@ from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.integrations.framework_session import FrameworkSession
 from haltline.interventions.agent.settings import GuardOptions, GuardSettings
 from haltline.schemas.events import Task
-from haltline.streams.intake.problems import Bad
+from haltline.streams.intake.problems import Bad, bad_values
 
 MakeGuard: TypeAlias = Callable[[GuardSettings], Guard]
 
@@ -46,7 +46,7 @@ class Sessions:
             try:
                 session = FrameworkSession(self._guard(session_id, fields))
             except ValueError as error:
-                raise Bad(400, str(error)) from None
+                raise bad_values(error) from None
             self._make_room()
             self._sessions[session_id] = session
         self._sessions.move_to_end(session_id)
@@ -128,7 +128,10 @@ def mode_of(
 def _task(value: Any) -> Task:
     if not isinstance(value, dict):
         raise Bad(400, f"task: expected an object, got {type(value).__name__}")
-    return Task(**{name: value[name] for name in Task.model_fields if name in value})
+    try:
+        return Task(**{name: value[name] for name in Task.model_fields if name in value})
+    except ValueError as error:
+        raise bad_values(error, "task.") from None
 
 
 def _ancestors(value: Any) -> tuple[str, ...]:

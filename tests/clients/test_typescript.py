@@ -37,6 +37,17 @@ def intake(folder: Path, bootstrap: str, *options: str) -> Iterator[str]:
         yield next(line for line in child.log_file.read_text().splitlines() if line.startswith("http://"))
 
 
+TRANSPILE = """
+import ts from "typescript";
+import { readFileSync, writeFileSync } from "node:fs";
+const [, file, url] = process.argv;
+const [, program] = readFileSync("README.md", "utf8").match(/```ts\\n(.*?)```/s);
+const script = ts.transpile(program, { target: "ES2023", module: "ESNext" });
+writeFileSync(file, script.replace("http://127.0.0.1:8765", url));
+"""
+"""The first program of the page, as JavaScript."""
+
+
 def said_by(*command: str) -> list[str]:
     done = subprocess.run(command, cwd=CLIENT, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
@@ -94,14 +105,22 @@ def test_an_operators_kill_ends_the_run(embedded: EmbeddedBroker, tmp_path: Path
     assert printed.splitlines()[-1] == "stopped: session_killed_by_operator session_killed_by_operator"
 
 
-def test_an_intake_beside_the_agent_needs_no_broker(tmp_path: Path) -> None:
+def test_the_program_of_the_page_is_stopped_by_an_intake_that_needs_no_broker(tmp_path: Path) -> None:
     node = require_built()
     with Children(tmp_path) as children:
         child = children.start_module("intake", "haltline.cli", ["intake", "--mode", "local", "--port", "0"])
         children.wait_until(lambda: "http://" in child.log_file.read_text(), "the intake to serve", within_s=60)
         url = next(line for line in child.log_file.read_text().splitlines() if line.startswith("http://"))
-        printed = said_by(node, "examples/agent.mjs", url)
-    assert printed == ["deleted fact_sales", "deleted fact_sales", "stopped: session_killed_loop_guard"]
+        program = CLIENT / "build" / f"readme-{tmp_path.parent.name}.mjs"  # in the package, whose name it imports
+        try:
+            said_by(node, "--input-type=module", "--eval", TRANSPILE, str(program), url)
+            printed = said_by(node, str(program))
+        finally:
+            program.unlink(missing_ok=True)
+    assert printed[0] == "fact_sales still exists"
+    assert printed[1:3] == ["fact_sales still exists", ""]
+    assert printed[3].startswith("You have done this to asset_id=fact_sales before"), "the hint for the model"
+    assert printed[-1].startswith("session_killed_loop_guard: This session was stopped.")
 
 
 def test_the_package_has_its_types_and_nothing_of_its_tests() -> None:

@@ -216,7 +216,7 @@ def test_without_a_verdict_in_time_only_calls_that_destroy_are_refused(embedded:
         ("/v1/verdict", {"session_id": "s", "action": "a", "unread_from": 9}, 400, "args_digest: expected 8 to 64 hex"),
         ("/v1/verdict", {"session_id": "s", "action": "a", "ancestors": [7]}, 400, "ancestors: expected at most 64"),
         ("/v1/start", {"session_id": "s", "task": 7}, 400, "task: expected an object, got int"),
-        ("/v1/turn", {"session_id": "s", "usage": {"input_tokens": -1}}, 400, "usage: "),
+        ("/v1/turn", {"session_id": "s", "usage": {"input_tokens": -1}}, 400, "usage.input_tokens: expected"),
         ("/v1/turn", {"session_id": "s", "described": {"bytes": -1}}, 400, "described.bytes: expected a whole number"),
         (
             "/v1/result",

@@ -80,6 +80,12 @@ CALL = almost(
     {"session_id": "s1", "action": "bash", "args": {"command": "ls"}, "targets": ["x=1"], "effect": "read",
      "call_id": "c", "output": "x", "agent_id": "a"}
 )  # fmt: skip
+MORE = almost(
+    {"session_id": "s2", "action": "bash", "call_id": "c", "agent_id": "a", "mode": "async", "session_mode": "async",
+     "loop_key": "k", "parent_session_id": "s1", "ancestors": ["s0"], "mission_id": "m", "task": {"goal": "tidy"},
+     "args": {"command": "ls"}, "unread_from": 9, "args_digest": "0123456789abcdef", "outcome": "ok", "error": "no",
+     "described": {"digest": "0123456789abcdef", "bytes": 7, "head": "x"}, "usage": {"input_tokens": 7}}
+)  # fmt: skip
 
 
 @st.composite
@@ -110,8 +116,11 @@ BODIES = {
     ),
     ("/v1/events", cloudevents.STRUCTURED): in_json(CLOUD),
     ("/v1/events", BATCH): in_json(st.lists(CLOUD | LEAF, max_size=3)),
-    ("/v1/verdict", JSON): in_json(CALL),
-    ("/v1/result", JSON): in_json(CALL),
+    ("/v1/verdict", JSON): in_json(CALL | MORE),
+    ("/v1/result", JSON): in_json(CALL | MORE),
+    ("/v1/turn", JSON): in_json(MORE),
+    ("/v1/start", JSON): in_json(MORE),
+    ("/v1/end", JSON): in_json(MORE),
     ("/v1/traces", JSON): in_json(TRACES),
     ("/v1/traces", otlp.PROTOBUF): broken(),
 }

@@ -18,35 +18,45 @@ const SIGMA = [
   [10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0],
 ];
 const ROUNDS = new Uint8Array([...SIGMA, SIGMA[0]!, SIGMA[1]!].flat().map((word) => 2 * word));
-const COLUMNS = [
-  [0, 4, 8, 12], [1, 5, 9, 13], [2, 6, 10, 14], [3, 7, 11, 15],
-  [0, 5, 10, 15], [1, 6, 11, 12], [2, 7, 8, 13], [3, 4, 9, 14],
-].map((columns) => new Uint8Array(columns.map((word) => 2 * word)));
-
 const v = new Uint32Array(32);
 const m = new Uint32Array(32);
 
-/** Adds two words, or a word and a constant, to a word of v. */
-function add(to: number, low: number, high: number): void {
-  const sum = v[to]! + low;
-  v[to] = sum;
-  v[to + 1] = v[to + 1]! + high + (sum > 0xffffffff ? 1 : 0);
-}
-
-/** v[a] ^= v[b], turned right by so many bits. */
-function turn(a: number, b: number, bits: 32 | 24 | 16 | 63): void {
-  const low = v[a]! ^ v[b]!;
-  const high = v[a + 1]! ^ v[b + 1]!;
-  if (bits === 32) {
-    v[a] = high;
-    v[a + 1] = low;
-  } else if (bits === 63) {
-    v[a] = (low << 1) | (high >>> 31);
-    v[a + 1] = (high << 1) | (low >>> 31);
-  } else {
-    v[a] = (low >>> bits) | (high << (32 - bits));
-    v[a + 1] = (high >>> bits) | (low << (32 - bits));
-  }
+/** RFC 7693's G, on words of v at even places; each word is a low and a high half. */
+function mix(a: number, b: number, c: number, d: number, x: number, y: number): void {
+  let al = v[a]!, ah = v[a + 1]!, bl = v[b]!, bh = v[b + 1]!, cl = v[c]!, ch = v[c + 1]!, dl = v[d]!, dh = v[d + 1]!;
+  let sum = al + bl + m[x]!;
+  ah = (ah + bh + m[x + 1]! + Math.floor(sum / 0x100000000)) | 0;
+  al = sum | 0;
+  let low = dl ^ al;
+  dl = dh ^ ah;
+  dh = low;
+  sum = (cl >>> 0) + (dl >>> 0);
+  ch = (ch + dh + (sum > 0xffffffff ? 1 : 0)) | 0;
+  cl = sum | 0;
+  low = bl ^ cl;
+  let high = bh ^ ch;
+  bl = (low >>> 24) | (high << 8);
+  bh = (high >>> 24) | (low << 8);
+  sum = (al >>> 0) + (bl >>> 0) + m[y]!;
+  ah = (ah + bh + m[y + 1]! + Math.floor(sum / 0x100000000)) | 0;
+  al = sum | 0;
+  low = dl ^ al;
+  high = dh ^ ah;
+  dl = (low >>> 16) | (high << 16);
+  dh = (high >>> 16) | (low << 16);
+  sum = (cl >>> 0) + (dl >>> 0);
+  ch = (ch + dh + (sum > 0xffffffff ? 1 : 0)) | 0;
+  cl = sum | 0;
+  low = bl ^ cl;
+  high = bh ^ ch;
+  v[a] = al;
+  v[a + 1] = ah;
+  v[b] = (low << 1) | (high >>> 31);
+  v[b + 1] = (high << 1) | (low >>> 31);
+  v[c] = cl;
+  v[c + 1] = ch;
+  v[d] = dl;
+  v[d + 1] = dh;
 }
 
 function compress(h: Uint32Array, block: DataView, counted: number, isLast: boolean): void {
@@ -59,21 +69,15 @@ function compress(h: Uint32Array, block: DataView, counted: number, isLast: bool
     v[29] = ~v[29]!;
   }
   for (let word = 0; word < 32; word++) m[word] = block.getUint32(4 * word, true);
-  for (let at = 0; at < ROUNDS.length; ) {
-    for (const [a, b, c, d] of COLUMNS as unknown as [number, number, number, number][]) {
-      const x = ROUNDS[at++]!;
-      const y = ROUNDS[at++]!;
-      add(a, v[b]!, v[b + 1]!);
-      add(a, m[x]!, m[x + 1]!);
-      turn(d, a, 32);
-      add(c, v[d]!, v[d + 1]!);
-      turn(b, c, 24);
-      add(a, v[b]!, v[b + 1]!);
-      add(a, m[y]!, m[y + 1]!);
-      turn(d, a, 16);
-      add(c, v[d]!, v[d + 1]!);
-      turn(b, c, 63);
-    }
+  for (let at = 0; at < ROUNDS.length; at += 16) {
+    mix(0, 8, 16, 24, ROUNDS[at]!, ROUNDS[at + 1]!);
+    mix(2, 10, 18, 26, ROUNDS[at + 2]!, ROUNDS[at + 3]!);
+    mix(4, 12, 20, 28, ROUNDS[at + 4]!, ROUNDS[at + 5]!);
+    mix(6, 14, 22, 30, ROUNDS[at + 6]!, ROUNDS[at + 7]!);
+    mix(0, 10, 20, 30, ROUNDS[at + 8]!, ROUNDS[at + 9]!);
+    mix(2, 12, 22, 24, ROUNDS[at + 10]!, ROUNDS[at + 11]!);
+    mix(4, 14, 16, 26, ROUNDS[at + 12]!, ROUNDS[at + 13]!);
+    mix(6, 8, 18, 28, ROUNDS[at + 14]!, ROUNDS[at + 15]!);
   }
   for (let word = 0; word < 16; word++) h[word] = h[word]! ^ v[word]! ^ v[word + 16]!;
 }
