@@ -51,9 +51,9 @@ def make() -> None:
     if not _is_fetched(package):
         print(f"{NAME}: its binary cannot be fetched here, and is built", flush=True)
         _build(package)
-    _run("node", "-e", f"require('{NAME}')")
     shutil.rmtree(package / "build/Release/obj.target", ignore_errors=True)  # 200 MB that nobody needs
     shutil.rmtree(package / "deps", ignore_errors=True)
+    _run("node", "-e", f"require('{NAME}')")
     (FOLDER / ".made-for").write_text(_stamp(), encoding="utf-8")
 
 

@@ -249,7 +249,7 @@ def test_only_what_a_worker_has_sealed_counts(embedded: EmbeddedBroker, tmp_path
     make_keys(tmp_path / "forger")
     forger = Sealer(tmp_path / "forger")
     sealer, bootstrap = Sealer(tmp_path / "worker"), embedded.bootstrap
-    options = {"mode": "blocking", "verifyKey": str(public), "budgetS": 2}
+    options = {"mode": "blocking", "verifyKey": str(public), "budgetS": 2, "firstBudgetS": 20}
     with StandIn(bootstrap, sealer=sealer) as worker, Agent(bootstrap, **options) as agent:
         assert agent.attempts(1) == ["executed"]
         worker.sealer = forger

@@ -66,7 +66,10 @@ export function consumerOf(library: Library, settings: KafkaSettings): Consumer 
 /** Resolves when the client has reached a broker; rejects when it does not answer. */
 export function connected(client: Producer | Consumer, topic: string): Promise<void> {
   return new Promise((resolve, reject) => {
-    client.connect({ topic, allTopics: false, timeout: METADATA_MS }, (error) => (error ? reject(asError(error)) : resolve()));
+    client.connect({ topic, allTopics: false, timeout: METADATA_MS }, (error) => {
+      if (error) reject(asError(error));
+      else resolve();
+    });
   });
 }
 
@@ -79,7 +82,10 @@ export function served(producer: Producer): void {
 export async function partitionsOf(client: Producer, topic: string, probe = false): Promise<number> {
   const timeout = probe ? PROBE_MS : METADATA_MS;
   const metadata = await new Promise<Metadata>((resolve, reject) => {
-    client.getMetadata({ topic, allTopics: false, timeout }, (error, found) => (error ? reject(asError(error)) : resolve(found)));
+    client.getMetadata({ topic, allTopics: false, timeout }, (error, found) => {
+      if (error) reject(asError(error));
+      else resolve(found);
+    });
   });
   return metadata.topics.find((one) => one.name === topic)?.partitions.length ?? 0;
 }

@@ -8,11 +8,14 @@ import {
   connected, consumerOf, ended, endOf, endsOf, isAway, isLost, partitionsOf, producerOf, QUEUE_RECORDS, served,
   somePartitionsOf,
 } from "./clients.js";
-import { type Consumer, type DeliveryReport, type Library, libraryOf, type LibraryError, type Message, type Place, type Producer } from "./library.js";
+import {
+  type Consumer, type DeliveryReport, type Library, libraryOf, type LibraryError, type Message, type Place, type Producer,
+} from "./library.js";
 import { partitionOf } from "./partitioner.js";
 import { GONE, LOOK_EVERY_MS, WorkerPresence } from "./presence.js";
-import { type ControlRecord, controlOf, type Decision, decisionOf } from "./records.js";
-import { type RawRecord, type Sealed, sealedOf } from "./seals.js";
+import { rawOf, read } from "./raw.js";
+import { type ControlRecord, controlOf, type Decision } from "./records.js";
+import { type Sealed, sealedOf } from "./seals.js";
 import type { KafkaSettings } from "./settings.js";
 import { Waiting, type Report } from "./waiting.js";
 
@@ -74,6 +77,7 @@ export class Connection {
   #suspect = false;
   #isTicking = false;
   #complaint = "";
+  #lookedMs = 0;
 
   constructor(settings: KafkaSettings, warn: (message: string) => void) {
     this.#settings = settings;
@@ -81,7 +85,9 @@ export class Connection {
     this.#library = libraryOf();
     this.#sealed = settings.verifyKey === undefined ? undefined : sealedOf(settings.verifyKey, warn);
     const prefix = settings.topicPrefix;
-    [this.#control, this.#interventions, this.#actions] = [`${prefix}control`, `${prefix}interventions`, `${prefix}actions`];
+    this.#control = `${prefix}control`;
+    this.#interventions = `${prefix}interventions`;
+    this.#actions = `${prefix}actions`;
     this.#producer = this.#newProducer();
     consumerOf(this.#library, settings); // refused settings are said now; it is never connected
   }
@@ -164,7 +170,8 @@ export class Connection {
       } catch (error) {
         this.#isTicking = false;
         if (this.#stopping) break;
-        const why = `${error instanceof Error ? error.message : String(error)}${this.#complaint && ` (${this.#complaint})`}`;
+        const problem = error instanceof Error ? error.message : String(error);
+        const why = this.#complaint === "" ? problem : `${problem} (${this.#complaint})`;
         if (said === "") this.#warn(`what is decided cannot be read: ${why}`);
         said = why;
         this.#loaded = false;
@@ -328,7 +335,8 @@ export class Connection {
     const record = rawOf(message);
     const key = record.key?.toString() ?? "";
     if (message.topic === this.#control) {
-      this.#takeEntry(key, this.#sealed?.entry(key, record, this.#entries.get(key)) ?? (this.#sealed ? undefined : record.value));
+      const sealed = this.#sealed;
+      this.#takeEntry(key, sealed === undefined ? record.value : sealed.entry(key, record, this.#entries.get(key)));
       this.#controlNext.set(message.partition, message.offset + 1);
       this.#tellWhoJoined(reading);
       return;
@@ -373,8 +381,6 @@ export class Connection {
     this.#down = this.#suspect = false;
   }
 
-  #lookedMs = 0;
-
   /** Whether the topic of actions is there, and with as many partitions as before. */
   async #look(): Promise<void> {
     this.#lookedMs = performance.now();
@@ -405,38 +411,4 @@ export class Connection {
       };
     });
   }
-}
-
-const connections = new Map<string, Connection>();
-
-/** The connection that this process has with these settings already, or a new one. Throws as Connection does. */
-export function connectionOf(settings: KafkaSettings, warn?: (message: string) => void): Connection {
-  const { bootstrap, topicPrefix, isBlocking, fetchWaitMs, verifyKey, kafka } = settings;
-  const key = JSON.stringify([bootstrap, topicPrefix, isBlocking, fetchWaitMs, verifyKey, Object.entries(kafka).sort()]);
-  for (const [other, connection] of connections) if (connection.ended) connections.delete(other);
-  let connection = connections.get(key);
-  if (connection === undefined) {
-    connection = new Connection(settings, warn ?? ((message) => process.emitWarning(`haltline: ${message}`)));
-    connections.set(key, connection);
-  }
-  return connection;
-}
-
-function read(value: Buffer | null, failed: (why: string) => void = () => {}): Decision | undefined {
-  try {
-    return decisionOf(value);
-  } catch (bad) {
-    failed(bad instanceof Error ? bad.message : String(bad));
-    return undefined;
-  }
-}
-
-function rawOf({ topic, key, value, headers }: Message): RawRecord {
-  const named = (headers ?? []).flatMap((one) => Object.entries(one));
-  return {
-    topic,
-    key: key === null || key === undefined ? null : Buffer.from(key),
-    value: value ?? null,
-    headers: named.map(([name, text]) => [name, text === null || text === undefined ? null : Buffer.from(text)] as const),
-  };
 }

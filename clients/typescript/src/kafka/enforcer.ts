@@ -4,8 +4,8 @@
 // A kill of the session, one above it, its agent, its mission or the fleet is permanent in this object: a reset is for
 // a new session object. What holds for a tool or a target, and what is frozen, ends with its entry.
 
+import type { Acknowledge, Admittable, Admitted, Clocks, EnforcerSettings } from "./admission.js";
 import {
-  type Advice,
   adviceOf,
   awaitsApproval,
   type Cause,
@@ -25,51 +25,6 @@ import { type Effect, EFFECTS } from "../transport.js";
 
 const MAX_LATE = 64;
 const MAX_REMEMBERED = 512;
-
-export type Stage = "received" | "applied" | "stopped" | "refused" | "failed";
-
-/** Sends one piece of feedback. */
-export type Acknowledge = (
-  stage: Stage,
-  decisionId: string,
-  decidedAtMs: number | undefined,
-  more: { callId?: string | undefined; action?: string; detail?: string },
-) => void;
-
-/** Who the session is, and how long what is decided counts. */
-export interface EnforcerSettings {
-  sessionId: string;
-  agentId: string;
-  /** The session and all above it. */
-  lineage: readonly string[];
-  missionId?: string | undefined;
-  budgetS: number;
-  firstBudgetS: number;
-  maxDecisionAgeS: number;
-}
-
-export interface Clocks {
-  /** Epoch milliseconds. */
-  nowMs: () => number;
-  /** Seconds that only grow. */
-  monotonicS: () => number;
-}
-
-/** A call as far as what stands may be about it. */
-export interface Admittable {
-  callId: string;
-  action: string;
-  effect: Effect;
-  /** The declared targets, and `name=value` of simple arguments. */
-  matchTargets: readonly string[];
-}
-
-/** The last word on a call; without a cause it runs. */
-export interface Admitted {
-  cause?: Cause;
-  advice: readonly Advice[];
-  rollbacks: readonly Decision[];
-}
 
 interface Awaited {
   verdict: Later<Decision | undefined>;
@@ -118,7 +73,8 @@ export class Enforcer {
     this.acknowledge = acknowledge;
     this.clocks = clocks;
     this.#own = `session:${settings.sessionId}`;
-    this.#always = new Set([...settings.lineage.map((one) => `session:${one}`), `agent:${settings.agentId}`, "fleet:*"]);
+    const lineage = settings.lineage.map((one) => `session:${one}`);
+    this.#always = new Set([...lineage, `agent:${settings.agentId}`, "fleet:*"]);
     if (settings.missionId !== undefined) this.#always.add(`mission:${settings.missionId}`);
   }
 

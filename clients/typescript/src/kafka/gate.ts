@@ -11,8 +11,11 @@ import {
   type TurnEvent,
   type Verdict,
 } from "../transport.js";
-import { type Advice, APPROVAL_EXPIRED, APPROVAL_PENDING, awaitsApproval, type Cause, hintsOf, NOBODY } from "./causes.js";
-import { type Admitted, Enforcer } from "./enforcer.js";
+import type { Admitted } from "./admission.js";
+import {
+  type Advice, APPROVAL_EXPIRED, APPROVAL_PENDING, awaitsApproval, type Cause, hintsOf, NOBODY,
+} from "./causes.js";
+import { Enforcer } from "./enforcer.js";
 import type { Later } from "./later.js";
 import { fieldsOf, parametersOf, Publisher, type Send } from "./publisher.js";
 import type { Decision } from "./records.js";

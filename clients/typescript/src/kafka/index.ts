@@ -3,8 +3,9 @@
 import type { SessionOptions } from "../options.js";
 import { Session } from "../session.js";
 import type { Outcome, ProposedCall, SessionInfo, Transport, TurnEvent, Verdict } from "../transport.js";
-import { type Connection, connectionOf } from "./connection.js";
+import type { Connection } from "./connection.js";
 import { Gate, LOCAL } from "./gate.js";
+import { connectionOf } from "./pool.js";
 import { type KafkaOptions, type KafkaSettings, othersOf, settingsOf } from "./settings.js";
 
 export type { KafkaOptions } from "./settings.js";
@@ -16,8 +17,7 @@ export type { KafkaOptions } from "./settings.js";
 export function kafkaSession(options: KafkaOptions & SessionOptions): Session {
   if (options.mode === "local") throw new TypeError(LOCAL);
   const transport = new KafkaTransport(options);
-  const { failClosedFrom } = options;
-  return new Session(transport, { mode: "async", ...othersOf(options), ...(failClosedFrom === undefined ? {} : { failClosedFrom }) });
+  return new Session(transport, { mode: "async", ...othersOf(options), failClosedFrom: options.failClosedFrom });
 }
 
 /** One session's part of its process's connection to Kafka: sessions with the same settings share one. */
@@ -69,7 +69,8 @@ export class KafkaTransport implements Transport {
       unwatched: () => this.#connection.watched.unwatchedReason(sessionId),
     };
     const send = (topic: string, value: Buffer, must: boolean): boolean => this.#send(topic, value, must);
-    this.#gate = new Gate(session, this.#settings, send, link, this.#above === undefined ? undefined : this.#above.#gate);
+    const above = this.#above === undefined ? undefined : this.#above.#gate;
+    this.#gate = new Gate(session, this.#settings, send, link, above);
     const member = { sessionId, receiver: this.#gate.enforcer };
     while (!this.#connection.join(this, member)) {
       this.#connection = connectionOf(this.#settings, this.#warn); // it was closed meanwhile, by its last other user

@@ -5,7 +5,7 @@ import { hostname } from "node:os";
 
 import { blake2b } from "../redaction/blake2b.js";
 import type { ProposedCall, SessionInfo } from "../transport.js";
-import type { Acknowledge } from "./enforcer.js";
+import type { Acknowledge } from "./admission.js";
 
 export const DEFAULT_AGENT = "unknown";
 const MAX_NAME_CHARS = 512;
