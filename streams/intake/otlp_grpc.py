@@ -26,6 +26,7 @@ HEALTH: Final = "grpc.health.v1.Health"
 MAX_AT_ONCE: Final = 64
 """Requests over gRPC at a time: each may hold a message of the largest size before it is looked at."""
 _GRACE_S: Final = 5.0
+_MAX_PORT: Final = 65_535
 _OPTIONS: Final = (
     ("grpc.max_receive_message_length", MAX_BODY_BYTES),  # also of a packed message when it is unpacked
     ("grpc.max_metadata_size", 16 * 1024),
@@ -49,7 +50,12 @@ class TraceServer:
     """One address on which traces are taken."""
 
     def __init__(self, writer: TopicWriter, admission: Admission, count: Count, host: str, port: int) -> None:
-        """`count` gets the route and the status of each request, such as `OK`. Port 0 takes a free one."""
+        """`count` gets the route and the status of each request, such as `OK`. Port 0 takes a free one.
+
+        Raises ValueError for a port that is none.
+        """
+        if not 0 <= port <= _MAX_PORT:  # gRPC would take what is left of it in 16 bits
+            raise ValueError(f"--otlp-grpc-port: expected 0 to {_MAX_PORT}, got {port}")
         self._writer = writer
         self._admission = admission
         self._count = count

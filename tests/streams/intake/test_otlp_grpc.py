@@ -177,3 +177,5 @@ def test_the_command_serves_both(embedded: EmbeddedBroker) -> None:
         assert (taken.returncode, f"expected to listen at 127.0.0.1:{port}" in taken.stderr) == (2, True), taken.stderr
         intake.send_signal(signal.SIGTERM)
     assert intake.returncode == 0
+    none = subprocess.run([*command, "--otlp-grpc-port", "70000"], capture_output=True, text=True, check=False)
+    assert (none.returncode, "expected 0 to 65535, got 70000" in none.stderr) == (2, True), none.stderr
