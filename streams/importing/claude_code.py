@@ -13,6 +13,9 @@ from haltline.interventions.agent.integrations.claude_code.messages import (
 from haltline.schemas.events import Kind, Outcome
 from haltline.streams.importing.steps import Step, moment
 
+_MESSAGES = ("assistant", "user")
+"""Lines of other types can repeat a message: a request to the model has the results of the turn before."""
+
 
 def session_of(lines: Iterable[dict[str, Any]]) -> str | None:
     """The session that the lines name."""
@@ -26,6 +29,8 @@ def steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
     times_ms: dict[str | None, int | None] = {}
     texts: dict[str | None, list[str]] = {}
     for line in lines:
+        if line.get("type") not in _MESSAGES:
+            continue
         below = subagent_of(line) or line.get("agentId") or ("sidechain" if line.get("isSidechain") else None)
         below = below if isinstance(below, str) else None
         time_ms = moment(line.get("timestamp"))

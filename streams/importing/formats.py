@@ -13,7 +13,7 @@ from haltline.schemas import otel, wire
 from haltline.schemas.events import ActionEvent
 from haltline.streams.importing import archive, claude_code, google_adk, inspect_log, openhands, swe
 from haltline.streams.importing.detection import SPAN_FORMATS, SpanFormat, form_of, records_in, spans_of
-from haltline.streams.importing.reading import Content, NotReadable, content_of, shape
+from haltline.streams.importing.reading import Content, NotReadable, content_of, shape, shown
 from haltline.streams.importing.spans import Part, Span, parts
 from haltline.streams.importing.steps import Recording, Step, inside, objects
 
@@ -114,9 +114,9 @@ class Imported:
                 sample = readable(archive.unpacked(self._path, name))
             except (archive.NotUnpacked, ValueError) as why:
                 reason = str(why) if isinstance(why, archive.NotUnpacked) else f"expected JSON, got {why}"
-                self.skipped.append(f"{name}: {reason}")
+                self.skipped.append(f"{shown(name)}: {reason}")
                 continue
-            yield from self._objects(name, [sample])
+            yield from self._objects(shown(name), [sample])
 
     def _spans_of(self, of: SpanFormat) -> Iterator[Span]:
         """The spans of the file; a record that is none is reported."""
@@ -196,7 +196,7 @@ def _members_of(path: Path) -> list[str]:
         raise NotReadable(f"{path}: {why}") from None
     if not {"header.json", "_journal/start.json"}.intersection(names):
         raise NotReadable(
-            f"{path}: expected a log of Inspect, got an archive with {', '.join(names)[:80] or 'no file'}"
+            f"{path}: expected a log of Inspect, got an archive with {shown(', '.join(names))[:80] or 'no file'}"
         )
     return [name for name in names if name.startswith("samples/") and name.endswith(".json")]
 

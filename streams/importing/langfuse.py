@@ -48,10 +48,18 @@ def span_of(record: dict[str, Any]) -> Span:
     elif kind == "TOOL":
         result = returned(output)
         span.kind, span.name = TOOL, str(record.get("name") or "unknown")
-        span.args, span.output, span.call_id = args_of(record.get("input")), result.content, result.call_id
+        span.args, span.output, span.call_id = _args(record.get("input")), result.content, result.call_id
         if result.is_error:
             span.error = span.error or str(result.content)
     return span
+
+
+def _args(value: object) -> dict[str, Any] | None:
+    """The arguments of a tool; the decorator `observe` has those by name and those by position apart."""
+    args = args_of(value)
+    if args is None or set(args) != {"args", "kwargs"} or not isinstance(args["kwargs"], dict):
+        return args
+    return args["kwargs"] | ({"args": args["args"]} if args["args"] else {})
 
 
 def _usage(record: dict[str, Any]) -> Usage | None:

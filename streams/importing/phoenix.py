@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 
 from haltline.schemas.events import Usage
-from haltline.streams.importing.messages import Proposal, args_of, proposals, returned, text_of
+from haltline.streams.importing.messages import args_of, proposals, returned, text_of
 from haltline.streams.importing.spans import MODEL, TOOL, Span
 from haltline.streams.importing.steps import inside, instant, objects, usage_of
 
@@ -104,13 +104,12 @@ def _messages(get: Any) -> Any:
 
 def _message(one: dict[str, Any]) -> dict[str, Any]:
     """A message of the dataframe, whose names have dots in them or are nested."""
-    flat = _unnested(one, "")
+    flat, start = _unnested(one, ""), f"{_CALL}.function."
     calls = [_unnested(call, "") for call in objects(flat.get("message.tool_calls"))]
-    made = [
-        Proposal(c.get(f"{_CALL}.id"), c.get(f"{_CALL}.function.name", ""), c.get(f"{_CALL}.function.arguments"))
-        for c in calls
+    read = [
+        {"id": c.get(f"{_CALL}.id"), "name": c.get(f"{start}name"), "args": c.get(f"{start}arguments")} for c in calls
     ]
-    return {"content": flat.get("message.content"), "tool_calls": [c._asdict() | {"id": c.call_id} for c in made]}
+    return {"content": flat.get("message.content"), "tool_calls": read}
 
 
 def _flat(record: dict[str, Any]) -> dict[str, Any]:

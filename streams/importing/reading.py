@@ -95,12 +95,17 @@ def opened(path: Path) -> IO[bytes]:
     return gzip.open(path) if is_packed else path.open("rb")  # type: ignore[return-value]  # reads bytes as the other
 
 
+def shown(name: str) -> str:
+    """A name out of a file, as it may be printed on a terminal."""
+    return "".join(one if one.isprintable() else "?" for one in name)
+
+
 def shape(value: object) -> str:
     """What a value is, in few words."""
     if isinstance(value, list):
         return f"a list of {shape(value[0])}" if value else "an empty list"
     if isinstance(value, dict):
-        names = ", ".join(sorted(map(str, value))[:_SHOWN])
+        names = shown(", ".join(sorted(map(str, value))[:_SHOWN]))
         return f"an object with {names}"[:120] if value else "an empty object"
     return f"{value!r:.40}"
 

@@ -217,3 +217,10 @@ def test_a_damaged_archive_is_read_or_reported(
     shutil.copy(LOG, file)
     file.write_bytes(damaged(start, bytes_)(file.read_bytes())[:cut])
     checked(file, form)
+
+
+def test_names_out_of_a_file_are_harmless_on_a_terminal(tmp_path: Path) -> None:
+    file = tmp_path / "x.json"
+    file.write_text(json.dumps({"\x1b[2J": 1}))
+    with pytest.raises(NotReadable, match=r"got an object with \?\[2J$"):
+        Imported(file)

@@ -86,6 +86,23 @@ def test_an_export_of_langfuse_to_a_storage_has_other_names(tmp_path: Path) -> N
     assert (asked.args, asked.time, ended.output_head) == ({"path": "/a"}, NOON_MS, "gone")
 
 
+@pytest.mark.parametrize(
+    ("given", "args"),
+    [
+        ('{"args": [], "kwargs": {"asset_id": "x"}}', {"asset_id": "x"}),
+        ('{"args": ["x"], "kwargs": {"force": true}}', {"force": True, "args": ["x"]}),
+        ('{"args": ["x"]}', {"args": ["x"]}),
+        ("x", None),
+    ],
+)
+def test_the_arguments_of_an_observed_function_are_unwrapped(
+    tmp_path: Path, given: str, args: dict[str, Any] | None
+) -> None:
+    tool = {"id": "o", "traceId": "t", "type": "TOOL", "name": "delete_asset", "startTime": NOON, "input": given}
+    (asked,) = imported(tmp_path, [tool])
+    assert asked.args == args
+
+
 def test_the_answers_of_apis_have_their_records_within(tmp_path: Path) -> None:
     spans = json.loads((SAMPLES / "phoenix_spans.json").read_text())
     trace = json.loads((SAMPLES / "langfuse_trace.json").read_text())

@@ -95,12 +95,13 @@ async def work(home: str, port: int) -> None:
         pass
 
 
-def shown(line: str) -> str | None:
-    """A line of messages without what tells of the machine; other lines report how Claude Code is set up."""
+def shown(line: str, home: str) -> str | None:
+    """A line without what tells of the machine; left out is what describes it, and the long list of tools."""
     one = json.loads(line)
-    if one.get("type") not in ("user", "assistant"):
+    if one["type"] in ("attachment", "api-request-shape"):
         return None
-    return json.dumps(one | {"cwd": "/work"} | ({"gitBranch": ""} if "gitBranch" in one else {}))
+    text = json.dumps({name: "/work" if name == "cwd" else "" if name == "gitBranch" else one[name] for name in one})
+    return None if home in text else text
 
 
 def main() -> None:
@@ -110,7 +111,7 @@ def main() -> None:
     asyncio.run(work(home, server.server_port))
     server.shutdown()
     for file in Path(home, ".claude", "projects").rglob("*.jsonl"):
-        lines = [text for line in file.read_text(encoding="utf-8").splitlines() if (text := shown(line))]
+        lines = [text for line in file.read_text(encoding="utf-8").splitlines() if (text := shown(line, home))]
         name = "claude_agent_sdk_subagent" if file.parent.name == "subagents" else "claude_agent_sdk"
         (HERE / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
