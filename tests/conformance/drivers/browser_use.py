@@ -2,6 +2,7 @@
 
 import asyncio
 import atexit
+import gc
 import json
 import os
 import re
@@ -44,6 +45,7 @@ ADAPTER = "browser-use"
 # at the first that fails.
 LACKS = frozenset({"any_result", "call_ids", "long_results", "parallel_calls", "subagents"})
 SYNC, ASYNC = False, True
+gc.freeze()  # each agent collects garbage at its end: not among what the libraries have made
 LOOP = asyncio.new_event_loop()  # the browser's, for all cases
 RESULT = re.compile(r"^Result\n(.*?)(?=\n</?step|\n</agent_history>|\Z)", re.DOTALL | re.MULTILINE)
 
