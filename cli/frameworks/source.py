@@ -114,7 +114,7 @@ class Source:
         try:
             changed = Source(new)
             compile(new, "program", "exec", dont_inherit=True)
-        except (SyntaxError, ValueError) as error:
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise CannotEdit(f"expected a result that compiles, got: {error}") from error
         comments = [sorted(t.string for t in one.tokens if t.type == tokenize.COMMENT) for one in (self, changed)]
         if comments[0] != comments[1]:

@@ -21,7 +21,7 @@ _OF_MCP: Final = "fact_sales still exists\nfact_sales still exists\nstopped: ses
 _PYTHON: Final = """```console
 $ pip install '{requirement}'
 {init}    # writes agent.py, the program below
-{up}    # a broker and a worker; prints the address of the broker
+{up}    # prints the address of its broker
 ```
 
 In a second terminal, with that address:
