@@ -1,12 +1,11 @@
-"""An agent of browser-use behind haltline, with a scripted model: `python examples/browser_use_agent.py BOOTSTRAP`.
+"""An agent of browser-use behind haltline: it clicks on a button that deletes, again and again, and is stopped.
 
-It clicks on the same button of a page again and again, which is to delete a table; haltline stops it.
+HALTLINE_BOOTSTRAP=127.0.0.1:9092 python agent.py
 """
 
 import asyncio
 import os
 import re
-import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -17,7 +16,7 @@ os.environ |= {"ANONYMIZED_TELEMETRY": "false", "BROWSER_USE_VERSION_CHECK": "fa
 from browser_use import Agent, Browser
 from browser_use.llm.views import ChatInvokeCompletion
 
-from haltline import Guard, Refused
+from haltline import Guard, GuardSettings, Refused
 from haltline.interventions.agent.integrations.browser_use import guarded
 
 PAGE = b"""<button onclick="fetch('/delete', {method: 'POST'})">Delete fact_sales</button>"""
@@ -55,18 +54,26 @@ class Script:
         return ChatInvokeCompletion(completion=output_format.model_validate(said), usage=None)
 
 
-async def run(bootstrap: str, url: str) -> None:
+async def run(url: str) -> None:
     """Runs it until it is stopped."""
     browser = Browser(headless=True, chromium_sandbox=os.geteuid() != 0, enable_default_extensions=False)
-    agent = Agent(f"Delete fact_sales at {url}.", llm=Script(), browser=browser, use_vision=False)
-    async with Guard(agent_id="cleaner", bootstrap=bootstrap, mode="blocking", budget_s=20, start_budget_s=20) as guard:
+    model = Script()
+    # A real model, with its key in ANTHROPIC_API_KEY (from browser_use import ChatAnthropic):
+    # model = ChatAnthropic(model="claude-sonnet-4-5")
+    async with Guard(GuardSettings.from_env(agent_id="cleaner")) as guard:
+        agent = guarded(Agent(f"Delete fact_sales at {url}.", llm=model, browser=browser, use_vision=False), guard)
         try:
-            await guarded(agent, guard).run(max_steps=10)
+            await agent.run(max_steps=10)
         except Refused as refused:
             print(f"stopped: {refused.code}")
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Serves the page, and runs it."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Catalogue)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    asyncio.run(run(sys.argv[1], f"http://127.0.0.1:{server.server_port}"))
+    asyncio.run(run(f"http://127.0.0.1:{server.server_port}"))
+
+
+if __name__ == "__main__":
+    main()
