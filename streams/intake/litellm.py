@@ -28,6 +28,7 @@ NO_SESSION: Final = (
     "no_session: expected the header x-litellm-session-id (or x-litellm-trace-id) in each request of an agent with "
     "tools, got none that LiteLLM takes as one. Without it, no two requests belong together."
 )
+OTHER_AGENT: Final = "other_agent"
 _EXPLICIT: Final = ("x-litellm-trace-id", "x-litellm-session-id")
 _VENDORS: Final = re.compile(r"x-(.+-)?session-id")
 _CODEX: Final = frozenset({"session-id", "session_id", "thread-id", "conversation_id"})
@@ -73,9 +74,15 @@ class LiteLLMGuardrail:
             session_id = f"{agent_id[: _MAX_ID_CHARS - 16]}-without-session"  # kills of the agent hold for it as well
         try:
             session = self._sessions.of({"session_id": session_id, "agent_id": agent_id})
+            if session.guard.settings.agent_id != agent_id:  # else a kill of the agent would not hold for it there
+                return _blocked(
+                    f"{OTHER_AGENT}: expected a session of {agent_id}, got {session_id}, one of another agent"
+                )
+            turn_id = str(fields.get("litellm_call_id") or "")
             if kind == "request":
+                self._replies.pop((session_id, turn_id), None)  # an agent may give each of its turns the same id
                 return await self._turn(session, messages, texts)
-            return await self._response(session, str(fields.get("litellm_call_id") or ""), calls)
+            return await self._response(session, turn_id, calls)
         except Refused as refused:
             self._count(refused)
             return _blocked(str(refused))
@@ -106,8 +113,8 @@ class LiteLLMGuardrail:
         self, session: FrameworkSession, turn_id: str, calls: Sequence[Mapping[str, Any]]
     ) -> dict[str, Any]:
         """Behind a turn. Of a stream LiteLLM asks several times; its calls are proposed once."""
+        await session.before_turn_async()
         if not calls:
-            await session.before_turn_async()
             return {"action": "NONE"}
         turn = (session.guard.session_id, turn_id)
         digest = hashlib.sha256(orjson.dumps(calls)).hexdigest()

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from hashlib import blake2b
 from typing import Any, Final
 
 from litellm import completion_cost
@@ -97,8 +98,8 @@ def finished_turn(kwargs: Mapping[str, Any], settings: GuardSettings) -> ActionE
     params: Mapping[str, Any] = kwargs.get("litellm_params") or {}
     trace_id = kwargs.get("litellm_trace_id") if params.get("proxy_server_request") else None
     used = (payload.get("metadata") or {}).get("usage_object") or payload
-    call_id = kwargs.get("litellm_call_id") or payload["id"]
-    return _turn(call_id, _metadata(params, trace_id), {**used, "cost": payload.get("response_cost")}, settings)
+    ids = kwargs.get("litellm_call_id"), payload.get("id")
+    return _turn(ids, _metadata(params, trace_id), {**used, "cost": payload.get("response_cost")}, settings)
 
 
 def blocked_turn(request: Mapping[str, Any], settings: GuardSettings) -> ActionEvent:
@@ -108,13 +109,14 @@ def blocked_turn(request: Mapping[str, Any], settings: GuardSettings) -> ActionE
         with contextlib.suppress(Exception):  # a model whose price LiteLLM does not know
             cost = completion_cost(completion_response=response, model=request.get("model"))
     metadata = _metadata(request, request.get("litellm_trace_id"))
-    return _turn(request["litellm_call_id"], metadata, {**_usage_in(response), "cost": cost}, settings)
+    ids = request["litellm_call_id"], response.get("id") if isinstance(response, Mapping) else response.id
+    return _turn(ids, metadata, {**_usage_in(response), "cost": cost}, settings)
 
 
 def _turn(
-    call_id: object, metadata: Mapping[str, Any], used: Mapping[str, Any], settings: GuardSettings
+    ids: tuple[object, object], metadata: Mapping[str, Any], used: Mapping[str, Any], settings: GuardSettings
 ) -> ActionEvent:
-    """Its id is that of LiteLLM's call, so that a turn that is reported twice is counted once."""
+    """Its id is made of LiteLLM's call, which an agent can name, and the model's response: each is counted once."""
     session_id = metadata.get("session_id") or metadata.get("trace_id") or settings.session_id
     agent_id = next((metadata[name] for name in _AGENT_FIELDS if metadata.get(name)), settings.agent_id)
     if "prompt_tokens" in used:
@@ -124,7 +126,7 @@ def _turn(
         cached = used.get("cache_read_input_tokens") or 0
         counted = tokens((used.get("input_tokens") or 0) + cached, used.get("output_tokens"), cached)
     return ActionEvent(
-        event_id=f"litellm-{call_id}"[:_MAX_ID_CHARS],
+        event_id=f"litellm-{blake2b(repr(ids).encode(), digest_size=16).hexdigest()}",
         kind=Kind.MODEL_TURN,
         session_id=str(session_id)[:_MAX_ID_CHARS],
         agent_id=str(agent_id)[:_MAX_ID_CHARS],

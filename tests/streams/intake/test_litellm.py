@@ -115,6 +115,34 @@ def test_a_third_delete_stops_the_session(embedded: EmbeddedBroker) -> None:
         wait_until(lambda: Outcome.REFUSED in worker.outcomes(), "the third was refused")
 
 
+def test_turns_that_an_agent_gives_one_id_are_turns_of_their_own(embedded: EmbeddedBroker) -> None:
+    with StandIn(embedded.bootstrap, third_delete_kills()) as worker:
+
+        async def talk(post: Post) -> list[Any]:
+            bodies = [asked(), calling(call())] * 3
+            return [await post(LITELLM, body) for body in bodies]
+
+        *others, (_, third) = with_intake(embedded.bootstrap, talk)
+        assert others == [NONE] * 5
+        assert third["blocked_reason"].startswith("session_killed_loop_guard: ")
+        wait_until(lambda: Outcome.REFUSED in worker.outcomes(), "the third was refused")
+
+
+def test_the_session_of_another_agent_is_none_to_go_on_in(embedded: EmbeddedBroker) -> None:
+    with StandIn(embedded.bootstrap) as worker:
+        other = {**calling(call()), "request_data": {"user_api_key_alias": "another"}}
+
+        async def talk(post: Post) -> list[Any]:
+            return [await post(LITELLM, body) for body in (asked(), other)]
+
+        first, (_, second) = with_intake(embedded.bootstrap, talk)
+        assert (first, second["blocked_reason"]) == (
+            NONE,
+            "other_agent: expected a session of another, got s1, one of another agent",
+        )
+        assert worker.of(Kind.PROPOSED) == []
+
+
 def test_a_call_that_needs_other_arguments_and_those_beside_it_are_not_made(embedded: EmbeddedBroker) -> None:
     def say(event: ActionEvent) -> Decision | Level:
         if event.action != "write_file":
