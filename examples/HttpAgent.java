@@ -90,9 +90,7 @@ class Guard {
     /** Reports what a turn of the model used. */
     void used(long inputTokens, long outputTokens, String output) throws InterruptedException {
         var usage = Map.of("input_tokens", inputTokens, "output_tokens", outputTokens);
-        var turn = Map.of(
-            "kind", "model.turn", "session_id", sessionId, "agent_id", agentId, "output_head", output, "usage", usage);
-        report("/v1/events", Map.of("events", List.of(turn)));
+        report("/v1/turn", Map.of("session_id", sessionId, "agent_id", agentId, "output", output, "usage", usage));
     }
 
     /**

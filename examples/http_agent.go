@@ -59,10 +59,10 @@ func (g *Guard) Turn() error {
 // Used reports what a turn of the model used.
 func (g *Guard) Used(inputTokens, outputTokens int, output string) {
 	turn := map[string]any{
-		"kind": "model.turn", "session_id": g.SessionID, "agent_id": g.AgentID, "output_head": output,
+		"session_id": g.SessionID, "agent_id": g.AgentID, "output": output,
 		"usage": map[string]any{"input_tokens": inputTokens, "output_tokens": outputTokens},
 	}
-	if err := g.post("/v1/events", map[string]any{"events": []any{turn}}, nil); err != nil {
+	if err := g.post("/v1/turn", turn, nil); err != nil {
 		log.Printf("a turn was not reported: %v", err)
 	}
 }

@@ -2,7 +2,8 @@
 
 The agents and scripted models are those of the conformance tests, each with its real library in its environment
 (`make environments`), once as they are and once without their adapter, in turns. The guard is in mode `async` and
-publishes to a broker in another process; the calls only read, so none waits for a verdict.
+publishes to a broker in another process; the calls only read, so none waits for a verdict. Those in JavaScript ask an
+intake in another process (`clients/typescript/benchmarks/overhead.mjs`).
 """
 
 import argparse
@@ -25,7 +26,8 @@ from benchmarks.reporting.table import Table
 from haltline.cli.frameworks.table import FRAMEWORKS
 from haltline.schemas.topics import Topics
 from haltline.streams.local.embedded_broker import EmbeddedBroker
-from tests.conformance.environments import ROOT, drivers, is_made, python_of
+from tests.clients.typescript import is_built
+from tests.conformance.environments import PACKAGES, ROOT, drivers, is_made, python_of
 
 COMMITTED: Final = ROOT / "benchmarks" / "results" / "frameworks.json"
 PAGE: Final = ROOT / "docs" / "benchmarks.md"
@@ -38,19 +40,50 @@ LEFT_OUT: Final = {
 _WIDTH: Final = 160
 _COLUMNS: Final = (
     "framework",
-    "own call, CPU",
-    "guarded, CPU",
-    "the guard's part",
-    "to the own call",
-    "own call, clock",
-    "guarded, clock",
+    "unguarded call, CPU",
+    "guarded call, CPU",
+    "overhead, CPU",
+    "ratio, CPU",
+    "unguarded call, wall time",
+    "guarded call, wall time",
 )
 
 
 def measurable() -> list[str]:
-    """The drivers of frameworks in Python, whose agent exists without an adapter, too."""
+    """The drivers of frameworks whose agent exists without an adapter, too."""
     in_python = {row.name for row in FRAMEWORKS.values() if row.language == "python"}
-    return [name for name, adapter in drivers().items() if adapter in in_python and name not in LEFT_OUT]
+    names = [name for name, adapter in drivers().items() if adapter in in_python and name not in LEFT_OUT]
+    return [*names, *in_javascript()]
+
+
+def in_javascript() -> list[str]:
+    """The drivers of frameworks in JavaScript, which one process of Node measures."""
+    return [name for name, adapter in drivers().items() if adapter in PACKAGES]
+
+
+def _measured_in_node(names: Sequence[str], bootstrap: str) -> list[dict[str, Any]]:
+    """Raises CalledProcessError when Node or the intake fails."""
+    intake = [
+        sys.executable,
+        "-m",
+        "haltline.cli",
+        "intake",
+        "--bootstrap",
+        bootstrap,
+        "--port",
+        "0",
+        "--mode",
+        "async",
+    ]
+    with subprocess.Popen(intake, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            command = ["node", "benchmarks/overhead.mjs", process.stdout.readline().strip()]
+            done = subprocess.run(command, cwd=PACKAGES["typescript"], stdout=subprocess.PIPE, check=True)
+        finally:
+            process.terminate()
+    found = [orjson.loads(line) for line in done.stdout.splitlines() if line.startswith(b"{")]
+    return [one for one in found if one["driver"] in names]
 
 
 def measure(names: Sequence[str], seconds: float, console: Console) -> dict[str, Any]:
@@ -59,7 +92,8 @@ def measure(names: Sequence[str], seconds: float, console: Console) -> dict[str,
     left_out: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="haltline-bench-") as home, EmbeddedBroker() as broker:
         broker.ensure_topics(Topics())
-        for name in names:
+        javascript = [name for name in names if name in in_javascript()]
+        for name in [name for name in names if name not in javascript]:
             adapter = drivers()[name]
             if not is_made(adapter):
                 left_out[name] = f"no .venvs/{adapter}: make environments"
@@ -74,6 +108,10 @@ def measure(names: Sequence[str], seconds: float, console: Console) -> dict[str,
             else:
                 found.append(orjson.loads(done.stdout.splitlines()[-1]))
             console.print(f"{name}: {left_out.get(name, 'measured')}", highlight=False)
+        if javascript and is_built():
+            found += _measured_in_node(javascript, broker.bootstrap)
+        elif javascript:
+            left_out |= dict.fromkeys(javascript, "no build of clients/typescript: make typescript")
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "calls": {"few": FEW, "many": MANY} | MANY_OF,

@@ -10,12 +10,17 @@ import pytest
 CLIENT: Final = Path(__file__).resolve().parents[2] / "clients" / "typescript"
 
 
+def is_built() -> bool:
+    """Whether node is there, and a build of these sources."""
+    built = CLIENT / "dist" / "index.js"
+    newest = max(file.stat().st_mtime for file in (CLIENT / "src").rglob("*.ts"))
+    return shutil.which("node") is not None and built.is_file() and built.stat().st_mtime >= newest
+
+
 def require_built() -> str:
     """Where node is. Skips where there is none, or no build of these sources; with CI=true that is a failure."""
     node = shutil.which("node")
-    built = CLIENT / "dist" / "index.js"
-    newest = max(file.stat().st_mtime for file in (CLIENT / "src").rglob("*.ts"))
-    if node is not None and built.is_file() and built.stat().st_mtime >= newest:
+    if node is not None and is_built():
         return node
     why = "expected node and a build of clients/typescript, got none of these sources; make typescript"
     if os.environ.get("CI") == "true":

@@ -63,9 +63,9 @@ def output_of(command: Callable[[], list[str] | None], needs: str, program: str,
 
 
 @contextmanager
-def running_intake(bootstrap: str) -> Iterator[str]:
+def running_intake(*options: str) -> Iterator[str]:
     """The address of an intake, until the end of the block."""
-    command = [sys.executable, "-m", "haltline.cli", "intake", "--bootstrap", bootstrap, "--port", "0"]
+    command = [sys.executable, "-m", "haltline.cli", "intake", *options, "--port", "0"]
     with subprocess.Popen([*command, "--budget", "20"], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
@@ -77,7 +77,10 @@ def running_intake(bootstrap: str) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def intake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of an intake before a broker with a worker."""
-    with running_system(tmp_path_factory.mktemp("logs")) as bootstrap, running_intake(bootstrap) as address:
+    with (
+        running_system(tmp_path_factory.mktemp("logs")) as bootstrap,
+        running_intake("--bootstrap", bootstrap) as address,
+    ):
         yield address
 
 
@@ -88,7 +91,8 @@ def test_an_agent_in_another_language_hears_a_hint_and_is_stopped(
     def turns() -> float:
         with urlopen(f"{intake}/metrics") as response:
             lines = response.read().decode().splitlines()
-        return sum(float(line.split()[1]) for line in lines if line.startswith("haltline_intake_events_total "))
+        answered = 'haltline_http_requests_total{route="/v1/turn",status="200"} '
+        return sum(float(line.split()[1]) for line in lines if line.startswith(answered))
 
     before = turns()
     lines = output_of(command, needs, program, intake)
@@ -103,7 +107,16 @@ def test_an_agent_in_another_language_hears_a_hint_and_is_stopped(
         "deleted fact_sales",
         "stopped: session_killed_loop_guard",
     ]
-    assert turns() - before == 4, "each turn of the model is published"
+    assert turns() - before == 4, "each turn of the model is reported"
+
+
+@pytest.mark.parametrize(("language", "program", "command", "needs"), LANGUAGES)
+def test_without_kafka_an_intake_decides_itself(
+    language: str, program: str, command: Callable[[], list[str] | None], needs: str
+) -> None:
+    with running_intake("--mode", "local") as address:
+        lines = output_of(command, needs, program, address)
+    assert (lines.count("deleted fact_sales"), lines[-1]) == (2, "stopped: session_killed_loop_guard")
 
 
 @pytest.mark.parametrize(("language", "program", "command", "needs"), LANGUAGES)
@@ -125,7 +138,7 @@ def test_changed_arguments_and_letters_of_any_kind_arrive_in_another_language(
         changes = {"arguments": put, "without_arguments": ("force",), "message": "Prüfe 🦊\tzuerst."}
         return decision(Level.NUDGE, event).model_copy(update=changes)
 
-    with StandIn(embedded.bootstrap, say), running_intake(embedded.bootstrap) as address:
+    with StandIn(embedded.bootstrap, say), running_intake("--bootstrap", embedded.bootstrap) as address:
         assert output_of(command, needs, program, address) == [
             'read Übersicht 名 🦊 "a\\b"',
             "the model reads: 3 rows  Prüfe 🦊\tzuerst.",

@@ -1,10 +1,11 @@
-// What a guarded call costs beside the framework's own, with one call in each turn of a scripted model:
+// What a guarded call costs beside the framework's own, with one call in each turn of a scripted model; a part of
+// `python -m benchmarks.frameworks`:
 //
-//     haltline intake --mode local &
 //     node benchmarks/overhead.mjs http://127.0.0.1:8765 [RUNS]
 //
-// One line of JSON for each framework: microseconds of a turn with its call, the median of the runs. A guarded one asks
-// the intake about the turn and the call, and reports both: four requests.
+// One line of JSON for each framework: microseconds of a turn with its call, by the processor time of this process and
+// by the clock, the median of the runs. A guarded one asks the intake about the turn and the call, and reports both: four
+// requests.
 
 import { Agent } from "@mastra/core/agent";
 import { createTool } from "@mastra/core/tools";
@@ -12,7 +13,7 @@ import { generateText, isStepCount, tool } from "ai";
 import { MockLanguageModelV4 } from "ai/test";
 import { z } from "zod";
 
-import { session as sessionOf } from "haltline";
+import { httpSession } from "haltline";
 import { guarded as guardedMastra } from "haltline/mastra";
 import { guarded as guardedVercel } from "haltline/vercel";
 
@@ -39,7 +40,7 @@ function model() {
 }
 
 const FRAMEWORKS = {
-  vercel: async (session) => {
+  vercel_ai: async (session) => {
     const tools = { read_file: tool({ description, inputSchema, execute }) };
     const options = { model: model(), tools, prompt: "Read.", stopWhen: isStepCount(CALLS + 1) };
     return (await generateText(session ? guardedVercel(options, session) : options)).text;
@@ -53,22 +54,27 @@ const FRAMEWORKS = {
 };
 
 async function timed(run, session) {
-  const began = performance.now();
-  const said = await run(session);
-  const us = ((performance.now() - began) * 1000) / CALLS;
-  if (said !== "the end") throw new Error(`expected the end, got ${JSON.stringify(said)}`);
+  const [began, used] = [performance.now(), process.cpuUsage()];
+  const text = await run(session);
+  const { user, system } = process.cpuUsage(used);
+  const us = { cpu: (user + system) / CALLS, wall: ((performance.now() - began) * 1000) / CALLS };
+  if (text !== "the end") throw new Error(`expected the end, got ${JSON.stringify(text)}`);
   await session?.end();
   return us;
 }
 
-const median = (values) => Math.round(values.sort((a, b) => a - b)[Math.floor(values.length / 2)]);
+const median = (values) => values.sort((a, b) => a - b)[Math.floor(values.length / 2)];
 
-for (const [framework, run] of Object.entries(FRAMEWORKS)) {
-  const plain = [];
-  const guarded = [];
+for (const [driver, run] of Object.entries(FRAMEWORKS)) {
+  const measured = { plain: [], guarded: [] };
   for (let number = -3; number < Number(runs); number++) {
-    const [without, with_] = [await timed(run), await timed(run, sessionOf({ url, agentId: "reader" }))];
-    if (number >= 0) plain.push(without) && guarded.push(with_); // the first ones compile
+    const [plain, guarded] = [await timed(run), await timed(run, httpSession({ url, agentId: "reader", mode: "async" }))];
+    if (number < 0) continue; // the first ones compile
+    measured.plain.push(plain);
+    measured.guarded.push(guarded);
   }
-  console.log(JSON.stringify({ framework, plain_us: median(plain), guarded_us: median(guarded) }));
+  const figures = Object.entries(measured).flatMap(([way, found]) =>
+    ["cpu", "wall"].map((kind) => [`${way}_${kind}_us`, median(found.map((one) => one[kind]))]),
+  );
+  console.log(JSON.stringify({ driver, ...Object.fromEntries(figures) }));
 }
