@@ -13,9 +13,12 @@ import pytest
 from tests.conformance.cases import CASES
 from tests.conformance.environments import ROOT, drivers, python_of, require_environment
 from tests.conformance.harness import CAPABILITIES
+from tests.conformance.own import agent_hooks_vectors
 from tests.conformance.table import PAGE, lacks_of, page
 
 RUN_S = 600
+LISTED = {"agent_hooks": agent_hooks_vectors.NAMES}
+"""Own cases that are not written out one by one."""
 
 
 @pytest.fixture(scope="session")
@@ -43,7 +46,8 @@ def results_of(driver: str, adapter: str, shared: Path) -> dict[str, dict[str, A
 def own_cases(driver: str) -> list[str]:
     """The names of its own cases, read as text: only its own environment can import them."""
     file = ROOT / "tests/conformance/own" / f"{driver}.py"
-    return re.findall(r'^@own\("(.+)"\)$', file.read_text(encoding="utf-8"), re.MULTILINE) if file.is_file() else []
+    text = file.read_text(encoding="utf-8") if file.is_file() else ""
+    return [*re.findall(r'^@own\("(.+)"\)$', text, re.MULTILINE), *LISTED.get(driver, [])]
 
 
 @pytest.mark.parametrize(("driver", "name"), [(one, name) for one in drivers() for name in [*CASES, *own_cases(one)]])

@@ -8,8 +8,9 @@ becomes of the run is the host's to say. Hints are added to a result that is a t
 Needs agent-hooks-sdk (`pip install 'haltline[agent-hooks]'`).
 """
 
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from agent_hooks import Decision, Transform, Verdict
 
@@ -22,6 +23,9 @@ from haltline.interventions.agent.integrations.framework_session import (
 )
 from haltline.interventions.agent.refused import Refused
 from haltline.schemas.events import Effect, Usage
+
+_MEMBER: Final = re.compile(r"[A-Za-z0-9_-]+")
+"""The names that the standard's paths can have."""
 
 
 class HaltlineInterceptor:
@@ -55,7 +59,7 @@ class HaltlineInterceptor:
         if isinstance(verdict, Denied):
             return Verdict.deny(reason=verdict.code, message=verdict.text)
         if verdict.changed:
-            return Verdict(Decision.TRANSFORM, transform=Transform("$target", verdict.args))
+            return Verdict(Decision.TRANSFORM, transform=transform_of(call["args"], verdict.args))
         return Verdict.allow()
 
     def _after(self, call: Mapping[str, Any], result: Mapping[str, Any]) -> Verdict:
@@ -65,6 +69,15 @@ class HaltlineInterceptor:
             return Verdict(Decision.TRANSFORM, transform=Transform("$target", with_hints(value, hints)))
         self._session.keep(hints)
         return Verdict.allow()
+
+
+def transform_of(proposed: Mapping[str, Any], args: Mapping[str, Any]) -> Transform:
+    """Changed arguments: of a single one its own path, as a host's record has the path and not the value."""
+    # By identity, as 1 == True: what stays as it was proposed is the same object.
+    put = [name for name, value in args.items() if name not in proposed or proposed[name] is not value]
+    if len(put) == 1 and proposed.keys() == args.keys() and _MEMBER.fullmatch(put[0]):
+        return Transform(f"$target.{put[0]}", args[put[0]])
+    return Transform("$target", dict(args))
 
 
 def usage_of(used: Mapping[str, int] | None) -> Usage | None:
