@@ -29,7 +29,7 @@ $(STAMP): pyproject.toml
 	    "apt install $$($$python -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')" >&2; exit 1; }; \
 	$(BIN)/python -c '' 2>/dev/null || { echo "$$python -m venv --clear .venv"; $$python -m venv --clear .venv; }
 	$(PIP) --upgrade 'pip>=25.1'
-	$(PIP) --editable '.[processor,console,notify]' --group dev --group docs
+	$(PIP) --editable '.[processor,console,notify,intake]' --group dev --group docs
 	@touch $@
 
 demo: setup ## A runaway agent is stopped, in about a minute, with nothing else installed

@@ -140,8 +140,7 @@ SETTINGS: Final = (
         "otlp_grpc_port",
         "HALTLINE_INTAKE_OTLP_GRPC_PORT",
         "port",
-        "Port that takes traces over gRPC; 0: any.",
-        "none: over HTTP only",
+        "Port that takes traces over gRPC, such as 4317; 0: any; unset: over HTTP only.",
     ),
     Setting(
         "intake", "token_file", "HALTLINE_INTAKE_TOKEN_FILE", "file", "Its text is the bearer token of every request."

@@ -195,7 +195,7 @@ def _example(setting: Setting) -> str:
         return f'"{setting.kind.removeprefix("one of ").partition(",")[0]}"'
     if setting.kind == "text" and setting.default and " " not in setting.default:
         return f'"{setting.default}"'
-    return _EXAMPLES.get(setting.kind, setting.default)
+    return _EXAMPLES.get(setting.kind) or setting.default or "0"
 
 
 def register(app: typer.Typer) -> None:

@@ -1,6 +1,6 @@
 // An agent of Mastra behind haltline, with a scripted model. It deletes the same thing again and again; haltline stops it:
 //
-//     haltline intake --mode local &
+//     haltline intake --mode local     # in another terminal
 //     node examples/mastra_agent.mjs http://127.0.0.1:8765
 
 import { Agent } from "@mastra/core/agent";
@@ -8,7 +8,7 @@ import { createTool } from "@mastra/core/tools";
 import { MockLanguageModelV4 } from "ai/test";
 import { z } from "zod";
 
-import { session as sessionOf } from "haltline";
+import { httpSession } from "haltline";
 import { guarded } from "haltline/mastra";
 
 const delete_asset = createTool({
@@ -32,7 +32,10 @@ const model = new MockLanguageModelV4({
   }),
 });
 
-const session = sessionOf({ url: process.argv[2], agentId: "cleaner" });
+// A real model, with its key in ANTHROPIC_API_KEY (npm install @ai-sdk/anthropic; import { anthropic } from ...):
+// const model = anthropic("claude-sonnet-4-5");
+
+const session = httpSession({ url: process.argv[2], agentId: "cleaner" });
 const config = { id: "cleaner", name: "cleaner", instructions: "Tidy up.", model, tools: { delete_asset } };
 const agent = new Agent(guarded(config, session));
 const result = await agent.generate("Tidy up the warehouse.", { maxSteps: 10 });

@@ -1,14 +1,14 @@
 // An agent of the Vercel AI SDK behind haltline, with a scripted model. It deletes the same thing again and again;
 // haltline stops it:
 //
-//     haltline intake --mode local &
+//     haltline intake --mode local     # in another terminal
 //     node examples/vercel_agent.mjs http://127.0.0.1:8765
 
 import { generateText, isStepCount, tool } from "ai";
 import { MockLanguageModelV4 } from "ai/test";
 import { z } from "zod";
 
-import { Refused, session as sessionOf } from "haltline";
+import { Refused, httpSession } from "haltline";
 import { guarded } from "haltline/vercel";
 
 const delete_asset = tool({
@@ -31,7 +31,10 @@ const model = new MockLanguageModelV4({
   }),
 });
 
-const session = sessionOf({ url: process.argv[2], agentId: "cleaner" });
+// A real model, with its key in ANTHROPIC_API_KEY (npm install @ai-sdk/anthropic; import { anthropic } from ...):
+// const model = anthropic("claude-sonnet-4-5");
+
+const session = httpSession({ url: process.argv[2], agentId: "cleaner" });
 try {
   const options = { model, tools: { delete_asset }, prompt: "Tidy up the warehouse.", stopWhen: isStepCount(10) };
   await generateText(guarded(options, session));
