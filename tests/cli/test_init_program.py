@@ -17,6 +17,7 @@ from haltline.cli.frameworks.guarding import guarded_program
 from haltline.cli.frameworks.rows import Framework
 from haltline.cli.frameworks.source import CannotEdit
 from haltline.cli.frameworks.table import FRAMEWORKS
+from haltline.cli.operator import init_program
 from tests.examples.unguarded import unguarded
 
 IMPORTS = "from haltline import Guard, GuardSettings\nfrom haltline.interventions.agent.integrations."
@@ -317,6 +318,41 @@ def test_a_link_and_its_permissions_stay() -> None:
     assert haltline("a.py", "--yes").exit_code == 0
     assert Path("a.py").is_symlink()
     assert (Path("real.py").stat().st_mode & 0o777, "guarded(" in Path("real.py").read_text()) == (0o750, True)
+
+
+@pytest.mark.parametrize("saved", ["# mine\n", None])
+def test_what_was_saved_while_the_question_was_asked_is_kept(
+    monkeypatch: pytest.MonkeyPatch, saved: str | None
+) -> None:
+    Path("a.py").write_text("import dspy\nx = dspy.ReAct('a -> b')\n")
+
+    def agree(*_: object, **__: object) -> bool:
+        Path("a.py").unlink()
+        if saved is not None:
+            Path("a.py").write_text(saved)
+        return True
+
+    monkeypatch.setattr(init_program, "_agreed", agree)
+    done = haltline("a.py")
+    assert (done.exit_code, "a.py: expected the file as it was read, got another one" in done.stderr) == (2, True)
+    assert [(file.name, file.read_text()) for file in Path().iterdir()] == ([("a.py", saved)] if saved else [])
+
+
+def test_a_program_that_appeared_while_the_question_was_asked_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(init_program, "_agreed", lambda *_, **__: bool(Path("agent.py").write_text("mine")))
+    done = haltline("--framework", "dspy")
+    assert (done.exit_code, "agent.py: expected no file there" in done.stderr) == (2, True)
+    assert [(file.name, file.read_text()) for file in Path().iterdir()] == [("agent.py", "mine")]
+
+
+def test_no_file_of_a_foreseeable_name_is_written_nor_a_link_followed() -> None:
+    Path("a.py").write_text("import dspy\nx = dspy.ReAct('a -> b')\n")
+    Path("other.txt").write_text("kept")
+    Path("a.py.haltline-new").symlink_to("other.txt")
+    assert haltline("a.py", "--yes").exit_code == 0
+    assert (Path("other.txt").read_text(), Path("a.py.haltline-new").is_symlink()) == ("kept", True)
+    assert "guarded(" in Path("a.py").read_text()
+    assert len(list(Path().iterdir())) == 3
 
 
 @pytest.mark.parametrize("name", [row.name for row in FRAMEWORKS.values() if "/" not in row.program])
