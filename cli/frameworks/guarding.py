@@ -1,11 +1,11 @@
 """Puts the agent of a user's program behind a guard: the imports, the guard, and what hands it to the framework."""
 
 import ast
-from collections.abc import Iterable
 from typing import Final
 
 from haltline.cli.frameworks.rows import AddItem, Change, Framework, SetKeyword, WithBlock, WrapCall, WrapKeyword
 from haltline.cli.frameworks.source import CannotEdit, Scope, Source, normal
+from haltline.cli.frameworks.uses import check_calls, check_keywords, check_places, check_uses, is_one, keyword_of
 
 MAX_BYTES: Final = 1_000_000
 """Of a program; nobody writes longer ones."""
@@ -22,6 +22,7 @@ def guarded_program(text: str, framework: Framework, agent_id: str) -> str:
     plain, line_end = normal(text)
     source = Source(plain)
     guard = _name_of_guard(source, framework)
+    check_uses(source, framework)
     places: list[tuple[Change, list[ast.Call]]] = []
     for edit in framework.edits:
         places = [(change, _places(source, framework, change)) for change in edit]
@@ -29,6 +30,8 @@ def guarded_program(text: str, framework: Framework, agent_id: str) -> str:
             break
     else:
         raise CannotEdit(f"expected {_expected(framework)}, got no such call")
+    check_calls(source, framework, places)
+    check_places(source, places)
     calls = [call for _, found in places for call in found]
     for change, found in places:
         for call in found:
@@ -71,20 +74,13 @@ def _places(source: Source, framework: Framework, change: Change) -> list[ast.Ca
     if isinstance(change, WithBlock):
         methods = [c for c in source.calls if isinstance(c.func, ast.Attribute) and c.func.attr in change.methods]
         return list({source.statement_of(call): call for call in methods}.values())  # one block for each statement
-    found = [call for call in source.calls if _is_one(source.dotted(call.func), framework.imports, change.calls)]
+    found = [call for call in source.calls if is_one(source.dotted(call.func), framework.imports, change.calls)]
     if isinstance(change, WrapKeyword):
-        return [call for call in found if _keyword(call, change.keyword) is not None]
+        check_keywords(source, change, found)
+        return [call for call in found if keyword_of(call, change.keyword) is not None]
     if isinstance(change, WrapCall) and change.outermost:
-        return [call for call in found if _keyword(call, change.outermost) is not None] or found
+        return [call for call in found if keyword_of(call, change.outermost) is not None] or found
     return found
-
-
-def _is_one(name: str, modules: Iterable[str], calls: Iterable[str]) -> bool:
-    return any(name.startswith(f"{one}.") for one in modules) and any(name.endswith(f".{call}") for call in calls)
-
-
-def _keyword(call: ast.Call, name: str) -> ast.keyword | None:
-    return next((one for one in call.keywords if one.arg == name), None)
 
 
 def _scope(source: Source, calls: list[ast.Call]) -> Scope:
@@ -101,14 +97,14 @@ def _apply(source: Source, change: Change, call: ast.Call, guard: str) -> None:
         source.insert(begin, change.before)
         source.insert(end, change.after.format(guard=guard))
     elif isinstance(change, WrapKeyword):
-        keyword = _keyword(call, change.keyword)
+        keyword = keyword_of(call, change.keyword)
         if keyword is None or not isinstance(keyword.value, ast.List | ast.Name | ast.Attribute | ast.Call):
             raise CannotEdit(f"line {call.lineno}: expected {change.keyword}= with a list, a name or a call")
         begin, end = source.span(keyword.value)
         source.insert(begin, change.before)
         source.insert(end, change.after)
     elif isinstance(change, SetKeyword):
-        if _keyword(call, change.keyword) is not None:
+        if keyword_of(call, change.keyword) is not None:
             raise CannotEdit(f"line {call.lineno}: expected no {change.keyword}= yet, got one")
         _add_keyword(source, call, f"{change.keyword}={change.value.format(guard=guard)}")
     else:
@@ -116,7 +112,7 @@ def _apply(source: Source, change: Change, call: ast.Call, guard: str) -> None:
 
 
 def _add_item(source: Source, call: ast.Call, change: AddItem, item: str) -> None:
-    keyword = _keyword(call, change.keyword)
+    keyword = keyword_of(call, change.keyword)
     if keyword is None:
         _add_keyword(source, call, f"{change.keyword}=[{item}]")
         return

@@ -33,6 +33,10 @@ class WrapKeyword:
     keyword: str
     before: str
     after: str
+    unguarded: tuple[str, ...] = ()
+    """Keywords that give the agent tools which cannot be guarded so."""
+    copies: tuple[str, ...] = ()
+    """Methods that make another agent of one, with the same keywords."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -160,10 +160,11 @@ class Source:
         return found
 
     def dotted(self, expression: ast.expr) -> str:
-        """The whole name of what is called, by the imports; empty when it is none."""
+        """The whole name of what is called, by the imports, without type parameters; empty when it is none."""
         parts: list[str] = []
-        while isinstance(expression, ast.Attribute):
-            parts.append(expression.attr)
+        while isinstance(expression, ast.Attribute | ast.Subscript):
+            if isinstance(expression, ast.Attribute):
+                parts.append(expression.attr)
             expression = expression.value
         if not isinstance(expression, ast.Name) or expression.id not in self.imported:
             return ""
@@ -175,7 +176,12 @@ class Source:
         inside = {
             id(below) for node in ast.walk(self.tree) if isinstance(node, ast.JoinedStr) for below in ast.walk(node)
         }
-        found = [node for node in ast.walk(self.tree) if isinstance(node, ast.Call) and id(node) not in inside]
+        return [call for call in self.every_call if id(call) not in inside]
+
+    @cached_property
+    def every_call(self) -> list[ast.Call]:
+        """As `calls`, with those inside of formatted texts."""
+        found = [node for node in ast.walk(self.tree) if isinstance(node, ast.Call)]
         return sorted(found, key=lambda one: (one.lineno, one.col_offset))
 
     @cached_property

@@ -38,7 +38,14 @@ _ROWS: Final = (
         ends="`ToolInputGuardrailTripwireTriggered`, or `Refused` before a turn",
         edits=(
             (
-                WrapKeyword(calls=("Agent",), keyword="tools", before="adapter.guarded(", after=")"),
+                WrapKeyword(
+                    calls=("Agent",),
+                    keyword="tools",
+                    before="adapter.guarded(",
+                    after=")",
+                    unguarded=("mcp_servers",),
+                    copies=("clone",),
+                ),
                 SetKeyword(
                     calls=("Runner.run", "Runner.run_sync", "Runner.run_streamed"),
                     keyword="hooks",

@@ -1,8 +1,10 @@
 """`haltline init --framework`: a program of the user's behind a guard, or one to begin with."""
 
 import difflib
+import os
 import re
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -101,7 +103,7 @@ def _write_starter(framework: "Framework", *, yes: bool, dry_run: bool) -> None:
             return
         fail(f"{file}: expected no file there, got one; haltline init {file} puts it behind a guard", Exit.USAGE)
     if _agreed(file, "", text, yes=yes, dry_run=dry_run):
-        _write(file, text)
+        _write(file, text, was=None)
         _say_next(framework, file, is_new=True)
 
 
@@ -117,7 +119,7 @@ def _write_guarded(framework: "Framework", file: Path, text: str, *, yes: bool, 
     except CannotEdit as error:
         _by_hand(framework, file, str(error))
     if _agreed(file, text, new, yes=yes, dry_run=dry_run):
-        _write(file, new)
+        _write(file, new, was=text)
         _say_next(framework, file, is_new=False)
 
 
@@ -145,18 +147,35 @@ def _agreed(file: Path, old: str, new: str, *, yes: bool, dry_run: bool) -> bool
     return yes or typer.confirm(f"Write {file}?", default=True)
 
 
-def _write(file: Path, text: str) -> None:
-    """Replaces the file at once, with the permissions that it had."""
+def _write(file: Path, text: str, *, was: str | None) -> None:
+    """Replaces the file at once, with the permissions that it had.
+
+    `was` is its text when it was read, None where there was no file: what somebody has saved since then is not lost.
+    """
     target = file.resolve()  # what a link leads to is changed, not the link
-    new = target.with_name(f"{target.name}.haltline-new")
+    new: Path | None = None
     try:
-        new.write_bytes(text.encode())
-        if target.exists():
-            new.chmod(target.stat().st_mode)
+        # Under a name that nobody can foresee, and only where there is no such file.
+        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as written:
+            new = Path(written.name)
+            written.write(text.encode())
+        new.chmod(target.stat().st_mode & 0o7777 if target.exists() else 0o666 & ~_umask())
+        if (target.read_bytes() if target.exists() else None) != (None if was is None else was.encode()):
+            new.unlink()
+            state = "the file as it was read" if was is not None else "no file there"
+            fail(f"{file}: expected {state}, got another one, saved since then. Nothing is written", Exit.USAGE)
         new.replace(target)
     except OSError as error:
-        new.unlink(missing_ok=True)
+        if new is not None:
+            new.unlink(missing_ok=True)
         fail(error, Exit.USAGE)
+
+
+def _umask() -> int:
+    """What new files of this process are not permitted."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
 def _agent_id(file: Path) -> str:

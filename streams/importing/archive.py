@@ -5,12 +5,14 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Final, cast
+from typing import IO, Final, Self, cast
 
 import zstandard
 
 MAX_MEMBER_BYTES: Final = 256 * 2**20
 """Of one file within an archive, unpacked; a log has a file for each sample."""
+MAX_TOTAL_BYTES: Final = 32 * 2**30
+"""Of all files that are unpacked out of one archive: equal bytes take hardly any place when they are packed."""
 MAX_MEMBERS: Final = 100_000
 _ZSTANDARD = 93
 _MAX_WINDOW_BYTES = 128 * 2**20
@@ -27,51 +29,68 @@ def is_archive(head: bytes) -> bool:
     return head[:4] in (b"PK\x03\x04", b"PK\x05\x06")
 
 
-def members(path: Path) -> list[str]:
-    """The names of the files within.
+class Archive:
+    """An open archive; to be used in a `with` block. Its directory is read once."""
 
-    Raises:
-        NotUnpacked: it is no whole archive, or has too many files.
+    def __init__(self, path: Path) -> None:
+        """Raises NotUnpacked when it is no whole archive, has too many files, or some that share bytes."""
+        self._path = path
+        self._left = MAX_TOTAL_BYTES
+        try:
+            self._zip = zipfile.ZipFile(path)
+        except (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError) as error:
+            raise NotUnpacked(f"expected a whole zip archive, got {error}") from None
+        infos, size = self._zip.infolist(), path.stat().st_size
+        packed = sum(info.compress_size for info in infos)
+        why = ""
+        if len(infos) > MAX_MEMBERS:
+            why = f"expected at most {MAX_MEMBERS} files in the archive, got {len(infos)}"
+        elif packed > size:  # several names for the same bytes
+            why = f"expected files of at most {size} bytes packed in the archive, got {packed}"
+        if why:
+            self._zip.close()
+            raise NotUnpacked(why)
 
-    """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
-    except (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError) as error:
-        raise NotUnpacked(f"expected a whole zip archive, got {error}") from None
-    if len(names) > MAX_MEMBERS:
-        raise NotUnpacked(f"expected at most {MAX_MEMBERS} files in the archive, got {len(names)}")
-    return names
+    def __enter__(self) -> Self:
+        return self
 
+    def __exit__(self, *_: object) -> None:
+        self._zip.close()
 
-def unpacked(path: Path, name: str) -> bytes:
-    """One file within, at most MAX_MEMBER_BYTES of it.
+    @property
+    def names(self) -> list[str]:
+        """The names of the files within, each once."""
+        return list(dict.fromkeys(self._zip.namelist()))
 
-    Raises:
-        NotUnpacked: it is packed in a way that is not known, damaged, or larger.
+    def unpacked(self, name: str) -> bytes:
+        """One file within: at most MAX_MEMBER_BYTES of it, and MAX_TOTAL_BYTES of all that were asked for.
 
-    """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            info = archive.getinfo(name)
-            found = b"".join(_chunks(path, archive, info))
-    except (zipfile.BadZipFile, zstandard.ZstdError, zlib.error, EOFError) as error:
-        raise NotUnpacked(f"expected a whole file in the archive, got {error}") from None
-    except (NotImplementedError, RuntimeError, KeyError, ValueError, struct.error) as error:
-        raise NotUnpacked(f"expected a file packed with deflate or Zstandard, got {error}") from None
-    if info.compress_type == _ZSTANDARD and zlib.crc32(found) != info.CRC:
-        raise NotUnpacked("expected a whole file in the archive, got another checksum")
-    return found
+        Raises:
+            NotUnpacked: it is packed in a way that is not known, damaged, or larger.
 
+        """
+        try:
+            info = self._zip.getinfo(name)
+            found = b"".join(self._chunks(info))
+        except (zipfile.BadZipFile, zstandard.ZstdError, zlib.error, EOFError) as error:
+            raise NotUnpacked(f"expected a whole file in the archive, got {error}") from None
+        except (NotImplementedError, RuntimeError, KeyError, ValueError, struct.error) as error:
+            raise NotUnpacked(f"expected a file packed with deflate or Zstandard, got {error}") from None
+        if info.compress_type == _ZSTANDARD and zlib.crc32(found) != info.CRC:
+            raise NotUnpacked("expected a whole file in the archive, got another checksum")
+        return found
 
-def _chunks(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[bytes]:
-    total = 0
-    reader = _zstandard(path, info) if info.compress_type == _ZSTANDARD else _other(archive, info)
-    for chunk in reader:
-        total += len(chunk)
-        if total > MAX_MEMBER_BYTES:
-            raise NotUnpacked(f"expected at most {MAX_MEMBER_BYTES} bytes unpacked, got more")
-        yield chunk
+    def _chunks(self, info: zipfile.ZipInfo) -> Iterator[bytes]:
+        total = 0
+        reader = _zstandard(self._path, info) if info.compress_type == _ZSTANDARD else _other(self._zip, info)
+        while self._left > 0 and (chunk := next(reader, None)) is not None:
+            total += len(chunk)
+            self._left -= len(chunk)
+            if total > MAX_MEMBER_BYTES:
+                raise NotUnpacked(f"expected at most {MAX_MEMBER_BYTES} bytes unpacked, got more")
+            yield chunk
+        if self._left <= 0:
+            raise NotUnpacked(f"expected at most {MAX_TOTAL_BYTES} bytes of all files unpacked, got more")
 
 
 def _other(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[bytes]:

@@ -109,14 +109,16 @@ class Imported:
         """The samples of a log of Inspect: of an archive one after the other."""
         if not self._members:
             yield from self._objects("samples", inside(self._content.value, "samples"))
-        for name in self._members:
-            try:
-                sample = readable(archive.unpacked(self._path, name))
-            except (archive.NotUnpacked, ValueError) as why:
-                reason = str(why) if isinstance(why, archive.NotUnpacked) else f"expected JSON, got {why}"
-                self.skipped.append(f"{shown(name)}: {reason}")
-                continue
-            yield from self._objects(shown(name), [sample])
+            return
+        with _opened(self._path) as packed:
+            for name in self._members:
+                try:
+                    sample = readable(packed.unpacked(name))
+                except (archive.NotUnpacked, ValueError) as why:
+                    reason = str(why) if isinstance(why, archive.NotUnpacked) else f"expected JSON, got {why}"
+                    self.skipped.append(f"{shown(name)}: {reason}")
+                    continue
+                yield from self._objects(shown(name), [sample])
 
     def _spans_of(self, of: SpanFormat) -> Iterator[Span]:
         """The spans of the file; a record that is none is reported."""
@@ -190,15 +192,20 @@ def _members_of(path: Path) -> list[str]:
         NotReadable: it is no such archive.
 
     """
-    try:
-        names = archive.members(path)
-    except archive.NotUnpacked as why:
-        raise NotReadable(f"{path}: {why}") from None
+    with _opened(path) as packed:
+        names = packed.names
     if not {"header.json", "_journal/start.json"}.intersection(names):
         raise NotReadable(
             f"{path}: expected a log of Inspect, got an archive with {shown(', '.join(names))[:80] or 'no file'}"
         )
     return [name for name in names if name.startswith("samples/") and name.endswith(".json")]
+
+
+def _opened(path: Path) -> archive.Archive:
+    try:
+        return archive.Archive(path)
+    except archive.NotUnpacked as why:
+        raise NotReadable(f"{path}: {why}") from None
 
 
 def _name(named: object) -> str | None:

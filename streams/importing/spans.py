@@ -115,7 +115,7 @@ def _steps(spans: list[Span], below: dict[str, str | None]) -> list[Step]:
         call_id = span.call_id or (proposal and proposal.call_id) or span.id
         args = span.args if span.args is not None or proposal is None else proposal.args
         start_ms = span.start_ms if span.start_ms is not None else span.end_ms
-        begun = Step(kind=Kind.PROPOSED, call_id=call_id[:256], action=span.name or "unknown", args=args, below=where)
+        begun = Step(kind=Kind.PROPOSED, call_id=call_id, action=span.name or "unknown", args=args, below=where)
         begun.time_ms = _whole(start_ms)
         found.append((start_ms or 0.0, begun))
         if span.end_ms is not None or span.outcome is not None or span.error is not None or span.output is not None:

@@ -16,6 +16,7 @@ STEP_MS = 1000
 """How far apart steps are of which the recording tells no time."""
 MAX_COST = 1e15
 """In US dollars; more is a mistake."""
+_MAX_ID_CHARS = 256
 _SETTINGS = GuardSettings(mode="local")
 
 
@@ -60,12 +61,13 @@ class Recording:
             now_ms = step.time_ms if step.time_ms is not None else now_ms + STEP_MS
             session_id, parent_id = self.session_id, None
             if step.below is not None:
-                session_id = f"{self.session_id}/{step.below}"[:256]
-                parent_id = session_id.rpartition("/")[0]
+                whole = f"{self.session_id}/{step.below}"
+                session_id, parent_id = _shortened(whole), _shortened(whole.rpartition("/")[0])
             seq = seqs.get(session_id, 0)
             seqs[session_id] = seq + 1
-            if step.call_id is not None:  # the end of a call says what was called
-                action, args = calls.setdefault(step.call_id, (step.action, step.args))
+            call_id = _shortened(step.call_id) if step.call_id else None
+            if call_id is not None:  # the end of a call says what was called
+                action, args = calls.setdefault(call_id, (step.action, step.args))
             else:
                 action, args = step.action, step.args
             output = describe_output(step.output, _SETTINGS) if step.output is not None else {}
@@ -77,7 +79,7 @@ class Recording:
                 agent_id=self.agent_id,
                 seq=seq,
                 time=now_ms,
-                call_id=step.call_id,
+                call_id=call_id,
                 action=action[:512],
                 args=args,
                 outcome=step.outcome,
@@ -87,6 +89,14 @@ class Recording:
                 **output,
             )
             yield cleaned(event, _SETTINGS)
+
+
+def _shortened(name: str) -> str:
+    """An identifier within the bound of events; one that is longer is told by a digest from those that begin so too."""
+    if len(name) <= _MAX_ID_CHARS:
+        return name
+    digest = blake2b(name.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+    return f"{name[: _MAX_ID_CHARS - len(digest) - 1]}-{digest}"
 
 
 def instant(value: object) -> float | None:

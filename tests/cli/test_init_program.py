@@ -17,6 +17,8 @@ from haltline.cli.frameworks.guarding import guarded_program
 from haltline.cli.frameworks.rows import Framework
 from haltline.cli.frameworks.source import CannotEdit
 from haltline.cli.frameworks.table import FRAMEWORKS
+from haltline.cli.operator import init_program
+from tests.examples.unguarded import unguarded
 
 IMPORTS = "from haltline import Guard, GuardSettings\nfrom haltline.interventions.agent.integrations."
 GUARD = 'guard = Guard(GuardSettings.from_env(agent_id="a"))\n'
@@ -102,6 +104,25 @@ def haltline(*words: str) -> Result:
             f"from agent_framework import Agent\n\n{IMPORTS}agent_framework import haltline_middleware\n{GUARD}"
             "a = Agent(c, middleware=[*haltline_middleware(guard)])\n".replace("\n", "\r\n"),
             id="line ends of Windows",
+        ),
+        pytest.param(
+            "pydantic-ai",
+            "from pydantic_ai import Agent\na = Agent('x')\nb = Agent[None, str]('y', tools=[t])\n"
+            "def f(a: Agent[None, str]) -> 'Agent': ...\n",
+            f"from pydantic_ai import Agent\n\n{PYDANTIC_AI}{GUARD}"
+            "a = Agent('x', capabilities=[HaltlineCapability(guard)])\n"
+            "b = Agent[None, str]('y', tools=[t], capabilities=[HaltlineCapability(guard)])\n"
+            "def f(a: Agent[None, str]) -> 'Agent': ...\n",
+            id="an agent with its types, and annotations",
+        ),
+        pytest.param(
+            "llama-index",
+            "from llama_index.core.agent import AgentWorkflow, ReActAgent\na = ReActAgent()\n"
+            "w = AgentWorkflow(agents=[a, ReActAgent()])\n",
+            "from llama_index.core.agent import AgentWorkflow, ReActAgent\n\n"
+            f"{IMPORTS}llama_index import guarded\na = ReActAgent()\n{GUARD}"
+            "w = guarded(AgentWorkflow(agents=[a, ReActAgent()]), guard)\n",
+            id="the workflow of several agents",
         ),
     ],
 )
@@ -193,6 +214,87 @@ def test_a_program_of_another_shape_is_left_alone_and_the_lines_are_printed(
     assert [file.name for file in Path().iterdir()] == ["a.py"]
 
 
+PYDANTIC_FIRST = "from pydantic_ai import Agent\na = Agent('x')\n"
+OPENAI_FIRST = "from agents import Agent, Runner\na = Agent(name='x', tools=[t])\nRunner.run_sync(a, 'x')\n"
+SMOL_FIRST = "from smolagents import CodeAgent\na = CodeAgent()\nb = CodeAgent(managed_agents=[a])\n"
+
+
+@pytest.mark.parametrize(
+    ("framework", "first", "second", "problem"),
+    [
+        ("pydantic-ai", PYDANTIC_FIRST, "class B(Agent): ...\nB('y')", "line 3: expected Agent only in calls"),
+        ("pydantic-ai", PYDANTIC_FIRST, "A = Agent\nA('y')", "line 3: expected Agent only in calls"),
+        ("pydantic-ai", PYDANTIC_FIRST, "A = Agent[None, str]\nA('y')", "line 3: expected Agent only in calls"),
+        ("pydantic-ai", PYDANTIC_FIRST, "Agent.from_file('y')", "line 3: expected Agent only in calls"),
+        ("pydantic-ai", PYDANTIC_FIRST, "print(f'{Agent(1)}')", "got another use in a formatted text"),
+        ("pydantic-ai", PYDANTIC_FIRST, "def f(b: Annotated[X, D(Agent)]): ...", "line 3: expected Agent only in"),
+        ("pydantic-ai", PYDANTIC_FIRST, "import pydantic_ai\np = pydantic_ai", "line 4: expected pydantic_ai only in"),
+        ("pydantic-ai", PYDANTIC_FIRST, "from pydantic_ai import *\n", "line 3: expected imports by name, got *"),
+        ("pydantic-ai", PYDANTIC_FIRST, "from other import Agent", "line 1: expected one import of Agent, got several"),
+        ("pydantic-ai", PYDANTIC_FIRST, "def f(b=Agent('y')): ...", "line 3: expected the agent in a statement of its"),
+        (
+            "pydantic-ai",
+            "from pydantic_ai import Agent\n",
+            "def f(b=Agent('y')): ...",
+            "line 2: expected the agent in a",
+        ),
+        (
+            "pydantic-ai",
+            "from pydantic_ai import Agent\n",
+            "@Agent('y').tool\ndef f(): ...",
+            "line 2: expected the agent",
+        ),
+        ("openai-agents", OPENAI_FIRST, "Agent(**cfg)", "line 4: expected arguments by name, got **"),
+        ("openai-agents", OPENAI_FIRST, "Agent('y', None, [t])", "line 4: expected arguments by name, got several"),
+        ("openai-agents", OPENAI_FIRST, "Agent(name='y', mcp_servers=[s])", "line 4: expected no mcp_servers="),
+        ("openai-agents", OPENAI_FIRST, "a.clone(tools=[y])", "line 4: expected a copy without tools of its own"),
+        ("openai-agents", OPENAI_FIRST, "f'{a.clone(mcp_servers=[y])}'", "line 4: expected no mcp_servers="),
+        ("openai-agents", OPENAI_FIRST, "a.tools.append(y)", "line 4: expected tools only where the agent is made"),
+        ("openai-agents", OPENAI_FIRST, "a.mcp_servers = [y]", "line 4: expected mcp_servers only where the agent"),
+        ("openai-agents", OPENAI_FIRST, "R = Runner\nR.run(a)", "line 4: expected Runner only in calls"),
+        ("openai-agents", OPENAI_FIRST, "run = Runner.run\nrun(a)", "line 4: expected Runner.run only in calls"),
+        ("smolagents", SMOL_FIRST, "c = CodeAgent()", "line 4: expected one agent with all others as a part of it"),
+        ("google-adk", "from google.adk import App, Runner\na = App()\nRunner(app=a)\n", "Runner(agent=x)", "line 4: "),
+        (
+            "crewai",
+            "import crewai\nc.kickoff()\n",
+            "pool.submit(c.kickoff)",
+            "line 3: expected c.kickoff only in calls",
+        ),
+        ("crewai", "import crewai\nc.kickoff()\n", "x = lambda: c.kickoff()", "got one that runs later"),
+        ("crewai", "import crewai\nc.kickoff()\n", "x = [c.kickoff_async()]", "got one that runs later"),
+    ],
+)
+def test_nothing_is_written_where_a_second_agent_would_stay_unguarded(
+    framework: str, first: str, second: str, problem: str
+) -> None:
+    Path("a.py").write_text(f"{first}{second}\n")
+    done = haltline("--framework", framework, "--yes", "a.py")
+    assert (done.exit_code, problem in done.stderr) == (1, True), done.output
+    assert FRAMEWORKS[framework].how in done.stdout
+    assert Path("a.py").read_text() == f"{first}{second}\n"
+
+
+@pytest.mark.parametrize(
+    ("framework", "program"),
+    [
+        ("openai-agents", OPENAI_FIRST + "self.tools = [t]\nb = Agent(name='y')\nc = a.clone(name='z')\n"),
+        ("google-adk", "from google.adk import App, Runner\na = App()\nr = Runner(app=a)\n"),
+        ("smolagents", SMOL_FIRST),
+        ("crewai", "import crewai\nasyncio.run(c.kickoff_async())\n"),
+    ],
+)
+def test_a_program_whose_every_agent_is_guarded_is_changed(framework: str, program: str) -> None:
+    Path("a.py").write_text(program)
+    assert haltline("--framework", framework, "--yes", "a.py").exit_code == 0
+
+
+@pytest.mark.parametrize("row", [row for row in FRAMEWORKS.values() if row.edits], ids=lambda row: row.name)
+def test_every_example_can_be_put_behind_a_guard(row: Framework) -> None:
+    example = Path(__file__).resolve().parents[2] / row.path
+    assert "Guard(" in guarded_program(unguarded(example.read_text(encoding="utf-8")), row, "a")
+
+
 def test_nothing_is_written_that_does_not_compile(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guarding, "_construction", lambda *_: "guard = (")
     with pytest.raises(CannotEdit, match="expected a result that compiles"):
@@ -218,7 +320,42 @@ def test_a_link_and_its_permissions_stay() -> None:
     assert (Path("real.py").stat().st_mode & 0o777, "guarded(" in Path("real.py").read_text()) == (0o750, True)
 
 
-@pytest.mark.parametrize("name", FRAMEWORKS)
+@pytest.mark.parametrize("saved", ["# mine\n", None])
+def test_what_was_saved_while_the_question_was_asked_is_kept(
+    monkeypatch: pytest.MonkeyPatch, saved: str | None
+) -> None:
+    Path("a.py").write_text("import dspy\nx = dspy.ReAct('a -> b')\n")
+
+    def agree(*_: object, **__: object) -> bool:
+        Path("a.py").unlink()
+        if saved is not None:
+            Path("a.py").write_text(saved)
+        return True
+
+    monkeypatch.setattr(init_program, "_agreed", agree)
+    done = haltline("a.py")
+    assert (done.exit_code, "a.py: expected the file as it was read, got another one" in done.stderr) == (2, True)
+    assert [(file.name, file.read_text()) for file in Path().iterdir()] == ([("a.py", saved)] if saved else [])
+
+
+def test_a_program_that_appeared_while_the_question_was_asked_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(init_program, "_agreed", lambda *_, **__: bool(Path("agent.py").write_text("mine")))
+    done = haltline("--framework", "dspy")
+    assert (done.exit_code, "agent.py: expected no file there" in done.stderr) == (2, True)
+    assert [(file.name, file.read_text()) for file in Path().iterdir()] == [("agent.py", "mine")]
+
+
+def test_no_file_of_a_foreseeable_name_is_written_nor_a_link_followed() -> None:
+    Path("a.py").write_text("import dspy\nx = dspy.ReAct('a -> b')\n")
+    Path("other.txt").write_text("kept")
+    Path("a.py.haltline-new").symlink_to("other.txt")
+    assert haltline("a.py", "--yes").exit_code == 0
+    assert (Path("other.txt").read_text(), Path("a.py.haltline-new").is_symlink()) == ("kept", True)
+    assert "guarded(" in Path("a.py").read_text()
+    assert len(list(Path().iterdir())) == 3
+
+
+@pytest.mark.parametrize("name", [row.name for row in FRAMEWORKS.values() if "/" not in row.program])
 def test_without_a_file_the_program_of_the_page_is_written(name: str) -> None:
     done = haltline("--framework", name, "--yes")
     assert done.exit_code == 0, done.output

@@ -1,5 +1,6 @@
 """Recordings that are damaged, too large or of another kind: what can be read is read, the rest has its place."""
 
+import copy
 import gzip
 import json
 import shutil
@@ -89,9 +90,14 @@ def packed_as(path: Path, method: int, content: bytes) -> Path:
     return path
 
 
+def sample() -> bytes:
+    with archive.Archive(LOG) as log:
+        return log.unpacked(MEMBER)
+
+
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2])
 def test_an_archive_packed_otherwise_is_read(method: int, tmp_path: Path) -> None:
-    log = packed_as(tmp_path / "log.eval", method, archive.unpacked(LOG, MEMBER))
+    log = packed_as(tmp_path / "log.eval", method, sample())
     assert skipped(log) == (len(EXPECTED[LOG.name]), [])
 
 
@@ -109,6 +115,53 @@ def test_an_archive_of_too_many_members_is_refused(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(archive, "MAX_MEMBERS", 2)
     with pytest.raises(NotReadable, match=r"inspect\.eval: expected at most 2 files in the archive, got 5"):
         Imported(LOG)
+
+
+def log_of(path: Path, count: int) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as written:
+        written.writestr("header.json", "{}")
+        for number in range(count):
+            written.writestr(f"samples/{number}.json", sample())
+    return path
+
+
+def test_the_directory_of_an_archive_is_not_read_again_for_each_sample(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    log, opened = log_of(tmp_path / "log.eval", 5), []
+
+    class Counted(zipfile.ZipFile):
+        def __init__(self, path: Path) -> None:
+            opened.append(path)
+            super().__init__(path)
+
+    monkeypatch.setattr(zipfile, "ZipFile", Counted)
+    assert skipped(log) == (5 * len(EXPECTED[LOG.name]), [])
+    assert opened == [log, log]  # to recognize it, and to read it
+
+
+def test_all_files_of_an_archive_have_one_bound(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(archive, "MAX_TOTAL_BYTES", 2 * len(sample()) + 1)
+    count, reported = skipped(log_of(tmp_path / "log.eval", 4))
+    assert count == 2 * len(EXPECTED[LOG.name])
+    bound = f"expected at most {archive.MAX_TOTAL_BYTES} bytes of all files unpacked, got more"
+    assert reported == [f"samples/2.json: {bound}", f"samples/3.json: {bound}"]
+
+
+def test_an_archive_whose_files_share_bytes_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log.eval"
+    with zipfile.ZipFile(path, "w") as written:
+        written.writestr("header.json", "{}")
+        written.writestr(MEMBER, sample())
+        info = written.getinfo(MEMBER)
+        for number in range(50):
+            again = copy.copy(info)
+            again.filename = f"samples/{number}.json"
+            written.filelist.append(again)
+    with pytest.raises(
+        NotReadable, match=r"log\.eval: expected files of at most \d+ bytes packed in the archive, got "
+    ):
+        Imported(path)
 
 
 def damaged(start: int, bytes_: bytes) -> Callable[[bytes], bytes]:

@@ -197,3 +197,27 @@ def test_a_message_of_a_tool_that_failed_is_an_error() -> None:
     message = {"output": {"tool_call_id": "c", "status": "error", "content": [{"type": "text", "text": "no"}]}}
     assert returned(message) == ("no", "c", True)
     assert returned({"output": 5, "other": 6}) == ({"output": 5, "other": 6}, None, False)
+
+
+def test_ids_that_are_too_long_or_empty_do_not_end_an_import(tmp_path: Path) -> None:
+    def line(who: str, *content: dict[str, Any], below: str | None = None) -> str:
+        message = {"role": who, "content": content}
+        return json.dumps({"type": who, "sessionId": "s", "message": message, "parent_tool_use_id": below})
+
+    one, two = "t" * 300 + "1", "t" * 300 + "2"
+    uses = [{"type": "tool_use", "id": name, "name": f"tool{name[-1]}", "input": {}} for name in (one, two)]
+    results = [{"type": "tool_result", "tool_use_id": name, "content": "done"} for name in (two, one)]
+    file = tmp_path / "session.jsonl"
+    file.write_text(
+        "\n".join([line("assistant", *uses), line("user", *results), line("assistant", uses[0], below=two)])
+    )
+    events = list(Imported(file, form="claude-code").events())
+    assert [event.action for event in events] == ["tool1", "tool2", "tool2", "tool1", "tool1"]
+    ids = [event.call_id or "" for event in events]
+    assert (ids[0], ids[1], len(ids[0])) == (ids[3], ids[2], 256)
+    assert ids[0] != ids[1]
+    assert (len(events[4].session_id), events[4].parent_session_id) == (256, "s")
+
+    ended = {"kind": "AgentErrorEvent", "tool_call_id": "", "error": "x", "timestamp": "2026-01-01T00:00:00"}
+    file.write_text(json.dumps([ended]))
+    assert [event.call_id for event in Imported(file, form="openhands").events()] == [None]
