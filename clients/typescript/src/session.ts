@@ -7,7 +7,7 @@ import { Describer } from "./describe.js";
 import { knownEffect } from "./effects.js";
 import type { Allowed, CallOptions, Denied, SessionOptions, Turn } from "./options.js";
 import { head, wellFormed } from "./redaction/unicode.js";
-import { NO_VERDICT, NOT_CHANGED, NOT_CHECKED, Refused } from "./refused.js";
+import { APPROVAL_PENDING, NO_VERDICT, NOT_CHANGED, NOT_CHECKED, Refused } from "./refused.js";
 import { argumentsOf, shownJson, withHints } from "./texts.js";
 import {
   Away,
@@ -19,6 +19,7 @@ import {
   type Transport,
   type TurnEvent,
   type Verdict,
+  Waiting,
 } from "./transport.js";
 
 /** Calls that have begun and not ended; beyond it the oldest counts as one without a reported end. */
@@ -27,6 +28,9 @@ const MAX_TARGETS = 1000;
 const MAX_NAME_CHARS = 512;
 const MAX_GOAL_CHARS = 8192;
 const NOBODY = "Nobody could be asked whether this may be done, and it could do harm. Report it instead.";
+const UNDECIDED =
+  "It is not decided yet whether this may be done, and a person may have to approve it. It was not done. " +
+  "Do not try to reach the same end another way; report it instead.";
 const UNCHECKED = "This call could not be checked, and so it was not made. Report it instead.";
 
 interface Open {
@@ -227,7 +231,7 @@ export class Session {
     } catch (error) {
       if (!(error instanceof Away)) throw error;
       this.#away(error);
-      return this.#withoutVerdict(call.callId, call.knownEffect, args);
+      return this.#withoutVerdict(call.callId, call.knownEffect, args, error instanceof Waiting);
     }
     this.#heard(verdict);
     const hints = [this.#takeKept(), verdict.hints ?? ""].filter(Boolean).join("\n");
@@ -258,12 +262,13 @@ export class Session {
     return { allowed: false, text: withHints(text, hints), code: NOT_CHANGED, refused };
   }
 
-  /** Nobody answered: what stood holds, what destroys is refused, and the rest is made. */
-  #withoutVerdict(callId: string, effect: Effect, args: Record<string, unknown>): Allowed | Denied {
+  /** Nobody answered: what stood holds, what is still undecided or destroys is refused, and the rest is made. */
+  #withoutVerdict(callId: string, effect: Effect, args: Record<string, unknown>, isUndecided: boolean): Allowed | Denied {
     const hints = this.#takeKept();
     if (this.killed) throw withOwnHints(this.killed, hints);
     const looks = EFFECTS.indexOf(effect) <= EFFECTS.indexOf("poll");
     if (this.#frozen && !(looks && this.#frozen.code.includes("_contained_"))) return denied(this.#frozen, hints);
+    if (isUndecided) return denied(new Refused(APPROVAL_PENDING, UNDECIDED), hints);
     const from = this.#options.failClosedFrom === undefined ? "destructive" : this.#options.failClosedFrom;
     if (from !== null && EFFECTS.indexOf(effect) >= EFFECTS.indexOf(from)) {
       return denied(new Refused(NO_VERDICT, NOBODY), hints);
@@ -280,7 +285,7 @@ export class Session {
   }
 
   #away(error: Away): void {
-    if (!this.#isAway) this.#warn(`nobody answers: ${error.message}`);
+    if (!this.#isAway) this.#warn(`${error instanceof Waiting ? "no verdict" : "nobody answers"}: ${error.message}`);
     this.#isAway = true;
   }
 

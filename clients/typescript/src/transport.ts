@@ -110,11 +110,19 @@ export class Away extends Error {
   override readonly name: string = "Away";
 }
 
+/**
+ * A request is still undecided, perhaps as a person is asked for an approval: the limit of that wait has passed, or
+ * nobody answers any longer. Such a call must not be made, whatever the fail policy says.
+ */
+export class Waiting extends Away {
+  override readonly name: string = "Waiting";
+}
+
 /** One session's way to those who decide. One object for each session. */
 export interface Transport {
   /** Tells that the session begins. Called once, before everything else; what fails here is asked again by `verdict`. */
   open(session: SessionInfo): Promise<void>;
-  /** Waits as the call's mode says, also for a person's approval. Rejects with Away when nobody answers. */
+  /** Waits as the call's mode says, also for a person's approval. Rejects with Away when nobody answers, and with Waiting when it is still undecided. */
   verdict(call: ProposedCall): Promise<Verdict>;
   /** Whether the model may take its next turn. Rejects with Away when nobody answers. */
   turnVerdict(): Promise<Verdict>;
