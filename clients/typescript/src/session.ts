@@ -49,6 +49,8 @@ export class Session {
   #kept: string[] = [];
   #killed: Refused | undefined;
   #frozen: Refused | undefined;
+  /** Calls that only look, and turns, are let pass: that they are does not end it. */
+  #contained: Refused | undefined;
   #started: Promise<void> | undefined;
   #ended: Promise<void> | undefined;
   #isAway = false;
@@ -162,7 +164,7 @@ export class Session {
       if (this.stopped) throw this.stopped;
       return;
     }
-    this.#heard(verdict);
+    this.#heard(verdict, "read");
     if (!verdict.allowed) throw refusedOf(verdict);
   }
 
@@ -233,7 +235,7 @@ export class Session {
       this.#away(error);
       return this.#withoutVerdict(call.callId, call.knownEffect, args, error instanceof Waiting);
     }
-    this.#heard(verdict);
+    this.#heard(verdict, call.knownEffect);
     const hints = [this.#takeKept(), verdict.hints ?? ""].filter(Boolean).join("\n");
     if (!verdict.allowed) {
       const refused = refusedOf(verdict);
@@ -266,8 +268,8 @@ export class Session {
   #withoutVerdict(callId: string, effect: Effect, args: Record<string, unknown>, isUndecided: boolean): Allowed | Denied {
     const hints = this.#takeKept();
     if (this.killed) throw withOwnHints(this.killed, hints);
-    const looks = EFFECTS.indexOf(effect) <= EFFECTS.indexOf("poll");
-    if (this.#frozen && !(looks && this.#frozen.code.includes("_contained_"))) return denied(this.#frozen, hints);
+    const stands = this.#frozen ?? (onlyLooks(effect) ? undefined : this.#contained);
+    if (stands) return denied(stands, hints);
     if (isUndecided) return denied(new Refused(APPROVAL_PENDING, UNDECIDED), hints);
     const from = this.#options.failClosedFrom === undefined ? "destructive" : this.#options.failClosedFrom;
     if (from !== null && EFFECTS.indexOf(effect) >= EFFECTS.indexOf(from)) {
@@ -277,11 +279,15 @@ export class Session {
     return { allowed: true, callId, args, changed: false, ...(hints ? { hints } : {}) };
   }
 
-  #heard(verdict: Verdict): void {
+  /** What stands by now, for the time when nobody answers. */
+  #heard(verdict: Verdict, effect: Effect): void {
     this.#isAway = false;
     if (verdict.killed) this.#killed ??= refusedOf(verdict);
-    else if (verdict.allowed) this.#frozen = undefined;
-    else if (/_(?:frozen|contained)_/.test(verdict.code ?? "")) this.#frozen = refusedOf(verdict);
+    else if (verdict.allowed) {
+      this.#frozen = undefined;
+      if (!onlyLooks(effect)) this.#contained = undefined;
+    } else if (verdict.code?.includes("_frozen_")) this.#frozen = refusedOf(verdict);
+    else if (verdict.code?.includes("_contained_")) this.#contained = refusedOf(verdict);
   }
 
   #away(error: Away): void {
@@ -350,3 +356,6 @@ export class Session {
   }
 }
 
+function onlyLooks(effect: Effect): boolean {
+  return EFFECTS.indexOf(effect) <= EFFECTS.indexOf("poll");
+}

@@ -192,6 +192,30 @@ test("without an answer only what destroys is refused, and what stood holds", as
   assert.equal(warned.filter((one) => one.includes("nobody answers")).length, 2, "once for each time");
 });
 
+test("a contained session that has looked since changes nothing while nobody answers", async () => {
+  const away = new Away("gone");
+  const contained: Verdict = { ...FROZEN, code: "session_contained_by_operator" };
+  const { session, transport } = scripted([contained, ALLOW, away, away, FROZEN, ALLOW, away, ALLOW, away], {
+    effects: { save: "write" },
+  });
+  const code = async (name: string): Promise<string> => {
+    const verdict = await session.before(undefined, name);
+    return verdict.allowed ? "" : verdict.code;
+  };
+  assert.equal(await code("save"), "session_contained_by_operator");
+  assert.equal(session.stopped, undefined, "it may look, and so go on");
+  assert.equal(await code("get_asset"), "");
+  await session.beforeTurn();
+  assert.equal(await code("save"), "session_contained_by_operator", "nobody answers");
+  assert.equal(await code("get_asset"), "", "nobody answers");
+  assert.equal(await code("save"), "session_frozen_by_operator");
+  assert.equal(await code("get_asset"), "", "no longer frozen");
+  assert.equal(await code("save"), "session_contained_by_operator", "nobody answers");
+  assert.equal(await code("save"), "", "released");
+  assert.equal(await code("save"), "", "nobody answers");
+  assert.equal(transport.calls.length, 9);
+});
+
 test("where the settings say so, what destroys is made without an answer, or a write refused", async () => {
   const open = scripted([new Away("gone")], { failClosedFrom: null });
   assert.ok((await open.session.before("c1", "delete_asset")).allowed);
