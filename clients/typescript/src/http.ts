@@ -90,7 +90,7 @@ export class HttpTransport implements Transport {
       call_id: call.callId,
       action: call.action,
       args: call.args,
-      targets: call.targets,
+      targets: [...call.targets, ...call.cutTargets()],
       // Of whole arguments the intake makes the digest itself.
       ...(call.unreadFrom === undefined ? {} : { unread_from: call.unreadFrom, args_digest: call.argsDigest }),
       ...(call.effect === undefined ? {} : { effect: call.effect }),

@@ -8,6 +8,7 @@ import { knownEffect } from "./effects.js";
 import type { Allowed, CallOptions, Denied, SessionOptions, Turn } from "./options.js";
 import { head, wellFormed } from "./redaction/unicode.js";
 import { APPROVAL_PENDING, NO_VERDICT, NOT_CHANGED, NOT_CHECKED, Refused } from "./refused.js";
+import { simpleTargets } from "./targets.js";
 import { argumentsOf, shownJson, withHints } from "./texts.js";
 import {
   Away,
@@ -217,11 +218,14 @@ export class Session {
     const effect = options.effect ?? own(this.#options.effects, name);
     const known = knownEffect(action, effect);
     const described = this.#describer.args(args, action, known);
+    const targets = (options.targets ?? []).map(String);
     const call = {
       callId: callId ? key(callId) : randomUUID(),
       action,
       ...described,
-      targets: (options.targets ?? []).slice(0, MAX_TARGETS).map((target) => this.#describer.text(target)),
+      targets: targets.slice(0, MAX_TARGETS).map((target) => this.#describer.text(target)),
+      cutTargets: () => (described.unreadFrom === undefined ? [] : this.#describer.cutTargets(args, described.args, MAX_TARGETS)),
+      matchTargets: () => [...targets, ...simpleTargets(args)],
       ...(effect === undefined ? {} : { effect }),
       knownEffect: known,
       ...(options.mode === undefined ? {} : { mode: options.mode }),

@@ -215,6 +215,19 @@ test("arguments that are long are cut, and say so", async (t) => {
   assert.match(String(asked?.body["args_digest"]), /^[0-9a-f]{32}$/);
 });
 
+test("a target that is cut from long arguments is sent besides, without secrets", async (t) => {
+  const { session: make, of, warned } = await served(t, []);
+  const padded = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, at) => [`a${at}`, [..."x".repeat(100)]]));
+  const args = { ...padded(2000), path: "/etc/passwd", z_password: "hunter2" };
+  await make().before("c1", "bash", args, { targets: ["host=a"] });
+  const [asked] = of("/v1/verdict");
+  assert.deepEqual(Object.keys(asked?.body["args"] as object).filter((name) => !name.startsWith("a")), ["[cut]"]);
+  assert.deepEqual(asked?.body["targets"], ["host=a", "path=/etc/passwd", "z_password=[redacted:password]"]);
+  const many = Object.fromEntries(Array.from({ length: 3000 }, (_, at) => [`a${at}`, "x".repeat(100)]));
+  assert.equal(await codeOf(make(), "bash", { ...many, path: "/etc/passwd" }), "not_checked");
+  assert.ok(warned.some((one) => one.includes("expected at most 1000 simple arguments that are cut, got ")), warned.join());
+});
+
 test("a subagent's session says whose it is, and an address may have a path", async (t) => {
   const { url, asked } = await served(t, []);
   const session = httpSession({ url: `${url}/haltline/`, sessionId: "s1", agentId: "a" });
