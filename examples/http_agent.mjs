@@ -20,9 +20,11 @@ function guarded(action, tool) {
   return async (args) => {
     const verdict = await post("/v1/verdict", { session_id, agent_id: "cleaner", action, args });
     if (!verdict.allowed) throw new Error(`${verdict.code}: ${verdict.message}`);
-    const { call_id } = verdict;
+    const { call_id, change_arguments: change } = verdict;
+    const allowed = { ...args, ...change?.put }; // it is only allowed with these arguments
+    for (const name of change?.remove ?? []) delete allowed[name];
     try {
-      const output = await tool(args);
+      const output = await tool(allowed);
       await post("/v1/result", { session_id, call_id, output });
       return verdict.hints ? `${output}\n\n${verdict.hints}` : output; // what the model should hear
     } catch (error) {

@@ -12,14 +12,14 @@ import orjson
 from confluent_kafka import Consumer, TopicPartition
 
 from haltline.schemas.control import ControlState
-from haltline.schemas.decisions import Level
-from haltline.schemas.events import Kind, Outcome
+from haltline.schemas.decisions import Approval, Decision, Level, ScopeKind
+from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.topics import Topics
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.local.subprocesses import Children
 from haltline.streams.local.system import start_worker, wait_until_ready
 from tests.clients.typescript import CLIENT, require_built
-from tests.interventions.agent.stand_in import PARTITIONS, StandIn, standing
+from tests.interventions.agent.stand_in import PARTITIONS, StandIn, decision, now_ms, standing
 from tests.mock_cluster import QuickBroker
 from tests.waiting import wait_until
 
@@ -103,6 +103,51 @@ def test_an_operators_kill_ends_the_run(embedded: EmbeddedBroker, tmp_path: Path
         printed, _ = agent.communicate(timeout=60)
     assert agent.returncode == 0
     assert printed.splitlines()[-1] == "stopped: session_killed_by_operator session_killed_by_operator"
+
+
+ASKS = (
+    "--input-type=module",
+    "--eval",
+    """
+import { httpSession } from "./dist/index.js";
+const [, url, said] = process.argv;
+const [name, args, padding, options] = JSON.parse(said);
+for (let at = 0; at < padding; at++) args[`a${at}`] = ["x".repeat(100)];
+const session = httpSession({ url, sessionId: "s1", agentId: "a", ...options });
+const verdict = await session.before(undefined, name, args);
+console.log(verdict.allowed ? "allowed" : verdict.code);
+await session.end();
+""",
+)
+"""Proposes one call."""
+
+
+def test_large_arguments_do_not_hide_a_target_that_is_frozen(embedded: EmbeddedBroker, tmp_path: Path) -> None:
+    node = require_built()
+    padding = 3000  # what is sent of `args` names no path
+
+    def asked(url: str, path: str, padding: int = 0) -> list[str]:
+        return said_by(node, *ASKS, url, json.dumps(["bash", {"path": path}, padding, {}]))
+
+    with StandIn(embedded.bootstrap, lambda _: Level.ALLOW) as worker, intake(tmp_path, embedded.bootstrap) as url:
+        entry = standing(ScopeKind.TARGET, "path=/etc", state=ControlState.FROZEN, code="target_frozen_by_operator")
+        worker.control(entry)
+        wait_until(lambda: asked(url, "/etc") == ["target_frozen_by_operator"], "the entry has arrived")
+        assert asked(url, "/etc", padding) == ["target_frozen_by_operator"]
+        assert asked(url, "/srv", padding) == ["allowed"]
+
+
+def test_a_write_that_a_person_has_not_approved_in_time_is_not_made(embedded: EmbeddedBroker, tmp_path: Path) -> None:
+    node = require_built()
+
+    def say(event: ActionEvent) -> Decision:
+        request = {"request_id": "r1", "nonce": "n", "parameters": "p" * 32, "since": now_ms()}
+        approval = Approval.model_validate(request | {"expires": now_ms() + 600_000})
+        return decision(Level.PAUSE, event).model_copy(update={"approval": approval})
+
+    options = {"effects": {"work": "write"}, "budgetMs": 1000, "approvalWaitMs": 0, "failClosedFrom": None}
+    with StandIn(embedded.bootstrap, say), intake(tmp_path, embedded.bootstrap) as url:
+        assert said_by(node, *ASKS, url, json.dumps(["work", {}, 0, options])) == ["approval_pending"]
 
 
 def test_the_program_of_the_page_is_stopped_by_an_intake_that_needs_no_broker(tmp_path: Path) -> None:

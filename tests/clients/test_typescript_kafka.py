@@ -187,6 +187,9 @@ def test_what_operators_kill_freeze_and_contain_holds_at_once(embedded: Embedded
         assert agent.attempts(1, "other") == ["executed"]
         worker.control(standing(ScopeKind.TARGET, "asset_id=fact_sales", state=frozen, code="target_frozen_x"))
         now("other", "target_frozen_x")
+        padded = {f"a{number}": "x" * 100 for number in range(3000)}  # what is published of it names no asset_id
+        assert agent.attempts(1, "other", padded | ARGS) == ["target_frozen_x"]
+        assert agent.attempts(1, "other", padded) == ["executed"]
         assert agent.attempts(1, "other", {"asset_id": "dim_date"}) == ["executed"]
         # A session below this one ends with it.
         agent("subagent", "below")

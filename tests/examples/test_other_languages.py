@@ -1,4 +1,4 @@
-"""The programs of docs/go.md and docs/java.md as they stand, before a real intake and a real worker."""
+"""The programs of docs/go.md and docs/java.md, and that in JavaScript, as they stand, before a real intake."""
 
 import os
 import shutil
@@ -144,3 +144,16 @@ def test_changed_arguments_and_letters_of_any_kind_arrive_in_another_language(
             "the model reads: 3 rows  Prüfe 🦊\tzuerst.",
             "stopped: session_killed_loop_guard",
         ]
+
+
+def test_changed_arguments_arrive_in_the_program_in_javascript(embedded: EmbeddedBroker) -> None:
+    def say(event: ActionEvent) -> Decision | Level:
+        if not first:
+            return Level.KILL
+        changes = {"arguments": first.pop(), "without_arguments": ("force",)}
+        return decision(Level.NUDGE, event).model_copy(update=changes)
+
+    first = [{"asset_id": "dim_date 名"}]
+    with StandIn(embedded.bootstrap, say), running_intake(embedded.bootstrap) as address:
+        lines = output_of(lambda: [node] if (node := shutil.which("node")) else None, "node", "http_agent.mjs", address)
+    assert lines == ["deleted dim_date 名", "stopped: session_killed_loop_guard"]

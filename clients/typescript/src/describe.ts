@@ -3,10 +3,12 @@
 import { onlyKeeps } from "./effects.js";
 import { encode, type Keys, plain, plainText } from "./redaction/payload.js";
 import { wellFormed } from "./redaction/unicode.js";
+import { isSimple, simpleTargets } from "./targets.js";
 import type { Effect, Json, Outcome, Output } from "./transport.js";
 
 const MAX_ERROR_CHARS = 2000;
 const MAX_NAME_CHARS = 504;
+const MAX_TARGET_CHARS = 1025; // a name and a value that is simple, each of 512
 
 /** How much leaves the process. */
 export interface Redaction {
@@ -50,6 +52,22 @@ export class Describer {
     const { value, digest, unreadFrom } = plain(args, most, this.#keys);
     const shown = typeof value === "object" && value !== null && !Array.isArray(value) ? value : {};
     return { args: shown, argsDigest: digest, ...(unreadFrom === undefined ? {} : { unreadFrom }) };
+  }
+
+  /**
+   * `name=value` of simple arguments that are no longer shown as they were, without secrets. Throws RangeError when
+   * there are more than `most`: what stands for one that is left out could not be seen.
+   */
+  cutTargets(args: Record<string, unknown>, shown: { [name: string]: Json }, most: number): string[] {
+    const left = Object.entries(args).filter(([name, value]) => isSimple(value) && shown[name] !== value);
+    if (left.length > most) throw new RangeError(`expected at most ${most} simple arguments that are cut, got ${left.length}`);
+    const texts = left.flatMap(([name, value]) => {
+      // Alone, so that its name tells whether the value is a secret.
+      const alone = plain({ [name]: value }, Number.POSITIVE_INFINITY, this.#keys).value;
+      return simpleTargets(alone as Record<string, Json>).map((text) => this.text(text, MAX_TARGET_CHARS));
+    });
+    const still = new Set(simpleTargets(shown));
+    return texts.filter((text) => !still.has(text));
   }
 
   /** What a call returned. */

@@ -15,6 +15,7 @@ import {
   type TurnEvent,
   type Usage,
   type Verdict,
+  Waiting,
 } from "./transport.js";
 
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
@@ -89,7 +90,7 @@ export class HttpTransport implements Transport {
       call_id: call.callId,
       action: call.action,
       args: call.args,
-      targets: call.targets,
+      targets: [...call.targets, ...call.cutTargets()],
       // Of whole arguments the intake makes the digest itself.
       ...(call.unreadFrom === undefined ? {} : { unread_from: call.unreadFrom, args_digest: call.argsDigest }),
       ...(call.effect === undefined ? {} : { effect: call.effect }),
@@ -153,13 +154,15 @@ export class HttpTransport implements Transport {
 
   /**
    * Asks until there is an answer. Each try has the same key, so that the intake does nothing twice. Rejects with Away
-   * when nobody answers within the budget, and with HttpProblem when the request itself was refused.
+   * when nobody answers within the budget, with Waiting when the last answer was that it is still undecided, and with
+   * HttpProblem when the request itself was refused.
    */
   async #post(path: string, body: object, budgetMs: number): Promise<Answer> {
     const text = JSON.stringify(body);
     const key = randomUUID();
     const until = performance.now() + this.#approvalWaitMs;
     let silentSince = performance.now();
+    let waits = false;
     for (let tries = 0; ; tries++) {
       let why: string;
       const pauseMs = BETWEEN_TRIES_MS[Math.min(tries, BETWEEN_TRIES_MS.length - 1)] ?? 1000;
@@ -168,8 +171,9 @@ export class HttpTransport implements Transport {
         this.#isSilent = false;
         if (answer.status === 200) return answer;
         if (answer.status === 202) {
+          waits = true;
           silentSince = performance.now();
-          if (silentSince >= until) throw new Away(`no verdict within ${this.#approvalWaitMs} ms`);
+          if (silentSince >= until) throw new Waiting(`${this.#url.origin} has not decided within ${this.#approvalWaitMs} ms`);
           await paused(pauseMs); // it still waits, for a verdict or for a person
           continue;
         }
@@ -181,7 +185,7 @@ export class HttpTransport implements Transport {
       }
       if (performance.now() + pauseMs - silentSince > budgetMs) {
         this.#isSilent = true;
-        throw new Away(`${this.#url.origin} within ${budgetMs} ms: ${why}`);
+        throw new (waits ? Waiting : Away)(`${this.#url.origin} within ${budgetMs} ms: ${why}`);
       }
       await paused(pauseMs);
     }

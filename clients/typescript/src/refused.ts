@@ -1,5 +1,7 @@
 /** The code of a call that was refused because nobody could be asked, and it could do harm. */
 export const NO_VERDICT = "no_verdict";
+/** The code of a call that was refused because it is still undecided, perhaps as a person has not approved it yet. */
+export const APPROVAL_PENDING = "approval_pending";
 /** The code of a call that was refused because the guard, or the adapter, failed. */
 export const NOT_CHECKED = "not_checked";
 /** The code of a call that would have had to be made with arguments that its function does not take. */

@@ -7,7 +7,8 @@ import { Describer } from "./describe.js";
 import { knownEffect } from "./effects.js";
 import type { Allowed, CallOptions, Denied, SessionOptions, Turn } from "./options.js";
 import { head, wellFormed } from "./redaction/unicode.js";
-import { NO_VERDICT, NOT_CHANGED, NOT_CHECKED, Refused } from "./refused.js";
+import { APPROVAL_PENDING, NO_VERDICT, NOT_CHANGED, NOT_CHECKED, Refused } from "./refused.js";
+import { simpleTargets } from "./targets.js";
 import { argumentsOf, shownJson, withHints } from "./texts.js";
 import {
   Away,
@@ -19,6 +20,7 @@ import {
   type Transport,
   type TurnEvent,
   type Verdict,
+  Waiting,
 } from "./transport.js";
 
 /** Calls that have begun and not ended; beyond it the oldest counts as one without a reported end. */
@@ -27,6 +29,9 @@ const MAX_TARGETS = 1000;
 const MAX_NAME_CHARS = 512;
 const MAX_GOAL_CHARS = 8192;
 const NOBODY = "Nobody could be asked whether this may be done, and it could do harm. Report it instead.";
+const UNDECIDED =
+  "It is not decided yet whether this may be done, and a person may have to approve it. It was not done. " +
+  "Do not try to reach the same end another way; report it instead.";
 const UNCHECKED = "This call could not be checked, and so it was not made. Report it instead.";
 
 interface Open {
@@ -45,6 +50,8 @@ export class Session {
   #kept: string[] = [];
   #killed: Refused | undefined;
   #frozen: Refused | undefined;
+  /** Calls that only look, and turns, are let pass: that they are does not end it. */
+  #contained: Refused | undefined;
   #started: Promise<void> | undefined;
   #ended: Promise<void> | undefined;
   #isAway = false;
@@ -158,7 +165,7 @@ export class Session {
       if (this.stopped) throw this.stopped;
       return;
     }
-    this.#heard(verdict);
+    this.#heard(verdict, "read");
     if (!verdict.allowed) throw refusedOf(verdict);
   }
 
@@ -211,11 +218,14 @@ export class Session {
     const effect = options.effect ?? own(this.#options.effects, name);
     const known = knownEffect(action, effect);
     const described = this.#describer.args(args, action, known);
+    const targets = (options.targets ?? []).map(String);
     const call = {
       callId: callId ? key(callId) : randomUUID(),
       action,
       ...described,
-      targets: (options.targets ?? []).slice(0, MAX_TARGETS).map((target) => this.#describer.text(target)),
+      targets: targets.slice(0, MAX_TARGETS).map((target) => this.#describer.text(target)),
+      cutTargets: () => (described.unreadFrom === undefined ? [] : this.#describer.cutTargets(args, described.args, MAX_TARGETS)),
+      matchTargets: () => [...targets, ...simpleTargets(args)],
       ...(effect === undefined ? {} : { effect }),
       knownEffect: known,
       ...(options.mode === undefined ? {} : { mode: options.mode }),
@@ -227,9 +237,9 @@ export class Session {
     } catch (error) {
       if (!(error instanceof Away)) throw error;
       this.#away(error);
-      return this.#withoutVerdict(call.callId, call.knownEffect, args);
+      return this.#withoutVerdict(call.callId, call.knownEffect, args, error instanceof Waiting);
     }
-    this.#heard(verdict);
+    this.#heard(verdict, call.knownEffect);
     const hints = [this.#takeKept(), verdict.hints ?? ""].filter(Boolean).join("\n");
     if (!verdict.allowed) {
       const refused = refusedOf(verdict);
@@ -258,12 +268,13 @@ export class Session {
     return { allowed: false, text: withHints(text, hints), code: NOT_CHANGED, refused };
   }
 
-  /** Nobody answered: what stood holds, what destroys is refused, and the rest is made. */
-  #withoutVerdict(callId: string, effect: Effect, args: Record<string, unknown>): Allowed | Denied {
+  /** Nobody answered: what stood holds, what is still undecided or destroys is refused, and the rest is made. */
+  #withoutVerdict(callId: string, effect: Effect, args: Record<string, unknown>, isUndecided: boolean): Allowed | Denied {
     const hints = this.#takeKept();
     if (this.killed) throw withOwnHints(this.killed, hints);
-    const looks = EFFECTS.indexOf(effect) <= EFFECTS.indexOf("poll");
-    if (this.#frozen && !(looks && this.#frozen.code.includes("_contained_"))) return denied(this.#frozen, hints);
+    const stands = this.#frozen ?? (onlyLooks(effect) ? undefined : this.#contained);
+    if (stands) return denied(stands, hints);
+    if (isUndecided) return denied(new Refused(APPROVAL_PENDING, UNDECIDED), hints);
     const from = this.#options.failClosedFrom === undefined ? "destructive" : this.#options.failClosedFrom;
     if (from !== null && EFFECTS.indexOf(effect) >= EFFECTS.indexOf(from)) {
       return denied(new Refused(NO_VERDICT, NOBODY), hints);
@@ -272,15 +283,19 @@ export class Session {
     return { allowed: true, callId, args, changed: false, ...(hints ? { hints } : {}) };
   }
 
-  #heard(verdict: Verdict): void {
+  /** What stands by now, for the time when nobody answers. */
+  #heard(verdict: Verdict, effect: Effect): void {
     this.#isAway = false;
     if (verdict.killed) this.#killed ??= refusedOf(verdict);
-    else if (verdict.allowed) this.#frozen = undefined;
-    else if (/_(?:frozen|contained)_/.test(verdict.code ?? "")) this.#frozen = refusedOf(verdict);
+    else if (verdict.allowed) {
+      this.#frozen = undefined;
+      if (!onlyLooks(effect)) this.#contained = undefined;
+    } else if (verdict.code?.includes("_frozen_")) this.#frozen = refusedOf(verdict);
+    else if (verdict.code?.includes("_contained_")) this.#contained = refusedOf(verdict);
   }
 
   #away(error: Away): void {
-    if (!this.#isAway) this.#warn(`nobody answers: ${error.message}`);
+    if (!this.#isAway) this.#warn(`${error instanceof Waiting ? "no verdict" : "nobody answers"}: ${error.message}`);
     this.#isAway = true;
   }
 
@@ -345,3 +360,6 @@ export class Session {
   }
 }
 
+function onlyLooks(effect: Effect): boolean {
+  return EFFECTS.indexOf(effect) <= EFFECTS.indexOf("poll");
+}

@@ -1,4 +1,7 @@
-/** What a session needs below it. Transports carry no secrets: what they are given was redacted already. */
+/**
+ * What a session needs below it. Transports carry no secrets: what they are given was redacted already, except for
+ * what `matchTargets` of a call returns.
+ */
 
 /** What a call does to the world, from harmless to harmful. */
 export type Effect = "read" | "poll" | "write" | "network" | "exec" | "mutate" | "destructive";
@@ -41,6 +44,16 @@ export interface ProposedCall {
   /** Texts and lists in `args` are cut behind so many characters or items; left out: they are whole. */
   readonly unreadFrom?: number;
   readonly targets: readonly string[];
+  /**
+   * With `unreadFrom`: `name=value` of simple arguments that `args` does not show as they were, without secrets; else
+   * none. Throws RangeError when there are too many.
+   */
+  readonly cutTargets: () => readonly string[];
+  /**
+   * What an entry about a target may name: the declared targets, and `name=value` of simple arguments, all whole and
+   * with their secrets. Only to be compared in this process; a function, so that who writes the call down has none.
+   */
+  readonly matchTargets: () => readonly string[];
   /** As the tool declares it. */
   readonly effect?: Effect;
   /** As far as it is known from the name and the declaration; what the fail policy goes by. */
@@ -110,11 +123,19 @@ export class Away extends Error {
   override readonly name: string = "Away";
 }
 
+/**
+ * A request is still undecided, perhaps as a person is asked for an approval: the limit of that wait has passed, or
+ * nobody answers any longer. Such a call must not be made, whatever the fail policy says.
+ */
+export class Waiting extends Away {
+  override readonly name: string = "Waiting";
+}
+
 /** One session's way to those who decide. One object for each session. */
 export interface Transport {
   /** Tells that the session begins. Called once, before everything else; what fails here is asked again by `verdict`. */
   open(session: SessionInfo): Promise<void>;
-  /** Waits as the call's mode says, also for a person's approval. Rejects with Away when nobody answers. */
+  /** Waits as the call's mode says, also for a person's approval. Rejects with Away when nobody answers, and with Waiting when it is still undecided. */
   verdict(call: ProposedCall): Promise<Verdict>;
   /** Whether the model may take its next turn. Rejects with Away when nobody answers. */
   turnVerdict(): Promise<Verdict>;

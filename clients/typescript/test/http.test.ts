@@ -139,8 +139,24 @@ test("a verdict that a person is asked for is waited for", async (t) => {
   assert.ok(!verdict.allowed);
   assert.deepEqual([verdict.text, verdict.refused.approval], ["rejected: No.\n\nh", { requestId: "r1", expires: 9 }]);
   assert.equal(of("/v1/verdict").length, 3);
-  const late = await served(t, Array.from({ length: 50 }, () => waiting));
-  assert.equal(await codeOf(late.session({ approvalWaitMs: 200 }), "delete_asset"), "no_verdict");
+});
+
+test("a call that is still undecided is not made, whatever it does", async (t) => {
+  const waiting: Reply = [202, { waiting: true }];
+  for (const [name, effect] of [["delete_asset"], ["work", "write"], ["bash", "exec"], ["get_asset", "read"]] as const) {
+    const late = await served(t, Array.from({ length: 50 }, () => waiting));
+    const options = { approvalWaitMs: 60, failClosedFrom: null, ...(effect === undefined ? {} : { effects: { [name]: effect } }) };
+    const verdict = await late.session(options).before("c1", name, {});
+    assert.ok(!verdict.allowed);
+    assert.match(verdict.text, /^approval_pending: It is not decided yet .* It was not done\./);
+    assert.match(late.warned.join(), /no verdict: .* has not decided within 60 ms/);
+
+    for (const goes of [BUSY, (response: ServerResponse) => void response.destroy()] as Reply[]) {
+      const gone = await served(t, [waiting, ...Array.from({ length: 50 }, () => goes)]);
+      assert.equal(await codeOf(gone.session({ ...options, approvalWaitMs: 60_000, budgetMs: 100 }), name), "approval_pending");
+      assert.ok(gone.of("/v1/verdict").length >= 2);
+    }
+  }
 });
 
 test("nobody there: what destroys is refused, the rest is made, and little time is lost", async () => {
@@ -197,6 +213,19 @@ test("arguments that are long are cut, and say so", async (t) => {
   assert.ok(JSON.stringify(asked?.body).length < 300_000);
   assert.equal(asked?.body["unread_from"], 196_608);
   assert.match(String(asked?.body["args_digest"]), /^[0-9a-f]{32}$/);
+});
+
+test("a target that is cut from long arguments is sent besides, without secrets", async (t) => {
+  const { session: make, of, warned } = await served(t, []);
+  const padded = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, at) => [`a${at}`, [..."x".repeat(100)]]));
+  const args = { ...padded(2000), path: "/etc/passwd", z_password: "hunter2" };
+  await make().before("c1", "bash", args, { targets: ["host=a"] });
+  const [asked] = of("/v1/verdict");
+  assert.deepEqual(Object.keys(asked?.body["args"] as object).filter((name) => !name.startsWith("a")), ["[cut]"]);
+  assert.deepEqual(asked?.body["targets"], ["host=a", "path=/etc/passwd", "z_password=[redacted:password]"]);
+  const many = Object.fromEntries(Array.from({ length: 3000 }, (_, at) => [`a${at}`, "x".repeat(100)]));
+  assert.equal(await codeOf(make(), "bash", { ...many, path: "/etc/passwd" }), "not_checked");
+  assert.ok(warned.some((one) => one.includes("expected at most 1000 simple arguments that are cut, got ")), warned.join());
 });
 
 test("a subagent's session says whose it is, and an address may have a path", async (t) => {

@@ -192,6 +192,30 @@ test("without an answer only what destroys is refused, and what stood holds", as
   assert.equal(warned.filter((one) => one.includes("nobody answers")).length, 2, "once for each time");
 });
 
+test("a contained session that has looked since changes nothing while nobody answers", async () => {
+  const away = new Away("gone");
+  const contained: Verdict = { ...FROZEN, code: "session_contained_by_operator" };
+  const { session, transport } = scripted([contained, ALLOW, away, away, FROZEN, ALLOW, away, ALLOW, away], {
+    effects: { save: "write" },
+  });
+  const code = async (name: string): Promise<string> => {
+    const verdict = await session.before(undefined, name);
+    return verdict.allowed ? "" : verdict.code;
+  };
+  assert.equal(await code("save"), "session_contained_by_operator");
+  assert.equal(session.stopped, undefined, "it may look, and so go on");
+  assert.equal(await code("get_asset"), "");
+  await session.beforeTurn();
+  assert.equal(await code("save"), "session_contained_by_operator", "nobody answers");
+  assert.equal(await code("get_asset"), "", "nobody answers");
+  assert.equal(await code("save"), "session_frozen_by_operator");
+  assert.equal(await code("get_asset"), "", "no longer frozen");
+  assert.equal(await code("save"), "session_contained_by_operator", "nobody answers");
+  assert.equal(await code("save"), "", "released");
+  assert.equal(await code("save"), "", "nobody answers");
+  assert.equal(transport.calls.length, 9);
+});
+
 test("where the settings say so, what destroys is made without an answer, or a write refused", async () => {
   const open = scripted([new Away("gone")], { failClosedFrom: null });
   assert.ok((await open.session.before("c1", "delete_asset")).allowed);
@@ -289,4 +313,29 @@ test("large inputs take time in proportion to their size", async () => {
     assert.ok(verdict.allowed);
     await session.after(verdict.callId, text);
   }
+});
+
+test("a target that an entry names is seen in large arguments, and leaves the process without secrets", async () => {
+  const { session, transport } = scripted();
+  const path = `/srv/${"long/".repeat(20)}report`;
+  const password = `hunter2${"x".repeat(30)}`;
+  const others = { n: 7, big: 2n ** 70n, whole: true, part: 0.5, none: null, list: ["a"], long: "y".repeat(513) };
+  const args = { ...others, path, password, content: Array.from({ length: 300 }, () => "z".repeat(100)) };
+  await session.before("c1", "write_file", args, { targets: [`key=AKIAIOSFODNN7EXAMPLE ${"k".repeat(600)}`] });
+  await session.before("c2", "write_file", { path, password });
+  const [large, small] = transport.calls;
+  assert.ok(large && small);
+  const simple = ["n=7", "big=1180591620717411303424", "whole=True", `path=${path}`, `password=${password}`];
+  assert.deepEqual(large.matchTargets(), [`key=AKIAIOSFODNN7EXAMPLE ${"k".repeat(600)}`, ...simple]);
+  assert.notEqual(large.args["path"], path);
+  assert.deepEqual(large.cutTargets(), [`path=${path}`]);
+  assert.ok(!JSON.stringify([...large.cutTargets(), large]).includes("hunter2"));
+  assert.deepEqual([small.unreadFrom, small.cutTargets()], [undefined, []]);
+});
+
+test("of more targets than can be told none is left out in silence", async () => {
+  const { session, transport } = scripted([], { maxArgsBytes: 0 });
+  const args = Object.fromEntries(Array.from({ length: 1001 }, (_, at) => [`name${at}`, at]));
+  await session.before("c1", "write_file", { ...args, content: "x".repeat(300_000) });
+  assert.throws(() => transport.calls[0]?.cutTargets(), /expected at most 1000 simple arguments that are cut, got 1001/);
 });

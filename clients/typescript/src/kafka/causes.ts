@@ -1,5 +1,6 @@
 // Why calls are refused, and what an agent should hear: from decisions and entries of the control topic.
 
+import { APPROVAL_PENDING } from "../refused.js";
 import { type Approval, type ControlRecord, type Decision, type Level, rank } from "./records.js";
 
 const STOPPED = "This session was stopped. Nothing more is executed; a person has to release it.";
@@ -8,7 +9,7 @@ const BACK = "This was going wrong. It was not done.";
 const ONLY_LOOK = "For now you may look, and change nothing. Report what you would do instead.";
 
 export const NO_VERDICT = "no_verdict";
-export const APPROVAL_PENDING = "approval_pending";
+export { APPROVAL_PENDING };
 export const APPROVAL_EXPIRED = "approval_expired";
 
 /** Why calls are refused: a decision, or an entry of the control topic. */

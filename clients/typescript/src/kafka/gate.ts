@@ -1,6 +1,7 @@
 // The way of one call over Kafka: what stands, the limits, the proposal, the verdict, what is obeyed, the end. The same
 // as the Python client's `CallGate`, without rules of the agent's author and without checkpoints.
 
+import { simpleTargets } from "../targets.js";
 import {
   type Effect,
   EFFECTS,
@@ -30,7 +31,6 @@ const THROTTLED: Cause = {
   code: "throttled",
   message: "You were told to slow down, and this goes beyond it. Look at what was done, and go on with less.",
 };
-const MAX_SIMPLE_CHARS = 512;
 
 /** How it stands with the connection. */
 export interface Link {
@@ -228,16 +228,9 @@ function atLeast(effect: Effect, from: Effect | null): boolean {
   return from !== null && EFFECTS.indexOf(effect) >= EFFECTS.indexOf(from);
 }
 
-/** What an entry about a target may name: the declared targets, and `name=value` of simple arguments. */
+/** What an entry about a target may name: the call as it is, and as the workers see it. */
 function matchTargets(call: ProposedCall): readonly string[] {
-  const simple: string[] = [];
-  for (const [name, value] of Object.entries(call.args)) {
-    if (typeof value === "boolean") simple.push(`${name}=${value ? "True" : "False"}`);
-    else if (Number.isInteger(value) || (typeof value === "string" && value.length <= MAX_SIMPLE_CHARS)) {
-      simple.push(`${name}=${String(value)}`);
-    }
-  }
-  return [...call.targets, ...simple];
+  return [...call.matchTargets(), ...call.targets, ...simpleTargets(call.args)];
 }
 
 function said(advice: readonly Advice[]): { hints?: string } {
