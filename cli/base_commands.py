@@ -1,7 +1,20 @@
 """Which commands need only what an agent installs. Loads nothing, so that a hook starts at once."""
 
 PROCESSOR = frozenset(
-    {"aiokafka", "arro3", "cramjam", "deltalake", "faust", "prometheus_client", "rich", "typer", "uvloop", "yaml"}
+    {
+        "aiokafka",
+        "arro3",
+        "cramjam",
+        "deltalake",
+        "faust",
+        "msgspec",
+        "prometheus_client",
+        "rich",
+        "typer",
+        "uvloop",
+        "yaml",
+        "zstandard",
+    }
 )
 """What only the extra `processor` installs; an agent installs haltline without it."""
 

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Final, Self, cast
 
-import zstandard
-
 MAX_MEMBER_BYTES: Final = 256 * 2**20
 """Of one file within an archive, unpacked; a log has a file for each sample."""
 MAX_TOTAL_BYTES: Final = 32 * 2**30
@@ -22,6 +20,10 @@ _CHUNK_BYTES = 2**20
 
 class NotUnpacked(Exception):
     """An archive, or a file within it, that cannot be unpacked: what was expected and what was given."""
+
+
+class _Damaged(Exception):
+    """What was packed with Zstandard is not whole."""
 
 
 def is_archive(head: bytes) -> bool:
@@ -72,7 +74,7 @@ class Archive:
         try:
             info = self._zip.getinfo(name)
             found = b"".join(self._chunks(info))
-        except (zipfile.BadZipFile, zstandard.ZstdError, zlib.error, EOFError) as error:
+        except (zipfile.BadZipFile, _Damaged, zlib.error, EOFError) as error:
             raise NotUnpacked(f"expected a whole file in the archive, got {error}") from None
         except (NotImplementedError, RuntimeError, KeyError, ValueError, struct.error) as error:
             raise NotUnpacked(f"expected a file packed with deflate or Zstandard, got {error}") from None
@@ -101,6 +103,10 @@ def _other(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[bytes]:
 
 def _zstandard(path: Path, info: zipfile.ZipInfo) -> Iterator[bytes]:
     """Python's own zip reader has Zstandard from 3.14 on."""
+    try:
+        import zstandard  # noqa: PLC0415  # an agent installs haltline without it
+    except ModuleNotFoundError:
+        raise NotUnpacked("needs zstandard: pip install 'haltline[processor]'") from None
     with path.open("rb") as file:
         file.seek(info.header_offset)
         signature, name_bytes, extra_bytes = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
@@ -110,8 +116,11 @@ def _zstandard(path: Path, info: zipfile.ZipInfo) -> Iterator[bytes]:
         limits = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
         left = info.compress_size
         with limits.stream_reader(cast("IO[bytes]", _Bounded(file, left)), read_across_frames=True) as reader:
-            while chunk := reader.read(_CHUNK_BYTES):
-                yield chunk
+            try:
+                while chunk := reader.read(_CHUNK_BYTES):
+                    yield chunk
+            except zstandard.ZstdError as error:
+                raise _Damaged(str(error)) from None
 
 
 class _Bounded:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -36,3 +37,14 @@ def test_the_command_runs_without_the_processor(command: str) -> None:
     words = " ".join(done.stdout.split())
     assert "Example: haltline" in words
     assert "Exit codes: " in words
+
+
+def test_a_recording_is_imported_without_the_processor() -> None:
+    sample = Path(__file__).resolve().parents[3] / "streams/importing/samples/google_adk.json"
+    program = (
+        f"import sys; sys.modules.update(dict.fromkeys({sorted(PROCESSOR)!r}))\n"
+        f"sys.argv[1:] = ['import', {str(sample)!r}]\n"
+        "from haltline.cli.__main__ import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, len(done.stdout.splitlines())) == (0, 19), done.stderr
