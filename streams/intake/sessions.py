@@ -79,7 +79,8 @@ class Sessions:
         if mode is not None:
             given["mode"] = mode
         given["session_id"] = session_id
-        above = self._sessions.get(str(given.get("parent_session_id")))
+        parent = given.get("parent_session_id")
+        above = self._sessions.get(parent) if isinstance(parent, str) else None  # what is no text the settings refuse
         if above is not None:
             given["ancestors"] = (*above.guard.settings.lineage, *given.get("ancestors", ()))
         options = cast("GuardOptions", given)  # the settings check the values
