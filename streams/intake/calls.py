@@ -43,6 +43,11 @@ class Calls:
             "/v1/end": self._end,
         }
 
+    @property
+    def again(self) -> dict[str, Callable[[dict[str, Any], Reply], Reply]]:
+        """By path: the answer to a request that is sent again, from its object and its first answer."""
+        return {"/v1/verdict": self._verdict_again}
+
     def count(self, refused: Refused | None) -> None:
         """A verdict was given."""
         self._verdicts["allowed" if refused is None else refused.code,].inc()
@@ -86,6 +91,23 @@ class Calls:
             raise Bad(400, str(error)) from None
         self.count(answer.refused)
         return 200, reply_of(answer, call_id, killed=session.guard.killed)
+
+    def _verdict_again(self, fields: dict[str, Any], reply: Reply) -> Reply:
+        """An answer that allows a call holds once: until the call has ended, or its session was stopped.
+
+        Raises Bad when it has ended.
+        """
+        status, verdict = reply
+        if not verdict["allowed"]:
+            return reply
+        session, call_id = self._sessions.known(text_of(fields, "session_id")), verdict.get("call_id")
+        if session is None or (call_id is not None and not session.is_open(call_id)):
+            raise Bad(422, "Idempotency-Key: expected one for each call, got that of a call that has ended")
+        refused = session.guard.stopped
+        if refused is None:
+            return reply
+        self.count(refused)
+        return status, reply_of(Answer(refused), call_id, killed=session.guard.killed)
 
     async def _turn_verdict(self, fields: dict[str, Any]) -> Reply:
         """Whether the model may take its next turn."""

@@ -251,6 +251,17 @@ class FrameworkSession:
         """Reports the result of a call. False: no such call is open."""
         return self._end(call_id, value, error) is not None
 
+    def is_open(self, call_id: str) -> bool:
+        """Whether the call was allowed, and its end was not reported yet."""
+        with self._lock:
+            return _id(call_id) in self._open
+
+    @property
+    def has_open(self) -> bool:
+        """Whether any call is open."""
+        with self._lock:
+            return bool(self._open)
+
     def keep(self, hints: str) -> None:
         """Hints that could not be returned with their call, as it had no result: the next one returns them."""
         if hints:
