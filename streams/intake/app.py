@@ -62,14 +62,16 @@ class Intake:
         token: str | None = None,
         max_sessions: int = 200,
         make_guard: MakeGuard = Guard,
+        holds_mode: bool = False,
     ) -> None:
+        """`holds_mode`: no request weakens the mode of the settings."""
         self._metrics = Metrics("intake")
         self._requests = self._metrics.children("http_requests_total")
         self._seconds = self._metrics.histogram("http_request_seconds")
         self.admission = Admission(token)
         self.writer = TopicWriter(settings, self._metrics.counter("intake_events_total"))
-        self._sessions = Sessions(settings, max_sessions, make_guard)
-        self._calls = Calls(settings, self._sessions, self._metrics.children("intake_verdicts_total"))
+        self._sessions = Sessions(settings, max_sessions, make_guard, holds_mode=holds_mode)
+        self._calls = Calls(self._sessions, self._metrics.children("intake_verdicts_total"))
         self._repeated = Repeated()
         self._guardrail = LiteLLMGuardrail(self._sessions, settings.agent_id, self._calls.count)
         self._metrics.gauge("intake_sessions").set_function(lambda: len(self._sessions))

@@ -11,12 +11,11 @@ from typing import Any, Final
 from haltline.interventions.agent.described import CutArguments, DescribedError, DescribedOutput
 from haltline.interventions.agent.integrations.framework_session import Answer
 from haltline.interventions.agent.refused import Refused
-from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.events import Kind, Outcome, Usage
 from haltline.streams.intake.problems import Bad, bad_values
 from haltline.streams.intake.repeated import Reply
 from haltline.streams.intake.requests import text_of
-from haltline.streams.intake.sessions import Sessions, mode_of
+from haltline.streams.intake.sessions import Sessions
 from haltline.streams.runtime.metrics import Children
 
 _MAX_ID_CHARS: Final = 256
@@ -28,8 +27,7 @@ _FAILURES: Final = frozenset({Outcome.ERROR, Outcome.TIMEOUT, Outcome.UNKNOWN})
 class Calls:
     """The calls of all sessions of one intake."""
 
-    def __init__(self, settings: GuardSettings, sessions: Sessions, verdicts: Children) -> None:
-        self._settings = settings
+    def __init__(self, sessions: Sessions, verdicts: Children) -> None:
         self._sessions = sessions
         self._verdicts = verdicts
 
@@ -74,7 +72,7 @@ class Calls:
             raise Bad(400, "targets: expected a list of texts, got something else")
         effect, loop_key = (_text_or_none(fields, one) for one in ("effect", "loop_key"))
         call_id = str(fields.get("call_id") or uuid.uuid4().hex)[:_MAX_ID_CHARS]
-        mode: Any = mode_of(fields, "mode", self._settings)
+        mode: Any = self._sessions.mode_of(fields, "mode")
         session = self._sessions.of(fields)
         try:
             answer = await session.propose_async(
@@ -84,6 +82,7 @@ class Calls:
                 targets=targets,
                 effect=effect,
                 mode=mode,
+                asks=True,
                 loop_key=loop_key,
                 cut=_cut_of(fields),
             )

@@ -237,10 +237,16 @@ class FrameworkSession:
         mode: Literal["async", "blocking"] | None = None,
         loop_key: str | None = None,
         cut: CutArguments | None = None,
+        asks: bool = False,
     ) -> Answer:
-        """As `propose`; does not block the event loop. `cut` describes arguments that are not whole."""
+        """As `propose`; does not block the event loop. `cut` describes arguments that are not whole.
+
+        `asks`: with the mode `async` as well, a call that may destroy something waits, as the guard's `ask_from` says.
+        """
         action = self._action(call_id, name, args=args, targets=targets, effect=effect, mode=mode, loop_key=loop_key)
         action.call.cut = cut
+        if asks and mode == "async":
+            action.call.is_mode_explicit = False  # it counts as the guard's
         try:
             await action.__aenter__()  # as above
         except Refused as refused:

@@ -60,6 +60,11 @@ class LocalDecider(Decider):
         below._state = None
         return below
 
+    def go_on(self, earlier: Decider) -> None:
+        """Takes over the state of an earlier decider of the same session, and what its tree shares."""
+        if isinstance(earlier, LocalDecider):
+            self._state, self._tree = earlier._state, earlier._tree
+
     def after_fork(self) -> None:
         """In a child: the state stays, the lock is a new one."""
         self._tree.lock = threading.Lock()

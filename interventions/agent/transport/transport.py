@@ -89,6 +89,9 @@ class Decider(Protocol):
     def after_fork(self) -> None:
         """In a child: locks that another thread held at the fork are nobody's now."""
 
+    def go_on(self, earlier: "Decider") -> None:
+        """Goes on with what an earlier decider of the same session has counted. Before the first event."""
+
     def below(self) -> "Decider":
         """Who decides for a session below this one: with counts of what is destroyed that both share."""
 

@@ -27,11 +27,11 @@ def key() -> str:
     return uuid.uuid4().hex
 
 
-def scripted(guard: Guard, talk: Any, *, settings: GuardSettings | None = None) -> Any:
+def scripted(guard: Guard, talk: Any, *, settings: GuardSettings | None = None, **options: Any) -> Any:
     """What a client says to an intake whose every session is this guard's."""
 
     async def run() -> Any:
-        intake = Intake(settings or GuardSettings(mode="local"), make_guard=lambda _: guard)
+        intake = Intake(settings or GuardSettings(mode="local"), make_guard=lambda _: guard, **options)
         async with TestServer(intake.app()) as server, ClientSession(server.make_url("/")) as http:
 
             async def post(path: str, body: Any, **headers: str) -> tuple[int, Any]:
@@ -254,6 +254,19 @@ def test_the_mode_of_a_session_or_of_one_call_is_its_clients() -> None:
 
     assert asyncio.run(run()) == [None, "no_verdict"]
     assert [settings.mode for settings in made] == ["blocking"]
+
+
+@pytest.mark.parametrize(("holds", "waits"), [(False, [True, False]), (True, [True, True])])
+def test_a_call_that_may_destroy_something_waits_in_mode_async_too(*, holds: bool, waits: list[bool]) -> None:
+    guard = ScriptedGuard()
+    settings = GuardSettings(bootstrap="127.0.0.1:9", mode="blocking")
+
+    async def talk(post: Post) -> None:
+        for action in ("drop_table", "send"):
+            await post("/v1/verdict", CALL | {"action": action, "mode": "async"})
+
+    scripted(guard, talk, settings=settings, holds_mode=holds)
+    assert [e.await_verdict for e in guard.events if e.kind is Kind.PROPOSED] == waits
 
 
 def test_a_hint_of_a_decision_is_part_of_the_verdict() -> None:

@@ -167,6 +167,6 @@ def test_a_kill_stops_sessions_below_that_began_before_it_and_after_its_end() ->
     with Guard(mode="local", session_id="late parent") as parent:
         assert attempts(parent, 3)[-1] == "session_killed_loop_guard"
     assert attempts(before, 1, asset_id="other") == ["session_killed_loop_guard"]
-    for above in ({"parent_session_id": "late parent"}, {"root_session_id": "late parent"}):
-        assert Guard(None, mode="local", **above).killed
+    assert Guard(mode="local", parent_session_id="late parent").killed
+    assert Guard(mode="local", root_session_id="late parent").killed
     assert not Guard(mode="local", parent_session_id="another").killed
