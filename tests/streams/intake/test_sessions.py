@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from haltline.cli.services.intake import main
 from haltline.interventions.agent.integrations.framework_session import FrameworkSession
 from haltline.interventions.agent.rules.settings import ClientRules
 from haltline.interventions.agent.settings import GuardSettings
@@ -104,3 +105,25 @@ def test_a_session_does_not_weaken_a_mode_that_is_held_to(own: Any, holds: bool,
     settings = GuardSettings(mode=own, bootstrap=None if own == "local" else "127.0.0.1:9")
     sessions = Sessions(settings, 10, holds_mode=holds)
     assert sessions.of({"session_id": "s1", "session_mode": asked}).guard.settings.mode == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variable", "expected"),
+    [([], None, False), (["--mode", "blocking"], None, True), ([], "blocking", True)],
+)
+def test_the_command_holds_to_a_mode_that_it_was_given(
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str], variable: str | None, *, expected: bool
+) -> None:
+    held: list[bool] = []
+
+    def noted(settings: GuardSettings, *, holds_mode: bool, **_: Any) -> None:
+        assert settings.mode == "blocking"
+        held.append(holds_mode)
+        raise ValueError("far enough")
+
+    monkeypatch.delenv("HALTLINE_MODE", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("HALTLINE_MODE", variable)
+    monkeypatch.setattr("haltline.streams.intake.app.Intake", noted)
+    assert main(["--bootstrap", "127.0.0.1:9", *arguments]) == 2
+    assert held == [expected]
