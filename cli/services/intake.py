@@ -12,7 +12,9 @@ Serve HTTP for agents in other languages, until SIGTERM or Ctrl-C.
                      without secrets, confirmed by the broker; 400 says of each what is wrong, and none is accepted
   POST /v1/verdict   {"session_id", "action", "args", ...}: waits for it; {"allowed", "call_id", "message", ...}
                      {"session_id", "kind": "model.turn"}: whether the model may take its next turn
-                     "mode": of this call; "session_mode": of a session that is asked about for the first time
+                     "mode": of this call; "session_mode": of a session that is asked about for the first time;
+                     async is not taken where --mode blocking or HALTLINE_MODE=blocking is set, and in it calls that
+                     may destroy something wait nevertheless
   POST /v1/result    {"session_id", "call_id", "output" or "error"}: the result of a call that was allowed; or
                      "described": {"digest", "bytes", "head"} of an output, and "outcome": ok, error, timeout, unknown
   POST /v1/turn      {"session_id", "usage", "output" or "described"}: a turn of the model was taken
@@ -103,7 +105,8 @@ def main(arguments: list[str]) -> int:
         if token == "":
             raise ValueError(f"{file}: expected a token, got an empty file")  # noqa: TRY301  # one way out
         settings = GuardSettings.from_env({"HALTLINE_MODE": "blocking"} | dict(os.environ), **given)
-        intake = Intake(settings, token=token, max_sessions=max_sessions)
+        is_mode_set = "mode" in given or "HALTLINE_MODE" in os.environ
+        intake = Intake(settings, token=token, max_sessions=max_sessions, holds_mode=is_mode_set)
         app = intake.app()
         if grpc_port is not None:
             from haltline.streams.intake.otlp_grpc import TraceServer

@@ -22,7 +22,7 @@ from haltline.interventions.agent.enforcement.refusal_cause import Advice
 from haltline.interventions.agent.redaction.secrets import without_secrets
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.settings import DEFAULT_AGENT, CallMode, GuardOptions, GuardSettings
-from haltline.interventions.agent.transport.transport import Transport
+from haltline.interventions.agent.transport.transport import Decider, Transport
 from haltline.interventions.agent.transport.transport_factory import decider_of, transport_of
 from haltline.schemas.events import Effect, Kind, Usage
 from haltline.schemas.payloads import Checkpoint
@@ -98,6 +98,11 @@ class Guard:
         )
         self._gate.connect(link or transport_of(self.settings))
         self._begin()
+
+    @property
+    def decider(self) -> Decider | None:
+        """Who decides in this process, with what it has counted; None unless the mode is `local`."""
+        return self._gate.decider
 
     @property
     def session_id(self) -> str:

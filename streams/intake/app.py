@@ -62,14 +62,16 @@ class Intake:
         token: str | None = None,
         max_sessions: int = 200,
         make_guard: MakeGuard = Guard,
+        holds_mode: bool = False,
     ) -> None:
+        """`holds_mode`: no request weakens the mode of the settings."""
         self._metrics = Metrics("intake")
         self._requests = self._metrics.children("http_requests_total")
         self._seconds = self._metrics.histogram("http_request_seconds")
         self.admission = Admission(token)
         self.writer = TopicWriter(settings, self._metrics.counter("intake_events_total"))
-        self._sessions = Sessions(settings, max_sessions, make_guard)
-        self._calls = Calls(settings, self._sessions, self._metrics.children("intake_verdicts_total"))
+        self._sessions = Sessions(settings, max_sessions, make_guard, holds_mode=holds_mode)
+        self._calls = Calls(self._sessions, self._metrics.children("intake_verdicts_total"))
         self._repeated = Repeated()
         self._guardrail = LiteLLMGuardrail(self._sessions, settings.agent_id, self._calls.count)
         self._metrics.gauge("intake_sessions").set_function(lambda: len(self._sessions))
@@ -79,7 +81,7 @@ class Intake:
         app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[self._counting, self._middleware])
         app.router.add_post("/v1/events", self._events)
         for path, answer in self._calls.routes().items():
-            app.router.add_post(path, self._answering(answer))
+            app.router.add_post(path, self._answering(answer, self._calls.again.get(path)))
         app.router.add_post(TRACES, self._traces)
         app.router.add_post(LITELLM, self._litellm)
         app.router.add_get("/healthz", self._health)
@@ -165,16 +167,33 @@ class Intake:
         await self.writer.publish(good)
         return web.Response(body=otlp.accepted(kind, bad_spans), content_type=kind)
 
-    def _answering(self, answer: Callable[[dict[str, Any]], Awaitable[Reply]]) -> Handler:
-        """One route about calls: the answer to an object of JSON, once for all requests with its key."""
+    def _answering(
+        self,
+        answer: Callable[[dict[str, Any]], Awaitable[Reply]],
+        again: Callable[[dict[str, Any], Reply], Reply] | None,
+    ) -> Handler:
+        """One route about calls: the answer to an object of JSON, once for all requests with its key.
+
+        `again` is asked for the answer to one that is sent again; None: the same.
+        """
 
         async def handle(request: web.Request) -> web.Response:
-            async with self.admission.body(request) as body:
-                fields, digest = object_of(loaded(body)), fingerprint(body)
-            status, value = await self._repeated.once(request, digest, lambda: answer(fields))
+            fields, digest = await self._object(request)
+            status, value = await self._repeated.once(
+                request,
+                digest,
+                lambda: answer(fields),
+                session_id=str(fields.get("session_id"))[:256],
+                again=None if again is None else lambda reply: again(fields, reply),
+            )
             return json_response(value, status)
 
         return handle
+
+    async def _object(self, request: web.Request) -> tuple[dict[str, Any], bytes]:
+        """The object and the fingerprint of its body, which is not held while the answer is made."""
+        async with self.admission.body(request) as body:
+            return object_of(loaded(body)), fingerprint(body)
 
     async def _litellm(self, request: web.Request) -> web.Response:
         async with self.admission.body(request) as body:

@@ -11,12 +11,11 @@ from typing import Any, Final
 from haltline.interventions.agent.described import CutArguments, DescribedError, DescribedOutput
 from haltline.interventions.agent.integrations.framework_session import Answer
 from haltline.interventions.agent.refused import Refused
-from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.events import Kind, Outcome, Usage
 from haltline.streams.intake.problems import Bad, bad_values
 from haltline.streams.intake.repeated import Reply
 from haltline.streams.intake.requests import text_of
-from haltline.streams.intake.sessions import Sessions, mode_of
+from haltline.streams.intake.sessions import Sessions
 from haltline.streams.runtime.metrics import Children
 
 _MAX_ID_CHARS: Final = 256
@@ -28,8 +27,7 @@ _FAILURES: Final = frozenset({Outcome.ERROR, Outcome.TIMEOUT, Outcome.UNKNOWN})
 class Calls:
     """The calls of all sessions of one intake."""
 
-    def __init__(self, settings: GuardSettings, sessions: Sessions, verdicts: Children) -> None:
-        self._settings = settings
+    def __init__(self, sessions: Sessions, verdicts: Children) -> None:
         self._sessions = sessions
         self._verdicts = verdicts
 
@@ -42,6 +40,11 @@ class Calls:
             "/v1/turn": self._turn,
             "/v1/end": self._end,
         }
+
+    @property
+    def again(self) -> dict[str, Callable[[dict[str, Any], Reply], Reply]]:
+        """By path: the answer to a request that is sent again, from its object and its first answer."""
+        return {"/v1/verdict": self._verdict_again}
 
     def count(self, refused: Refused | None) -> None:
         """A verdict was given."""
@@ -69,7 +72,7 @@ class Calls:
             raise Bad(400, "targets: expected a list of texts, got something else")
         effect, loop_key = (_text_or_none(fields, one) for one in ("effect", "loop_key"))
         call_id = str(fields.get("call_id") or uuid.uuid4().hex)[:_MAX_ID_CHARS]
-        mode: Any = mode_of(fields, "mode", self._settings)
+        mode: Any = self._sessions.mode_of(fields, "mode")
         session = self._sessions.of(fields)
         try:
             answer = await session.propose_async(
@@ -79,6 +82,7 @@ class Calls:
                 targets=targets,
                 effect=effect,
                 mode=mode,
+                asks=True,
                 loop_key=loop_key,
                 cut=_cut_of(fields),
             )
@@ -86,6 +90,23 @@ class Calls:
             raise Bad(400, str(error)) from None
         self.count(answer.refused)
         return 200, reply_of(answer, call_id, killed=session.guard.killed)
+
+    def _verdict_again(self, fields: dict[str, Any], reply: Reply) -> Reply:
+        """An answer that allows a call holds once: until the call has ended, or its session was stopped.
+
+        Raises Bad when it has ended.
+        """
+        status, verdict = reply
+        if not verdict["allowed"]:
+            return reply
+        session, call_id = self._sessions.known(text_of(fields, "session_id")), verdict.get("call_id")
+        if session is None or (call_id is not None and not session.is_open(call_id)):
+            raise Bad(422, "Idempotency-Key: expected one for each call, got that of a call that has ended")
+        refused = session.guard.stopped
+        if refused is None:
+            return reply
+        self.count(refused)
+        return status, reply_of(Answer(refused), call_id, killed=session.guard.killed)
 
     async def _turn_verdict(self, fields: dict[str, Any]) -> Reply:
         """Whether the model may take its next turn."""

@@ -7,85 +7,160 @@ again with its key, so that no connection is held for as long as a person takes 
 
 import asyncio
 import re
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from hashlib import blake2b
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from aiohttp import web
 
 from haltline.streams.intake.problems import Bad, Busy
 
 MAX_KEPT: Final = 4096
-"""Answers; those that were given longest ago are forgotten first, and what is not answered yet is kept."""
+"""Requests; those that were answered longest ago are forgotten first, and what is not answered yet is kept."""
+MAX_UNANSWERED: Final = 64
+"""Requests of one session to one route: so one session does not take the room of all others."""
+KEPT_S: Final = 900.0
+"""How long an answer is kept."""
 MAX_WAIT_S: Final = 60.0
 _KEY = re.compile(r"[A-Za-z0-9_-]{16,128}")
 _WAIT = re.compile(r"(?:^|[,;\s])wait=(\d{1,4})(?=$|[,;\s])", re.IGNORECASE)
 
 Reply: TypeAlias = tuple[int, dict[str, Any]]
 """A status, and what is JSON."""
+Again: TypeAlias = Callable[[Reply], Reply]
+"""The answer to a request that is sent again, from its first one. Raises Bad where that does not hold any more."""
+
+
+class _Waiting(NamedTuple):
+    digest: bytes
+    task: asyncio.Task[Reply]
+
+
+class _Answered(NamedTuple):
+    digest: bytes
+    reply: Reply
+    at_s: float
 
 
 class Repeated:
-    """The answers of one server. For its event loop alone."""
+    """The answers of one server. For its event loop alone. `clock` gives seconds that only grow."""
 
-    def __init__(self, most: int = MAX_KEPT) -> None:
+    def __init__(self, most: int = MAX_KEPT, clock: Callable[[], float] = time.monotonic) -> None:
         self._most = most
-        self._kept: OrderedDict[str, tuple[bytes, asyncio.Task[Reply]]] = OrderedDict()
+        self._clock = clock
+        self._waiting: dict[str, _Waiting] = {}
+        self._answered: OrderedDict[str, _Answered] = OrderedDict()
+        self._tasks: Counter[str] = Counter()
+        self._handlers: Counter[str] = Counter()
 
-    async def once(self, request: web.Request, digest: bytes, make: Callable[[], Awaitable[Reply]]) -> Reply:
+    async def once(
+        self,
+        request: web.Request,
+        digest: bytes,
+        make: Callable[[], Awaitable[Reply]],
+        *,
+        session_id: str = "",
+        again: Again | None = None,
+    ) -> Reply:
         """The answer to a request, which is made once for all requests with its key; `digest` is that of its body.
 
+        `session_id` is that of the request. `again` gives the answer to who sends it again; None: the same.
+
         Raises:
-            Bad: the key is none, or that of another request.
-            Busy: as many are not answered yet as there is room for.
+            Bad: the key is none, or that of another request, or what was answered does not hold any more.
+            Busy: as many are not answered yet as there is room for, of all sessions or of this one.
 
         """
+        route = f"{request.path} {session_id}"
         key = request.headers.get("Idempotency-Key")
-        if key is None:
-            return await make()
-        if _KEY.fullmatch(key) is None:
+        if key is not None and _KEY.fullmatch(key) is None:
             raise Bad(400, f"Idempotency-Key: expected 16 to 128 letters, digits, - or _, got {key!r:.80}")
-        task = self._task(f"{request.path} {key}", digest, make)
-        done, _ = await asyncio.wait({task}, timeout=_wait_s(request))  # the answer is made, whoever still waits for it
-        return task.result() if done else (202, {"waiting": True})
+        with _one_of_few(self._handlers, route):
+            if key is None:
+                return await make()
+            return await self._keyed(request, f"{request.path} {key}", digest, make, route=route, again=again)
 
     async def close(self) -> None:
         """Waits for no answer any more."""
-        tasks = [task for _, task in self._kept.values()]
-        self._kept.clear()
+        tasks = [waiting.task for waiting in self._waiting.values()]
+        self._waiting.clear()
+        self._answered.clear()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _task(self, name: str, digest: bytes, make: Callable[[], Awaitable[Reply]]) -> "asyncio.Task[Reply]":
-        known = self._kept.get(name)
-        if known is not None:
-            if known[0] != digest:
-                raise Bad(422, "Idempotency-Key: expected the request that it was first sent with, got another")
-            return known[1]
+    async def _keyed(
+        self,
+        request: web.Request,
+        name: str,
+        digest: bytes,
+        make: Callable[[], Awaitable[Reply]],
+        *,
+        route: str,
+        again: Again | None,
+    ) -> Reply:
+        self._forget()
+        known = self._waiting.get(name) or self._answered.get(name)
+        if known is not None and known.digest != digest:
+            raise Bad(422, "Idempotency-Key: expected the request that it was first sent with, got another")
+        if isinstance(known, _Answered):
+            reply = known.reply
+        else:
+            task = self._begun(name, digest, make, route) if known is None else known.task
+            done, _ = await asyncio.wait({task}, timeout=_wait_s(request))  # it is made, whoever still waits for it
+            if not done:
+                return 202, {"waiting": True}
+            reply = task.result()
+        return reply if known is None or again is None else again(reply)
+
+    def _begun(
+        self, name: str, digest: bytes, make: Callable[[], Awaitable[Reply]], route: str
+    ) -> "asyncio.Task[Reply]":
         self._make_room()
-        task = asyncio.create_task(_made(make))
-        self._kept[name] = digest, task
-        task.add_done_callback(lambda done: self._ended(name, done))
+        task = asyncio.create_task(self._made(make, route))
+        self._waiting[name] = _Waiting(digest, task)
+        task.add_done_callback(lambda done: self._ended(name, digest, done))
         return task
 
-    def _ended(self, name: str, task: "asyncio.Task[Reply]") -> None:
+    async def _made(self, make: Callable[[], Awaitable[Reply]], route: str) -> Reply:
+        with _one_of_few(self._tasks, route):
+            return await make()
+
+    def _ended(self, name: str, digest: bytes, task: "asyncio.Task[Reply]") -> None:
         """What failed is not kept: sent again, it is tried again."""
-        if task.cancelled() or task.exception() is not None:
-            self._kept.pop(name, None)
+        self._waiting.pop(name, None)
+        if not task.cancelled() and task.exception() is None:
+            self._answered[name] = _Answered(digest, task.result(), self._clock())
+
+    def _forget(self) -> None:
+        """What was answered long ago."""
+        until_s = self._clock() - KEPT_S
+        while self._answered and next(iter(self._answered.values())).at_s <= until_s:
+            self._answered.popitem(last=False)
 
     def _make_room(self) -> None:
-        if len(self._kept) < self._most:
+        if len(self._waiting) + len(self._answered) < self._most:
             return
-        oldest = next((name for name, (_, task) in self._kept.items() if task.done()), None)
-        if oldest is None:
+        if not self._answered:
             raise Busy(f"expected at most {self._most} requests without an answer, got one more")
-        del self._kept[oldest]
+        self._answered.popitem(last=False)
 
 
-async def _made(make: Callable[[], Awaitable[Reply]]) -> Reply:
-    return await make()
+@contextmanager
+def _one_of_few(counted: Counter[str], route: str) -> Iterator[None]:
+    """Counts as one request that is not answered. Raises Busy when there are too many."""
+    if counted[route] >= MAX_UNANSWERED:
+        raise Busy(f"expected at most {MAX_UNANSWERED} requests of one session without an answer, got one more")
+    counted[route] += 1
+    try:
+        yield
+    finally:
+        counted[route] -= 1
+        if not counted[route]:
+            del counted[route]
 
 
 def fingerprint(body: bytes) -> bytes:

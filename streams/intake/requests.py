@@ -90,12 +90,22 @@ class Admission:
         async with self.few_large(request.content_length if _encoding(request) == "identity" else None):
             try:
                 async with asyncio.timeout(WITHIN_S):
-                    body = await request.read()
+                    body = await _read(request)
             except TimeoutError:
                 raise Bad(408, f"the body: expected all of it within {WITHIN_S:g} s, got less") from None
             if request.content_type != otlp.PROTOBUF and has_too_many(body):
                 raise Bad(413, f"the body: expected at most {MAX_VALUES} values, got more")
             yield body
+
+
+async def _read(request: web.Request) -> bytes:
+    """The whole body. Of `request.read()` the request would hold a copy until it is answered."""
+    body = bytearray()
+    while part := await request.content.readany():
+        body += part
+        if len(body) > MAX_BODY_BYTES:
+            raise web.HTTPRequestEntityTooLarge(MAX_BODY_BYTES, len(body))
+    return bytes(body)
 
 
 def loaded(body: bytes) -> Any:

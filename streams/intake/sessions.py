@@ -1,6 +1,7 @@
 """The sessions that an intake is asked about: begun, found again, given up, ended."""
 
 import asyncio
+import logging
 import threading
 import time
 from collections import OrderedDict
@@ -10,13 +11,18 @@ from typing import Any, Final, TypeAlias, cast
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.integrations.framework_session import FrameworkSession
 from haltline.interventions.agent.settings import GuardOptions, GuardSettings
+from haltline.interventions.agent.transport.transport import Decider
 from haltline.schemas.events import Task
 from haltline.streams.intake.problems import Bad, bad_values
 from haltline.streams.intake.requests import text_of
 
 MakeGuard: TypeAlias = Callable[[GuardSettings], Guard]
 
+log: Final = logging.getLogger("haltline.intake")
+
 _IDLE_S: Final = 3600.0
+_MAX_KEPT: Final = 4096
+"""Counts of sessions that are not known any more."""
 _FIELDS: Final = ("agent_id", "parent_session_id", "root_session_id", "mission_id")
 _MODES: Final = ("async", "blocking", "local")
 _MAX_ANCESTORS: Final = 64
@@ -25,12 +31,25 @@ _MAX_ANCESTORS: Final = 64
 class Sessions:
     """All of one intake, the one that was asked about longest ago first. For its event loop alone."""
 
-    def __init__(self, settings: GuardSettings, max_sessions: int, make_guard: MakeGuard = Guard) -> None:
+    def __init__(
+        self,
+        settings: GuardSettings,
+        max_sessions: int,
+        make_guard: MakeGuard = Guard,
+        *,
+        holds_mode: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`holds_mode`: no request weakens the mode of the settings. `clock` gives seconds that only grow."""
         self._settings = settings
         self._max_sessions = max_sessions
+        self._holds_mode = holds_mode
         self._make_guard = make_guard
+        self._clock = clock
         self._sessions: OrderedDict[str, FrameworkSession] = OrderedDict()
         self._used_at: dict[str, float] = {}
+        self._kept: OrderedDict[str, tuple[float, Decider]] = OrderedDict()
+        """In mode local: who has decided for sessions that are not known any more, and until when it is kept."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -45,23 +64,42 @@ class Sessions:
         session = self._sessions.get(session_id)
         if session is None:
             try:
-                # Where an answer has a place for other arguments, `propose` is asked, which returns them.
-                session = FrameworkSession(self._guard(session_id, fields), changes_arguments=False)
+                guard = self._guard(session_id, fields)
             except ValueError as error:
                 raise bad_values(error) from None
             self._make_room()
+            self._go_on(session_id, guard)
+            # Where an answer has a place for other arguments, `propose` is asked, which returns them.
+            session = FrameworkSession(guard, changes_arguments=False)
             self._sessions[session_id] = session
         self._sessions.move_to_end(session_id)
-        self._used_at[session_id] = time.monotonic()
+        self._used_at[session_id] = self._clock()
         return session
+
+    def mode_of(self, fields: Mapping[str, Any], name: str) -> str | None:
+        """The mode of a session or a call; None: that of the intake, also where that decides in its own process.
+
+        `async` is not taken where the mode `blocking` is held to. Raises Bad for a mode that does not exist, and for
+        `local` where the intake does not decide itself.
+        """
+        mode, own = fields.get(name), self._settings.mode
+        if mode is None:
+            return None
+        if mode not in _MODES:
+            raise Bad(400, f"{name}: expected one of {', '.join(_MODES)}, got {mode!r:.80}")
+        if own == "local":
+            return None
+        if mode == "local":
+            raise Bad(
+                400, f"{name}: expected async or blocking, got 'local': this intake decides by workers, not itself"
+            )
+        return None if self._holds_mode and own == "blocking" else str(mode)
 
     async def end(self, session_id: str) -> bool:
         """Ends the session. False: it was not asked about, or has ended."""
-        session = self._sessions.pop(session_id, None)
-        if session is None:
+        if session_id not in self._sessions:
             return False
-        del self._used_at[session_id]
-        await session.end_async()
+        await self._given_up(session_id).end_async()
         return True
 
     async def close(self) -> None:
@@ -75,48 +113,57 @@ class Sessions:
             given["ancestors"] = _ancestors(fields["ancestors"])
         if fields.get("task") is not None:
             given["task"] = _task(fields["task"])
-        mode = mode_of(fields, "session_mode", self._settings, _MODES)
+        mode = self.mode_of(fields, "session_mode")
         if mode is not None:
             given["mode"] = mode
         given["session_id"] = session_id
-        above = self._sessions.get(str(given.get("parent_session_id")))
+        parent = given.get("parent_session_id")
+        above = self._sessions.get(parent) if isinstance(parent, str) else None  # what is no text the settings refuse
         if above is not None:
             given["ancestors"] = (*above.guard.settings.lineage, *given.get("ancestors", ()))
         options = cast("GuardOptions", given)  # the settings check the values
         return self._make_guard(self._settings.changed(**options)) if above is None else above.guard.subagent(**options)
 
     def _make_room(self) -> None:
-        """Gives up the session that was asked about longest ago.
+        """Gives up the session that was asked about longest ago; one with open calls only where all have some.
 
-        What its author's rules count would be lost with it (kills are not: they are on a topic), so where there are
-        rules it must have been idle for long.
+        What its author's rules count is lost with it, so where there are rules it must have been idle for long. What
+        mode local counts is kept for as long; kills stay known in any case.
         """
         if len(self._sessions) < self._max_sessions:
             return
         oldest = next(iter(self._sessions))
-        if self._settings.rules is not None and time.monotonic() - self._used_at[oldest] < _IDLE_S:
-            raise Bad(503, f"session_id: expected one of {self._max_sessions} sessions that are at work, got one more")
-        del self._used_at[oldest]
-        threading.Thread(target=self._sessions.pop(oldest).end, daemon=True).start()
+        chosen = next((one for one, session in self._sessions.items() if not session.has_open), oldest)
+        if self._settings.rules is not None:
+            now_s = self._clock()
+            chosen = next((one for one in (chosen, oldest) if now_s - self._used_at[one] >= _IDLE_S), "")
+            if not chosen:
+                raise Bad(
+                    503, f"session_id: expected one of {self._max_sessions} sessions that are at work, got one more"
+                )
+        log.warning("haltline: session %s is given up: more than %d are asked about", chosen, self._max_sessions)
+        threading.Thread(target=self._given_up(chosen).end, daemon=True).start()
 
+    def _given_up(self, session_id: str) -> FrameworkSession:
+        """The session, which is not known any more; in mode local its counts are kept for the next of its id."""
+        del self._used_at[session_id]
+        session = self._sessions.pop(session_id)
+        decider = session.guard.decider
+        if decider is not None:
+            self._kept[session_id] = self._clock() + _IDLE_S, decider
+            if len(self._kept) > _MAX_KEPT:
+                forgotten, _ = self._kept.popitem(last=False)
+                log.warning("haltline: counts of session %s are lost: more than %d have ended", forgotten, _MAX_KEPT)
+        return session
 
-def mode_of(
-    fields: Mapping[str, Any], name: str, settings: GuardSettings, modes: tuple[str, ...] = _MODES
-) -> str | None:
-    """The mode of a session or a call; None: that of the intake, also where that decides in its own process.
-
-    Raises Bad for a mode that does not exist, and for `local` where the intake does not decide itself.
-    """
-    mode = fields.get(name)
-    if mode is None:
-        return None
-    if mode not in modes:
-        raise Bad(400, f"{name}: expected one of {', '.join(modes)}, got {mode!r:.80}")
-    if settings.mode == "local":
-        return None
-    if mode == "local":
-        raise Bad(400, f"{name}: expected async or blocking, got 'local': this intake decides by workers, not itself")
-    return str(mode)
+    def _go_on(self, session_id: str, guard: Guard) -> None:
+        """With the counts of the session of this id that has ended, or was given up, not long ago."""
+        now_s = self._clock()
+        while self._kept and next(iter(self._kept.values()))[0] <= now_s:
+            self._kept.popitem(last=False)
+        kept = self._kept.pop(session_id, None)
+        if kept is not None and guard.decider is not None:
+            guard.decider.go_on(kept[1])
 
 
 def _task(value: Any) -> Task:

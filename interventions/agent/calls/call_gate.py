@@ -65,6 +65,7 @@ class CallGate:
         parent: "CallGate | None",
     ) -> None:
         self.settings = settings
+        self._lineage = settings.lineage
         self._start = start
         self._on_advice = on_advice
         self.decider = decider
@@ -236,7 +237,7 @@ class CallGate:
         """A session ends with the one above it, also where no broker tells it so; in mode local, with its tree."""
         decider = self.decider
         if decider is not None and self.enforcer.killed is None:
-            killed_here = decider.killed(self.settings.session_id)
+            killed_here = decider.killed(self._lineage)
             if killed_here is not None:
                 self.enforcer.stay_killed(cause_of(killed_here))
         parent = self._parent

@@ -237,10 +237,16 @@ class FrameworkSession:
         mode: Literal["async", "blocking"] | None = None,
         loop_key: str | None = None,
         cut: CutArguments | None = None,
+        asks: bool = False,
     ) -> Answer:
-        """As `propose`; does not block the event loop. `cut` describes arguments that are not whole."""
+        """As `propose`; does not block the event loop. `cut` describes arguments that are not whole.
+
+        `asks`: with the mode `async` as well, a call that may destroy something waits, as the guard's `ask_from` says.
+        """
         action = self._action(call_id, name, args=args, targets=targets, effect=effect, mode=mode, loop_key=loop_key)
         action.call.cut = cut
+        if asks and mode == "async":
+            action.call.is_mode_explicit = False  # it counts as the guard's
         try:
             await action.__aenter__()  # as above
         except Refused as refused:
@@ -250,6 +256,17 @@ class FrameworkSession:
     def complete(self, call_id: str, value: Any = None, *, error: BaseException | str | None = None) -> bool:
         """Reports the result of a call. False: no such call is open."""
         return self._end(call_id, value, error) is not None
+
+    def is_open(self, call_id: str) -> bool:
+        """Whether the call was allowed, and its end was not reported yet."""
+        with self._lock:
+            return _id(call_id) in self._open
+
+    @property
+    def has_open(self) -> bool:
+        """Whether any call is open."""
+        with self._lock:
+            return bool(self._open)
 
     def keep(self, hints: str) -> None:
         """Hints that could not be returned with their call, as it had no result: the next one returns them."""

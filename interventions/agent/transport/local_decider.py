@@ -1,6 +1,7 @@
 """Deciding in this process, with the worker's own core. Imported only for mode `local`."""
 
 import threading
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -59,13 +60,26 @@ class LocalDecider(Decider):
         below._state = None
         return below
 
+    def go_on(self, earlier: Decider) -> None:
+        """Takes over the state of an earlier decider of the same session, and what its tree shares."""
+        if isinstance(earlier, LocalDecider):
+            self._state, self._tree = earlier._state, earlier._tree
+
     def after_fork(self) -> None:
         """In a child: the state stays, the lock is a new one."""
         self._tree.lock = threading.Lock()
 
-    def killed(self, session_id: str) -> Decision | None:
-        """The kill that stands against a session in this process."""
-        return (_KILLED.get(session_id) if self._remembers else None) or self._tree.killed
+    def killed(self, lineage: Iterable[str]) -> Decision | None:
+        """The kill that stands in this process against a session, or one above it: `lineage` are their ids.
+
+        Those above are looked up by id, as they may begin later than this session, or have ended.
+        """
+        if self._remembers and _KILLED:
+            for session_id in lineage:
+                decision = _KILLED.get(session_id)
+                if decision is not None:
+                    return decision
+        return self._tree.killed
 
     def decide(self, event: ActionEvent) -> Decision | None:
         """The decision on the session's next event."""

@@ -1,5 +1,6 @@
 """What a guard asks of whatever carries its records."""
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from haltline.schemas.control import ControlRecord
@@ -88,8 +89,14 @@ class Decider(Protocol):
     def after_fork(self) -> None:
         """In a child: locks that another thread held at the fork are nobody's now."""
 
+    def go_on(self, earlier: "Decider") -> None:
+        """Goes on with what an earlier decider of the same session has counted. Before the first event."""
+
     def below(self) -> "Decider":
         """Who decides for a session below this one: with counts of what is destroyed that both share."""
 
-    def killed(self, session_id: str) -> Decision | None:
-        """The kill that stands against a session in this process: its own, or of its tree."""
+    def killed(self, lineage: Iterable[str]) -> Decision | None:
+        """The kill that stands in this process against a session: its own, of one above it, or of its tree.
+
+        `lineage` are the ids of the session and of all above it.
+        """

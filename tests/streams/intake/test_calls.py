@@ -27,11 +27,11 @@ def key() -> str:
     return uuid.uuid4().hex
 
 
-def scripted(guard: Guard, talk: Any, *, settings: GuardSettings | None = None) -> Any:
+def scripted(guard: Guard, talk: Any, *, settings: GuardSettings | None = None, **options: Any) -> Any:
     """What a client says to an intake whose every session is this guard's."""
 
     async def run() -> Any:
-        intake = Intake(settings or GuardSettings(mode="local"), make_guard=lambda _: guard)
+        intake = Intake(settings or GuardSettings(mode="local"), make_guard=lambda _: guard, **options)
         async with TestServer(intake.app()) as server, ClientSession(server.make_url("/")) as http:
 
             async def post(path: str, body: Any, **headers: str) -> tuple[int, Any]:
@@ -119,6 +119,42 @@ def test_a_request_that_is_sent_again_with_its_key_is_one() -> None:
         400,
     ]
     assert len([e for e in guard.events if e.kind is Kind.PROPOSED]) == 1
+
+
+ENDED = "Idempotency-Key: expected one for each call, got that of a call that has ended"
+
+
+def test_a_call_that_was_allowed_and_has_ended_is_not_allowed_again_by_its_key() -> None:
+    guard = ScriptedGuard()
+    mine, turn = {"Idempotency-Key": key()}, {"Idempotency-Key": key()}
+    of_turn = {"session_id": "s1", "kind": "model.turn"}
+
+    async def talk(post: Post) -> list[Any]:
+        found = [(await post("/v1/verdict", CALL, **mine))[1]["allowed"] for _ in range(2)]  # its answer was lost
+        found += [(await post("/v1/verdict", of_turn, **turn))[1]["allowed"] for _ in range(2)]
+        await post("/v1/result", {"session_id": "s1", "call_id": "c1", "output": "ok"})
+        found.append(await post("/v1/verdict", CALL, **mine))
+        await post("/v1/verdict", CALL | {"call_id": "c2"})
+        await post("/v1/end", {"session_id": "s1"})
+        return [*found, await post("/v1/verdict", CALL, **mine), await post("/v1/verdict", of_turn, **turn)]
+
+    assert scripted(guard, talk) == [*[True] * 4, *[(422, {"errors": [ENDED]})] * 3]
+    assert [e.call_id for e in guard.events if e.kind is Kind.PROPOSED] == ["c1", "c2"]
+
+
+def test_a_call_that_was_allowed_is_refused_by_its_key_once_its_session_was_killed() -> None:
+    guard = ScriptedGuard()
+    mine, turn = {"Idempotency-Key": key()}, {"Idempotency-Key": key()}
+    of_turn = {"session_id": "s1", "kind": "model.turn"}
+
+    async def talk(post: Post) -> list[Any]:
+        found = [(await post("/v1/verdict", CALL, **mine))[1], (await post("/v1/verdict", of_turn, **turn))[1]]
+        guard.kill()
+        found += [(await post("/v1/verdict", CALL, **mine))[1], (await post("/v1/verdict", of_turn, **turn))[1]]
+        return [(verdict["allowed"], verdict["killed"], verdict.get("call_id")) for verdict in found]
+
+    allowed, refused = (True, False), (False, True)
+    assert scripted(guard, talk) == [(*allowed, "c1"), (*allowed, None), (*refused, "c1"), (*refused, None)]
 
 
 def test_a_client_that_prefers_to_ask_again_is_answered_while_a_person_decides() -> None:
@@ -218,6 +254,19 @@ def test_the_mode_of_a_session_or_of_one_call_is_its_clients() -> None:
 
     assert asyncio.run(run()) == [None, "no_verdict"]
     assert [settings.mode for settings in made] == ["blocking"]
+
+
+@pytest.mark.parametrize(("holds", "waits"), [(False, [True, False]), (True, [True, True])])
+def test_a_call_that_may_destroy_something_waits_in_mode_async_too(*, holds: bool, waits: list[bool]) -> None:
+    guard = ScriptedGuard()
+    settings = GuardSettings(bootstrap="127.0.0.1:9", mode="blocking")
+
+    async def talk(post: Post) -> None:
+        for action in ("drop_table", "send"):
+            await post("/v1/verdict", CALL | {"action": action, "mode": "async"})
+
+    scripted(guard, talk, settings=settings, holds_mode=holds)
+    assert [e.await_verdict for e in guard.events if e.kind is Kind.PROPOSED] == waits
 
 
 def test_a_hint_of_a_decision_is_part_of_the_verdict() -> None:

@@ -159,3 +159,14 @@ def test_a_session_that_was_killed_stays_killed_in_this_process() -> None:
     assert attempts(Guard(mode="local", session_id="again"), 3)[-1] == "session_killed_loop_guard"
     assert attempts(Guard(mode="local", session_id="again"), 1, asset_id="other") == ["session_killed_loop_guard"]
     assert attempts(Guard(mode="local", session_id="another"), 1) == ["executed"]
+
+
+def test_a_kill_stops_sessions_below_that_began_before_it_and_after_its_end() -> None:
+    before = Guard(mode="local", session_id="began before", ancestors=("late parent",))
+    assert attempts(before, 1) == ["executed"]
+    with Guard(mode="local", session_id="late parent") as parent:
+        assert attempts(parent, 3)[-1] == "session_killed_loop_guard"
+    assert attempts(before, 1, asset_id="other") == ["session_killed_loop_guard"]
+    assert Guard(mode="local", parent_session_id="late parent").killed
+    assert Guard(mode="local", root_session_id="late parent").killed
+    assert not Guard(mode="local", parent_session_id="another").killed
