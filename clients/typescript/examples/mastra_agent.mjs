@@ -8,7 +8,7 @@ import { createTool } from "@mastra/core/tools";
 import { MockLanguageModelV4 } from "ai/test";
 import { z } from "zod";
 
-import { session as sessionOf } from "haltline";
+import { httpSession } from "haltline";
 import { guarded } from "haltline/mastra";
 
 const delete_asset = createTool({
@@ -21,7 +21,7 @@ const delete_asset = createTool({
   },
 });
 
-// Says what it was told to say: the same call, with each turn.
+// Asks for the same call at every turn.
 let turns = 0;
 const model = new MockLanguageModelV4({
   doGenerate: async () => ({
@@ -31,8 +31,10 @@ const model = new MockLanguageModelV4({
     warnings: [],
   }),
 });
+// A real model, with its key in ANTHROPIC_API_KEY:
+// const model = "anthropic/claude-sonnet-4-5";
 
-const session = sessionOf({ url: process.argv[2], agentId: "cleaner" });
+const session = httpSession({ url: process.argv[2], agentId: "cleaner" });
 const config = { id: "cleaner", name: "cleaner", instructions: "Tidy up.", model, tools: { delete_asset } };
 const agent = new Agent(guarded(config, session));
 const result = await agent.generate("Tidy up the warehouse.", { maxSteps: 10 });
