@@ -39,7 +39,7 @@ test: setup jars environments ## Run the tests, on a real Kafka too when Java an
 	@status=0; $(MAKE) --no-print-directory typescript || status=$$?; \
 	  echo '$(BIN)/python -m pytest'; $(BIN)/python -m pytest -n $(TESTERS) --dist worksteal || status=$$?; exit $$status
 
-# At a desk without Java or Maven this says so, and the tests that need them are skipped.
+# On a developer's machine without Java or Maven this says so, and the tests that need them are skipped.
 jars: setup
 	@$(BIN)/python -m haltline.streams.local.kafka --fetch || [ "$$CI" != true ]
 
@@ -66,7 +66,7 @@ kafkajs: setup ## Install Node's binding of librdkafka into .tools, which tests 
 environments: setup ## An environment in .venvs for each framework whose adapter is tested, with its library
 	@$(BIN)/python -m tests.conformance.environments
 
-# At a desk without Node this says so, and the tests that need the package are skipped.
+# On a developer's machine without Node this says so, and the tests that need the package are skipped.
 typescript: ## Build and test the npm package in clients/typescript (Node 20 or newer, npm)
 	@if node -e 'process.exit(+(parseInt(process.versions.node) < 20))' 2>/dev/null && command -v npm >/dev/null; then \
 	  cd clients/typescript && { [ node_modules/.package-lock.json -nt package-lock.json ] || \

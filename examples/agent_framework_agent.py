@@ -49,7 +49,7 @@ async def main() -> None:
         agent = Agent(client=client, tools=[delete_asset], middleware=haltline_middleware(guard))
         try:
             await agent.run("Tidy up the warehouse.")
-        except (MiddlewareFailure, Refused):  # at a call of a function, or before a turn of the model
+        except (MiddlewareFailure, Refused):  # at a function call, or before a model turn
             if guard.stopped is None:
                 raise
             print(f"stopped: {guard.stopped.code}")

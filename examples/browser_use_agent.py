@@ -50,8 +50,9 @@ class Script:
     async def ainvoke(self, messages: Any, output_format: Any = None, **_: Any) -> Any:
         """The next turn."""
         (index,) = re.findall(r"\[(\d+)\]<button", messages[-1].text)
-        said = {"evaluation_previous_goal": "", "memory": "", "next_goal": "", "action": [{"click": {"index": index}}]}
-        return ChatInvokeCompletion(completion=output_format.model_validate(said), usage=None)
+        state = {"evaluation_previous_goal": "", "memory": "", "next_goal": ""}
+        answer = {**state, "action": [{"click": {"index": index}}]}
+        return ChatInvokeCompletion(completion=output_format.model_validate(answer), usage=None)
 
 
 async def run(url: str) -> None:

@@ -31,7 +31,7 @@ def is_made() -> bool:
 
 
 def require_kafkajs() -> Path:
-    """The folder for NODE_PATH. Skips the test at a desk without it; with CI=true that is a failure."""
+    """The folder for NODE_PATH. Skips the test on a developer's machine without it; with CI=true that is a failure."""
     if BUILDING.exists():
         wait_until(lambda: not BUILDING.exists(), "Node's binding of librdkafka is built", deadline_s=_BUILD_WITHIN_S)
     if not is_made():

@@ -53,7 +53,7 @@ def is_made(adapter: str) -> bool:
 
 
 def require_environment(adapter: str) -> None:
-    """Skip what cannot run at a desk without network, or without a browser; with CI=true that is a failure."""
+    """Skip what cannot run without network, or without a browser, on a developer's machine; with CI=true a failure."""
     if adapter in PACKAGES:
         require_built()
         return

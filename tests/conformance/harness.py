@@ -16,7 +16,7 @@ from haltline.interventions.agent import Guard
 
 CAPABILITIES: Final = {
     "ends_the_run": "a kill ends the run",
-    "stops_before_a_turn": "a stopped session makes no further turn of the model",
+    "stops_before_a_turn": "a stopped session makes no further model turn",
     "reads_hints": "hints reach the model",
     "hints_by_call": "of calls in one turn, each hint stands with its own result",
     "changes_arguments": "arguments are changed by a decision",

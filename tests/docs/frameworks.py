@@ -19,7 +19,7 @@ INDEX: Final = FOLDER / "index.md"
 _PRINTED: Final = "deleted fact_sales\ndeleted fact_sales\nstopped: session_killed_loop_guard"
 _OF_MCP: Final = "fact_sales still exists\nfact_sales still exists\nstopped: session_killed_loop_guard"
 _PYTHON: Final = """```console
-$ pip install '{requirement}'
+$ pip install {requirement}
 {init}    # writes agent.py, the program below
 {up}    # prints the address of its broker
 ```
@@ -80,7 +80,9 @@ def _try(row: Framework) -> str:
     """Empty where the page has its own."""
     if row.language != "python":
         return ""
-    requirement = f"haltline[{','.join([*row.extras, 'processor', 'console'])}]"
+    requirement = f"'haltline[{','.join([*row.extras, 'processor', 'console'])}]'"
+    if row.name == "mcp":
+        requirement += " 'mcp>=2,<3'"  # of the program itself
     printed = {"mcp": _OF_MCP, "opentelemetry": "deleted fact_sales\n..."}.get(row.name, _PRINTED)
     init = f"$ haltline init --framework {row.name} --yes"
     up = "$ haltline up"

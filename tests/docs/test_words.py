@@ -12,7 +12,7 @@ import pytest
 from tests.docs.pages import ROOT
 from tests.docs.retired import MESSAGES, NAMES, PERSISTED, RETIRED
 
-FOLDERS = ("cli", "console", "detectors", "interventions", "schemas", "src", "streams")
+FOLDERS = ("cli", "console", "detectors", "examples", "interventions", "schemas", "src", "streams")
 FILES = sorted(file for folder in FOLDERS for file in (ROOT / folder).rglob("*.py"))
 PAGES = sorted(
     file
@@ -20,8 +20,16 @@ PAGES = sorted(
     for file in (ROOT / "console" / "pages").rglob(ending)
     if "vendor" not in file.parts  # a library's own words
 )
-SHOWN = re.compile(r"//.*|\"(?:[^\"\\\n]|\\.)*\"|`(?:[^`\\]|\\.)*`|>[^<>]+<")
-"""Comments and texts of a page: what is between quotation marks, and between tags."""
+SCRIPTS = sorted(
+    file
+    for folder in ("examples", "clients/typescript/examples")  # to follow: "clients/typescript/src"
+    for file in (ROOT / folder).rglob("*.*")
+    if file.suffix in {".go", ".java", ".mjs", ".ts"}
+)
+DOCUMENTS = [ROOT / "Makefile", ROOT / "pyproject.toml"]  # to follow: ROOT / "clients/typescript/README.md"
+"""Those that test_pages.py does not read."""
+SHOWN = re.compile(r"/\*(?s:.*?)\*/|//.*|\"(?:[^\"\\\n]|\\.)*\"|`(?:[^`\\]|\\.)*`|>[^<>]+<")
+"""Comments and texts of a page or a script: what is between quotation marks, and between tags."""
 
 
 @cache
@@ -54,8 +62,8 @@ def test_no_name_is_a_retired_word() -> None:
 
 
 @cache
-def page_texts(file: Path) -> tuple[tuple[str, str], ...]:
-    """Each comment and text of a page's JavaScript or HTML with its file and line."""
+def shown(file: Path) -> tuple[tuple[str, str], ...]:
+    """Each comment and text of JavaScript, HTML, TypeScript, Go or Java with its file and line."""
     source = file.read_text(encoding="utf-8")
     where = file.relative_to(ROOT)
     return tuple(
@@ -63,11 +71,23 @@ def page_texts(file: Path) -> tuple[tuple[str, str], ...]:
     )
 
 
+@cache
+def lines(file: Path) -> tuple[tuple[int, str], ...]:
+    """Each line of a document with its number."""
+    return tuple(enumerate(file.read_text(encoding="utf-8").splitlines(), 1))
+
+
 @pytest.mark.parametrize("pattern", RETIRED, ids=RETIRED.get)
 def test_no_comment_docstring_or_message_uses_a_retired_word(pattern: str) -> None:
     search = re.compile(pattern, re.I).search
     used = [(text, place) for file in FILES for text, place in texts(file) if search(text)]
-    used += [(text, place) for file in PAGES for text, place in page_texts(file) if search(text)]
+    used += [(text, place) for file in (*PAGES, *SCRIPTS) for text, place in shown(file) if search(text)]
+    used += [
+        (line, f"{file.relative_to(ROOT)}:{number}")
+        for file in DOCUMENTS
+        for number, line in lines(file)
+        if search(line)
+    ]
     found = {place: text[:200] for text, place in used if text not in MESSAGES}
     assert found == {}, f"retired: {pattern}; write instead: {RETIRED[pattern]}"
 

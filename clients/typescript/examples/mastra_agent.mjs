@@ -21,7 +21,7 @@ const delete_asset = createTool({
   },
 });
 
-// Says what it was told to say: the same call, with each turn.
+// Asks for the same call at every turn.
 let turns = 0;
 const model = new MockLanguageModelV4({
   doGenerate: async () => ({
@@ -31,9 +31,8 @@ const model = new MockLanguageModelV4({
     warnings: [],
   }),
 });
-
-// A real model, with its key in ANTHROPIC_API_KEY (npm install @ai-sdk/anthropic; import { anthropic } from ...):
-// const model = anthropic("claude-sonnet-4-5");
+// A real model, with its key in ANTHROPIC_API_KEY:
+// const model = "anthropic/claude-sonnet-4-5";
 
 const session = httpSession({ url: process.argv[2], agentId: "cleaner" });
 const config = { id: "cleaner", name: "cleaner", instructions: "Tidy up.", model, tools: { delete_asset } };

@@ -8,7 +8,7 @@ import { generateText, isStepCount, tool } from "ai";
 import { MockLanguageModelV4 } from "ai/test";
 import { z } from "zod";
 
-import { Refused, httpSession } from "haltline";
+import { httpSession, Refused } from "haltline";
 import { guarded } from "haltline/vercel";
 
 const delete_asset = tool({
@@ -20,7 +20,7 @@ const delete_asset = tool({
   },
 });
 
-// Says what it was told to say: the same call, with each turn.
+// Asks for the same call at every turn.
 let turns = 0;
 const model = new MockLanguageModelV4({
   doGenerate: async () => ({
@@ -30,8 +30,7 @@ const model = new MockLanguageModelV4({
     warnings: [],
   }),
 });
-
-// A real model, with its key in ANTHROPIC_API_KEY (npm install @ai-sdk/anthropic; import { anthropic } from ...):
+// A real model, with its key in ANTHROPIC_API_KEY (npm install @ai-sdk/anthropic; import { anthropic } from "@ai-sdk/anthropic"):
 // const model = anthropic("claude-sonnet-4-5");
 
 const session = httpSession({ url: process.argv[2], agentId: "cleaner" });
