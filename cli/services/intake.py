@@ -131,7 +131,11 @@ def main(arguments: list[str]) -> int:
         }:
             raise
         return _fail(f"needs {missing.name}, which is not installed: pip install 'haltline[intake]'")
-    except (ValueError, OSError, KafkaException) as error:
+    except ValueError as error:
+        from haltline.streams.intake.problems import bad_values
+
+        return _fail("; ".join(bad_values(error).problems))
+    except (OSError, KafkaException) as error:
         return _fail(str(error))
     return 0
 

@@ -124,10 +124,11 @@ class Calls:
         usage, output = fields.get("usage"), _text_or_none(fields, "output")
         if usage is not None and not isinstance(usage, dict):
             raise Bad(400, f"usage: expected an object, got {type(usage).__name__}")
+        if unknown := sorted(map(str, (usage or {}).keys() - Usage.model_fields.keys())):
+            known = ", ".join(Usage.model_fields)
+            raise Bad(400, f"usage: expected fields of {known}, got {', '.join(unknown)!r:.80}")
         try:
-            used = (
-                None if usage is None else Usage(**{name: usage[name] for name in Usage.model_fields if name in usage})
-            )
+            used = None if usage is None else Usage(**usage)
         except ValueError as error:
             raise bad_values(error, "usage.") from None
         described = _described(fields)

@@ -1,5 +1,8 @@
 """What is answered in place of what was asked for."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from pydantic import ValidationError
 
 
@@ -20,11 +23,12 @@ def bad_values(error: ValueError, under: str = "") -> Bad:
     """Of values that settings or a record do not take: each by its name."""
     if not isinstance(error, ValidationError):
         return Bad(400, str(error))
-    found = error.errors(include_url=False, include_context=False)
-    return Bad(
-        400,
-        *(
-            f"{under}{'.'.join(map(str, one['loc']))}: expected another value ({one['msg']}), got {one['input']!r:.80}"
-            for one in found
-        ),
-    )
+    return Bad(400, *(_problem(one, under) for one in error.errors(include_url=False, include_context=False)))
+
+
+def _problem(error: Mapping[str, Any], under: str) -> str:
+    """One of them; where they do not fit together, what the check says itself."""
+    text = str(error["msg"]).removeprefix("Value error, ")
+    if not error["loc"]:
+        return text
+    return f"{under}{'.'.join(map(str, error['loc']))}: expected another value ({text}), got {error['input']!r:.80}"

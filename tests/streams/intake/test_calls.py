@@ -276,3 +276,14 @@ def test_a_hint_of_a_decision_is_part_of_the_verdict() -> None:
         return (await post("/v1/verdict", CALL))[1]["hints"]
 
     assert scripted(guard, talk) == "Think again."
+
+
+def test_usage_under_other_names_is_an_error_and_not_forgotten() -> None:
+    body = {"session_id": "s1", "usage": {"prompt_tokens": 900, "output_tokens": 40}}
+    status, answer = scripted(ScriptedGuard(), lambda post: post("/v1/turn", body))
+    (problem,) = answer["errors"]
+    assert (status, problem.partition(",")[0], problem.endswith("got 'prompt_tokens'")) == (
+        400,
+        "usage: expected fields of input_tokens",
+        True,
+    )
