@@ -211,7 +211,7 @@ _ROWS: Final = (
         adapter="claude_agent_sdk",
         names=("haltline_hooks",),
         how="ClaudeAgentOptions(hooks=haltline_hooks(guard))",
-        ends="the run ends in order; `guard.stopped` says why",
+        ends="the run ends normally; `guard.stopped` says why",
         edits=((SetKeyword(calls=("ClaudeAgentOptions",), keyword="hooks", value="haltline_hooks({guard})"),),),
     ),
     Framework(

@@ -22,11 +22,11 @@ PAGES = sorted(
 )
 SCRIPTS = sorted(
     file
-    for folder in ("examples", "clients/typescript/examples")  # to follow: "clients/typescript/src"
+    for folder in ("examples", "clients/typescript/examples", "clients/typescript/src")
     for file in (ROOT / folder).rglob("*.*")
     if file.suffix in {".go", ".java", ".mjs", ".ts"}
 )
-DOCUMENTS = [ROOT / "Makefile", ROOT / "pyproject.toml"]  # to follow: ROOT / "clients/typescript/README.md"
+DOCUMENTS = [ROOT / "Makefile", ROOT / "pyproject.toml", ROOT / "clients/typescript/README.md"]
 """Those that test_pages.py does not read."""
 SHOWN = re.compile(r"/\*(?s:.*?)\*/|//.*|\"(?:[^\"\\\n]|\\.)*\"|`(?:[^`\\]|\\.)*`|>[^<>]+<")
 """Comments and texts of a page or a script: what is between quotation marks, and between tags."""

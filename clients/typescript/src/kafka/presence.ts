@@ -1,5 +1,5 @@
 // Whether workers can see what the sessions of this process do: what the topic of actions itself shows of it. A broker
-// that takes every record is not enough: a topic may be gone, or made anew, or have other partitions than before.
+// that takes every record is not enough: a topic may be gone, or recreated, or have other partitions than before.
 
 import { partitionOf } from "./partitioner.js";
 

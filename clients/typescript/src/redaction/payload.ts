@@ -66,7 +66,7 @@ function digest(data: Uint8Array, keys: Keys): string {
   return blake2b(data, 16, keys.digest.subarray(0, 64));
 }
 
-/** JSON with sorted names, and numbers as the Python package writes them. What tells of a cut comes last. */
+/** JSON with sorted names, and numbers as the Python package writes them. What marks a cut comes last. */
 export function encode(value: Json): string {
   if (typeof value === "number") return number(value);
   if (Array.isArray(value)) return `[${value.map(encode).join(",")}]`;
