@@ -11,15 +11,25 @@ Needs ag2 (`pip install 'haltline[ag2]'`).
 import json
 from collections.abc import Mapping
 from copy import copy
-from typing import Any
+from typing import Any, Final
 
 from ag2.events import ModelResponse, TextInput, ToolCallEvent, ToolErrorEvent, ToolResult, ToolResultEvent
 from ag2.middleware import BaseMiddleware
 
 from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.framework_session import Denied, FrameworkSession, ResultUnknown, tokens
+from haltline.interventions.agent.integrations.framework_session import (
+    NOT_CHECKED,
+    Denied,
+    FrameworkSession,
+    ResultUnknown,
+    tokens,
+)
 from haltline.interventions.agent.refused import Refused
 from haltline.schemas.events import Effect, Usage
+
+_SUBTASKS: Final = frozenset({"run_subtask", "run_subtasks"})
+"""AG2's own: the agents of subtasks get the tools of their agent, and none of its middleware."""
+_NOT_GUARDED: Final = f"{NOT_CHECKED}: The tools of a subtask are not guarded, so it was not started. Do it without."
 
 
 class CallDenied(Exception):
@@ -44,6 +54,8 @@ class _Middleware(BaseMiddleware):
         self._session = session
 
     async def on_tool_execution(self, call_next: Any, event: ToolCallEvent, context: Any) -> Any:
+        if event.name in _SUBTASKS:
+            return _refusal(event, _NOT_GUARDED)
         try:
             verdict = await self._session.before_async(event.id, event.name, event.arguments)
         except Refused as stopped:
