@@ -43,7 +43,8 @@ def guarded_program(text: str, framework: Framework, agent_id: str) -> str:
 def lines_to_add(framework: Framework, agent_id: str) -> str:
     """What somebody adds by hand, in the order of a program."""
     if not framework.adapter:
-        return framework.how
+        setup = [line.format(agent_id=agent_id) for line in framework.setup]
+        return "\n".join([*setup, framework.how])
     setup = [line.format(guard="guard") for line in framework.setup]
     return "\n".join([*framework.import_lines, "", _construction("guard", agent_id), *setup, framework.how])
 

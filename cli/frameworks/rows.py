@@ -83,7 +83,7 @@ class Framework:
     names: tuple[str, ...] = ()
     """What is imported of the adapter."""
     setup: tuple[str, ...] = ()
-    """Statements after the guard's construction."""
+    """Statements after the guard's construction. Without an adapter: what comes before `how`, with `{agent_id}`."""
     edits: tuple[tuple[Change, ...], ...] = ()
     """Ways to change a program: of the first one whose every change finds a place, all are made."""
     language: str = "python"

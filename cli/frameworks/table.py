@@ -33,8 +33,7 @@ _ROWS: Final = (
         adapter="openai_agents",
         names=("HaltlineAgents",),
         setup=("adapter = HaltlineAgents({guard})",),
-        how="adapter = HaltlineAgents(guard); Agent(..., tools=adapter.guarded(tools)); "
-        "Runner.run(..., hooks=adapter.hooks)",
+        how="Agent(..., tools=adapter.guarded(tools)); Runner.run(..., hooks=adapter.hooks)",
         ends="`ToolInputGuardrailTripwireTriggered`, or `Refused` before a turn",
         edits=(
             (
@@ -239,6 +238,11 @@ _ROWS: Final = (
         title="Vercel AI SDK (TypeScript)",
         program="clients/typescript/examples/vercel_agent.mjs",
         packages=("ai",),
+        setup=(
+            'import {{ httpSession }} from "haltline";',
+            'import {{ guarded }} from "haltline/vercel";',
+            'const session = httpSession({{ url: "http://127.0.0.1:8765", agentId: "{agent_id}" }});',
+        ),
         how="generateText(guarded({ model, tools, prompt }, session))",
         ends="`Refused`",
         language="javascript",
@@ -250,6 +254,11 @@ _ROWS: Final = (
         title="Mastra (TypeScript)",
         program="clients/typescript/examples/mastra_agent.mjs",
         packages=("@mastra/core",),
+        setup=(
+            'import {{ httpSession }} from "haltline";',
+            'import {{ guarded }} from "haltline/mastra";',
+            'const session = httpSession({{ url: "http://127.0.0.1:8765", agentId: "{agent_id}" }});',
+        ),
         how="new Agent(guarded({ id, name, instructions, model, tools }, session))",
         ends="`result.tripwire`; `session.stopped` says why",
         language="javascript",

@@ -54,8 +54,10 @@ def write_program(name: str | None, file: Path | None, *, yes: bool, dry_run: bo
     framework = _framework(name, file, text)
     if file is None or text is None:
         _write_starter(framework, yes=yes, dry_run=dry_run)
-    elif framework.language != "python" or file.suffix != ".py" or not framework.edits:
-        _by_hand(framework, file, f"expected a program in Python that can be edited, got {file.name}")
+    elif not framework.edits:
+        _by_hand(framework, file, f"haltline init edits no programs of {framework.title}")
+    elif file.suffix != ".py":
+        _by_hand(framework, file, f"expected a program in Python (.py), got {file.name}")
     else:
         _write_guarded(framework, file, text, yes=yes, dry_run=dry_run)
 
@@ -67,6 +69,8 @@ def _read(file: Path) -> str:
         if file.stat().st_size > MAX_BYTES:
             fail(f"{file}: expected a program of at most {MAX_BYTES} bytes, got more", Exit.USAGE)
         return file.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        fail(f"{file}: expected a program, got no such file", Exit.USAGE)
     except (OSError, UnicodeDecodeError) as error:
         fail(f"{file}: expected a program as UTF-8 text, got {error}", Exit.USAGE)
 
@@ -93,7 +97,9 @@ def _write_starter(framework: "Framework", *, yes: bool, dry_run: bool) -> None:
     import haltline
 
     if "/" in framework.program:
-        _by_hand(framework, Path(framework.program), "expected a program that haltline's package has")
+        _by_hand(
+            framework, Path(framework.program), f"haltline's package has no program of {framework.title} to begin with"
+        )
     program = Path(haltline.__path__[0]) / "examples" / framework.program
     file = Path(f"{STARTER}{program.suffix}")
     text = program.read_text(encoding="utf-8")

@@ -394,7 +394,7 @@ def test_a_program_of_another_language_gets_its_lines_printed() -> None:
         pytest.param(("--framework", "autogpt"), "expected one of langchain, ", id="a framework that is not known"),
         pytest.param(("--dry-run",), "--dry-run: expected --framework or FILE", id="nothing to show"),
         pytest.param(("two.py", "--operator", "ada"), "expected no option of haltline.toml", id="two tasks at once"),
-        pytest.param(("none.py",), "none.py: expected a program as UTF-8 text", id="a file that is not there"),
+        pytest.param(("none.py",), "none.py: expected a program, got no such file", id="a file that is not there"),
         pytest.param(("two.py",), "imports several: langchain, dspy", id="a program of two"),
         pytest.param(("large.py",), "expected a program of at most 1000000 bytes", id="a file that is too long"),
         pytest.param(("binary.py",), "expected a program as UTF-8 text", id="a file that is no text"),
