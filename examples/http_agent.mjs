@@ -10,9 +10,9 @@ async function post(path, body) {
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify(body),
   });
-  const said = await response.json();
-  if (!response.ok) throw new Error(said.errors.join("; "));
-  return said;
+  const answer = await response.json();
+  if (!response.ok) throw new Error(answer.errors.join("; "));
+  return answer;
 }
 
 // Puts a function before haltline. Throws when a call must not be made.
@@ -39,9 +39,7 @@ const deleteAsset = guarded("delete_asset", async ({ asset_id }) => {
   return `${asset_id} still exists`;
 });
 
-await post("/v1/events", {
-  events: [{ kind: "model.turn", session_id, agent_id: "cleaner", usage: { input_tokens: 900, output_tokens: 40 } }],
-});
+await post("/v1/turn", { session_id, agent_id: "cleaner", usage: { input_tokens: 900, output_tokens: 40 } });
 try {
   for (let turn = 0; turn < 10; turn++) await deleteAsset({ asset_id: "fact_sales" });
 } catch (refused) {

@@ -154,6 +154,6 @@ def test_changed_arguments_arrive_in_the_program_in_javascript(embedded: Embedde
         return decision(Level.NUDGE, event).model_copy(update=changes)
 
     first = [{"asset_id": "dim_date 名"}]
-    with StandIn(embedded.bootstrap, say), running_intake(embedded.bootstrap) as address:
+    with StandIn(embedded.bootstrap, say), running_intake("--bootstrap", embedded.bootstrap) as address:
         lines = output_of(lambda: [node] if (node := shutil.which("node")) else None, "node", "http_agent.mjs", address)
     assert lines == ["deleted dim_date 名", "stopped: session_killed_loop_guard"]
