@@ -15,6 +15,7 @@ import orjson
 
 from haltline.interventions.agent.call import NotMade
 from haltline.interventions.agent.integrations.framework_session import Denied, FrameworkSession, with_hints
+from haltline.interventions.agent.integrations.litellm_agent import MAX_ID_CHARS, agent_of
 from haltline.interventions.agent.refused import Refused
 from haltline.streams.intake.problems import Bad
 from haltline.streams.intake.sessions import Sessions
@@ -33,13 +34,6 @@ _EXPLICIT: Final = ("x-litellm-trace-id", "x-litellm-session-id")
 _VENDORS: Final = re.compile(r"x-(.+-)?session-id")
 _CODEX: Final = frozenset({"session-id", "session_id", "thread-id", "conversation_id"})
 _HIDDEN: Final = "[present]"
-_AGENT_FIELDS: Final = (
-    "user_api_key_alias",
-    "user_api_key_team_alias",
-    "user_api_key_team_id",
-    "user_api_key_user_id",
-)
-_MAX_ID_CHARS: Final = 256
 
 
 class LiteLLMGuardrail:
@@ -66,12 +60,13 @@ class LiteLLMGuardrail:
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
             raise Bad(400, "texts: expected a list of texts, got something else")
 
-        agent_id = self.agent_of(fields)
+        of_key = fields.get("request_data")
+        agent_id = agent_of(of_key if isinstance(of_key, dict) else {}, self._agent_id)
         session_id = session_of(fields)
         if session_id is None:
             if calls or fields.get("tools") or any(message.get("role") == "tool" for message in messages):
                 return _blocked(NO_SESSION)
-            session_id = f"{agent_id[: _MAX_ID_CHARS - 16]}-without-session"  # kills of the agent hold for it as well
+            session_id = f"{agent_id[: MAX_ID_CHARS - 16]}-without-session"  # kills of the agent hold for it as well
         try:
             session = self._sessions.of({"session_id": session_id, "agent_id": agent_id})
             if session.guard.settings.agent_id != agent_id:  # else a kill of the agent would not hold for it there
@@ -88,13 +83,6 @@ class LiteLLMGuardrail:
             return _blocked(str(refused))
         except Bad as bad:
             return _blocked("; ".join(bad.problems))
-
-    def agent_of(self, fields: Mapping[str, Any]) -> str:
-        """The alias of the key, else its team, else its user; LiteLLM has checked these."""
-        of_key = fields.get("request_data")
-        named = of_key if isinstance(of_key, dict) else {}
-        found = (value for name in _AGENT_FIELDS if isinstance(value := named.get(name), str) and value)
-        return next(found, self._agent_id)[:_MAX_ID_CHARS]
 
     async def _turn(
         self, session: FrameworkSession, messages: Sequence[Mapping[str, Any]], texts: Sequence[str]

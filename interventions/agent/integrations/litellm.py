@@ -22,14 +22,12 @@ from pydantic import BaseModel
 
 from haltline.interventions.agent.integrations.cleaning import cleaned
 from haltline.interventions.agent.integrations.framework_session import tokens
+from haltline.interventions.agent.integrations.litellm_agent import MAX_ID_CHARS, agent_of
 from haltline.interventions.agent.integrations.publishing import Publisher
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.events import ActionEvent, Kind
 
 log: Final = logging.getLogger("haltline.agent")
-
-_AGENT_FIELDS: Final = ("user_api_key_alias", "user_api_key_team_alias", "user_api_key_team_id", "user_api_key_user_id")
-_MAX_ID_CHARS: Final = 256
 
 
 class HaltlineUsage(CustomLogger):
@@ -118,7 +116,6 @@ def _turn(
 ) -> ActionEvent:
     """Its id is made of LiteLLM's call, which an agent can name, and the model's response: each is counted once."""
     session_id = metadata.get("session_id") or metadata.get("trace_id") or settings.session_id
-    agent_id = next((metadata[name] for name in _AGENT_FIELDS if metadata.get(name)), settings.agent_id)
     if "prompt_tokens" in used:
         cached = (used.get("prompt_tokens_details") or {}).get("cached_tokens")
         counted = tokens(used["prompt_tokens"], used.get("completion_tokens"), cached)
@@ -128,8 +125,8 @@ def _turn(
     return ActionEvent(
         event_id=f"litellm-{blake2b(repr(ids).encode(), digest_size=16).hexdigest()}",
         kind=Kind.MODEL_TURN,
-        session_id=str(session_id)[:_MAX_ID_CHARS],
-        agent_id=str(agent_id)[:_MAX_ID_CHARS],
+        session_id=str(session_id)[:MAX_ID_CHARS],
+        agent_id=agent_of(metadata, settings.agent_id),
         time=time.time_ns() // 1_000_000,
         usage=counted.model_copy(update={"cost_usd": max(float(used.get("cost") or 0.0), 0.0)}),
     )

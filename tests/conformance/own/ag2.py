@@ -1,26 +1,16 @@
 """The trap of AG2: agents of subtasks without their agent's middleware. Run with its driver."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import ag2
 
 from haltline.interventions.agent.integrations.ag2 import HaltlineMiddleware
 from haltline.interventions.agent.testing import ScriptedGuard
-from tests.conformance.cases import Case, work
+from tests.conformance.cases import work
 from tests.conformance.drivers import ag2 as driver
 from tests.conformance.harness import TOOLS, Call, numbered, ran
-
-OWN: dict[str, Case] = {}
-
-
-def own(name: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
-    def add(check: Callable[[], None]) -> Callable[[], None]:
-        OWN[name] = Case(name, lambda _seen: check())
-        return check
-
-    return add
+from tests.conformance.own import own
 
 
 @own("a subtask, whose tools would not be guarded, is not started")

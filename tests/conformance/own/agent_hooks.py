@@ -1,7 +1,6 @@
 """Agent-hooks's own conformance kit: its vectors, with haltline at its reference host. Run with its driver."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 from agent_hooks import AgentContextBuilder, InterceptionBlocked, InterceptionEmitter, Verdict
@@ -14,20 +13,12 @@ from haltline.interventions.agent.testing import ScriptedGuard, decision
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Outcome
 from tests.conformance.cases import Case, asks, outcomes
+from tests.conformance.own import OWN, own
 from tests.conformance.own.agent_hooks_vectors import BESIDE, IN_PLACE, NAMES, NOT_RUN
 
-OWN: dict[str, Case] = {}
 VECTORS = {vector["id"]: vector for vector in load_vectors()}
 RAISES = {"decision": "deny"}
 """What is expected of haltline where the vector's interceptor raises."""
-
-
-def own(name: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
-    def add(check: Callable[[], None]) -> Callable[[], None]:
-        OWN[name] = Case(name, lambda _seen: check())
-        return check
-
-    return add
 
 
 class Stand(ScriptedGuard):

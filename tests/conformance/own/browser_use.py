@@ -1,7 +1,7 @@
 """The traps of browser-use: steps of several actions, swallowed errors, other models, pages. Run with its driver."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -18,23 +18,15 @@ from haltline.interventions.agent.testing import ScriptedGuard, Verdict, decisio
 from haltline.schemas.control import ControlState
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
-from tests.conformance.cases import Case, asks, block, delete, hint, is_refused, is_stopped, of, outcomes, work
+from tests.conformance.cases import asks, block, delete, hint, is_refused, is_stopped, of, outcomes, work
 from tests.conformance.drivers import browser_use as driver
 from tests.conformance.harness import EFFECTS, INPUT, Call, Run, numbered, ran
+from tests.conformance.own import own
 
-OWN: dict[str, Case] = {}
 ON_PAGES = ("navigate", "click", "input", "extract", "write_file")
 PAGE = b"""<html><title>Assets</title><body><h1>Assets</h1>
 <button onclick="this.blur()">Delete fact_sales</button> <button>Details</button>
 <input aria-label="Name"> <a href="/other">How to delete assets</a></body></html>"""
-
-
-def own(name: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
-    def add(check: Callable[[], None]) -> Callable[[], None]:
-        OWN[name] = Case(name, lambda _seen: check())
-        return check
-
-    return add
 
 
 class Model(driver.Scripted):
