@@ -27,6 +27,7 @@ from haltline.console.settings import ConsoleSettings
 from haltline.interventions.outage import Outage
 from haltline.streams.engine.groups import Runs
 from haltline.streams.kafka.log_reader import NoSuchTopic
+from haltline.streams.kafka.partition_offsets import offsets_of
 from haltline.streams.runtime.health import Partition, Sample
 
 log: Final = logging.getLogger("haltline.console")
@@ -102,7 +103,7 @@ class ProtectionWatch:
         begins = self._beginnings(admin)
         places = list(begins)
         actions = [at for at in places if at[0] == topics.actions]
-        ends = _offsets(admin, places, OffsetSpec.latest())  # type: ignore[no-untyped-call]  # its stubs miss it
+        ends = offsets_of(admin, places, OffsetSpec.latest(), _ANSWER_WITHIN_S)  # type: ignore[no-untyped-call]  # its stubs miss it
         found: dict[Part, Mapping[Partition, Sample]] = {
             Part.WORKERS: samples(_committed(admin, settings.workers, actions), begins, ends)
         }
@@ -134,15 +135,9 @@ class ProtectionWatch:
             if topics.actions not in there:
                 raise NoSuchTopic(f"topic {topics.actions}: expected one that is there, got none of this name")
             places = [(name, number) for name in topics.all if name in there for number in there[name].partitions]
-            self._begins = _offsets(admin, places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]  # as above
+            self._begins = offsets_of(admin, places, OffsetSpec.earliest(), _ANSWER_WITHIN_S)  # type: ignore[no-untyped-call]  # as above
             self._begins_s = now_s
         return self._begins
-
-
-def _offsets(admin: AdminClient, places: Collection[Partition], which: OffsetSpec) -> dict[Partition, int]:
-    requests = {TopicPartition(*at): which for at in places}
-    futures = admin.list_offsets(requests, request_timeout=_ANSWER_WITHIN_S)
-    return {(tp.topic, tp.partition): int(future.result().offset) for tp, future in futures.items()}
 
 
 def _committed(admin: AdminClient, group: str, places: Collection[Partition]) -> dict[Partition, int | None]:

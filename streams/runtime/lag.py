@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
-from confluent_kafka import KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # its stubs miss them
+from confluent_kafka import KafkaException
 
 from haltline.interventions.outage import Outage
 from haltline.streams.kafka.log_reader import Unreachable
+from haltline.streams.kafka.partition_offsets import PartitionOffsets
 from haltline.streams.runtime.health import Partition, Progress, Sample, Verdict, follow, judge, waits_since
 from haltline.streams.runtime.metrics import Metrics
 from haltline.streams.runtime.oldest_unprocessed import oldest_unprocessed
@@ -66,7 +66,7 @@ class LagWatch:
         self._client = dict(client)
         self._topics = topics
         self._outage = Outage(log, "lag: the broker, which has the ends of the partitions,")
-        self._admin = AdminClient(self._client, logger=log)
+        self._offsets = PartitionOffsets(self._client, _REQUEST_WITHIN_S)
         self._place = place
         self._owned = owned
         self._on_ends = on_ends
@@ -106,16 +106,14 @@ class LagWatch:
                     self._outage.back()
                 except KafkaException as failed:  # the last known ends go on counting
                     self._outage.away(failed)
-                    # This one would name the leaders' epochs of before the crash of a broker, and be refused.
-                    self._admin = AdminClient(self._client, logger=log)
         except Exception as failure:
             self._on_failure(failure)
 
     def _look(self) -> None:
         positions = self._place.positions()
         owned = self._owned()
-        ends = self._offsets([*positions, *owned], OffsetSpec.latest())  # type: ignore[no-untyped-call]  # its stubs miss it
-        begins = self._offsets([*positions], OffsetSpec.earliest())  # type: ignore[no-untyped-call]  # as above
+        ends = self._offsets.ends([*positions, *owned])
+        begins = self._offsets.begins([*positions])
         self._on_ends({partition: ends[partition] for partition in owned})
         now_s = time.time()
         before, self._progress = (
@@ -142,15 +140,6 @@ class LagWatch:
             return
         known = {at: waits_since(self._progress[at], record_ms) for at, record_ms in dated.items()}
         self._progress = {**self._progress, **known}
-
-    def _offsets(self, partitions: list[Partition], which: OffsetSpec) -> dict[Partition, int]:
-        if not partitions:
-            return {}
-        futures = self._admin.list_offsets(
-            {TopicPartition(*partition): which for partition in partitions},
-            request_timeout=_REQUEST_WITHIN_S,
-        )
-        return {(tp.topic, tp.partition): answer.result().offset for tp, answer in futures.items()}
 
     def _publish(self, before: Mapping[Partition, Progress], begins: Mapping[Partition, int], now_s: float) -> None:
         for partition, seen in self._progress.items():

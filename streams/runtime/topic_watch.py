@@ -1,16 +1,16 @@
 """Follows the topics that a worker reads: whether they are there, still the same ones, and with as many partitions."""
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # its stubs miss them
+from confluent_kafka import KafkaError, KafkaException
 
 from haltline.streams.kafka import broker_retry
 from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.failure import KnownFailure
+from haltline.streams.kafka.partition_offsets import Partition, PartitionOffsets
 from haltline.streams.runtime.topic_ids import Logs, Topic, TopicIds
 
 OTHER_PARTITIONS: Final = (
@@ -25,8 +25,6 @@ _REQUEST_WITHIN_S: Final = 10.0
 _OLD_EPOCH: Final = frozenset({KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH})
 
 log = logging.getLogger(__name__)
-
-Partition = tuple[str, int]
 
 
 class TopicRecreated(KnownFailure):
@@ -48,8 +46,7 @@ class TopicWatch:
     """
 
     def __init__(self, client: Mapping[str, ClientSetting], sources: Sequence[str], changelog: str) -> None:
-        self._client = dict(client)
-        self._admin = AdminClient(self._client, logger=log)
+        self._offsets = PartitionOffsets(client, _REQUEST_WITHIN_S)
         self._ids = TopicIds(client)
         self._names = (*sources, changelog)
         self._began_with = self._topics_at_start()
@@ -89,26 +86,14 @@ class TopicWatch:
 
     def ends(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         """The offset that each partition's next record will get. Raises KafkaException; asks again for a while."""
-        return self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]  # its stubs miss it
+        return self._asked(partial(self._offsets.ends, partitions))
 
     def begins(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         """The offset of the first record that each partition keeps; as `ends`."""
-        return self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]  # as above
+        return self._asked(partial(self._offsets.begins, partitions))
 
-    def _offsets(self, partitions: Collection[Partition], which: OffsetSpec) -> dict[Partition, int]:
-        if not partitions:
-            return {}
-        topics = {TopicPartition(*partition): which for partition in partitions}
-
-        def ask() -> dict[Partition, int]:
-            answers = self._admin.list_offsets(topics, request_timeout=_REQUEST_WITHIN_S)
-            try:
-                return {(tp.topic, tp.partition): answer.result().offset for tp, answer in answers.items()}
-            except KafkaException:
-                # This one would name the leaders' epochs of before the crash of a broker, and be refused.
-                self._admin = AdminClient(self._client, logger=log)
-                raise
-
+    @staticmethod
+    def _asked(ask: Callable[[], dict[Partition, int]]) -> dict[Partition, int]:
         return broker_retry.answered(ask, within_s=_ANSWER_WITHIN_S, also=broker_retry.AWAY | _OLD_EPOCH)
 
     def _topics_at_start(self) -> dict[str, Topic]:

@@ -301,6 +301,8 @@ class _Worker:
         The group is asked after everything is read: whoever takes over from now on is of a later generation, reads no
         less, and so has a higher epoch.
         """
+        if not active:
+            return
         sources, generation = self.sources.partitions, self.generation
         try:
             await asyncio.to_thread(self.topics.look)

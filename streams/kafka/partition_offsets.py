@@ -1,0 +1,49 @@
+"""Where partitions begin and end, as their leaders know it."""
+
+import logging
+from collections.abc import Collection, Mapping
+
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # its stubs miss them
+
+from haltline.streams.kafka.client_settings import ClientSetting
+
+Partition = tuple[str, int]
+
+_log = logging.getLogger(__name__)
+
+
+class PartitionOffsets:
+    """Asks with one client until that fails; for one thread at a time. Raises KafkaException."""
+
+    def __init__(self, client: Mapping[str, ClientSetting], within_s: float) -> None:
+        """`within_s` bounds one request."""
+        self._client = dict(client)
+        self._within_s = within_s
+        self._admin = AdminClient(self._client, logger=_log)
+
+    def ends(self, partitions: Collection[Partition]) -> dict[Partition, int]:
+        """The offset that each partition's next record will get."""
+        return self._ask(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]  # its stubs miss it
+
+    def begins(self, partitions: Collection[Partition]) -> dict[Partition, int]:
+        """The offset of the first record that each partition keeps."""
+        return self._ask(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]  # as above
+
+    def _ask(self, partitions: Collection[Partition], which: OffsetSpec) -> dict[Partition, int]:
+        try:
+            return offsets_of(self._admin, partitions, which, self._within_s)
+        except KafkaException:
+            # This client would name the leaders' epochs of before the crash of a broker, and be refused.
+            self._admin = AdminClient(self._client, logger=_log)
+            raise
+
+
+def offsets_of(
+    admin: AdminClient, partitions: Collection[Partition], which: OffsetSpec, within_s: float
+) -> dict[Partition, int]:
+    """By partition, the offset that is asked for; none are asked for without a request. Raises KafkaException."""
+    if not partitions:
+        return {}
+    answers = admin.list_offsets({TopicPartition(*at): which for at in partitions}, request_timeout=within_s)
+    return {(tp.topic, tp.partition): int(answer.result().offset) for tp, answer in answers.items()}
