@@ -50,7 +50,9 @@ class LogIdentity:
         """The mark of the cluster by app id; empty where it has no id."""
         return {f"{self._sink}#cluster": _number(self._cluster_id)} if self._cluster_id else {}
 
-    def of_topics(self, names: Set[str], passed_over: Set[int] = frozenset()) -> dict[str, int]:
+    def of_topics(
+        self, names: Set[str], *, within_s: float | None = None, passed_over: Set[int] = frozenset()
+    ) -> dict[str, int]:
         """The marks of topics by app id; without those whose id the cluster does not tell.
 
         Raises KafkaException when it could tell and did not, as while it restarts; for errors of `passed_over` the
@@ -59,7 +61,9 @@ class LogIdentity:
         names_to_ask = sorted(names - self._untold)
         if not names_to_ask or not self._has_controller:
             return {}
-        described = self._admin.describe_topics(TopicCollection(names_to_ask), request_timeout=self._within_s)
+        described = self._admin.describe_topics(
+            TopicCollection(names_to_ask), request_timeout=within_s or self._within_s
+        )
         marks = {}
         for name, answer in described.items():
             try:

@@ -31,6 +31,7 @@ _log = logging.getLogger(__name__)
 _STOP_SEEN_WITHIN_S: Final = 0.2
 _AGAIN_AFTER_S: Final = 0.05
 _AT_ONCE: Final = 500
+_CONFIRM_WITHIN_S: Final = 1.0
 _GONE: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART})
 """Of a topic that is deleted what was read can still be written."""
 
@@ -74,6 +75,8 @@ class AuditSink:
         """Partitions that are this sink's and not read yet: the last offset in the table."""
         self._waiting_since_s: float | None = None
         """When the oldest buffered record came."""
+        self._confirmed = True
+        """The broker said at the last flush which topics it has."""
         self.last_turn_s = system.monotonic()
         """When the main loop last came round, for health."""
 
@@ -176,7 +179,7 @@ class AuditSink:
         )
 
     def _wait_s(self) -> float:
-        if self._waiting_since_s is None:
+        if self._waiting_since_s is None or not self._confirmed:
             return _STOP_SEEN_WITHIN_S
         left_s = self._waiting_since_s + self._settings.flush_s - self._system.monotonic()
         return min(max(left_s, 0.0), _STOP_SEEN_WITHIN_S)
@@ -186,7 +189,12 @@ class AuditSink:
 
         False when nothing was written yet, as the broker does not say whether the topics are still the same.
         """
-        if not self._confirm_topics({place.topic for place in self._next}, passed_over=_GONE):
+        within_s = self._settings.answer_within_s
+        if not self._stop.is_set():  # it can ask again, and goes on with what else there is to do meanwhile
+            within_s = min(within_s, _CONFIRM_WITHIN_S)
+        topics = {place.topic for place in self._next}
+        self._confirmed = self._confirm_topics(topics, within_s=within_s, passed_over=_GONE)
+        if not self._confirmed:
             return False
         started_s = self._system.monotonic()
         flushed = self._writer.flush(self._system.time_ms(), closing=self._stop.is_set())
@@ -201,14 +209,16 @@ class AuditSink:
         self._show(consumer, flushed.committed)
         return True
 
-    def _confirm_topics(self, topics: Set[str], passed_over: Set[int] = frozenset()) -> bool:
+    def _confirm_topics(
+        self, topics: Set[str], *, within_s: float | None = None, passed_over: Set[int] = frozenset()
+    ) -> bool:
         """Whether the broker says which topics these are; AnotherLog where one is not the one that is read.
 
         Asked when partitions are placed and before each commit: a topic that is recreated may be longer than the one
         that was read, and then its records come without any error.
         """
         try:
-            marks = self._identity.of_topics(topics, passed_over)
+            marks = self._identity.of_topics(topics, within_s=within_s, passed_over=passed_over)
         except KafkaException as error:
             self._pass_over(error, "which topics it has")
             return False
