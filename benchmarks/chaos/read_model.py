@@ -13,7 +13,6 @@ from haltline.console.read_model.store import open_store
 from haltline.schemas.topics import Topics
 
 _ANEW_WITHIN_S: Final = 180.0
-_DIGITS: Final = 9
 
 
 def url_of(file: Path) -> str:
@@ -63,13 +62,7 @@ def _content(engine: Engine) -> dict[str, set[tuple[Any, ...]]]:
     with engine.connect() as connection:
         return {
             table.name: {
-                tuple(map(_rounded, row))
-                for row in connection.execute(select(*(column for column in table.c if column.name != "n")))
+                tuple(row) for row in connection.execute(select(*(column for column in table.c if column.name != "n")))
             }
             for table in tables.metadata.sorted_tables
         }
-
-
-def _rounded(value: Any) -> Any:
-    """Sums of costs differ in their last digits by the order in which they were added."""
-    return round(value, _DIGITS) if isinstance(value, float) else value
