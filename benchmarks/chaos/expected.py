@@ -1,6 +1,6 @@
 """What must be there after a chaos run: the pure core over the topics as they are, in their order."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -77,6 +77,15 @@ BEFORE = "@before"
 """Behind the name of a topic: the one of this name that was deleted."""
 
 
+State = SessionState | ScopeState
+Observe = Callable[[str, Position, State], object]
+"""Receives the name of each state, the record that was its last one so far, and the state as it is then."""
+
+
+def unobserved(*_: object) -> None:
+    """Passes over every state but the last."""
+
+
 def work_out(
     actions: Iterable[LogRecord],
     commands: Iterable[LogRecord],
@@ -85,6 +94,7 @@ def work_out(
     *,
     gone: Iterable[LogRecord] = (),
     runs: Runs = Runs.ALL,
+    observe: Observe = unobserved,
 ) -> Truth:
     """Run the core over these topics. Each session must be on one of the first two only.
 
@@ -95,21 +105,24 @@ def work_out(
     core = Core(POLICY, runs=runs)
     live: dict[str, SessionState] = {}
     for record in gone:
-        _act(truth, core, live, record, topics)
+        _act(truth, core, live, record, observe)
     for state in live.values():
         if topics.actions in state.offsets:
             state.offsets[topics.actions + BEFORE] = state.offsets.pop(topics.actions)
     for record in actions:
-        _act(truth, core, live, record, topics)
+        _act(truth, core, live, record, observe)
     for record in commands:
         command = wire.decode(Command, record.value)
-        _take(truth, live, core.on_command(live.get(command.id), command, _position(record)))
+        outcome = core.on_command(live.get(command.id), command, _position(record))
+        _take(truth, live, outcome)
+        observe(command.id, _position(record), outcome.state)
     scopes: dict[tuple[str, str], ScopeState] = {}
     for record in signals:
         signal = wire.decode(Signal, record.value)
         key = (signal.scope, signal.id)
         found = core.on_signal(scopes.get(key), signal, _position(record))
         scopes[key] = found.state
+        observe(control_key(*key), _position(record), found.state)
         if found.failures or found.commands or found.controls:
             raise RuntimeError(f"expected nothing but what is recorded of {signal}, got {found}")
         for detection in found.detections:
@@ -124,7 +137,7 @@ def work_out(
     return truth
 
 
-def _act(truth: Truth, core: Core, live: dict[str, SessionState], record: LogRecord, topics: Topics) -> None:
+def _act(truth: Truth, core: Core, live: dict[str, SessionState], record: LogRecord, observe: Observe) -> None:
     place = (record.topic, record.partition, record.offset)
     try:
         event = wire.decode_event(record.value, record.headers)
@@ -134,8 +147,10 @@ def _act(truth: Truth, core: Core, live: dict[str, SessionState], record: LogRec
     if partition_of(event.session_id, PARTITIONS) != record.partition:
         truth.dead[place] = BadRecord.WRONG_KEY
         return
-    at = Position(topics.actions, record.partition, record.offset)
-    _take(truth, live, core.on_event(live.get(event.session_id), event, at))
+    at = Position(record.topic.removesuffix(BEFORE), record.partition, record.offset)
+    outcome = core.on_event(live.get(event.session_id), event, at)
+    _take(truth, live, outcome)
+    observe(event.session_id, at, outcome.state)
 
 
 def _position(record: LogRecord) -> Position:

@@ -15,7 +15,7 @@ from typing import Final
 
 from benchmarks.chaos import damage
 from benchmarks.chaos.expected import LogRecord
-from benchmarks.chaos.verify import Check
+from benchmarks.chaos.verify import Check, Difference
 from haltline.interventions.agent import Guard, Refused
 from haltline.schemas.signals import Signal
 from haltline.schemas.wire import decode
@@ -67,9 +67,11 @@ def is_refused(log_file: Path) -> bool:
 def check_refusals(logs: Iterable[Path]) -> Check:
     """Nothing was executed in any of its lives, and the last one knows why."""
     lives = sorted(logs, key=lambda file: int(file.suffixes[0][1:]))
-    differences = [f"{file.name}: expected no call to be executed, got one" for file in lives if executed(file)]
+    differences = [
+        Difference(file.name, "expected no call to be executed, got one") for file in lives if executed(file)
+    ]
     if not is_refused(lives[-1]):
-        differences.append(f"{lives[-1].name}: expected {KILLED!r}, got {lives[-1].read_text()!r:.200}")
+        differences.append(Difference(lives[-1].name, f"expected {KILLED!r}, got {lives[-1].read_text()!r:.200}"))
     return Check("a kill from before stands for an agent that is restarted", f"{len(lives)} lives", tuple(differences))
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.chaos import anew, guarded, plan, verify
 from benchmarks.chaos.expected import BEFORE, LogRecord, Place, Truth, work_out
+from benchmarks.chaos.history import CLAIM_HEADER
 from benchmarks.chaos.plan import ACTIONS, AGENT, AUDIT, BROKER, CONSOLE, Deed, make_plan, make_waves
 from benchmarks.cluster import PARTITIONS
 from benchmarks.load import Load, generate
@@ -120,6 +121,10 @@ def made() -> Case:
     return Case(log, truth, counts)
 
 
+def texts(check: verify.Check) -> list[str]:
+    return [str(difference) for difference in check.differences]
+
+
 Checked = Callable[[Case], verify.Check]
 
 
@@ -210,9 +215,8 @@ def test_a_record_that_nobody_expected_is_found(case: Case, check: Checked) -> N
 def test_a_count_that_is_one_too_high_is_found(case: Case) -> None:
     session = next(iter(case.events_by_session))
     case.events_by_session[session] -= 1
-    assert counts(case).differences == (
-        f"{session}: expected {case.events_by_session[session]} events, got {case.events_by_session[session] + 1}",
-    )
+    expected = case.events_by_session[session]
+    assert texts(counts(case)) == [f"{session}: expected {expected} events, got {expected + 1}"]
 
 
 def test_a_dead_letter_with_other_bytes_is_found(case: Case) -> None:
@@ -229,6 +233,19 @@ def test_a_late_record_of_a_replaced_writer_does_not_count(case: Case) -> None:
     case.log.append(CHANGELOG, session, record.value, new)
     case.log.append(CHANGELOG, session, b'{"events": 0}', old)
     assert states(case).ok
+
+
+def test_records_of_claims_are_no_states(case: Case) -> None:
+    claimed = case.log.append(CHANGELOG, "any", None, [(CLAIM_HEADER, b""), (EPOCH_HEADER, Epoch(7, 0).encode())])
+    case.log.records[-1] = claimed._replace(key=b"\xfe0")
+    assert states(case).ok
+
+
+def test_a_state_that_was_dropped_is_none(case: Case) -> None:
+    session = next(iter(case.events_by_session))
+    case.log.append(CHANGELOG, session, None)
+    assert session not in case.states
+    assert len(states(case).differences) == 1
 
 
 def test_the_audit_must_hold_each_record_once_with_its_bytes() -> None:
@@ -254,11 +271,11 @@ def test_when_a_request_for_approval_is_due_next_is_the_workers_clock_and_no_dif
 
 def test_lag_and_unclean_ends_are_found() -> None:
     assert verify.check_lag(5, 5).ok
-    assert verify.check_lag(4, 5).differences == ("expected 5 records committed, got 4",)
+    assert texts(verify.check_lag(4, 5)) == ["both groups: expected 5 records committed, got 4"]
     assert verify.check_ready(2, []).ok
-    assert verify.check_ready(2, ["a"]).differences == ("a: expected it to say that it is ready, got something else",)
+    assert texts(verify.check_ready(2, ["a"])) == ["a: expected it to say that it is ready, got something else"]
     assert verify.check_ends({"a": 0}).ok
-    assert verify.check_ends({"a": 0, "b": -9}).differences == ("b: expected exit status 0, got -9",)
+    assert texts(verify.check_ends({"a": 0, "b": -9})) == ["b: expected exit status 0, got -9"]
 
 
 DEEDS = {

@@ -1,0 +1,139 @@
+"""What became of each record of the changelog that could not be read: kept, or never read by an owner."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from benchmarks.chaos import damage
+from benchmarks.chaos.damage import SESSION, Strike
+from benchmarks.chaos.expected import LogRecord
+from benchmarks.chaos.history import CLAIM_HEADER, histories
+from benchmarks.chaos.owners import Owner, Owners
+from benchmarks.chaos.verify import Check
+from haltline.streams.runtime.changelog import EPOCH_HEADER, Epoch
+
+FIRST, SECOND, THIRD = Epoch(3, 1_000), Epoch(7, 2_000), Epoch(12, 3_000)
+NOW_MS = 1_500
+"""Between the first owner and the second."""
+
+
+@dataclass
+class Changelog:
+    """One partition, written in the order of its offsets."""
+
+    records: list[LogRecord] = field(default_factory=list)
+    strikes: list[Strike] = field(default_factory=list)
+
+    def append(self, key: bytes, value: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()) -> None:
+        self.records.append(LogRecord("changelog", 2, len(self.records), NOW_MS, key, value, headers))
+
+    def claim(self, epoch: Epoch) -> "Changelog":
+        self.append(b"\xfe%d" % epoch.era, None, [(CLAIM_HEADER, b""), (EPOCH_HEADER, epoch.encode())])
+        return self
+
+    def state(self, epoch: Epoch, session: str = SESSION, value: bytes | None = b"a state") -> "Changelog":
+        self.append(session.encode(), value, [(EPOCH_HEADER, epoch.encode())])
+        return self
+
+    def strike(self) -> "Changelog":
+        self.strikes.append(Strike(b"damage %d" % len(self.strikes), 2, len(self.records)))
+        self.append(SESSION.encode(), self.strikes[-1].value)
+        return self
+
+    def without(self, offset: int) -> "Changelog":
+        """Compacted."""
+        self.records = [record for record in self.records if record.offset != offset]
+        return self
+
+    def check(self, *kept: bytes, owners: Owners | None = None) -> Check:
+        letters = [LogRecord("dead", 0, number, 0, b"", value, ()) for number, value in enumerate(kept)]
+        return damage.check(self.strikes, letters, histories(self.records), owners or Owners())
+
+
+def with_claims() -> Changelog:
+    return Changelog().claim(FIRST).state(FIRST)
+
+
+def before_claims() -> Changelog:
+    return Changelog().state(FIRST, "another").state(FIRST)
+
+
+both_formats = pytest.mark.parametrize("begun", [with_claims, before_claims])
+
+
+@both_formats
+def test_each_strike_that_is_kept_is_counted(begun: type[Changelog]) -> None:
+    check = begun().strike().state(SECOND).strike().state(THIRD).check(b"damage 0", b"damage 1", b"damage 1")
+    assert (check.ok, check.found, check.notes) == (True, "2 of 2, 1 repeated", ())
+
+
+@both_formats
+def test_a_strike_that_its_owner_wrote_over_without_having_read_it_is_excused(begun: type[Changelog]) -> None:
+    owners = Owners([Owner("worker-1.2", 4711, 2, 0, 0)])
+    check = begun().strike().state(FIRST).check(owners=owners)
+    assert (check.ok, check.found) == (True, "0 of 1, 0 repeated, 1 that no owner had read")
+    why = "written over at offset 3 by worker-1.2 (pid 4711), the owner from offset 0 on, which had not read it"
+    assert check.notes == (f"strike 1, partition 2 offset 2, is not kept: {why}",)
+
+
+@both_formats
+def test_a_strike_that_the_next_one_wrote_over_is_excused(begun: type[Changelog]) -> None:
+    check = begun().strike().strike().state(SECOND).check(b"damage 1")
+    assert (check.ok, check.found) == (True, "1 of 2, 0 repeated, 1 that no owner had read")
+    why = "written over at offset 3 by the next damage, with no state of the session between them"
+    assert check.notes == (f"strike 1, partition 2 offset 2, is not kept: {why}",)
+
+
+LOST = {
+    "who read it wrote a state over it": (
+        with_claims().strike().claim(SECOND).state(SECOND),
+        "written over at offset 4 by a process, the owner from offset 3 on, which had read it",
+    ),
+    "who read it wrote a state over it, before there were claims": (
+        before_claims().strike().state(SECOND),
+        "written over at offset 3 by a process, the owner from offset 3 on, which had read it",
+    ),
+    "who read it dropped the state": (
+        with_claims().strike().claim(SECOND).state(SECOND, value=None),
+        "written over at offset 4 by a process, the owner from offset 3 on, which had read it",
+    ),
+    "who read it had claimed again": (
+        with_claims().strike().claim(FIRST).state(FIRST),
+        "written over at offset 4 by a process, the owner from offset 3 on, which had read it",
+    ),
+    "who read it wrote it again before": (
+        with_claims().strike().claim(SECOND).state(SECOND, value=b"damage 0").state(SECOND),
+        "written over at offset 5 by a process, the owner from offset 3 on, which had read it",
+    ),
+    "a late record over it does not count": (
+        with_claims().strike().claim(SECOND).state(FIRST).state(SECOND),
+        "written over at offset 5 by a process, the owner from offset 3 on, which had read it",
+    ),
+    "nothing is behind it": (
+        with_claims().strike().claim(SECOND).state(SECOND, "another"),
+        "no record of the session is behind it, though events of the session were",
+    ),
+    "it was compacted": (
+        with_claims().strike().state(FIRST).without(2),
+        "its record is not in the changelog any more, so what was behind it is not known",
+    ),
+}
+
+
+@pytest.mark.parametrize(("changelog", "why"), LOST.values(), ids=LOST)
+def test_a_strike_that_is_lost_is_a_difference(changelog: Changelog, why: str) -> None:
+    check = changelog.check()
+    assert [str(difference) for difference in check.differences] == [
+        f"strike 1, partition 2 offset 2: expected its bytes as a dead letter, got none: {why}"
+    ]
+    assert check.notes == ()
+
+
+def test_a_letter_of_no_strike_is_a_difference() -> None:
+    check = with_claims().strike().claim(SECOND).state(SECOND).check(b"damage 0", b"other")
+    assert [str(difference) for difference in check.differences] == ["damaged: expected no such letter, got b'other'"]
+
+
+def test_without_strikes_nothing_is_expected() -> None:
+    assert Changelog().check().ok
