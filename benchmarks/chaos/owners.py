@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 _LINE: Final = re.compile(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3}) .*: owns (?:changelog )?partitions (.*)$")
-_CLAIM: Final = re.compile(r"(\d+)\D+(\d+)")
+_CLAIM: Final = re.compile(r"(\d+)\D+?(-?\d+)")
 """A partition and the offset of its claim, as in `1 (claim at offset 3579), 3 (claim at offset 4816)`."""
 
 
