@@ -1,21 +1,16 @@
 """A changelog read back whole: which of its records count, and where whoever wrote them had become the owner.
 
-Two formats are read. In the one with claims the owner of a partition has written a record of its own to it, with a
-header and without a value, and owns what is behind. In the one before it there is none: there an owner is known by its
-epoch, from the first record that has it.
+A state names the claim of its writer, who has read everything before that claim. A state of a release before claims has
+an epoch instead: its writer is known from the first record that has it.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from benchmarks.chaos.expected import LogRecord
-from haltline.streams.runtime.changelog import Epoch, PartitionState
+from haltline.streams.runtime.changelog import Epoch, Owner, PartitionState
 from haltline.streams.sessions.state_cache import SCOPE_KEY
-
-CLAIM_HEADER: Final = "haltline-claim"
-CLAIM_KEY: Final = b"\xfe"
-"""What the key of a claim begins with: no text in UTF-8 has it."""
 
 
 class Written(NamedTuple):
@@ -32,8 +27,6 @@ class PartitionHistory:
 
     partition: int
     written: list[Written] = field(default_factory=list)
-    claims: dict[Epoch, list[int]] = field(default_factory=dict)
-    """By epoch: the offsets of its claims."""
     _first: dict[Epoch, int] = field(default_factory=dict)
     _state: PartitionState = field(init=False)
 
@@ -42,12 +35,9 @@ class PartitionHistory:
 
     def append(self, record: LogRecord) -> None:
         """The next record."""
-        self._state.apply([record])
-        epoch = Epoch.of(record)
-        if epoch is not None:
+        take(self._state, record)
+        if (epoch := Epoch.of(record)) is not None:
             self._first.setdefault(epoch, record.offset)
-            if is_claim(record):
-                self.claims.setdefault(epoch, []).append(record.offset)
         counts = record.key is not None and self._state.values.get(record.key) == record.value
         self.written.append(Written(record, counts))
 
@@ -56,19 +46,18 @@ class PartitionHistory:
         return [written for written in self.written if written.record.key == key]
 
     def owned_since(self, record: LogRecord) -> int | None:
-        """Where its writer's claim is, or its first record in a log without claims. None: no worker wrote it."""
-        epoch = Epoch.of(record)
-        if epoch is None:
-            return None
-        before = [offset for offset in self.claims.get(epoch, ()) if offset <= record.offset]
-        return before[-1] if before else self._first[epoch]
+        """The offset of its writer's claim, or of its writer's first record. None: no worker wrote it."""
+        owner, epoch = Owner.of(record), Epoch.of(record)
+        if owner is not None:
+            return owner.claim
+        return None if epoch is None else self._first[epoch]
 
     def had_read(self, writer_of: LogRecord, other: LogRecord) -> bool:
         """Whether who wrote the one had read the other when it became the owner."""
-        epoch, since = Epoch.of(writer_of), self.owned_since(writer_of)
-        if epoch is None or since is None or since < other.offset:
+        since, epoch = self.owned_since(writer_of), Epoch.of(writer_of)
+        if since is None or since < other.offset:
             return False
-        return epoch in self.claims or epoch.since_ms >= other.timestamp
+        return epoch is None or epoch.since_ms >= other.timestamp
 
 
 def histories(records: Iterable[LogRecord]) -> dict[int, PartitionHistory]:
@@ -79,9 +68,9 @@ def histories(records: Iterable[LogRecord]) -> dict[int, PartitionHistory]:
     return found
 
 
-def is_claim(record: LogRecord) -> bool:
-    """Whether an owner has written it to own what is behind."""
-    return any(name == CLAIM_HEADER for name, _ in record.headers)
+def take(state: PartitionState, record: LogRecord) -> None:
+    """Apply one record by the rules by which a worker reads its changelog; what is missing before it was compacted."""
+    state.apply([record], begins=state.position, following=record.offset + 1)
 
 
 def state_name(key: bytes) -> str:

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from benchmarks.chaos.expected import State
-from benchmarks.chaos.history import CLAIM_KEY, PartitionHistory, Written, state_name
+from benchmarks.chaos.history import PartitionHistory, Written, state_name
 from benchmarks.chaos.verify import UNREADABLE
 from haltline.streams.engine.core import Position
+from haltline.streams.runtime.changelog import CLAIM_KEY
 from haltline.streams.sessions import state_codec
 
 

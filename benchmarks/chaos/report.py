@@ -91,7 +91,7 @@ def screen(head: str, compared: Sequence[Compared], foot: Sequence[str]) -> list
     """What differs, in at most LINES lines of at most WIDTH columns; what has no room is counted."""
     wrong = [one for one in compared if not one.check.ok]
     good = len(compared) - len(wrong)
-    last = [f"ok     {good} other checks", *foot]
+    last = [f"ok     {good} other checks"] * bool(good) + [*foot]
     room = LINES - 1 - len(last) - len(wrong)
     shown = [head]
     for one, lines in zip(wrong, _shares([len(one.lines) for one in wrong], room), strict=True):

@@ -160,7 +160,10 @@ class Run:
         while not condition():
             self.go_on()
             if time.monotonic() > deadline:
-                raise RuntimeError(f"expected {what} within {SETTLE_WITHIN_S:g} s, it did not happen")
+                late = ", ".join(self.fleet.not_ready()) or "none"
+                raise RuntimeError(
+                    f"expected {what} within {SETTLE_WITHIN_S:g} s, it did not happen; not ready: {late}"
+                )
             time.sleep(_LOOK_EVERY_S)
 
     def go_on(self) -> None:

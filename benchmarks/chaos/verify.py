@@ -8,12 +8,12 @@ from typing import Any, Final
 import orjson
 
 from benchmarks.chaos.expected import LogRecord, Place, Truth, without_clock
-from benchmarks.chaos.history import CLAIM_KEY, state_name
+from benchmarks.chaos.history import state_name, take
 from haltline.schemas.control import ControlRecord
 from haltline.schemas.dead_letter import DeadLetter
 from haltline.schemas.decisions import Decision
 from haltline.schemas.wire import decode
-from haltline.streams.runtime.changelog import PartitionState
+from haltline.streams.runtime.changelog import CLAIM_KEY, PartitionState
 from haltline.streams.sessions import state_codec
 from haltline.streams.sessions.state_cache import decoded
 
@@ -201,7 +201,7 @@ def last_states(records: Iterable[LogRecord], read: Callable[[bytes, bytes], dic
     """The last state of every session and scope, by the rules by which a worker reads its changelog."""
     slices: dict[int, PartitionState] = {}
     for record in records:
-        slices.setdefault(record.partition, PartitionState(record.partition)).apply([record])
+        take(slices.setdefault(record.partition, PartitionState(record.partition)), record)
     states = ((key, value) for part in slices.values() for key, value in part.values.items())
     return {state_name(key): read(key, value) for key, value in states if not key.startswith(CLAIM_KEY)}
 

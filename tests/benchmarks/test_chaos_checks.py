@@ -11,7 +11,6 @@ import pytest
 
 from benchmarks.chaos import anew, guarded, plan, verify
 from benchmarks.chaos.expected import BEFORE, LogRecord, Place, Truth, work_out
-from benchmarks.chaos.history import CLAIM_HEADER
 from benchmarks.chaos.plan import ACTIONS, AGENT, AUDIT, BROKER, CONSOLE, Deed, make_plan, make_waves
 from benchmarks.cluster import PARTITIONS
 from benchmarks.load import Load, generate
@@ -19,7 +18,7 @@ from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.dead_letter import DeadLetter
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.topics import Topics
-from haltline.streams.runtime.changelog import EPOCH_HEADER, Epoch
+from haltline.streams.runtime.changelog import ID_BYTES, OWNER_HEADER, Claim, Owner
 
 TOPICS = Topics("t.")
 CHANGELOG = "changelog"
@@ -228,17 +227,18 @@ def test_a_dead_letter_with_other_bytes_is_found(case: Case) -> None:
 def test_a_late_record_of_a_replaced_writer_does_not_count(case: Case) -> None:
     record = case.log.of(CHANGELOG)[0]
     session = (record.key or b"").decode()
-    new = [(EPOCH_HEADER, Epoch(7, 0).encode())]
-    old = [(EPOCH_HEADER, Epoch(6, 0).encode())]
-    case.log.append(CHANGELOG, session, record.value, new)
-    case.log.append(CHANGELOG, session, b'{"events": 0}', old)
+    old, new = (claimed(case, session, number) for number in range(2))
+    case.log.append(CHANGELOG, session, record.value, [(OWNER_HEADER, new.encode())])
+    case.log.append(CHANGELOG, session, b'{"events": 0}', [(OWNER_HEADER, old.encode())])
     assert states(case).ok
 
 
-def test_records_of_claims_are_no_states(case: Case) -> None:
-    claimed = case.log.append(CHANGELOG, "any", None, [(CLAIM_HEADER, b""), (EPOCH_HEADER, Epoch(7, 0).encode())])
-    case.log.records[-1] = claimed._replace(key=b"\xfe0")
-    assert states(case).ok
+def claimed(case: Case, session: str, number: int) -> Owner:
+    """The owner of the session's partition from here on; its claim is no state."""
+    claim = Claim(b"%d" % number * ID_BYTES)
+    record = case.log.append(CHANGELOG, session, None, claim.headers)
+    case.log.records[-1] = record._replace(key=claim.key)
+    return Owner(record.offset, claim.id)
 
 
 def test_a_state_that_was_dropped_is_none(case: Case) -> None:

@@ -185,8 +185,8 @@ def test_what_differs_fits_on_one_screen(lengths: list[int], good: int) -> None:
     assert len(shown) <= LINES
     assert all(len(line) <= WIDTH for line in shown)
     assert sum(line.startswith("WRONG") for line in shown) == len(lengths)
-    if sum(lengths) + len(lengths) + 3 <= LINES:
-        assert len(shown) == sum(lengths) + len(lengths) + 3
+    if (whole := sum(lengths) + len(lengths) + 2 + bool(good)) <= LINES:
+        assert len(shown) == whole
 
 
 def test_what_has_no_room_is_counted() -> None:
