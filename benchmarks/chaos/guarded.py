@@ -10,11 +10,12 @@ import signal
 import sys
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from benchmarks.chaos import damage
-from benchmarks.chaos.expected import LogRecord
+from benchmarks.chaos.expected import LogRecord, Truth
 from benchmarks.chaos.verify import Check, Difference
 from haltline.interventions.agent import Guard, Refused
 from haltline.schemas.signals import Signal
@@ -85,6 +86,20 @@ def is_of_others(record: LogRecord, signals: str) -> bool:
     if record.topic == signals:
         return decode(Signal, record.value).session_id not in APART
     return record.key not in _KEYS
+
+
+def of_others(truth: Truth) -> Truth:
+    """The same without what is about sessions that are looked at apart: their signals lead to findings about them."""
+
+    def kept(records: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        return {key: record for key, record in records.items() if record["session_id"] not in APART}
+
+    return replace(
+        truth,
+        decisions=kept(truth.decisions),
+        detections=kept(truth.detections),
+        signals=kept(truth.signals),
+    )
 
 
 if __name__ == "__main__":

@@ -39,9 +39,7 @@ class Outcome:
         states = [compared for runs in self._system.changelogs for compared in self._states(runs, events_by_session)]
         of_states = [letter for letter in self._of(topics.dead_letter) if damage.is_of_state(letter)]
         letters = [letter for letter in self._of(topics.dead_letter) if letter not in of_states]
-        truth = self.truth(Runs.ALL)
-        # What follows from the signals of sessions that are looked at apart is told of them, too.
-        truth.signals = {i: signal for i, signal in truth.signals.items() if signal["session_id"] not in guarded.APART}
+        truth = guarded.of_others(self.truth(Runs.ALL))
         by_evidence = [
             verify.check_decisions(truth, self._of_others(topics.interventions)),
             verify.check_detections(truth, self._of_others(topics.detections)),
@@ -110,9 +108,11 @@ class Outcome:
         return None if record is None else self._owners[Runs.ENFORCED].at_time(record.partition, record.timestamp)
 
     def _place_of(self, difference: Difference) -> Place | None:
-        if difference.place is not None:
-            return difference.place
-        return self._places.get(difference.event_id or "")
+        if difference.place is None:
+            return self._places.get(difference.event_id or "")
+        topic, partition, offset = difference.place
+        before = (topic + BEFORE, partition, offset)
+        return before if difference.place not in self._sources and before in self._sources else difference.place
 
     @cached_property
     def _places(self) -> dict[str, Place]:

@@ -318,6 +318,13 @@ def test_what_an_agent_was_refused_in_its_lives(tmp_path: Path, lives: list[str]
     assert len(guarded.check_refusals(tmp_path.glob("agent.*.log")).differences) == differences
 
 
+def test_nothing_is_expected_about_sessions_that_are_looked_at_apart() -> None:
+    records = {session: {"session_id": session} for session in ("other", *guarded.APART)}
+    truth = guarded.of_others(Truth(decisions=records, detections=records, signals=records, states=records))
+    assert [*truth.decisions] == [*truth.detections] == [*truth.signals] == ["other"]
+    assert truth.states == records
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_a_plan_has_every_deed_in_a_minute_and_is_the_same_for_a_seed(seed: int) -> None:
     workers = ("worker-1", "worker-2")
