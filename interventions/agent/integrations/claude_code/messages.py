@@ -78,7 +78,7 @@ class Turns:
     def __init__(self) -> None:
         self._id: str | None = None
         self._usage: Usage | None = None
-        self._is_told = False
+        self._is_counted = False
 
     def add(self, line: Mapping[str, Any]) -> Usage | None:
         """The usage of the message before, when this line begins another one."""
@@ -88,16 +88,16 @@ class Turns:
         message_id = message.get("id")
         ended = None
         if message_id is None or message_id != self._id:
-            ended, self._is_told = self.rest(), False
+            ended, self._is_counted = self.rest(), False
         self._id = message_id if isinstance(message_id, str) else None
-        if not self._is_told:
+        if not self._is_counted:
             self._usage = usage_of(message.get("usage")) or self._usage
         return ended
 
     def rest(self) -> Usage | None:
         """The usage of the last message, which is complete. Further lines of it bring no more."""
         usage, self._usage = self._usage, None
-        self._is_told = usage is not None
+        self._is_counted = usage is not None
         return usage
 
 

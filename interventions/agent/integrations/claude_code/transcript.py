@@ -32,7 +32,7 @@ class Transcript:
         # What is there already was published by another process, or before haltline was there.
         self._at = path.stat().st_size if path.is_file() and not subagent else 0
         self._given_up = False
-        """The last wait was in vain, and nothing was written since."""
+        """The last wait ended without an answer, and nothing was written since."""
         self.is_expected = False
         """A hook has told of a call, and so of a message of the model."""
         self._has_turn = False
@@ -54,7 +54,7 @@ class Transcript:
     async def wait(self, *, for_answer: bool) -> list[Usage]:
         """Reads until nothing is lacking, for WRITTEN_WITHIN_S at most; the usage as `read` returns it.
 
-        After a wait in vain it reads once only, until something is written: there may be no transcript at all.
+        After a wait without an answer it reads only once until something is written: there may be none at all.
         """
         usages, left_s = self.read(), 0.0 if self._given_up else WRITTEN_WITHIN_S
         while self.lacks_turn(for_answer=for_answer):
