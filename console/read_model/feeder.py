@@ -1,8 +1,6 @@
 """Keeps the read model up with the topics: rows and how far they reach in one transaction."""
 
 import logging
-import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, Self
@@ -23,6 +21,7 @@ from haltline.streams.kafka.broker_outage import BrokerOutage
 from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_reader import Unreachable, bounds, open_consumer, partitions_of
 from haltline.streams.runtime.topic_ids import TopicIds
+from haltline.streams.system import REAL, System
 
 log: Final = logging.getLogger("haltline.console")
 
@@ -47,6 +46,14 @@ class TopicRecreated(Exception):
     """A topic is another one than the read model was made from."""
 
 
+class _TopicIds(TopicIds):
+    """With the admin client of a system."""
+
+    def __init__(self, client: Mapping[str, ClientSetting], system: System) -> None:
+        super().__init__(client)
+        self._admin = system.admin(self._client, logger=log)
+
+
 class Feeder:
     """A thread that reads every topic into the database, until `close`.
 
@@ -54,7 +61,7 @@ class Feeder:
     would be taken for those of the new one.
 
     `on_rows` is called with what was taken in, from that thread. A broker or a database that is away is waited for; any
-    other failure ends the thread, and stands in `failure`.
+    other failure ends the thread, and stands in `failure`. `system` makes its clients, its thread and its clocks.
     """
 
     def __init__(
@@ -67,7 +74,9 @@ class Feeder:
         client: Mapping[str, ClientSetting] | None = None,
         on_rows: Callable[[Sequence[Row]], None] | None = None,
         look_every_s: float = _LOOK_EVERY_S,
+        system: System = REAL,
     ) -> None:
+        self._system = system
         self._look_every_s = look_every_s
         self._looked_s = 0.0
         self._ids: TopicIds | None = None
@@ -78,19 +87,19 @@ class Feeder:
         self._client = client or {}
         self._on_rows = on_rows
         self._reader = reader_of(topics)
-        self._broker = BrokerOutage(log, "the read model")
-        self._waits = Outage(log, "the read model", "waits")
+        self._broker = BrokerOutage(log, "the read model", system=system)
+        self._waits = Outage(log, "the read model", "waits", now_s=system.monotonic)
         self._behind: set[Place] = set()
         self._next: dict[Place, int] = {}
         self._last_ms: dict[Place, int | None] = {}
         self._uncommitted: dict[Place, int] = {}
         self._committed_s = 0.0
-        self._moved = threading.Condition()
-        self._ended = threading.Event()
-        self.caught_up = threading.Event()
+        self._moved = system.condition()
+        self._ended = system.event()
+        self.caught_up = system.event()
         """Everything that the topics held when it began is taken in."""
         self.failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="haltline-feeder", daemon=True)
+        self._thread = system.thread(target=self._run, name="haltline-feeder", daemon=True)
 
     def start(self) -> None:
         """Begins where the database says that it was."""
@@ -139,7 +148,13 @@ class Feeder:
             log.exception("the read model is no longer kept up")
 
     def _read(self) -> None:
-        consumer = open_consumer(self._bootstrap, self._group, client=self._client, on_error=self._broker.is_outage)
+        consumer = open_consumer(
+            self._bootstrap,
+            self._group,
+            client=self._client,
+            on_error=self._broker.is_outage,
+            system=self._system,
+        )
         try:
             self._assign(consumer)
             while not self._ended.is_set():
@@ -164,13 +179,13 @@ class Feeder:
 
     def _look(self) -> None:
         """Raises TopicRecreated when a topic is not the one any more that the offsets in the database count in."""
-        now_s = time.monotonic()
+        now_s = self._system.monotonic()
         if now_s - self._looked_s < self._look_every_s:
             return
         self._looked_s = now_s
         try:
             if self._ids is None:
-                self._ids = TopicIds({**self._client, "bootstrap.servers": self._bootstrap})
+                self._ids = _TopicIds({**self._client, "bootstrap.servers": self._bootstrap}, self._system)
             there = self._ids.of(self._topics.all)
         except KafkaException:  # that the broker is away is logged elsewhere
             return
@@ -209,7 +224,7 @@ class Feeder:
         places = [tp for topic in self._topics.all for tp in partitions_of(consumer, topic)]
         for tp in places:
             after = next_of.get(self._short(tp.topic, tp.partition), 0)
-            if after and after > (end := bounds(consumer, tp)[1]):
+            if after and after > (end := bounds(consumer, tp, system=self._system)[1]):
                 raise Overtaken(
                     f"{tp.topic}[{tp.partition}]: expected a partition that goes on at offset {after}, got one that "
                     f"ends at {end}: the topic was recreated. What was read before is still shown. To read the new "
@@ -250,7 +265,7 @@ class Feeder:
         return records
 
     def _take(self, records: Sequence[KafkaRecord]) -> list[Row]:
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = self._system.time_ms()
         rows = self._reader.rows(records, now_ms)
         with self._engine.begin() as connection:
             take_in(connection, rows, self._topics.prefix)
@@ -273,7 +288,7 @@ class Feeder:
     def _commit(self, consumer: Consumer, records: Sequence[KafkaRecord]) -> None:
         """So that the group's lag shows how far it is; where it goes on is what the database says."""
         self._uncommitted |= {(record.topic, record.partition): record.offset + 1 for record in records}
-        now_s = time.monotonic()
+        now_s = self._system.monotonic()
         if self._uncommitted and now_s - self._committed_s >= _COMMIT_EVERY_S:
             offsets = [TopicPartition(*place, offset) for place, offset in self._uncommitted.items()]
             consumer.commit(offsets=offsets, asynchronous=True)

@@ -10,9 +10,9 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient
 
 from haltline.streams.kafka.client_settings import ClientSetting
+from haltline.streams.system import REAL, System
 
 _log = logging.getLogger(__name__)
 
@@ -32,8 +32,10 @@ class LogIdentity:
     `config` is of librdkafka. Raises KafkaException when the cluster does not answer in time.
     """
 
-    def __init__(self, config: Mapping[str, ClientSetting], sink: str, answer_within_s: float) -> None:
-        self._admin = AdminClient(dict(config), logger=_log)
+    def __init__(
+        self, config: Mapping[str, ClientSetting], sink: str, answer_within_s: float, *, system: System = REAL
+    ) -> None:
+        self._admin = system.admin(dict(config), logger=_log)
         self._sink = sink
         self._within_s = answer_within_s
         cluster = self._admin.list_topics(timeout=answer_within_s)

@@ -4,8 +4,6 @@ Kafka's group shares the partitions out and shows the lag; where to read is the 
 """
 
 import logging
-import threading
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
@@ -26,6 +24,7 @@ from haltline.streams.audit.writer import AnotherLog, AuditWriter, Flushed, Plac
 from haltline.streams.kafka.broker_outage import BrokerOutage
 from haltline.streams.kafka.broker_retry import answered
 from haltline.streams.kafka.client_settings import ClientSetting
+from haltline.streams.system import REAL, System
 
 _log = logging.getLogger(__name__)
 
@@ -63,9 +62,15 @@ class AuditSink:
     """
 
     def __init__(
-        self, settings: AuditSettings, *, table: AuditTable | None = None, observer: SinkObserver | None = None
+        self,
+        settings: AuditSettings,
+        *,
+        table: AuditTable | None = None,
+        observer: SinkObserver | None = None,
+        system: System = REAL,
     ) -> None:
         self._settings = settings
+        self._system = system
         self._observer: SinkObserver = observer or Unobserved()
         self._writer = AuditWriter(
             table or DeltaAuditTable(settings.table, settings.storage_options),
@@ -75,10 +80,10 @@ class AuditSink:
             signer=None if settings.signing_key is None else load_signer(settings.signing_key),
             sign_every=settings.sign_every,
         )
-        self._broker = BrokerOutage(_log, "audit sink")
+        self._broker = BrokerOutage(_log, "audit sink", system=system)
         # Another table than a Delta table of the settings has no files to put together.
         self._compactor = Compactor(settings) if table is None else None
-        self._stop = threading.Event()
+        self._stop = system.event()
         self._next: dict[Place, int] = {}
         """Where the consumer reads on, of each partition that it reads."""
         self._last_ms: dict[Place, int | None] = {}
@@ -89,7 +94,7 @@ class AuditSink:
         """Partitions that are this sink's and not read yet: the last offset in the table."""
         self._waiting_since_s: float | None = None
         """When the oldest buffered record came."""
-        self.last_turn_s = time.monotonic()
+        self.last_turn_s = system.monotonic()
         """When the main loop last came round, for health."""
 
     def stop(self) -> None:
@@ -116,7 +121,7 @@ class AuditSink:
 
         """
         self._meet_cluster()
-        consumer = Consumer(self._consumer_config(), logger=_log)
+        consumer = self._system.consumer(self._consumer_config(), logger=_log)
         try:
             consumer.subscribe(
                 list(self._settings.topics.all),
@@ -126,7 +131,7 @@ class AuditSink:
             )
             while not self._stop.is_set():
                 message = consumer.poll(self._wait_s())
-                self.last_turn_s = time.monotonic()
+                self.last_turn_s = self._system.monotonic()
                 self._broker.look(consumer, self._settings.topics.actions)
                 if message is not None:
                     # And what is here already, without waiting: librdkafka's queue bounds it.
@@ -167,7 +172,7 @@ class AuditSink:
                 self._observer.on_skipped(topic, len(records) - len(taken))
             if taken:
                 self._next[place], self._last_ms[place] = taken[-1].offset + 1, taken[-1].timestamp_ms
-                self._waiting_since_s = self._waiting_since_s or time.monotonic()
+                self._waiting_since_s = self._waiting_since_s or self._system.monotonic()
 
     def _is_due(self) -> bool:
         if self._waiting_since_s is None:
@@ -175,21 +180,21 @@ class AuditSink:
         return (
             self._writer.buffered_rows >= self._settings.flush_rows
             or self._writer.buffered_bytes >= self._settings.flush_bytes
-            or time.monotonic() - self._waiting_since_s >= self._settings.flush_s
+            or self._system.monotonic() - self._waiting_since_s >= self._settings.flush_s
         )
 
     def _wait_s(self) -> float:
         if self._waiting_since_s is None:
             return _STOP_SEEN_WITHIN_S
-        left_s = self._waiting_since_s + self._settings.flush_s - time.monotonic()
+        left_s = self._waiting_since_s + self._settings.flush_s - self._system.monotonic()
         return min(max(left_s, 0.0), _STOP_SEEN_WITHIN_S)
 
     def _flush(self, consumer: Consumer) -> None:
         """1. Rows and positions into the table, in one commit. 2. Where it moved, follow. 3. Show the lag."""
-        started_s = time.monotonic()
-        flushed = self._writer.flush(time.time_ns() // 1_000_000, closing=self._stop.is_set())
+        started_s = self._system.monotonic()
+        flushed = self._writer.flush(self._system.time_ms(), closing=self._stop.is_set())
         self._waiting_since_s = None
-        self._tell(flushed, time.monotonic() - started_s)
+        self._tell(flushed, self._system.monotonic() - started_s)
         if flushed.moved:
             _log.warning(
                 "audit table: another sink wrote %s; reading on from where it is",
@@ -298,7 +303,7 @@ class AuditSink:
                 place, first - written - 1, written + 1, first - 1,
             )  # fmt: skip
             self._writer.lost(place, written + 1, first - 1)
-            self._waiting_since_s = self._waiting_since_s or time.monotonic()
+            self._waiting_since_s = self._waiting_since_s or self._system.monotonic()
             self._observer.on_lost(place, first - written - 1)
             return first
         return written + 1
@@ -306,7 +311,7 @@ class AuditSink:
     def _watermarks(self, consumer: Consumer, place: Place) -> tuple[int, int]:
         within_s = self._settings.answer_within_s
         ask = partial(consumer.get_watermark_offsets, TopicPartition(*place), timeout=within_s)
-        found: tuple[int, int] | None = answered(ask, within_s=within_s)
+        found: tuple[int, int] | None = answered(ask, within_s=within_s, system=self._system)
         if found is None:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"{place}: no word of where it begins and ends"))
         return found
@@ -330,7 +335,9 @@ class AuditSink:
 
     def _meet_cluster(self) -> None:
         settings = self._settings
-        self._identity = LogIdentity(self._client_config(), settings.sink, settings.answer_within_s)
+        self._identity = LogIdentity(
+            self._client_config(), settings.sink, settings.answer_within_s, system=self._system
+        )
         for app_id, number in self._identity.of_cluster().items():
             self._writer.mark(app_id, number)
         if missing := sorted(set(settings.topics.all) - set(self._identity.topics)):

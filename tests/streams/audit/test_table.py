@@ -10,6 +10,7 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 
 from haltline.streams.audit.columns import COLUMNS, SCHEMA, Row, to_arrow
+from haltline.streams.audit.memory import MemoryAuditTable, Step
 from haltline.streams.audit.query import open_query
 from haltline.streams.audit.reading import Reader
 from haltline.streams.audit.table import AuditTable, DeltaAuditTable, TableConflict
@@ -127,6 +128,27 @@ def test_a_table_that_four_make_at_the_same_moment_is_one(tmp_path: Path, positi
         thread.join()
     assert failures == []
     assert positions(DeltaAuditTable(tmp_path / "audit")) == [(TOPICS.actions, number, 0) for number in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("fails", "there"),
+    [
+        pytest.param(Step.COMMIT, [], id="before the commit, nothing is written"),
+        pytest.param(Step.ANSWER, [(TOPICS.actions, 0, 0)], id="behind the commit, it was made"),
+    ],
+)
+def test_a_commit_in_memory_fails_where_it_is_told_to(
+    positions: Positions, fails: Step, there: list[tuple[str, int, int]]
+) -> None:
+    def fail(step: Step) -> None:
+        if step is fails:
+            raise OSError("connection reset by peer")
+
+    table = MemoryAuditTable(at_step=fail)
+    with pytest.raises(OSError, match="reset by peer"):
+        table.open().append([row(0)], {"a": 0})
+    assert positions(table) == there
+    assert table.open().version("a") == (0 if there else None)
 
 
 def test_versions_outlive_compaction_checkpoints_and_vacuum(tmp_path: Path) -> None:
