@@ -178,5 +178,3 @@ class Broker:
                     return
         code = KafkaError._TIMED_OUT if world.chance(0.5) else KafkaError._TRANSPORT
         raise KafkaException(KafkaError(code, "the broker did not answer in time"))
-
-

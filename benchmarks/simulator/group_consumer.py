@@ -61,7 +61,9 @@ class GroupMember:
         turn = self._turn
 
         def joined(code: int, member_id: str, generation: int, assigned: Assigned) -> None:
-            self._world.after(self._broker.delay(), lambda: self._when_running(take, code, member_id, generation, assigned))
+            self._world.after(
+                self._broker.delay(), lambda: self._when_running(take, code, member_id, generation, assigned)
+            )
 
         def take(code: int, member_id: str, generation: int, assigned: Assigned) -> None:
             if turn != self._turn:

@@ -23,7 +23,18 @@ class Record(NamedTuple):
 class Log:
     """One partition."""
 
-    __slots__ = ("_sequences", "_waiting", "appended", "end", "high", "offsets", "records", "replicated", "segment", "start")
+    __slots__ = (
+        "_sequences",
+        "_waiting",
+        "appended",
+        "end",
+        "high",
+        "offsets",
+        "records",
+        "replicated",
+        "segment",
+        "start",
+    )
 
     def __init__(self) -> None:
         self.records: list[Record] = []
@@ -58,6 +69,11 @@ class Log:
         self.appended.append(record)
         self.end += 1
         return record.offset
+
+    def place_of(self, producer: int, sequence: int) -> int:
+        """Where a record that was appended stands, or stood before it was compacted away."""
+        found = (r.offset for r in reversed(self.appended) if r.producer == producer and r.sequence == sequence)
+        return next(found, -1)
 
     def raise_high(self) -> None:
         """What was appended can be seen from now on."""

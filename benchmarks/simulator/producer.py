@@ -22,8 +22,8 @@ OnDelivery = Callable[[KafkaError | None, Message], object]
 
 
 class _Sent:
-    __slots__ = ("headers", "key", "landed", "offset", "on_delivery", "partition", "sequence", "since", "time_ms",
-                 "topic", "value")  # fmt: skip
+    __slots__ = ("headers", "key", "landed", "offset", "on_delivery", "partition", "sequence", "since", "stands_at",
+                 "time_ms", "topic", "value")  # fmt: skip
 
     def __init__(
         self, topic: str, partition: int, key: bytes | None, value: bytes | None, headers: Headers,
@@ -39,7 +39,8 @@ class _Sent:
         self.since = since
         self.time_ms = time_ms
         self.landed = False
-        self.offset = -1
+        self.stands_at = self.offset = -1
+        """Where it stands, and what the client is told of that."""
 
     def message(self, error: KafkaError | None) -> Message:
         return Message(
@@ -51,12 +52,14 @@ class _Sent:
 class _Pipe:
     """The way of one producer to one partition: in order, one request at a time."""
 
-    __slots__ = ("abandoned", "handed_over", "number", "producer", "sending", "sequence", "waiting")
+    __slots__ = ("abandoned", "flying", "handed_over", "number", "producer", "sending", "sequence", "waiting")
 
     def __init__(self, producer: "SimProducer") -> None:
         self.producer = producer
         self.number = producer.process.world.next_number()
         self.waiting: deque[_Sent] = deque()
+        self.flying: list[tuple[int, list[_Sent]]] = []
+        """Requests without an answer so far, each with the life of the broker that it went to."""
         self.sequence = 0
         self.sending = False
         self.handed_over = 0
@@ -79,8 +82,10 @@ class _Pipe:
         producer, broker = self.producer, self.producer.broker
         world = producer.process.world
         self.expire()
+        if not self.abandoned:
+            self.take_back()
         limit = self.handed_over if self.abandoned else len(self.waiting)
-        if not self.waiting or not limit:
+        if not (self.waiting and limit) and not (self.flying and not broker.up):
             return
         if not broker.up:
             if self.abandoned:  # the connection of a dead process ends with its broker
@@ -92,18 +97,27 @@ class _Pipe:
         count = min(limit, 1 + int(world.random() * 40))
         answered = not world.chance(_LOST_ANSWER_SHARE)
         batch = [self.waiting[at] for at in range(count)]
-        life = broker.lives
         for sent in batch:
             self.land(sent)
         if answered:
             for _ in range(count):
                 self.waiting.popleft()
             self.handed_over = max(0, self.handed_over - count)
-            world.after(broker.delay(), lambda: self.confirm(batch, life))
+            request = (broker.lives, batch)
+            self.flying.append(request)
+            world.after(broker.delay(), lambda: self.confirm(request))
         elif self.abandoned:
             self.drop()
         if self.waiting:
             self.begin(broker.delay() * (1 if answered else 5))
+
+    def take_back(self) -> None:
+        """What a broker that has ended did not answer is sent again, before all that comes after it."""
+        lives = self.producer.broker.lives
+        unknown = [sent for life, batch in self.flying if life != lives for sent in batch if sent.landed]
+        self.flying = [request for request in self.flying if request[0] == lives]
+        if unknown:
+            self.waiting = deque(sorted((*unknown, *self.waiting), key=lambda sent: sent.sequence))
 
     def land(self, sent: _Sent) -> None:
         producer = self.producer
@@ -116,32 +130,33 @@ class _Pipe:
             producer.report(sent, refused.args[0])
             sent.landed = False
         else:
-            # Of a record that an earlier try had appended the broker does not say where.
-            sent.offset = -1 if sent.landed or offset is None else offset
+            # Of a record that an earlier try had appended the broker may not say where.
+            known = offset is not None or producer.process.world.chance(0.5)
+            if offset is None:
+                offset = producer.broker.log(sent.topic, sent.partition).place_of(self.number, sent.sequence)
+            sent.stands_at = offset
+            sent.offset = offset if known else -1
             sent.landed = True
 
-    def confirm(self, batch: list[_Sent], life: int) -> None:
+    def confirm(self, request: tuple[int, list[_Sent]]) -> None:
         """The answer is there, when every record of it is below the high watermark."""
         producer, broker = self.producer, self.producer.broker
-        try:
-            log = broker.log(batch[0].topic, batch[0].partition)
-        except KafkaException:
-            log = None
+        life, batch = request
+        if all(request is not other for other in self.flying):
+            return
         if not broker.up or broker.lives != life:
-            # No answer any more: sent again to a broker that may have lost it.
-            if not self.abandoned:
-                unknown = [sent for sent in batch if sent.landed]
-                self.waiting = deque(sorted((*unknown, *self.waiting), key=lambda sent: sent.sequence))
-                if self.waiting and not self.sending:
-                    self.sending = True
-                    if broker.up:
-                        self.begin(broker.delay())
-                    else:
-                        broker.when_up(self.arrives)
+            if not self.sending and not self.abandoned:
+                self.sending = True
+                if broker.up:
+                    self.begin(broker.delay())
+                else:
+                    broker.when_up(self.arrives)
             return
-        if log is not None and max(sent.offset for sent in batch) >= log.high:
-            log.on_more(lambda: self.confirm(batch, life))
+        log = broker.topics[batch[0].topic].logs[batch[0].partition]
+        if max(sent.stands_at for sent in batch) >= log.high:
+            log.on_more(lambda: self.confirm(request))
             return
+        self.flying = [other for other in self.flying if other is not request]
         for sent in batch:
             if sent.landed:
                 producer.report(sent, None)
@@ -165,7 +180,7 @@ class _Pipe:
 
     def resume(self) -> None:
         self.abandoned = False
-        if not self.sending and self.waiting:
+        if not self.sending and (self.waiting or self.flying):
             self.begin(self.producer.broker.delay())
 
     def drop(self) -> None:
