@@ -12,6 +12,7 @@ from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.failure import KnownFailure
 from haltline.streams.kafka.partition_offsets import Partition, PartitionOffsets
 from haltline.streams.runtime.topic_ids import Logs, Topic, TopicIds
+from haltline.streams.system import REAL, System
 
 OTHER_PARTITIONS: Final = (
     "the number of partitions cannot be changed under running sessions, whose states are in the partitions of their "
@@ -45,9 +46,11 @@ class TopicWatch:
     Raises KnownFailure when the cluster does not tell at the beginning, or has one of them not.
     """
 
-    def __init__(self, client: Mapping[str, ClientSetting], sources: Sequence[str], changelog: str) -> None:
-        self._offsets = PartitionOffsets(client, _REQUEST_WITHIN_S)
-        self._ids = TopicIds(client)
+    def __init__(
+        self, client: Mapping[str, ClientSetting], sources: Sequence[str], changelog: str, *, system: System = REAL
+    ) -> None:
+        self._offsets = PartitionOffsets(client, _REQUEST_WITHIN_S, system=system)
+        self._ids = TopicIds(client, system=system)
         self._names = (*sources, changelog)
         self._began_with = self._topics_at_start()
         self.logs = Logs.of(self._began_with, changelog)
