@@ -49,6 +49,7 @@ class TopicWatch:
     def __init__(
         self, client: Mapping[str, ClientSetting], sources: Sequence[str], changelog: str, *, system: System = REAL
     ) -> None:
+        self._system = system
         self._offsets = PartitionOffsets(client, _REQUEST_WITHIN_S, system=system)
         self._ids = TopicIds(client, system=system)
         self._names = (*sources, changelog)
@@ -95,14 +96,15 @@ class TopicWatch:
         """The offset of the first record that each partition keeps; as `ends`."""
         return self._asked(partial(self._offsets.begins, partitions))
 
-    @staticmethod
-    def _asked(ask: Callable[[], dict[Partition, int]]) -> dict[Partition, int]:
-        return broker_retry.answered(ask, within_s=_ANSWER_WITHIN_S, also=broker_retry.AWAY | _OLD_EPOCH)
+    def _asked(self, ask: Callable[[], dict[Partition, int]]) -> dict[Partition, int]:
+        return broker_retry.answered(
+            ask, within_s=_ANSWER_WITHIN_S, also=broker_retry.AWAY | _OLD_EPOCH, system=self._system
+        )
 
     def _topics_at_start(self) -> dict[str, Topic]:
         ask = partial(self._ids.of, self._names)
         try:
-            found = broker_retry.answered(ask, within_s=_REQUEST_WITHIN_S)
+            found = broker_retry.answered(ask, within_s=_REQUEST_WITHIN_S, system=self._system)
         except KafkaException as failed:
             expected = f"topics {', '.join(self._names)}: expected their metadata within {_REQUEST_WITHIN_S:.0f} s"
             raise KnownFailure(f"{expected}, got {failed}") from failed
