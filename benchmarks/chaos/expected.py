@@ -85,6 +85,8 @@ def work_out(
     *,
     gone: Iterable[LogRecord] = (),
     runs: Runs = Runs.ALL,
+    core: Core | None = None,
+    partitions: int = PARTITIONS,
 ) -> Truth:
     """Run the core over these topics. Each session must be on one of the first two only.
 
@@ -92,15 +94,15 @@ def work_out(
     What the signals must be follows from those two; what follows from the signals, from their order in the log.
     """
     truth = Truth()
-    core = Core(POLICY, runs=runs)
+    core = core or Core(POLICY, runs=runs)
     live: dict[str, SessionState] = {}
     for record in gone:
-        _act(truth, core, live, record, topics)
+        _act(truth, core, live, record, topics, partitions)
     for state in live.values():
         if topics.actions in state.offsets:
             state.offsets[topics.actions + BEFORE] = state.offsets.pop(topics.actions)
     for record in actions:
-        _act(truth, core, live, record, topics)
+        _act(truth, core, live, record, topics, partitions)
     for record in commands:
         command = wire.decode(Command, record.value)
         _take(truth, live, core.on_command(live.get(command.id), command, _position(record)))
@@ -124,14 +126,16 @@ def work_out(
     return truth
 
 
-def _act(truth: Truth, core: Core, live: dict[str, SessionState], record: LogRecord, topics: Topics) -> None:
+def _act(
+    truth: Truth, core: Core, live: dict[str, SessionState], record: LogRecord, topics: Topics, partitions: int
+) -> None:
     place = (record.topic, record.partition, record.offset)
     try:
         event = wire.decode_event(record.value, record.headers)
     except wire.InvalidRecord as bad:
         truth.dead[place] = bad.reason
         return
-    if partition_of(event.session_id, PARTITIONS) != record.partition:
+    if partition_of(event.session_id, partitions) != record.partition:
         truth.dead[place] = BadRecord.WRONG_KEY
         return
     at = Position(topics.actions, record.partition, record.offset)
