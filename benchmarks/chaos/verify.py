@@ -165,7 +165,8 @@ def last_states(
     """The last state of every session and scope, by the rules by which a worker reads its changelog."""
     slices: dict[int, PartitionState] = {}
     for record in records:
-        slices.setdefault(record.partition, PartitionState(record.partition)).apply([record])
+        part = slices.setdefault(record.partition, PartitionState(record.partition))
+        part.apply([record], begins=part.position, following=record.offset + 1)
     states = ((key, value) for part in slices.values() for key, value in part.values.items())
     return {key.removeprefix(SCOPE_KEY).decode(): read(key, value) for key, value in states}
 

@@ -212,6 +212,8 @@ def system_of(process: Process, broker: Broker) -> System:
         "consumer": partial(SimConsumer, process=process, broker=broker),
         "admin": partial(SimAdmin, process=process, broker=broker),
         "monotonic": world.monotonic,
+        "boottime": world.monotonic,
+        "random_bytes": world.rng.randbytes,
         "time_ns": world.time_ns,
         "sleep": world.sleep,
         "thread": partial(SimThread, process=process),

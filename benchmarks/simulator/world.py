@@ -95,11 +95,9 @@ class Process:
 
         def body() -> None:
             try:
-                run()
+                self._run(run)
             except ProcessEnded:
                 pass
-            except Exception as failure:
-                self.end(failure)
             finally:
                 thread.greenlet = None
                 for joiner in thread.joiners:
@@ -109,6 +107,12 @@ class Process:
         self.threads.append(thread)
         self.make_runnable(thread)
         return thread
+
+    def _run(self, run: Callable[[], object]) -> None:
+        try:
+            run()
+        except Exception as failure:
+            self.end(failure)
 
     def make_runnable(self, thread: Thread) -> None:
         """To be scheduled, once the process is not frozen."""
