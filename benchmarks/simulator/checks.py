@@ -1,12 +1,12 @@
 """What must be there at the end of a history, by the topics as they are; and what is there."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Engine, select
 
 from benchmarks.chaos import verify
-from benchmarks.chaos.expected import LogRecord, work_out
+from benchmarks.chaos.expected import LogRecord, Place, work_out
 from benchmarks.simulator.broker import Broker
 from benchmarks.simulator.fleet import CHANGELOG, open_read_model
 from benchmarks.simulator.workload import PARTITIONS, TOPICS, core
@@ -32,14 +32,9 @@ def compare(history: "History") -> list[str]:
         records[TOPICS.actions], records[TOPICS.commands], records[TOPICS.signals], TOPICS,
         core=core(), partitions=PARTITIONS,
     )  # fmt: skip
-    rows = (((row["topic"], row["partition"], row["offset"]), row["raw"]) for row in history.table.rows)
-    # The table has what was compacted away since, too.
-    appended = {
-        (topic, number, record.offset): record.value
-        for topic, number, log in broker.partitions()
-        if topic != CHANGELOG
-        for record in log.appended
-    }
+    rows = [((row["topic"], row["partition"], row["offset"]), row["raw"]) for row in history.table.rows]
+    in_table = {place for place, _ in rows}
+    audited = {(r.topic, r.partition, r.offset): r.value for r in kept_or(broker, in_table)}
     found = [
         verify.check_states(truth, verify.last_states(records[CHANGELOG])),
         verify.check_decisions(truth, records[TOPICS.interventions]),
@@ -47,7 +42,7 @@ def compare(history: "History") -> list[str]:
         verify.check_signals(truth, records[TOPICS.signals]),
         verify.check_control(truth, records[TOPICS.control]),
         verify.check_dead_letters(truth, log, records[TOPICS.dead_letter]),
-        verify.check_audit(rows, appended),
+        verify.check_audit(rows, audited),
         _read_model(history.engine, broker),
         _owners(broker),
     ]
@@ -61,14 +56,26 @@ def records_of(broker: Broker, topic: str) -> Iterator[LogRecord]:
             yield LogRecord(topic, number, r.offset, r.timestamp, r.key, r.value, r.headers)
 
 
-def rows_in(table: MemoryAuditTable) -> int:
-    """Rows of the audit table."""
-    return len(table.rows)
+def kept_or(broker: Broker, seen: Container[Place]) -> Iterator[LogRecord]:
+    """What the topics hold, and of what was compacted away what was seen before."""
+    for topic, number, log in broker.partitions():
+        if topic != CHANGELOG:
+            kept = set(log.offsets)
+            for r in log.appended:
+                if r.offset in kept or (topic, number, r.offset) in seen:
+                    yield LogRecord(topic, number, r.offset, r.timestamp, r.key, r.value, r.headers)
 
 
-def records_in(broker: Broker) -> int:
-    """Records that the table must have."""
-    return sum(len(log.appended) for topic, _, log in broker.partitions() if topic != CHANGELOG)
+def missing_rows(table: MemoryAuditTable, broker: Broker) -> list[Place]:
+    """Records that are not in the audit table."""
+    there = {(row["topic"], row["partition"], row["offset"]) for row in table.rows}
+    return [
+        (topic, number, offset)
+        for topic, number, log in broker.partitions()
+        if topic != CHANGELOG
+        for offset in log.offsets
+        if (topic, number, offset) not in there
+    ]
 
 
 def ends_of(broker: Broker) -> dict[tuple[str, int], int]:
@@ -89,15 +96,16 @@ def reached(engine: Engine) -> dict[tuple[str, int], int]:
 def _read_model(engine: Engine, broker: Broker) -> verify.Check:
     """Every table is what it would be had all been read in one go."""
     anew = open_read_model()
-    read = reader_of(TOPICS)
-    for topic in TOPICS.all:
-        batch = [
-            KafkaRecord(r.topic, r.partition, r.offset, r.timestamp, r.key, r.value, tuple(r.headers))
-            for r in records_of(broker, topic)
-        ]
-        if batch:
-            with anew.begin() as connection:
-                take_in(connection, read.rows(batch, 0), TOPICS.prefix)
+    with engine.connect() as connection:
+        columns = tables.records.c
+        there = connection.execute(select(columns.topic, columns.partition, columns.offset))
+        seen = {(TOPICS.prefix + topic, partition, offset) for topic, partition, offset in there}
+    batch = [
+        KafkaRecord(r.topic, r.partition, r.offset, r.timestamp, r.key, r.value, tuple(r.headers))
+        for r in kept_or(broker, seen)
+    ]
+    with anew.begin() as connection:
+        take_in(connection, reader_of(TOPICS).rows(batch, 0), TOPICS.prefix)
     expected, actual = _content(anew), _content(engine)
     anew.dispose()
     differences = []

@@ -268,7 +268,7 @@ class History:
                 for topic in TOPICS.session_sources
                 for number, log in enumerate(self.broker.topics[topic].logs)
             )
-            and checks.rows_in(self.table) >= checks.records_in(self.broker)
+            and not checks.missing_rows(self.table, self.broker)
             and checks.reached(self.engine) == checks.ends_of(self.broker)
         )
 
@@ -280,7 +280,7 @@ class History:
             for number, log in enumerate(self.broker.topics[topic].logs)
             if self.group.offsets.get((topic, number), (0, ""))[0] != log.end
         ]
-        readers = f"table {checks.rows_in(self.table)} of {checks.records_in(self.broker)} rows"
+        readers = f"table lacks {checks.missing_rows(self.table, self.broker)[:5]}"
         model = {place: at for place, at in checks.ends_of(self.broker).items() if checks.reached(self.engine).get(place) != at}
         return f"{behind}; {readers}; read model lacks {model}; running {sorted(self.running)}; {self.ends[-6:]}"
 

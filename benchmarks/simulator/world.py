@@ -338,10 +338,14 @@ class World:
         if not self.calm and random() < _STALL_SHARE:
             # Not `wait`: the thread is at some point of its own, and goes on there.
             thread.queued = True
-            self.after(random() * random() * 0.5, lambda: thread.greenlet and thread.process.make_runnable(thread))
+            self.after(random() * random() * 0.5, lambda: self._back(thread))
             return
         self.resume(thread)
         self._unwind_ended()
+
+    def _back(self, thread: Thread) -> None:
+        if thread.greenlet is not None and thread.process.alive:
+            thread.process.make_runnable(thread)
 
     def resume(self, thread: Thread) -> None:
         """Runs a thread until it gives its turn back."""
