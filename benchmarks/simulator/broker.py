@@ -51,7 +51,7 @@ class Broker:
             group.forget(name)
         topic = self.create(name, len(before.logs), compacted=before.compacted)
         for log in before.logs:
-            log.raise_high()
+            log.tell()
         return topic
 
     def log(self, topic: str, partition: int) -> Log:

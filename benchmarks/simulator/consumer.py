@@ -24,6 +24,7 @@ from benchmarks.simulator.world import Process, Thread
 
 Place = tuple[str, int]
 
+_NEVER: Final = float("inf")
 _AT_MOST: Final = 60
 """Records of one fetch of a partition."""
 
@@ -223,9 +224,9 @@ class SimConsumer:
         return log.high if position == OFFSET_END else position
 
     def _listen(self, fetch: _Fetch, log: Log) -> None:
-        """Fetches again when there is more, or when a moment is over: the topic may be another by then."""
+        """Fetches again when there is more, or when the topic is gone."""
         world = self.process.world
-        fetch.ready_at = world.now + 0.5
+        fetch.ready_at = _NEVER
         if fetch.listens is log:
             return
         fetch.listens = log

@@ -159,6 +159,10 @@ def _delivered(error: KafkaError | None, message: Message) -> None:
         raise KafkaException(error)
 
 
+_COMPILED: Final[dict[object, object]] = {}
+"""Statements as SQL, of all histories."""
+
+
 @cache
 def _empty_read_model() -> sqlite3.Connection:
     """A database with its tables, to be copied: making them takes longer than a history may."""
@@ -172,4 +176,5 @@ def open_read_model() -> Engine:
     """A read model in memory."""
     connection = sqlite3.connect(":memory:", check_same_thread=False)
     _empty_read_model().backup(connection)
-    return create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool)
+    engine = create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool)
+    return engine.execution_options(compiled_cache=_COMPILED)

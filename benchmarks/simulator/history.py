@@ -21,6 +21,7 @@ from benchmarks.simulator.fleet import (
     start_sink,
 )
 from benchmarks.simulator.group import group_of, with_changelog
+from benchmarks.simulator.pace import slow_down
 from benchmarks.simulator.plan import FAULTS_FOR_S, Deed, Step, plan_of
 from benchmarks.simulator.workload import PARTITIONS, TOPICS, traffic
 from benchmarks.simulator.world import Process, Stuck, World, described
@@ -88,6 +89,7 @@ class History:
         self.unexpected: list[str] = []
         self.healing = False
         self.ending = False
+        self.ask_again_at = 0.0
         self.traffic = Traffic(world, broker, traffic(seed), rng.uniform(4.0, FAULTS_FOR_S))
         self.all.append(self.traffic.process)
 
@@ -259,8 +261,9 @@ class History:
         """Whether everything is processed and committed, by everybody; or nothing more is to be found."""
         if self.unexpected:
             return True
-        if not self.traffic.done or self.world.steps % 50:
+        if not self.traffic.done or self.world.now < self.ask_again_at:
             return False
+        self.ask_again_at = self.world.now + 0.2
         committed = self.group.offsets
         return (
             all(
@@ -287,6 +290,7 @@ class History:
 
 def run(seed: int, plan: Sequence[Step] | None = None, *, tell: Callable[[str], object] | None = None) -> Outcome:
     """One history."""
+    slow_down()
     return History(seed, plan, tell=tell).run()
 
 

@@ -79,9 +79,13 @@ class Log:
         """What was appended can be seen from now on."""
         if self.high < self.end:
             self.high = self.replicated = self.end
-            waiting, self._waiting = self._waiting, []
-            for call in waiting:
-                call()
+            self.tell()
+
+    def tell(self) -> None:
+        """Whoever waits for more looks again."""
+        waiting, self._waiting = self._waiting, []
+        for call in waiting:
+            call()
 
     def on_more(self, call: Callable[[], object]) -> None:
         """Calls it once, when more can be seen."""
