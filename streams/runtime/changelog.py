@@ -225,11 +225,11 @@ class PartitionState:
         self.skipped = 0
         """Records without a key, which cannot be a session's."""
 
-    def apply(self, records: Iterable[RawRecord], *, begins: int, following: int) -> None:
+    def apply(self, records: Iterable[RawRecord], *, begins: int = 0, following: int = 0) -> None:
         """Read records of the changelog partition, in offset order; those read before are passed over.
 
-        They are all that there are from `begins` up to before `following`. Raises ChangelogGap when that is not where
-        reading stands.
+        They are all that there are from `begins` up to before `following`. Raises ChangelogGap when what stands before
+        `begins` was not read.
         """
         if begins > self.position:
             raise ChangelogGap(
