@@ -138,7 +138,9 @@ def _owners(broker: Broker) -> verify.Check:
     for number, log in enumerate(broker.topics[CHANGELOG].logs):
         producer_of: dict[bytes, int] = {}
         for record in log.appended:
-            place = LogRecord(CHANGELOG, number, record.offset, record.timestamp, record.key, record.value, record.headers)
+            place = LogRecord(
+                CHANGELOG, number, record.offset, record.timestamp, record.key, record.value, record.headers
+            )
             claim, owner = Claim.of(place), Owner.of(place)
             claimed = claim.id if claim is not None else owner.id if owner is not None else None
             if claimed is not None and producer_of.setdefault(claimed, record.producer) != record.producer:

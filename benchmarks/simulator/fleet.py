@@ -40,7 +40,9 @@ REBALANCE_S: Final = 6.0
 class WorkerProcess:
     """A worker as it runs; `worker` once its loop has made it."""
 
-    def __init__(self, world: World, broker: Broker, group: Group, name: str, *, instance_id: str | None, standbys: int):
+    def __init__(
+        self, world: World, broker: Broker, group: Group, name: str, *, instance_id: str | None, standbys: int
+    ):
         self.worker: Worker | None = None
         self.process = process = Process(world, name)
         system = system_of(process, broker)

@@ -284,7 +284,11 @@ class History:
             if self.group.offsets.get((topic, number), (0, ""))[0] != log.end
         ]
         readers = f"table lacks {checks.missing_rows(self.table, self.broker)[:5]}"
-        model = {place: at for place, at in checks.ends_of(self.broker).items() if checks.reached(self.engine).get(place) != at}
+        model = {
+            place: at
+            for place, at in checks.ends_of(self.broker).items()
+            if checks.reached(self.engine).get(place) != at
+        }
         return f"{behind}; {readers}; read model lacks {model}; running {sorted(self.running)}; {self.ends[-6:]}"
 
 
@@ -292,5 +296,3 @@ def run(seed: int, plan: Sequence[Step] | None = None, *, tell: Callable[[str], 
     """One history."""
     slow_down()
     return History(seed, plan, tell=tell).run()
-
-
