@@ -33,8 +33,8 @@ from haltline.streams.sessions.session_metrics import SessionMetrics
 GROUP: Final = "haltline"
 AUDIT_GROUP: Final = "haltline-audit"
 SINK: Final = "audit"
-SESSION_S: Final = 3.0
-REBALANCE_S: Final = 6.0
+SESSION_S: Final = 2.0
+REBALANCE_S: Final = 4.0
 
 
 class WorkerProcess:
@@ -56,8 +56,8 @@ class WorkerProcess:
             standby_replicas=standbys,
             session_timeout_s=SESSION_S,
             rebalance_timeout_s=REBALANCE_S,
-            delivery_timeout_s=12.0,
-            recovery_stuck_after_s=20.0,
+            delivery_timeout_s=8.0,
+            recovery_stuck_after_s=15.0,
             watermark_interval_s=2.0,
         )
 
@@ -122,7 +122,7 @@ class FeederProcess:
 
         def run() -> None:
             feeder = self.feeder = Feeder(
-                engine, ADDRESS, topics=TOPICS, group="haltline-console", look_every_s=2.0, system=system
+                engine, ADDRESS, topics=TOPICS, group="haltline-console", look_every_s=4.0, system=system
             )
             feeder.start()
             while not stop.wait(1.0):

@@ -30,8 +30,8 @@ from haltline.streams.audit.memory import MemoryAuditTable, Step as TableStep
 from haltline.streams.audit.table import TableConflict
 from haltline.streams.kafka.failure import KnownFailure
 
-_HEAL_WITHIN_S: Final = 120.0
-_STEPS: Final = 150_000
+_HEAL_WITHIN_S: Final = 60.0
+_STEPS: Final = 60_000
 _POINTS: Final = {
     "changelog": f"produce {CHANGELOG}",
     "output": f"produce {TOPICS.interventions}",
@@ -90,7 +90,7 @@ class History:
         self.healing = False
         self.ending = False
         self.ask_again_at = 0.0
-        self.traffic = Traffic(world, broker, traffic(seed), rng.uniform(4.0, FAULTS_FOR_S))
+        self.traffic = Traffic(world, broker, traffic(seed), rng.uniform(0.3, 0.9) * FAULTS_FOR_S)
         self.all.append(self.traffic.process)
 
     # Processes.

@@ -7,13 +7,13 @@ from haltline.streams.audit import sink
 from haltline.streams.runtime import confirmed_producer, source_reader, worker_process, zombie_guard
 
 _PACES: Final = (
-    (source_reader, "_LOOK_EVERY_S", 0.4),
+    (source_reader, "_LOOK_EVERY_S", 0.8),
     (worker_process, "_HOUSEKEEPING_EVERY_S", 0.2),
     (zombie_guard, "_BEAT_EVERY_S", 0.5),
     (confirmed_producer, "_POLL_EVERY_S", 0.01),
-    (sink, "_STOP_SEEN_WITHIN_S", 0.5),
-    (feeder, "_WAIT_S", 0.5),
-    (feeder, "_ALONG_S", 0.1),
+    (sink, "_STOP_SEEN_WITHIN_S", 0.8),
+    (feeder, "_WAIT_S", 0.8),
+    (feeder, "_ALONG_S", 0.15),
 )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-FAULTS_FOR_S: Final = 14.0
+FAULTS_FOR_S: Final = 9.0
 """Faults strike within that time; afterwards everything is healed."""
 
 
@@ -65,7 +65,7 @@ def plan_of(seed: int, workers: Sequence[str], readers: Sequence[str]) -> list[S
     for deed in rng.choices(deeds, weights, k=rng.randrange(1, 10)):
         at_s = round(rng.uniform(0.5, FAULTS_FOR_S), 3)
         target = rng.choice(workers) if rng.random() < _WORKERS_SHARE or not readers else rng.choice(readers)
-        seconds = round(rng.uniform(0.1, 8.0), 1)
+        seconds = round(rng.uniform(0.1, 5.0), 1)
         match deed:
             case Deed.KILL_AT | Deed.FREEZE_AT:
                 steps.append(Step(at_s, deed, target, seconds, rng.choice(_POINTS)))
