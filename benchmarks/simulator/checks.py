@@ -97,7 +97,7 @@ def reached(engine: Engine) -> dict[tuple[str, int], int]:
 
 def _read_model(engine: Engine, broker: Broker) -> verify.Check:
     """Every table is what it would be had all been read in one go."""
-    anew = open_read_model()
+    anew = open_read_model("anew")
     with engine.connect() as connection:
         there = connection.exec_driver_sql(f'SELECT topic, "partition", "offset" FROM {tables.records.name}')
         seen = {(TOPICS.prefix + topic, partition, offset) for topic, partition, offset in there}

@@ -161,10 +161,6 @@ def _delivered(error: KafkaError | None, message: Message) -> None:
         raise KafkaException(error)
 
 
-_COMPILED: Final[dict[object, object]] = {}
-"""Statements as SQL, of all histories."""
-
-
 @cache
 def _empty_read_model() -> sqlite3.Connection:
     """A database with its tables, to be copied: making them takes longer than a history may."""
@@ -174,9 +170,21 @@ def _empty_read_model() -> sqlite3.Connection:
     return connection
 
 
-def open_read_model() -> Engine:
-    """A read model in memory."""
+def open_read_model(name: str) -> Engine:
+    """A read model in memory: an empty one, each time that it is asked for."""
+    engine = _engine(name)
+    engine.dispose()
+    return engine
+
+
+@cache
+def _engine(name: str) -> Engine:
+    """One for all histories, as an engine keeps its statements as SQL."""
+    del name
+    return create_engine("sqlite://", creator=_copy, poolclass=StaticPool)
+
+
+def _copy() -> sqlite3.Connection:
     connection = sqlite3.connect(":memory:", check_same_thread=False)
     _empty_read_model().backup(connection)
-    engine = create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool)
-    return engine.execution_options(compiled_cache=_COMPILED)
+    return connection

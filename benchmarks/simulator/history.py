@@ -32,6 +32,8 @@ from haltline.streams.kafka.failure import KnownFailure
 
 _HEAL_WITHIN_S: Final = 60.0
 _STEPS: Final = 60_000
+_RESTARTS: Final = 25
+"""At most so many processes end once everything is healed."""
 _POINTS: Final = {
     "changelog": f"produce {CHANGELOG}",
     "output": f"produce {TOPICS.interventions}",
@@ -79,7 +81,7 @@ class History:
         self.sinks = [f"sink-{n}" for n in range(rng.choice([1, 1, 2]))]
         self.plan = plan_of(seed, list(self.instances), [*self.sinks, "console"]) if plan is None else list(plan)
         self.table = MemoryAuditTable(at_step=self.at_table_step)
-        self.engine = open_read_model()
+        self.engine = open_read_model("console")
         self.workers: dict[str, WorkerProcess] = {}
         self.console: FeederProcess | None = None
         self.running: dict[str, Process] = {}
@@ -90,6 +92,7 @@ class History:
         self.healing = False
         self.ending = False
         self.ask_again_at = 0.0
+        self.restarts = 0
         self.traffic = Traffic(world, broker, traffic(seed), rng.uniform(0.3, 0.9) * FAULTS_FOR_S)
         self.all.append(self.traffic.process)
 
@@ -120,6 +123,8 @@ class History:
             self.unexpected.append(f"{name} ended: {reason!r}")
         if self.running.get(name) is process:
             del self.running[name]
+            if self.healing:
+                self.restarts += 1
             if not self.ending:
                 delay_s = self.world.between(0.05, 0.5 if self.healing else 2.5)
                 self.world.after(delay_s, lambda: self.start_again(name))
@@ -261,6 +266,8 @@ class History:
         """Whether everything is processed and committed, by everybody; or nothing more is to be found."""
         if self.unexpected:
             return True
+        if self.restarts > _RESTARTS:
+            raise Stuck(f"expected processes to go on, got {self.restarts} ends although nothing is done to them")
         if not self.traffic.done or self.world.now < self.ask_again_at:
             return False
         self.ask_again_at = self.world.now + 0.2
