@@ -14,7 +14,6 @@ from haltline.console.read_model.store import open_store
 from haltline.schemas.topics import Topics
 
 _ANEW_WITHIN_S: Final = 180.0
-_DIGITS: Final = 9
 _SHOWN: Final = 40
 _BEFORE: Final = 10
 
@@ -91,7 +90,7 @@ def _content(engine: Engine) -> dict[str, Rows]:
         return {
             table.name: {
                 tuple(row[name] for name in _known_by(table)): {
-                    name: _rounded(value) for name, value in row.items() if name != "n"
+                    name: value for name, value in row.items() if name != "n"
                 }
                 for row in connection.execute(select(table)).mappings()
             }
@@ -102,8 +101,3 @@ def _content(engine: Engine) -> dict[str, Rows]:
 def _known_by(table: Table) -> tuple[str, ...]:
     """The columns that a row is known by: those of the primary key, where that is no number of its own."""
     return table.info.get("key") or tuple(column.name for column in table.primary_key.columns)
-
-
-def _rounded(value: Any) -> Any:
-    """Sums of costs differ in their last digits by the order in which they were added."""
-    return round(value, _DIGITS) if isinstance(value, float) else value
