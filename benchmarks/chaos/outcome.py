@@ -109,18 +109,25 @@ class Outcome:
 
     def _place_of(self, difference: Difference) -> Place | None:
         if difference.place is None:
-            return self._places.get(difference.event_id or "")
+            return self._places.get(difference.follows_from or "")
         topic, partition, offset = difference.place
         before = (topic + BEFORE, partition, offset)
         return before if difference.place not in self._sources and before in self._sources else difference.place
 
     @cached_property
     def _places(self) -> dict[str, Place]:
-        """By event: where it was first. Asked for when something differs only."""
+        """Where each event and command was first; of a decision where its event was. Read if something differs."""
         places: dict[str, Place] = {}
+        topics = self._topics
         for place, record in self._sources.items():
-            if place[0] in (self._topics.actions, self._topics.actions + BEFORE) and (event := _event_id(record.value)):
-                places[event] = min(place, places.get(event, place), key=lambda one: one[2])
+            if place[0] in (topics.actions, topics.actions + BEFORE, topics.commands):
+                found = _fields(record.value)
+                places.setdefault(found.get("event_id") or found.get("command_id") or "", place)
+        for record in self._of(topics.interventions):
+            found = _fields(record.value)
+            if found.get("event_id") in places:
+                places[found.get("decision_id", "")] = places[found["event_id"]]
+        places.pop("", None)
         return places
 
     def _audit_rows(self, sink: str, topic: str = "%") -> Iterator[tuple[Place, bytes | None]]:
@@ -142,10 +149,10 @@ def _partition_of_state(name: str) -> int:
     return partition_of(name.partition(":")[2] or name, PARTITIONS)
 
 
-def _event_id(value: bytes | None) -> str | None:
+def _fields(value: bytes | None) -> Mapping[str, str]:
+    """Those of a record that are texts; none of one that is no JSON."""
     try:
         fields: Any = orjson.loads(value or b"")
     except orjson.JSONDecodeError:
-        return None
-    found = fields.get("event_id") if isinstance(fields, dict) else None
-    return found if isinstance(found, str) else None
+        return {}
+    return {name: text for name, text in fields.items() if isinstance(text, str)} if isinstance(fields, dict) else {}

@@ -40,14 +40,12 @@ def of_states(
     lines = []
     for partition, group in _by(differences, lambda difference: partition_of(difference.about)):
         places = [place for one in group if (place := parted.get(one.about)) is not None]
-        if not places:
-            lines.append(f"changelog partition {partition}: {_kinds(group)}, no record of them; {_examples(group)}")
-            continue
-        first = min(places, key=lambda place: place.offset)
-        lines.append(
-            f"changelog partition {partition}: {_kinds(group)}, from offset {first.offset} on ({first.how}); "
-            f"{_owned_by(owners.at_offset(partition, first.offset))}; {_examples(group)}"
-        )
+        where = "no record of them"
+        if places:
+            first = min(places, key=lambda place: place.offset)
+            owner = _owned_by(owners.at_offset(partition, first.offset))
+            where = f"from offset {first.offset} on ({first.how}), {owner}"
+        lines.append(f"changelog partition {partition}: {len(group):,}, {where}; {_kinds(group)}")
     return lines
 
 
@@ -70,11 +68,11 @@ def of_evidence(
         places = sorted(place for place, _ in found)
         group = [difference for _, difference in found]
         lines.append(
-            f"{topic} partition {partition}: {_kinds(group)}, offsets {places[0][2]} to {places[-1][2]}; "
-            f"{_owned_by(owner_of(places[0]))}; {_examples(group)}"
+            f"{topic} partition {partition}: {len(group):,}, offsets {places[0][2]} to {places[-1][2]}, "
+            f"{_owned_by(owner_of(places[0]))}; {_kinds(group)}"
         )
     if lost:
-        lines.append(f"of no known place: {_kinds(lost)}; {_examples(lost)}")
+        lines.append(f"of no known place: {len(lost):,}; {_kinds(lost)}")
     return lines
 
 
@@ -125,15 +123,11 @@ def _by(items: Iterable[_T], key: Callable[[_T], _K]) -> list[tuple[_K, list[_T]
     return [(value, list(group)) for value, group in groupby(ordered, key)]
 
 
-def _kinds(differences: Iterable[Difference]) -> str:
+def _kinds(differences: Sequence[Difference]) -> str:
+    """How many are of each kind, the most frequent first, and the first of them."""
     counts = Counter(difference.kind for difference in differences)
-    said = ", ".join(f"{count:,} {kind}" for kind, count in counts.most_common(_EXAMPLES))
-    more = len(counts) - _EXAMPLES
-    return said if more <= 0 else f"{said} and {more} kinds more"
-
-
-def _examples(differences: Sequence[Difference]) -> str:
-    return f"e.g. {', '.join(difference.about for difference in differences[:_EXAMPLES])}"
+    said = ", ".join(f"{count:,} {kind}" for kind, count in counts.most_common())
+    return f"e.g. {differences[0].about}; {said}"
 
 
 def _owned_by(owner: Owner | None) -> str:

@@ -33,8 +33,8 @@ class Difference:
     """In few words, so that those of one kind can be counted: missing, unexpected, which fields differ."""
     place: Place | None = None
     """Of a record: where it stands, or where the last event of its evidence does."""
-    event_id: str | None = None
-    """The event that it follows from, where `place` is not known."""
+    follows_from: str | None = None
+    """Of the event that it follows from, where `place` is not known; of a control entry that of its decision."""
 
     def __str__(self) -> str:
         return f"{self.about}: {self.text}"
@@ -262,7 +262,7 @@ def _of(about: str, text: str, kind: str, record: Mapping[str, Any]) -> Differen
     """One of a record, with what it follows from: the last event of its evidence."""
     evidence = record.get("evidence") or (record.get("finding") or {}).get("evidence") or ()
     place = _place(evidence[-1]) if evidence else None
-    return Difference(about, text, kind, place, record.get("event_id"))
+    return Difference(about, text, kind, place, record.get("event_id") or record.get("decision_id"))
 
 
 def _place(event: Mapping[str, Any]) -> Place | None:

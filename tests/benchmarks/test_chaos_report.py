@@ -137,12 +137,10 @@ def test_states_are_grouped_by_changelog_partition_with_offset_and_owner() -> No
     differences += [Difference("d", "", "missing")]
     parted = {"a": Parted(1, 4000, "nothing behind it"), "b": Parted(1, 3580, "late from here on"), "c": None}
     lines = report.of_states(differences, {"a": 1, "b": 1, "c": 1, "d": 2}.__getitem__, parted, OWNERS)
+    owned = "owner worker-2.3, pid 42, claim at 3579"
     assert lines == [
-        (
-            "changelog partition 1: 2 missing, 1 differ in x, from offset 3580 on (late from here on); "
-            "owner worker-2.3, pid 42, claim at 3579; e.g. a, b"
-        ),
-        "changelog partition 2: 1 missing, no record of them; e.g. d",
+        f"changelog partition 1: 3, from offset 3580 on (late from here on), {owned}; e.g. a; 2 missing, 1 differ in x",
+        "changelog partition 2: 1, no record of them; e.g. d; 1 missing",
     ]
 
 
@@ -151,9 +149,9 @@ def test_what_follows_from_events_is_grouped_by_the_partition_of_its_evidence() 
     differences = [Difference(name, "", "missing") for name in ("b", "a", "c", "d")]
     owner_of: Callable[[Place], Owner | None] = {("actions", 1, 881): SECOND}.get
     assert report.of_evidence(differences, lambda one: places.get(one.about), owner_of) == [
-        "actions partition 1: 2 missing, offsets 881 to 1200; owner worker-2.3, pid 42, claim at 3579; e.g. b, a",
-        "actions partition 2: 1 missing, offsets 3 to 3; owner not known; e.g. c",
-        "of no known place: 1 missing; e.g. d",
+        "actions partition 1: 2, offsets 881 to 1200, owner worker-2.3, pid 42, claim at 3579; e.g. b; 2 missing",
+        "actions partition 2: 1, offsets 3 to 3, owner not known; e.g. c; 1 missing",
+        "of no known place: 1; e.g. d; 1 missing",
     ]
 
 
