@@ -197,8 +197,8 @@ class Thorough(Redaction):
 
 
 WORDS = (
-    "password TOKEN PASSWD PRIVATE_KEY private-key AUTHORIZATION Credential secret tokens input_tokens Api-Key Access_Key "
-    "ACCOUNTKEY PassPhrase PWD CoOkie aUth to\u212aen pa\u017fsword -- : = x"
+    "password TOKEN PASSWD PRIVATE_KEY private-key AUTHORIZATION Credential secret tokens input_tokens Api-Key "
+    "Access_Key ACCOUNTKEY PassPhrase PWD CoOkie aUth to\u212aen pa\u017fsword -- : = x"
 )
 pieces = st.sampled_from(
     [text for _, text in FOUND] + NOT_FOUND + WORDS.split() + [" = ", ": ", "Basic ", " ", '"', "\n"]
