@@ -104,7 +104,6 @@ class SinkOnFake:
         **settings: object,
     ) -> None:
         self.kafka = kafka
-        self.at_close: Callable[[], object] = lambda: None
         self.during_consume: Callable[[], object] = lambda: None
         """Called once, when the consumer has taken out what it returns."""
         fields: dict[str, Any] = {"bootstrap": "fake:9092", "flush_s": 1e-9, "answer_within_s": 1.0}
@@ -113,6 +112,8 @@ class SinkOnFake:
         )
         self._story = story(self)
         self._idle = 0
+        self.errors: list[KafkaError] = []
+        """What the consumer's next polls return."""
         self._positions: dict[Place, int] = {}
         self._callbacks: Mapping[str, Callable[..., object]] = {}
         self.owned: frozenset[Place] = frozenset()
@@ -153,6 +154,8 @@ class SinkOnFake:
     def poll(self, timeout: float) -> Message | None:
         self.kafka.now_s += max(timeout, 0.001)
         told = next(self._story, self) is None
+        if self.errors:
+            return Message(error=self.errors.pop(0))
         message = next(self._messages(), None)
         self._idle = 0 if told or message is not None else self._idle + 1
         if self._idle == _IDLE_POLLS:
@@ -218,7 +221,6 @@ class SinkOnFake:
     def close(self) -> None:
         if self.owned:
             self.revoked(*self.owned)
-        self.at_close()
 
     def _system(self) -> System:
         kafka = self.kafka
