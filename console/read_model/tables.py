@@ -56,6 +56,16 @@ offsets = Table(
 )
 """How far each partition is taken in; written in the transaction of the rows."""
 
+gaps = Table(
+    "gaps",
+    metadata,
+    Column("topic", String, primary_key=True),
+    Column("partition", Integer, primary_key=True),
+    Column("first", BigInteger, primary_key=True),
+    Column("after", BigInteger, nullable=False),
+)
+"""Offsets from the first to before the other, of records that the broker deleted before they were read."""
+
 topic_ids = Table(
     "topic_ids",
     metadata,
