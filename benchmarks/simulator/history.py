@@ -12,8 +12,6 @@ from benchmarks.simulator.broker import Broker
 from benchmarks.simulator.fleet import (
     CHANGELOG,
     GROUP,
-    REBALANCE_S,
-    SESSION_S,
     FeederProcess,
     Traffic,
     WorkerProcess,
@@ -26,7 +24,8 @@ from benchmarks.simulator.plan import FAULTS_FOR_S, Deed, Step, plan_of
 from benchmarks.simulator.workload import PARTITIONS, TOPICS, traffic
 from benchmarks.simulator.world import Process, Stuck, World, described
 from haltline.schemas.topics import LAYOUT, Cleanup
-from haltline.streams.audit.memory import MemoryAuditTable, Step as TableStep
+from haltline.streams.audit.memory import MemoryAuditTable
+from haltline.streams.audit.memory import Step as TableStep
 from haltline.streams.audit.table import TableConflict
 from haltline.streams.kafka.failure import KnownFailure
 

@@ -322,8 +322,7 @@ class World:
         runnable = self.runnable
         if timers and (timers[0][0] <= self.now or not runnable):
             due, _, call, thread, ticket = heapq.heappop(timers)
-            if due > self.now:
-                self.now = due
+            self.now = max(self.now, due)
             if call is not None:
                 call()
                 self._unwind_ended()

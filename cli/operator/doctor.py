@@ -45,7 +45,7 @@ def doctor(
     ] = 2000,
     as_json: AsJson = False,
 ) -> None:
-    """Check machine, broker, topics, changelogs, permissions, lag, clocks, policy, worker, usage, sink, canary, console.
+    """Check machine, broker, topics, changelogs, permissions, lag, clocks, policy, usage and every process.
 
     Each line says what to do; `haltline config show` prints what is set, and where. Exit 1 when something is bad;
     what is missing but not always needed is a note.
