@@ -6,7 +6,6 @@ from typing import Final
 from benchmarks.simulator.history import Outcome, run
 from benchmarks.simulator.plan import Step
 
-
 _TRIES: Final = 30
 
 
