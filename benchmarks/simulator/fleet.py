@@ -1,4 +1,4 @@
-"""The processes of a history: workers, audit sinks, the console's feeder and whoever sends; started again when they end."""
+"""The processes of a history: workers, audit sinks, the console's feeder, and whoever sends."""
 
 import sqlite3
 from collections.abc import Callable
@@ -156,7 +156,7 @@ class Traffic:
         process.start_thread("traffic", run)
 
 
-def _delivered(error: KafkaError | None, message: Message) -> None:
+def _delivered(error: KafkaError | None, _message: Message) -> None:
     if error is not None:
         raise KafkaException(error)
 

@@ -31,6 +31,7 @@ from haltline.streams.kafka.failure import KnownFailure
 
 _HEAL_WITHIN_S: Final = 60.0
 _STEPS: Final = 60_000
+_ASK_EVERY: Final = 10
 _RESTARTS: Final = 25
 """At most so many processes end once everything is healed."""
 _POINTS: Final = {
@@ -38,6 +39,7 @@ _POINTS: Final = {
     "output": f"produce {TOPICS.interventions}",
     "table": "table commit",
 }
+MORE: Final = "worker-more"
 _KNOWN: Final = (KnownFailure, KafkaException, TableConflict, OSError)
 """What may end a process while there are faults."""
 
@@ -148,24 +150,37 @@ class History:
         """One step of the plan."""
         if self.healing:
             return
-        world, broker = self.world, self.broker
-        world.trace("does", str(step)[8:])
+        self.world.trace("does", str(step)[8:])
         process = self.running.get(step.target)
-        match step.deed:
-            case Deed.KILL if process is not None:
-                process.kill()
-            case Deed.STOP if process is not None:
-                process.terminate()
-            case Deed.FREEZE if process is not None:
-                self.freeze(process, step.seconds)
-            case Deed.KILL_AT | Deed.FREEZE_AT:
-                self.strike_at(step)
-            case Deed.DOUBLE if self.instances.get(step.target) is not None:
+        if step.deed in (Deed.KILL, Deed.STOP, Deed.FREEZE):
+            if process is not None:
+                self.strike(process, step)
+        elif step.deed in (Deed.KILL_AT, Deed.FREEZE_AT):
+            self.strike_at(step)
+        elif step.deed is Deed.DOUBLE:
+            if self.instances.get(step.target) is not None:
                 self.start(step.target)
-            case Deed.ADD:
-                self.instances.setdefault("worker-more", None)
-                if "worker-more" not in self.running:
-                    self.start("worker-more")
+        elif step.deed is Deed.ADD:
+            self.instances.setdefault(MORE, None)
+            self.start_again(MORE)
+        else:
+            self.disturb(step)
+
+    def strike(self, process: Process, step: Step) -> None:
+        """Something is done to one process."""
+        match step.deed:
+            case Deed.KILL | Deed.KILL_AT:
+                process.kill()
+            case Deed.STOP:
+                process.terminate()
+            case _:
+                process.freeze()
+                self.world.after(step.seconds, process.unfreeze)
+
+    def disturb(self, step: Step) -> None:
+        """Something is done to the broker."""
+        world, broker = self.world, self.broker
+        match step.deed:
             case Deed.CRASH | Deed.AWAY:
                 broker.go_down(crash=step.deed is Deed.CRASH)
                 world.after(step.seconds, lambda: broker.come_up(lagging=step.deed is Deed.CRASH))
@@ -179,13 +194,8 @@ class History:
             case Deed.ROLL:
                 for _, _, log in broker.partitions():
                     log.roll()
-            case Deed.LAG:
-                for name, number, log in broker.partitions():
-                    if world.chance(0.3) and log.end > log.start:
-                        log.high = max(log.start, log.end - 1 - int(world.random() * 5))
-                        broker.lag(name, number, log, step.seconds)
             case _:
-                pass
+                broker.lag_somewhere(step.seconds)
 
     def at_usual_speed(self) -> None:
         """The network is as before."""
@@ -198,24 +208,15 @@ class History:
                 log.roll()
             self.broker.compact(name)
 
-    def freeze(self, process: Process, seconds: float) -> None:
-        """SIGSTOP, and SIGCONT after a while."""
-        process.freeze()
-        self.world.after(seconds, process.unfreeze)
-
     def strike_at(self, step: Step) -> None:
         """The next time that the target does what the step names."""
         strikes = self.world.at_point.setdefault(_POINTS.get(step.point, step.point), [])
 
         def strike(process: Process) -> None:
-            if self.healing:
-                return
             if process is not self.running.get(step.target):
                 strikes.append(strike)
-            elif step.deed is Deed.KILL_AT:
-                process.kill()
             else:
-                self.freeze(process, step.seconds)
+                self.strike(process, step)
 
         strikes.append(strike)
 
@@ -244,12 +245,17 @@ class History:
         try:
             end = began + FAULTS_FOR_S + 1.0
             world.after(end - began, self.heal)
-            world.run(lambda: world.now > end or bool(self.unexpected), within_s=end - began + 1.0, steps=_STEPS)
-            world.run(self.is_done, within_s=_HEAL_WITHIN_S, steps=_STEPS)
+            world.run(
+                lambda: world.now > end or bool(self.unexpected),
+                within_s=end - began + 1.0,
+                steps=_STEPS,
+                ask_every=_ASK_EVERY,
+            )
+            world.run(self.is_done, within_s=_HEAL_WITHIN_S, steps=_STEPS, ask_every=_ASK_EVERY)
             self.ending = True
             for process in list(self.running.values()):
                 process.terminate()
-            world.run(lambda: not self.running, within_s=_HEAL_WITHIN_S, steps=_STEPS)
+            world.run(lambda: not self.running, within_s=_HEAL_WITHIN_S, steps=_STEPS, ask_every=_ASK_EVERY)
         except Stuck as stuck:
             outcome.differences.append(f"{stuck}: {self.where()}")
         else:

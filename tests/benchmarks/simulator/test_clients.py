@@ -3,6 +3,7 @@
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, TopicPartition
 
+from benchmarks.simulator.log import New
 from haltline.streams.system import System
 from tests.benchmarks.simulator.small import Small
 
@@ -10,7 +11,7 @@ from tests.benchmarks.simulator.small import Small
 def _write(small: Small, topic: str, count: int, partition: int = 0) -> None:
     log = small.broker.log(topic, partition)
     for _ in range(count):
-        log.append(1, b"k%d" % (log.end % 3), b"%d" % log.end, (), 99, log.end)
+        log.append(New(1, b"k%d" % (log.end % 3), b"%d" % log.end, (), 99, log.end))
     log.raise_high()
 
 
@@ -57,7 +58,7 @@ def test_the_end_behind_what_compaction_removed_is_reached() -> None:
     small, seen = Small(), list[Message]()
     log = small.broker.log("c", 0)
     for number in range(5):
-        log.append(1, b"k", None, (), 9, number)
+        log.append(New(1, b"k", None, (), 9, number))
     log.raise_high()
     log.roll()
     log.compact(10, 10)
