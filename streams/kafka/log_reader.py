@@ -235,7 +235,7 @@ class LogReader(AbstractContextManager["LogReader", None]):
             return message
         if error.code() == KafkaError._PARTITION_EOF:
             self._behind.pop(place, None)  # also where compaction took the last records away
-        elif error.fatal() or not _passes(error):
+        elif error.fatal() or not passes(error):
             raise KafkaException(error)
         return None
 
@@ -260,7 +260,7 @@ def _offsets_since(consumer: Consumer, partitions: list[TopicPartition], since_m
     return {(tp.topic, tp.partition): tp.offset for tp in found}
 
 
-def _passes(error: KafkaError) -> bool:
+def passes(error: KafkaError) -> bool:
     """Whether librdkafka goes on by itself: the broker is away for a while."""
     return error.retriable() or error.code() in {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN}
 
