@@ -124,8 +124,11 @@ bench: setup ## Measure everything beside the peers, some 17 minutes (Java and M
 quality: setup ## Runaways stopped and false alarms in recorded sessions, beside peers' rules
 	$(BIN)/python -m benchmarks.quality
 
-chaos: setup ## Kill and freeze workers and the broker under load, then count (Java and Maven)
-	$(BIN)/python -m benchmarks.chaos
+# SEED: of the first run. SEEDS=9722,9254: of the first runs, in this order. RUNS counts up from the last of them. SECONDS of load.
+CHAOS = $(if $(SEEDS),--seeds $(SEEDS),$(if $(SEED),--seed $(SEED))) $(if $(RUNS),--runs $(RUNS)) $(if $(SECONDS),--seconds $(SECONDS))
+
+chaos: setup ## Kill and freeze workers and the broker under load, then count (Java and Maven; SEED, RUNS, SECONDS)
+	$(BIN)/python -m benchmarks.chaos $(CHAOS)
 
 # KAFKA=1: on a real Kafka (Java and Maven). BOOTSTRAP=host:port: in a system that runs. SEED, SESSIONS, SECONDS.
 FLEET = --seed $(or $(SEED),1) --sessions $(or $(SESSIONS),50) --seconds $(or $(SECONDS),120) \

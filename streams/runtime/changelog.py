@@ -288,6 +288,11 @@ class PartitionState:
         self._epoch = epoch
         return True
 
+    @property
+    def older_release(self) -> int | None:
+        """The last offset that an older release wrote behind a claim; None where there is none, or it counts again."""
+        return self._older
+
     def put(self, key: bytes, value: bytes | None, written_ms: int, logs: bytes | None = None) -> None:
         """Set the state of one key, as it was written then; None drops it.
 

@@ -67,12 +67,9 @@ class FaustMembership:
 
     async def is_member(self, generation: int) -> bool:
         """Whether the group, asked now, still has this member in this generation; waits for its coordinator."""
-        consumer = self._consumer
-        while consumer.generation == generation:
-            if await consumer.heartbeat():
-                return consumer.generation == generation
+        while (answer := await self._consumer.is_member(generation)) is None:
             await asyncio.sleep(_HEARTBEAT_AGAIN_AFTER_S)
-        return False
+        return answer
 
     async def committed(self, partitions: Collection[Partition]) -> Mapping[Partition, tuple[int, str]]:
         """What the group has committed of these: offset, and what is beside it."""

@@ -15,6 +15,9 @@ from typing import Any, Final, cast
 
 import aiokafka  # type: ignore[import-untyped]  # it ships no types
 import faust
+from aiokafka.errors import KafkaError as SendFailed  # type: ignore[import-untyped]  # as above
+from aiokafka.protocol.group import HeartbeatRequest  # type: ignore[import-untyped]  # as above
+from confluent_kafka import KafkaError
 from faust.tables.manager import TableManager
 from faust.tables.recovery import Recovery
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer, ensure_aiokafka_TPset
@@ -29,6 +32,15 @@ _POLL_S: Final = 0.2
 
 NO_GENERATION: Final = -1
 """aiokafka's generation when the group no longer knows this member."""
+
+_ANSWERS: Final[Mapping[int, bool]] = {
+    KafkaError.NO_ERROR: True,
+    KafkaError.REBALANCE_IN_PROGRESS: True,  # the next generation is not there yet
+    KafkaError.ILLEGAL_GENERATION: False,
+    KafkaError.UNKNOWN_MEMBER_ID: False,
+    KafkaError.FENCED_INSTANCE_ID: False,
+}
+"""What a heartbeat is answered; anything else is no answer, and asked again."""
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
@@ -126,14 +138,27 @@ class _Thread(AIOKafkaConsumerThread):
         """The group's generation that this member is in; NO_GENERATION when the group has dropped it."""
         return int(self._ensure_consumer()._coordinator.generation)
 
-    async def heartbeat(self) -> bool:
-        """Whether the group answered a heartbeat, sent now, that this member is one of its generation."""
+    async def is_member(self, generation: int) -> bool | None:
+        """Whether the group, asked now, has this member in this generation; None without an answer.
+
+        aiokafka's own heartbeat would take an answer about a generation that has ended meanwhile for one about the
+        next, forget that it is a member of that, and join again: with several members, without end.
+        """
         coordinator = self._ensure_consumer()._coordinator
 
-        async def send() -> bool:
-            return coordinator.coordinator_id is not None and bool(await coordinator._do_heartbeat())
+        async def ask() -> bool | None:
+            if coordinator.generation != generation:
+                return False
+            if coordinator.coordinator_id is None:
+                return None
+            request = HeartbeatRequest(coordinator.group_id, generation, coordinator.member_id)
+            try:
+                response = await coordinator._send_req(request)
+            except SendFailed:
+                return None
+            return _ANSWERS.get(response.error_code)
 
-        return bool(await self.call_thread(send))
+        return cast("bool | None", await self.call_thread(ask))
 
 
 class GroupConsumer(Consumer):
@@ -172,9 +197,9 @@ class GroupConsumer(Consumer):
         """See `_Thread.generation`."""
         return self._thread.generation
 
-    async def heartbeat(self) -> bool:
-        """See `_Thread.heartbeat`."""
-        return await self._thread.heartbeat()
+    async def is_member(self, generation: int) -> bool | None:
+        """See `_Thread.is_member`."""
+        return await self._thread.is_member(generation)
 
     async def committed(self, partitions: Collection[Partition]) -> dict[Partition, tuple[int, str]]:
         """What the group has committed of these: offset, and what is beside it."""

@@ -304,7 +304,7 @@ class _TopicThread:
             if error is None:
                 record = Record(
                     topic, partition, offset, message.timestamp()[1],
-                    message.key(), message.value(), _headers(message),
+                    message.key(), message.value(), headers_of(message),
                 )  # fmt: skip
                 batch = open_batches.get(partition)
                 if batch is None or offset < following[partition]:  # a log that begins again is not in one with it
@@ -335,7 +335,7 @@ class _TopicThread:
             log.warning("topic %s: expected records, got %s", self._topic, reason)
 
 
-def _headers(message: Any) -> Sequence[tuple[str, bytes | None]]:
+def headers_of(message: Any) -> Sequence[tuple[str, bytes | None]]:
     """Headers of a record; none where the name of one is not UTF-8.
 
     Whoever may write a record must not be able to end its readers with it.

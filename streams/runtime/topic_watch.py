@@ -90,13 +90,13 @@ class TopicWatch:
 
     def ends(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         """The offset that each partition's next record will get. Raises KafkaException; asks again for a while."""
-        return self._asked(partial(self._offsets.ends, partitions))
+        return self._answer_of(partial(self._offsets.ends, partitions))
 
     def begins(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         """The offset of the first record that each partition keeps; as `ends`."""
-        return self._asked(partial(self._offsets.begins, partitions))
+        return self._answer_of(partial(self._offsets.begins, partitions))
 
-    def _asked(self, ask: Callable[[], dict[Partition, int]]) -> dict[Partition, int]:
+    def _answer_of(self, ask: Callable[[], dict[Partition, int]]) -> dict[Partition, int]:
         return broker_retry.answered(
             ask, within_s=_ANSWER_WITHIN_S, also=broker_retry.AWAY | _OLD_EPOCH, system=self._system
         )
