@@ -127,6 +127,7 @@ class ActionEvent(Record):
     output_head: str | None = None
 
     usage: Usage | None = None
+    """On a turn of the model, none, or one without tokens and costs, says that what it used is not known."""
     task: Task | None = None
     checkpoint: Checkpoint | None = None
     """The agent's side has kept a state to which it can go back; on any kind of event."""
@@ -134,3 +135,9 @@ class ActionEvent(Record):
     """So many of the session's records were dropped before this one, since that was last reported."""
     await_verdict: bool = False
     """The agent's side waits for a verdict on this event."""
+
+    @property
+    def is_usage_unknown(self) -> bool:
+        """Whether it is a turn of the model that sums of what was used lack."""
+        used = self.usage
+        return self.kind is Kind.MODEL_TURN and (used is None or not (used.tokens or used.cost_usd))

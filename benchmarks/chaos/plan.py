@@ -63,13 +63,10 @@ def make_waves(workers: tuple[str, ...]) -> list[Wave]:
     """Every deed once, to everything that runs, in as few waves as leave somebody who goes on meanwhile."""
     first, second = workers[:2]
     return [
-        ((first, Deed.KILL), (CONSOLE, Deed.KILL)),
-        ((SHADOW, Deed.KILL),),
-        ((second, Deed.TERMINATE), (AUDIT, Deed.KILL), (AGENT, Deed.KILL)),
-        ((BROKER, Deed.CRASH),),
-        ((first, Deed.FREEZE), (AUDIT, Deed.TERMINATE), (CONSOLE, Deed.TERMINATE)),
+        ((first, Deed.KILL), (SHADOW, Deed.KILL), (CONSOLE, Deed.KILL), (AGENT, Deed.KILL)),
+        ((second, Deed.TERMINATE), (AUDIT, Deed.KILL), (BROKER, Deed.CRASH)),
+        ((first, Deed.FREEZE), (AUDIT, Deed.TERMINATE), (CONSOLE, Deed.TERMINATE), (CHANGELOG, Deed.DAMAGE)),
         ((second, Deed.KILL), (SHADOW, Deed.FREEZE), (BROKER, Deed.RESTART)),
-        ((CHANGELOG, Deed.DAMAGE),),
         ((ACTIONS, Deed.MAKE_ANEW),),
         ((first, Deed.TERMINATE), (SHADOW, Deed.TERMINATE), (CHANGELOG, Deed.DAMAGE)),
     ]

@@ -45,7 +45,7 @@ def doctor(
     ] = 2000,
     as_json: AsJson = False,
 ) -> None:
-    """Check machine, broker, topics, changelogs, permissions, lag, clocks, policy, worker, sink, canary and console.
+    """Check machine, broker, topics, changelogs, permissions, lag, clocks, policy, usage and every process.
 
     Each line says what to do; `haltline config show` prints what is set, and where. Exit 1 when something is bad;
     what is missing but not always needed is a note.
@@ -53,7 +53,7 @@ def doctor(
     Example: haltline doctor --bootstrap kafka-1:9092
     """
     from haltline.cli.operator.machine_and_cluster import cluster, machine
-    from haltline.streams.operator.health_checks import Verdict, ask, clocks, health
+    from haltline.streams.operator.health_checks import Verdict, ask, clocks, health, usage
     from haltline.streams.operator.health_checks import canary as last_canary
 
     urls = {"worker": worker.rstrip("/"), "sink": sink.rstrip("/"), "console": at_console.rstrip("/")}
@@ -61,6 +61,7 @@ def doctor(
         *machine(),
         *cluster(at.bootstrap, at.topics, at.group, at.client_config, agent, changelog_records=changelog_records),
         *health("worker", urls["worker"], needed=True, do="start a worker (haltline worker), or say where (--worker)"),
+        usage(urls["worker"]),
         *health("sink", urls["sink"], needed=False, do="start one (haltline audit), or say where it is (--sink)"),
         *health("console", urls["console"], needed=False, do="start one (haltline console), or say where (--console)"),
         clocks({name: ask(f"{url}/healthz") for name, url in urls.items()}),

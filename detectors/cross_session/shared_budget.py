@@ -9,7 +9,7 @@ from pydantic import Field
 from haltline.detectors.cross_session.base import CrossSessionPattern, evidence, remembered
 from haltline.detectors.framework.base import SETTINGS
 from haltline.detectors.framework.strictness import Stricter
-from haltline.detectors.framework.usage_totals import budget_finding, stage_of
+from haltline.detectors.framework.usage_totals import UNKNOWN_TURNS, budget_finding, stage_of
 from haltline.schemas.findings import Finding
 from haltline.schemas.signals import Signal, SignalKind
 
@@ -56,6 +56,8 @@ class SharedBudget(CrossSessionPattern[State]):
             return None  # of a period that is over
         if period > state.period:
             state.period, state.used, state.told = period, {}, {}
+        if unknown := signal.amount(UNKNOWN_TURNS):
+            state.used[UNKNOWN_TURNS] = state.used.get(UNKNOWN_TURNS, 0.0) + unknown
         worst: Finding | None = None
         for name in SHARED:
             amount = signal.amount(name)
@@ -83,4 +85,5 @@ class SharedBudget(CrossSessionPattern[State]):
             evidence=evidence([], remembered(signal)),
             whose=f"{self.scope} {signal.id}: ",
             by=" by its sessions",
+            unknown_turns=state.used.get(UNKNOWN_TURNS, 0.0),
         )

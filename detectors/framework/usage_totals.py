@@ -1,14 +1,18 @@
 """What was used, against a limit: for one session's budget, and for those that sessions share."""
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from haltline.detectors.framework.base import Pattern
 from haltline.schemas.events import Usage
 from haltline.schemas.findings import Evidence, Finding, Severity
 
+UNKNOWN_TURNS: Final = "turns_usage_unknown"
+"""Model turns that a sum lacks, since their usage is not known."""
+
 Spent = Literal["tokens", "cost_usd", "file_ops"]
 
+_OF_TURNS: Final[frozenset[str]] = frozenset({"tokens", "cost_usd"})
 _WARNED, _EXCEEDED = 1, 2
 _STEPS = 10
 """An exceeded budget is told again with each further such part of it."""
@@ -43,14 +47,17 @@ def budget_finding(  # what a finding says of a budget
     evidence: tuple[Evidence, ...],
     whose: str = "",
     by: str = "",
+    unknown_turns: float = 0,
 ) -> Finding:
     """The finding of a stage that was not told yet; `whose` and `by` go around the words of the reason."""
     exceeded = stage >= _EXCEEDED
+    lacks = {UNKNOWN_TURNS: unknown_turns} if unknown_turns and resource in _OF_TURNS else {}
+    unknown = f"; usage unknown of {unknown_turns:.0f} model turns" if lacks else ""
     return pattern.finding(
         "budget_exceeded" if exceeded else "budget_warning",
         Severity.CRITICAL if exceeded else Severity.LOW,
-        f"{whose}{used:.6g} of {limit:.6g} {resource} used{by}, {used / limit:.0%}",
+        f"{whose}{used:.6g} of {limit:.6g} {resource} used{by}, {used / limit:.0%}{unknown}",
         evidence,
-        values={"resource": resource, "used": used, "share": round(used / limit, 3)},
+        values={"resource": resource, "used": used, "share": round(used / limit, 3), **lacks},
         thresholds={"limit": limit, "warn_at": warn_at},
     )

@@ -5,8 +5,9 @@ Fires: `budget_warning` (low) when a total reaches `warn_at` of its limit; `budg
     session declared for itself, whichever is less. Resources: tokens (with those read from a cache), cost_usd, calls,
     duration_s (from the first event to the latest), file_ops.
 Quiet: without a limit, always: there is none by default.
-Misses: what is used but not told; the time after the last event; sums over several sessions of an agent; a limit
-    that was declared before an operator's reset.
+Misses: what is used but not told (of model turns without usage, a finding on tokens or cost_usd says how many); the
+    time after the last event; sums over several sessions of an agent; a limit that was declared before an operator's
+    reset.
 """
 
 from dataclasses import dataclass, field
@@ -40,6 +41,8 @@ class State:
     limits: dict[Resource, float] = field(default_factory=dict)
     told: dict[Resource, int] = field(default_factory=dict)
     """By resource: 1 warned of, 2 exceeded, more for each further tenth."""
+    unknown_turns: int = 0
+    """Model turns whose usage is not known."""
     first_ms: int = 0
     """Event time of the first event, epoch milliseconds."""
 
@@ -50,7 +53,7 @@ class Budget(Detector[State]):
 
     id: ClassVar[str] = "budget"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.SESSION_STARTED, Kind.PROPOSED, Kind.COMPLETED, Kind.MODEL_TURN})
-    sees: ClassVar[Trait] = Trait.ATTEMPT | Trait.USAGE | Trait.START
+    sees: ClassVar[Trait] = Trait.ATTEMPT | Trait.USAGE | Trait.START | Trait.TURN
 
     limits: dict[Resource, Annotated[float, Field(gt=0), Stricter.LOWER]] = Field(default_factory=dict)
     """What a session may use in all."""
@@ -77,6 +80,7 @@ class Budget(Detector[State]):
         if act.usage is not None:
             for name, amount in spent_of(act.usage):
                 used[name] = used.get(name, 0.0) + amount
+        state.unknown_turns += act.event.is_usage_unknown
         worst: Finding | None = None
         for resource, limit in limits.items():
             found = self._look(state, act, resource, limit)
@@ -110,5 +114,12 @@ class Budget(Detector[State]):
             return None
         state.told[name] = stage
         return budget_finding(
-            self, stage, resource=name, used=used, limit=limit, warn_at=self.warn_at, evidence=(act.evidence,)
+            self,
+            stage,
+            resource=name,
+            used=used,
+            limit=limit,
+            warn_at=self.warn_at,
+            evidence=(act.evidence,),
+            unknown_turns=state.unknown_turns,
         )

@@ -224,7 +224,7 @@ class Guard:
             raise cause.refusal()
 
     def model_turn(self, *, usage: Usage | None = None, output: str | DescribedOutput | None = None) -> None:
-        """Publish one turn of the model: what it used (increments), and its output."""
+        """Publish one turn of the model: what it used (increments; None: unknown), and its output."""
         self.start()
         if usage is not None:
             self._gate.rules.spend(usage.cost_usd)

@@ -7,7 +7,7 @@ from haltline.detectors.cross_session.agent_baseline import ACTIONS, EFFECT, STE
 from haltline.detectors.cross_session.base import CrossSessionPattern
 from haltline.detectors.cross_session.shared_budget import SHARED, SharedBudget
 from haltline.detectors.features.observation import Observation
-from haltline.detectors.framework.usage_totals import spent_of
+from haltline.detectors.framework.usage_totals import UNKNOWN_TURNS, spent_of
 from haltline.interventions.state.session_control import digest
 from haltline.schemas.control import Command
 from haltline.schemas.decisions import Decision, Level
@@ -235,6 +235,8 @@ class Signaller:
         if act.usage is not None:
             for name, amount in spent_of(act.usage):
                 spent[name] = spent.get(name, 0.0) + amount
+        if act.event.is_usage_unknown:
+            spent[UNKNOWN_TURNS] = spent.get(UNKNOWN_TURNS, 0.0) + 1
         ended = act.event.kind is _SESSION_ENDED and bool(spent)
         if not ended and not any(spent.get(name, 0.0) >= portion for name, portion in self._portions.items()):
             return

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Final
+from typing import Final, Literal
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -58,12 +58,15 @@ def open_consumer(
     within_s: float = ANSWER_WITHIN_S,
     fetch_wait_ms: int = SHORT_WAIT_MS,
     on_error: Callable[[KafkaError], object] = lambda _: None,
+    offset_reset: Literal["earliest", "error"] = "earliest",
     system: System = REAL,
 ) -> Consumer:
     """A consumer that joins no group and commits nothing, with a broker that has answered.
 
     `client` are librdkafka's settings for encryption and credentials; `fetch_wait_ms` is how long the broker may
     hold a fetch when nothing is there. `on_error` is called with the client's errors, by the thread that polls.
+    `offset_reset` is what follows where the records to be read next are gone: reading goes on with the first that is
+    there, or the poll returns the error `_AUTO_OFFSET_RESET`.
 
     Raises:
         Unreachable: no broker answers in time.
@@ -87,7 +90,7 @@ def open_consumer(
             "bootstrap.servers": bootstrap,
             "group.id": group,
             "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",
+            "auto.offset.reset": offset_reset,
             "enable.partition.eof": True,
             "fetch.wait.max.ms": fetch_wait_ms,
             "error_cb": complain,

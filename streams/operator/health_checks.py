@@ -312,6 +312,27 @@ def canary(url: str, now_s: float) -> Check:
     )
 
 
+def usage(url: str) -> Check:
+    """Whether a worker knows what the models' turns used."""
+    reply = ask(url + "/metrics")
+    if reply.status != 200:
+        return Check("usage", Verdict.NOTE, reply.body[:200], "start a worker, or say where one is (--worker)")
+    try:
+        turns = {
+            sample.labels["usage"]: sample.value
+            for family in text_string_to_metric_families(reply.body)
+            for sample in family.samples
+            if sample.name == "haltline_model_turns_total"
+        }
+        unknown, turns_in_all = turns["unknown"], sum(turns.values())
+    except (KeyError, ValueError):
+        return Check("usage", Verdict.NOTE, f"{url} does not count turns of models", "upgrade the worker")
+    if unknown:
+        found = f"usage unknown of {unknown:.0f} of {turns_in_all:.0f} model turns: budgets do not count them"
+        return Check("usage", Verdict.NOTE, found, 'see "Usage unknown" in docs/operate.md')
+    return Check("usage", Verdict.OK, f"known of {turns_in_all:.0f} model turns")
+
+
 def clocks(reports: Mapping[str, CommandReport]) -> Check:
     """Whether the machines agree on the time."""
     known = {where: one.clock_off_s for where, one in reports.items() if one.clock_off_s is not None}

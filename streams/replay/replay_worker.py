@@ -189,6 +189,9 @@ class ReplayMeter:
     def decision(self, decision: Decision, latency_s: float | None) -> None:
         """A decision."""
 
+    def model_turn(self, *, is_usage_known: bool) -> None:
+        """A turn of a model."""
+
     def judged(self, detector: str, level: str, helped: float) -> None:
         """How far an earlier intervention of a rule helped."""
 

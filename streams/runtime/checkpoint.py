@@ -29,7 +29,6 @@ with the same id.
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
@@ -143,8 +142,8 @@ class Checkpointer:
         """
         self._pause_s = pause_s
         async with self._turn:
-            started = time.perf_counter()
-            work = _Work()
+            started = self._system.monotonic()
+            work = _Work(self._system)
             batches, self._processed = self._processed, []  # 3
             owned = {part.partition: part for part in self._partition_states.owned()}
             changes = self._overdue(owned.values())
@@ -163,7 +162,7 @@ class Checkpointer:
                 batch.acknowledge()
             if batches:
                 await self._commit()  # 10
-            seconds = time.perf_counter() - started
+            seconds = self._system.monotonic() - started
             return CheckpointResult(len(batches), len(changes), state_bytes, seconds, work.busy_s)
 
     async def forget(self, partitions: Collection[int]) -> None:
@@ -253,20 +252,21 @@ class Checkpointer:
 class _Work:
     """How long a checkpoint holds the loop; asks the clock now and then only."""
 
-    def __init__(self) -> None:
+    def __init__(self, system: System) -> None:
+        self._clock = system.monotonic
         self.busy_s = 0.0
         self._steps = 0
         self._since = 0.0
 
     def begin(self) -> None:
         """From here on the loop is held."""
-        self._since = time.perf_counter()
+        self._since = self._clock()
 
     def end(self) -> None:
         """The loop is free again."""
-        self.busy_s += time.perf_counter() - self._since
+        self.busy_s += self._clock() - self._since
 
     def is_long(self) -> bool:
         """Whether others should have the loop."""
         self._steps += 1
-        return self._steps % _LOOK_EVERY == 0 and time.perf_counter() - self._since >= _HOLD_LOOP_S
+        return self._steps % _LOOK_EVERY == 0 and self._clock() - self._since >= _HOLD_LOOP_S

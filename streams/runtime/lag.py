@@ -65,7 +65,7 @@ class LagWatch:
     ) -> None:
         self._client = dict(client)
         self._topics = topics
-        self._outage = Outage(log, "lag: the broker, which has the ends of the partitions,")
+        self._outage = Outage(log, "lag: the broker, which has the ends of the partitions,", now_s=system.monotonic)
         self._offsets = PartitionOffsets(self._client, _REQUEST_WITHIN_S, system=system)
         self._place = place
         self._owned = owned
@@ -138,7 +138,7 @@ class LagWatch:
     def _date(self, behind: Mapping[Partition, int]) -> None:
         """Of partitions that are new here: since when their records wait. Without an answer, since now."""
         try:
-            dated = oldest_unprocessed(self._client, behind)
+            dated = oldest_unprocessed(self._client, behind, system=self._system)
         except (KafkaException, Unreachable) as failed:
             log.warning("lag: expected the times of the first waiting records, got %s", failed)
             return

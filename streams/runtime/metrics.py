@@ -58,6 +58,7 @@ METRICS: Final = (
         "detector",
         "level",
     ),
+    _counter("model_turns_total", "Turns of models, by whether it is known what they used: known, unknown.", "usage"),
     _counter(
         "interventions_judged_total",
         "Interventions by whether they helped: yes, half, no.",

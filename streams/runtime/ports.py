@@ -29,6 +29,10 @@ class Meter(Protocol):
         """A decision, and the time since its event was produced; None: it is on no event."""
         ...
 
+    def model_turn(self, *, is_usage_known: bool) -> None:
+        """A turn of a model."""
+        ...
+
     def judged(self, detector: str, level: str, helped: float) -> None:
         """How far an earlier intervention of a rule helped, 0 to 1."""
         ...

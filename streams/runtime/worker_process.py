@@ -58,6 +58,8 @@ EXIT_FAILED: Final = 1
 
 _HOUSEKEEPING_EVERY_S = 0.05
 _LOOK_AT_RECOVERY_EVERY_S = 1.0
+_ENDS_MAY_LAG_S = 10.0
+_ENDS_AGAIN_AFTER_S = 0.1
 _CHECKPOINT_PAUSE_S = 0.002
 """For events, within a checkpoint: else a few in a hundred would wait for all of its states."""
 
@@ -125,6 +127,7 @@ class Worker:
         self.settings = settings
         self.end = end
         self.garbage = garbage
+        self.system = system
         self.loop = asyncio.get_running_loop()
         self.gauges = RuntimeMetrics(metrics)
         connection = {"bootstrap.servers": settings.bootstrap, **settings.client}
@@ -318,8 +321,8 @@ class Worker:
             await asyncio.to_thread(self.topics.look)
             if not await self.ownership.recover(generation):
                 return
-            ends = await asyncio.to_thread(self.topics.ends, sources)
             committed = await self.group.committed(sources)
+            ends = await self.source_ends(sources, committed)
             if self.is_gone(sources):
                 return
             self.incarnations.ends = ends
@@ -335,6 +338,22 @@ class Worker:
             found = {place: first[place] if at is None else at for place, at in offsets.items()}
             self.sources.begin(found, {place: at for place, at in offsets.items() if at is not None})
             self.reader.begin(found)
+
+    async def source_ends(
+        self, sources: tuple[Partition, ...], committed: Mapping[Partition, tuple[int, str]]
+    ) -> Mapping[Partition, int]:
+        """Where these partitions end. Raises KafkaException.
+
+        An end before what is committed may be one of a broker that has just started again, which does not know how
+        much it has: it is asked again for a while before the records between are taken for lost.
+        """
+        deadline = self.system.monotonic() + _ENDS_MAY_LAG_S
+        while True:
+            ends = await asyncio.to_thread(self.topics.ends, sources)
+            known = all(offset <= ends[place] for place, (offset, _) in committed.items())
+            if known or self.is_gone(sources) or self.system.monotonic() > deadline:
+                return ends
+            await asyncio.sleep(_ENDS_AGAIN_AFTER_S)
 
     def is_gone(self, sources: tuple[Partition, ...]) -> bool:
         """Whether that is not the assignment any more."""

@@ -13,6 +13,7 @@ from haltline.schemas import wire
 from haltline.schemas.control import Command, Feedback
 from haltline.schemas.dead_letter import BadRecord
 from haltline.schemas.decisions import ScopeKind
+from haltline.schemas.events import Kind
 from haltline.schemas.signals import Signal, SignalScope
 from haltline.schemas.topics import Topics
 from haltline.streams.engine.core import Core, Effects, SessionState
@@ -48,6 +49,7 @@ _UNEXPECTED: tuple[type[Exception], ...] = (
     ValueError,
 )
 
+_MODEL_TURN = Kind.MODEL_TURN
 _TIMESTAMP = attrgetter("timestamp")
 _SCOPE_KEYS = [SCOPE_KEY + f"{scope}:".encode() for scope in {*map(str, ScopeKind), *map(str, SignalScope)}]
 CLOCKS_DIFFER_MS = 3_600_000
@@ -123,6 +125,8 @@ class SessionProcessor:
         was_killed = state.standing.killed
         try:
             outcome = self._core.on_event(state, event, record)
+            if event.kind is _MODEL_TURN and outcome.applied:
+                self._metrics.model_turn(is_usage_known=not event.is_usage_unknown)
             if outcome.follows:
                 self._emit(outcome, record)
         except _UNEXPECTED as failure:

@@ -13,6 +13,9 @@ from haltline.streams.runtime.metrics import Metrics
 ALERTED: Final = (REISSUED, UNACKNOWLEDGED, CODE, "approval_expired")
 """What alerts wait for: it stands at 0 from the start, as Prometheus sees no increase in what begins at 1."""
 
+USAGES: Final = ("unknown", "known")
+"""What is known of what a turn used."""
+
 
 class SessionMetrics:
     """A `ports.Meter` over Prometheus metrics; holds the children that the hot path needs."""
@@ -21,6 +24,7 @@ class SessionMetrics:
         self._findings = metrics.children("findings_total")
         self._decisions = metrics.children("decisions_total")
         self._escalations = metrics.children("escalations_total")
+        self._turns = metrics.children("model_turns_total")
         self._judged = metrics.children("interventions_judged_total")
         self._followups = metrics.children("followups_total")
         self._errors = metrics.children("detector_errors_total")
@@ -31,6 +35,8 @@ class SessionMetrics:
         self._refused = metrics.counter("policies_refused_total")
         for what in ALERTED:
             self._followups[(what,)].inc(0)
+        for usage in USAGES:
+            self._turns[(usage,)].inc(0)
         for detector in DETECTORS:
             self._errors[(detector.id,)].inc(0)
         for reason in BadRecord:
@@ -49,6 +55,10 @@ class SessionMetrics:
             self._escalations[decision.detector, decision.level.value].inc()
         if latency_s is not None:
             self._latency.observe(max(0.0, latency_s))
+
+    def model_turn(self, *, is_usage_known: bool) -> None:
+        """Counts a turn of a model; of one whose usage is not known, budgets see nothing."""
+        self._turns[(USAGES[is_usage_known],)].inc()
 
     def judged(self, detector: str, level: str, helped: float) -> None:
         """Counts an intervention by what followed."""

@@ -32,6 +32,9 @@ class ShadowMeter:
         self.policy = meter.policy
         self.policy_refused = meter.policy_refused
 
+    def model_turn(self, *, is_usage_known: bool) -> None:
+        """Counted by the other group."""
+
     def judged(self, detector: str, level: str, helped: float) -> None:
         """Of what an agent has received, and it receives nothing of a rule in shadow."""
 

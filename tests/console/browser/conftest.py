@@ -52,13 +52,15 @@ def served(settings: ConsoleSettings, protection: ProtectionLimits = UNWATCHED) 
         assert not thread.is_alive()
 
 
+NO_BROWSER = f"expected a browser, one of {', '.join(_NAMES)} on PATH; got none (Debian: apt install chromium)"
+
+
 @pytest.fixture(scope="module")  # its event loop runs for as long, and others want theirs
 def chromium() -> Iterator[Browser]:
     if program() is None:
-        text = f"expected a browser, one of {', '.join(_NAMES)} on PATH; got none (Debian: apt install chromium)"
         if os.environ.get("CI") == "true":
-            pytest.fail(text)
-        pytest.skip(text)
+            pytest.fail(NO_BROWSER)
+        pytest.skip(NO_BROWSER)
     with sync_playwright() as playwright, launched(playwright) as browser:
         yield browser
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from playwright.sync_api import Page, sync_playwright
 
-from tests.console.browser.conftest import launched, signed_in
+from tests.console.browser.conftest import NO_BROWSER, launched, program, signed_in
 from tests.console.browser.every_page import PAGES, furnished, open_page, wait_until_usable
 
 _SIZES: Final = {1280: 860, 390: 844}
@@ -28,7 +28,9 @@ _SHOWN: Final = {
 
 
 def main(folder: Path) -> None:
-    """Takes all of them."""
+    """Takes all of them. Without a browser it ends with a line that says how to get one."""
+    if program() is None:
+        sys.exit(NO_BROWSER)
     folder.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory() as scratch,

@@ -27,6 +27,12 @@ def test_it_says_how_much_of_what() -> None:
     assert finding.values == {"resource": "calls", "used": 120.0, "share": 1.2}
 
 
+def test_a_total_that_lacks_turns_of_the_model_says_so() -> None:
+    (finding,) = found(AgentBudget(limits={"tokens": 9}), spent(0, turns_usage_unknown=2), spent(1, "s2", tokens=12))
+    assert finding.reason == "agent agent: 12 of 9 tokens used by its sessions, 133%; usage unknown of 2 model turns"
+    assert finding.values["turns_usage_unknown"] == 2
+
+
 def test_an_exceeded_budget_is_reported_again_with_each_further_tenth() -> None:
     codes = [finding.values["used"] for finding in found(BUDGET, *[spent(n, cost_usd=0.5) for n in range(25)])]
     assert codes == [8.0, 10.5, 11.0, 12.0]

@@ -88,6 +88,25 @@ def test_what_the_finding_says() -> None:
     )
 
 
+def turn(second: float, **usage: float) -> ActionEvent:
+    return event(second, "", kind=Kind.MODEL_TURN, outcome=None, usage=usage or None)
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason", "unknown"),
+    [
+        ({"tokens": 10}, "12 of 10 tokens used, 120%; usage unknown of 2 model turns", 2),
+        ({"file_ops": 1}, "3 of 1 file_ops used, 300%", None),
+    ],
+)
+def test_a_total_that_lacks_turns_of_the_model_says_so(
+    limits: dict[Any, float], reason: str, unknown: int | None
+) -> None:
+    events = [turn(0), turn(1, memory_bytes=5), turn(2, input_tokens=12, file_ops=3)]
+    ((_, finding),) = findings(Budget(limits=limits), events)
+    assert (finding.reason, finding.values.get("turns_usage_unknown")) == (reason, unknown)
+
+
 def test_it_says_how_close_it_is() -> None:
     watched = Watched(Budget(limits={"cost_usd": 4, "calls": 100}))
     assert watched.detector.near(watched.state) == 0

@@ -24,6 +24,7 @@ from haltline.streams.system import REAL, System
 from tests.streams.audit.records import NOW_MS, event
 
 VALUE = event().to_json()
+_IDLE_POLLS = 3  # a sink that was displaced reads on some turns later
 
 
 @dataclass
@@ -33,6 +34,10 @@ class Partition:
     first: int = 0
     end: int = 0
     values: dict[int, bytes] = field(default_factory=dict)
+    fetched: int = 0
+    """What is deleted and before this offset was fetched by the consumer in time."""
+    lag: tuple[int, float] = (0, 0.0)
+    """So many records are missing in the end that it tells, until this time in seconds."""
 
 
 class FakeKafka:
@@ -56,6 +61,15 @@ class FakeKafka:
     def delete_before(self, place: Place, offset: int) -> None:
         """As retention does."""
         self.partitions[place].first = offset
+
+    def fetched(self, place: Place, count: int) -> None:
+        """The consumer has these records in its queue already, whatever happens to them at the broker."""
+        self.append(place, count)
+        self.partitions[place].fetched = self.partitions[place].end
+
+    def lags(self, place: Place, records: int, *, until_s: float) -> None:
+        """The end that it tells is so much less than what it has, as after a restart."""
+        self.partitions[place].lag = (records, until_s)
 
     def recreate(self, topic: str) -> None:
         """The topic is deleted and made again, empty."""
@@ -90,7 +104,6 @@ class SinkOnFake:
         **settings: object,
     ) -> None:
         self.kafka = kafka
-        self.at_close: Callable[[], object] = lambda: None
         self.during_consume: Callable[[], object] = lambda: None
         """Called once, when the consumer has taken out what it returns."""
         fields: dict[str, Any] = {"bootstrap": "fake:9092", "flush_s": 1e-9, "answer_within_s": 1.0}
@@ -98,6 +111,9 @@ class SinkOnFake:
             AuditSettings(**(fields | settings)), table=table, observer=observer, system=self._system()
         )
         self._story = story(self)
+        self._idle = 0
+        self.errors: list[KafkaError] = []
+        """What the consumer's next polls return."""
         self._positions: dict[Place, int] = {}
         self._callbacks: Mapping[str, Callable[..., object]] = {}
         self.owned: frozenset[Place] = frozenset()
@@ -138,8 +154,11 @@ class SinkOnFake:
     def poll(self, timeout: float) -> Message | None:
         self.kafka.now_s += max(timeout, 0.001)
         told = next(self._story, self) is None
+        if self.errors:
+            return Message(error=self.errors.pop(0))
         message = next(self._messages(), None)
-        if message is None and not told:
+        self._idle = 0 if told or message is not None else self._idle + 1
+        if self._idle == _IDLE_POLLS:
             self.sink.stop()
         return message
 
@@ -154,9 +173,10 @@ class SinkOnFake:
         for place, position in list(self._positions.items()):
             partition = self.kafka.partitions[place]
             for offset in range(position, partition.end):
-                if offset >= partition.first:
-                    self._positions[place] = offset + 1
-                    yield _message(place, offset, partition.values[offset])
+                if partition.fetched <= offset < partition.first:
+                    break
+                self._positions[place] = offset + 1
+                yield _message(place, offset, partition.values[offset])
             if not partition.first <= self._positions[place] <= partition.end:
                 del self._positions[place]
                 reset = KafkaError(KafkaError._AUTO_OFFSET_RESET)
@@ -176,7 +196,8 @@ class SinkOnFake:
             self.kafka.now_s += min(timeout, 0.001)
             self.kafka.answer()
         one = self.kafka.partitions[Place(partition.topic, partition.partition)]
-        return one.first, one.end
+        missing, until_s = one.lag
+        return one.first, one.end - (missing if self.kafka.now_s < until_s else 0)
 
     def commit(self, *, offsets: Iterable[TopicPartition], **_: object) -> None:
         self.kafka.committed |= {Place(p.topic, p.partition): p.offset for p in offsets}
@@ -200,7 +221,6 @@ class SinkOnFake:
     def close(self) -> None:
         if self.owned:
             self.revoked(*self.owned)
-        self.at_close()
 
     def _system(self) -> System:
         kafka = self.kafka
@@ -208,11 +228,15 @@ class SinkOnFake:
         def sleep(seconds: float) -> None:
             kafka.now_s += seconds
 
+        def monotonic() -> float:
+            kafka.now_s += 1e-6
+            return kafka.now_s
+
         return dataclasses.replace(
             REAL,
             consumer=cast("Any", lambda *_, **__: self),
             admin=cast("Any", lambda *_, **__: self),
-            monotonic=lambda: kafka.now_s,
+            monotonic=monotonic,
             time_ns=lambda: NOW_MS * 1_000_000,
             sleep=sleep,
             event=threading.Event,

@@ -164,6 +164,36 @@ def test_the_result_of_the_last_canary(tell: Callable[[Metrics], None], verdict:
     assert health_checks.canary(url, time.time()).verdict is Verdict.NOTE
 
 
+def turned(**turns: int) -> Callable[[Metrics], None]:
+    def count(metrics: Metrics) -> None:
+        for usage, number in turns.items():
+            metrics.counter("model_turns_total").labels(usage).inc(number)
+
+    return count
+
+
+@pytest.mark.parametrize(
+    ("count", "verdict", "actual"),
+    [
+        pytest.param(turned(unknown=0, known=3), Verdict.OK, "known of 3 model turns", id="of all"),
+        pytest.param(
+            turned(unknown=2, known=3),
+            Verdict.NOTE,
+            "usage unknown of 2 of 5 model turns: budgets do not count them",
+            id="not of all",
+        ),
+        pytest.param(turned(), Verdict.NOTE, "does not count turns of models", id="an older release"),
+    ],
+)
+def test_whether_it_is_known_what_models_used(count: Callable[[Metrics], None], verdict: Verdict, actual: str) -> None:
+    metrics = Metrics()
+    count(metrics)
+    with serving(metrics) as url:
+        found = health_checks.usage(url)
+    assert (found.verdict, actual in found.found) == (verdict, True), found
+    assert health_checks.usage(url).verdict is Verdict.NOTE
+
+
 def test_a_policy_that_workers_could_not_use_is_found(embedded: EmbeddedBroker) -> None:
     assert health_checks.published_policies(embedded.bootstrap, TOPICS, {}).verdict is Verdict.OK
     produce_confirmed(embedded.bootstrap, TOPICS.policies, key=b"default", value=b"name: default\nversion: 7")

@@ -429,7 +429,7 @@ def histories(draw: st.DrawFn) -> tuple[list[Record], dict[bytes, bytes]]:
                 states[key] = value
             if owners[:-1]:
                 late = draw(st.lists(st.tuples(st.sampled_from(owners[:-1]), keys, values), max_size=2))
-                log += [state(len(log) + at, *record, of=of) for at, (of, *record) in enumerate(late)]
+                log += [state(len(log) + at, key, value, of=of) for at, (of, key, value) in enumerate(late)]
     return log, states
 
 

@@ -102,7 +102,7 @@ class Process:
             open_reader=open_reader,
             stuck_after_s=10.0,
             on_failure=self.failures.append,
-            system=System(monotonic=lambda: self.now_s, random_bytes=lambda size: (b"own-%d" % next(ids)).ljust(size)),
+            system=System(monotonic=lambda: self.now_s, random_bytes=lambda _: (b"own-%d" % next(ids)).ljust(16)),
         )
 
     @asynccontextmanager

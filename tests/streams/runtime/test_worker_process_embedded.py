@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import cycle, islice
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from confluent_kafka import Producer
@@ -87,7 +87,7 @@ def test_a_state_is_in_the_partition_of_its_records_behind_its_owner_s_claim(des
     states = [message for message in records if not (message.key() or b"").startswith(CLAIM_KEY)]
     assert {message.key(): message.partition() for message in states} == partition_of
     for message in states:
-        [(name, owner)] = message.headers() or []
+        [(name, owner)] = cast("list[tuple[str, bytes]]", message.headers())
         assert name == OWNER_HEADER
         assert int.from_bytes(owner[:8]) == claims[message.partition()]
 

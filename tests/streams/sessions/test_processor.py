@@ -71,6 +71,9 @@ class Counted:
     def decision(self, decision: Decision, latency_s: float | None) -> None:
         self.told.append(f"decision {decision.level.value} after {latency_s} s")
 
+    def model_turn(self, *, is_usage_known: bool) -> None:
+        self.told.append(f"usage {'known' if is_usage_known else 'unknown'}")
+
     def judged(self, detector: str, level: str, helped: float) -> None:
         self.told.append(f"{level} of {detector} helped {helped:g}")
 
@@ -182,6 +185,15 @@ def killed_bench() -> Bench:
     for second in (0, 6, 12):
         bench.put(TOPICS.actions, delete(second), second=second)
     return bench
+
+
+def test_a_turn_of_the_model_counts_once_by_whether_its_usage_is_known() -> None:
+    bench = Bench()
+    for offset, usage in enumerate(({"input_tokens": 3}, {"cost_usd": 0.1}, {}, None, None)):
+        turn = delete(offset, kind="model.turn", action="", call_id=None, args=None, usage=usage)
+        bench.put(TOPICS.actions, turn, second=offset)
+    bench.put(TOPICS.actions, turn, second=9, offset=4)
+    assert bench.counted.told == ["usage known"] * 2 + ["usage unknown"] * 3
 
 
 def test_the_third_delete_becomes_a_decision_a_detection_and_a_control_record() -> None:

@@ -66,12 +66,13 @@ class Companion:
     async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._busy += 1
         self._used.set()
+        ends = False
         try:
             answer, ends = await self._answer(await _read_request(reader))
             writer.write(written(answer))
             await writer.drain()
         except ConnectionError:
-            ends = False  # the hook was ended by its timeout: it hears no answer
+            pass  # the hook was ended by its timeout: it hears no answer
         finally:
             self._busy -= 1
             writer.close()

@@ -4,7 +4,6 @@ Claude Code asks every hook at once and takes the strictest answer. So a call th
 answer at all: `allow` would skip the question that Claude Code itself, or its user's rules, would ask.
 """
 
-import asyncio
 import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,8 +11,8 @@ from typing import Any, Final, Literal
 
 from haltline.interventions.agent.enforcement.pending_approvals import APPROVAL_PENDING
 from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.any_json import parsed, text_of_blocks, written
-from haltline.interventions.agent.integrations.claude_code.messages import Turns
+from haltline.interventions.agent.integrations.any_json import text_of_blocks, written
+from haltline.interventions.agent.integrations.claude_code.transcript import Transcript
 from haltline.interventions.agent.integrations.framework_session import Answer, FrameworkSession
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.settings import GuardSettings
@@ -25,9 +24,6 @@ OnApproval = Literal["deny", "ask"]
 # One for each machine: what is added up over an agent's sessions, and killed with it, must not be everybody's.
 AGENT_ID: Final = f"claude-code@{socket.gethostname()}"[:128]
 _MAX_ID_CHARS = 200
-_WRITTEN_WITHIN_S = 5.0
-_POLL_S = 0.05
-_READ_AT_ONCE_BYTES = 4 * 1024 * 1024
 
 
 class Sessions:
@@ -44,7 +40,7 @@ class Sessions:
         self._on_approval = on_approval
         self._guard = guard
         self._sessions: dict[str, FrameworkSession] = {}
-        self._transcripts: dict[str, _Transcript] = {}
+        self._transcripts: dict[str, Transcript] = {}
 
     @property
     def stopped(self) -> Refused | None:
@@ -87,9 +83,13 @@ class Sessions:
             await session.end_async()
             return {}
         elif event in {"Stop", "SubagentStop"}:
-            await self._tell_last_turns(hook, session)
+            if event == "Stop":
+                await self._tell_last_turns(hook, session)
+            else:  # of a subagent that has no id, as in older releases: its agent goes on
+                self._tell_turns(hook, session)
             session.abandon()  # a call that its user did not allow has no end of its own
         elif event == "SessionEnd":
+            await self._tell_last_turns(hook, session, for_answer=False)
             await self.close()
             return {}
         stopped = session.guard.stopped
@@ -156,71 +156,41 @@ class Sessions:
             output["additionalContext"] = answer.hints
         return {"hookSpecificOutput": output} if len(output) > 1 else {}
 
-    async def _tell_last_turns(self, hook: Mapping[str, Any], session: FrameworkSession) -> None:
-        """The transcript is written a moment after the hook is asked."""
-        transcript, left_s = self._transcript(hook), _WRITTEN_WITHIN_S
-        self._tell_turns(hook, session)
-        while transcript is not None and transcript.waits_for_answer and left_s > 0:
-            await asyncio.sleep(_POLL_S)
-            left_s -= _POLL_S
-            self._tell_turns(hook, session)
-        self._tell_turns(hook, session, ended=True)
+    async def _tell_last_turns(
+        self, hook: Mapping[str, Any], session: FrameworkSession, *, for_answer: bool = True
+    ) -> None:
+        """What the model used since the last prompt; a turn without usage where the transcript does not tell.
 
-    def _tell_turns(self, hook: Mapping[str, Any], session: FrameworkSession, *, ended: bool = False) -> None:
+        At the end of a turn there is an answer to wait for, at the end of the session at most the call before it.
+        """
         transcript = self._transcript(hook)
-        for usage in () if transcript is None else transcript.turns(ended=ended):
-            session.guard.model_turn(usage=usage)
+        if transcript is None:
+            lacks = for_answer
+        else:
+            for usage in await transcript.wait(for_answer=for_answer):
+                session.turn(usage)
+            lacks = transcript.lacks_turn(for_answer=for_answer)
+            if (rest := transcript.end()) is not None:
+                session.turn(rest)
+        if lacks:
+            session.turn()
 
-    def _transcript(self, hook: Mapping[str, Any]) -> "_Transcript | None":
+    def _tell_turns(self, hook: Mapping[str, Any], session: FrameworkSession) -> None:
+        transcript = self._transcript(hook)
+        for usage in () if transcript is None else transcript.read():
+            session.turn(usage)
+        if transcript is not None:
+            transcript.is_expected = True
+
+    def _transcript(self, hook: Mapping[str, Any]) -> Transcript | None:
         """That of the agent whose hook it is; a subagent's is named only at its end."""
         subagent = "agent_id" in hook
         path = hook.get("agent_transcript_path") if subagent else hook.get("transcript_path")
         if not isinstance(path, str):
             return None
         if path not in self._transcripts:
-            self._transcripts[path] = _Transcript(Path(path), subagent=subagent)
+            self._transcripts[path] = Transcript(Path(path), subagent=subagent)
         return self._transcripts[path]
-
-
-class _Transcript:
-    """The lines that were added to a transcript since it was last read."""
-
-    def __init__(self, path: Path, *, subagent: bool) -> None:
-        self._path = path
-        self._subagent = subagent
-        self._turns = Turns()
-        # What is there already was published by another process, or before haltline was there.
-        self._at = path.stat().st_size if path.is_file() and not subagent else 0
-        self._last: bytes = b""
-
-    @property
-    def waits_for_answer(self) -> bool:
-        """Whether the last that was read is no answer of the model: a call, or a result."""
-        return self._path.is_file() and (not self._last or b'"tool_use' in self._last or b'"tool_result' in self._last)
-
-    def turns(self, *, ended: bool) -> list[Any]:
-        try:
-            with self._path.open("rb") as file:
-                file.seek(self._at)
-                read = file.read(_READ_AT_ONCE_BYTES)
-        except OSError:  # moved, removed, not there yet: what is used is then not known
-            return []
-        whole = read[: read.rfind(b"\n") + 1]
-        self._at += len(whole)
-        usages = []
-        for line in whole.splitlines():
-            try:
-                line_read = parsed(line)
-            except ValueError:
-                continue
-            # In an agent's transcript, a subagent's lines are not its own.
-            if isinstance(line_read, dict) and bool(line_read.get("isSidechain")) <= self._subagent:
-                usages.append(self._turns.add(line_read))
-                self._last = line if line_read.get("type") in {"assistant", "user"} else self._last
-        if ended:
-            self._last = b""
-            usages.append(self._turns.rest())
-        return [usage for usage in usages if usage is not None]
 
 
 def stopped_answer(refused: Refused) -> JsonObject:

@@ -12,6 +12,7 @@ from haltline.interventions.agent.integrations.any_json import text_of_blocks
 from haltline.schemas.events import Usage
 
 _MAX = 2**53
+_GOES_ON = frozenset({"tool_use", "pause_turn"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +59,26 @@ def subagent_of(line: Mapping[str, Any]) -> str | None:
     return parent if isinstance(parent, str) and parent else None
 
 
+def ends_turn(line: Mapping[str, Any]) -> bool:
+    """Whether a line of the model is its answer, behind which no result of a tool is waited for.
+
+    Releases that leave the reason out write it when a block is complete: there an answer is a text.
+    """
+    message = line.get("message")
+    reason = message.get("stop_reason") if isinstance(message, dict) else None
+    if isinstance(reason, str):
+        return reason not in _GOES_ON
+    types = {block.get("type") for block in _content(line)}
+    return "text" in types and "tool_use" not in types
+
+
 class Turns:
     """The usage of each message once, however many lines it comes in."""
 
     def __init__(self) -> None:
         self._id: str | None = None
         self._usage: Usage | None = None
+        self._is_counted = False
 
     def add(self, line: Mapping[str, Any]) -> Usage | None:
         """The usage of the message before, when this line begins another one."""
@@ -71,14 +86,18 @@ class Turns:
         if line.get("type") != "assistant" or not isinstance(message, dict):
             return None
         message_id = message.get("id")
-        ended = self.rest() if message_id is None or message_id != self._id else None
+        ended = None
+        if message_id is None or message_id != self._id:
+            ended, self._is_counted = self.rest(), False
         self._id = message_id if isinstance(message_id, str) else None
-        self._usage = usage_of(message.get("usage")) or self._usage
+        if not self._is_counted:
+            self._usage = usage_of(message.get("usage")) or self._usage
         return ended
 
     def rest(self) -> Usage | None:
-        """The usage of the last message, which is complete. Until another begins there is no more of it."""
+        """The usage of the last message, which is complete. Further lines of it bring no more."""
         usage, self._usage = self._usage, None
+        self._is_counted = usage is not None
         return usage
 
 

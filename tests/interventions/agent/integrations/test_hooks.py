@@ -1,6 +1,4 @@
 import asyncio
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -226,22 +224,6 @@ def test_a_killed_session_that_begins_again_asks_anew_whether_it_was_released() 
     assert (hooks.made, hooks.pre()) == (2, {})
 
 
-def test_what_the_model_used_is_reported_once_a_message(tmp_path: Path) -> None:
-    transcript = tmp_path / "t.jsonl"
-    hooks = Hooks()
-    hooks("SessionStart", transcript_path=str(transcript))
-    usage = {"input_tokens": 10, "output_tokens": 3, "cache_read_input_tokens": 5, "cache_creation_input_tokens": 2}
-    message = {"type": "assistant", "message": {"id": "m1", "usage": usage}}
-    other = {"type": "assistant", "isSidechain": True, "message": {"id": "m2", "usage": usage}}
-    half = json.dumps(message)[:20]
-    transcript.write_text("\n".join([json.dumps(message), json.dumps(message), json.dumps(other), "not json", half]))
-    hooks.pre(transcript_path=str(transcript))
-    hooks("Stop", transcript_path=str(transcript))
-    (turn,) = [e for e in hooks.guards["s1"].events if e.kind is Kind.MODEL_TURN]
-    assert turn.usage is not None
-    assert (turn.usage.input_tokens, turn.usage.output_tokens, turn.usage.cache_read_tokens) == (12, 3, 5)
-
-
 def test_the_end_of_the_session_ends_every_guard() -> None:
     hooks = Hooks()
     hooks.pre()
@@ -268,18 +250,7 @@ def test_a_hook_that_is_not_known_is_answered_with_nothing(event: str) -> None:
     assert Hooks()(event) == {}
 
 
-def test_half_a_surrogate_pair_in_a_call_and_in_the_transcript_is_read(tmp_path: Path) -> None:
-    transcript = tmp_path / "session.jsonl"
-    transcript.write_text("")
+def test_half_a_surrogate_pair_in_a_call_is_read() -> None:
     hooks = Hooks(Level.ALLOW)
-    hooks("SessionStart", transcript_path=str(transcript))
-    result = {
-        "type": "assistant",
-        "message": {"id": "m", "usage": {"input_tokens": 3}, "content": [{"text": "\ud83d"}]},
-    }
-    transcript.write_text(json.dumps(result) + "\n")
-    hooks.pre(tool_input={"command": "rm -rf x # \ud83d"}, call_id="", transcript_path=str(transcript))
-    hooks("Stop", transcript_path=str(transcript))
-    events = hooks.guards["s1"].events
-    assert [e.args for e in events if e.kind is Kind.PROPOSED] == [{"command": "rm -rf x # ?"}]
-    assert [e.usage.input_tokens for e in events if e.usage is not None] == [3]
+    hooks.pre(tool_input={"command": "rm -rf x # \ud83d"}, call_id="")
+    assert [e.args for e in hooks.guards["s1"].events if e.kind is Kind.PROPOSED] == [{"command": "rm -rf x # ?"}]

@@ -1,0 +1,304 @@
+"""One history: processes under a plan of faults, healed, run to the end, and compared with what must be there."""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from confluent_kafka import KafkaException
+
+from benchmarks.simulator import checks
+from benchmarks.simulator.broker import Broker
+from benchmarks.simulator.fleet import (
+    CHANGELOG,
+    GROUP,
+    FeederProcess,
+    Traffic,
+    WorkerProcess,
+    open_read_model,
+    start_sink,
+)
+from benchmarks.simulator.group import group_of, with_changelog
+from benchmarks.simulator.pace import slow_down
+from benchmarks.simulator.plan import FAULTS_FOR_S, Deed, Step, plan_of
+from benchmarks.simulator.workload import PARTITIONS, TOPICS, traffic
+from benchmarks.simulator.world import Process, Stuck, World, described
+from haltline.schemas.topics import LAYOUT, Cleanup
+from haltline.streams.audit.memory import MemoryAuditTable
+from haltline.streams.audit.memory import Step as TableStep
+from haltline.streams.audit.table import TableConflict
+from haltline.streams.kafka.failure import KnownFailure
+
+_HEAL_WITHIN_S: Final = 60.0
+_STEPS: Final = 60_000
+_RESTARTS: Final = 25
+"""At most so many processes end once everything is healed."""
+_POINTS: Final = {
+    "changelog": f"produce {CHANGELOG}",
+    "output": f"produce {TOPICS.interventions}",
+    "table": "table commit",
+}
+_KNOWN: Final = (KnownFailure, KafkaException, TableConflict, OSError)
+"""What may end a process while there are faults."""
+
+
+@dataclass
+class Outcome:
+    """What came of one history."""
+
+    seed: int
+    plan: Sequence[Step]
+    differences: list[str] = field(default_factory=list)
+    steps: int = 0
+    seconds: float = 0.0
+    ends: list[str] = field(default_factory=list)
+    """Why processes ended, in order."""
+
+    @property
+    def ok(self) -> bool:
+        """Nothing differs."""
+        return not self.differences
+
+
+class History:
+    """One of them, as it runs."""
+
+    def __init__(self, seed: int, plan: Sequence[Step] | None = None, *, tell: Callable[[str], object] | None = None):
+        self.seed = seed
+        self.world = world = World(seed, tell=tell)
+        rng = random.Random(f"{seed} shape")
+        self.broker = broker = Broker(world)
+        for layout in LAYOUT:
+            broker.create(TOPICS.prefix + layout.name, PARTITIONS, compacted=layout.cleanup is Cleanup.COMPACT)
+        broker.create(CHANGELOG, PARTITIONS, compacted=True)
+        self.standbys = rng.choice([0, 0, 1])
+        self.group = group_of(broker, GROUP)
+        self.group.assignor = with_changelog(TOPICS.session_sources, CHANGELOG, self.standbys)
+        self.instances: dict[str, str | None] = {
+            f"worker-{n}": f"worker-{n}" if rng.random() < 0.5 else None for n in range(rng.choice([2, 2, 3]))
+        }
+        self.sinks = [f"sink-{n}" for n in range(rng.choice([1, 1, 2]))]
+        self.plan = plan_of(seed, list(self.instances), [*self.sinks, "console"]) if plan is None else list(plan)
+        self.table = MemoryAuditTable(at_step=self.at_table_step)
+        self.engine = open_read_model("console")
+        self.workers: dict[str, WorkerProcess] = {}
+        self.console: FeederProcess | None = None
+        self.running: dict[str, Process] = {}
+        self.all: list[Process] = []
+        self.known: set[int] = set()
+        self.ends: list[str] = []
+        self.unexpected: list[str] = []
+        self.healing = False
+        self.ending = False
+        self.ask_again_at = 0.0
+        self.restarts = 0
+        self.traffic = Traffic(world, broker, traffic(seed), rng.uniform(0.3, 0.9) * FAULTS_FOR_S)
+        self.all.append(self.traffic.process)
+
+    # Processes.
+
+    def start(self, name: str) -> None:
+        """Begins a process of this name."""
+        if name in self.instances:
+            worker = WorkerProcess(
+                self.world, self.broker, self.group, name, instance_id=self.instances[name], standbys=self.standbys
+            )
+            self.workers[name] = worker
+            process = worker.process
+        elif name == "console":
+            self.console = FeederProcess(self.world, self.broker, name, self.engine)
+            process = self.console.process
+        else:
+            process = start_sink(self.world, self.broker, name, self.table, instance_id=None)
+        self.running[name] = process
+        self.all.append(process)
+        process.on_end.append(lambda: self.has_ended(name, process))
+
+    def has_ended(self, name: str, process: Process) -> None:
+        """Starts it again after a while."""
+        reason = process.reason
+        self.ends.append(f"{name}: {described(reason)}")
+        if not isinstance(reason, (str, *_KNOWN)):
+            self.unexpected.append(f"{name} ended: {reason!r}")
+        if self.running.get(name) is process:
+            del self.running[name]
+            if self.healing:
+                self.restarts += 1
+            if not self.ending:
+                delay_s = self.world.between(0.05, 0.5 if self.healing else 2.5)
+                self.world.after(delay_s, lambda: self.start_again(name))
+
+    def start_again(self, name: str) -> None:
+        """Unless it runs already."""
+        if name not in self.running and not self.ending:
+            self.start(name)
+
+    def at_table_step(self, step: TableStep) -> None:
+        """The table as a store far away: it takes a while, fails, or loses its answer."""
+        world = self.world
+        if world.current is None:
+            return
+        world.point(f"table {step.value}")
+        if not self.healing and world.chance(0.02):
+            raise OSError(f"the store failed at {step.value}")
+
+    # Faults.
+
+    def do(self, step: Step) -> None:
+        """One step of the plan."""
+        if self.healing:
+            return
+        world, broker = self.world, self.broker
+        world.trace("does", str(step)[8:])
+        process = self.running.get(step.target)
+        match step.deed:
+            case Deed.KILL if process is not None:
+                process.kill()
+            case Deed.STOP if process is not None:
+                process.terminate()
+            case Deed.FREEZE if process is not None:
+                self.freeze(process, step.seconds)
+            case Deed.KILL_AT | Deed.FREEZE_AT:
+                self.strike_at(step)
+            case Deed.DOUBLE if self.instances.get(step.target) is not None:
+                self.start(step.target)
+            case Deed.ADD:
+                self.instances.setdefault("worker-more", None)
+                if "worker-more" not in self.running:
+                    self.start("worker-more")
+            case Deed.CRASH | Deed.AWAY:
+                broker.go_down(crash=step.deed is Deed.CRASH)
+                world.after(step.seconds, lambda: broker.come_up(lagging=step.deed is Deed.CRASH))
+            case Deed.SLOW:
+                broker.slow = 30.0
+                world.after(step.seconds, self.at_usual_speed)
+            case Deed.REBALANCE:
+                self.group.rebalance()
+            case Deed.COMPACT:
+                self.compact()
+            case Deed.ROLL:
+                for _, _, log in broker.partitions():
+                    log.roll()
+            case Deed.LAG:
+                for name, number, log in broker.partitions():
+                    if world.chance(0.3) and log.end > log.start:
+                        log.high = max(log.start, log.end - 1 - int(world.random() * 5))
+                        broker.lag(name, number, log, step.seconds)
+            case _:
+                pass
+
+    def at_usual_speed(self) -> None:
+        """The network is as before."""
+        self.broker.slow = 1.0
+
+    def compact(self) -> None:
+        """The cleaner runs over the compacted topics, behind a new segment."""
+        for name in (CHANGELOG, TOPICS.control):
+            for log in self.broker.topics[name].logs:
+                log.roll()
+            self.broker.compact(name)
+
+    def freeze(self, process: Process, seconds: float) -> None:
+        """SIGSTOP, and SIGCONT after a while."""
+        process.freeze()
+        self.world.after(seconds, process.unfreeze)
+
+    def strike_at(self, step: Step) -> None:
+        """The next time that the target does what the step names."""
+        strikes = self.world.at_point.setdefault(_POINTS.get(step.point, step.point), [])
+
+        def strike(process: Process) -> None:
+            if self.healing:
+                return
+            if process is not self.running.get(step.target):
+                strikes.append(strike)
+            elif step.deed is Deed.KILL_AT:
+                process.kill()
+            else:
+                self.freeze(process, step.seconds)
+
+        strikes.append(strike)
+
+    def heal(self) -> None:
+        """No faults from now on."""
+        world = self.world
+        world.trace("heals")
+        self.healing = world.calm = True
+        world.at_point.clear()
+        self.broker.slow = 1.0
+        for process in self.all:
+            process.unfreeze()
+        self.broker.come_up(lagging=False)
+
+    # The end.
+
+    def run(self) -> Outcome:
+        """All of it."""
+        outcome = Outcome(self.seed, self.plan)
+        world = self.world
+        began = world.now
+        for name in (*self.instances, *self.sinks, "console"):
+            world.after(world.between(0.0, 1.0), lambda name=name: self.start_again(name))  # type: ignore[misc]  # binds it
+        for step in self.plan:
+            world.after(step.at_s, lambda step=step: self.do(step))  # type: ignore[misc]  # binds it
+        try:
+            end = began + FAULTS_FOR_S + 1.0
+            world.after(end - began, self.heal)
+            world.run(lambda: world.now > end or bool(self.unexpected), within_s=end - began + 1.0, steps=_STEPS)
+            world.run(self.is_done, within_s=_HEAL_WITHIN_S, steps=_STEPS)
+            self.ending = True
+            for process in list(self.running.values()):
+                process.terminate()
+            world.run(lambda: not self.running, within_s=_HEAL_WITHIN_S, steps=_STEPS)
+        except Stuck as stuck:
+            outcome.differences.append(f"{stuck}: {self.where()}")
+        else:
+            outcome.differences += [] if self.unexpected else checks.compare(self)
+        outcome.differences += self.unexpected
+        outcome.steps, outcome.seconds, outcome.ends = world.steps, world.now - began, self.ends
+        world.trace("ends with", len(outcome.differences), "differences after", world.steps, "steps")
+        world.close(self.all)
+        self.engine.dispose()
+        return outcome
+
+    def is_done(self) -> bool:
+        """Whether everything is processed and committed, by everybody; or nothing more is to be found."""
+        if self.unexpected:
+            return True
+        if self.restarts > _RESTARTS:
+            raise Stuck(f"expected processes to go on, got {self.restarts} ends although nothing is done to them")
+        if not self.traffic.done or self.world.now < self.ask_again_at:
+            return False
+        self.ask_again_at = self.world.now + 0.2
+        committed = self.group.offsets
+        return (
+            all(
+                log.high == log.end and committed.get((topic, number), (0, ""))[0] == log.end
+                for topic in TOPICS.session_sources
+                for number, log in enumerate(self.broker.topics[topic].logs)
+            )
+            and not checks.missing_rows(self.table, self.broker)
+            and checks.reached(self.engine) == checks.ends_of(self.broker)
+        )
+
+    def where(self) -> str:
+        """Who does not get on."""
+        behind = [
+            f"{topic}[{number}] committed {self.group.offsets.get((topic, number), (0, ''))[0]} of {log.end}"
+            for topic in TOPICS.session_sources
+            for number, log in enumerate(self.broker.topics[topic].logs)
+            if self.group.offsets.get((topic, number), (0, ""))[0] != log.end
+        ]
+        readers = f"table lacks {checks.missing_rows(self.table, self.broker)[:5]}"
+        model = {
+            place: at
+            for place, at in checks.ends_of(self.broker).items()
+            if checks.reached(self.engine).get(place) != at
+        }
+        return f"{behind}; {readers}; read model lacks {model}; running {sorted(self.running)}; {self.ends[-6:]}"
+
+
+def run(seed: int, plan: Sequence[Step] | None = None, *, tell: Callable[[str], object] | None = None) -> Outcome:
+    """One history."""
+    slow_down()
+    return History(seed, plan, tell=tell).run()

@@ -1,0 +1,102 @@
+"""The transcript of a session of Claude Code, as far as it has been written.
+
+Claude Code writes it beside its work: when a hook is asked, the lines that belong before it may be there, in part or
+not at all, and of a session's first turn the file itself may be missing. Measured with 2.1.330 on two busy cores, a
+line is up to a second late.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from haltline.interventions.agent.integrations.any_json import parsed
+from haltline.interventions.agent.integrations.claude_code.messages import Turns, ends_turn
+from haltline.schemas.events import Usage
+
+WRITTEN_WITHIN_S: Final = 5.0
+_POLL_S: Final = 0.05
+_READ_AT_ONCE_BYTES: Final = 4 * 1024 * 1024
+
+
+class Transcript:
+    """The usage in the lines that were added since they were last read."""
+
+    def __init__(
+        self, path: Path, *, subagent: bool, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+    ) -> None:
+        self._path = path
+        self._subagent = subagent
+        self._sleep = sleep
+        self._turns = Turns()
+        # What is there already was published by another process, or before haltline was there.
+        self._at = path.stat().st_size if path.is_file() and not subagent else 0
+        self._given_up = False
+        """The last wait ended without an answer, and nothing was written since."""
+        self.is_expected = False
+        """A hook has told of a call, and so of a message of the model."""
+        self._has_turn = False
+        """A message of the model was read since `end`."""
+        self._is_answered = False
+        """The last one that was read ends the turn."""
+
+    def lacks_turn(self, *, for_answer: bool) -> bool:
+        """Whether the model's answer was not read, or no message of it though a hook has told of one."""
+        return not self._is_answered if for_answer else self.is_expected and not self._has_turn
+
+    def read(self) -> list[Usage]:
+        """The usage of the messages that are complete: behind each of them another one has begun."""
+        try:
+            return [usage for line in self._lines() if (usage := self._add(line)) is not None]
+        except OSError:  # moved, removed, not there yet
+            return []
+
+    async def wait(self, *, for_answer: bool) -> list[Usage]:
+        """Reads until nothing is lacking, for WRITTEN_WITHIN_S at most; the usage as `read` returns it.
+
+        After a wait without an answer it reads only once until something is written: there may be none at all.
+        """
+        usages, left_s = self.read(), 0.0 if self._given_up else WRITTEN_WITHIN_S
+        while self.lacks_turn(for_answer=for_answer):
+            if left_s <= 0:
+                self._given_up = True
+                break
+            await self._sleep(_POLL_S)
+            left_s -= _POLL_S
+            usages += self.read()
+        return usages
+
+    def end(self) -> Usage | None:
+        """The turn is over: the usage of the last message, of which there is no more."""
+        self.is_expected = self._has_turn = self._is_answered = False
+        return self._turns.rest()
+
+    def _lines(self) -> Iterator[bytes]:
+        """Whole lines, so many at once that nobody waits for long."""
+        until = self._at + _READ_AT_ONCE_BYTES
+        with self._path.open("rb") as file:
+            file.seek(self._at)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return
+                self._at += len(line)
+                self._given_up = False
+                yield line
+                if self._at >= until:
+                    return
+
+    def _add(self, line: bytes) -> Usage | None:
+        try:
+            fields = parsed(line)
+        except ValueError:
+            return None
+        # In an agent's transcript, a subagent's lines are not its own.
+        if not isinstance(fields, Mapping) or bool(fields.get("isSidechain")) > self._subagent:
+            return None
+        self._note(fields)
+        return self._turns.add(fields)
+
+    def _note(self, fields: Mapping[str, Any]) -> None:
+        if fields.get("type") == "assistant":
+            self._has_turn = True
+            self._is_answered = ends_turn(fields)

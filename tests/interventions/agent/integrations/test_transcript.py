@@ -1,0 +1,194 @@
+"""What the model used, read from a transcript that Claude Code writes beside its work."""
+
+import asyncio
+import json
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haltline.interventions.agent.integrations.claude_code import transcript
+from haltline.interventions.agent.integrations.claude_code.transcript import WRITTEN_WITHIN_S, Transcript
+from haltline.schemas.events import Kind, Usage
+from tests.interventions.agent.integrations.test_hooks import Hooks
+
+Line = dict[str, Any] | str
+
+
+def says(message_id: str, *blocks: dict[str, Any], reason: str | None = None, tokens: int = 3, **fields: Any) -> Line:
+    usage = {"input_tokens": tokens, "output_tokens": 1}
+    message = {"id": message_id, "content": list(blocks), "stop_reason": reason, "usage": usage}
+    return {"type": "assistant", "message": message, **fields}
+
+
+TEXT, CALL = {"type": "text", "text": "x"}, {"type": "tool_use", "id": "t1", "name": "Bash", "input": {}}
+THINKS = {"type": "thinking", "thinking": "..."}
+ASKED: Line = {"type": "user", "message": {"content": "tidy up"}}
+RESULT: Line = {"type": "user", "message": {"content": [{"type": "tool_result", "tool_use_id": "t1"}]}}
+CALLED, ANSWERED = says("m1", CALL, reason="tool_use"), says("m2", TEXT, reason="end_turn", tokens=5)
+
+
+def written(*lines: Line) -> bytes:
+    return b"".join((line if isinstance(line, str) else json.dumps(line)).encode() + b"\n" for line in lines)
+
+
+def counted(path: Path, parts: Sequence[bytes], *, subagent: bool = False) -> tuple[list[int], bool]:
+    """The input tokens of each turn when the parts are written while it waits, and whether one is lacking."""
+    left: Iterator[bytes] = iter(parts)
+
+    async def write_next(_: float) -> None:
+        with path.open("ab") as file:
+            file.write(next(left, b""))
+
+    async def read() -> tuple[list[int], bool]:
+        read = Transcript(path, subagent=subagent, sleep=write_next)
+        usages: list[Usage | None] = [*await read.wait(for_answer=True)]
+        lacks = read.lacks_turn(for_answer=True)
+        usages.append(read.end())
+        assert read.end() is None
+        return [usage.input_tokens for usage in usages if usage is not None], lacks
+
+    return asyncio.run(read())
+
+
+@pytest.mark.parametrize(
+    ("lines", "tokens"),
+    [
+        pytest.param([ASKED, ANSWERED], [5], id="a conversation of one message"),
+        pytest.param([ASKED, CALLED, RESULT, ANSWERED], [3, 5], id="a call and the answer"),
+        pytest.param(
+            [ASKED, says("m1", THINKS, reason="end_turn"), says("m1", TEXT, reason="end_turn")],
+            [3],
+            id="a message of several lines counts once",
+        ),
+        pytest.param(
+            [says("m1", TEXT, reason="tool_use"), says("m1", CALL, reason="tool_use"), RESULT, ANSWERED],
+            [3, 5],
+            id="a text before a call is no answer",
+        ),
+        pytest.param([says("m1", TEXT, reason="pause_turn"), ANSWERED], [3, 5], id="a turn that pauses goes on"),
+        pytest.param(
+            [ASKED, says("m1", THINKS), says("m1", CALL), RESULT, says("m2", TEXT, tokens=5)],
+            [3, 5],
+            id="releases that leave out the reason",
+        ),
+        pytest.param(
+            [says("m9", TEXT, reason="end_turn", isSidechain=True), CALLED, RESULT, ANSWERED],
+            [3, 5],
+            id="a subagent's lines are not its agent's",
+        ),
+        pytest.param(["not json", "[1]", "{}", '"\\ud83d"', ANSWERED], [5], id="lines that are something else"),
+    ],
+)
+@pytest.mark.parametrize("at_once", [True, False], ids=["at once", "line by line"])
+def test_what_is_written_while_the_hook_waits_is_counted(
+    lines: Sequence[Line], tokens: list[int], at_once: bool, tmp_path: Path
+) -> None:
+    parts = [written(*lines)] if at_once else [written(line) for line in lines]
+    assert counted(tmp_path / "t.jsonl", [b"", *parts]) == (tokens, False)
+
+
+@given(st.lists(st.integers(0, 2000), max_size=20))
+def test_a_transcript_may_be_cut_anywhere_between_two_writes(cuts: list[int]) -> None:
+    data = written(ASKED, CALLED, RESULT, says("m3", THINKS, CALL, reason="tool_use"), RESULT, ANSWERED)
+    at = [0, *sorted(cuts), len(data)]
+    with TemporaryDirectory() as folder:
+        parts = [data[begin:end] for begin, end in pairwise(at)]
+        assert counted(Path(folder) / "t.jsonl", parts) == ([3, 3, 5], False)
+
+
+def test_what_was_there_before_is_another_runs_but_for_a_subagent(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(written(CALLED))
+    assert counted(path, [written(ANSWERED)]) == ([5], False)
+    assert counted(path, [], subagent=True) == ([3, 5], False)
+
+
+def test_a_line_longer_than_what_is_read_at_once_is_read(tmp_path: Path) -> None:
+    image = {"type": "user", "message": {"content": "x" * (5 * 1024 * 1024)}}
+    assert counted(tmp_path / "t.jsonl", [written(CALLED, image, ANSWERED)]) == ([3, 5], False)
+
+
+@pytest.mark.parametrize("lines", [[], [ASKED], [CALLED, RESULT]], ids=["no file", "no message", "no answer"])
+def test_a_wait_ends_and_is_not_repeated_until_something_is_written(lines: Sequence[Line], tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    waited_s = 0.0
+
+    async def pass_time(seconds: float) -> None:
+        nonlocal waited_s
+        waited_s += seconds
+
+    async def stop(read: Transcript) -> bool:
+        await read.wait(for_answer=True)
+        lacks = read.lacks_turn(for_answer=True)
+        read.end()
+        return lacks
+
+    read = Transcript(path, subagent=False, sleep=pass_time)
+    if lines:
+        path.write_bytes(written(*lines))
+    assert asyncio.run(stop(read))
+    assert waited_s == pytest.approx(WRITTEN_WITHIN_S, abs=0.2)
+    assert asyncio.run(stop(read))
+    assert waited_s == pytest.approx(WRITTEN_WITHIN_S, abs=0.2)
+    with path.open("ab") as file:
+        file.write(written(ASKED))
+    assert asyncio.run(stop(read))
+    assert waited_s == pytest.approx(2 * WRITTEN_WITHIN_S, abs=0.2)
+
+
+# The hooks that read it.
+
+
+@pytest.fixture
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transcript, "WRITTEN_WITHIN_S", 0.1)
+
+
+def turns_of(hooks: Hooks, session_id: str = "s1") -> list[int | None]:
+    """The input tokens of each turn that was published; None: a turn without usage."""
+    events = [event for event in hooks.guards[session_id].events if event.kind is Kind.MODEL_TURN]
+    return [None if event.usage is None else event.usage.input_tokens for event in events]
+
+
+@pytest.mark.usefixtures("_impatient")
+@pytest.mark.parametrize(
+    ("events", "lines", "turns"),
+    [
+        pytest.param(["Stop"], [ANSWERED], [5], id="the answer is there at Stop"),
+        pytest.param(["Stop"], None, [None], id="no transcript at Stop"),
+        pytest.param(["Stop"], [ASKED], [None], id="no answer at Stop"),
+        pytest.param(["PreToolUse", "Stop"], [CALLED], [3, None], id="a call and no answer at Stop"),
+        pytest.param(["PreToolUse", "SessionEnd"], [CALLED], [3], id="a call that ended the session"),
+        pytest.param(["PreToolUse", "SessionEnd"], None, [None], id="such a call and no transcript"),
+        pytest.param(["Stop", "SessionEnd"], [ANSWERED], [5], id="nothing new at the end of the session"),
+        pytest.param(
+            ["PreToolUse", "SubagentStop", "Stop"], [CALLED, RESULT, ANSWERED], [3, 5], id="nameless subagent"
+        ),
+        pytest.param(["SessionEnd"], None, [], id="a session without a turn"),
+    ],
+)
+def test_a_turn_that_cannot_be_counted_is_published_without_usage(
+    events: Sequence[str], lines: Sequence[Line] | None, turns: list[int | None], tmp_path: Path
+) -> None:
+    path, hooks = tmp_path / "t.jsonl", Hooks()
+    hooks("UserPromptSubmit", transcript_path=str(path))
+    if lines is not None:
+        path.write_bytes(written(*lines))
+    for event in events:
+        hooks(event, transcript_path=str(path), tool_name="Bash", tool_use_id="t1", tool_input={})
+    assert turns_of(hooks) == turns
+
+
+def test_a_subagents_turns_are_those_of_its_own_transcript(tmp_path: Path) -> None:
+    path, hooks = tmp_path / "a.jsonl", Hooks()
+    path.write_bytes(written(says("m1", TEXT, reason="end_turn", isSidechain=True)))
+    hooks("SubagentStop", agent_id="a7", agent_transcript_path=str(path))
+    assert turns_of(hooks, "s1/a7") == [3]
+    hooks("SubagentStop", agent_id="a8")
+    assert turns_of(hooks, "s1/a8") == [None]
