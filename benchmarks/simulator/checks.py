@@ -9,6 +9,7 @@ from sqlalchemy import Engine
 from benchmarks.chaos import verify
 from benchmarks.chaos.anew import same_offsets
 from benchmarks.chaos.expected import LogRecord, Place, work_out
+from benchmarks.chaos.verify import Difference
 from benchmarks.simulator.broker import Broker
 from benchmarks.simulator.fleet import CHANGELOG, open_read_model, sink_of
 from benchmarks.simulator.workload import PARTITIONS, TOPICS, core
@@ -130,8 +131,8 @@ def _read_model(engine: Engine, broker: Broker) -> verify.Check:
     differences = []
     for table in expected:
         missing, more = expected[table] - actual[table], actual[table] - expected[table]
-        differences += [f"{table}: expected, did not come: {row!r:.300}" for row in sorted(missing, key=repr)]
-        differences += [f"{table}: got, was not expected: {row!r:.300}" for row in sorted(more, key=repr)]
+        differences += [Difference(table, f"expected, got none: {row!r:.300}") for row in sorted(missing, key=repr)]
+        differences += [Difference(table, f"not expected: {row!r:.300}") for row in sorted(more, key=repr)]
     return verify.Check("the read model is that of the topics", "", tuple(differences))
 
 
@@ -170,5 +171,7 @@ def _owners(broker: Broker) -> verify.Check:
             claim, owner = Claim.of(place), Owner.of(place)
             claimed = claim.id if claim is not None else owner.id if owner is not None else None
             if claimed is not None and producer_of.setdefault(claimed, record.producer) != record.producer:
-                differences.append(f"partition {number}: two processes wrote as the owner {claimed.hex()}")
+                differences.append(
+                    Difference(f"partition {number}", f"two processes wrote as the owner {claimed.hex()}")
+                )
     return verify.Check("no partition had two owners", "", tuple(differences))

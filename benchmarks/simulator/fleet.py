@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import Callable
 from functools import cache
-from typing import Final
+from typing import Final, NoReturn, cast
 
 from confluent_kafka import KafkaError, KafkaException, Message
 from sqlalchemy import Engine, create_engine
@@ -80,8 +80,9 @@ class WorkerProcess:
             )  # fmt: skip
 
         async def main() -> None:
+            end = cast("Callable[[BaseException], NoReturn]", process.end)
             self.worker = Worker(
-                settings, sessions, NoMetrics(), join=join, end=process.end, garbage=NoCollector(), system=system
+                settings, sessions, NoMetrics(), join=join, end=end, garbage=NoCollector(), system=system
             )
             await self.worker.run()
 
