@@ -7,6 +7,7 @@ from typing import Final
 
 from confluent_kafka import KafkaException
 
+from benchmarks.chaos.anew import Gone
 from benchmarks.simulator import checks
 from benchmarks.simulator.broker import Broker
 from benchmarks.simulator.fleet import (
@@ -16,6 +17,7 @@ from benchmarks.simulator.fleet import (
     Traffic,
     WorkerProcess,
     open_read_model,
+    sink_of,
     start_sink,
 )
 from benchmarks.simulator.group import group_of, with_changelog
@@ -32,6 +34,7 @@ from haltline.streams.kafka.failure import KnownFailure
 _HEAL_WITHIN_S: Final = 60.0
 _STEPS: Final = 60_000
 _ASK_EVERY: Final = 10
+_RECREATES_SHARE: Final = 0.1
 _RESTARTS: Final = 25
 """At most so many processes end once everything is healed."""
 _POINTS: Final = {
@@ -40,6 +43,7 @@ _POINTS: Final = {
     "table": "table commit",
 }
 MORE: Final = "worker-more"
+CONSOLE: Final = "console"
 _KNOWN: Final = (KnownFailure, KafkaException, TableConflict, OSError)
 """What may end a process while there are faults."""
 
@@ -80,7 +84,8 @@ class History:
             f"worker-{n}": f"worker-{n}" if rng.random() < 0.5 else None for n in range(rng.choice([2, 2, 3]))
         }
         self.sinks = [f"sink-{n}" for n in range(rng.choice([1, 1, 2]))]
-        self.plan = plan_of(seed, list(self.instances), [*self.sinks, "console"]) if plan is None else list(plan)
+        readers = [*self.sinks, CONSOLE]
+        self.plan = [step for life in (0, 1) for step in plan_of(seed, list(self.instances), readers, life)]
         self.table = MemoryAuditTable(at_step=self.at_table_step)
         self.engine = open_read_model("console")
         self.workers: dict[str, WorkerProcess] = {}
@@ -94,8 +99,16 @@ class History:
         self.ending = False
         self.ask_again_at = 0.0
         self.restarts = 0
-        self.traffic = Traffic(world, broker, traffic(seed), rng.uniform(0.3, 0.9) * FAULTS_FOR_S)
-        self.all.append(self.traffic.process)
+        self.recreates = rng.random() < _RECREATES_SHARE
+        if plan is not None:
+            self.plan = list(plan)
+        elif not self.recreates:
+            self.plan = [step for step in self.plan if step.life == 0]
+        self.resting = False
+        """Who only reads is not started again."""
+        self.gone = Gone(TOPICS.actions)
+        self.sink = 0
+        """Counts the lives of the topics: an audit of another one has another name."""
 
     # Processes.
 
@@ -107,11 +120,11 @@ class History:
             )
             self.workers[name] = worker
             process = worker.process
-        elif name == "console":
+        elif name == CONSOLE:
             self.console = FeederProcess(self.world, self.broker, name, self.engine)
             process = self.console.process
         else:
-            process = start_sink(self.world, self.broker, name, self.table, instance_id=None)
+            process = start_sink(self.world, self.broker, name, self.table, sink_of(self.sink))
         self.running[name] = process
         self.all.append(process)
         process.on_end.append(lambda: self.has_ended(name, process))
@@ -126,7 +139,7 @@ class History:
             del self.running[name]
             if self.healing:
                 self.restarts += 1
-            if not self.ending:
+            if not self.ending and not (self.resting and name not in self.instances):
                 delay_s = self.world.between(0.05, 0.5 if self.healing else 2.5)
                 self.world.after(delay_s, lambda: self.start_again(name))
 
@@ -148,9 +161,9 @@ class History:
 
     def do(self, step: Step) -> None:
         """One step of the plan."""
-        if self.healing:
+        if self.healing or self.resting:
             return
-        self.world.trace("does", str(step)[8:])
+        self.world.trace("does", step)
         process = self.running.get(step.target)
         if step.deed in (Deed.KILL, Deed.STOP, Deed.FREEZE):
             if process is not None:
@@ -238,34 +251,69 @@ class History:
         outcome = Outcome(self.seed, self.plan)
         world = self.world
         began = world.now
-        for name in (*self.instances, *self.sinks, "console"):
+        for name in (*self.instances, *self.sinks, CONSOLE):
             world.after(world.between(0.0, 1.0), lambda name=name: self.start_again(name))  # type: ignore[misc]  # binds it
-        for step in self.plan:
-            world.after(step.at_s, lambda step=step: self.do(step))  # type: ignore[misc]  # binds it
         try:
-            end = began + FAULTS_FOR_S + 1.0
-            world.after(end - began, self.heal)
-            world.run(
-                lambda: world.now > end or bool(self.unexpected),
-                within_s=end - began + 1.0,
-                steps=_STEPS,
-                ask_every=_ASK_EVERY,
-            )
-            world.run(self.is_done, within_s=_HEAL_WITHIN_S, steps=_STEPS, ask_every=_ASK_EVERY)
+            self.endure(0)
+            if self.recreates:
+                self.recreate()
+                self.endure(1)
             self.ending = True
+            clean = len(self.ends)
             for process in list(self.running.values()):
                 process.terminate()
-            world.run(lambda: not self.running, within_s=_HEAL_WITHIN_S, steps=_STEPS, ask_every=_ASK_EVERY)
+            self.until(lambda: not self.running)
         except Stuck as stuck:
             outcome.differences.append(f"{stuck}: {self.where()}")
         else:
             outcome.differences += [] if self.unexpected else checks.compare(self)
+            unclean = [end for end in self.ends[clean:] if not end.endswith(": stopped")]
+            outcome.differences += [f"expected a process to stop cleanly, got {end}" for end in unclean]
         outcome.differences += self.unexpected
         outcome.steps, outcome.seconds, outcome.ends = world.steps, world.now - began, self.ends
         world.trace("ends with", len(outcome.differences), "differences after", world.steps, "steps")
         world.close(self.all)
         self.engine.dispose()
         return outcome
+
+    def endure(self, life: int) -> None:
+        """Faults and traffic of one life of the topics, until everything is healed, processed and committed."""
+        world = self.world
+        records = traffic(self.seed, life)
+        seconds = world.between(0.3, 0.9) * FAULTS_FOR_S
+        self.traffic = Traffic(world, self.broker, records, seconds)
+        self.all.append(self.traffic.process)
+        for step in self.plan:
+            if step.life == life:
+                world.after(step.at_s, lambda step=step: self.do(step))  # type: ignore[misc]  # binds it
+        end = world.now + FAULTS_FOR_S + 1.0
+        world.after(end - world.now, self.heal)
+        self.until(lambda: world.now > end or bool(self.unexpected))
+        self.until(self.is_done)
+
+    def until(self, done: Callable[[], bool]) -> None:
+        """Goes on until that holds. Raises Stuck."""
+        self.world.run(done, within_s=_HEAL_WITHIN_S, steps=_STEPS, ask_every=_ASK_EVERY)
+
+    def recreate(self) -> None:
+        """The topic of actions is deleted and made again, with nobody who sends, and after all of it was read."""
+        if self.unexpected:
+            return
+        world, topic = self.world, TOPICS.actions
+        readers = {name: process for name, process in self.running.items() if name not in self.instances}
+        self.resting = True
+        for process in readers.values():
+            process.terminate()
+        self.until(lambda: not any(process.alive for process in readers.values()))
+        self.gone.keep(checks.appended(self.broker, topic), checks.appended(self.broker, TOPICS.dead_letter))
+        workers = [self.running[name] for name in self.instances if name in self.running]
+        self.broker.recreate(topic)
+        self.until(lambda: not any(process.alive for process in workers))
+        self.sink += 1
+        self.resting = self.healing = world.calm = False
+        self.restarts = 0
+        for name in readers:
+            self.start_again(name)
 
     def is_done(self) -> bool:
         """Whether everything is processed and committed, by everybody; or nothing more is to be found."""
@@ -283,7 +331,7 @@ class History:
                 for topic in TOPICS.session_sources
                 for number, log in enumerate(self.broker.topics[topic].logs)
             )
-            and not checks.missing_rows(self.table, self.broker)
+            and not checks.missing_rows(self)
             and checks.reached(self.engine) == checks.ends_of(self.broker)
         )
 
@@ -295,7 +343,7 @@ class History:
             for number, log in enumerate(self.broker.topics[topic].logs)
             if self.group.offsets.get((topic, number), (0, ""))[0] != log.end
         ]
-        readers = f"table lacks {checks.missing_rows(self.table, self.broker)[:5]}"
+        readers = f"table lacks {checks.missing_rows(self)[:5]}"
         model = {
             place: at
             for place, at in checks.ends_of(self.broker).items()

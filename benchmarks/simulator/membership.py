@@ -100,7 +100,7 @@ class SimMembership:
     async def commit(self, offsets: Mapping[Partition, int]) -> bool:
         """Commit those that are still assigned. Whether the group took them."""
         self._world.point("commit")
-        kept = {tuple(at): (offset, self._beside(at[0])) for at, offset in offsets.items() if at in self._assigned}
+        kept = {(at[0], at[1]): (offset, self._beside(at[0])) for at, offset in offsets.items() if at in self._assigned}
         if not kept:
             return False
         group, who = self._group, (self._id, self._instance_id, self._generation)

@@ -21,7 +21,7 @@ class Batch(NamedTuple):
     """Some seeds in order, for one process."""
 
     first: int
-    count: int
+    histories: int
     fault: str
     whole: bool
     """Goes on behind one that fails."""
@@ -40,7 +40,7 @@ def work(batch: Batch) -> Result:
     began = time.process_time()
     failed: list[Outcome] = []
     done = 0
-    for seed in range(batch.first, batch.first + batch.count):
+    for seed in range(batch.first, batch.first + batch.histories):
         outcome = run(seed)
         done += 1
         if not outcome.ok:
