@@ -19,11 +19,12 @@ if __name__ == "__main__" and os.environ.get("PYTHONHASHSEED") != "0":
         {**os.environ, "PYTHONHASHSEED": "0"},
     )
 
-from benchmarks.simulator.history import Outcome, run
+from benchmarks.simulator.history import run
 from benchmarks.simulator.mistakes import ALL, BY_NAME, make
+from benchmarks.simulator.outcome import Outcome
 from benchmarks.simulator.parallel import quiet, results
 
-_AT_MOST: Final = 2_000
+_AT_MOST: Final = 1_000
 """Histories in which a mistake has to be found."""
 _SHOWN: Final = 8
 

@@ -1,14 +1,13 @@
 """One history: processes under a plan of faults, healed, run to the end, and compared with what must be there."""
 
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from confluent_kafka import KafkaException
 
 from benchmarks.chaos.anew import Gone
-from benchmarks.simulator import checks
+from benchmarks.simulator import checks, old_rules
 from benchmarks.simulator.broker import Broker
 from benchmarks.simulator.fleet import (
     CHANGELOG,
@@ -21,6 +20,8 @@ from benchmarks.simulator.fleet import (
     start_sink,
 )
 from benchmarks.simulator.group import group_of, with_changelog
+from benchmarks.simulator.log import New
+from benchmarks.simulator.outcome import Outcome, Shape
 from benchmarks.simulator.pace import slow_down
 from benchmarks.simulator.plan import FAULTS_FOR_S, Deed, Step, plan_of
 from benchmarks.simulator.workload import PARTITIONS, TOPICS, traffic
@@ -30,13 +31,13 @@ from haltline.streams.audit.memory import MemoryAuditTable
 from haltline.streams.audit.memory import Step as TableStep
 from haltline.streams.audit.table import TableConflict
 from haltline.streams.kafka.failure import KnownFailure
+from haltline.streams.runtime.changelog import Claim
 
 _HEAL_WITHIN_S: Final = 60.0
 _STEPS: Final = 60_000
 _ASK_EVERY: Final = 10
 _SETTLED_S: Final = 2.0
-"""Nothing has ended for so long, so that each process can be told to stop."""
-_RECREATES_SHARE: Final = 0.1
+"""Nothing has begun or ended for so long, so that each process can be told to stop."""
 _RESTARTS: Final = 25
 """At most so many processes end once everything is healed."""
 _POINTS: Final = {
@@ -50,22 +51,8 @@ _KNOWN: Final = (KnownFailure, KafkaException, TableConflict, OSError)
 """What may end a process while there are faults."""
 
 
-@dataclass
-class Outcome:
-    """What came of one history."""
-
-    seed: int
-    plan: Sequence[Step]
-    differences: list[str] = field(default_factory=list)
-    steps: int = 0
-    seconds: float = 0.0
-    ends: list[str] = field(default_factory=list)
-    """Why processes ended, in order."""
-
-    @property
-    def ok(self) -> bool:
-        """Nothing differs."""
-        return not self.differences
+_SHAPES: Final = (80, 8, 8, 4)
+"""Of a hundred histories."""
 
 
 class History:
@@ -87,30 +74,35 @@ class History:
         }
         self.sinks = [f"sink-{n}" for n in range(rng.choice([1, 1, 2]))]
         readers = [*self.sinks, CONSOLE]
-        self.plan = [step for life in (0, 1) for step in plan_of(seed, list(self.instances), readers, life)]
         self.table = MemoryAuditTable(at_step=self.at_table_step)
         self.engine = open_read_model("console")
         self.workers: dict[str, WorkerProcess] = {}
         self.console: FeederProcess | None = None
         self.running: dict[str, Process] = {}
         self.all: list[Process] = []
-        self.known: set[int] = set()
         self.ends: list[str] = []
         self.unexpected: list[str] = []
-        self.healing = False
         self.ending = False
-        self.ask_again_at = self.ended_at = 0.0
+        self.ask_again_at = self.changed_at = 0.0
         self.restarts = 0
-        self.recreates = rng.random() < _RECREATES_SHARE
-        if plan is not None:
-            self.plan = list(plan)
-        elif not self.recreates:
-            self.plan = [step for step in self.plan if step.life == 0]
-        self.resting = False
-        """Who only reads is not started again."""
+        self.shape = rng.choices(list(Shape), _SHAPES)[0]
+        self.lives = {Shape.PLAIN: 1, Shape.RECREATED: 2, Shape.UPGRADED: 2, Shape.WENT_BACK: 3}[self.shape]
+        self.release = old_rules.Release()
+        self.old = self.shape is Shape.UPGRADED
+        """Whether the workers are of the release before claims; they are spared faults, which they do not survive."""
+        self.healing = world.calm = self.old
+        lives = [life for life in range(self.lives) if not self.is_old(life)]
+        names = list(self.instances)
+        self.plan = [s for n in lives for s in plan_of(seed, names, readers, n)] if plan is None else list(plan)
+        self.resting: frozenset[str] = frozenset()
+        """Who is not started again for now."""
         self.gone = Gone(TOPICS.actions)
         self.sink = 0
         """Counts the lives of the topics: an audit of another one has another name."""
+
+    def is_old(self, life: int) -> bool:
+        """Whether workers are of the release before claims then."""
+        return (self.shape is Shape.UPGRADED and life == 0) or (self.shape is Shape.WENT_BACK and life == 1)
 
     # Processes.
 
@@ -128,6 +120,7 @@ class History:
         else:
             process = start_sink(self.world, self.broker, name, self.table, sink_of(self.sink))
         self.running[name] = process
+        self.changed_at = self.world.now
         self.all.append(process)
         process.on_end.append(lambda: self.has_ended(name, process))
 
@@ -139,16 +132,16 @@ class History:
             self.unexpected.append(f"{name} ended: {reason!r}")
         if self.running.get(name) is process:
             del self.running[name]
-            self.ended_at = self.world.now
+            self.changed_at = self.world.now
             if self.healing:
                 self.restarts += 1
-            if not self.ending and not (self.resting and name not in self.instances):
+            if not self.ending and name not in self.resting:
                 delay_s = self.world.between(0.05, 0.5 if self.healing else 2.5)
                 self.world.after(delay_s, lambda: self.start_again(name))
 
     def start_again(self, name: str) -> None:
         """Unless it runs already."""
-        if name not in self.running and not self.ending:
+        if name not in self.running and name not in self.resting and not self.ending:
             self.start(name)
 
     def at_table_step(self, step: TableStep) -> None:
@@ -164,7 +157,7 @@ class History:
 
     def do(self, step: Step) -> None:
         """One step of the plan."""
-        if self.healing or self.resting:
+        if self.healing:
             return
         self.world.trace("does", step)
         process = self.running.get(step.target)
@@ -254,13 +247,15 @@ class History:
         outcome = Outcome(self.seed, self.plan)
         world = self.world
         began = world.now
+        if self.old:
+            self.release.begin()
         for name in (*self.instances, *self.sinks, CONSOLE):
             world.after(world.between(0.0, 1.0), lambda name=name: self.start_again(name))  # type: ignore[misc]  # binds it
         try:
-            self.endure(0)
-            if self.recreates:
-                self.recreate()
-                self.endure(1)
+            for life in range(self.lives):
+                if life:
+                    self.begin_again()
+                self.endure(life)
             self.ending = True
             clean = len(self.ends)
             for process in list(self.running.values()):
@@ -276,6 +271,7 @@ class History:
         outcome.steps, outcome.seconds, outcome.ends = world.steps, world.now - began, self.ends
         world.trace("ends with", len(outcome.differences), "differences after", world.steps, "steps")
         world.close(self.all)
+        self.release.end()
         self.engine.dispose()
         return outcome
 
@@ -298,25 +294,58 @@ class History:
         """Goes on until that holds. Raises Stuck."""
         self.world.run(done, within_s=_HEAL_WITHIN_S, steps=_STEPS, ask_every=_ASK_EVERY)
 
-    def recreate(self) -> None:
-        """The topic of actions is deleted and made again, with nobody who sends, and after all of it was read."""
+    def begin_again(self) -> None:
+        """The next life: of the topic of actions, or under the workers of another release."""
         if self.unexpected:
             return
-        world, topic = self.world, TOPICS.actions
-        readers = {name: process for name, process in self.running.items() if name not in self.instances}
-        self.resting = True
-        for process in readers.values():
+        if self.shape is Shape.RECREATED:
+            self.recreate()
+        else:
+            self.change_release()
+        self.healing = self.world.calm = self.old
+        self.restarts = 0
+
+    def stop(self, names: Iterable[str]) -> list[str]:
+        """Ends these, which are not started again until `go_on`."""
+        processes = {name: self.running[name] for name in names if name in self.running}
+        self.resting = frozenset(processes)
+        for process in processes.values():
             process.terminate()
-        self.until(lambda: not any(process.alive for process in readers.values()))
+        self.until(lambda: not any(process.alive for process in processes.values()))
+        return list(processes)
+
+    def go_on(self, names: Iterable[str]) -> None:
+        """Starts those again that were stopped."""
+        self.resting = frozenset()
+        for name in names:
+            self.start_again(name)
+
+    def recreate(self) -> None:
+        """The topic of actions is deleted and made again, with nobody who sends, and after all of it was read."""
+        topic = TOPICS.actions
+        readers = self.stop([*self.sinks, CONSOLE])
         self.gone.keep(checks.appended(self.broker, topic), checks.appended(self.broker, TOPICS.dead_letter))
-        workers = [self.running[name] for name in self.instances if name in self.running]
+        workers = [process for name, process in self.running.items() if name in self.instances]
         self.broker.recreate(topic)
         self.until(lambda: not any(process.alive for process in workers))
         self.sink += 1
-        self.resting = self.healing = world.calm = False
-        self.restarts = 0
-        for name in readers:
-            self.start_again(name)
+        self.go_on(readers)
+
+    def change_release(self) -> None:
+        """All workers stop, as the upgrade demands, and those of the other release begin."""
+        workers = self.stop(self.instances)
+        self.world.trace("changes release")
+        if self.old:
+            self.release.end()
+        else:  # as `haltline changelog release` does for an operator who goes back
+            for log in self.broker.topics[CHANGELOG].logs:
+                marker = Claim(b"")
+                number = self.world.next_number()
+                log.append(New(self.world.time_ms(), marker.key, None, marker.headers, number, 0))
+                log.raise_high()
+            self.release.begin()
+        self.old = not self.old
+        self.go_on(workers)
 
     def is_done(self) -> bool:
         """Whether everything is processed and committed, by everybody; or nothing more is to be found."""
@@ -324,7 +353,9 @@ class History:
             return True
         if self.restarts > _RESTARTS:
             raise Stuck(f"expected processes to go on, got {self.restarts} ends although nothing is done to them")
-        if not self.traffic.done or self.world.now < max(self.ask_again_at, self.ended_at + _SETTLED_S):
+        if not self.traffic.done or self.world.now < max(self.ask_again_at, self.changed_at + _SETTLED_S):
+            return False
+        if not self.running.keys() >= {*self.instances, *self.sinks, CONSOLE}:
             return False
         self.ask_again_at = self.world.now + 0.2
         committed = self.group.offsets

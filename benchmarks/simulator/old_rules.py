@@ -15,8 +15,27 @@ from haltline.streams.runtime.ownership import Ownership
 _LOOK_EVERY_S: Final = 0.05
 
 
-def changes() -> Iterable[tuple[type, str, object]]:
-    """What is changed in the product."""
+class Release:
+    """Workers of the old release, under a Faust that says the truth: from `begin` to `end`."""
+
+    def __init__(self) -> None:
+        self._originals: list[tuple[type, str, object]] = []
+
+    def begin(self) -> None:
+        """Workers that are made from now on follow the old rules."""
+        for owner, name, changed in changes(lies=False):
+            self._originals.append((owner, name, owner.__dict__[name]))
+            setattr(owner, name, changed)
+
+    def end(self) -> None:
+        """Back to what was before."""
+        while self._originals:
+            owner, name, original = self._originals.pop()
+            setattr(owner, name, original)
+
+
+def changes(*, lies: bool = True) -> Iterable[tuple[type, str, object]]:
+    """What is changed in the product. `lies`: Faust calls a recovery complete that was interrupted."""
     apply = PartitionState.apply
     release = Ownership.release
     interrupted: set[int] = set()
@@ -37,9 +56,8 @@ def changes() -> Iterable[tuple[type, str, object]]:
         broker = self._outbox._producer.broker  # type: ignore[attr-defined]  # the simulated one
         parts = [self._partitions.slice(number) for number in sorted(assignment.active)]
         ends = {part.partition: broker.log(self._changelog, part.partition).high for part in parts}
-        # Faust says at once that it has recovered, when an earlier recovery was interrupted.
-        lies = id(self) in interrupted
-        while self._assignment is assignment and not lies:
+        complete = lies and id(self) in interrupted
+        while self._assignment is assignment and not complete:
             if all(part.position >= ends[part.partition] for part in parts):
                 break
             await asyncio.sleep(_LOOK_EVERY_S)

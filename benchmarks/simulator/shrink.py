@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from benchmarks.simulator.history import Outcome, run
+from benchmarks.simulator.history import run
+from benchmarks.simulator.outcome import Outcome
 from benchmarks.simulator.plan import Step
 
 _TRIES: Final = 30

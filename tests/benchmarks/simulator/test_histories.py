@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.simulator.history import Outcome, run
+from benchmarks.simulator.history import run
 from benchmarks.simulator.mistakes import ALL
+from benchmarks.simulator.outcome import Outcome
 from benchmarks.simulator.plan import Deed, Step, plan_of
 from benchmarks.simulator.shrink import shorten
 
