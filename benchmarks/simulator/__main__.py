@@ -24,7 +24,7 @@ from benchmarks.simulator.mistakes import ALL, BY_NAME, make
 from benchmarks.simulator.outcome import Outcome
 from benchmarks.simulator.parallel import quiet, results
 
-_AT_MOST: Final = 1_000
+_AT_MOST: Final = 400
 """Histories in which a mistake has to be found."""
 _SHOWN: Final = 8
 

@@ -106,6 +106,10 @@ class Broker:
             return 0.05 * random() * self.slow
         return 2.0 * random()
 
+    def at_usual_speed(self) -> None:
+        """The network is as before."""
+        self.slow = 1.0
+
     def go_down(self, *, crash: bool) -> None:
         """Nobody can reach it. After a crash, records that were not replicated yet may be gone."""
         if not self.up:

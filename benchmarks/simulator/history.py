@@ -195,9 +195,13 @@ class History:
                 world.after(step.seconds, lambda: broker.come_up(lagging=step.deed is Deed.CRASH))
             case Deed.SLOW:
                 broker.slow = 30.0
-                world.after(step.seconds, self.at_usual_speed)
+                world.after(step.seconds, broker.at_usual_speed)
             case Deed.REBALANCE:
-                self.group.rebalance()
+                for _ in range(1 + int(3 * world.random())):
+                    world.after(world.random(), self.group.rebalance)
+            case Deed.ROLLING:
+                for name in self.instances:
+                    world.after(world.between(0.0, 1.5), lambda name=name: self.stop_one(name))  # type: ignore[misc]  # binds it
             case Deed.COMPACT:
                 self.compact()
             case Deed.ROLL:
@@ -206,9 +210,10 @@ class History:
             case _:
                 broker.lag_somewhere(step.seconds)
 
-    def at_usual_speed(self) -> None:
-        """The network is as before."""
-        self.broker.slow = 1.0
+    def stop_one(self, name: str) -> None:
+        """SIGTERM, while there are faults."""
+        if name in self.running and not self.healing:
+            self.running[name].terminate()
 
     def compact(self) -> None:
         """The cleaner runs over the compacted topics, behind a new segment."""
@@ -387,6 +392,6 @@ class History:
 
 
 def run(seed: int, plan: Sequence[Step] | None = None, *, tell: Callable[[str], object] | None = None) -> Outcome:
-    """One history."""
+    """One history; `plan` in place of that of its seed."""
     slow_down()
     return History(seed, plan, tell=tell).run()

@@ -26,6 +26,9 @@ class Deed(StrEnum):
     AWAY = "away"
     SLOW = "slow"
     REBALANCE = "rebalance"
+    """Some in a row, as where members come and go."""
+    ROLLING = "rolling deployment"
+    """SIGTERM to one worker after another."""
     COMPACT = "compact"
     ROLL = "roll"
     LAG = "lag"
@@ -52,8 +55,8 @@ class Step(NamedTuple):
 BROKER: Final = "broker"
 _DEEDS: Final = (
     (Deed.KILL, 5), (Deed.KILL_AT, 6), (Deed.FREEZE, 5), (Deed.FREEZE_AT, 4), (Deed.STOP, 4), (Deed.DOUBLE, 2),
-    (Deed.CRASH, 3), (Deed.AWAY, 2), (Deed.SLOW, 2), (Deed.REBALANCE, 4), (Deed.COMPACT, 3), (Deed.ROLL, 2),
-    (Deed.LAG, 2), (Deed.ADD, 2),
+    (Deed.CRASH, 3), (Deed.AWAY, 2), (Deed.SLOW, 2), (Deed.REBALANCE, 5), (Deed.ROLLING, 3), (Deed.COMPACT, 3),
+    (Deed.ROLL, 2), (Deed.LAG, 2), (Deed.ADD, 2),
 )  # fmt: skip
 _WORKERS_SHARE: Final = 0.75
 _POINTS: Final = ("commit", "changelog", "output", "request", "table", "poll")
