@@ -24,13 +24,13 @@ from benchmarks.simulator.mistakes import ALL, BY_NAME, make
 from benchmarks.simulator.outcome import Outcome
 from benchmarks.simulator.parallel import quiet, results
 
-_AT_MOST: Final = 400
+_AT_MOST: Final = 150
 """Histories in which a mistake has to be found."""
 _SHOWN: Final = 8
 
 
 def simulate(first: int, histories: int, processes: int, fault: str = "") -> int:
-    """Prints what came of them. Returns how many failed."""
+    """Prints the results. Returns how many failed."""
     began, done, cpu_s, wrong = time.monotonic(), 0, 0.0, 0
     for result in results(first, histories, processes, fault, whole=not fault):
         done += result.histories

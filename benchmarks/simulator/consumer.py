@@ -39,7 +39,7 @@ class _Fetch:
         self.ready_at = ready_at
         """When the answer of the fetch that is under way is there."""
         self.eof = -1
-        """The end that was last told."""
+        """The end that was last reported."""
         self.log: Log | None = None
         self.listens: Log | None = None
         """The log that says when there is more."""
@@ -65,7 +65,7 @@ class SimConsumer:
         """Callbacks of the application that are due: `poll` calls them."""
         self._waiting: Thread | None = None
         self._life = broker.lives
-        self._told_down = False
+        self._reported_down = False
         self._member: GroupMember | None = None
         self._assigned_now = False
         self.closed = False
@@ -143,7 +143,7 @@ class SimConsumer:
         self._waiting = None
 
     def wake(self) -> None:
-        """Something came for the thread that polls."""
+        """There is something for the thread that polls."""
         if self._waiting is not None:
             self._waiting.wake()
 
@@ -160,12 +160,12 @@ class SimConsumer:
         """Takes in what the broker has answered. Whether there is something in the queue now."""
         broker, world = self.broker, self.process.world
         if not broker.up:
-            if not self._told_down:
-                self._told_down = True
+            if not self._reported_down:
+                self._reported_down = True
                 self._complain(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down")
             return bool(self._queue)
-        if self._told_down:
-            self._told_down = False
+        if self._reported_down:
+            self._reported_down = False
             for fetch in self._fetches.values():
                 fetch.ready_at = world.now + broker.delay() + 0.1 * world.random()
         places = list(self._fetches.items())

@@ -32,7 +32,7 @@ class Asks(NamedTuple):
 class Member:
     """A member as the coordinator knows it."""
 
-    __slots__ = ("assigned", "heard", "id", "instance_id", "joined", "rebalance_s", "session_s", "topics")
+    __slots__ = ("assigned", "id", "instance_id", "joined", "rebalance_s", "seen_at", "session_s", "topics")
 
     def __init__(self, member_id: str, asks: Asks) -> None:
         self.id = member_id
@@ -40,7 +40,7 @@ class Member:
         self.topics = asks.topics
         self.session_s = asks.session_s
         self.rebalance_s = asks.rebalance_s
-        self.heard = 0.0
+        self.seen_at = 0.0
         self.joined: Joined | None = None
         """To be called when the rebalance that it takes part in is over."""
         self.assigned: Assigned = frozenset()
@@ -94,7 +94,7 @@ class Group:
             joined, member.joined = member.joined, None
             if joined is not None:  # its connection has ended: it asks again
                 joined(KafkaError.COORDINATOR_NOT_AVAILABLE, member.id, -1, frozenset())
-            self._hear(member, seconds)
+            self._note_sign(member, seconds)
         if self.preparing:
             self._prepare()
 
@@ -123,10 +123,10 @@ class Group:
         elif not self.preparing and next(iter(self.members)) != known.id:
             # Only its leader's word begins a rebalance anew.
             self._answer(known, joined)
-            self._hear(known)
+            self._note_sign(known)
             return 0
         known.joined = joined
-        self._hear(known)
+        self._note_sign(known)
         if not self.preparing:
             self._prepare()
         self._complete_if_all_joined()
@@ -137,7 +137,7 @@ class Group:
         code = self._check(member_id, instance_id, generation)
         if code:
             return code
-        self._hear(self.members[member_id])
+        self._note_sign(self.members[member_id])
         return KafkaError.REBALANCE_IN_PROGRESS if self.preparing else 0
 
     def commit(
@@ -153,7 +153,7 @@ class Group:
             if code:
                 self.world.trace("refuses a commit of", self.name, member_id, generation, code)
                 return code
-            self._hear(self.members[member_id])
+            self._note_sign(self.members[member_id])
         for place, offset in offsets.items():
             self.offsets[place] = offset
             self.history.setdefault(place, []).append(offset[0])
@@ -191,7 +191,7 @@ class Group:
         self.world.trace("takes the place of", self.name, before.id, member.id)
         if before.joined is not None:
             before.joined(KafkaError.FENCED_INSTANCE_ID, before.id, -1, frozenset())
-        self._hear(member)
+        self._note_sign(member)
         if self.preparing:
             member.joined = joined
             self._complete_if_all_joined()
@@ -202,17 +202,17 @@ class Group:
     def _answer(self, member: Member, joined: Joined) -> None:
         joined(0, member.id, self.generation, member.assigned)
 
-    def _hear(self, member: Member, more_s: float = 0.0) -> None:
-        member.heard = self.world.now + more_s
+    def _note_sign(self, member: Member, more_s: float = 0.0) -> None:
+        member.seen_at = self.world.now + more_s
         self._look_at(member, member.session_s + more_s)
 
     def _look_at(self, member: Member, after: float) -> None:
-        heard = member.heard
+        seen_at = member.seen_at
 
         def look() -> None:
-            if self.members.get(member.id) is not member or member.heard != heard or member.joined is not None:
+            if self.members.get(member.id) is not member or member.seen_at != seen_at or member.joined is not None:
                 return
-            if not self.broker.up or not self.loaded:  # a coordinator that begins hears of it anew
+            if not self.broker.up or not self.loaded:  # a coordinator that starts gives it a new session
                 return
             self.world.trace("session over", self.name, member.id)
             self._remove(member)
@@ -272,7 +272,7 @@ class Group:
             member.assigned = assigned.get(member.id, frozenset())
             joined, member.joined = member.joined, None
             if joined is not None:
-                self._hear(member)
+                self._note_sign(member)
                 self._answer(member, joined)
 
 

@@ -76,13 +76,13 @@ class GroupMember:
             self._tell(lambda: self._gone or self._on_assigned(assigned))
             self._beat_later(turn)
 
-        def asked(code: int | None) -> None:
+        def on_answer(code: int | None) -> None:
             if code != 0 and turn == self._turn:
                 self._when_running(self._refused, code)
 
         group = self._group
         asks = Asks(self.id, self.instance_id, self._topics, self._session_s, self._session_s * 2)
-        group.ask(lambda: 0 if self._gone else group.join(asks, joined), asked)
+        group.ask(lambda: 0 if self._gone else group.join(asks, joined), on_answer)
 
     def leave(self) -> None:
         """A dynamic member leaves; a static one's place is kept."""
@@ -108,9 +108,9 @@ class GroupMember:
         if turn != self._turn:
             return
         group, who = self._group, (self.id, self.instance_id, self.generation)
-        group.ask(lambda: group.heartbeat(*who), lambda code: self._when_running(self._heard, turn, code))
+        group.ask(lambda: group.heartbeat(*who), lambda code: self._when_running(self._on_heartbeat, turn, code))
 
-    def _heard(self, turn: int, code: int | None) -> None:
+    def _on_heartbeat(self, turn: int, code: int | None) -> None:
         if turn != self._turn:
             return
         if code is None or code == 0 or code in _PASSING:

@@ -35,7 +35,7 @@ from haltline.streams.runtime.changelog import Claim
 
 _HEAL_WITHIN_S: Final = 60.0
 _STEPS: Final = 60_000
-_ASK_EVERY: Final = 10
+_CHECK_EVERY: Final = 10
 _SETTLED_S: Final = 2.0
 """Nothing has begun or ended for so long, so that each process can be told to stop."""
 _RESTARTS: Final = 25
@@ -83,7 +83,7 @@ class History:
         self.ends: list[str] = []
         self.unexpected: list[str] = []
         self.ending = False
-        self.ask_again_at = self.changed_at = 0.0
+        self.check_again_at = self.changed_at = 0.0
         self.restarts = 0
         self.shape = rng.choices(list(Shape), _SHAPES)[0]
         self.lives = {Shape.PLAIN: 1, Shape.RECREATED: 2, Shape.UPGRADED: 2, Shape.WENT_BACK: 3}[self.shape]
@@ -297,7 +297,7 @@ class History:
 
     def until(self, done: Callable[[], bool]) -> None:
         """Goes on until that holds. Raises Stuck."""
-        self.world.run(done, within_s=_HEAL_WITHIN_S, steps=_STEPS, ask_every=_ASK_EVERY)
+        self.world.run(done, within_s=_HEAL_WITHIN_S, steps=_STEPS, check_every=_CHECK_EVERY)
 
     def begin_again(self) -> None:
         """The next life: of the topic of actions, or under the workers of another release."""
@@ -358,11 +358,11 @@ class History:
             return True
         if self.restarts > _RESTARTS:
             raise Stuck(f"expected processes to go on, got {self.restarts} ends although nothing is done to them")
-        if not self.traffic.done or self.world.now < max(self.ask_again_at, self.changed_at + _SETTLED_S):
+        if not self.traffic.done or self.world.now < max(self.check_again_at, self.changed_at + _SETTLED_S):
             return False
         if not self.running.keys() >= {*self.instances, *self.sinks, CONSOLE}:
             return False
-        self.ask_again_at = self.world.now + 0.2
+        self.check_again_at = self.world.now + 0.2
         committed = self.group.offsets
         return (
             all(

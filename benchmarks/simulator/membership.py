@@ -159,18 +159,18 @@ class SimMembership:
 
         group = self._group
         asks = Asks(self._id, self._instance_id, self._topics, self._session_s, self._rebalance_s)
-        asked = await self._ask(lambda: group.join(asks, joined) if self._process.alive else 0)
-        if asked == 0:
+        code = await self._ask(lambda: group.join(asks, joined) if self._process.alive else 0)
+        if code == 0:
             try:
                 # The broker may begin anew meanwhile, and know nothing of the question then.
                 async with asyncio.timeout(self._rebalance_s + 1.0):
-                    asked, member_id, generation, assigned = await answer
+                    code, member_id, generation, assigned = await answer
             except TimeoutError:
                 return False
-        if asked != 0:
-            if asked in _LOST:
+        if code != 0:
+            if code in _LOST:
                 self._id = ""
-            self._check(asked)
+            self._check(code)
             return False
         self._id, self._generation, self._assigned = member_id, generation, assigned
         return True

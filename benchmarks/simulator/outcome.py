@@ -1,4 +1,4 @@
-"""What kinds of histories there are, and what comes of one."""
+"""What kinds of histories there are, and the result of one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ class Shape(Enum):
 
 @dataclass
 class Outcome:
-    """What came of one history."""
+    """The result of one history."""
 
     seed: int
     plan: Sequence[Step]

@@ -29,7 +29,7 @@ class Batch(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What came of a batch."""
+    """Of a batch."""
 
     histories: int
     cpu_s: float

@@ -33,7 +33,7 @@ class _Sent:
         self.since = since
         self.landed = False
         self.stands_at = self.offset = -1
-        """Where it stands, and what the client is told of that."""
+        """Where it stands, and what the client reports of that."""
 
     def message(self, error: KafkaError | None) -> Message:
         topic, partition = self.place

@@ -7,7 +7,7 @@ from benchmarks.simulator.history import run
 from benchmarks.simulator.outcome import Outcome
 from benchmarks.simulator.plan import Step
 
-_TRIES: Final = 30
+_TRIES: Final = 12
 
 
 def shorten(outcome: Outcome, run: Callable[[int, Sequence[Step]], Outcome] = run) -> Outcome:

@@ -254,7 +254,7 @@ class World:
         self._switch(thread)
 
     def wait(self, until: float | None = None) -> bool:
-        """Waits to be woken. False when that time came first."""
+        """Waits to be woken. False when that time is over first."""
         thread = self.current
         if thread is None:
             raise RuntimeError("expected a simulated thread to wait, got none")
@@ -301,15 +301,15 @@ class World:
 
     # The scheduler.
 
-    def run(self, done: Callable[[], bool], *, within_s: float, steps: int, ask_every: int = 1) -> None:
-        """Runs until `done`, asked before every so many steps. Raises Stuck when it takes longer."""
+    def run(self, done: Callable[[], bool], *, within_s: float, steps: int, check_every: int = 1) -> None:
+        """Runs until `done`, checked every so many steps. Raises Stuck when it takes longer."""
         deadline = self.now + within_s
         last = self.steps + steps
         step = self.step
         while not done():
             if self.now > deadline or self.steps > last:
                 raise Stuck(f"expected the end within {within_s:.0f} s and {steps} steps, got none")
-            for _ in range(ask_every):
+            for _ in range(check_every):
                 if not step():
                     if done():
                         return
