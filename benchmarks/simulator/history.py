@@ -34,6 +34,8 @@ from haltline.streams.kafka.failure import KnownFailure
 _HEAL_WITHIN_S: Final = 60.0
 _STEPS: Final = 60_000
 _ASK_EVERY: Final = 10
+_SETTLED_S: Final = 2.0
+"""Nothing has ended for so long, so that each process can be told to stop."""
 _RECREATES_SHARE: Final = 0.1
 _RESTARTS: Final = 25
 """At most so many processes end once everything is healed."""
@@ -97,7 +99,7 @@ class History:
         self.unexpected: list[str] = []
         self.healing = False
         self.ending = False
-        self.ask_again_at = 0.0
+        self.ask_again_at = self.ended_at = 0.0
         self.restarts = 0
         self.recreates = rng.random() < _RECREATES_SHARE
         if plan is not None:
@@ -137,6 +139,7 @@ class History:
             self.unexpected.append(f"{name} ended: {reason!r}")
         if self.running.get(name) is process:
             del self.running[name]
+            self.ended_at = self.world.now
             if self.healing:
                 self.restarts += 1
             if not self.ending and not (self.resting and name not in self.instances):
@@ -321,7 +324,7 @@ class History:
             return True
         if self.restarts > _RESTARTS:
             raise Stuck(f"expected processes to go on, got {self.restarts} ends although nothing is done to them")
-        if not self.traffic.done or self.world.now < self.ask_again_at:
+        if not self.traffic.done or self.world.now < max(self.ask_again_at, self.ended_at + _SETTLED_S):
             return False
         self.ask_again_at = self.world.now + 0.2
         committed = self.group.offsets
