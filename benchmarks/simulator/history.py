@@ -21,7 +21,6 @@ from benchmarks.simulator.fleet import (
     start_sink,
 )
 from benchmarks.simulator.group import group_of, with_changelog
-from benchmarks.simulator.pace import slow_down
 from benchmarks.simulator.plan import FAULTS_FOR_S, Deed, Step, plan_of
 from benchmarks.simulator.workload import PARTITIONS, TOPICS, traffic
 from benchmarks.simulator.world import Process, Stuck, World, described
@@ -353,9 +352,3 @@ class History:
             if checks.reached(self.engine).get(place) != at
         }
         return f"{behind}; {readers}; read model lacks {model}; running {sorted(self.running)}; {self.ends[-6:]}"
-
-
-def run(seed: int, plan: Sequence[Step] | None = None, *, tell: Callable[[str], object] | None = None) -> Outcome:
-    """One history."""
-    slow_down()
-    return History(seed, plan, tell=tell).run()

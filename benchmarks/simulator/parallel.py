@@ -9,8 +9,9 @@ import warnings
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from benchmarks.simulator.history import Outcome, run
+from benchmarks.simulator.history import Outcome
 from benchmarks.simulator.mistakes import make
+from benchmarks.simulator.runs import run
 from benchmarks.simulator.shrink import shorten
 
 _AT_ONCE: Final = 10
