@@ -19,10 +19,10 @@ if __name__ == "__main__" and os.environ.get("PYTHONHASHSEED") != "0":
         {**os.environ, "PYTHONHASHSEED": "0"},
     )
 
-from benchmarks.simulator.history import run
 from benchmarks.simulator.mistakes import ALL, BY_NAME, make
 from benchmarks.simulator.outcome import Outcome
 from benchmarks.simulator.parallel import quiet, results
+from benchmarks.simulator.runs import run
 
 _AT_MOST: Final = 150
 """Histories in which a mistake has to be found."""

@@ -7,7 +7,7 @@ from typing import Final
 from confluent_kafka import KafkaException
 
 from benchmarks.chaos.anew import Gone
-from benchmarks.simulator import checks, old_rules
+from benchmarks.simulator import checks
 from benchmarks.simulator.broker import Broker
 from benchmarks.simulator.fleet import (
     CHANGELOG,
@@ -20,9 +20,7 @@ from benchmarks.simulator.fleet import (
     start_sink,
 )
 from benchmarks.simulator.group import group_of, with_changelog
-from benchmarks.simulator.log import New
-from benchmarks.simulator.outcome import Outcome, Shape
-from benchmarks.simulator.pace import slow_down
+from benchmarks.simulator.outcome import Outcome
 from benchmarks.simulator.plan import FAULTS_FOR_S, Deed, Step, plan_of
 from benchmarks.simulator.workload import PARTITIONS, TOPICS, traffic
 from benchmarks.simulator.world import Process, Stuck, World, described
@@ -31,7 +29,6 @@ from haltline.streams.audit.memory import MemoryAuditTable
 from haltline.streams.audit.memory import Step as TableStep
 from haltline.streams.audit.table import TableConflict
 from haltline.streams.kafka.failure import KnownFailure
-from haltline.streams.runtime.changelog import Claim
 
 _HEAL_WITHIN_S: Final = 60.0
 _STEPS: Final = 60_000
@@ -51,8 +48,7 @@ _KNOWN: Final = (KnownFailure, KafkaException, TableConflict, OSError)
 """What may end a process while there are faults."""
 
 
-_SHAPES: Final = (80, 8, 8, 4)
-"""Of a hundred histories."""
+_RECREATES_SHARE: Final = 0.1
 
 
 class History:
@@ -85,24 +81,15 @@ class History:
         self.ending = False
         self.check_again_at = self.changed_at = 0.0
         self.restarts = 0
-        self.shape = rng.choices(list(Shape), _SHAPES)[0]
-        self.lives = {Shape.PLAIN: 1, Shape.RECREATED: 2, Shape.UPGRADED: 2, Shape.WENT_BACK: 3}[self.shape]
-        self.release = old_rules.Release()
-        self.old = self.shape is Shape.UPGRADED
-        """Whether the workers are of the release before claims; they are spared faults, which they do not survive."""
-        self.healing = world.calm = self.old
-        lives = [life for life in range(self.lives) if not self.is_old(life)]
-        names = list(self.instances)
+        self.healing = False
+        self.lives = 2 if rng.random() < _RECREATES_SHARE else 1
+        names, lives = list(self.instances), range(self.lives)
         self.plan = [s for n in lives for s in plan_of(seed, names, readers, n)] if plan is None else list(plan)
         self.resting: frozenset[str] = frozenset()
         """Who is not started again for now."""
         self.gone = Gone(TOPICS.actions)
         self.sink = 0
         """Counts the lives of the topics: an audit of another one has another name."""
-
-    def is_old(self, life: int) -> bool:
-        """Whether workers are of the release before claims then."""
-        return (self.shape is Shape.UPGRADED and life == 0) or (self.shape is Shape.WENT_BACK and life == 1)
 
     # Processes.
 
@@ -252,14 +239,12 @@ class History:
         outcome = Outcome(self.seed, self.plan)
         world = self.world
         began = world.now
-        if self.old:
-            self.release.begin()
         for name in (*self.instances, *self.sinks, CONSOLE):
             world.after(world.between(0.0, 1.0), lambda name=name: self.start_again(name))  # type: ignore[misc]  # binds it
         try:
             for life in range(self.lives):
-                if life:
-                    self.begin_again()
+                if life and not self.unexpected:
+                    self.recreate()
                 self.endure(life)
             self.ending = True
             clean = len(self.ends)
@@ -276,7 +261,6 @@ class History:
         outcome.steps, outcome.seconds, outcome.ends = world.steps, world.now - began, self.ends
         world.trace("ends with", len(outcome.differences), "differences after", world.steps, "steps")
         world.close(self.all)
-        self.release.end()
         self.engine.dispose()
         return outcome
 
@@ -298,17 +282,6 @@ class History:
     def until(self, done: Callable[[], bool]) -> None:
         """Goes on until that holds. Raises Stuck."""
         self.world.run(done, within_s=_HEAL_WITHIN_S, steps=_STEPS, check_every=_CHECK_EVERY)
-
-    def begin_again(self) -> None:
-        """The next life: of the topic of actions, or under the workers of another release."""
-        if self.unexpected:
-            return
-        if self.shape is Shape.RECREATED:
-            self.recreate()
-        else:
-            self.change_release()
-        self.healing = self.world.calm = self.old
-        self.restarts = 0
 
     def stop(self, names: Iterable[str]) -> list[str]:
         """Ends these, which are not started again until `go_on`."""
@@ -334,23 +307,9 @@ class History:
         self.broker.recreate(topic)
         self.until(lambda: not any(process.alive for process in workers))
         self.sink += 1
+        self.healing = self.world.calm = False
+        self.restarts = 0
         self.go_on(readers)
-
-    def change_release(self) -> None:
-        """All workers stop, as the upgrade demands, and those of the other release begin."""
-        workers = self.stop(self.instances)
-        self.world.trace("changes release")
-        if self.old:
-            self.release.end()
-        else:  # as `haltline changelog release` does for an operator who goes back
-            for log in self.broker.topics[CHANGELOG].logs:
-                marker = Claim(b"")
-                number = self.world.next_number()
-                log.append(New(self.world.time_ms(), marker.key, None, marker.headers, number, 0))
-                log.raise_high()
-            self.release.begin()
-        self.old = not self.old
-        self.go_on(workers)
 
     def is_done(self) -> bool:
         """Whether everything is processed and committed, by everybody; or nothing more is to be found."""
@@ -389,9 +348,3 @@ class History:
             if checks.reached(self.engine).get(place) != at
         }
         return f"{behind}; {readers}; read model lacks {model}; running {sorted(self.running)}; {self.ends[-6:]}"
-
-
-def run(seed: int, plan: Sequence[Step] | None = None, *, tell: Callable[[str], object] | None = None) -> Outcome:
-    """One history; `plan` in place of that of its seed."""
-    slow_down()
-    return History(seed, plan, tell=tell).run()

@@ -5,7 +5,8 @@ what had not been read by then was passed over. Faust said so at once where an e
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from haltline.streams.runtime.changelog import EPOCH_HEADER, TOPIC_IDS_HEADER, Epoch, PartitionState
@@ -15,27 +16,22 @@ from haltline.streams.runtime.ownership import Ownership
 _LOOK_EVERY_S: Final = 0.05
 
 
-class Release:
-    """Workers of the old release, under a Faust that says the truth: from `begin` to `end`."""
-
-    def __init__(self) -> None:
-        self._originals: list[tuple[type, str, object]] = []
-
-    def begin(self) -> None:
-        """Workers that are made from now on follow the old rules."""
-        for owner, name, changed in changes(lies=False):
-            self._originals.append((owner, name, owner.__dict__[name]))
-            setattr(owner, name, changed)
-
-    def end(self) -> None:
-        """Back to what was before."""
-        while self._originals:
-            owner, name, original = self._originals.pop()
-            setattr(owner, name, original)
+@contextmanager
+def in_force() -> Iterator[None]:
+    """Workers that are started meanwhile are of that release, with a Faust that does not lie."""
+    changed = list(changes(lies=False))
+    before = [(owner, name, owner.__dict__[name]) for owner, name, _ in changed]
+    try:
+        for owner, name, value in changed:
+            setattr(owner, name, value)
+        yield
+    finally:
+        for owner, name, value in before:
+            setattr(owner, name, value)
 
 
 def changes(*, lies: bool = True) -> Iterable[tuple[type, str, object]]:
-    """What is changed in the product. `lies`: Faust calls a recovery complete that was interrupted."""
+    """What is changed in the product. `lies`: Faust does."""
     apply = PartitionState.apply
     release = Ownership.release
     interrupted: set[int] = set()
@@ -56,8 +52,9 @@ def changes(*, lies: bool = True) -> Iterable[tuple[type, str, object]]:
         broker = self._outbox._producer.broker  # type: ignore[attr-defined]  # the simulated one
         parts = [self._partitions.slice(number) for number in sorted(assignment.active)]
         ends = {part.partition: broker.log(self._changelog, part.partition).high for part in parts}
-        complete = lies and id(self) in interrupted
-        while self._assignment is assignment and not complete:
+        # Faust says at once that it has recovered, when an earlier recovery was interrupted.
+        believed = lies and id(self) in interrupted
+        while self._assignment is assignment and not believed:
             if all(part.position >= ends[part.partition] for part in parts):
                 break
             await asyncio.sleep(_LOOK_EVERY_S)

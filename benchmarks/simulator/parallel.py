@@ -9,9 +9,9 @@ import warnings
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from benchmarks.simulator.history import run
 from benchmarks.simulator.mistakes import make
 from benchmarks.simulator.outcome import Outcome
+from benchmarks.simulator.runs import run
 from benchmarks.simulator.shrink import shorten
 
 _AT_ONCE: Final = 10

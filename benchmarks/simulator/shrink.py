@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from benchmarks.simulator.history import run
 from benchmarks.simulator.outcome import Outcome
 from benchmarks.simulator.plan import Step
+from benchmarks.simulator.runs import run
 
 _TRIES: Final = 12
 

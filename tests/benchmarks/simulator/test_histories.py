@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.simulator.history import run
 from benchmarks.simulator.mistakes import ALL
 from benchmarks.simulator.outcome import Outcome
 from benchmarks.simulator.plan import Deed, Step, plan_of
+from benchmarks.simulator.runs import run
 from benchmarks.simulator.shrink import shorten
 
 ROOT = Path(__file__).parents[3]
