@@ -192,7 +192,7 @@ class AuditSink:
         within_s = self._settings.answer_within_s
         if not self._stop.is_set():  # it can ask again, and goes on with what else there is to do meanwhile
             within_s = min(within_s, _CONFIRM_WITHIN_S)
-        topics = {place.topic for place in self._next}
+        topics = {place.topic for place in (*self._next, *self._newcomers)}
         self._confirmed = self._confirm_topics(topics, within_s=within_s, passed_over=_GONE)
         if not self._confirmed:
             return False

@@ -104,20 +104,22 @@ class FakeConsumer:
 
     # What a story tells.
 
-    def given(self, *places: Place) -> None:
+    def given(self, *places: Place) -> "FakeConsumer":
         """A rebalance has ended: these partitions are this sink's."""
         self.owned = frozenset(places)
         self._callbacks["on_assign"](self, [TopicPartition(*place) for place in places])
+        return self
 
-    def revoked(self, *places: Place, callback: str = "on_revoke") -> None:
+    def revoked(self, *places: Place, callback: str = "on_revoke") -> "FakeConsumer":
         """A rebalance begins."""
         self._callbacks[callback](self, [TopicPartition(*place) for place in places])
         self.owned -= {*places}
         self.positions = {}
+        return self
 
-    def lost(self, *places: Place) -> None:
+    def lost(self, *places: Place) -> "FakeConsumer":
         """The group went on without this member."""
-        self.revoked(*places, callback="on_lost")
+        return self.revoked(*places, callback="on_lost")
 
     # What the sink calls.
 
@@ -148,7 +150,8 @@ class FakeConsumer:
 
     def _messages(self) -> Iterator[Message]:
         for place, position in list(self.positions.items()):
-            partition, about = self.kafka.partitions[place], {"topic": place.topic, "partition": place.partition}
+            partition = self.kafka.partitions[place]
+            about: dict[str, Any] = {"topic": place.topic, "partition": place.partition}
             for offset in range(position, partition.end):
                 if partition.fetched <= offset < partition.first:
                     break

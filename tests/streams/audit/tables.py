@@ -73,7 +73,8 @@ class Audit:
         return load_signer(self.key)
 
     def care(self, *, of: type[Caretaker] = Caretaker, **more: Any) -> Caretaker:
-        return of(self.uri, **{"by": "ada", "reason": "request 12", "signer": self.signer} | more)
+        fields: dict[str, Any] = {"by": "ada", "reason": "request 12", "signer": self.signer}
+        return of(self.uri, **fields | more)
 
     def writer(self, *places: Place, sign_every: int = 1000) -> AuditWriter:
         return writer(self.uri, *places, signer=self.signer, sign_every=sign_every)

@@ -94,4 +94,4 @@ def test_what_fails_is_reported_and_tried_again(tmp_path: Path) -> None:
 def test_settings_that_cannot_work_are_refused() -> None:
     for wrong in ({"compact_commits": 1}, {"compact_every_s": -1.0}, {"vacuum_hours": -1}):
         with pytest.raises(ValueError, match="expected"):
-            AuditSettings(bootstrap="x:1", **wrong)  # type: ignore[arg-type]  # by name
+            AuditSettings(bootstrap="x:1", **wrong)

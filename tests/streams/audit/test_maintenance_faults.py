@@ -64,18 +64,13 @@ def retain(care: Caretaker) -> object:
     return care.retain(5, today=date.fromordinal(date(1970, 1, 1).toordinal() + NOW_MS // DAY_MS + 10))
 
 
-@pytest.mark.parametrize("behind", [pytest.param(False, id="before"), pytest.param(True, id="behind")])
+@pytest.mark.parametrize("behind", [False, True], ids=["before", "behind"])
 @pytest.mark.parametrize(
     ("act", "at"),
-    [
-        pytest.param(erase, 1, id="what is meant is stated"),
-        pytest.param(erase, 2, id="the content is erased"),
-        pytest.param(erase, 3, id="it is stated how much it was"),
-        pytest.param(retain, 1, id="what is dropped is stated"),
-        pytest.param(retain, 2, id="it is dropped"),
-        pytest.param(Caretaker.compact, 1, id="files are put together"),
-    ],
-)
+    [(erase, 1), (erase, 2), (erase, 3), (retain, 1), (retain, 2), (Caretaker.compact, 1)],
+    ids=["what is meant is stated", "the content is erased", "it is stated how much it was",
+         "what is dropped is stated", "it is dropped", "files are put together"],
+)  # fmt: skip
 def test_an_interruption_looks_like_no_tampering_and_doing_it_again_completes_it(
     audit: Audit, faults: Faults, act: Callable[[Caretaker], object], at: int, *, behind: bool
 ) -> None:

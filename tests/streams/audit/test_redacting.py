@@ -101,18 +101,15 @@ def test_a_byte_that_is_no_text_hides_nothing_and_what_is_around_stays() -> None
 
 @pytest.mark.parametrize(
     ("raw", "kept"),
-    [
-        pytest.param(b'{"args":{"note":"bob@example.com"},"args":{}}', b'{"args":{}}', id="at the top"),
-        pytest.param(b'{"a":[{"n":"bob@example.com","n":1}]}', b'{"a":[{"n":1}]}', id="deep inside"),
-        pytest.param(b'{"n":1,"n":"bob@example.com"}', b'{"n":"[redacted:email]"}', id="the last one"),
-        pytest.param(b'{"n":"hunter2","\\u006e":"a token"}', b'{"n":"a token"}', id="a name that is escaped"),
-    ],
-)
+    [(b'{"args":{"note":"bob@example.com"},"args":{}}', b'{"args":{}}'),
+     (b'{"a":[{"n":"bob@example.com","n":1}]}', b'{"a":[{"n":1}]}'),
+     (b'{"n":1,"n":"bob@example.com"}', b'{"n":"[redacted:email]"}'),
+     (b'{"n":"hunter2","\\u006e":"a token"}', b'{"n":"a token"}')],
+    ids=["at the top", "deep inside", "the last one", "a name that is escaped"],
+)  # fmt: skip
 def test_a_duplicate_name_hides_nothing(raw: bytes, kept: bytes) -> None:
     value, _, kinds = everything.of(raw)
-    assert value == kept
-    assert kinds is not None
-    assert "repeated_name" in kinds
+    assert (value, "repeated_name" in (kinds or "")) == (kept, True)
 
 
 def test_a_card_s_number_that_is_a_number_and_an_option_s_value_are_taken_out() -> None:

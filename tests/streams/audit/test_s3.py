@@ -36,13 +36,8 @@ def store() -> Iterator[Options]:
     endpoint = f"http://127.0.0.1:{port}"
     wait_until(lambda: server.poll() is None and _answers(port), "the store answers", deadline_s=60)
     urllib.request.urlopen(urllib.request.Request(f"{endpoint}/audit", method="PUT")).close()
-    yield {
-        "AWS_ENDPOINT_URL": endpoint,
-        "AWS_ALLOW_HTTP": "true",
-        "AWS_ACCESS_KEY_ID": "any",
-        "AWS_SECRET_ACCESS_KEY": "any",
-        "AWS_REGION": "us-east-1",
-    }
+    options = {"AWS_ENDPOINT_URL": endpoint, "AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1"}
+    yield options | {"AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any"}
     server.terminate()
     server.wait(10)
 
