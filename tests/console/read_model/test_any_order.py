@@ -4,13 +4,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine, select
 
 from haltline.console.read_model import session_rows, tables
-from haltline.console.read_model.projection import take_in
-from haltline.console.read_model.store import clear, open_store
+from haltline.console.read_model.store import open_store
 from haltline.schemas.control import CallRequest, Command, CommandKind, ControlRecord, ControlState
 from haltline.schemas.decisions import Approval, ApprovalState, Decision, Level, ScopeKind
 from haltline.schemas.events import ActionEvent, Kind, Task, Usage
@@ -24,6 +23,7 @@ from haltline.streams.audit.columns import Row
 from haltline.streams.audit.reading import KafkaRecord, Reader
 from tests.builders import at
 from tests.console.databases import database
+from tests.console.read_model.contents import of_batches
 from tests.console.topics import messages_of
 from tests.streams.engine.test_local_fleet import delete, event, spends
 
@@ -47,21 +47,6 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 def keyed(key: str) -> int:
     """The partition of a key: all records of a session's decisions, of an incident, of a control entry are in one."""
     return sum(key.encode()) % PARTITIONS
-
-
-def holds(engine: Engine, batches: Sequence[Sequence[Row]]) -> dict[str, list[Any]]:
-    """All rows of all tables, without the numbers of their arrival."""
-    clear(engine)
-    for batch in batches:
-        with engine.begin() as connection:
-            take_in(connection, batch, "haltline.")
-    with engine.connect() as connection:
-        return {
-            table.name: sorted(
-                (tuple(row) for row in connection.execute(select(*(c for c in table.c if c.name != "n")))), key=repr
-            )
-            for table in tables.metadata.sorted_tables
-        }
 
 
 def by_partition(sent: Sequence[Sent]) -> dict[tuple[str, int], list[Row]]:
@@ -91,8 +76,8 @@ def readings(draw: st.DrawFn, log: dict[tuple[str, int], list[Row]]) -> list[lis
 
 def is_the_same_in_any_order(engine: Engine, sent: Sequence[Sent], data: st.DataObject) -> None:
     log = by_partition(sent)
-    expected = holds(engine, [[row for kept in log.values() for row in kept]])
-    for name, found in holds(engine, data.draw(readings(log))).items():
+    expected = of_batches(engine, [[row for kept in log.values() for row in kept]])
+    for name, found in of_batches(engine, data.draw(readings(log))).items():
         assert found == expected[name], name
 
 
@@ -191,7 +176,7 @@ def sent_to(topic: str, records: st.SearchStrategy[Any], where: st.SearchStrateg
     return st.tuples(st.just(topic), where, st.just("k"), records)
 
 
-@settings(max_examples=150, deadline=None, phases=[Phase.generate])
+@settings(max_examples=100)
 @given(
     sent=st.lists(
         st.one_of(
@@ -225,7 +210,7 @@ def a_night() -> list[Sent]:
     return [(topic, keyed(key), key, record) for topic, key, record in messages_of(inputs, policy)]
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6)
 @given(data=st.data())
 def test_a_night_of_a_fleet_makes_the_same_tables_in_any_order(engine: Engine, data: st.DataObject) -> None:
     is_the_same_in_any_order(engine, a_night(), data)

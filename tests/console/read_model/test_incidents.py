@@ -1,17 +1,15 @@
 """Incidents of the read model over HTTP: the worst first, found by every filter, by the beginning of an id."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
 
-from haltline.streams.local.embedded_broker import EmbeddedBroker
+from haltline.schemas.topics import Topics
 from tests.builders import T0_MS
-from tests.console.serving import serving
-from tests.console.topics import produce
+from tests.console.serving import serving, tell
+from tests.mock_cluster import QuickBroker
 from tests.streams.notify.records import change
-from tests.waiting import wait_until
 
 RECORDS = [
     change(incident="a-hint", level="NUDGE", severity="medium", session_id="s1", scope_id="s1"),
@@ -27,12 +25,13 @@ RECORDS = [
 """Of one incident, revisions in the wrong order too."""
 
 
-@pytest.fixture
-def of_incidents(embedded: EmbeddedBroker, tmp_path: Path) -> Iterator[TestClient]:
-    produce(embedded.bootstrap, [("incidents", record.key, record) for record in RECORDS])
-    with serving(embedded.bootstrap, tmp_path / "model.db") as client:
-        wait_until(lambda: client.get("/api/v1/incidents").json()["total"] == 4, "all of them are there")
-        yield client
+@pytest.fixture(scope="module")
+def of_incidents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    with QuickBroker() as broker:
+        broker.ensure_topics(Topics())
+        with serving(broker.bootstrap, tmp_path_factory.mktemp("incidents") / "model.db") as client:
+            tell(client, [("incidents", record.key, record) for record in RECORDS])
+            yield client
 
 
 def test_incidents_are_listed_worst_first_and_found_by_every_filter(of_incidents: TestClient) -> None:
@@ -55,7 +54,6 @@ def test_incidents_are_listed_worst_first_and_found_by_every_filter(of_incidents
 def test_an_incident_is_shown_by_the_beginning_of_its_id_with_its_history(of_incidents: TestClient) -> None:
     client = of_incidents
     assert client.get("/api/v1/incidents/b").json()["assignee"] == "bo"
-    wait_until(lambda: len(client.get("/api/v1/incidents/b/history").json()) == 2, "its history is there")
     history = client.get("/api/v1/incidents/b/history").json()
     assert [(one["revision"], one["change"]) for one in history] == [(1, "opened"), (2, "assigned")]
     assert client.get("/api/v1/incidents/e").status_code == 404

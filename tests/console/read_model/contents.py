@@ -1,0 +1,37 @@
+"""All that a read model holds, to compare."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy import Engine, select
+
+from haltline.console.read_model import tables
+from haltline.console.read_model.projection import take_in
+from haltline.console.read_model.store import clear
+from haltline.streams.audit.columns import Row
+
+
+def of_batches(engine: Engine, batches: Iterable[Iterable[Row]]) -> dict[str, list[dict[str, Any]]]:
+    """What it holds after these alone."""
+    clear(engine)
+    for batch in batches:
+        with engine.begin() as connection:
+            take_in(connection, list(batch), "haltline.")
+    return contents(engine)
+
+
+def contents(engine: Engine) -> dict[str, list[dict[str, Any]]]:
+    """By table, the rows without the numbers of their arrival; without how far it has read, and where."""
+    kept = (tables.versions, tables.offsets, tables.topic_ids)
+    with engine.connect() as connection:
+        return {
+            table.name: sorted(
+                (
+                    {name: value for name, value in row.items() if name != "n"}
+                    for row in connection.execute(select(table)).mappings()
+                ),
+                key=str,
+            )
+            for table in tables.metadata.sorted_tables
+            if table not in kept
+        }
