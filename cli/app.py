@@ -55,6 +55,7 @@ COMMANDS: Final = {
     "Run beside agents": dict.fromkeys(BESIDE_AGENTS, "agent_commands"),
     "Administer": {
         "topics": "operator.topics",
+        "changelog": "operator.changelog",
         "policy": "operator.policy",
         "schemas": "schemas",
         "completion": "completion",

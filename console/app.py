@@ -163,18 +163,26 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
 
     @app.get("/healthz", tags=["health"], response_model=Health)
     async def healthy(here: ContextDep) -> JSONResponse:
-        """200 while the read model is kept up."""  # not in a thread: slow routes may have them all
+        """200 while the read model is kept up; `problem` also says where its offsets do not fit the topics."""
+        # Not in a thread: slow routes may have them all.
         well = here.feeder.alive
-        return JSONResponse({"ok": well, "problem": str(here.feeder.failure or "")}, 200 if well else 503)
+        problem = str(here.feeder.failure or "") or _misfits(here)
+        return JSONResponse({"ok": well, "problem": problem}, 200 if well else 503)
 
     @app.get("/readyz", tags=["health"], response_model=Health)
     async def ready(here: ContextDep) -> JSONResponse:
-        """200 once everything that the topics held at the start is taken in."""
-        well = here.feeder.alive and here.feeder.caught_up.is_set()
-        return JSONResponse({"ok": well}, 200 if well else 503)
+        """200 once everything that the topics held at the start is taken in, and while they hold what was read."""
+        is_ahead = any(not one.is_gap for one in here.feeder.mismatches())
+        well = here.feeder.alive and here.feeder.caught_up.is_set() and not is_ahead
+        return JSONResponse({"ok": well, "problem": _misfits(here)}, 200 if well else 503)
 
     describe(app)
     return app
+
+
+def _misfits(here: Context) -> str:
+    found = [one.text(here.settings.topics.prefix) for one in here.feeder.mismatches()]
+    return "; ".join([*found, "haltline console --rebuild makes the read model anew"] if found else [])
 
 
 def _who(request: Request) -> Who:

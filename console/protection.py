@@ -18,6 +18,7 @@ _LOOK_TAKES_S: Final = 30.0
 _CANARY_SLACK_S: Final = 60.0
 _MAX_NAMED: Final = 12
 """Partitions that a sentence names."""
+_MAX_TEXTS: Final = 3
 
 
 class Part(StrEnum):
@@ -74,6 +75,18 @@ class Flight:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Misfit:
+    """A partition of which the read model has read something else than the topic holds."""
+
+    topic: str
+    partition: int
+    text: str
+    """For people."""
+    is_gap: bool
+    """Records were deleted before they were read; otherwise, the topic ends before what was read."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Known:
     """What is known after some looks. Times are epoch seconds."""
 
@@ -86,6 +99,8 @@ class Known:
     feeder_failure: str = ""
     """Why the read model is no longer fed; empty: it is."""
     failed_since_s: float | None = None
+    misfits: Mapping[Misfit, float] = field(default_factory=dict)
+    """With since when it is known."""
     flight: Flight | None = None
 
 
@@ -152,6 +167,11 @@ def fed(before: Known, failure: str, now_s: float) -> Known:
     return replace(before, feeder_failure=failure, failed_since_s=since_s)
 
 
+def compared(before: Known, misfits: Iterable[Misfit], now_s: float) -> Known:
+    """Where the offsets of the read model do not fit the topics."""
+    return replace(before, misfits={one: before.misfits.get(one, now_s) for one in misfits})
+
+
 def problems_of(known: Known, now_s: float, limits: ProtectionLimits) -> list[Problem]:
     """What is wrong, the worst first."""
     console = _console(known, limits)
@@ -163,6 +183,9 @@ def problems_of(known: Known, now_s: float, limits: ProtectionLimits) -> list[Pr
         _still(known, Part.SINK, limits.sink_s),
         _still(known, Part.SHADOW, limits.shadow_s),
         console,
+        # After a broker's restart a partition may seem to end too early for a moment.
+        _misfit(known, now_s, is_gap=False, after_s=limits.console_s),
+        _misfit(known, now_s, is_gap=True),
     ]
     return [problem for problem in found if problem is not None]
 
@@ -257,6 +280,24 @@ def _console(known: Known, limits: ProtectionLimits) -> Problem | None:
         what=what,
         partitions=where,
         steps=STEPS[Part.CONSOLE.value],
+        runbook=_RUNBOOKS[Part.CONSOLE],
+    )
+
+
+def _misfit(known: Known, now_s: float, *, is_gap: bool, after_s: float = 0.0) -> Problem | None:
+    found = {one: at_s for one, at_s in known.misfits.items() if one.is_gap == is_gap and now_s - at_s >= after_s}
+    if not found:
+        return None
+    texts = [one.text for one in found]
+    more = [f"{len(texts) - _MAX_TEXTS} more are alike"] if len(texts) > _MAX_TEXTS else []
+    return Problem(
+        part=Part.CONSOLE,
+        urgency=Urgency.WARNING,
+        since_s=min(found.values()),
+        title="The console misses records" if is_gap else "The console has read more than the topics hold",
+        what=". ".join([*texts[:_MAX_TEXTS], *more]) + ". Agents are stopped as before.",
+        partitions=_by_topic({(one.topic, one.partition) for one in found}),
+        steps=STEPS["console_gap" if is_gap else "console_ahead"],
         runbook=_RUNBOOKS[Part.CONSOLE],
     )
 

@@ -55,5 +55,25 @@ STEPS: Final[dict[str, tuple[Step, ...]]] = {
         Step("After a start or --rebuild it reads the topics, and catches up automatically."),
         Step("Otherwise its database is slow or full, which its log says. Restart it; the read model can be rebuilt."),
     ),
+    "console_gap": (
+        Step(
+            "The audit table has the records, where a sink has read them in time: have the read model rebuilt from it.",
+            "haltline console --rebuild --audit-table TABLE",
+        ),
+        Step(
+            "Without an audit table they are lost. This message ends with a read model of what the topics hold.",
+            "haltline console --rebuild",
+        ),
+        Step("Keep records for longer than a console may be away: `retention.ms` of the topics."),
+    ),
+    "console_ahead": (
+        Step("See whether topics are missing or were recreated.", "haltline topics check"),
+        Step(
+            "If a topic was recreated or cut off: have the read model rebuilt from what the topics hold, without "
+            "--audit-table, which ends where the old topic did.",
+            "haltline console --rebuild",
+        ),
+        Step("If it is another cluster than before: correct --bootstrap or --database."),
+    ),
 }
-"""By the problem's part, of the canary by what is wrong."""
+"""By the problem's part, of the canary and of the console's offsets by what is wrong."""

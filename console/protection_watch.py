@@ -13,9 +13,11 @@ from sqlalchemy import Engine
 
 from haltline.console.protection import (
     Known,
+    Misfit,
     Part,
     Problem,
     answered,
+    compared,
     fed,
     problems_of,
     samples,
@@ -96,6 +98,12 @@ class ProtectionWatch:
         now_s = self._clock_s()
         failure = "" if self._feeder.alive else repr(self._feeder.failure or "it has ended")
         self._known = fed(self._known, failure, now_s)
+        prefix = self._settings.topics.prefix
+        misfits = [
+            Misfit(topic=f"{prefix}{one.topic}", partition=one.partition, text=one.text(prefix), is_gap=one.is_gap)
+            for one in self._feeder.mismatches()
+        ]
+        self._known = compared(self._known, misfits, now_s)
         self._known = replace(self._known, flight=last_flight(self._engine, now_s))
 
     def _groups(self, admin: AdminClient) -> dict[Part, Mapping[Partition, Sample]]:

@@ -4,6 +4,7 @@ Everything that takes one uses the real ones unless it is given others: a simula
 clock, with logs in memory, one step at a time.
 """
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -12,6 +13,10 @@ from typing import Final
 
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
+
+
+def _boottime() -> float:
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,8 +28,11 @@ class System:
     admin: Callable[..., AdminClient] = AdminClient
     monotonic: Callable[[], float] = time.monotonic
     """Seconds of a clock that does not go back."""
+    boottime: Callable[[], float] = _boottime
+    """The same, which goes on while the machine sleeps, where the system has such a clock."""
     time_ns: Callable[[], int] = time.time_ns
     """Nanoseconds since 1970."""
+    random_bytes: Callable[[int], bytes] = os.urandom
     sleep: Callable[[float], object] = time.sleep
     thread: Callable[..., threading.Thread] = threading.Thread
     event: Callable[[], threading.Event] = threading.Event

@@ -18,6 +18,7 @@ from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.local.kafka_jars import fetch, missing_tools
 from tests.mock_cluster import MockCluster, QuickBroker, running_clients
+from tests.streams.running import running_system
 from tests.waiting import wait_until
 
 PARTITIONS = 4
@@ -57,9 +58,9 @@ def no_client_outlives_its_module(request: pytest.FixtureRequest) -> Iterator[No
 
     What a module's fixtures hold comes and goes as it likes until then: a console makes some of its clients later.
     """
-    before, failed = running_clients(), request.session.testsfailed
+    before, failed = _clients(), request.session.testsfailed
     yield
-    if running_clients() <= before:
+    if _clients() <= before:
         return
     for item in request.session.items:
         if isinstance(item, pytest.Function) and item.getparent(pytest.Module) is request.node and item.funcargs:
@@ -67,7 +68,15 @@ def no_client_outlives_its_module(request: pytest.FixtureRequest) -> Iterator[No
     gc.collect()  # clients whose callbacks refer to their owners
     if request.session.testsfailed == failed:  # those of a failure are held until the end
         what = "the Kafka clients of the module's tests have ended"
-        wait_until(lambda: running_clients() <= before, what, deadline_s=ENDED_WITHIN_S)
+        wait_until(lambda: _clients() <= before, what, deadline_s=ENDED_WITHIN_S)
+
+
+_OF_ALL_TESTS: list[int] = []
+"""How many clients the brokers have that live until the last test."""
+
+
+def _clients() -> int:
+    return running_clients() - sum(_OF_ALL_TESTS)
 
 
 @pytest.fixture(autouse=True)
@@ -105,6 +114,16 @@ def mock_cluster() -> Iterator[Callable[..., MockCluster]]:
     yield make
     for cluster in clusters:
         cluster.close()
+
+
+@pytest.fixture(scope="session")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of an embedded broker with every topic and a worker, for all tests that use ids of their own."""
+    before = running_clients()
+    with running_system(tmp_path_factory.mktemp("system")) as address:
+        _OF_ALL_TESTS.append(running_clients() - before)
+        yield address
+    _OF_ALL_TESTS.pop()
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ that only tests need: partition counts, injected errors, brokers that go down, s
 
 import ctypes
 import itertools
+import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from enum import IntEnum
@@ -15,10 +16,12 @@ from types import TracebackType
 from typing import Final, Self
 
 import confluent_kafka
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient
 
-from haltline.streams.local.embedded_broker import PARTITIONS, EmbeddedBroker
+from haltline.streams.local.embedded_broker import EmbeddedBroker
+
+_log = logging.getLogger(__name__)
 
 _PRODUCER: Final = 0
 _NO_ERROR: Final = 0
@@ -195,11 +198,11 @@ class QuickBroker(EmbeddedBroker):
     def __init__(self) -> None:
         self._cluster = MockCluster()
         self.bootstrap = self._cluster.bootstrap
-
-    def ensure_topic(self, name: str) -> None:
-        """Make one topic, unless it is there."""
-        self._cluster.create_topic(name, PARTITIONS)
+        # Topics appear by being asked for, as the product has it: librdkafka's call that makes one loses a wake-up now
+        # and then, and then takes a second.
+        self._host = Producer({"bootstrap.servers": self.bootstrap}, logger=_log)
 
     def close(self) -> None:
         """End the broker; its records are gone. Closing twice does nothing."""
+        super().close()
         self._cluster.close()

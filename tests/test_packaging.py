@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import haltline
+from tests.locks import constraints, uv
 
 ROOT = Path(__file__).resolve().parents[1]
 BASE_ONLY = "haltline: the command line needs typer, which is not installed. It comes with the processor: "
@@ -176,8 +177,7 @@ def installed(tmp_path: Path) -> Callable[[str], Path]:
     def install(requirement: str) -> Path:
         run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "env")
         python = tmp_path / "env" / "bin" / "python"
-        quiet = ("--quiet", "--disable-pip-version-check", "--no-compile")
-        run(sys.executable, "-m", "pip", "--python", python, "install", *quiet, requirement)
+        uv("pip", "install", "--python", python, *constraints(), requirement)
         return python.parent
 
     return install

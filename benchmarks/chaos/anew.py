@@ -26,8 +26,6 @@ class Gone:
     """Of the deleted topic, under the name that it has from then on."""
     letters: dict[int, int] = field(default_factory=dict)
     """By partition of the dead letters: where it ended. Those before that are of the deleted topic."""
-    rows: int = 0
-    """Deletions, so that who reads anew has another name."""
 
     def keep(self, records: Iterable[LogRecord], dead_letters: Iterable[LogRecord]) -> None:
         """The last look at it."""
@@ -35,7 +33,6 @@ class Gone:
         self.letters = {}
         for letter in dead_letters:
             self.letters[letter.partition] = max(letter.offset + 1, self.letters.get(letter.partition, 0))
-        self.rows += 1
 
     def name_of(self, topic: str, letter: LogRecord) -> str:
         """Which topic a dead letter is about."""

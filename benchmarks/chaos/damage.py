@@ -1,12 +1,15 @@
 """A record of the changelog that cannot be read, of a session that is there for it alone."""
 
-from collections.abc import Iterable
-from typing import Final
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 import orjson
 
 from benchmarks.chaos.expected import LogRecord
-from benchmarks.chaos.verify import Check
+from benchmarks.chaos.history import PartitionHistory, Written
+from benchmarks.chaos.owners import Owners
+from benchmarks.chaos.verify import MISSING, UNEXPECTED, Check, Difference
 from haltline.schemas.dead_letter import BadRecord, DeadLetter
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.produce import produce_confirmed
@@ -17,6 +20,16 @@ SESSION: Final = "damaged"
 _BYTES: Final = b'{"v":1,"session_id":"damaged","events":\xff'
 
 
+class Strike(NamedTuple):
+    """One record that cannot be read."""
+
+    value: bytes
+    """Its own: no other strike has it."""
+    partition: int
+    offset: int
+    """In the changelog."""
+
+
 class Damage:
     """Strikes that session again and again; each strike has bytes of its own."""
 
@@ -25,13 +38,13 @@ class Damage:
         self._topics = topics
         self._changelog = changelog
         self._time_ms = 1_750_000_000_000
-        self.struck: list[bytes] = []
+        self.strikes: list[Strike] = []
 
     def strike(self) -> None:
         """Writes a record that nobody can read: its owner ends, for somebody else wrote, and finds it when back."""
-        damage = _BYTES + b"%d" % len(self.struck)
-        produce_confirmed(self._bootstrap, self._changelog, key=SESSION.encode(), value=damage)
-        self.struck.append(damage)
+        value = _BYTES + b"%d" % len(self.strikes)
+        place = produce_confirmed(self._bootstrap, self._changelog, key=SESSION.encode(), value=value)
+        self.strikes.append(Strike(value, place.partition, place.offset))
 
     def act(self) -> None:
         """One event of the session, for which its state is read."""
@@ -42,17 +55,79 @@ class Damage:
         }  # fmt: skip
         produce_confirmed(self._bootstrap, self._topics.actions, key=SESSION.encode(), value=orjson.dumps(event))
 
-    def check(self, letters: Iterable[LogRecord]) -> Check:
-        """It is kept, unless the session's next state was written over it; and nothing is kept that was none."""
-        kept = {letter.value for letter in letters}
-        differences = [f"expected no such letter, got {value!r}" for value in kept - set(self.struck)]
-        if self.struck and not kept:
-            differences.append("expected the bytes of a damage to be kept, got none")
-        return Check(
-            "damage to a state is kept and ends nobody for good",
-            f"{len(kept)} of {len(self.struck)}",
-            tuple(differences),
-        )
+
+def check(
+    strikes: Sequence[Strike],
+    letters: Iterable[LogRecord],
+    changelog: Mapping[int, PartitionHistory],
+    owners: Owners,
+) -> Check:
+    """Each strike is kept as a dead letter, unless the changelog shows that no owner can have read it.
+
+    A redelivery may repeat a letter. `changelog` is the whole of it, by partition.
+    """
+    kept = Counter(letter.value for letter in letters)
+    values = {strike.value for strike in strikes}
+    differences = [
+        Difference(SESSION, f"expected no such letter, got {value!r}", UNEXPECTED)
+        for value in kept
+        if value not in values
+    ]
+    notes = []
+    for number, strike in enumerate(strikes, start=1):
+        if strike.value in kept:
+            continue
+        fate = _fate(strike, changelog.get(strike.partition), owners)
+        about = f"strike {number}, partition {strike.partition} offset {strike.offset}"
+        if fate.excuses:
+            notes.append(f"{about}, is not kept: {fate.text}")
+        else:
+            differences.append(
+                Difference(about, f"expected its bytes as a dead letter, got none: {fate.text}", MISSING)
+            )
+    there = sum(value in kept for value in values)
+    repeated = kept.total() - len(kept)
+    found = f"{there} of {len(strikes)}, {repeated} repeated"
+    if notes:
+        found += f", {len(notes)} that no owner had read"
+    return Check("damage to a state is kept and ends nobody for good", found, tuple(differences), tuple(notes))
+
+
+class _Fate(NamedTuple):
+    """What became of a strike without a letter."""
+
+    excuses: bool
+    """No owner had read it before it was written over."""
+    text: str
+
+
+def _fate(strike: Strike, history: PartitionHistory | None, owners: Owners) -> _Fate:
+    """By the changelog alone: the first record behind it that took its place."""
+    written = [] if history is None else history.of_key(SESSION.encode())
+    struck = next((one.record for one in written if one.record.offset == strike.offset), None)
+    if history is None or struck is None or struck.value != strike.value:
+        return _Fate(False, "its record is not in the changelog any more, so what was behind it is not known")
+    over = next((one for one in written if one.record.offset > strike.offset and _takes_its_place(one, strike)), None)
+    if over is None:
+        return _Fate(False, "no record of the session is behind it, though events of the session were")
+    return _fate_of_overwritten(struck, over.record, history, owners)
+
+
+def _takes_its_place(written: Written, strike: Strike) -> bool:
+    """A record that counts and has other content: an owner writes a value again when a late record is behind it."""
+    return written.counts and written.record.value != strike.value
+
+
+def _fate_of_overwritten(struck: LogRecord, over: LogRecord, history: PartitionHistory, owners: Owners) -> _Fate:
+    where = f"written over at offset {over.offset}"
+    since = history.owned_since(over)
+    if since is None:
+        return _Fate(True, f"{where} by the next damage, with no state of the session between them")
+    owner = owners.at_offset(over.partition, since)
+    who = "a process" if owner is None else f"{owner.process} (pid {owner.pid})"
+    if history.had_read(over, struck):
+        return _Fate(False, f"{where} by {who}, the owner from offset {since} on, which had read it")
+    return _Fate(True, f"{where} by {who}, the owner from offset {since} on, which had not read it")
 
 
 def is_of_state(letter: LogRecord) -> bool:

@@ -1,6 +1,6 @@
 """What must be there after a chaos run: the pure core over the topics as they are, in their order."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from haltline.schemas import wire
 from haltline.schemas.control import Command, ControlRecord, control_key
 from haltline.schemas.dead_letter import BadRecord
 from haltline.schemas.decisions import Decision, Mode, ScopeKind
+from haltline.schemas.findings import Detection
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.policy import Operations, Policy, Rule
 from haltline.schemas.signals import Signal
@@ -77,6 +78,15 @@ BEFORE = "@before"
 """Behind the name of a topic: the one of this name that was deleted."""
 
 
+State = SessionState | ScopeState
+Observe = Callable[[str, Position, State], object]
+"""Receives the name of each state, the record that was its last one so far, and the state as it is then."""
+
+
+def unobserved(*_: object) -> None:
+    """Passes over every state but the last."""
+
+
 def work_out(
     actions: Iterable[LogRecord],
     commands: Iterable[LogRecord],
@@ -85,81 +95,108 @@ def work_out(
     *,
     gone: Iterable[LogRecord] = (),
     runs: Runs = Runs.ALL,
+    core: Core | None = None,
+    partitions: int = PARTITIONS,
+    observe: Observe = unobserved,
 ) -> Truth:
     """Run the core over these topics. Each session must be on one of the first two only.
 
     `gone` was on the topic of actions before that was recreated; its records bear its name and BEFORE.
     What the signals must be follows from those two; what follows from the signals, from their order in the log.
     """
-    truth = Truth()
-    core = Core(POLICY, runs=runs)
-    live: dict[str, SessionState] = {}
+    expectation = _Expectation(core or Core(POLICY, runs=runs), partitions, observe)
     for record in gone:
-        _act(truth, core, live, record, topics)
-    for state in live.values():
-        if topics.actions in state.offsets:
-            state.offsets[topics.actions + BEFORE] = state.offsets.pop(topics.actions)
+        expectation.act(record)
+    expectation.recreate(topics.actions)
     for record in actions:
-        _act(truth, core, live, record, topics)
+        expectation.act(record)
     for record in commands:
-        command = wire.decode(Command, record.value)
-        _take(truth, live, core.on_command(live.get(command.id), command, _position(record)))
-    scopes: dict[tuple[str, str], ScopeState] = {}
+        expectation.command(record)
     for record in signals:
-        signal = wire.decode(Signal, record.value)
-        key = (signal.scope, signal.id)
-        found = core.on_signal(scopes.get(key), signal, _position(record))
-        scopes[key] = found.state
-        if found.failures or found.commands or found.controls:
-            raise RuntimeError(f"expected nothing but what is recorded of {signal}, got {found}")
-        for detection in found.detections:
-            truth.detections[detection.detection_id] = orjson.loads(detection.to_json())
-        for decision in found.decisions:
-            truth.decisions[decision.decision_id] = without_clock(decision)
-        _told(truth, found.signals)
-    truth.states = {session: state_codec.shown(state) for session, state in live.items()}
-    truth.states |= {control_key(*key): state_codec.shown(state) for key, state in scopes.items()}
+        expectation.signal(record)
+    truth = expectation.result()
     if unknown := {topic for topic, _, _ in truth.dead} - {topics.actions, topics.actions + BEFORE}:
         raise ValueError(f"expected bad records on {topics.actions} only, got some on {unknown}")
     return truth
 
 
-def _act(truth: Truth, core: Core, live: dict[str, SessionState], record: LogRecord, topics: Topics) -> None:
-    place = (record.topic, record.partition, record.offset)
-    try:
-        event = wire.decode_event(record.value, record.headers)
-    except wire.InvalidRecord as bad:
-        truth.dead[place] = bad.reason
-        return
-    if partition_of(event.session_id, PARTITIONS) != record.partition:
-        truth.dead[place] = BadRecord.WRONG_KEY
-        return
-    at = Position(topics.actions, record.partition, record.offset)
-    _take(truth, live, core.on_event(live.get(event.session_id), event, at))
+class _Expectation:
+    """What the core makes of one record after the other."""
+
+    def __init__(self, core: Core, partitions: int, observe: Observe) -> None:
+        self._core = core
+        self._partitions = partitions
+        self._observe = observe
+        self._truth = Truth()
+        self._live: dict[str, SessionState] = {}
+        self._scopes: dict[tuple[str, str], ScopeState] = {}
+
+    def act(self, record: LogRecord) -> None:
+        """A record of the topic of actions."""
+        place = (record.topic, record.partition, record.offset)
+        try:
+            event = wire.decode_event(record.value, record.headers)
+        except wire.InvalidRecord as bad:
+            self._truth.dead[place] = bad.reason
+            return
+        if partition_of(event.session_id, self._partitions) != record.partition:
+            self._truth.dead[place] = BadRecord.WRONG_KEY
+            return
+        at = Position(record.topic.removesuffix(BEFORE), record.partition, record.offset)
+        self._take(self._core.on_event(self._live.get(event.session_id), event, at), at)
+
+    def command(self, record: LogRecord) -> None:
+        """An operator's command."""
+        command, at = wire.decode(Command, record.value), _position(record)
+        self._take(self._core.on_command(self._live.get(command.id), command, at), at)
+
+    def signal(self, record: LogRecord) -> None:
+        """Raises RuntimeError when it has an effect that is not recorded alone."""
+        signal, at = wire.decode(Signal, record.value), _position(record)
+        key = (signal.scope, signal.id)
+        found = self._core.on_signal(self._scopes.get(key), signal, at)
+        self._scopes[key] = found.state
+        self._observe(control_key(*key), at, found.state)
+        if found.failures or found.commands or found.controls:
+            raise RuntimeError(f"expected nothing but what is recorded of {signal}, got {found}")
+        self._follow(found.detections, found.decisions, found.signals)
+
+    def recreate(self, topic: str) -> None:
+        """What states include of it so far is of the topic before."""
+        for state in self._live.values():
+            if topic in state.offsets:
+                state.offsets[topic + BEFORE] = state.offsets.pop(topic)
+
+    def result(self) -> Truth:
+        """With the states as they are now."""
+        self._truth.states = {session: state_codec.shown(state) for session, state in self._live.items()}
+        self._truth.states |= {control_key(*key): state_codec.shown(state) for key, state in self._scopes.items()}
+        return self._truth
+
+    def _take(self, outcome: Effects, at: Position) -> None:
+        if outcome.failures:
+            raise RuntimeError(f"expected no detector to fail, got {outcome.failures}")
+        session = outcome.state.session_id
+        self._live[session] = outcome.state
+        self._observe(session, at, outcome.state)
+        decisions = [decision for decision in (outcome.decision, *outcome.also) if decision is not None]
+        self._follow(outcome.detections, decisions, outcome.signals)
+        if outcome.control is not None:
+            self._truth.control[outcome.control.key] = without_clock(outcome.control)
+        if outcome.released:
+            self._truth.control.pop(control_key(ScopeKind.SESSION, session), None)
+
+    def _follow(
+        self, detections: Iterable[Detection], decisions: Iterable[Decision], signals: Iterable[Signal]
+    ) -> None:
+        truth = self._truth
+        truth.detections |= {found.detection_id: orjson.loads(found.to_json()) for found in detections}
+        truth.decisions |= {decision.decision_id: without_clock(decision) for decision in decisions}
+        truth.signals |= {signal.signal_id: orjson.loads(signal.to_json()) for signal in signals}
 
 
 def _position(record: LogRecord) -> Position:
     return Position(record.topic, record.partition, record.offset)
-
-
-def _take(truth: Truth, live: dict[str, SessionState], outcome: Effects) -> None:
-    if outcome.failures:
-        raise RuntimeError(f"expected no detector to fail, got {outcome.failures}")
-    live[outcome.state.session_id] = outcome.state
-    _told(truth, outcome.signals)
-    for detection in outcome.detections:
-        truth.detections[detection.detection_id] = orjson.loads(detection.to_json())
-    for decision in (outcome.decision, *outcome.also):
-        if decision is not None:
-            truth.decisions[decision.decision_id] = without_clock(decision)
-    if outcome.control is not None:
-        truth.control[outcome.control.key] = without_clock(outcome.control)
-    if outcome.released:
-        truth.control.pop(control_key(ScopeKind.SESSION, outcome.state.session_id), None)
-
-
-def _told(truth: Truth, signals: Iterable[Signal]) -> None:
-    truth.signals |= {signal.signal_id: orjson.loads(signal.to_json()) for signal in signals}
 
 
 def without_clock(record: Decision | ControlRecord) -> dict[str, Any]:

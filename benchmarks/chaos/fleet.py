@@ -55,6 +55,8 @@ class Fleet:
     """How many lives those had that were ended in order."""
     story: list[Happened] = field(default_factory=list)
     tell: Callable[[str], None] = print
+    pids: dict[str, int] = field(default_factory=dict)
+    """By the name of a life, which is that of its log."""
 
     def add(self, name: str, arguments: Sequence[str], *, port_option: str = "--metrics-port") -> None:
         """Starts a process that says on a port whether it is ready, and keeps it running from now on."""
@@ -148,7 +150,9 @@ class Fleet:
             self.thaw(name)
 
     def _start(self, name: str, life: int, module: str, arguments: Sequence[str]) -> Child:
-        return self.children.start_module(f"{name}.{life}", module, arguments, must_run=False)
+        child = self.children.start_module(f"{name}.{life}", module, arguments, must_run=False)
+        self.pids[child.name] = child.pid
+        return child
 
 
 def _is_ready(port: int) -> bool:

@@ -10,12 +10,13 @@ import signal
 import sys
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from benchmarks.chaos import damage
-from benchmarks.chaos.expected import LogRecord
-from benchmarks.chaos.verify import Check
+from benchmarks.chaos.expected import LogRecord, Truth
+from benchmarks.chaos.verify import Check, Difference
 from haltline.interventions.agent import Guard, Refused
 from haltline.schemas.signals import Signal
 from haltline.schemas.wire import decode
@@ -67,9 +68,11 @@ def is_refused(log_file: Path) -> bool:
 def check_refusals(logs: Iterable[Path]) -> Check:
     """Nothing was executed in any of its lives, and the last one knows why."""
     lives = sorted(logs, key=lambda file: int(file.suffixes[0][1:]))
-    differences = [f"{file.name}: expected no call to be executed, got one" for file in lives if executed(file)]
+    differences = [
+        Difference(file.name, "expected no call to be executed, got one") for file in lives if executed(file)
+    ]
     if not is_refused(lives[-1]):
-        differences.append(f"{lives[-1].name}: expected {KILLED!r}, got {lives[-1].read_text()!r:.200}")
+        differences.append(Difference(lives[-1].name, f"expected {KILLED!r}, got {lives[-1].read_text()!r:.200}"))
     return Check("a kill from before stands for an agent that is restarted", f"{len(lives)} lives", tuple(differences))
 
 
@@ -83,6 +86,20 @@ def is_of_others(record: LogRecord, signals: str) -> bool:
     if record.topic == signals:
         return decode(Signal, record.value).session_id not in APART
     return record.key not in _KEYS
+
+
+def of_others(truth: Truth) -> Truth:
+    """The same without what is about sessions that are looked at apart: their signals lead to findings about them."""
+
+    def kept(records: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        return {key: record for key, record in records.items() if record["session_id"] not in APART}
+
+    return replace(
+        truth,
+        decisions=kept(truth.decisions),
+        detections=kept(truth.detections),
+        signals=kept(truth.signals),
+    )
 
 
 if __name__ == "__main__":

@@ -1,19 +1,24 @@
 """The console's read model after a chaos run: what it must be is what another one makes of the same topics."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine, Table, select
 
-from benchmarks.chaos.verify import Check
+from benchmarks.chaos.verify import MISSING, UNEXPECTED, Check, Difference
 from haltline.console.read_model import tables
 from haltline.console.read_model.feeder import Feeder
 from haltline.console.read_model.store import open_store
 from haltline.schemas.topics import Topics
 
 _ANEW_WITHIN_S: Final = 180.0
-_DIGITS: Final = 9
+_SHOWN: Final = 40
+_BEFORE: Final = 10
+
+Rows = dict[tuple[Any, ...], dict[str, Any]]
+"""Those of a table: by what a row is known by, its columns."""
 
 
 def url_of(file: Path) -> str:
@@ -50,26 +55,49 @@ def check_read_model(file: Path, bootstrap: str, topics: Topics) -> Check:
     finally:
         anew.dispose()
         there.dispose()
-    differences = []
-    for table in expected:
-        missing, more = expected[table] - actual[table], actual[table] - expected[table]
-        differences += [f"{table}: expected, did not come: {row!r:.300}" for row in missing]
-        differences += [f"{table}: got, was not expected: {row!r:.300}" for row in more]
+    differences = [one for table in expected for one in differences_of(table, expected[table], actual[table])]
     found = ", ".join(f"{len(rows):,} {table}" for table, rows in actual.items() if rows)
     return Check("the console's read model is that of the topics", found, tuple(differences))
 
 
-def _content(engine: Engine) -> dict[str, set[tuple[Any, ...]]]:
+def differences_of(table: str, expected: Rows, actual: Rows) -> Iterable[Difference]:
+    """Of one table: rows that only one of the two has, and the columns in which the others differ."""
+    for key in expected.keys() | actual.keys():
+        about = f"{table} {'/'.join(map(str, key))}"
+        if key not in actual:
+            yield Difference(about, f"expected, is missing: {expected[key]!r:.300}", f"{table}: {MISSING}")
+        elif key not in expected:
+            yield Difference(about, f"got, was not expected: {actual[key]!r:.300}", f"{table}: {UNEXPECTED}")
+        elif expected[key] != actual[key]:
+            columns = [name for name, value in expected[key].items() if value != actual[key][name]]
+            text = "; ".join(_pair(name, expected[key][name], actual[key][name]) for name in columns)
+            yield Difference(about, text, f"{table}: differ in {', '.join(columns)}")
+
+
+def _pair(column: str, expected: Any, actual: Any) -> str:
+    """Both values of a column; of long texts from shortly before the first character that differs."""
+    if not (isinstance(expected, str) and isinstance(actual, str)):
+        return f"{column} expected {expected!r:.{_SHOWN}} got {actual!r:.{_SHOWN}}"
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(expected, actual, strict=False)))
+    begin = max(0, same - _BEFORE)
+    shown = [repr(text[begin : begin + _SHOWN]) for text in (expected, actual)]
+    where = f" at character {same:,} of {len(expected):,} and {len(actual):,}"
+    return f"{column}{where} expected {shown[0]} got {shown[1]}"
+
+
+def _content(engine: Engine) -> dict[str, Rows]:
     with engine.connect() as connection:
         return {
             table.name: {
-                tuple(map(_rounded, row))
-                for row in connection.execute(select(*(column for column in table.c if column.name != "n")))
+                tuple(row[name] for name in _known_by(table)): {
+                    name: value for name, value in row.items() if name != "n"
+                }
+                for row in connection.execute(select(table)).mappings()
             }
             for table in tables.metadata.sorted_tables
         }
 
 
-def _rounded(value: Any) -> Any:
-    """Sums of costs differ in their last digits by the order in which they were added."""
-    return round(value, _DIGITS) if isinstance(value, float) else value
+def _known_by(table: Table) -> tuple[str, ...]:
+    """The columns that a row is known by: those of the primary key, where that is no number of its own."""
+    return table.info.get("key") or tuple(column.name for column in table.primary_key.columns)

@@ -3,18 +3,41 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
 from benchmarks.chaos.expected import LogRecord, Place, Truth, without_clock
+from benchmarks.chaos.history import state_name, take
 from haltline.schemas.control import ControlRecord
 from haltline.schemas.dead_letter import DeadLetter
 from haltline.schemas.decisions import Decision
 from haltline.schemas.wire import decode
-from haltline.streams.runtime.changelog import PartitionState
+from haltline.streams.runtime.changelog import CLAIM_KEY, PartitionState
 from haltline.streams.sessions import state_codec
-from haltline.streams.sessions.state_cache import SCOPE_KEY, decoded
+from haltline.streams.sessions.state_cache import decoded
+
+MISSING: Final = "missing"
+UNEXPECTED: Final = "unexpected"
+UNREADABLE: Final = "unreadable"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing that is not as it must be."""
+
+    about: str
+    """What it is of: a session, an id, a table, a place in the log, a process."""
+    text: str
+    kind: str = "different"
+    """In few words, so that those of one kind can be counted: missing, unexpected, which fields differ."""
+    place: Place | None = None
+    """Of a record: where it stands, or where the last event of its evidence does."""
+    follows_from: str | None = None
+    """Of the event that it follows from, where `place` is not known; of a control entry that of its decision."""
+
+    def __str__(self) -> str:
+        return f"{self.about}: {self.text}"
 
 
 @dataclass(frozen=True)
@@ -24,7 +47,9 @@ class Check:
     name: str
     found: str
     """How much was compared, for people."""
-    differences: tuple[str, ...] = ()
+    differences: tuple[Difference, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What is no difference, and has a reason that a reader may want to see."""
 
     @property
     def ok(self) -> bool:
@@ -32,21 +57,23 @@ class Check:
         return not self.differences
 
 
-def check_counts(events_by_session: Mapping[str, int], states: Mapping[str, Any]) -> Check:
+def check_counts(
+    events_by_session: Mapping[str, int], states: Mapping[str, Any], name: str = "every session's count is exact"
+) -> Check:
     """Every session counts each of its events once, by what the load says it produced."""
     differences = [
-        f"{session}: expected {expected} events, got {states.get(session, {}).get('events')}"
+        Difference(session, f"expected {expected} events, got {found}", MISSING if found is None else "events")
         for session, expected in events_by_session.items()
-        if states.get(session, {}).get("events") != expected
+        if (found := states.get(session, {}).get("events")) != expected
     ]
     found = f"{len(events_by_session):,} sessions, {sum(events_by_session.values()):,} events"
-    return Check("every session's count is exact", found, tuple(differences))
+    return Check(name, found, tuple(differences))
 
 
 def check_states(truth: Truth, states: Mapping[str, Any], name: str = "every state is the pure core's") -> Check:
     """The whole state of every session is that of the pure core, but for what its worker's clock has set."""
     expected, actual = (
-        {key: _without_ticks(state) for key, state in all_states.items()} for all_states in (truth.states, states)
+        {key: without_ticks(state) for key, state in all_states.items()} for all_states in (truth.states, states)
     )
     differences = tuple(_mapping_differences(expected, actual))
     return Check(name, f"{len(states):,} states", differences)
@@ -97,23 +124,25 @@ def check_dead_letters(
 
     `name_of` says which topic one is about by its name, where there were several of one name.
     """
-    differences: list[str] = []
+    differences: list[Difference] = []
     seen: Counter[Place] = Counter()
     for record in records:
         letter = DeadLetter.from_record(record.key, record.value, record.headers)
         place = (name_of(letter.topic, record), letter.partition, letter.offset)
         seen[place] += 1
         if place not in truth.dead:
-            differences.append(f"{place}: expected no dead letter, got one: {letter.reason}, {letter.detail:.200}")
+            text = f"expected no dead letter, got one: {letter.reason}, {letter.detail:.200}"
+            differences.append(_at(place, text, UNEXPECTED))
         elif letter.reason is not truth.dead[place]:
-            differences.append(f"{place}: expected {truth.dead[place]}, got {letter.reason}")
+            differences.append(_at(place, f"expected {truth.dead[place]}, got {letter.reason}", "other reason"))
         elif (letter.key, letter.raw, [*letter.record_headers]) != (
             sources[place].key,
             sources[place].value,
             [*sources[place].headers],
         ):
-            differences.append(f"{place}: expected the record's own bytes and headers, got others")
-    differences += [f"{place}: expected a dead letter, got none" for place in truth.dead.keys() - seen.keys()]
+            differences.append(_at(place, "expected the record's own bytes and headers, got others", "other bytes"))
+    missing = truth.dead.keys() - seen.keys()
+    differences += [_at(place, "expected a dead letter, got none", MISSING) for place in sorted(missing)]
     repeated = seen.total() - len(seen)
     return Check("every bad record is kept", f"{len(truth.dead):,}, {repeated:,} repeated", tuple(differences))
 
@@ -125,52 +154,59 @@ def check_audit(
 ) -> Check:
     """The table holds each record of each topic once, with its bytes."""
     seen: Counter[Place] = Counter()
-    differences: list[str] = []
+    differences: list[Difference] = []
     for place, raw in rows:
         seen[place] += 1
         if place not in log:
-            differences.append(f"{place}: expected no row, got one")
+            differences.append(_at(place, "expected no row, got one", UNEXPECTED))
         elif raw != log[place]:
-            differences.append(f"{place}: expected the record's own bytes, got others")
-    differences += [f"{place}: expected one row, got {count}" for place, count in seen.items() if count > 1]
-    differences += [f"{place}: expected one row, got none" for place in log.keys() - seen.keys()]
+            differences.append(_at(place, "expected the record's own bytes, got others", "other bytes"))
+    repeated = {place: count for place, count in seen.items() if count > 1}
+    differences += [_at(place, f"expected one row, got {count}", "repeated") for place, count in repeated.items()]
+    differences += [_at(place, "expected one row, got none", MISSING) for place in sorted(log.keys() - seen.keys())]
     return Check(name, f"{seen.total():,} rows", tuple(differences))
 
 
 def check_lag(committed: int, end: int) -> Check:
     """Everything is committed."""
-    differences = () if committed == end else (f"expected {end} records committed, got {committed}",)
+    text = f"expected {end} records committed, got {committed}"
+    differences = () if committed == end else (Difference("both groups", text),)
     return Check("lag is zero", f"{end:,} records", differences)
 
 
 def check_ready(processes: int, not_ready: Sequence[str]) -> Check:
     """Whatever was done to it, every process says in the end that it is ready."""
-    differences = tuple(f"{name}: expected it to say that it is ready, got something else" for name in not_ready)
+    differences = tuple(
+        Difference(name, "expected it to say that it is ready, got something else") for name in not_ready
+    )
     return Check("every process is ready again", f"{processes} processes", differences)
 
 
 def check_ends(codes: Mapping[str, int]) -> Check:
     """At the end every process stops cleanly."""
-    differences = tuple(f"{name}: expected exit status 0, got {code}" for name, code in codes.items() if code != 0)
+    wrong = {name: code for name, code in codes.items() if code != 0}
+    differences = tuple(Difference(name, f"expected exit status 0, got {code}") for name, code in wrong.items())
     return Check("every process stops cleanly", f"{len(codes)} processes", differences)
 
 
-def _shown(key: bytes, value: bytes) -> dict[str, Any]:
-    return state_codec.shown(decoded(key, value))
+def shown(key: bytes, value: bytes) -> dict[str, Any]:
+    """A state of the changelog as its JSON has it; of one that cannot be read, why."""
+    try:
+        return state_codec.shown(decoded(key, value))
+    except state_codec.UnreadableState as why:
+        return {UNREADABLE: str(why)}
 
 
-def last_states(
-    records: Iterable[LogRecord], read: Callable[[bytes, bytes], dict[str, Any]] = _shown
-) -> dict[str, Any]:
+def last_states(records: Iterable[LogRecord], read: Callable[[bytes, bytes], dict[str, Any]] = shown) -> dict[str, Any]:
     """The last state of every session and scope, by the rules by which a worker reads its changelog."""
     slices: dict[int, PartitionState] = {}
     for record in records:
-        slices.setdefault(record.partition, PartitionState(record.partition)).apply([record])
+        take(slices.setdefault(record.partition, PartitionState(record.partition)), record)
     states = ((key, value) for part in slices.values() for key, value in part.values.items())
-    return {key.removeprefix(SCOPE_KEY).decode(): read(key, value) for key, value in states}
+    return {state_name(key): read(key, value) for key, value in states if not key.startswith(CLAIM_KEY)}
 
 
-def _without_ticks(state: dict[str, Any]) -> dict[str, Any]:
+def without_ticks(state: dict[str, Any]) -> dict[str, Any]:
     """A state without deadlines: they begin at the first tick after a kill or a request for approval."""
     standing = dict(state.get("standing") or {})
     killed = standing.get("killed")
@@ -182,21 +218,32 @@ def _without_ticks(state: dict[str, Any]) -> dict[str, Any]:
     return {**{name: value for name, value in state.items() if name != "due_ms"}, "standing": standing}
 
 
+def _at(place: Place, text: str, kind: str) -> Difference:
+    return Difference("{}-{} offset {}".format(*place), text, kind, place)
+
+
 def _check_by_id(name: str, id_field: str, expected: Mapping[str, Any], actual: list[dict[str, Any]]) -> Check:
     by_id: dict[str, Any] = {}
-    differences: list[str] = []
+    differences: list[Difference] = []
     for record in actual:
         first = by_id.setdefault(record[id_field], record)
         if first != record:
-            differences.append(f"{record[id_field]}: repeated, and says something else: {first} and {record}")
+            text = f"repeated, with other content: {first} and {record}"
+            differences.append(_of(record[id_field], text, "repeated with other content", record))
     differences += _mapping_differences(expected, by_id)
     return Check(name, f"{len(by_id):,}, {len(actual) - len(by_id):,} repeated", tuple(differences))
 
 
-def _mapping_differences(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> list[str]:
-    differences = [f"{key}: expected, did not come: {expected[key]!r:.300}" for key in expected.keys() - actual.keys()]
-    differences += [f"{key}: got, was not expected: {actual[key]!r:.300}" for key in actual.keys() - expected.keys()]
-    for key in expected.keys() & actual.keys():
+def _mapping_differences(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> list[Difference]:
+    differences = [
+        _of(key, f"expected, is missing: {expected[key]!r:.300}", MISSING, expected[key])
+        for key in sorted(expected.keys() - actual.keys())
+    ]
+    differences += [
+        _of(key, f"got, was not expected: {actual[key]!r:.300}", UNEXPECTED, actual[key])
+        for key in sorted(actual.keys() - expected.keys())
+    ]
+    for key in sorted(expected.keys() & actual.keys()):
         if expected[key] != actual[key]:
             fields = sorted(
                 name
@@ -207,5 +254,18 @@ def _mapping_differences(expected: Mapping[str, Any], actual: Mapping[str, Any])
                 f"{name} expected {expected[key].get(name)!r:.120} got {actual[key].get(name)!r:.120}"
                 for name in fields
             )
-            differences.append(f"{key}: {pairs}")
+            differences.append(_of(key, pairs, f"differ in {', '.join(fields)}", expected[key]))
     return differences
+
+
+def _of(about: str, text: str, kind: str, record: Mapping[str, Any]) -> Difference:
+    """One of a record, with what it follows from: the last event of its evidence."""
+    evidence = record.get("evidence") or (record.get("finding") or {}).get("evidence") or ()
+    place = _place(evidence[-1]) if evidence else None
+    return Difference(about, text, kind, place, record.get("event_id") or record.get("decision_id"))
+
+
+def _place(event: Mapping[str, Any]) -> Place | None:
+    """Where one event of the evidence stands, if that was said."""
+    topic, partition, offset = event.get("topic"), event.get("partition"), event.get("offset")
+    return None if topic is None or partition is None or offset is None else (topic, partition, offset)

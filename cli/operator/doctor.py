@@ -35,9 +35,17 @@ def doctor(
         str,
         typer.Option("--console", envvar="HALTLINE_DOCTOR_CONSOLE", help="Where a console is.", metavar="URL"),
     ] = "http://127.0.0.1:8460",
+    changelog_records: Annotated[
+        int,
+        typer.Option(
+            help="How many of the newest offsets of each partition of the changelogs are read; 0: none.",
+            min=0,
+            metavar="N",
+        ),
+    ] = 2000,
     as_json: AsJson = False,
 ) -> None:
-    """Check machine, broker, topics, permissions, lag, clocks, policy, worker, usage, sink, canary, console.
+    """Check machine, broker, topics, changelogs, permissions, lag, clocks, policy, usage and every process.
 
     Each line says what to do; `haltline config show` prints what is set, and where. Exit 1 when something is bad;
     what is missing but not always needed is a note.
@@ -51,7 +59,7 @@ def doctor(
     urls = {"worker": worker.rstrip("/"), "sink": sink.rstrip("/"), "console": at_console.rstrip("/")}
     checks = [
         *machine(),
-        *cluster(at.bootstrap, at.topics, at.group, at.client_config, agent),
+        *cluster(at.bootstrap, at.topics, at.group, at.client_config, agent, changelog_records=changelog_records),
         *health("worker", urls["worker"], needed=True, do="start a worker (haltline worker), or say where (--worker)"),
         usage(urls["worker"]),
         *health("sink", urls["sink"], needed=False, do="start one (haltline audit), or say where it is (--sink)"),

@@ -20,6 +20,7 @@ from haltline.streams.operator.health_checks import (
     ANSWER_WITHIN_S,
     Check,
     Verdict,
+    check_changelogs,
     check_permissions,
     check_progress,
     published_policies,
@@ -61,8 +62,13 @@ def _missing_packages() -> Iterator[str]:
             yield name
 
 
-def cluster(bootstrap: str, topics: Topics, group: str, client: Client, agent: str) -> Iterator[Check]:
-    """Broker, topics, progress, policies and permissions; only the broker where none answers."""
+def cluster(
+    bootstrap: str, topics: Topics, group: str, client: Client, agent: str, *, changelog_records: int
+) -> Iterator[Check]:
+    """Broker, topics, progress, changelogs, policies and permissions; only the broker where none answers.
+
+    So many records of each partition of the changelogs are looked at; 0: none.
+    """
     try:
         open_consumer(bootstrap, client=client, within_s=ANSWER_WITHIN_S).close()
     except Unreachable as error:
@@ -80,6 +86,8 @@ def cluster(bootstrap: str, topics: Topics, group: str, client: Client, agent: s
     do = f"haltline audit --bootstrap {bootstrap}"
     sinks = f"{group_of(topics.prefix)}-audit"
     yield check_progress("sink's progress", bootstrap, topics, group=sinks, do=do, client=client)
+    if changelog_records:
+        yield check_changelogs(bootstrap, changelogs_of(topics, group), client, newest=changelog_records)
     yield published_policies(bootstrap, topics, client)
     admin = AdminClient({**client, "bootstrap.servers": bootstrap}, logger=_log)
     if admin.list_topics(timeout=ANSWER_WITHIN_S).controller_id < 0:
@@ -100,9 +108,8 @@ def _topics(bootstrap: str, topics: Topics, group: str, client: Client) -> Check
     if any(report.partitions == 0 for report in reports):
         return Check("topics", Verdict.BAD, "; ".join(wrong), do)
     if wrong:
-        return Check(
-            "topics", Verdict.BAD, "; ".join(wrong), "change the topic's settings; partitions cannot be removed"
-        )
+        do = "change the topic's settings (kafka-configs.sh --alter); partitions cannot be removed"
+        return Check("topics", Verdict.BAD, "; ".join(wrong), do)
     return Check("topics", Verdict.OK, f"{len(reports)} topics of {reports[0].partitions} partitions")
 
 

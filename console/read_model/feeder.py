@@ -1,8 +1,7 @@
 """Keeps the read model up with the topics: rows and how far they reach in one transaction."""
 
 import logging
-import threading
-import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, Self
@@ -14,6 +13,7 @@ from sqlalchemy.exc import OperationalError
 from haltline.console.read_model import tables
 from haltline.console.read_model.projection import take_in
 from haltline.console.read_model.store import clear, insert_of, put
+from haltline.console.read_model.topic_bounds import Mismatch, Place, gaps_of, mismatches, put_gaps
 from haltline.interventions.outage import Outage
 from haltline.schemas.topics import Topics
 from haltline.streams.audit.columns import Row
@@ -23,6 +23,7 @@ from haltline.streams.kafka.broker_outage import BrokerOutage
 from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_reader import Unreachable, bounds, open_consumer, partitions_of
 from haltline.streams.runtime.topic_ids import TopicIds
+from haltline.streams.system import REAL, System
 
 log: Final = logging.getLogger("haltline.console")
 
@@ -36,8 +37,6 @@ _LOOK_EVERY_S: Final = 10.0
 """How often the cluster is asked whether its topics are still those that the offsets count in."""
 _NAME: Final = "console"
 
-Place = tuple[str, int]
-
 
 class Overtaken(Exception):
     """What the database has is not what this reader has read: another console was faster, or the topic is another."""
@@ -47,6 +46,10 @@ class TopicRecreated(Exception):
     """A topic is another one than the read model was made from."""
 
 
+class _AssignAgain(Exception):
+    """Where to go on has to be asked anew: records are gone or there are more partitions."""
+
+
 class Feeder:
     """A thread that reads every topic into the database, until `close`.
 
@@ -54,7 +57,7 @@ class Feeder:
     would be taken for those of the new one.
 
     `on_rows` is called with what was taken in, from that thread. A broker or a database that is away is waited for; any
-    other failure ends the thread, and stands in `failure`.
+    other failure ends the thread, and stands in `failure`. `system` makes its clients, its thread and its clocks.
     """
 
     def __init__(
@@ -67,7 +70,9 @@ class Feeder:
         client: Mapping[str, ClientSetting] | None = None,
         on_rows: Callable[[Sequence[Row]], None] | None = None,
         look_every_s: float = _LOOK_EVERY_S,
+        system: System = REAL,
     ) -> None:
+        self._system = system
         self._look_every_s = look_every_s
         self._looked_s = 0.0
         self._ids: TopicIds | None = None
@@ -78,19 +83,22 @@ class Feeder:
         self._client = client or {}
         self._on_rows = on_rows
         self._reader = reader_of(topics)
-        self._broker = BrokerOutage(log, "the read model")
-        self._waits = Outage(log, "the read model", "waits")
+        self._broker = BrokerOutage(log, "the read model", system=system)
+        self._waits = Outage(log, "the read model", "waits", now_s=system.monotonic)
         self._behind: set[Place] = set()
+        self._partitions: dict[str, int] = {}
+        self._ahead: Sequence[Mismatch] = ()
+        self._gaps: Sequence[Mismatch] = ()
         self._next: dict[Place, int] = {}
         self._last_ms: dict[Place, int | None] = {}
         self._uncommitted: dict[Place, int] = {}
         self._committed_s = 0.0
-        self._moved = threading.Condition()
-        self._ended = threading.Event()
-        self.caught_up = threading.Event()
+        self._moved = system.condition()
+        self._ended = system.event()
+        self.caught_up = system.event()
         """Everything that the topics held when it began is taken in."""
         self.failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="haltline-feeder", daemon=True)
+        self._thread = system.thread(target=self._run, name="haltline-feeder", daemon=True)
 
     def start(self) -> None:
         """Begins where the database says that it was."""
@@ -124,11 +132,18 @@ class Feeder:
         with self._moved:
             return {place: (after, self._last_ms.get(place)) for place, after in self._next.items()}
 
+    def mismatches(self) -> list[Mismatch]:
+        """The partitions whose offsets do not fit what was read: with one that ends too early, nothing is read now."""
+        return [*self._ahead, *self._gaps]
+
     def _run(self) -> None:
         try:
             while not self._ended.is_set():
                 try:
                     self._read()
+                except _AssignAgain as changed:
+                    log.info("the read model: %s", changed)
+                    self._ended.wait(_AGAIN_S)
                 except TopicRecreated as anew:
                     self._begin_anew(anew)
                 except (Unreachable, Overtaken, OperationalError) as away:
@@ -139,7 +154,14 @@ class Feeder:
             log.exception("the read model is no longer kept up")
 
     def _read(self) -> None:
-        consumer = open_consumer(self._bootstrap, self._group, client=self._client, on_error=self._broker.is_outage)
+        consumer = open_consumer(
+            self._bootstrap,
+            self._group,
+            client=self._client,
+            on_error=self._broker.is_outage,
+            offset_reset="error",
+            system=self._system,
+        )
         try:
             self._assign(consumer)
             while not self._ended.is_set():
@@ -163,18 +185,24 @@ class Feeder:
             consumer.close()
 
     def _look(self) -> None:
-        """Raises TopicRecreated when a topic is not the one any more that the offsets in the database count in."""
-        now_s = time.monotonic()
+        """Raises TopicRecreated when a topic is not the one any more that the offsets in the database count in.
+
+        Raises _AssignAgain when one has more partitions than are read.
+        """
+        now_s = self._system.monotonic()
         if now_s - self._looked_s < self._look_every_s:
             return
         self._looked_s = now_s
         try:
             if self._ids is None:
-                self._ids = TopicIds({**self._client, "bootstrap.servers": self._bootstrap})
+                self._ids = TopicIds({**self._client, "bootstrap.servers": self._bootstrap}, system=self._system)
             there = self._ids.of(self._topics.all)
         except KafkaException:  # that the broker is away is logged elsewhere
             return
         ids = {self._short(name, 0)[0]: topic.id for name, topic in there.items() if topic.id is not None}
+        for name, topic in there.items():
+            if topic.partitions > (count := self._partitions.get(name, topic.partitions)):
+                raise _AssignAgain(f"topic {name} has {topic.partitions} partitions, and had {count}")
         with self._engine.begin() as connection:
             known: dict[str, str] = {row.topic: row.id for row in connection.execute(select(tables.topic_ids))}
             for name, topic_id in ids.items():
@@ -197,25 +225,17 @@ class Feeder:
             self._next.clear()
             self._last_ms.clear()
         self._uncommitted.clear()
+        self._ahead = self._gaps = ()
         self._looked_s = 0.0
 
     def _assign(self, consumer: Consumer) -> None:
         self._looked_s = 0.0
+        self._partitions = {}
         self._look()
-        with self._engine.connect() as connection:
-            next_of = {
-                (topic, partition): after for topic, partition, after in connection.execute(select(tables.offsets))
-            }
         places = [tp for topic in self._topics.all for tp in partitions_of(consumer, topic)]
-        for tp in places:
-            after = next_of.get(self._short(tp.topic, tp.partition), 0)
-            if after and after > (end := bounds(consumer, tp)[1]):
-                raise Overtaken(
-                    f"{tp.topic}[{tp.partition}]: expected a partition that goes on at offset {after}, got one that "
-                    f"ends at {end}: the topic was recreated. What was read before is still shown. To read the new "
-                    "topic instead: haltline console --rebuild, without --audit-table, which ends where the old one did"
-                )
+        next_of = self._fitting(consumer, places)
         self._behind = {(tp.topic, tp.partition) for tp in places}
+        self._partitions = dict(Counter(tp.topic for tp in places))
         consumer.assign(
             [
                 TopicPartition(
@@ -224,6 +244,32 @@ class Feeder:
                 for tp in places
             ]
         )
+
+    def _fitting(self, consumer: Consumer, places: Sequence[TopicPartition]) -> dict[Place, int]:
+        """By partition, where to go on. Raises Overtaken when one ends before what was read of it."""
+        with self._engine.connect() as connection:
+            reached: dict[Place, int] = {
+                (topic, partition): after for topic, partition, after in connection.execute(select(tables.offsets))
+            }
+        held = {
+            place: bounds(consumer, tp, system=self._system)
+            for tp in places
+            if (place := self._short(tp.topic, tp.partition)) in reached
+        }
+        found = mismatches(reached, held)
+        self._ahead = [one for one in found if not one.is_gap]
+        gaps = [one for one in found if one.is_gap]
+        with self._engine.begin() as connection:
+            put_gaps(connection, gaps)
+            self._gaps = gaps_of(connection)
+        for one in gaps:
+            log.warning("the read model misses records: %s", one.text(self._topics.prefix))
+        if self._ahead:
+            raise Overtaken(
+                f"{self._ahead[0].text(self._topics.prefix)}. To read the new topic instead: "
+                "haltline console --rebuild, without --audit-table, which ends where the old one did"
+            )
+        return reached | {(one.topic, one.partition): one.begins for one in gaps}
 
     def _records(self, messages: Sequence[Message]) -> list[KafkaRecord]:
         records = []
@@ -245,12 +291,14 @@ class Feeder:
                 )
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._behind.discard(place)
+            elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+                raise _AssignAgain(f"{place[0]}[{place[1]}] has no record any more where it is read: {error.str()}")
             elif error.fatal():
                 raise KafkaException(error)
         return records
 
     def _take(self, records: Sequence[KafkaRecord]) -> list[Row]:
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = self._system.time_ms()
         rows = self._reader.rows(records, now_ms)
         with self._engine.begin() as connection:
             take_in(connection, rows, self._topics.prefix)
@@ -273,7 +321,7 @@ class Feeder:
     def _commit(self, consumer: Consumer, records: Sequence[KafkaRecord]) -> None:
         """So that the group's lag shows how far it is; where it goes on is what the database says."""
         self._uncommitted |= {(record.topic, record.partition): record.offset + 1 for record in records}
-        now_s = time.monotonic()
+        now_s = self._system.monotonic()
         if self._uncommitted and now_s - self._committed_s >= _COMMIT_EVERY_S:
             offsets = [TopicPartition(*place, offset) for place, offset in self._uncommitted.items()]
             consumer.commit(offsets=offsets, asynchronous=True)

@@ -28,10 +28,15 @@ def open_store(url: str) -> Engine:
 
     """
     engine = _engine(url)
+    prepare(engine)
+    return engine
+
+
+def prepare(engine: Engine) -> None:
+    """Gives an engine that is there already its tables; those that an older release made are recreated empty."""
     if not _is_current(engine):
         empty(engine)
     _keep(engine)
-    return engine
 
 
 def empty(engine: Engine) -> None:

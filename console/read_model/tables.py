@@ -20,7 +20,7 @@ from sqlalchemy import (
 
 from haltline.console.read_model import text_search
 
-SCHEMA_VERSION: Final = 5
+SCHEMA_VERSION: Final = 6
 """A database of another version is recreated."""
 
 metadata = MetaData()
@@ -56,6 +56,16 @@ offsets = Table(
 )
 """How far each partition is taken in; written in the transaction of the rows."""
 
+gaps = Table(
+    "gaps",
+    metadata,
+    Column("topic", String, primary_key=True),
+    Column("partition", Integer, primary_key=True),
+    Column("first", BigInteger, primary_key=True),
+    Column("after", BigInteger, nullable=False),
+)
+"""Offsets from the first to before the other, of records that the broker deleted before they were read."""
+
 topic_ids = Table(
     "topic_ids",
     metadata,
@@ -79,6 +89,7 @@ records = Table(
     Column("detector", String),
     Column("severity", String),
     Column("incident_id", String),  # of a decision with the report of its stop
+    Column("subject", String),  # the approval request of a decision or a command; the record that a command is about
     Column("summary", Text, nullable=False),
     Column("body", Text, nullable=False),
     Index("records_session", "session_id", "time_ms"),
@@ -106,6 +117,7 @@ _partly("records_detections", *_FOUND, where=of_topic("detections"))
 _partly("records_incidents", *_FOUND, "incident_id", where=records.c.incident_id.is_not(None))
 _partly("records_incident", "incident_id", where=records.c.incident_id.is_not(None))
 _partly("records_decision", "decision_id", where=records.c.decision_id.is_not(None))
+_partly("records_subject", "subject", "kind", "partition", "offset", where=records.c.subject.is_not(None))
 _partly("records_commands", "topic", "kind", "time_ms", where=of_topic("commands"))
 
 sessions = Table(
@@ -117,6 +129,7 @@ sessions = Table(
     Column("mission_id", String),
     Column("parent_session_id", String),
     Column("goal", Text, nullable=False, default=""),
+    Column("named_at", Text, nullable=False, default="{}"),  # of the names above: time, partition, offset, as JSON
     Column("first_ms", BigInteger, nullable=False),
     Column("last_ms", BigInteger, nullable=False, index=True),
     Column("events", Integer, nullable=False, default=0),
@@ -124,6 +137,7 @@ sessions = Table(
     Column("hardest", Integer, nullable=False, default=0),  # rank of the hardest level
     Column("cost_usd", Float, nullable=False, default=0.0),
     Column("ended", Boolean, nullable=False, default=False),
+    Column("targets_until", Text),  # in alphabetical order, the first target that is left out of `words`; none is: null
     _words(),
     info=known_by("session_id"),
 )

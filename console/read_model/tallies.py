@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -16,37 +16,65 @@ from haltline.schemas.intervention_records import RecordOutcome
 MS_PER_DAY: Final = 86_400_000
 MS_PER_HOUR: Final = 3_600_000
 _I: Final = tables.interventions.c
+_PER_USD: Final = 2.0**30
 # Another console on the same database may write the same rows: the second one counts what the first one left.
-_SHOWN: Final = (
-    select(_I.time_ms, _I.cost_prevented_usd, _I.agent_id, *(_I[name] for name in tables.TALLIED))
-    .where(_I.id.in_(bindparam("ids", expanding=True)), _I.hidden.is_(False))
+_COUNTED: Final = (
+    select(
+        _I.session_id,
+        _I.hidden,
+        _I.time_ms,
+        _I.cost_prevented_usd,
+        _I.agent_id,
+        *(_I[name] for name in tables.TALLIED),
+    )
+    .where(_I.id.in_(bindparam("ids", expanding=True)))
     .order_by(_I.id)
     .with_for_update()
 )
 
 
-def put_interventions(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Writes rows of interventions, one that is there anew. What is hidden stays so."""
+def summable(usd: float) -> float:
+    """The amount in whole parts of about a billionth of a US dollar.
+
+    Sums of these, up to 8 million dollars, are exact: the same in whichever order they are added and taken away.
+    """
+    return round(usd * _PER_USD) / _PER_USD
+
+
+def put_interventions(
+    connection: Connection, rows: Sequence[Mapping[str, Any]], hidden: Collection[str] = ()
+) -> set[str]:
+    """Writes rows of interventions, one that is there anew. What is hidden stays so; the ids of `hidden` become it.
+
+    Returns the sessions that they are of, and were before.
+    """
     rows = list({row["id"]: row for row in rows}.values())
+    sessions: set[str] = set()
     for part in parts(rows):
         ids = [row["id"] for row in part]
-        before = _shown(connection, ids)
+        before = _counted(connection, ids)
         put(connection, tables.interventions, part)
-        _count(connection, before, _shown(connection, ids))
+        if to_hide := sorted({*ids} & {*hidden}):
+            connection.execute(update(tables.interventions).where(_I.id.in_(to_hide)).values(hidden=True))
+        after = _counted(connection, ids)
+        _count(connection, before, after)
+        sessions.update(row["session_id"] for row in (*before, *after))
+    return sessions
 
 
 def hide(connection: Connection, record_id: str) -> None:
     """Takes an intervention out of all counts."""
-    before = _shown(connection, [record_id])
+    before = _counted(connection, [record_id])
     connection.execute(update(tables.interventions).where(_I.id == record_id).values(hidden=True))
     _count(connection, before, [])
 
 
-def _shown(connection: Connection, ids: Sequence[str]) -> list[dict[str, Any]]:
-    return [dict(row) for row in connection.execute(_SHOWN, {"ids": ids}).mappings()]
+def _counted(connection: Connection, ids: Sequence[str]) -> list[dict[str, Any]]:
+    return [dict(row) for row in connection.execute(_COUNTED, {"ids": ids}).mappings()]
 
 
 def _count(connection: Connection, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> None:
+    before, after = ([row for row in rows if not row["hidden"]] for rows in (before, after))
     changes: dict[str, dict[str, Any]] = {}
     for by, rows in ((-1, before), (1, after)):
         for row in rows:
@@ -54,7 +82,7 @@ def _count(connection: Connection, before: Sequence[Mapping[str, Any]], after: S
             key = hashlib.sha256(orjson.dumps(list(of.values()))).hexdigest()
             change = changes.setdefault(key, {"key": key, **of, "count": 0, "prevented_usd": 0.0})
             change["count"] += by
-            change["prevented_usd"] += by * row["cost_prevented_usd"]
+            change["prevented_usd"] += by * summable(row["cost_prevented_usd"])
     _count_by_level(connection, before, after)
     if changed := [one for one in changes.values() if one["count"] or one["prevented_usd"]]:
         added = _added(connection.dialect.name, tables.tallies, ("count", "prevented_usd"))
@@ -87,7 +115,7 @@ def _count_by_level(
 
 
 def add_spent(connection: Connection, amounts: Mapping[tuple[int, str], float]) -> None:
-    """Adds US dollars, by minute since 1970 and session."""
+    """Adds US dollars that are `summable`, by minute since 1970 and session."""
     rows = [{"minute": minute, "session_id": of, "cost_usd": usd} for (minute, of), usd in sorted(amounts.items())]
     if rows:
         connection.execute(_added(connection.dialect.name, tables.spent, ("cost_usd",)), rows)

@@ -31,7 +31,13 @@ _LATEST: Final = 3_000
 
 def words_of(*parts: str | None) -> str:
     """The column `words` of a row that is found by a part of any of these."""
-    return "\n".join(dict.fromkeys(line for part in parts if part for line in _plain(part).split("\n")))
+    return "\n".join(lines_of(*parts))
+
+
+def lines_of(*parts: str | None) -> list[str]:
+    """The lines of these as a text search sees them, each once, in their order, without empty ones."""
+    lines = dict.fromkeys(line for part in parts if part for line in _plain(part).split("\n"))
+    return [line for line in lines if line]
 
 
 def matching(dialect: str, of: Table, part: str, limit: int | None = None) -> Select[Any]:

@@ -47,6 +47,7 @@ class Session(BaseModel):
         cost_usd=0.01,
         ended=False,
         state="killed",
+        targets_until=None,
     )
 
     session_id: str
@@ -64,6 +65,9 @@ class Session(BaseModel):
     ended: bool
     state: str | None
     """What is in force for it now."""
+    targets_until: str | None
+    """It has named more targets than a search looks in: those before this one in alphabetical order find it, the others
+    do not; null: all of them do."""
 
 
 class SessionList(BaseModel):
@@ -124,10 +128,11 @@ def _columns() -> Any:
 def _session(row: Any) -> Session:
     fields = dict(row)
     return Session(
-        **{name: fields[name] for name in Session.model_fields if name in fields},
+        **{name: fields[name] for name in Session.model_fields if name in fields and name != "cost_usd"},
         first=rfc3339(fields["first_ms"]),
         last=rfc3339(fields["last_ms"]),
         level=_LEVELS[fields["hardest"]],
+        cost_usd=round(fields["cost_usd"], 9),
     )
 
 

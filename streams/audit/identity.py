@@ -6,13 +6,13 @@ anew starts at 0 again: without a mark a sink would take its records for known o
 
 import hashlib
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Set
 from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient
 
 from haltline.streams.kafka.client_settings import ClientSetting
+from haltline.streams.system import REAL, System
 
 _log = logging.getLogger(__name__)
 
@@ -32,10 +32,14 @@ class LogIdentity:
     `config` is of librdkafka. Raises KafkaException when the cluster does not answer in time.
     """
 
-    def __init__(self, config: Mapping[str, ClientSetting], sink: str, answer_within_s: float) -> None:
-        self._admin = AdminClient(dict(config), logger=_log)
+    def __init__(
+        self, config: Mapping[str, ClientSetting], sink: str, answer_within_s: float, *, system: System = REAL
+    ) -> None:
+        self._admin = system.admin(dict(config), logger=_log)
         self._sink = sink
         self._within_s = answer_within_s
+        self._untold: set[str] = set()
+        """Topics whose ids this client may not see."""
         cluster = self._admin.list_topics(timeout=answer_within_s)
         self._cluster_id = cluster.cluster_id
         # The embedded broker has none, and would let every question to it time out.
@@ -46,21 +50,30 @@ class LogIdentity:
         """The mark of the cluster by app id; empty where it has no id."""
         return {f"{self._sink}#cluster": _number(self._cluster_id)} if self._cluster_id else {}
 
-    def of_topics(self, names: Collection[str]) -> dict[str, int]:
+    def of_topics(
+        self, names: Set[str], *, within_s: float | None = None, passed_over: Set[int] = frozenset()
+    ) -> dict[str, int]:
         """The marks of topics by app id; without those whose id the cluster does not tell.
 
-        Raises KafkaException when it could tell and did not, as while it restarts.
+        Raises KafkaException when it could tell and did not, as while it restarts; for errors of `passed_over` the
+        topic is left out.
         """
-        if not names or not self._has_controller:
+        names_to_ask = sorted(names - self._untold)
+        if not names_to_ask or not self._has_controller:
             return {}
-        described = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=self._within_s)
+        described = self._admin.describe_topics(
+            TopicCollection(names_to_ask), request_timeout=within_s or self._within_s
+        )
         marks = {}
         for name, answer in described.items():
             try:
                 marks[f"{self._sink}#{name}"] = _number(str(answer.result().topic_id))
             except KafkaException as error:
-                if error.args[0].code() not in _UNSUPPORTED:
+                if (code := error.args[0].code()) in passed_over:
+                    continue
+                if code not in _UNSUPPORTED:
                     raise
+                self._untold.add(name)
                 _log.warning("topic %s: its id is not known, so a topic recreated is not noticed: %s", name, error)
         return marks
 

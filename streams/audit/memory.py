@@ -1,29 +1,49 @@
-"""A table in memory: for tests of what is built on the sink, where a folder would only be slow."""
+"""A table in memory, for tests and simulations: where a folder would only be slow, and to let a commit go wrong."""
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
 
 from haltline.streams.audit.chain import CHECKPOINT, CHECKPOINTS
 from haltline.streams.audit.columns import Block, Row
 from haltline.streams.audit.table import TableConflict
 
 
-class MemoryAuditTable:
-    """Keeps rows as they come, and holds writers apart as the Delta table does. Safe in threads."""
+class Step(StrEnum):
+    """Where a use of the table can be interrupted or fail, in their order."""
 
-    def __init__(self) -> None:
+    OPEN = "open"
+    """Nothing is read yet."""
+    COMMIT = "commit"
+    """The rows are made, and nothing is written."""
+    ANSWER = "answer"
+    """The commit is made. What is raised here leaves the writer without knowing that."""
+
+
+class MemoryAuditTable:
+    """Keeps rows in the order of their commits, and separates writers as the Delta table does. Safe in threads.
+
+    `at_step` is called at each step, by the thread that uses the table and without a lock: what it raises (OSError as
+    of a full disk or a lost connection, TableConflict as of a retry that meets its own first try) is what the user of
+    the table gets, and others may use the table meanwhile.
+    """
+
+    def __init__(self, *, at_step: Callable[[Step], object] = lambda _: None) -> None:
         self.rows: list[Row] = []
+        self.at_step = at_step
         self._versions: dict[str, int] = {}
         self._commits: dict[str, int] = {}
         self._lock = threading.Lock()
 
     def open(self) -> "OpenMemoryTable":
         """The table as it is now."""
+        self.at_step(Step.OPEN)
         with self._lock:
-            return OpenMemoryTable(self, dict(self._versions), dict(self._commits))
+            return OpenMemoryTable(self, len(self.rows), dict(self._versions), dict(self._commits))
 
     def commit(self, rows: Sequence[Row], versions: Mapping[str, int], seen: Mapping[str, int]) -> None:
         """Add rows if no app id of `versions` has committed more often than `seen` says. Raises TableConflict."""
+        self.at_step(Step.COMMIT)
         with self._lock:
             for app_id in versions:
                 if self._commits.get(app_id, 0) != seen.get(app_id, 0):
@@ -32,13 +52,17 @@ class MemoryAuditTable:
                 self._versions[app_id] = version
                 self._commits[app_id] = self._commits.get(app_id, 0) + 1
             self.rows.extend(rows)
+        self.at_step(Step.ANSWER)
 
 
 class OpenMemoryTable:
     """A table in memory as it was at one moment."""
 
-    def __init__(self, table: MemoryAuditTable, versions: Mapping[str, int], commits: Mapping[str, int]) -> None:
+    def __init__(
+        self, table: MemoryAuditTable, rows: int, versions: Mapping[str, int], commits: Mapping[str, int]
+    ) -> None:
         self._table = table
+        self._rows = rows
         self._versions = versions
         self._commits = commits
 
@@ -49,7 +73,7 @@ class OpenMemoryTable:
     def chain_ends(self, sink: str, places: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], str]:
         """By topic and partition: the `chain_hash` of the last row."""
         ends: dict[tuple[str, int], str] = {}
-        for row in self._table.rows:
+        for row in self._table.rows[: self._rows] if places else ():
             place = (row["topic"], row["partition"])
             if row["sink"] == sink and place in places and row.get("chain_hash"):
                 ends[place] = row["chain_hash"]
@@ -58,7 +82,7 @@ class OpenMemoryTable:
     def last_signed(self, sink: str, places: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
         """By topic and partition: the last offset that is signed, where it is one of these or later."""
         found: dict[tuple[str, int], int] = {}
-        for row in self._table.rows:
+        for row in self._table.rows[: self._rows] if places else ():
             place = (row["topic"].removesuffix(CHECKPOINTS), row["partition"])
             if row["sink"] == sink and row.get("kind") == CHECKPOINT and row["offset"] >= places.get(place, 1 << 63):
                 found[place] = max(found.get(place, 0), row["offset"])

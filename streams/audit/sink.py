@@ -4,9 +4,7 @@ Kafka's group shares the partitions out and shows the lag; where to read is the 
 """
 
 import logging
-import threading
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Set
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -15,9 +13,10 @@ from typing import Final
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from haltline.streams.audit.compaction import Compactor
+from haltline.streams.audit.consuming import PASSING, client_config, consumer_config, kafka_records
 from haltline.streams.audit.identity import LogIdentity
 from haltline.streams.audit.observer import SinkObserver, Unobserved
-from haltline.streams.audit.reading import KafkaRecord, Reader
+from haltline.streams.audit.reading import Reader
 from haltline.streams.audit.redacting import Redaction
 from haltline.streams.audit.settings import AuditSettings
 from haltline.streams.audit.signing import load_signer
@@ -25,35 +24,16 @@ from haltline.streams.audit.table import AuditTable, DeltaAuditTable
 from haltline.streams.audit.writer import AnotherLog, AuditWriter, Flushed, Place
 from haltline.streams.kafka.broker_outage import BrokerOutage
 from haltline.streams.kafka.broker_retry import answered
-from haltline.streams.kafka.client_settings import ClientSetting
+from haltline.streams.system import REAL, System
 
 _log = logging.getLogger(__name__)
 
 _STOP_SEEN_WITHIN_S: Final = 0.2
+_AGAIN_AFTER_S: Final = 0.05
 _AT_ONCE: Final = 500
-
-# librdkafka goes on by itself after these; every other error ends the sink.
-# The names that begin with a line are the client's own errors, and as public as the others.
-_PASSING: Final = frozenset(
-    {
-        KafkaError._ALL_BROKERS_DOWN,
-        KafkaError._TRANSPORT,
-        KafkaError._TIMED_OUT,
-        KafkaError._RESOLVE,
-        KafkaError._MAX_POLL_EXCEEDED,
-        KafkaError._UNKNOWN_PARTITION,
-        KafkaError._UNKNOWN_TOPIC,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.NOT_COORDINATOR,
-        KafkaError.REBALANCE_IN_PROGRESS,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.OFFSET_NOT_AVAILABLE,
-        KafkaError.REQUEST_TIMED_OUT,
-    }
-)
+_CONFIRM_WITHIN_S: Final = 1.0
+_GONE: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART})
+"""Of a topic that is deleted what was read can still be written."""
 
 
 class AuditSink:
@@ -63,9 +43,15 @@ class AuditSink:
     """
 
     def __init__(
-        self, settings: AuditSettings, *, table: AuditTable | None = None, observer: SinkObserver | None = None
+        self,
+        settings: AuditSettings,
+        *,
+        table: AuditTable | None = None,
+        observer: SinkObserver | None = None,
+        system: System = REAL,
     ) -> None:
         self._settings = settings
+        self._system = system
         self._observer: SinkObserver = observer or Unobserved()
         self._writer = AuditWriter(
             table or DeltaAuditTable(settings.table, settings.storage_options),
@@ -75,10 +61,10 @@ class AuditSink:
             signer=None if settings.signing_key is None else load_signer(settings.signing_key),
             sign_every=settings.sign_every,
         )
-        self._broker = BrokerOutage(_log, "audit sink")
+        self._broker = BrokerOutage(_log, "audit sink", system=system)
         # Another table than a Delta table of the settings has no files to put together.
         self._compactor = Compactor(settings) if table is None else None
-        self._stop = threading.Event()
+        self._stop = system.event()
         self._next: dict[Place, int] = {}
         """Where the consumer reads on, of each partition that it reads."""
         self._last_ms: dict[Place, int | None] = {}
@@ -89,7 +75,9 @@ class AuditSink:
         """Partitions that are this sink's and not read yet: the last offset in the table."""
         self._waiting_since_s: float | None = None
         """When the oldest buffered record came."""
-        self.last_turn_s = time.monotonic()
+        self._confirmed = True
+        """The broker said at the last flush which topics it has."""
+        self.last_turn_s = system.monotonic()
         """When the main loop last came round, for health."""
 
     def stop(self) -> None:
@@ -116,7 +104,7 @@ class AuditSink:
 
         """
         self._meet_cluster()
-        consumer = Consumer(self._consumer_config(), logger=_log)
+        consumer = self._system.consumer(consumer_config(self._settings, self._complain), logger=_log)
         try:
             consumer.subscribe(
                 list(self._settings.topics.all),
@@ -126,7 +114,7 @@ class AuditSink:
             )
             while not self._stop.is_set():
                 message = consumer.poll(self._wait_s())
-                self.last_turn_s = time.monotonic()
+                self.last_turn_s = self._system.monotonic()
                 self._broker.look(consumer, self._settings.topics.actions)
                 if message is not None:
                     # And what is here already, without waiting: librdkafka's queue bounds it.
@@ -136,7 +124,8 @@ class AuditSink:
                 if self._is_due():
                     self._flush(consumer)
                 self._look_after_files()
-            self._flush(consumer)
+            if not self._flush(consumer):
+                _log.warning("audit sink: %d records are not written: they are read again", self.buffered_rows)
         finally:
             if self._compactor is not None:
                 self._compactor.close()
@@ -153,21 +142,32 @@ class AuditSink:
         self._observer.on_compacted(done.what, done.seconds)
 
     def _take(self, consumer: Consumer, messages: Iterable[Message]) -> None:
-        received = []
+        received, failed = list[Message](), list[tuple[Message, KafkaError]]()
         for message in messages:
             if (error := message.error()) is None:
                 received.append(message)
             else:
-                self._judge(consumer, message, error)
-        for (topic, partition), some in groupby(_records(received), itemgetter(0, 1)):
-            place, records = Place(topic, partition), list(some)
+                failed.append((message, error))
+        for (topic, partition), some in groupby(kafka_records(received), itemgetter(0, 1)):
+            place, read = Place(topic, partition), list(some)
             start = self._next.get(place)
-            taken = () if start is None else self._writer.extend(place, (r for r in records if r.offset >= start))
-            if len(taken) < len(records):
-                self._observer.on_skipped(topic, len(records) - len(taken))
+            taken = (
+                ()
+                if start is None
+                else self._writer.extend(place, (record for record in read if record.offset >= start))
+            )
+            if len(taken) < len(read):
+                self._observer.on_skipped(topic, len(read) - len(taken))
             if taken:
                 self._next[place], self._last_ms[place] = taken[-1].offset + 1, taken[-1].timestamp_ms
-                self._waiting_since_s = self._waiting_since_s or time.monotonic()
+                self._wait_from_now()
+        # Only now: what was read of a partition before its error must not be read again, as it may be deleted already.
+        for message, error in failed:
+            self._judge(consumer, message, error)
+
+    def _wait_from_now(self) -> None:
+        if self._waiting_since_s is None:
+            self._waiting_since_s = self._system.monotonic()
 
     def _is_due(self) -> bool:
         if self._waiting_since_s is None:
@@ -175,21 +175,31 @@ class AuditSink:
         return (
             self._writer.buffered_rows >= self._settings.flush_rows
             or self._writer.buffered_bytes >= self._settings.flush_bytes
-            or time.monotonic() - self._waiting_since_s >= self._settings.flush_s
+            or self._system.monotonic() - self._waiting_since_s >= self._settings.flush_s
         )
 
     def _wait_s(self) -> float:
-        if self._waiting_since_s is None:
+        if self._waiting_since_s is None or not self._confirmed:
             return _STOP_SEEN_WITHIN_S
-        left_s = self._waiting_since_s + self._settings.flush_s - time.monotonic()
+        left_s = self._waiting_since_s + self._settings.flush_s - self._system.monotonic()
         return min(max(left_s, 0.0), _STOP_SEEN_WITHIN_S)
 
-    def _flush(self, consumer: Consumer) -> None:
-        """1. Rows and positions into the table, in one commit. 2. Where it moved, follow. 3. Show the lag."""
-        started_s = time.monotonic()
-        flushed = self._writer.flush(time.time_ns() // 1_000_000, closing=self._stop.is_set())
+    def _flush(self, consumer: Consumer) -> bool:
+        """1. Rows and positions into the table, in one commit. 2. Where it moved, follow. 3. Show the lag.
+
+        False when nothing was written yet, as the broker does not say whether the topics are still the same.
+        """
+        within_s = self._settings.answer_within_s
+        if not self._stop.is_set():  # it can ask again, and goes on with what else there is to do meanwhile
+            within_s = min(within_s, _CONFIRM_WITHIN_S)
+        topics = {place.topic for place in self._next}
+        self._confirmed = self._confirm_topics(topics, within_s=within_s, passed_over=_GONE)
+        if not self._confirmed:
+            return False
+        started_s = self._system.monotonic()
+        flushed = self._writer.flush(self._system.time_ms(), closing=self._stop.is_set())
         self._waiting_since_s = None
-        self._tell(flushed, time.monotonic() - started_s)
+        self._tell(flushed, self._system.monotonic() - started_s)
         if flushed.moved:
             _log.warning(
                 "audit table: another sink wrote %s; reading on from where it is",
@@ -197,6 +207,31 @@ class AuditSink:
             )
             self._displace(consumer, flushed.moved)
         self._show(consumer, flushed.committed)
+        return True
+
+    def _confirm_topics(
+        self, topics: Set[str], *, within_s: float | None = None, passed_over: Set[int] = frozenset()
+    ) -> bool:
+        """Whether the broker says which topics these are; AnotherLog where one is not the one that is read.
+
+        Asked when partitions are placed and before each commit: a topic that is recreated may be longer than the one
+        that was read, and then its records come without any error.
+        """
+        try:
+            marks = self._identity.of_topics(topics, within_s=within_s, passed_over=passed_over)
+        except KafkaException as error:
+            self._pass_over(error, "which topics it has")
+            return False
+        for app_id, number in marks.items():
+            self._writer.mark(app_id, number)
+        return True
+
+    def _pass_over(self, error: KafkaException, what: str) -> None:
+        """Raises what does not end by itself."""
+        if error.args[0].code() not in PASSING:
+            raise error
+        if not self._broker.is_outage(error.args[0]):
+            _log.warning("audit sink: the broker does not say %s, asks again: %s", what, error)
 
     def _tell(self, flushed: Flushed, seconds: float) -> None:
         if flushed.rows:
@@ -231,44 +266,43 @@ class AuditSink:
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         # Called from within poll, which garbles what is raised here: so nothing is done here that can fail.
         # Nothing is read either until the main loop has asked the table where to begin.
+        self._forget({*self._next, *self._unplaced, *self._newcomers})
         self._newcomers = {Place(p.topic, p.partition) for p in partitions}
-        self._unplaced = {}
-        self._next = {}
         consumer.assign([])
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        # Nothing of the buffer is in the table, so there is nothing to save: the next owner reads it again.
         del consumer
-        places = {Place(p.topic, p.partition) for p in partitions}
+        self._forget({Place(p.topic, p.partition) for p in partitions})
+        self._observer.on_assigned(frozenset(self._next))
+
+    def _forget(self, places: Set[Place]) -> None:
+        # Nothing of the buffer is in the table, so there is nothing to save: the next owner reads it again.
         self._writer.revoke(places)
         self._newcomers -= places
         for place in places:
             self._next.pop(place, None)
             self._unplaced.pop(place, None)
-        self._observer.on_assigned(frozenset(self._next))
 
     def _place(self, consumer: Consumer) -> None:
         """Ask the table where to begin, and read from there. A broker that is away is asked again, later."""
+        if self._newcomers:
+            # A partition whose next records are deleted is placed anew: what was read of it before is written first.
+            if self._writer.buffered_rows and not self._flush(consumer):
+                return
+            if not self._confirm_topics({place.topic for place in self._newcomers}):
+                return
+            self._unplaced |= self._writer.assign(self._newcomers)
+            self._newcomers = set()
         try:
-            if self._newcomers:
-                for app_id, number in self._identity.of_topics({place.topic for place in self._newcomers}).items():
-                    self._writer.mark(app_id, number)
-                self._unplaced |= self._writer.assign(self._newcomers)
-                self._newcomers = set()
-            ends = {place: self._watermarks(consumer, place) for place in self._unplaced}
+            ends = {place: self._ends(consumer, place, written) for place, written in self._unplaced.items()}
         except KafkaException as error:
-            if error.args[0].code() not in _PASSING:
-                raise
-            if not self._broker.is_outage(error.args[0]):
-                _log.warning(
-                    "audit sink: the broker does not say where partitions begin and end, asks again: %s", error
-                )
+            self._pass_over(error, "where partitions begin and end")
             return
         for place, written in self._unplaced.items():
             self._next[place] = self._start(place, written, *ends[place])
         written_before = [place for place, written in self._unplaced.items() if written is not None]
         self._unplaced = {}
-        consumer.assign([TopicPartition(*place, offset) for place, offset in self._next.items()])
+        self._read_on(consumer)
         self._show(consumer, written_before)
         self._observer.on_assigned(frozenset(self._next))
         _log.info("audit sink: reads %d partitions", len(self._next))
@@ -276,8 +310,14 @@ class AuditSink:
     def _displace(self, consumer: Consumer, written: Mapping[Place, int | None]) -> None:
         """Read these partitions from elsewhere; not at all until it is known from where."""
         self._unplaced |= written
-        for place in written:
+        self._leave(consumer, written)
+
+    def _leave(self, consumer: Consumer, places: Iterable[Place]) -> None:
+        for place in places:
             self._next.pop(place, None)
+        self._read_on(consumer)
+
+    def _read_on(self, consumer: Consumer) -> None:
         consumer.assign([TopicPartition(*place, offset) for place, offset in self._next.items()])
 
     def _start(self, place: Place, written: int | None, first: int, end: int) -> int:
@@ -298,15 +338,27 @@ class AuditSink:
                 place, first - written - 1, written + 1, first - 1,
             )  # fmt: skip
             self._writer.lost(place, written + 1, first - 1)
-            self._waiting_since_s = self._waiting_since_s or time.monotonic()
+            self._wait_from_now()
             self._observer.on_lost(place, first - written - 1)
             return first
         return written + 1
 
+    def _ends(self, consumer: Consumer, place: Place, written: int | None) -> tuple[int, int]:
+        """The first offset of the log and the one behind its last.
+
+        One that is before the end of the table is asked for again: after a restart a broker's ends lag for a moment.
+        """
+        deadline_s = self._system.monotonic() + self._settings.answer_within_s
+        while True:
+            first, end = self._watermarks(consumer, place)
+            if written is None or written < end or self._system.monotonic() > deadline_s:
+                return first, end
+            self._system.sleep(_AGAIN_AFTER_S)
+
     def _watermarks(self, consumer: Consumer, place: Place) -> tuple[int, int]:
         within_s = self._settings.answer_within_s
         ask = partial(consumer.get_watermark_offsets, TopicPartition(*place), timeout=within_s)
-        found: tuple[int, int] | None = answered(ask, within_s=within_s)
+        found: tuple[int, int] | None = answered(ask, within_s=within_s, system=self._system)
         if found is None:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"{place}: no word of where it begins and ends"))
         return found
@@ -314,12 +366,12 @@ class AuditSink:
     def _judge(self, consumer: Consumer, message: Message, error: KafkaError) -> None:
         code = error.code()
         if code == KafkaError._AUTO_OFFSET_RESET:
-            # The broker has deleted what comes next. What is buffered is safe only once it is written.
-            self._flush(consumer)
+            # The broker has deleted what comes next, or has another topic of this name.
             place = Place(str(message.topic()), int(message.partition() or 0))
             if place in self._next:
-                self._displace(consumer, self._writer.assign([place]))
-        elif error.fatal() or code not in _PASSING:
+                self._newcomers.add(place)
+                self._leave(consumer, [place])
+        elif error.fatal() or code not in PASSING:
             raise KafkaException(error)
         else:
             self._complain(error)
@@ -330,46 +382,10 @@ class AuditSink:
 
     def _meet_cluster(self) -> None:
         settings = self._settings
-        self._identity = LogIdentity(self._client_config(), settings.sink, settings.answer_within_s)
+        self._identity = LogIdentity(
+            client_config(settings), settings.sink, settings.answer_within_s, system=self._system
+        )
         for app_id, number in self._identity.of_cluster().items():
             self._writer.mark(app_id, number)
         if missing := sorted(set(settings.topics.all) - set(self._identity.topics)):
             _log.warning("audit sink: topics that are not there yet are read as soon as they are: %s", missing)
-
-    def _client_config(self) -> dict[str, ClientSetting]:
-        return {"bootstrap.servers": self._settings.bootstrap, **self._settings.client}
-
-    def _consumer_config(self) -> dict[str, object]:
-        settings = self._settings
-        static = {"group.instance.id": settings.instance_id} if settings.instance_id else {}
-        return {
-            "queued.max.messages.kbytes": 32 * 1024,  # what librdkafka fetches ahead, whatever the backlog
-            "fetch.max.bytes": 16 * 1024 * 1024,  # the largest dead letter and some more
-            "fetch.wait.max.ms": settings.fetch_wait_ms,
-            "session.timeout.ms": round(settings.session_timeout_s * 1000),
-            "topic.metadata.refresh.interval.ms": 10_000,  # how soon a new topic or partition is seen
-            **self._client_config(),
-            "group.id": settings.group,
-            **static,
-            "partition.assignment.strategy": "roundrobin",
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
-            "auto.offset.reset": "error",  # never let Kafka choose where to read
-            "error_cb": self._complain,
-            "on_commit": _log_commit,
-        }
-
-
-def _log_commit(error: KafkaError | None, partitions: list[TopicPartition]) -> None:
-    del partitions
-    if error is not None:
-        _log.info("audit sink: the group's offsets were not committed, its lag shows later: %s", error.str())
-
-
-def _records(messages: Sequence[Message]) -> Iterator[KafkaRecord]:
-    times_ms = [at_ms if kind else None for kind, at_ms in map(Message.timestamp, messages)]
-    headers = [tuple(pairs) if pairs else () for pairs in map(Message.headers, messages)]
-    topics, partitions = map(Message.topic, messages), map(Message.partition, messages)
-    offsets, keys = map(Message.offset, messages), map(Message.key, messages)
-    values = map(Message.value, messages)
-    return map(KafkaRecord._make, zip(topics, partitions, offsets, times_ms, keys, values, headers, strict=True))

@@ -120,7 +120,14 @@ class AuditWriter:
             self._partitions.pop(place, None)
 
     def mark(self, app_id: str, number: int) -> None:
-        """Another number that must be the same each time."""
+        """Another number that must be the same each time, and as long as partitions are held.
+
+        Raises:
+            AnotherLog: it was another one, and partitions are held that were read by that.
+
+        """
+        if self._partitions and (known := self._marks.get(app_id, number)) != number:
+            raise _another_log(app_id, known, number)
         self._marks[app_id] = number
 
     def add(self, record: KafkaRecord) -> bool:
@@ -264,12 +271,7 @@ class AuditWriter:
         there = {app_id: table.version(app_id) for app_id in self._marks}
         for app_id, number in there.items():
             if number is not None and number != self._marks[app_id] and not self._adopt:
-                raise AnotherLog(
-                    f"audit table: {app_id}: expected {number}, the mark of the log that it was filled from, "
-                    f"got {self._marks[app_id]}: another cluster, or a topic that was deleted and recreated. Its "
-                    "offsets mean other records now. Use another table or another sink name to read it from its "
-                    "start, or adopt it when it is the same log after a move"
-                )
+                raise _another_log(app_id, number, self._marks[app_id])
         return {app_id: number for app_id, number in self._marks.items() if there[app_id] != number}
 
     def _drop(self, place: Place) -> None:
@@ -300,6 +302,15 @@ class _Chain:
     def extend(self, block: Block) -> None:
         self.head = chained_columns(block.columns, self.head)
         self.unsigned += block.rows
+
+
+def _another_log(app_id: str, expected: int, got: int) -> AnotherLog:
+    return AnotherLog(
+        f"audit table: {app_id}: expected {expected}, the mark of the log that it was filled from, "
+        f"got {got}: another cluster, or a topic that was deleted and recreated. Its "
+        "offsets mean other records now. Use another table or another sink name to read it from its "
+        "start, or adopt it when it is the same log after a move"
+    )
 
 
 def _last(place: Place, partition: _Partition) -> int:

@@ -9,6 +9,7 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from haltline.interventions.outage import Outage
+from haltline.streams.system import REAL, System
 
 IS_AWAY: Final = frozenset(
     {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._RESOLVE}
@@ -21,8 +22,8 @@ _ANSWER_WITHIN_S: Final = 0.5
 class BrokerOutage:
     """What one reader says of its broker."""
 
-    def __init__(self, log: logging.Logger, who: str) -> None:
-        self._outage = Outage(log, f"{who}: the broker")
+    def __init__(self, log: logging.Logger, who: str, *, system: System = REAL) -> None:
+        self._outage = Outage(log, f"{who}: the broker", now_s=system.monotonic)
         self._suspect = False
 
     def is_outage(self, error: KafkaError) -> bool:

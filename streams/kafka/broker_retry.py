@@ -1,10 +1,11 @@
 """Asks a broker again while it chooses leaders and coordinators, which ends by itself and is no failure."""
 
-import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
+
+from haltline.streams.system import REAL, System
 
 _AGAIN_AFTER_S: Final = 0.05
 
@@ -33,14 +34,14 @@ AWAY: Final = frozenset(
 """The errors of a broker that starts again. Callers that wait for that pass these as `also`."""
 
 
-def answered(ask: Callable[[], T], *, within_s: float, also: frozenset[int] = frozenset()) -> T:
+def answered(ask: Callable[[], T], *, within_s: float, also: frozenset[int] = frozenset(), system: System = REAL) -> T:
     """What the broker answers. Raises KafkaException for what does not pass, and for what has not in time."""
-    deadline = time.monotonic() + within_s
+    deadline = system.monotonic() + within_s
     while True:
         try:
             return ask()
         except KafkaException as failed:
             code = failed.args[0].code()
-            if not (code in _MOVING or code in also) or time.monotonic() > deadline:
+            if not (code in _MOVING or code in also) or system.monotonic() > deadline:
                 raise
-        time.sleep(_AGAIN_AFTER_S)
+        system.sleep(_AGAIN_AFTER_S)

@@ -1,11 +1,10 @@
 """Reads topics from outside of any group: to their end as it is now, then on as records arrive."""
 
 import logging
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Final
+from typing import Final, Literal
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -18,6 +17,7 @@ from confluent_kafka import (
 
 from haltline.streams.kafka.broker_retry import answered
 from haltline.streams.kafka.client_settings import ClientSetting
+from haltline.streams.system import REAL, System
 
 ANSWER_WITHIN_S: Final = 5.0
 """How long a broker has to answer a first question."""
@@ -58,11 +58,15 @@ def open_consumer(
     within_s: float = ANSWER_WITHIN_S,
     fetch_wait_ms: int = SHORT_WAIT_MS,
     on_error: Callable[[KafkaError], object] = lambda _: None,
+    offset_reset: Literal["earliest", "error"] = "earliest",
+    system: System = REAL,
 ) -> Consumer:
     """A consumer that joins no group and commits nothing, with a broker that has answered.
 
     `client` are librdkafka's settings for encryption and credentials; `fetch_wait_ms` is how long the broker may
     hold a fetch when nothing is there. `on_error` is called with the client's errors, by the thread that polls.
+    `offset_reset` is what follows where the records to be read next are gone: reading goes on with the first that is
+    there, or the poll returns the error `_AUTO_OFFSET_RESET`.
 
     Raises:
         Unreachable: no broker answers in time.
@@ -80,20 +84,20 @@ def open_consumer(
         else:
             complaint = reason
 
-    consumer = Consumer(
+    consumer = system.consumer(
         {
             **(client or {}),
             "bootstrap.servers": bootstrap,
             "group.id": group,
             "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",
+            "auto.offset.reset": offset_reset,
             "enable.partition.eof": True,
             "fetch.wait.max.ms": fetch_wait_ms,
             "error_cb": complain,
         },
         logger=_log,
     )
-    began = time.monotonic()
+    began = system.monotonic()
     # One of several brokers may have another certificate than the rest.
     refused_after_s = 0.0 if "," not in bootstrap else min(_OTHERS_MAY_TAKE_S, within_s)
     waited_s = 0.0
@@ -103,7 +107,7 @@ def open_consumer(
             consumer.list_topics(timeout=min(max(_ASK_FOR_S, waited_s), within_s - waited_s))
         except KafkaException as failed:
             consumer.poll(0)  # brings what librdkafka has to complain of
-            waited_s = time.monotonic() - began
+            waited_s = system.monotonic() - began
             if waited_s < within_s and not (refusal and waited_s >= refused_after_s):
                 continue
             consumer.close()
@@ -129,7 +133,7 @@ def partitions_of(consumer: Consumer, topic: str) -> list[TopicPartition]:
     return [TopicPartition(topic, partition) for partition in sorted(found.partitions)]
 
 
-def bounds(consumer: Consumer, partition: TopicPartition) -> tuple[int, int]:
+def bounds(consumer: Consumer, partition: TopicPartition, *, system: System = REAL) -> tuple[int, int]:
     """The first offset that is kept, and the one that the next record will get.
 
     Raises:
@@ -138,7 +142,7 @@ def bounds(consumer: Consumer, partition: TopicPartition) -> tuple[int, int]:
     """
     try:
         ask = partial(consumer.get_watermark_offsets, partition, timeout=ANSWER_WITHIN_S, cached=False)
-        found = answered(ask, within_s=ANSWER_WITHIN_S)
+        found = answered(ask, within_s=ANSWER_WITHIN_S, system=system)
     except KafkaException as failed:
         raise Unreachable(
             f"topic {partition.topic}, partition {partition.partition}: expected its ends, got {_reason_of(failed)}"
@@ -168,11 +172,13 @@ class LogReader(AbstractContextManager["LogReader", None]):
         since_ms: int | None = None,
         client: Mapping[str, ClientSetting] | None = None,
         fetch_wait_ms: int = SHORT_WAIT_MS,
+        system: System = REAL,
     ) -> None:
-        self._consumer = open_consumer(bootstrap, client=client, fetch_wait_ms=fetch_wait_ms)
+        self._system = system
+        self._consumer = open_consumer(bootstrap, client=client, fetch_wait_ms=fetch_wait_ms, system=system)
         try:
             partitions = [tp for topic in topics for tp in partitions_of(self._consumer, topic)]
-            ends = {(tp.topic, tp.partition): bounds(self._consumer, tp) for tp in partitions}
+            ends = {(tp.topic, tp.partition): bounds(self._consumer, tp, system=system) for tp in partitions}
             starts = {} if since_ms is None else _offsets_since(self._consumer, partitions, since_ms)
             # -1 where all is older.
             starts = {place: offset if offset >= 0 else ends[place][1] for place, offset in starts.items()}
@@ -201,11 +207,11 @@ class LogReader(AbstractContextManager["LogReader", None]):
             Unreachable: not all of them arrived in time.
 
         """
-        deadline = time.monotonic() + within_s
+        deadline = self._system.monotonic() + within_s
         while self._behind:
             if (message := self.poll(_POLL_S)) is not None:
                 yield message
-            if time.monotonic() > deadline:
+            if self._system.monotonic() > deadline:
                 raise Unreachable(
                     f"topics {sorted({topic for topic, _ in self._behind})}: expected every record up to the end "
                     f"within {within_s:g} s, got not all of {len(self._behind)} partitions"
@@ -229,7 +235,7 @@ class LogReader(AbstractContextManager["LogReader", None]):
             return message
         if error.code() == KafkaError._PARTITION_EOF:
             self._behind.pop(place, None)  # also where compaction took the last records away
-        elif error.fatal() or not _passes(error):
+        elif error.fatal() or not passes(error):
             raise KafkaException(error)
         return None
 
@@ -254,7 +260,7 @@ def _offsets_since(consumer: Consumer, partitions: list[TopicPartition], since_m
     return {(tp.topic, tp.partition): tp.offset for tp in found}
 
 
-def _passes(error: KafkaError) -> bool:
+def passes(error: KafkaError) -> bool:
     """Whether librdkafka goes on by itself: the broker is away for a while."""
     return error.retriable() or error.code() in {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN}
 

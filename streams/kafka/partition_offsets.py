@@ -7,6 +7,7 @@ from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # its stubs miss them
 
 from haltline.streams.kafka.client_settings import ClientSetting
+from haltline.streams.system import REAL, System
 
 Partition = tuple[str, int]
 
@@ -16,11 +17,12 @@ _log = logging.getLogger(__name__)
 class PartitionOffsets:
     """Asks with one client until that fails; for one thread at a time. Raises KafkaException."""
 
-    def __init__(self, client: Mapping[str, ClientSetting], within_s: float) -> None:
+    def __init__(self, client: Mapping[str, ClientSetting], within_s: float, *, system: System = REAL) -> None:
         """`within_s` bounds one request."""
+        self._system = system
         self._client = dict(client)
         self._within_s = within_s
-        self._admin = AdminClient(self._client, logger=_log)
+        self._admin = self._system.admin(self._client, logger=_log)
 
     def ends(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         """The offset that each partition's next record will get."""
@@ -35,7 +37,7 @@ class PartitionOffsets:
             return offsets_of(self._admin, partitions, which, self._within_s)
         except KafkaException:
             # This client would name the leaders' epochs of before the crash of a broker, and be refused.
-            self._admin = AdminClient(self._client, logger=_log)
+            self._admin = self._system.admin(self._client, logger=_log)
             raise
 
 

@@ -38,6 +38,9 @@ _COMPACTED = {
     "min.cleanable.dirty.ratio": "0.2",
 }
 
+_CHANGELOG_LAG_MS: Final = _HOUR_MS // 6
+"""What a replaced worker writes late is superseded within this time: `haltline.streams.runtime.changelog`."""
+
 
 class NoAdminApiError(RuntimeError):
     """The cluster cannot be asked to make or describe topics: it has no controller."""
@@ -78,6 +81,7 @@ class _ExpectedTopic:
 
     topic: str
     layout: TopicLayout
+    compaction_lag_ms: int = 0
 
     def settings(self) -> dict[str, str]:
         """The settings of the topic when it is created."""
@@ -89,6 +93,8 @@ class _ExpectedTopic:
             settings["retention.ms"] = str(self.layout.retention_hours * _HOUR_MS)
         if self.layout.cleanup is Cleanup.COMPACT:
             settings |= _COMPACTED
+        if self.compaction_lag_ms:
+            settings["min.compaction.lag.ms"] = str(self.compaction_lag_ms)
         return settings
 
 
@@ -157,7 +163,7 @@ def _expected_topics(topics: Topics, changelogs: Sequence[str]) -> list[_Expecte
     ]
     return [
         *(_ExpectedTopic(topics.prefix + layout.name, layout) for layout in LAYOUT),
-        *(_ExpectedTopic(layout.name, layout) for layout in own),
+        *(_ExpectedTopic(layout.name, layout, _CHANGELOG_LAG_MS) for layout in own),
     ]
 
 
@@ -252,6 +258,10 @@ def _differences(
         yield differs("cleanup.policy", layout.cleanup.value, settings["cleanup.policy"])
     if int(settings["max.message.bytes"]) < layout.max_message_bytes:
         yield differs("max.message.bytes", f"at least {layout.max_message_bytes}", settings["max.message.bytes"])
+    if int(settings["min.compaction.lag.ms"]) < expected.compaction_lag_ms:
+        yield differs(
+            "min.compaction.lag.ms", f"at least {expected.compaction_lag_ms}", settings["min.compaction.lag.ms"]
+        )
     if layout.retention_hours is not None:
         retention_ms = int(settings["retention.ms"])
         if 0 <= retention_ms < layout.retention_hours * _HOUR_MS:

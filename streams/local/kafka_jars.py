@@ -13,6 +13,7 @@ from typing import Final
 
 _POM = files("haltline.streams.local") / "pom.xml"
 _FETCH_WITHIN_S = 600.0
+_PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
 
 BRIEF: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """For a process that ends before more would pay."""
@@ -50,7 +51,7 @@ def fetch(pom: Traversable = _POM) -> Path:
         copy.write_bytes(pom.read_bytes())
         jars = Path(scratch, "jars")
         run_to_end(
-            ["mvn", "-q", "-B", "-f", str(copy), "dependency:copy-dependencies", f"-DoutputDirectory={jars}"],
+            ["mvn", "-q", "-B", "-f", str(copy), f"{_PLUGIN}:copy-dependencies", f"-DoutputDirectory={jars}"],
             what="fetch of Kafka's jars",
             within_s=_FETCH_WITHIN_S,
         )

@@ -15,7 +15,7 @@ partitions are given up, and at the end; micro-batches go on while it waits):
 4. have the pipeline encode what changed, and drop what is idle;
 5. wait until everything sent so far is confirmed;
 6. write the encoded states to the changelog;
-7. wait until they are confirmed;
+7. wait until they are confirmed, each behind the one before, with nobody's records between;
 8. set the table;
 9. acknowledge exactly the batches of 3;
 10. have Faust commit.
@@ -29,19 +29,20 @@ with the same id.
 """
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final, NamedTuple, Protocol
 
-from haltline.streams.runtime.changelog import EPOCH_HEADER, TOPIC_IDS_HEADER, PartitionState, RawRecord
+from haltline.streams.runtime.changelog import PartitionState, RawRecord
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
 from haltline.streams.runtime.processor_api import Change, ProcessorFactory
+from haltline.streams.system import REAL, System
 
 _HOLD_LOOP_S: Final = 0.001
 """How long the encoding and sending of states may keep micro-batches waiting, at a time."""
 _LOOK_EVERY: Final = 16
+_ENDS_AGAIN_AFTER_S: Final = 0.1
 _IDLE_AT_A_TIME: Final = 1000
 """How many idle states of a partition one checkpoint drops: some 50 ms of looking at them."""
 
@@ -84,7 +85,7 @@ class Checkpointer:
     """Runs a pipeline's micro-batches and checkpoints, in the order of the module's list.
 
     `alive` is called before anything is sent; it does not return in a process that had been
-    stopped. `commit` commits what was acknowledged.
+    stopped. `ends` answers where partitions of the changelog end; `commit` commits what was acknowledged.
     """
 
     def __init__(
@@ -95,13 +96,17 @@ class Checkpointer:
         *,
         changelog: str,
         alive: Callable[[], None],
+        ends: Callable[[Set[int]], Awaitable[Mapping[int, int]]],
         commit: Callable[[], Awaitable[object]],
+        system: System = REAL,
     ) -> None:
         self._outbox = outbox
         self._partition_states = slices
         self._changelog = changelog
         self._alive = alive
+        self._ends = ends
         self._commit = commit
+        self._system = system
         self._processed: list[_Processed] = []
         self._handed_out: dict[bytes, bytes | None] = {}
         self._here: PartitionState | None = None
@@ -137,8 +142,8 @@ class Checkpointer:
         """
         self._pause_s = pause_s
         async with self._turn:
-            started = time.perf_counter()
-            work = _Work()
+            started = self._system.monotonic()
+            work = _Work(self._system)
             batches, self._processed = self._processed, []  # 3
             owned = {part.partition: part for part in self._partition_states.owned()}
             changes = self._overdue(owned.values())
@@ -147,7 +152,8 @@ class Checkpointer:
             self._alive()
             state_bytes = await self._write(changes, owned, work)  # 6
             await self._outbox.confirmed(self._outbox.cut())  # 7
-            now_ms = time.time_ns() // 1_000_000
+            await self._prove(owned)
+            now_ms = self._system.time_ms()
             for partition, key, value in changes:  # 8
                 owned[partition].put(key, value, now_ms)
             self._handed_out.clear()
@@ -156,7 +162,7 @@ class Checkpointer:
                 batch.acknowledge()
             if batches:
                 await self._commit()  # 10
-            seconds = time.perf_counter() - started
+            seconds = self._system.monotonic() - started
             return CheckpointResult(len(batches), len(changes), state_bytes, seconds, work.busy_s)
 
     async def forget(self, partitions: Collection[int]) -> None:
@@ -205,7 +211,7 @@ class Checkpointer:
     async def _write(self, changes: Sequence[Change], owned: dict[int, PartitionState], work: "_Work") -> int:
         work.begin()
         state_bytes = 0
-        headers = {partition: _headers(part) for partition, part in owned.items()}
+        headers = {partition: part.headers() for partition, part in owned.items()}
         for partition, key, value in changes:
             part = owned.get(partition)
             if part is None:
@@ -229,34 +235,38 @@ class Checkpointer:
         work.end()
         return state_bytes
 
+    async def _prove(self, owned: Mapping[int, PartitionState]) -> None:
+        """Where the broker did not say where a record landed, the ends of the partitions have to."""
+        while unproven := {number for number, part in owned.items() if part.unproven}:
+            for number, end in (await self._ends(unproven)).items():
+                owned[number].prove(end)
+                if owned[number].unproven:  # a broker that has just started again does not know the end yet
+                    await asyncio.sleep(_ENDS_AGAIN_AFTER_S)
+
     async def _rest(self, work: "_Work") -> None:
         work.end()
         await asyncio.sleep(self._pause_s)
         work.begin()
 
 
-def _headers(part: PartitionState) -> tuple[tuple[str, bytes], ...]:
-    epoch = (EPOCH_HEADER, part.epoch.encode())
-    return (epoch, (TOPIC_IDS_HEADER, part.logs)) if part.logs else (epoch,)
-
-
 class _Work:
     """How long a checkpoint holds the loop; asks the clock now and then only."""
 
-    def __init__(self) -> None:
+    def __init__(self, system: System) -> None:
+        self._clock = system.monotonic
         self.busy_s = 0.0
         self._steps = 0
         self._since = 0.0
 
     def begin(self) -> None:
         """From here on the loop is held."""
-        self._since = time.perf_counter()
+        self._since = self._clock()
 
     def end(self) -> None:
         """The loop is free again."""
-        self.busy_s += time.perf_counter() - self._since
+        self.busy_s += self._clock() - self._since
 
     def is_long(self) -> bool:
         """Whether others should have the loop."""
         self._steps += 1
-        return self._steps % _LOOK_EVERY == 0 and time.perf_counter() - self._since >= _HOLD_LOOP_S
+        return self._steps % _LOOK_EVERY == 0 and self._clock() - self._since >= _HOLD_LOOP_S

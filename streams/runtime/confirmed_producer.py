@@ -7,14 +7,14 @@ are equal; a record that is refused or not confirmed in time is a `DeliveryFaile
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from haltline.streams.kafka.failure import KnownFailure
+from haltline.streams.system import REAL, System
 
 MAX_MESSAGE_BYTES: Final = 14 * 1024 * 1024
 """A dead letter holds a whole record of up to 13 MiB, and its headers."""
@@ -65,9 +65,11 @@ class ConfirmedProducer:
         *,
         delivery_timeout_s: float = 30.0,
         settings: Mapping[str, str | int | float | bool] | None = None,
+        system: System = REAL,
     ) -> None:
         self._timeout_s = delivery_timeout_s
-        self._producer = Producer(
+        self._now_s = system.monotonic
+        self._producer = system.producer(
             {
                 "linger.ms": 0,
                 "queue.buffering.max.messages": _QUEUE_RECORDS,
@@ -113,8 +115,8 @@ class ConfirmedProducer:
             try:
                 self._producer.produce(topic, **arguments)  # type: ignore[arg-type]  # built above, as the stubs say
             except BufferError:
-                deadline = deadline or time.monotonic() + self._timeout_s
-                if time.monotonic() > deadline:
+                deadline = deadline or self._now_s() + self._timeout_s
+                if self._now_s() > deadline:
                     raise DeliveryFailed(
                         f"topic {topic}: expected room in the send queue within {self._timeout_s:.0f} s, "
                         f"got none: {len(self._producer)} records wait for the broker"
@@ -143,12 +145,12 @@ class ConfirmedProducer:
 
     async def confirmed(self, receipt: Receipt) -> None:
         """Wait until every record of the receipt is confirmed. Raises DeliveryFailed."""
-        deadline = time.monotonic() + self._timeout_s + 1.0  # librdkafka's own report comes first
+        deadline = self._now_s() + self._timeout_s + 1.0  # librdkafka's own report comes first
         while True:
             self.poll()
             if receipt.complete:
                 return
-            if time.monotonic() > deadline:
+            if self._now_s() > deadline:
                 raise DeliveryFailed(_outstanding(receipt.sent - receipt.confirmed, self._timeout_s))
             await asyncio.sleep(_POLL_EVERY_S)
 

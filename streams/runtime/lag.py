@@ -5,8 +5,6 @@ and the lag with it. So a thread asks the brokers itself.
 """
 
 import logging
-import threading
-import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
@@ -19,6 +17,7 @@ from haltline.streams.runtime.health import Partition, Progress, Sample, Verdict
 from haltline.streams.runtime.metrics import Metrics
 from haltline.streams.runtime.oldest_unprocessed import oldest_unprocessed
 from haltline.streams.runtime.topic_watch import TopicWatch
+from haltline.streams.system import REAL, System
 
 log = logging.getLogger(__name__)
 
@@ -62,11 +61,12 @@ class LagWatch:
         interval_s: float,
         stuck_after_s: float,
         on_failure: Callable[[BaseException], object],
+        system: System = REAL,
     ) -> None:
         self._client = dict(client)
         self._topics = topics
-        self._outage = Outage(log, "lag: the broker, which has the ends of the partitions,")
-        self._offsets = PartitionOffsets(self._client, _REQUEST_WITHIN_S)
+        self._outage = Outage(log, "lag: the broker, which has the ends of the partitions,", now_s=system.monotonic)
+        self._offsets = PartitionOffsets(self._client, _REQUEST_WITHIN_S, system=system)
         self._place = place
         self._owned = owned
         self._on_ends = on_ends
@@ -79,8 +79,9 @@ class LagWatch:
         self._end = metrics.gauge("consumer_high_watermark")
         self._begin = metrics.gauge("consumer_low_watermark")
         self._progress: Mapping[Partition, Progress] = {}
-        self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="lag", daemon=True)
+        self._system = system
+        self._closing = system.event()
+        self._thread = system.thread(target=self._run, name="lag", daemon=True)
         self._thread.start()
 
     def verdict(self) -> Verdict:
@@ -88,13 +89,16 @@ class LagWatch:
         troubles = () if self._topics is None else self._topics.troubles
         recovered = self._place.recovered()
         return judge(
-            self._progress, time.time(), stuck_after_s=self._stuck_after_s, recovered=recovered, troubles=troubles
+            self._progress, self._now_s(), stuck_after_s=self._stuck_after_s, recovered=recovered, troubles=troubles
         )
 
     def close(self) -> None:
         """End the thread."""
         self._closing.set()
         self._thread.join()
+
+    def _now_s(self) -> float:
+        return self._system.time_ns() / 1e9
 
     def _run(self) -> None:
         try:
@@ -115,7 +119,7 @@ class LagWatch:
         ends = self._offsets.ends([*positions, *owned])
         begins = self._offsets.begins([*positions])
         self._on_ends({partition: ends[partition] for partition in owned})
-        now_s = time.time()
+        now_s = self._now_s()
         before, self._progress = (
             self._progress,
             {
@@ -134,7 +138,7 @@ class LagWatch:
     def _date(self, behind: Mapping[Partition, int]) -> None:
         """Of partitions that are new here: since when their records wait. Without an answer, since now."""
         try:
-            dated = oldest_unprocessed(self._client, behind)
+            dated = oldest_unprocessed(self._client, behind, system=self._system)
         except (KafkaException, Unreachable) as failed:
             log.warning("lag: expected the times of the first waiting records, got %s", failed)
             return

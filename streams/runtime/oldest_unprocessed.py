@@ -1,6 +1,5 @@
 """When the records that wait were written, for a process that starts behind: it has seen none of them yet."""
 
-import time
 from collections.abc import Mapping
 from typing import Final
 
@@ -9,12 +8,15 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_reader import open_consumer
 from haltline.streams.runtime.health import Partition
+from haltline.streams.system import REAL, System
 
 _WITHIN_S: Final = 5.0
 _POLL_S: Final = 0.1
 
 
-def oldest_unprocessed(client: Mapping[str, ClientSetting], places: Mapping[Partition, int]) -> dict[Partition, int]:
+def oldest_unprocessed(
+    client: Mapping[str, ClientSetting], places: Mapping[Partition, int], *, system: System = REAL
+) -> dict[Partition, int]:
     """By partition: the time of the record at an offset, or of the first behind it, in epoch milliseconds.
 
     Partitions without an answer within five seconds are left out. Raises Unreachable when no broker answers, and
@@ -22,18 +24,20 @@ def oldest_unprocessed(client: Mapping[str, ClientSetting], places: Mapping[Part
     """
     if not places:
         return {}
-    consumer = open_consumer(str(client["bootstrap.servers"]), client={**client, "queued.min.messages": 1})
+    consumer = open_consumer(
+        str(client["bootstrap.servers"]), client={**client, "queued.min.messages": 1}, system=system
+    )
     try:
         consumer.assign([TopicPartition(*place, offset) for place, offset in places.items()])
-        return _read(consumer, set(places))
+        return _read(consumer, set(places), system)
     finally:
         consumer.close()
 
 
-def _read(consumer: Consumer, partitions: set[Partition]) -> dict[Partition, int]:
+def _read(consumer: Consumer, partitions: set[Partition], system: System) -> dict[Partition, int]:
     found: dict[Partition, int] = {}
-    deadline = time.monotonic() + _WITHIN_S
-    while partitions and time.monotonic() < deadline:
+    deadline = system.monotonic() + _WITHIN_S
+    while partitions and system.monotonic() < deadline:
         message = consumer.poll(_POLL_S)
         if message is None:
             continue

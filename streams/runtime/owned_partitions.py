@@ -1,55 +1,61 @@
-"""The partitions of the changelog that this process alone may write: assigned, recovered and claimed."""
+"""The partitions of the changelog that this process holds, and those of them that it alone may write."""
 
 import logging
-import time
 from collections.abc import Collection, Iterable, Mapping, Set
 from typing import Final
 
-from faust.types import TP
-
 from haltline.streams.runtime.changelog import PartitionState
-from haltline.streams.runtime.faust_overrides import PartitionStateStore
 from haltline.streams.runtime.topic_incarnations import TopicIncarnations
 
 _log: Final = logging.getLogger(__name__)
 
 
 class OwnedPartitions:
-    """Satisfies `checkpoint.PartitionStates`."""
+    """Satisfies `checkpoint.PartitionStates`. `logs` is the mark of the logs that offsets of states count in now."""
 
-    def __init__(self, store: PartitionStateStore, incarnations: TopicIncarnations) -> None:
-        self._store = store
+    def __init__(self, incarnations: TopicIncarnations, logs: bytes) -> None:
         self._incarnations = incarnations
+        self._logs = logs
+        self._held: dict[int, PartitionState] = {}
         self._owned: dict[int, PartitionState] = {}
 
-    def claim(self, recovered: Iterable[TP], generation: int, last_offsets: Mapping[TP, int]) -> list[PartitionState]:
-        """Become the owner of what was recovered up to `last_offsets`; the partitions of the table."""
-        claimed = []
-        for tp in recovered:
-            part = self._store.slice(tp.partition)
-            part.claim(generation, time.time_ns() // 1_000_000, last_offsets[tp])
-            self._owned[tp.partition] = part
-            claimed.append(part)
+    def keep(self, partitions: Set[int]) -> None:
+        """Own nothing from now on, and hold these; every other partition is forgotten."""
+        self._owned = {}
+        self._held = {number: self._held.get(number) or PartitionState(number, self._logs) for number in partitions}
+
+    def own(self, partitions: Iterable[int]) -> list[PartitionState]:
+        """Become the owner of these, whose claims were read. Raises RuntimeError where one was not."""
+        owned = []
+        for number in partitions:
+            part = self._held[number]
+            part.headers()  # of an owner only
+            self._owned[number] = part
+            owned.append(part)
             if part.fenced_keys:
-                _log.warning("changelog partition %d: %d keys are written again", tp.partition, len(part.fenced_keys))
+                _log.warning("changelog partition %d: %d keys are written again", number, len(part.fenced_keys))
             if part.skipped:
-                _log.error("changelog partition %d: %d records without a key are skipped", tp.partition, part.skipped)
-        return claimed
+                _log.error("changelog partition %d: %d records without a key are skipped", number, part.skipped)
+        return owned
 
     def release(self) -> None:
         """None is ours any more."""
         self._owned = {}
 
     def slice(self, partition: int) -> PartitionState:
-        """The states of a partition."""
-        return self._store.slice(partition)
+        """The states of a partition that is held."""
+        return self._held[partition]
+
+    def held(self) -> Mapping[int, PartitionState]:
+        """By number, owned or not."""
+        return self._held
 
     def owned(self) -> Collection[PartitionState]:
         """What may be written now."""
         return self._owned.values()
 
     def numbers(self) -> Set[int]:
-        """Their numbers. May be called by any thread."""
+        """Of those. May be called by any thread."""
         return frozenset(self._owned)
 
     def other_logs(self, partition: int, logs: bytes) -> Mapping[str, int]:

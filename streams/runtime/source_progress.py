@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 
-from faust.types import TP
-
 from haltline.streams.runtime.health import Partition
 
 
@@ -11,13 +9,13 @@ class SourceProgress:
     """Of the assigned partitions. Changed in the main loop; `positions`, `committed` and `recovered` by any thread."""
 
     def __init__(self) -> None:
-        self.partitions: tuple[TP, ...] = ()
+        self.partitions: tuple[Partition, ...] = ()
         """Assigned source partitions."""
         self._positions: dict[Partition, tuple[int, int | None]] = {}
-        self._acknowledged: dict[TP, int] = {}
+        self._acknowledged: dict[Partition, int] = {}
         self._committed: dict[Partition, int] = {}
 
-    def assign(self, partitions: tuple[TP, ...]) -> None:
+    def assign(self, partitions: tuple[Partition, ...]) -> None:
         """These are assigned, and not read yet."""
         self.partitions, self._acknowledged, self._committed = partitions, {}, {}
 
@@ -41,19 +39,17 @@ class SourceProgress:
 
     def acknowledge(self, place: Partition, following: int) -> None:
         """Everything before `following` is part of a checkpoint, so it may be committed."""
-        self._acknowledged[TP(*place)] = following
+        self._acknowledged[place] = following
 
-    def uncommitted(self) -> dict[TP, int]:
+    def uncommitted(self) -> dict[Partition, int]:
         """The offsets that may be committed, and are not."""
         return {
-            tp: offset
-            for tp, offset in self._acknowledged.items()
-            if offset > self._committed.get((tp.topic, tp.partition), -1)
+            place: offset for place, offset in self._acknowledged.items() if offset > self._committed.get(place, -1)
         }
 
-    def on_commit(self, offsets: Mapping[TP, int]) -> None:
+    def on_commit(self, offsets: Mapping[Partition, int]) -> None:
         """These are committed."""
-        self._committed |= {(tp.topic, tp.partition): offset for tp, offset in offsets.items()}
+        self._committed |= offsets
 
     def positions(self) -> Mapping[Partition, tuple[int, int | None]]:
         """By partition that is read: the first offset not processed, the time (ms) of the last processed record."""

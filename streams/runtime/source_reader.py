@@ -1,8 +1,9 @@
-"""Fetches source records with librdkafka and hands them to the event loop, one micro-batch of a partition at a time.
+"""Fetches records with librdkafka and hands them to the event loop, one micro-batch of a partition at a time.
 
-Which partitions are read, and from which offset, is the group's to say; Faust is its member. What is here joins no
-group and commits nothing. Each topic has a consumer and a thread of its own, so that a backlog of one topic does not
-stand in the queue before the records of another; where batches of several topics wait, an earlier topic's goes first.
+Sources are read so, and the changelog. Which partitions are read, and from which offset, is the caller's to say; what
+is here joins no group and commits nothing. Each topic has a consumer and a thread of its own, so that a backlog of one
+topic does not stand in the queue before the records of another; where batches of several topics wait, an earlier
+topic's goes first.
 
 A rebalance ends an assignment with `stop`. Its records may still be in librdkafka's queue, in a thread's hands, or on
 their way to the loop: each batch carries the number of its assignment, and one of an earlier assignment is dropped in
@@ -12,18 +13,17 @@ that may wait: a thread without room stops to poll, and librdkafka stops to fetc
 
 import asyncio
 import logging
-import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from haltline.streams.kafka.broker_outage import IS_AWAY
 from haltline.streams.runtime.changelog import RawRecord
 from haltline.streams.runtime.health import Partition
 from haltline.streams.runtime.worker_settings import WorkerSettings
+from haltline.streams.system import REAL, System
 
 _LOOK_EVERY_S: Final = 0.1
 """How soon a thread that waits for records sees that the assignment has changed, or that it is to end."""
@@ -38,6 +38,7 @@ _REFUSED: Final = frozenset(
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.GROUP_AUTHORIZATION_FAILED,
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError._AUTO_OFFSET_RESET,  # where going on from another offset would pass over records
     }
 )
 
@@ -61,6 +62,8 @@ class Fetched(NamedTuple):
 
     assignment: int
     place: Partition
+    begins: int
+    """Where the partition was read up to before. All that there is from there up to `following` is here."""
     records: Sequence[RawRecord]
     """In offset order; none when the end of the partition was reached behind what is no record."""
     end: int | None = None
@@ -68,7 +71,7 @@ class Fetched(NamedTuple):
 
     @property
     def first(self) -> int:
-        """The offset that it begins at."""
+        """The offset of its first record; without one, where the partition ends."""
         return self.records[0].offset if self.end is None else self.end
 
     @property
@@ -97,15 +100,19 @@ class RecordConsumer(Protocol):
         ...
 
 
-def consumer_settings(settings: WorkerSettings) -> dict[str, Any]:
-    """Settings of librdkafka for reading a worker's sources."""
+def consumer_settings(settings: WorkerSettings, *, reset: str = "earliest") -> dict[str, Any]:
+    """Settings of librdkafka for reading a worker's topics.
+
+    `reset` is what to do where the broker no longer has the records that come next: begin with those that it has, or
+    "error".
+    """
     return {
         **settings.client,
         "bootstrap.servers": settings.bootstrap,
         "group.id": settings.group,  # librdkafka wants one; it is never joined
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
-        "auto.offset.reset": "earliest",  # where the broker has deleted the records that come next
+        "auto.offset.reset": reset,
         "enable.partition.eof": True,  # the position behind the marks of a transaction, which are no records
         "isolation.level": "read_uncommitted",  # as Faust reads
         "check.crcs": True,
@@ -116,13 +123,19 @@ def consumer_settings(settings: WorkerSettings) -> dict[str, Any]:
     }
 
 
-def open_consumer(settings: WorkerSettings, on_error: Callable[[KafkaError], None]) -> RecordConsumer:
+def open_consumer(
+    settings: WorkerSettings,
+    on_error: Callable[[KafkaError], None],
+    *,
+    reset: str = "earliest",
+    system: System = REAL,
+) -> RecordConsumer:
     """A consumer of no partitions yet. `on_error` is called with the client's errors, by the thread that polls."""
-    return Consumer({**consumer_settings(settings), "error_cb": on_error}, logger=log)
+    return system.consumer({**consumer_settings(settings, reset=reset), "error_cb": on_error}, logger=log)
 
 
 class SourceReader:
-    """The sources of one worker. Everything is called in the event loop's thread, and so is `take`.
+    """Reads some topics. Everything is called in the event loop's thread, and so is `take`.
 
     `open_with` makes the consumer of one topic, in its thread; `on_failure` is called with what reading cannot survive,
     by that thread.
@@ -137,8 +150,10 @@ class SourceReader:
         on_failure: Callable[[BaseException], object],
         max_poll_records: int,
         buffered_batches: int,
+        system: System = REAL,
     ) -> None:
         self._take = take
+        self._system = system
         self._loop = asyncio.get_running_loop()
         self._assignment = 0
         self._waiting: dict[str, deque[Fetched]] = {topic: deque() for topic in topics}
@@ -152,11 +167,10 @@ class SourceReader:
                 on_failure=on_failure,
                 max_poll_records=max_poll_records,
                 buffered_batches=buffered_batches,
+                system=system,
             )
             for topic in topics
         }
-        for thread in self._threads.values():
-            thread.start()
 
     def begin(self, offsets: Mapping[Partition, int]) -> None:
         """Read these partitions from these offsets on, and no others."""
@@ -174,9 +188,9 @@ class SourceReader:
         self.stop()
         for thread in self._threads.values():
             thread.closing = True
-        deadline = time.monotonic() + _CLOSE_WITHIN_S
+        deadline = self._system.monotonic() + _CLOSE_WITHIN_S
         for thread in self._threads.values():
-            thread.join(max(0.0, deadline - time.monotonic()))
+            thread.join(max(0.0, deadline - self._system.monotonic()))
 
     def _handed_over(self, fetched: Fetched) -> None:  # in the thread of a topic
         self._waiting[fetched.place[0]].append(fetched)
@@ -208,8 +222,8 @@ class _Assignment(NamedTuple):
     offsets: Mapping[int, int]
 
 
-class _TopicThread(threading.Thread):
-    """Reads one topic."""
+class _TopicThread:
+    """Reads one topic in a thread of its own."""
 
     def __init__(
         self,
@@ -220,28 +234,33 @@ class _TopicThread(threading.Thread):
         on_failure: Callable[[BaseException], object],
         max_poll_records: int,
         buffered_batches: int,
+        system: System,
     ) -> None:
-        super().__init__(name=f"reads {topic}", daemon=True)
         self.closing = False
-        self.room = threading.Semaphore(buffered_batches)
+        self.room = system.semaphore(buffered_batches)
         self._topic = topic
         self._hand_over = hand_over
         self._open_with = open_with
         self._on_failure = on_failure
         self._max_poll_records = max_poll_records
         self._assignment = self._taken_up = _Assignment(0, {})
-        self._changed = threading.Event()
+        self._changed = system.event()
         self._following: dict[int, int] = {}
         """By partition of the assignment: the offset that is fetched next, as far as it was handed over."""
         self._complaint = ""
+        self._thread = system.thread(target=self._run, name=f"reads {topic}", daemon=True)
+        self._thread.start()
+
+    def join(self, within_s: float) -> None:
+        """Wait for its end."""
+        self._thread.join(within_s)
 
     def assign(self, assignment: _Assignment) -> None:
         """In any thread; taken up at the next turn."""
         self._assignment = assignment
         self._changed.set()
 
-    def run(self) -> None:
-        """Until it is closed."""
+    def _run(self) -> None:
         try:
             consumer = self._open_with(self._complains)
             try:
@@ -285,19 +304,19 @@ class _TopicThread(threading.Thread):
             if error is None:
                 record = Record(
                     topic, partition, offset, message.timestamp()[1],
-                    message.key(), message.value(), _headers(message),
+                    message.key(), message.value(), headers_of(message),
                 )  # fmt: skip
                 batch = open_batches.get(partition)
                 if batch is None or offset < following[partition]:  # a log that begins again is not in one with it
                     batch = open_batches[partition] = []
-                    found.append(Fetched(assignment.number, (topic, partition), batch))
+                    found.append(Fetched(assignment.number, (topic, partition), following[partition], batch))
                 batch.append(record)
                 following[partition] = offset + 1
             elif error.code() != KafkaError._PARTITION_EOF:
                 self._judge(error)
             elif offset != following[partition]:
                 open_batches.pop(partition, None)
-                found.append(Fetched(assignment.number, (topic, partition), [], offset))
+                found.append(Fetched(assignment.number, (topic, partition), following[partition], [], offset))
                 following[partition] = offset
         return found
 
@@ -316,7 +335,7 @@ class _TopicThread(threading.Thread):
             log.warning("topic %s: expected records, got %s", self._topic, reason)
 
 
-def _headers(message: Any) -> Sequence[tuple[str, bytes | None]]:
+def headers_of(message: Any) -> Sequence[tuple[str, bytes | None]]:
     """Headers of a record; none where the name of one is not UTF-8.
 
     Whoever may write a record must not be able to end its readers with it.

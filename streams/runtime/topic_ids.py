@@ -11,9 +11,9 @@ from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient
 
 from haltline.streams.kafka.client_settings import ClientSetting
+from haltline.streams.system import REAL, System
 
 _log = logging.getLogger(__name__)
 
@@ -43,10 +43,10 @@ class Topic(NamedTuple):
 class TopicIds:
     """Asks a cluster for its topics. Safe to use from any thread."""
 
-    def __init__(self, client: Mapping[str, ClientSetting], *, within_s: float = 10.0) -> None:
+    def __init__(self, client: Mapping[str, ClientSetting], *, within_s: float = 10.0, system: System = REAL) -> None:
         self._client = dict(client)
         self._within_s = within_s
-        self._admin = AdminClient(self._client, logger=_log)
+        self._admin = system.admin(self._client, logger=_log)
         self._without_ids: set[str] = set()
 
     def of(self, names: Collection[str]) -> dict[str, Topic]:

@@ -12,6 +12,7 @@ from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.failure import KnownFailure
 from haltline.streams.kafka.partition_offsets import Partition, PartitionOffsets
 from haltline.streams.runtime.topic_ids import Logs, Topic, TopicIds
+from haltline.streams.system import REAL, System
 
 OTHER_PARTITIONS: Final = (
     "the number of partitions cannot be changed under running sessions, whose states are in the partitions of their "
@@ -45,9 +46,12 @@ class TopicWatch:
     Raises KnownFailure when the cluster does not tell at the beginning, or has one of them not.
     """
 
-    def __init__(self, client: Mapping[str, ClientSetting], sources: Sequence[str], changelog: str) -> None:
-        self._offsets = PartitionOffsets(client, _REQUEST_WITHIN_S)
-        self._ids = TopicIds(client)
+    def __init__(
+        self, client: Mapping[str, ClientSetting], sources: Sequence[str], changelog: str, *, system: System = REAL
+    ) -> None:
+        self._system = system
+        self._offsets = PartitionOffsets(client, _REQUEST_WITHIN_S, system=system)
+        self._ids = TopicIds(client, system=system)
         self._names = (*sources, changelog)
         self._began_with = self._topics_at_start()
         self.logs = Logs.of(self._began_with, changelog)
@@ -86,20 +90,21 @@ class TopicWatch:
 
     def ends(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         """The offset that each partition's next record will get. Raises KafkaException; asks again for a while."""
-        return self._asked(partial(self._offsets.ends, partitions))
+        return self._answer_of(partial(self._offsets.ends, partitions))
 
     def begins(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         """The offset of the first record that each partition keeps; as `ends`."""
-        return self._asked(partial(self._offsets.begins, partitions))
+        return self._answer_of(partial(self._offsets.begins, partitions))
 
-    @staticmethod
-    def _asked(ask: Callable[[], dict[Partition, int]]) -> dict[Partition, int]:
-        return broker_retry.answered(ask, within_s=_ANSWER_WITHIN_S, also=broker_retry.AWAY | _OLD_EPOCH)
+    def _answer_of(self, ask: Callable[[], dict[Partition, int]]) -> dict[Partition, int]:
+        return broker_retry.answered(
+            ask, within_s=_ANSWER_WITHIN_S, also=broker_retry.AWAY | _OLD_EPOCH, system=self._system
+        )
 
     def _topics_at_start(self) -> dict[str, Topic]:
         ask = partial(self._ids.of, self._names)
         try:
-            found = broker_retry.answered(ask, within_s=_REQUEST_WITHIN_S)
+            found = broker_retry.answered(ask, within_s=_REQUEST_WITHIN_S, system=self._system)
         except KafkaException as failed:
             expected = f"topics {', '.join(self._names)}: expected their metadata within {_REQUEST_WITHIN_S:.0f} s"
             raise KnownFailure(f"{expected}, got {failed}") from failed

@@ -1,9 +1,9 @@
-"""The worker process: Faust's group membership, recovery and commits, and librdkafka's fetching, around one pipeline.
+"""The worker process: Faust's group membership and commits, and librdkafka's fetching, around one pipeline.
 
-What happens in which order is in `haltline.streams.runtime.checkpoint`, what keeps a replaced worker
-from doing harm in `haltline.streams.runtime.changelog`, and what of Faust is replaced, and why, in
-`haltline.streams.runtime.faust_overrides`. Source records come from `haltline.streams.runtime.source_reader`, from the
-end of a recovery until the partitions are given up.
+What happens in which order is in `haltline.streams.runtime.checkpoint`, what keeps a replaced worker from doing harm in
+`haltline.streams.runtime.changelog`, how partitions become this process's in `haltline.streams.runtime.ownership`, and
+what of Faust is replaced, and why, in `haltline.streams.runtime.faust_overrides`. Source records come from
+`haltline.streams.runtime.source_reader`, from when their partitions are owned until they are given up.
 
 A failure ends the process, with the reason on stderr and a code that is not zero; its next start
 goes on from the last checkpoint. Nothing is retried inside a process whose state is in doubt.
@@ -14,30 +14,26 @@ import logging
 import os
 import signal
 import sys
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import replace
 from functools import partial
-from typing import Final, NoReturn, cast
-
-from faust.tables.manager import TableManager
-from faust.tables.recovery import Recovery
-from faust.types import TP
+from typing import Final, NoReturn, Protocol
 
 from haltline.streams.kafka.failure import KnownFailure
 from haltline.streams.runtime.changelog import ForeignWrite
 from haltline.streams.runtime.checkpoint import Checkpointer
 from haltline.streams.runtime.checkpoint_pace import CheckpointPace
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
-from haltline.streams.runtime.faust_app import make_app
-from haltline.streams.runtime.faust_overrides import BatchConsumer, Hooks, new_loop
+from haltline.streams.runtime.faust_membership import FaustMembership
+from haltline.streams.runtime.faust_overrides import new_loop
 from haltline.streams.runtime.garbage import Collector, collecting
 from haltline.streams.runtime.health import HealthServer, Partition
 from haltline.streams.runtime.lag import LagWatch
+from haltline.streams.runtime.membership import Hooks, Membership
 from haltline.streams.runtime.metrics import Metrics
 from haltline.streams.runtime.owned_partitions import OwnedPartitions
+from haltline.streams.runtime.ownership import Ownership
 from haltline.streams.runtime.processor_api import Load, Processor, ProcessorFactory, RawRecord
-from haltline.streams.runtime.recovery_watchdog import RecoveryWatch
 from haltline.streams.runtime.runtime_metrics import RuntimeMetrics
 from haltline.streams.runtime.source_progress import SourceProgress
 from haltline.streams.runtime.source_reader import Fetched, SourceReader, open_consumer
@@ -45,6 +41,7 @@ from haltline.streams.runtime.topic_incarnations import TopicIncarnations
 from haltline.streams.runtime.topic_watch import TopicRecreated, TopicWatch
 from haltline.streams.runtime.worker_settings import WorkerSettings
 from haltline.streams.runtime.zombie_guard import ZombieGuard
+from haltline.streams.system import REAL, System
 
 __all__ = [
     "EXIT_FAILED",
@@ -61,7 +58,8 @@ EXIT_FAILED: Final = 1
 
 _HOUSEKEEPING_EVERY_S = 0.05
 _LOOK_AT_RECOVERY_EVERY_S = 1.0
-_STOP_WITHIN_S = 20.0
+_ENDS_MAY_LAG_S = 10.0
+_ENDS_AGAIN_AFTER_S = 0.1
 _CHECKPOINT_PAUSE_S = 0.002
 """For events, within a checkpoint: else a few in a hundred would wait for all of its states."""
 
@@ -85,9 +83,8 @@ def run_worker(settings: WorkerSettings, factory: ProcessorFactory, metrics: Met
 
 
 async def _run(settings: WorkerSettings, factory: ProcessorFactory, metrics: Metrics) -> None:
-    worker = _Worker(settings, factory, metrics)  # Faust wants the loop to be there when the app is made
-    with collecting() as worker.garbage:
-        await worker.run()
+    with collecting() as garbage:
+        await Worker(settings, factory, metrics, join=FaustMembership, end=end_process, garbage=garbage).run()
 
 
 def end_process(failure: BaseException) -> NoReturn:
@@ -102,11 +99,35 @@ def end_process(failure: BaseException) -> NoReturn:
     os._exit(EXIT_FAILED)
 
 
-class _Worker:
-    """One Faust app with one agent, and the tasks around it."""
+class Join(Protocol):
+    """Makes a member of the worker's group, which joins when it is started. `in_commit` is beside a topic's offset."""
 
-    def __init__(self, settings: WorkerSettings, factory: ProcessorFactory, metrics: Metrics) -> None:
+    def __call__(self, settings: WorkerSettings, hooks: Hooks, in_commit: Callable[[str], str], /) -> Membership:
+        """Called within the running loop."""
+        ...
+
+
+class Worker:
+    """One member of the group, and the tasks around it. Make it within a running loop.
+
+    `end` ends the process with a failure, and does not return.
+    """
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        factory: ProcessorFactory,
+        metrics: Metrics,
+        *,
+        join: Join,
+        end: Callable[[BaseException], NoReturn],
+        garbage: Collector,
+        system: System = REAL,
+    ) -> None:
         self.settings = settings
+        self.end = end
+        self.garbage = garbage
+        self.system = system
         self.loop = asyncio.get_running_loop()
         self.gauges = RuntimeMetrics(metrics)
         connection = {"bootstrap.servers": settings.bootstrap, **settings.client}
@@ -114,43 +135,50 @@ class _Worker:
             settings.bootstrap,
             delivery_timeout_s=settings.delivery_timeout_s,
             settings={**settings.client, **settings.producer},
+            system=system,
         )
-        self.topics = TopicWatch(connection, settings.sources, settings.changelog)
-        self.incarnations = TopicIncarnations(self.topics.logs, settings.changelog, metrics)
-        hooks = Hooks(
-            on_giving_up=self.on_giving_up,
-            on_assigned=self.on_assigned,
-            on_ready=self.on_ready,
-            partitions=self.topics.partitions,
-            in_commit=self.topics.logs.in_commit,
-        )
-        self.app, self.store = make_app(settings, hooks)
+        self.topics = TopicWatch(connection, settings.sources, settings.changelog, system=system)
+        logs = self.topics.logs
+        self.incarnations = TopicIncarnations(logs, settings.changelog, metrics)
+        hooks = Hooks(on_giving_up=self.on_giving_up, on_assigned=self.on_assigned)
+        self.group = join(settings, hooks, logs.in_commit)
         self.sources = SourceProgress()
-        self.owned = OwnedPartitions(self.store, self.incarnations)
-        self.store.logs = self.topics.logs.mark
-        self.store.on_recovered = self.on_recovered
-        self.reader = SourceReader(
-            settings.sources,
-            self.take,
-            open_with=partial(open_consumer, settings),
-            on_failure=end_process,
+        self.owned = OwnedPartitions(self.incarnations, logs.mark)
+        open_reader = partial(
+            SourceReader,
+            on_failure=end,
             max_poll_records=settings.max_poll_records,
             buffered_batches=settings.buffered_batches,
+            system=system,
         )
-        self.zombie_guard = ZombieGuard(settings.stood_still_s or settings.session_timeout_s, _stood_still)
+        open_with = partial(open_consumer, settings, system=system)
+        self.reader = open_reader(settings.sources, self.take, open_with=open_with)
+        self.ownership = Ownership(
+            self.owned,
+            self.producer,
+            self.group,
+            changelog=settings.changelog,
+            open_reader=partial(open_reader, [settings.changelog], open_with=partial(open_with, reset="error")),
+            stuck_after_s=settings.recovery_stuck_after_s,
+            on_failure=end,
+            system=system,
+        )
+        self.zombie_guard = ZombieGuard(
+            settings.stood_still_s or settings.session_timeout_s, self.on_stood_still, system=system
+        )
         self.checkpointer = Checkpointer(
             factory,
             self.producer,
             self.owned,
             changelog=settings.changelog,
             alive=self.zombie_guard.check,
+            ends=self.changelog_ends,
             commit=self.commit,
+            system=system,
         )
-        self.pace = CheckpointPace(settings.checkpoint_interval_s, self.sources.positions)
-        self.garbage = Collector()
-        self.generation = 0
+        self.pace = CheckpointPace(settings.checkpoint_interval_s, self.sources.positions, system.monotonic)
         self.beginning: asyncio.Task[None] | None = None
-        """Begins to read the sources, after a recovery."""
+        """Becomes the owner of what was assigned, and begins to read the sources."""
         self.holding = False
         """Partitions are being given up: nothing new is begun."""
         self.lag = LagWatch(
@@ -162,7 +190,8 @@ class _Worker:
             on_ends=lambda ends: self.loop.call_soon_threadsafe(self.compare_ends, ends),
             interval_s=settings.watermark_interval_s,
             stuck_after_s=settings.stuck_after_s,
-            on_failure=end_process,
+            on_failure=end,
+            system=system,
         )
         self.server: HealthServer | None = None
         if settings.metrics_port is not None:
@@ -180,7 +209,7 @@ class _Worker:
         for number in (signal.SIGTERM, signal.SIGINT):
             self.loop.add_signal_handler(number, stop.set)
         stopped = asyncio.create_task(stop.wait())
-        parts = (self.app.start(), self.checkpoints(), self.housekeeping(), self.watch_recovery())
+        parts = (self.group.start(), self.checkpoints(), self.housekeeping(), self.watch_recovery())
         pending = {stopped, *(asyncio.create_task(part) for part in parts)}
         while not stopped.done():
             done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
@@ -194,12 +223,9 @@ class _Worker:
         self.read_nothing()
         if self.owned.owned():
             await self.checkpointer.checkpoint()
-        try:
-            async with asyncio.timeout(_STOP_WITHIN_S):
-                await self.app.stop()
-        except TimeoutError:
-            raise KnownFailure(f"stop: expected Faust to stop within {_STOP_WITHIN_S:.0f} s, got nothing") from None
+        await self.group.stop()
         self.reader.close()
+        self.ownership.close()
         self.zombie_guard.stop()
         self.lag.close()
         if self.server is not None:
@@ -210,12 +236,12 @@ class _Worker:
         place, records = fetched.place, fetched.records
         expected = self.sources.next_offset(place)
         if fetched.first < expected:
-            end_process(TopicRecreated.of_offsets(*place, expected, fetched.first))
+            self.end(TopicRecreated.of_offsets(*place, expected, fetched.first))
         if records:
             try:
                 self.checkpointer.process(records, partial(self.sources.acknowledge, place, fetched.following))
             except Exception as failure:
-                end_process(failure)
+                self.end(failure)
             self.gauges.events[place[0],].inc(len(records))
             if place[0] == self.settings.sources[0]:  # operators' commands come first, and are not kept waiting
                 self.pace.add_commands(len(records))
@@ -224,8 +250,14 @@ class _Worker:
     async def commit(self) -> None:
         """Commit what is acknowledged."""
         offsets = self.sources.uncommitted()
-        if offsets and await self.consumer().commit_offsets(offsets):
+        if offsets and await self.group.commit(offsets):
             self.sources.on_commit(offsets)
+
+    async def changelog_ends(self, numbers: Set[int]) -> Mapping[int, int]:
+        """Where these partitions of the changelog end. Raises KafkaException."""
+        places = [(self.settings.changelog, number) for number in numbers]
+        ends = await asyncio.to_thread(self.topics.ends, places)
+        return {number: end for (_, number), end in ends.items()}
 
     async def checkpoints(self) -> None:
         """Checkpoint when it is due, while there is something to own."""
@@ -237,147 +269,121 @@ class _Worker:
                 self.pace.took(written.busy_s)
 
     async def housekeeping(self) -> None:
-        """See failed deliveries and a crashed Faust at once; do what is due by the clock."""
+        """See failed deliveries and a crashed group member at once; do what is due by the clock."""
         while True:
             await asyncio.sleep(_HOUSEKEEPING_EVERY_S)
             self.producer.poll()
             if self.owned.owned() and not self.holding:
                 self.checkpointer.tick()
             self.garbage.tick()
-            if self.app.crashed:
-                reason = self.app.crash_reason
-                raise RuntimeError(f"expected Faust to run, got a crash: {reason!r}") from reason
+            if (failure := self.group.failure()) is not None:
+                raise failure
 
     async def watch_recovery(self) -> None:
         """End the process when recovery stands still."""
-        watch = RecoveryWatch(
-            self.store, changelog=self.settings.changelog, limit_s=self.settings.recovery_stuck_after_s
-        )
         while True:
             await asyncio.sleep(_LOOK_AT_RECOVERY_EVERY_S)
-            recovery = self.recovery()
-            assigned = self.sources.partitions
-            self.gauges.recovery(self.owned.owned(), len(assigned), recovery.active_remaining_total())
-            if self.sources.recovered() or not assigned:
-                watch.rest()
-            else:
-                watch.look(recovery, self.consumer(), self.generation, time.monotonic())
+            self.ownership.check_progress()
+            self.gauges.recovery(self.owned.owned(), len(self.sources.partitions), self.ownership.remaining())
 
-    # What Faust calls when partitions come and go.
+    # What the group calls when partitions come and go.
 
-    async def on_giving_up(self, revoked: set[TP], lost: bool) -> None:
+    async def on_giving_up(self, revoked: Set[Partition], lost: bool) -> None:
         """Checkpoint before the partitions go, unless the group has dropped this worker already."""
         self.holding = True
         self.read_nothing()
-        partitions = {tp.partition for tp in revoked}
+        partitions = {number for _, number in revoked}
         try:
             if lost and revoked:
                 log.warning("worker: the group dropped this member; partitions %s go without a checkpoint", partitions)
             elif self.owned.owned():
                 await self.checkpointer.checkpoint()
             await self.checkpointer.forget(partitions)
+            await self.ownership.release(lost=lost)
         except Exception as failure:
-            end_process(failure)
-        self.owned.release()
+            self.end(failure)
         self.garbage.anew()
 
-    async def on_assigned(self, assigned: set[TP], generation: int) -> None:
-        """Keep what is still ours; Faust reads the rest.
-
-        Nothing is waited for here: this member sends no heartbeats until it returns.
-        """
-        count = self.topics.partitions
-        sources = tuple(tp for tp in assigned if tp.topic in self.settings.sources and tp.partition < count)
+    async def on_assigned(self, assigned: Set[Partition], generation: int) -> None:
+        """Begin to become the owner. Nothing is waited for here: this member sends no heartbeats until it returns."""
+        count = self.topics.partitions  # others, which were added since, are never read
+        sources = tuple(place for place in assigned if place[0] in self.settings.sources and place[1] < count)
+        held = {number for topic, number in assigned if topic == self.settings.changelog and number < count}
         self.gauges.rebalances.inc()
-        self.generation = generation
-        self.store.keep(tp.partition for tp in assigned if tp.topic == self.settings.changelog)
-        self.owned.release()
         self.sources.assign(sources)
+        self.ownership.assign({number for _, number in sources}, held)
         self.holding = False
+        self.beginning = self.loop.create_task(self.begin(sources, generation))
 
-    async def on_recovered(self, active: set[TP]) -> None:
-        """Become the owner of what was recovered, unless partitions have gone meanwhile.
-
-        The group is asked after everything is read: whoever takes over from now on is of a later generation, reads no
-        less, and so has a higher epoch.
-        """
-        if not active:
-            return
-        sources, generation = self.sources.partitions, self.generation
+    async def begin(self, sources: tuple[Partition, ...], generation: int) -> None:
+        """Own what was assigned, and read its sources from where they were committed; unless it has gone meanwhile."""
         try:
             await asyncio.to_thread(self.topics.look)
-            ends = await asyncio.to_thread(self.topics.ends, [(tp.topic, tp.partition) for tp in sources])
-            is_member = await self.consumer().is_member(generation)
-        except Exception as failure:
-            if self.sources.partitions is sources:
-                end_process(failure)
-        if self.sources.partitions is not sources or self.holding:
-            return
-        if not is_member:
-            log.warning("worker: the group dropped this member while it recovered; it joins again")
-            return
-        self.incarnations.ends = ends
-        last_offsets = self.recovery().active_highwaters  # in spite of the name
-        for part in self.owned.claim(active, self.generation, last_offsets):
-            self.checkpointer.recovered(part)
-
-    async def on_ready(self) -> None:
-        """Read the sources. In a task of its own, for Faust gives up after a while."""
-        sources = self.sources.partitions
-        if {tp.partition for tp in sources} <= self.owned.numbers():
-            self.beginning = asyncio.create_task(self.begin(sources))
-
-    async def begin(self, sources: tuple[TP, ...]) -> None:
-        """Read these from where they were committed, unless partitions have gone meanwhile."""
-        try:
-            committed = await self.consumer().committed(sources)
-            if self.sources.partitions is not sources:
+            if not await self.ownership.recover(generation):
                 return
-            offsets = {tp: self.begins_at(tp, *committed.get(tp, (None, ""))) for tp in sources}
-            first = await asyncio.to_thread(self.topics.begins, [tp for tp, at in offsets.items() if at is None])
+            committed = await self.group.committed(sources)
+            ends = await self.source_ends(sources, committed)
+            if self.is_gone(sources):
+                return
+            self.incarnations.ends = ends
+            for part in self.ownership.own():
+                self.checkpointer.recovered(part)
+            offsets = {place: self.begins_at(place, *committed.get(place, (None, ""))) for place in sources}
+            first = await asyncio.to_thread(self.topics.begins, [place for place, at in offsets.items() if at is None])
         except Exception as failure:
-            if self.sources.partitions is sources:
-                end_process(failure)
-        if self.sources.partitions is not sources:
-            return
-        found = {(tp.topic, tp.partition): first[tp] if at is None else at for tp, at in offsets.items()}
-        self.sources.begin(found, {(tp.topic, tp.partition): at for tp, at in offsets.items() if at is not None})
-        self.reader.begin(found)
+            if self.is_gone(sources):
+                return
+            self.end(failure)
+        if not self.is_gone(sources):
+            found = {place: first[place] if at is None else at for place, at in offsets.items()}
+            self.sources.begin(found, {place: at for place, at in offsets.items() if at is not None})
+            self.reader.begin(found)
+
+    async def source_ends(
+        self, sources: tuple[Partition, ...], committed: Mapping[Partition, tuple[int, str]]
+    ) -> Mapping[Partition, int]:
+        """Where these partitions end. Raises KafkaException.
+
+        An end before what is committed may be one of a broker that has just started again, which does not know how
+        much it has: it is asked again for a while before the records between are taken for lost.
+        """
+        deadline = self.system.monotonic() + _ENDS_MAY_LAG_S
+        while True:
+            ends = await asyncio.to_thread(self.topics.ends, sources)
+            known = all(offset <= ends[place] for place, (offset, _) in committed.items())
+            if known or self.is_gone(sources) or self.system.monotonic() > deadline:
+                return ends
+            await asyncio.sleep(_ENDS_AGAIN_AFTER_S)
+
+    def is_gone(self, sources: tuple[Partition, ...]) -> bool:
+        """Whether that is not the assignment any more."""
+        return self.holding or self.sources.partitions is not sources
 
     def read_nothing(self) -> None:
         """What was fetched and is not processed comes again."""
         self.sources.release()
         self.reader.stop()
 
-    def begins_at(self, tp: TP, committed: int | None, beside: str) -> int | None:
+    def begins_at(self, place: Partition, committed: int | None, beside: str) -> int | None:
         """Where reading of a source begins; None: at its first record."""
-        part = self.store.slices.get(tp.partition)
-        marks = set() if part is None else set(part.other_logs.values())
-        found = self.incarnations.begins_at((tp.topic, tp.partition), committed, beside, marks)
-        if part is not None and found != committed:  # each state is to be asked for what it includes
+        part = self.owned.slice(place[1])
+        found = self.incarnations.begins_at(place, committed, beside, set(part.other_logs.values()))
+        if found != committed:  # each state is to be asked for what it includes
             part.other_logs = dict.fromkeys(part.values, part.logs) | part.other_logs
         return found
-
-    def consumer(self) -> BatchConsumer:
-        """Faust's member of the group."""
-        return cast("BatchConsumer", self.app.consumer)
-
-    def recovery(self) -> Recovery:
-        """Faust's recovery service."""
-        return cast("TableManager", self.app.tables).recovery
 
     def compare_ends(self, ends: Mapping[Partition, int]) -> None:
         """End the process when somebody else writes to our part of the changelog."""
         try:
             self.owned.compare_ends({number: end for (_, number), end in ends.items()})
         except ForeignWrite as failure:
-            end_process(failure)
+            self.end(failure)
 
-
-def _stood_still(seconds: float) -> NoReturn:
-    end_process(
-        KnownFailure(
-            f"this process stood still for {seconds:.1f} s, longer than the session timeout: "
-            "another may have its partitions"
+    def on_stood_still(self, seconds: float) -> NoReturn:
+        """Another may have the partitions."""
+        self.end(
+            KnownFailure(
+                f"this process stood still for {seconds:.1f} s, longer than the session timeout: "
+                "another may have its partitions"
+            )
         )
-    )

@@ -6,15 +6,12 @@ a ghost's. So before anything is sent the time since the last beat is looked at;
 own beats, so that long work in the main thread does not look like a stop.
 """
 
-import threading
-import time
 from collections.abc import Callable
 from typing import Final
 
-_BEAT_EVERY_S: Final = 0.2
+from haltline.streams.system import REAL, System
 
-# Goes on while the machine sleeps, where the system has such a clock; the monotonic one does not.
-_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+_BEAT_EVERY_S: Final = 0.2
 
 
 class ZombieGuard:
@@ -24,17 +21,18 @@ class ZombieGuard:
     stood still when they were more than `limit_s`; it must not return.
     """
 
-    def __init__(self, limit_s: float, on_gap: Callable[[float], None]) -> None:
+    def __init__(self, limit_s: float, on_gap: Callable[[float], None], *, system: System = REAL) -> None:
         self._limit_s = limit_s
         self._on_gap = on_gap
-        self._last = _now()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="pulse", daemon=True)
+        self._now = system.boottime
+        self._last = self._now()
+        self._stop = system.event()
+        self._thread = system.thread(target=self._run, name="pulse", daemon=True)
         self._thread.start()
 
     def check(self) -> None:
         """Call before sending anything: ends the process when it had been stopped."""
-        gap = _now() - self._last
+        gap = self._now() - self._last
         if gap > self._limit_s:
             self._on_gap(gap)
 
@@ -46,8 +44,4 @@ class ZombieGuard:
     def _run(self) -> None:
         while not self._stop.wait(_BEAT_EVERY_S):
             self.check()
-            self._last = _now()
-
-
-def _now() -> float:
-    return time.clock_gettime(_CLOCK)
+            self._last = self._now()

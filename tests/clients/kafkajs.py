@@ -1,10 +1,11 @@
 """Node's binding of librdkafka in .tools/kafkajs, which the TypeScript client over Kafka is tested with.
 
-`python -m tests.clients.kafkajs` (`make kafkajs`) installs it, unless it is there. Where its binary cannot be fetched
-it is built, some two minutes of a processor: that takes a C++ compiler, and Debian's libcurl4-openssl-dev libssl-dev
-libsasl2-dev zlib1g-dev libzstd-dev.
+`python -m tests.clients.kafkajs` (`make kafkajs`) installs what locks/kafkajs names, unless it is there. Where its
+binary cannot be fetched it is built, some two minutes of a processor: that takes a C++ compiler, and Debian's
+libcurl4-openssl-dev libssl-dev libsasl2-dev zlib1g-dev libzstd-dev.
 """
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -20,7 +21,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 FOLDER: Final = ROOT / ".tools/kafkajs"
 BUILDING: Final = ROOT / ".tools/building-kafkajs"
 NAME: Final = "@confluentinc/kafka-javascript"
-VERSION: Final = "~1.10.1"
+LOCK: Final = ROOT / "locks/kafkajs"
 _FETCH_WITHIN_S: Final = 60
 _BUILD_WITHIN_S: Final = 900
 
@@ -45,8 +46,9 @@ def require_kafkajs() -> Path:
 def make() -> None:
     """Raises CalledProcessError or TimeoutExpired when it cannot be had, and FileNotFoundError without npm."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    (FOLDER / "package.json").write_text('{"private": true}\n', encoding="utf-8")
-    _run("npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", f"{NAME}@{VERSION}")
+    for file in LOCK.glob("package*.json"):
+        shutil.copy(file, FOLDER)
+    _run("npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts")
     package = FOLDER / "node_modules" / NAME
     if not _is_fetched(package):
         print(f"{NAME}: its binary cannot be fetched here, and is built", flush=True)
@@ -98,7 +100,8 @@ def _stamp() -> str:
     if node is None:
         return "no Node.js"
     said = subprocess.run([node, "-p", "process.versions.modules"], check=True, capture_output=True, text=True)
-    return f"{NAME} {VERSION}, ABI {said.stdout.strip()}\n"
+    locked = hashlib.sha256((LOCK / "package-lock.json").read_bytes()).hexdigest()
+    return f"{locked}, ABI {said.stdout.strip()}\n"
 
 
 def _run(*command: str) -> None:

@@ -1,8 +1,8 @@
 """An environment for each framework, in .venvs: their libraries do not fit together, nor beside our own tests'.
 
-`python -m tests.conformance.environments [NAME ...]` makes those that are missing, or were made for other
-requirements: haltline's own, those of its extra, and what deciding in the agent's process needs. Of frameworks in
-JavaScript it is the package's own folder, which `make typescript` makes: what its lock file pins, and its build.
+`python -m tests.conformance.environments [NAME ...]` makes those that are missing, or were made of another lock:
+`locks/frameworks/NAME.txt` (tests/locks.py). Of frameworks in JavaScript it is the package's own folder, which
+`make typescript` makes: what its lock file pins, and its build.
 """
 
 import hashlib
@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 import time
-import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -19,37 +19,31 @@ import pytest
 
 from tests.clients.typescript import CLIENT, require_built
 from tests.conformance.harness import BROWSERS, browser_program
+from tests.locks import ADDED, IN_DEVELOPMENT, NEWEST, ROOT, adapters, lock_of, requirements_of, uv
 
-ROOT: Final = Path(__file__).resolve().parents[2]
-VENVS: Final = ROOT / ".venvs"
-MAIN: Final = frozenset({"langchain", "mcp", "openai-agents"})
-"""Adapters whose libraries are in .venv anyway."""
-GATEWAYS: Final = {"litellm": ["litellm[proxy]"]}
-"""What has no driver, and what its tests need besides: tests/streams/intake/test_litellm_proxy.py."""
+VENVS: Final = ROOT / (".venvs-newest" if NEWEST else ".venvs")
+GATEWAYS: Final = tuple(ADDED)
+"""What has no driver: tests/streams/intake/test_litellm_proxy.py."""
 PACKAGES: Final = {"typescript": CLIENT}
 """Adapters in JavaScript; their drivers run in .venv, and start Node in this folder."""
-_LOCAL_MODE: Final = ("msgspec", "pyyaml")
+_AT_A_TIME: Final = 4
+"""Environments that are made beside each other: uv waits for the network and the disk, and runs no Python."""
 
 
 def python_of(adapter: str) -> Path:
     """The interpreter that has the adapter's library."""
-    return Path(sys.executable) if adapter in MAIN | PACKAGES.keys() else VENVS / adapter / "bin" / "python"
-
-
-def requirements_of(adapter: str) -> list[str]:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extras = project["optional-dependencies"]
-    of_local_mode = [one for one in extras["processor"] if one.startswith(_LOCAL_MODE)]
-    return [*project["dependencies"], *of_local_mode, *extras[adapter], *GATEWAYS.get(adapter, [])]
+    in_here = adapter in IN_DEVELOPMENT | PACKAGES.keys()
+    return Path(sys.executable) if in_here else VENVS / adapter / "bin" / "python"
 
 
 def stamp_of(adapter: str) -> str:
-    return hashlib.sha256("\n".join([sys.version, *requirements_of(adapter)]).encode()).hexdigest()
+    contents = "\n".join(requirements_of(adapter)) if NEWEST else lock_of(adapter).read_text(encoding="utf-8")
+    return hashlib.sha256(f"{sys.version}\n{contents}".encode()).hexdigest()
 
 
 def is_made(adapter: str) -> bool:
     stamp = VENVS / adapter / ".made-for"
-    return adapter in MAIN or (stamp.is_file() and stamp.read_text() == stamp_of(adapter))
+    return adapter in IN_DEVELOPMENT or (stamp.is_file() and stamp.read_text() == stamp_of(adapter))
 
 
 def require_environment(adapter: str) -> None:
@@ -58,7 +52,7 @@ def require_environment(adapter: str) -> None:
         require_built()
         return
     if not is_made(adapter):
-        why = f"expected .venvs/{adapter} for this pyproject.toml, got none; make environments"
+        why = f"expected {VENVS.name}/{adapter} of locks/frameworks/{adapter}.txt, got none; make environments"
     elif adapter == "browser-use" and browser_program() is None:
         why = f"expected a browser, one of {', '.join(BROWSERS)} on PATH; got none (Debian: apt install chromium)"
     else:
@@ -71,13 +65,9 @@ def require_environment(adapter: str) -> None:
 def make(adapter: str) -> None:
     """Raises CalledProcessError when a package cannot be had."""
     venv = VENVS / adapter
-    uv = [sys.executable, "-m", "uv", "--quiet"]
-    environ = os.environ | {"UV_SYSTEM_CERTS": "1"}
-    if "PIP_INDEX_URL" in environ:  # whoever has set pip up means this as well
-        environ.setdefault("UV_DEFAULT_INDEX", environ["PIP_INDEX_URL"])
-    subprocess.run([*uv, "venv", "--clear", "--python", sys.executable, str(venv)], check=True, env=environ)
-    install = [*uv, "pip", "install", "--python", str(venv / "bin" / "python"), *requirements_of(adapter)]
-    subprocess.run(install, check=True, env=environ)
+    what = requirements_of(adapter) if NEWEST else ["--no-deps", "--requirements", str(lock_of(adapter))]
+    uv("venv", "--clear", "--python", sys.executable, venv)
+    uv("pip", "install", "--python", venv / "bin" / "python", *what)
     (site,) = venv.glob("lib/python*/site-packages")
     (site / "haltline.pth").write_text(f"{ROOT / 'src'}\n{ROOT}\n", encoding="utf-8")
     (venv / ".made-for").write_text(stamp_of(adapter), encoding="utf-8")
@@ -90,19 +80,22 @@ def drivers() -> dict[str, str]:
     return {file.stem: found[1] for file in files if (found := named.search(file.read_text(encoding="utf-8")))}
 
 
+def _made(adapter: str) -> bool:
+    began = time.monotonic()
+    try:
+        make(adapter)
+    except subprocess.CalledProcessError as error:
+        print(f"{VENVS.name}/{adapter}: could not be made: {error}", file=sys.stderr)
+        return False
+    print(f"{VENVS.name}/{adapter}: made in {time.monotonic() - began:.1f} s", flush=True)
+    return True
+
+
 def main() -> int:
-    status = 0
-    for adapter in sys.argv[1:] or sorted({*drivers().values(), *GATEWAYS} - PACKAGES.keys()):
-        if is_made(adapter):
-            continue
-        began = time.monotonic()
-        try:
-            make(adapter)
-            print(f".venvs/{adapter}: made in {time.monotonic() - began:.1f} s", flush=True)
-        except subprocess.CalledProcessError as error:
-            print(f".venvs/{adapter}: could not be made: {error}", file=sys.stderr)
-            status = 1
-    return status if os.environ.get("CI") == "true" else 0
+    missing = [adapter for adapter in sys.argv[1:] or adapters() if not is_made(adapter)]
+    with ThreadPoolExecutor(_AT_A_TIME) as pool:
+        all_made = all(list(pool.map(_made, missing)))
+    return 0 if all_made or os.environ.get("CI") != "true" else 1
 
 
 if __name__ == "__main__":

@@ -12,11 +12,13 @@ from haltline.console.access.keys import Role
 from haltline.console.protection import (
     Flight,
     Known,
+    Misfit,
     Part,
     Problem,
     ProtectionLimits,
     Urgency,
     answered,
+    compared,
     fed,
     problems_of,
     samples,
@@ -27,11 +29,12 @@ from haltline.console.read_model.canary import last_flight
 from haltline.console.read_model.store import open_store
 from haltline.schemas.decisions import Level
 from haltline.schemas.topics import Topics
+from haltline.streams.kafka.produce import produce_confirmed
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.operator.canary import goal_of
 from haltline.streams.runtime.health import Partition
 from tests.console.databases import database
-from tests.console.test_api import bearer, serving
+from tests.console.serving import bearer, serving
 from tests.console.topics import messages_of, produce
 from tests.mock_cluster import MockCluster
 from tests.streams.engine.test_local_fleet import delete
@@ -160,12 +163,34 @@ def test_a_read_model_that_is_behind_is_reported_and_says_nothing_of_canaries() 
     assert "disk full" in problem.what
 
 
+def test_offsets_that_do_not_fit_are_reported_a_gap_at_once_and_an_end_that_is_too_early_when_it_lasts() -> None:
+    gap = Misfit(topic="haltline.actions", partition=0, text="records are gone", is_gap=True)
+    ahead = [replace(gap, partition=n, text=f"partition {n} ends too early", is_gap=False) for n in range(5)]
+    known = compared(Known(looked_s=50.0), [gap, *ahead], 40.0)
+    (first,) = problems_of(known, 50.0, LIMITS)
+    assert (first.title, first.since_s) == ("The console misses records", 40.0)
+    lasting = compared(replace(known, looked_s=65.0), ahead, 65.0)
+    (problem,) = problems_of(lasting, 65.0, LIMITS)
+    assert (problem.since_s, problem.partitions) == (40.0, {"haltline.actions": (0, 1, 2, 3, 4)})
+    assert "partition 2 ends too early. 2 more are alike." in problem.what
+    assert problems_of(compared(lasting, [], 66.0), 66.0, LIMITS) == []
+
+
 def test_each_problem_names_a_page_of_the_runbooks_and_what_to_do_first() -> None:
     stands = [(3.0 * n, {EMPTY: (7, 9)}) for n in range(30)]
     away = unanswered(Known(looked_s=0.0), "no answer", 0.0)
     found = [
         *(problem for part in (Part.WORKERS, Part.SINK, Part.SHADOW, Part.CONSOLE) for problem in after(stands, part)),
         *problems_of(away, 60.0, LIMITS),
+        *(
+            problem
+            for is_gap in (True, False)
+            for problem in problems_of(
+                compared(Known(looked_s=0.0), [Misfit(topic="t", partition=0, text="", is_gap=is_gap)], 0.0),
+                50.0,
+                LIMITS,
+            )
+        ),
         *(
             problem
             for killed in (True, False)
@@ -213,6 +238,44 @@ def parts(client: TestClient) -> list[str]:
     reply = client.get("/api/v1/protection", headers=bearer(Role.VIEWER)).json()
     assert reply["ok"] is (reply["problems"] == [])
     return [problem["part"] for problem in reply["problems"]]
+
+
+def said_of_offsets(client: TestClient) -> tuple[list[str], int, int]:
+    """The titles of what is wrong with the console, and the statuses of /healthz and /readyz, which name the cure."""
+    replies = [client.get(path) for path in ("/healthz", "/readyz")]
+    assert all("haltline console --rebuild" in reply.json()["problem"] for reply in replies)
+    problems = client.get("/api/v1/protection").json()["problems"]
+    assert all("haltline console --rebuild" in [step["command"] for step in one["steps"]] for one in problems)
+    return [one["title"] for one in problems], replies[0].status_code, replies[1].status_code
+
+
+@pytest.mark.parametrize(
+    ("reached", "expected"),
+    [
+        pytest.param(1, (["The console misses records"], 200, 200), id="records were deleted before they were read"),
+        pytest.param(
+            99, (["The console has read more than the topics hold"], 200, 503), id="the topic ends before what was read"
+        ),
+    ],
+)
+def test_offsets_that_do_not_fit_the_topics_are_reported_with_what_to_do(
+    tmp_path: Path, reached: int, expected: tuple[list[str], int, int]
+) -> None:
+    engine = open_store(database(tmp_path))
+    with engine.begin() as connection:
+        connection.execute(insert(tables.offsets).values(topic="actions", partition=0, next=reached))
+    with MockCluster() as broker:
+        for name in Topics().all:
+            broker.create_topic(name, 1)
+        for _ in range(8):  # more than a partition of it keeps
+            place = produce_confirmed(broker.bootstrap, Topics().actions, key=b"k", value=b" " * 950_000)
+        limits = replace(QUICK, workers_s=600.0, console_s=0.5)
+        with serving(broker.bootstrap, tmp_path / "model.db", protection=limits) as client:
+            wait_until(lambda: client.get("/api/v1/protection").json()["problems"] != [], "it is reported")
+            assert said_of_offsets(client) == expected
+            feeder = client.app.state.context.feeder  # type: ignore[attr-defined]  # of Starlette, not of any ASGI app
+            assert feeder.wait_for(place, 10 if reached == 1 else 0) is (reached == 1)
+    engine.dispose()
 
 
 def test_records_that_no_worker_reads_are_reported_and_a_sink_where_one_is_expected(

@@ -11,7 +11,7 @@ import typer
 import yaml
 
 from haltline.cli.app import app
-from tests.waiting import wait_until
+from tests.deploy.helm import TARGET
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 RULES = DEPLOY / "prometheus" / "haltline.rules.yml"
@@ -32,12 +32,8 @@ def tool(
 
 
 def helm() -> str:
-    """Where Helm is, or `make helm` has put it; in continuous integration it may still be building."""
-    folder = DEPLOY.parent / ".tools"
-    built, building = folder / "helm", folder / "building"
-    if building.exists():
-        wait_until(lambda: not building.exists(), "Helm is built", deadline_s=900.0)
-    return str(built) if built.exists() else tool("helm", "`make helm` builds it with Go")
+    """Where Helm is, or `make helm` has put it."""
+    return str(TARGET) if TARGET.exists() else tool("helm", "`make helm`")
 
 
 def free_port() -> int:

@@ -31,8 +31,7 @@ def go(source: Path, folder: Path) -> list[str] | None:
     found = shutil.which("go") or shutil.which(ROOT / ".tools/go/go/bin/go")
     if found is None:
         return None
-    # Go's library is compiled once for these and for Helm, which is built with the same flag.
-    built([found, "build", "-trimpath", "-o", str(folder / "agent"), str(source)])
+    built([found, "build", "-o", str(folder / "agent"), str(source)])
     return [str(folder / "agent")]
 
 

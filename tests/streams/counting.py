@@ -18,6 +18,7 @@ import orjson
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from benchmarks.cluster import answered
+from haltline.streams.runtime.changelog import CLAIM_KEY
 from tests.waiting import wait_until
 
 
@@ -175,7 +176,8 @@ class Log:
         for message in self.records(changelog):
             key, value = message.key(), message.value()
             assert key is not None
-            states[key.decode()] = None if value is None else orjson.loads(value)
+            if not key.startswith(CLAIM_KEY):
+                states[key.decode()] = None if value is None else orjson.loads(value)
         return {key: state for key, state in states.items() if state is not None}
 
     def counts(self, changelog: str) -> Counter[str]:

@@ -9,12 +9,11 @@ import argparse
 import asyncio
 import sys
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
 import orjson
-from faust.types import TP
 
 from haltline.streams.runtime import worker_process
 from haltline.streams.runtime.worker_process import ConfirmedProducer, Load, RawRecord, WorkerSettings, run_worker
@@ -106,14 +105,14 @@ class Counting:
 
 def hold_assignments(there: Path) -> None:
     """Each new assignment waits while this file is there; the group hears nothing of the member meanwhile."""
-    on_assigned = worker_process._Worker.on_assigned
+    on_assigned = worker_process.Worker.on_assigned
 
-    async def held(worker: Any, assigned: set[TP], generation: int) -> None:
+    async def held(worker: Any, assigned: Set[tuple[str, int]], generation: int) -> None:
         while there.exists():
             await asyncio.sleep(0.05)
         await on_assigned(worker, assigned, generation)
 
-    worker_process._Worker.on_assigned = held  # type: ignore[assignment,method-assign]  # a fault that no setting makes
+    worker_process.Worker.on_assigned = held  # type: ignore[assignment,method-assign]  # a fault that no setting makes
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

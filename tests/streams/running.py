@@ -1,4 +1,4 @@
-"""A real worker as its own process, for tests that need its answers."""
+"""A real worker as its own process, for tests that need its answers; `system` of tests/conftest.py is one for all."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

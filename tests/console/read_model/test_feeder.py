@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaError
 from sqlalchemy import Engine, insert
 
 from haltline.console.read_model import tables
@@ -12,7 +12,7 @@ from haltline.console.read_model.feeder import Feeder
 from haltline.console.read_model.store import open_store
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.produce import produce_confirmed
-from tests.mock_cluster import MockCluster
+from tests.mock_cluster import ApiKey, MockCluster
 from tests.waiting import wait_until
 
 TOPICS = Topics()
@@ -73,3 +73,14 @@ def test_a_topic_that_was_recreated_is_reported_with_what_to_do_and_not_each_sec
         f"the read model waits: {TOPICS.actions}[0]: expected a partition that goes on at offset 500"
     )
     assert "haltline console --rebuild" in result[0]
+
+
+def test_where_the_next_records_are_gone_it_asks_where_to_go_on(cluster: MockCluster, engine: Engine) -> None:
+    with Trying(engine, cluster.bootstrap, topics=TOPICS, group="g") as feeder:
+        feeder.start()
+        assert feeder.caught_up.wait(30)
+        cluster.fail_next(ApiKey.FETCH, [KafkaError.OFFSET_OUT_OF_RANGE])
+        wait_until(lambda: feeder.tries == 2, "it asks again")
+        place = produce_confirmed(cluster.bootstrap, TOPICS.actions, key=b"s1", value=b"{}")
+        assert feeder.wait_for(place, 30)
+        assert feeder.mismatches() == []

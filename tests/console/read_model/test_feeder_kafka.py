@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # its stubs miss it
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: ignore[attr-defined]  # its stubs miss them
 from sqlalchemy import Engine, select
 
 from haltline.console.read_model import tables
@@ -97,3 +97,23 @@ def test_a_topic_that_is_recreated_makes_the_read_model_begin_anew_and_it_says_s
     result = [message for message in caplog.messages if f"topic {topic} was recreated" in message]
     assert len(result) == 1
     assert "the read model begins anew" in result[0]
+
+
+def test_partitions_that_a_topic_is_given_are_read(place: Place) -> None:
+    feeder = place.feeder()
+    feeder.start()
+    place.send(b'{"first": 1}')
+    wait_until(lambda: len(place.bodies()) == 1, "it is taken in")
+    for future in place.admin.create_partitions([NewPartitions(place.topics.actions, 2)]).values():
+        future.result()
+    sent: list[TopicPartition] = []
+
+    def is_in_the_new_one() -> bool:
+        key = str(len(sent)).encode()
+        sent.append(produce_confirmed(place.bootstrap, place.topics.actions, key=key, value=b"{}"))
+        return sent[-1].partition == 1
+
+    wait_until(is_in_the_new_one, "a record is in the new partition")
+    assert feeder.wait_for(sent[-1], 60)
+    feeder.close()
+    assert feeder.failure is None

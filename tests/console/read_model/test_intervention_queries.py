@@ -13,7 +13,7 @@ from sqlalchemy import Engine, func, select
 
 from haltline.console.read_model import intervention_queries, tables
 from haltline.console.read_model.intervention_queries import InterventionFilter
-from haltline.console.read_model.projection import intervention_row
+from haltline.console.read_model.intervention_rows import intervention_row
 from haltline.console.read_model.store import open_store
 from haltline.console.read_model.tallies import MS_PER_DAY, hide, put_interventions
 from haltline.schemas.intervention_records import InterventionRecord, RecordOutcome, RecordType, RiskLevel

@@ -8,7 +8,7 @@ from sqlalchemy import Engine, update
 
 from haltline.console.read_model import intervention_queries, tables, text_search
 from haltline.console.read_model.intervention_queries import InterventionFilter, page
-from haltline.console.read_model.projection import intervention_row
+from haltline.console.read_model.intervention_rows import intervention_row
 from haltline.console.read_model.search import search
 from haltline.console.read_model.store import clear, empty, open_store, put
 from haltline.console.read_model.tallies import hide, put_interventions

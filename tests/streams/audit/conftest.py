@@ -1,5 +1,6 @@
 """Tables to test with. What holds for one holds for the other."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from haltline.streams.audit.memory import MemoryAuditTable
 from haltline.streams.audit.query import open_query
 from haltline.streams.audit.table import AuditTable, DeltaAuditTable
+from tests.streams.audit.tables import Audit
 
 Position = tuple[str, int, int]
 
@@ -31,3 +33,18 @@ def positions() -> Callable[[AuditTable], list[Position]]:
         return sorted((row["topic"], row["partition"], row["offset"]) for row in rows)
 
     return read
+
+
+@pytest.fixture(scope="session")
+def audit_as_filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an audit that nobody may change."""
+    folder = tmp_path_factory.mktemp("audit")
+    Audit.filled(folder)
+    return folder
+
+
+@pytest.fixture
+def audit(audit_as_filled: Path, tmp_path: Path) -> Audit:
+    """A signed audit with 80 rows, of this test alone."""
+    shutil.copytree(audit_as_filled, tmp_path, dirs_exist_ok=True)
+    return Audit(tmp_path)

@@ -1,14 +1,13 @@
 """A log to be audited: fills topics, and says which records a complete audit holds."""
 
 import logging
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from haltline.schemas.keys import load_public_key
 from haltline.schemas.topics import Topics
@@ -84,13 +83,7 @@ class Log:
 
     @contextmanager
     def consumer(self, group: str = "test") -> Iterator[Consumer]:
-        config: dict[str, str | bool] = {
-            "bootstrap.servers": self.bootstrap,
-            "group.id": group,
-            "enable.auto.commit": False,
-            "partition.assignment.strategy": "roundrobin",  # the mock broker keeps to what a group's first member said
-        }
-        consumer = Consumer(config, logger=QUIET)
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group}, logger=QUIET)
         try:
             yield consumer
         finally:
@@ -112,29 +105,17 @@ class Log:
                 every += [(place.topic, place.partition, offset) for offset in range(first, end)]
         return sorted(every)
 
-    def count(self, topic: str, partition: int) -> int:
-        """How many records a partition holds, gaps aside."""
-        with self.consumer() as consumer:
-            _, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=ANSWER_WITHIN_S)
-            consumer.assign([TopicPartition(topic, partition, 0)])
-            count = 0
-            while (message := consumer.poll(ANSWER_WITHIN_S)) is not None:
-                count += 1
-                if message.offset() == end - 1:  # the newest is never compacted away
-                    return count
-        raise AssertionError(f"{topic}[{partition}]: expected the record at {end - 1}, got none")
+    def members(self, group: str) -> list[object]:
+        """Who is in a consumer group."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap}, logger=QUIET)
+        described = admin.describe_consumer_groups([group], request_timeout=ANSWER_WITHIN_S)
+        return list(described[group].result().members)
 
     def committed(self, group: str) -> dict[tuple[str, int], int]:
         """The group's offsets, of partitions where it has any."""
         with self.consumer(group) as consumer:
             found = consumer.committed(self.places(), timeout=ANSWER_WITHIN_S)
         return {(place.topic, place.partition): place.offset for place in found if place.offset >= 0}
-
-    def commit(self, group: str, offsets: Iterable[TopicPartition]) -> None:
-        """Set the offsets of a group that has no members, and on the mock broker never had any."""
-        with self.consumer(group) as consumer:
-            for place in consumer.commit(offsets=list(offsets), asynchronous=False):
-                assert place.error is None
 
 
 def _must_arrive(error: KafkaError | None, message: Message) -> None:
@@ -163,11 +144,7 @@ def rows_of(table: Path) -> int:
 
 
 def wait_for_rows(table: Path, count: int) -> None:
-    wait_until(
-        lambda: rows_of(table) >= count,
-        f"{count} rows are in the table",
-        deadline_s=WRITTEN_WITHIN_S,
-    )
+    wait_until(lambda: rows_of(table) >= count, f"{count} rows are in the table", deadline_s=WRITTEN_WITHIN_S)
 
 
 def assert_each_once(table: Path, expected: list[Position], public_key: Path | None = None) -> None:
@@ -189,36 +166,3 @@ def assert_proved(table: Path, public_key: Path | None = None) -> int:
     assert [str(problem) for problem in verifier.found.problems] == []
     assert proved == rows_of(table)
     return verifier.found.checkpoints
-
-
-class SinkProcess:
-    """A sink in a process of its own, until the end of the block."""
-
-    def __init__(self, log: Log, table: Path, folder: Path, name: str, *options: str) -> None:
-        self.log_file = folder / f"{name}.log"
-        with self.log_file.open("ab") as output:
-            self.process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "tests.streams.audit.sink_process"),
-                    *("--bootstrap", log.bootstrap, "--prefix", log.topics.prefix, "--table", str(table)),
-                    *options,
-                ],
-                stdout=output,
-                stderr=output,
-                cwd=Path(__file__).parents[3],
-            )
-
-    def __enter__(self) -> "SinkProcess":
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.process.kill()
-        self.process.wait()
-
-    def said(self, text: str) -> bool:
-        return text in self.log_file.read_text()
-
-    def stop(self) -> int:
-        """SIGTERM; the exit code."""
-        self.process.terminate()
-        return self.process.wait(60)

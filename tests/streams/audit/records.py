@@ -1,5 +1,7 @@
 """Records for the tests of the audit: one of each kind, and the scenario's own."""
 
+from typing import Any
+
 from haltline.schemas.control import Command, CommandKind, ControlRecord, ControlState, Feedback, Stage
 from haltline.schemas.dead_letter import BadRecord, DeadLetter
 from haltline.schemas.decisions import Decision, Level, ScopeKind
@@ -18,22 +20,17 @@ TODAY = NOW_MS // 86_400_000
 REASON = "loop_detected, 3 deletes on asset_id=fact_sales in 12s"
 
 
-def record(topic: str, value: bytes | None, offset: int = 0, **more: object) -> KafkaRecord:
-    fields: dict[str, object] = {"partition": 0, "timestamp_ms": NOW_MS, "key": b"42"}
-    return KafkaRecord(topic=topic, value=value, offset=offset, **(fields | more))  # type: ignore[arg-type]  # by name
+def record(topic: str, value: bytes | None, offset: int = 0, **more: Any) -> KafkaRecord:
+    fields: dict[str, Any] = {"partition": 0, "timestamp_ms": NOW_MS, "key": b"42"}
+    return KafkaRecord(topic=topic, value=value, offset=offset, **fields | more)
+
+
+OF_SESSION = {"session_id": "42", "agent_id": "cleaner", "time": NOW_MS}
 
 
 def event(**more: object) -> ActionEvent:
-    fields: dict[str, object] = {
-        "event_id": "e1",
-        "kind": Kind.PROPOSED,
-        "session_id": "42",
-        "agent_id": "cleaner",
-        "time": NOW_MS,
-        "action": "delete_asset",
-        "targets": ["asset_id=fact_sales"],
-    }
-    return ActionEvent.model_validate(fields | more)
+    fields = OF_SESSION | {"event_id": "e1", "kind": Kind.PROPOSED, "action": "delete_asset"}
+    return ActionEvent.model_validate(fields | {"targets": ["asset_id=fact_sales"]} | more)
 
 
 def completed(**more: object) -> ActionEvent:
@@ -42,108 +39,51 @@ def completed(**more: object) -> ActionEvent:
 
 def detection() -> Detection:
     finding = Finding(
-        detector="destructive_repeat",
-        code="loop_suspected",
-        severity=Severity.MEDIUM,
-        reason="second delete of asset_id=fact_sales",
-        evidence=(),
-        target="asset_id=fact_sales",
-    )
-    return Detection(
-        detection_id="f1", session_id="42", agent_id="cleaner", event_id="e2", time=NOW_MS, finding=finding
-    )
+        detector="destructive_repeat", code="loop_suspected", severity=Severity.MEDIUM, evidence=(),
+        reason="second delete of asset_id=fact_sales", target="asset_id=fact_sales",
+    )  # fmt: skip
+    return Detection.model_validate(OF_SESSION | {"detection_id": "f1", "event_id": "e2", "finding": finding})
 
 
 def decision(**more: object) -> Decision:
-    fields: dict[str, object] = {
-        "decision_id": "d1",
-        "session_id": "42",
-        "agent_id": "cleaner",
-        "event_id": "e3",
-        "time": NOW_MS,
-        "level": Level.KILL,
-        "code": "session_killed_loop_guard",
-        "reason": REASON,
-        "detector": "destructive_repeat",
-        "severity": Severity.CRITICAL,
-        "policy": "default",
+    fields = {
+        "decision_id": "d1", "event_id": "e3", "level": Level.KILL, "code": "session_killed_loop_guard",
+        "reason": REASON, "detector": "destructive_repeat", "severity": Severity.CRITICAL, "policy": "default",
         "policy_version": 3,
-    }
-    return Decision.model_validate(fields | more)
+    }  # fmt: skip
+    return Decision.model_validate(OF_SESSION | fields | more)
 
 
 def feedback(**more: object) -> Feedback:
-    fields: dict[str, object] = {
-        "feedback_id": "a1",
-        "decision_id": "d1",
-        "session_id": "42",
-        "agent_id": "cleaner",
-        "stage": Stage.REFUSED,
-        "time": NOW_MS,
-        "action": "delete_asset",
-    }
-    return Feedback.model_validate(fields | more)
+    fields = {"feedback_id": "a1", "decision_id": "d1", "stage": Stage.REFUSED, "action": "delete_asset"}
+    return Feedback.model_validate(OF_SESSION | fields | more)
 
 
 def command(**more: object) -> Command:
-    fields: dict[str, object] = {
-        "command_id": "c1",
-        "kind": CommandKind.RESET,
-        "id": "42",
-        "by": "alice",
-        "reason": "the table was restored",
-        "time": NOW_MS,
-    }
-    return Command.model_validate(fields | more)
+    fields = {"command_id": "c1", "kind": CommandKind.RESET, "id": "42", "by": "alice", "time": NOW_MS}
+    return Command.model_validate(fields | {"reason": "the table was restored"} | more)
 
 
 def control(**more: object) -> ControlRecord:
-    fields: dict[str, object] = {
-        "scope": ScopeKind.SESSION,
-        "id": "42",
-        "state": ControlState.KILLED,
-        "code": "session_killed_loop_guard",
-        "reason": REASON,
-        "decision_id": "d1",
-        "agent_id": "cleaner",
-        "since": NOW_MS,
-    }
+    fields = {
+        "scope": ScopeKind.SESSION, "id": "42", "state": ControlState.KILLED, "code": "session_killed_loop_guard",
+        "reason": REASON, "decision_id": "d1", "agent_id": "cleaner", "since": NOW_MS,
+    }  # fmt: skip
     return ControlRecord.model_validate(fields | more)
 
 
 def signal() -> Signal:
-    return Signal(
-        signal_id="s1",
-        kind="destructive",
-        scope="agent",
-        id="cleaner",
-        session_id="42",
-        event_id="e1",
-        time=NOW_MS,
-        action="delete_asset",
-        target="asset_id=fact_sales",
-    )
+    fields = {"signal_id": "s1", "kind": "destructive", "scope": "agent", "id": "cleaner", "event_id": "e1"}
+    about = {"session_id": "42", "time": NOW_MS, "action": "delete_asset", "target": "asset_id=fact_sales"}
+    return Signal.model_validate(fields | about)
 
 
 def incident(**more: object) -> IncidentRecord:
     fields = {
-        "incident_id": "4f1c09abf00d",
-        "revision": 1,
-        "change": "opened",
-        "state": "open",
-        "scope": "session",
-        "scope_id": "42",
-        "cause": "destructive_repeat",
-        "session_id": "42",
-        "agent_id": "cleaner",
-        "level": "BLOCK",
-        "count": 1,
-        "first_at": NOW_MS,
-        "last_at": NOW_MS,
-        "changed_at": NOW_MS,
-        "summary": REASON,
-        "decision_id": "d1",
-    }
+        "incident_id": "4f1c09abf00d", "revision": 1, "change": "opened", "state": "open", "scope": "session",
+        "scope_id": "42", "cause": "destructive_repeat", "session_id": "42", "agent_id": "cleaner", "level": "BLOCK",
+        "count": 1, "first_at": NOW_MS, "last_at": NOW_MS, "changed_at": NOW_MS, "summary": REASON, "decision_id": "d1",
+    }  # fmt: skip
     return IncidentRecord.model_validate(fields | more)
 
 
@@ -153,35 +93,19 @@ def policy() -> Policy:
 
 def dead_letter(raw: bytes = b"not json") -> KafkaRecord:
     letter = DeadLetter(
-        reason=BadRecord.NOT_JSON,
-        detail="expected value at line 1 column 1",
-        topic=TOPICS.actions,
-        partition=2,
-        offset=17,
-        timestamp_ms=NOW_MS,
-        key=b"42",
-        raw=raw,
-    )
+        reason=BadRecord.NOT_JSON, detail="expected value at line 1 column 1", topic=TOPICS.actions, partition=2,
+        offset=17, timestamp_ms=NOW_MS, key=b"42", raw=raw,
+    )  # fmt: skip
     return record(TOPICS.dead_letter, raw, headers=tuple(letter.headers()))
 
 
 def notification() -> NotificationRecord:
     return NotificationRecord(
-        notification_id="ntf_1",
-        message_id="ntf_1",
-        incident_id="inc_1",
-        revision=1,
-        change=IncidentChange.OPENED,
-        state=IncidentState.OPEN,
-        level=Level.PAUSE,
-        session_id="42",
-        channel="pager",
-        route="night",
-        outcome=NotificationOutcome.FAILED,
-        detail="expected an answer of success, got 503: busy",
-        at=NOW_MS,
+        notification_id="ntf_1", message_id="ntf_1", incident_id="inc_1", revision=1, change=IncidentChange.OPENED,
+        state=IncidentState.OPEN, level=Level.PAUSE, session_id="42", channel="pager", route="night",
+        outcome=NotificationOutcome.FAILED, detail="expected an answer of success, got 503: busy", at=NOW_MS,
         due=NOW_MS,
-    )
+    )  # fmt: skip
 
 
 def one_of_each() -> list[KafkaRecord]:

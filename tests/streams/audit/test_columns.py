@@ -39,11 +39,5 @@ def test_a_row_may_leave_columns_out_and_more_rows_than_a_batch_are_all_there() 
     table = to_arrow({"offset": offset} for offset in range(10_000))
     assert table.schema.names == SCHEMA.names
     assert [table["offset"][index].as_py() for index in range(10_000)] == list(range(10_000))
-
-
-def test_no_rows_are_an_empty_table() -> None:
     assert to_arrow([]).num_rows == 0
-
-
-def test_column_names_are_unique() -> None:
     assert len({column.name for column in COLUMNS}) == len(COLUMNS)

@@ -10,33 +10,22 @@ from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, w
 from haltline.streams.audit.columns import SCHEMA
 from haltline.streams.audit.maintenance import Caretaker
 from haltline.streams.audit.query import open_query
-from haltline.streams.audit.reading import Reader
-from haltline.streams.audit.redacting import Redaction
-from haltline.streams.audit.table import DeltaAuditTable
-from haltline.streams.audit.verify import Verification, Verifier
-from haltline.streams.audit.writer import AuditWriter, Place
-from tests.streams.audit.records import NOW_MS, TOPICS, event, record
+from tests.streams.audit.records import NOW_MS, TOPICS, event
+from tests.streams.audit.tables import FIRST, add, proof_of, writer
 
-HERE = Place(TOPICS.actions, 0)
 CHAIN = ("prev_offset", "record_digest", "chain_hash")
 NEWER = "of_a_later_release"
 
 
 def write(folder: Path, first: int, count: int, error: str | None = None) -> int | None:
     """Goes on in a table, behind what it holds; that is what is returned."""
-    writer = AuditWriter(DeltaAuditTable(folder), Reader(TOPICS, "audit", Redaction()), "audit")
-    (behind,) = writer.assign([HERE]).values()
+    sink = writer(folder, redact=True)
+    (behind,) = sink.assign([FIRST]).values()
     for offset in range(first, first + count):
         value = event(event_id=f"e{offset}", session_id=f"s{offset % 2}", error=error).to_json()
-        assert writer.add(record(TOPICS.actions, value, offset))
-    writer.flush(NOW_MS)
+        assert add(sink, FIRST, offset, value=value) == [True]
+    sink.flush(NOW_MS)
     return behind
-
-
-def verify(folder: Path) -> Verification:
-    verifier = Verifier(folder, topics=TOPICS)
-    assert len(list(verifier.run())) == 1
-    return verifier.found
 
 
 def of_an_older_release(folder: Path, tmp_path: Path, without: Sequence[str]) -> None:
@@ -73,7 +62,7 @@ def test_a_table_of_an_older_release_is_asked_and_gone_on_with_and_proved_where_
         {"redacted": "email", "n": 5},
         {"redacted": None, "n": 10},
     ]
-    found = verify(table)
+    found = proof_of(table)
     assert (found.ok, found.rows) == (proved, 15)
     assert proved or [(p.offset, p.what) for p in found.problems] == [(0, "a row without a hash: nothing proves it")]
 
@@ -88,9 +77,9 @@ def test_a_table_of_a_later_release_keeps_its_columns_and_is_proved(tmp_path: Pa
     assert write(tmp_path, 10, 5) == 9
     kept = f'SELECT "offset", {NEWER} FROM audit WHERE {NEWER} IS NOT NULL ORDER BY 1'
     assert open_query(tmp_path).rows(kept) == [{"offset": n, NEWER: f"e{n}"} for n in range(4)]
-    found = verify(tmp_path)
+    found = proof_of(tmp_path)
     assert (found.problems, found.rows) == ([], 15)
     assert Caretaker(tmp_path, by="ada", reason="request 12").erase(session_id="s0") == 8
     assert open_query(tmp_path).rows(kept) == [{"offset": n, NEWER: f"e{n}"} for n in (1, 3)]  # of the other session
-    found = verify(tmp_path)
+    found = proof_of(tmp_path)
     assert (found.problems, found.erased) == ([], 8)

@@ -1,9 +1,9 @@
 """Forgeries by one who knows how the table is made and proved, and has no key."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from deltalake import write_deltalake
@@ -12,22 +12,14 @@ from haltline.schemas.keys import make_keys
 from haltline.streams.audit.chain import CHECKPOINT, ERASED, KEPT_OF_ERASED, Head, chained
 from haltline.streams.audit.columns import to_arrow
 from haltline.streams.audit.maintenance import Caretaker
-from haltline.streams.audit.query import open_query
-from haltline.streams.audit.reading import Reader
 from haltline.streams.audit.signing import load_signer
 from haltline.streams.audit.statements import INTENDED
 from haltline.streams.audit.table import DeltaAuditTable
-from haltline.streams.audit.writer import AuditWriter, Place
+from haltline.streams.audit.writer import Place
 from tests.streams.audit.records import NOW_MS, TOPICS, decision, event, record
-from tests.streams.audit.test_verify import DAY_MS, FIRST, Audit
+from tests.streams.audit.tables import DAY_MS, FIRST, OF_FIRST, Audit, add
 
-OF_FIRST = f'"topic" = \'{TOPICS.actions}\' AND "partition" = 0'
 RECORDS = f"kind <> '{CHECKPOINT}'"
-
-
-@pytest.fixture
-def audit(tmp_path: Path) -> Audit:
-    return Audit(tmp_path)
 
 
 def as_written(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -35,23 +27,19 @@ def as_written(row: Mapping[str, Any]) -> dict[str, Any]:
     again = dict(row)
     for name in ("timestamp", "ingested_at", "event_time"):
         if isinstance(value := again[name], datetime):
-            again[name] = (value - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1000 // 1
-            again[name] = int(again[name])
+            again[name] = int((value - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1000)
     again["event_date"] = again["event_date"].toordinal() - date(1970, 1, 1).toordinal()
     return again
 
 
-def test_a_partition_whose_rows_are_all_gone_is_missed(audit: Audit) -> None:
+def test_a_partition_whose_rows_are_all_gone_is_missed_by_its_checkpoints_or_the_table_s_log(audit: Audit) -> None:
     audit.table().delete(predicate=OF_FIRST)
     (problem,) = audit.verify().problems
     assert (problem.place, "it has no rows, and a checkpoint was signed at 39" in problem.what) == (str(FIRST), True)
-
-
-def test_a_partition_that_is_gone_with_its_checkpoints_is_missed_by_the_table_s_log(audit: Audit) -> None:
-    audit.table().delete(predicate=f"({OF_FIRST}) OR (kind = '{CHECKPOINT}' AND \"partition\" = 0)")
+    audit.table().delete(predicate=f"kind = '{CHECKPOINT}' AND \"partition\" = 0")
     (problem,) = audit.verify().problems
-    assert problem.place == str(FIRST)
-    assert "it has no rows, and the table's log says that rows up to 39 were written" in problem.what
+    what = "it has no rows, and the table's log says that rows up to 39 were written"
+    assert (problem.place, what in problem.what) == (str(FIRST), True)
 
 
 def test_an_empty_table_in_the_place_of_another_is_not_proved_with_a_key(audit: Audit, tmp_path: Path) -> None:
@@ -81,7 +69,7 @@ def test_a_chain_recreated_without_the_rows_that_were_signed_is_found(audit: Aud
     signed = {(result["partition"], result["offset"]) for result in audit.checkpoints()}
     heads: dict[int, Head] = {}
     forged = []
-    for row in open_query(audit.uri).rows(f'SELECT * FROM audit WHERE {RECORDS} ORDER BY "partition", "offset"'):
+    for row in audit.rows(f'SELECT * FROM audit WHERE {RECORDS} ORDER BY "partition", "offset"'):
         place = (row["partition"], row["offset"])
         if place in signed and row["offset"] != 39:
             continue
@@ -99,9 +87,7 @@ def test_a_chain_recreated_without_the_rows_that_were_signed_is_found(audit: Aud
 
 
 def test_a_record_with_headers_is_read_again_too(audit: Audit) -> None:
-    place = Place(TOPICS.interventions, 0)
-    writer = AuditWriter(DeltaAuditTable(audit.uri), Reader(TOPICS, "audit"), "audit", signer=audit.signer)
-    writer.assign([place])
+    writer = audit.writer(Place(TOPICS.interventions, 0))
     headers = (("traceparent", b"00-1"), ("odd", b"\xff"), ("none", None))
     writer.add(record(TOPICS.interventions, decision(level="KILL").to_json(), 0, headers=headers))
     writer.flush(NOW_MS, closing=True)
@@ -111,23 +97,19 @@ def test_a_record_with_headers_is_read_again_too(audit: Audit) -> None:
     assert "its column level says 'ALLOW'" in problem.what
 
 
-def test_what_a_statement_s_row_says_is_what_was_signed(audit: Audit) -> None:
-    Caretaker(audit.uri, by="ada", reason="request 12", signer=audit.signer).erase(session_id="s1")
+def test_what_the_rows_of_a_statement_and_of_what_was_erased_say_is_what_was_signed(audit: Audit) -> None:
+    audit.care().erase(session_id="s1")
     assert audit.verify().ok
-    audit.table().update(updates={'"by"': "'bob'"}, predicate="kind = 'audit.statement'")
-    assert "its column by says 'bob'" in audit.verify().problems[0].what
-
-
-def test_an_erased_row_says_nothing_more(audit: Audit) -> None:
-    Caretaker(audit.uri, by="ada", reason="request 12", signer=audit.signer).erase(session_id="s1")
     audit.table().update(updates={"level": "'KILL'"}, predicate="kind = 'erased'")
     assert "its column level says 'KILL', and its content was erased" in audit.verify().problems[0].what
+    audit.table().update(updates={'"by"': "'bob'"}, predicate="kind = 'audit.statement'")
+    assert any("its column by says 'bob'" in problem.what for problem in audit.verify().problems)
 
 
 def test_who_erases_or_drops_from_a_signed_table_needs_its_key(audit: Audit, tmp_path: Path) -> None:
     make_keys(tmp_path / "another.pem")
     for signer, actual in ((None, "got none"), (load_signer(tmp_path / "another.pem"), "got key")):
-        care = Caretaker(audit.uri, by="ada", reason="r", signer=signer)
+        care = audit.care(signer=signer)
         with pytest.raises(ValueError, match=rf"erase: .* is signed: expected its key .*, {actual}"):
             care.erase(session_id="s1")
         with pytest.raises(ValueError, match=rf"retain: .* is signed: expected its key .*, {actual}"):
@@ -137,28 +119,24 @@ def test_who_erases_or_drops_from_a_signed_table_needs_its_key(audit: Audit, tmp
 
 
 def test_dropping_up_to_records_that_were_lost_leaves_the_rest_proved(audit: Audit) -> None:
-    writer = AuditWriter(DeltaAuditTable(audit.uri), Reader(TOPICS, "audit"), "audit", signer=audit.signer)
-    writer.assign([FIRST])
+    writer = audit.writer(FIRST)
     writer.lost(FIRST, 40, 49)
     writer.flush(NOW_MS, closing=True)
     assert audit.verify().ok  # also when they are the last
     later = NOW_MS + 10 * DAY_MS
-    for n in range(50, 60):
-        writer.add(record(TOPICS.actions, event(event_id=f"x{n}").to_json(), n)._replace(timestamp_ms=later))
+    add(writer, FIRST, *range(50, 60), at_ms=later)
     writer.flush(later, closing=True)
     assert audit.verify().ok
-    (last,) = open_query(audit.uri).rows("SELECT max(event_date) AS day FROM audit")
-    assert Caretaker(audit.uri, by="ada", reason="r", signer=audit.signer).retain(5, today=last["day"]) > 80
+    (last,) = audit.rows("SELECT max(event_date) AS day FROM audit")
+    assert audit.care().retain(5, today=last["day"]) > 80
     found = audit.verify()
     assert (found.problems, found.rows) == ([], 10)
 
 
 def test_what_a_killed_writer_left_unsigned_is_signed_by_the_next_one(audit: Audit) -> None:
     def write(first: int, count: int, *, closing: bool) -> None:
-        writer = AuditWriter(DeltaAuditTable(audit.uri), Reader(TOPICS, "audit"), "audit", signer=audit.signer)
-        writer.assign([FIRST])
-        for n in range(first, first + count):
-            writer.add(record(TOPICS.actions, event(event_id=f"x{n}").to_json(), n))
+        writer = audit.writer(FIRST)
+        add(writer, FIRST, *range(first, first + count))
         writer.flush(NOW_MS, closing=closing)
 
     write(40, 20, closing=False)  # and then it is killed
@@ -178,7 +156,7 @@ def test_an_agent_s_erasure_takes_what_was_sent_to_it_and_of_it(audit: Audit) ->
         updates={"scope": "'agent'", "scope_id": "'a9'", "agent_id": "NULL"}, predicate=f'{OF_FIRST} AND "offset" = 7'
     )
     audit.table().update(updates={"scope": "'session'", "scope_id": "'a9'"}, predicate=f'{OF_FIRST} AND "offset" = 8')
-    assert Caretaker(audit.uri, by="ada", reason="r", signer=audit.signer).erase(agent_id="a9") == 1
+    assert audit.care().erase(agent_id="a9") == 1
 
 
 class EarlierCaretaker(Caretaker):
@@ -188,10 +166,15 @@ class EarlierCaretaker(Caretaker):
         super()._state({name: result for name, result in what.items() if name not in {"digest", "left"}}, summary)
 
 
+def row_at(audit: Audit, offset: int) -> dict[str, Any]:
+    (row,) = audit.rows(f'SELECT * FROM audit WHERE {OF_FIRST} AND "offset" = {offset}')
+    return row
+
+
 def put_back(audit: Audit, was: Mapping[str, Any], other: str) -> None:
     """Puts the content of an erased row back, and erases that of another one with the same statement."""
     at = f'{OF_FIRST} AND "offset" = '
-    (erased,) = open_query(audit.uri).rows(f"SELECT summary FROM audit WHERE {at}{was['offset']}")
+    (erased,) = audit.rows(f"SELECT summary FROM audit WHERE {at}{was['offset']}")
     assert erased["summary"].startswith("erased by statement ")
     audit.table().delete(predicate=f"{at}{was['offset']}")
     write_deltalake(audit.table(), to_arrow([as_written(was)]), mode="append")
@@ -201,8 +184,8 @@ def put_back(audit: Audit, was: Mapping[str, Any], other: str) -> None:
 
 
 def test_an_erased_row_that_is_put_back_for_another_one_is_found(audit: Audit) -> None:
-    (was,) = open_query(audit.uri).rows(f'SELECT * FROM audit WHERE {OF_FIRST} AND "offset" = 2')
-    Caretaker(audit.uri, by="ada", reason="request 12", signer=audit.signer).erase(session_id="s1")
+    was = row_at(audit, 2)
+    audit.care().erase(session_id="s1")
     honest = audit.verify()
     assert (honest.problems, honest.erased, honest.counted) == ([], 27, 0)
     put_back(audit, was, "6")
@@ -213,9 +196,9 @@ def test_an_erased_row_that_is_put_back_for_another_one_is_found(audit: Audit) -
 def test_it_is_found_too_after_some_of_the_rows_were_dropped(audit: Audit) -> None:
     later = NOW_MS + 10 * DAY_MS
     audit.write(80, 20, at_ms=later)
-    (was,) = open_query(audit.uri).rows(f'SELECT * FROM audit WHERE {OF_FIRST} AND "offset" = 41')
+    was = row_at(audit, 41)
     assert was["session_id"] == "s1"
-    care = Caretaker(audit.uri, by="ada", reason="request 12", signer=audit.signer)
+    care = audit.care()
     care.erase(session_id="s1")
     care.retain(5, today=was["event_date"])
     honest = audit.verify()
@@ -225,17 +208,16 @@ def test_it_is_found_too_after_some_of_the_rows_were_dropped(audit: Audit) -> No
 
 
 def test_erasures_of_an_earlier_release_are_proved_by_their_number_and_that_is_reported(audit: Audit) -> None:
-    (was,) = open_query(audit.uri).rows(f'SELECT * FROM audit WHERE {OF_FIRST} AND "offset" = 2')
-    care = EarlierCaretaker(audit.uri, by="ada", reason="request 12", signer=audit.signer)
-    care.erase(session_id="s1")
+    was = row_at(audit, 2)
+    audit.care(of=EarlierCaretaker).erase(session_id="s1")
     put_back(audit, was, "6")
     found = audit.verify()
     assert (found.problems, found.erased, found.counted) == ([], 27, 1)
 
 
 def test_an_interrupted_erasure_whose_rows_were_exchanged_is_not_completed(audit: Audit) -> None:
-    (was,) = open_query(audit.uri).rows(f'SELECT * FROM audit WHERE {OF_FIRST} AND "offset" = 2')
-    care = Caretaker(audit.uri, by="ada", reason="request 12", signer=audit.signer)
+    was = row_at(audit, 2)
+    care = audit.care()
     care.erase(session_id="s1")
     done = "kind = 'audit.statement' AND summary LIKE '%rows of one session erased'"
     audit.table().delete(predicate=done)
@@ -245,29 +227,32 @@ def test_an_interrupted_erasure_whose_rows_were_exchanged_is_not_completed(audit
     assert ["others are in their place" in problem.what for problem in audit.verify().problems] == [True]
 
 
-def test_an_erasure_during_which_somebody_else_erases_the_same_rows_does_nothing_and_says_so(audit: Audit) -> None:
-    first = Caretaker(audit.uri, by="ada", reason="request 12", signer=audit.signer)
+class Interrupted(Caretaker):
+    """Something else happens once it has stated what it means to erase."""
 
-    class Slower(Caretaker):
-        def _state(self, what: Mapping[str, Any], summary: str) -> None:
-            super()._state(what, summary)
-            first.erase(session_id="s1")
+    meanwhile: ClassVar[Callable[[], object]]
+
+    def _state(self, what: Mapping[str, Any], summary: str) -> None:
+        super()._state(what, summary)
+        if what["what"] == INTENDED:
+            self.meanwhile()
+
+
+def test_an_erasure_during_which_somebody_else_erases_the_same_rows_says_so(audit: Audit) -> None:
+    class Slower(Interrupted):
+        meanwhile = staticmethod(lambda: audit.care().erase(session_id="s1"))
 
     with pytest.raises(ValueError, match="some of the rows were erased or dropped meanwhile: do it again"):
-        Slower(audit.uri, by="bob", reason="request 13", signer=audit.signer).erase(agent_id=event().agent_id)
+        audit.care(of=Slower).erase(agent_id=event().agent_id)
     assert (audit.verify().problems, audit.verify().erased) == ([], 27)
 
 
 def test_what_a_sink_writes_of_a_subject_during_its_erasure_is_for_the_next_one(audit: Audit) -> None:
-    class WhileWritten(Caretaker):
-        def _state(self, what: Mapping[str, Any], summary: str) -> None:
-            super()._state(what, summary)
-            if what["what"] == INTENDED:
-                audit.write(80, 20)
+    class WhileWritten(Interrupted):
+        meanwhile = staticmethod(lambda: audit.write(80, 20))
 
-    care = WhileWritten(audit.uri, by="ada", reason="request 12", signer=audit.signer)
-    assert care.erase(session_id="s1") == 27
+    assert audit.care(of=WhileWritten).erase(session_id="s1") == 27
     assert audit.verify().problems == []
-    assert Caretaker(audit.uri, by="ada", reason="request 12", signer=audit.signer).erase(session_id="s1") == 6
+    assert audit.care().erase(session_id="s1") == 6
     found = audit.verify()
     assert (found.problems, found.erased) == ([], 33)

@@ -4,16 +4,23 @@ from pathlib import Path
 import pytest
 
 from haltline.streams.audit.query import QueryFailed, audit_rows, literal, open_query, session_story
-from haltline.streams.audit.reading import KafkaRecord, Reader
+from haltline.streams.audit.reading import KafkaRecord
 from haltline.streams.audit.table import DeltaAuditTable
 from tests.streams.audit import records
 from tests.streams.audit.records import NOW_MS, REASON, TOPICS, record
-
-READER = Reader(TOPICS, "audit")
+from tests.streams.audit.tables import READER
 
 
 def write(table: Path, *kept: KafkaRecord) -> None:
     DeltaAuditTable(table).open().append([READER.row(each, NOW_MS) for each in kept], {"a": 0})
+
+
+@pytest.fixture(scope="module")
+def one_of_each(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table that is only read."""
+    table = tmp_path_factory.mktemp("one") / "audit"
+    write(table, *records.one_of_each())
+    return table
 
 
 def test_the_story_of_a_session_is_in_the_order_in_which_it_happened(tmp_path: Path) -> None:
@@ -47,65 +54,33 @@ def test_rows_are_found_by_what_is_given(tmp_path: Path) -> None:
         record(TOPICS.commands, records.command(id="a").to_json(), 2, timestamp_ms=NOW_MS + 9000),
     )
     later = datetime.fromtimestamp(NOW_MS / 1000 + 5, UTC)
-    found = {
-        "session": audit_rows(tmp_path, session_id="a"),
-        "agent": audit_rows(tmp_path, agent_id="y"),
-        "topic": audit_rows(tmp_path, topic=TOPICS.commands),
-        "kind": audit_rows(tmp_path, session_id="a", kind="action.proposed"),
-        "since": audit_rows(tmp_path, since=later),
-        "until": audit_rows(tmp_path, until=later),
-        "where": audit_rows(tmp_path, where="\"agent_id\" = 'x' OR \"by\" = 'alice'", session_id="a"),
-        "limit": audit_rows(tmp_path, limit=2),
-        "none": audit_rows(tmp_path, session_id="b"),
-    }
-    assert {name: [row["offset"] for row in rows] for name, rows in found.items()} == {
-        "session": [0, 1, 2],
-        "agent": [1],
-        "topic": [2],
-        "kind": [0, 1],
-        "since": [1, 2],
-        "until": [0],
-        "where": [0, 2],
-        "limit": [0, 1],
-        "none": [],
-    }
+    for offsets, asked in (
+        ([0, 1, 2], {"session_id": "a"}), ([1], {"agent_id": "y"}), ([2], {"topic": TOPICS.commands}),
+        ([0, 1], {"session_id": "a", "kind": "action.proposed"}), ([1, 2], {"since": later}), ([0], {"until": later}),
+        ([0, 2], {"where": "\"agent_id\" = 'x' OR \"by\" = 'alice'", "session_id": "a"}), ([0, 1], {"limit": 2}),
+        ([], {"session_id": "b"}),
+    ):  # fmt: skip
+        assert [row["offset"] for row in audit_rows(tmp_path, **asked)] == offsets, asked
 
 
-@pytest.mark.parametrize("name", ["it's", "' OR 1=1 --", '"; DROP TABLE audit', "\\' OR 1=1 --", "ünï\n\U0001f600"])
-def test_a_session_by_any_name_is_found_and_no_other(tmp_path: Path, name: str) -> None:
-    write(
-        tmp_path,
-        record(TOPICS.actions, records.event(session_id=name).to_json(), 0, key=name.encode()),
-        record(TOPICS.actions, records.event().to_json(), 1),
+def test_a_session_by_any_name_is_found_and_no_other(tmp_path: Path) -> None:
+    names = ["it's", "' OR 1=1 --", '"; DROP TABLE audit', "\\' OR 1=1 --", "ünï\n\U0001f600"]
+    events = [records.event(session_id=name).to_json() for name in names]
+    write(tmp_path, *(record(TOPICS.actions, value, n, key=b"x") for n, value in enumerate(events)))
+    assert [[row["session_id"] for row in session_story(tmp_path, name)] for name in names] == [[n] for n in names]
+
+
+def test_values_come_as_python_has_them_and_targets_can_be_asked_for(one_of_each: Path) -> None:
+    ask = open_query(one_of_each)
+    (row,) = ask.rows(
+        "SELECT raw, timestamp, targets, \"offset\", flag, cost_usd FROM audit WHERE kind = 'action.proposed'"
     )
-    assert [row["session_id"] for row in session_story(tmp_path, name)] == [name]
-
-
-def test_values_come_as_python_has_them(tmp_path: Path) -> None:
-    write(tmp_path, record(TOPICS.actions, records.event().to_json(), 7))
-    (row,) = open_query(tmp_path).rows('SELECT raw, timestamp, targets, "offset", flag, cost_usd FROM audit')
     assert row == {
-        "raw": records.event().to_json(),
-        "timestamp": datetime(2026, 5, 28, 20, 26, 40, tzinfo=UTC),
-        "targets": ["asset_id=fact_sales"],
-        "offset": 7,
-        "flag": None,
-        "cost_usd": None,
-    }
-
-
-def test_targets_can_be_asked_for(tmp_path: Path) -> None:
-    write(tmp_path, *records.one_of_each())
+        "raw": records.event().to_json(), "timestamp": datetime(2026, 5, 28, 20, 26, 40, tzinfo=UTC),
+        "targets": ["asset_id=fact_sales"], "offset": 0, "flag": None, "cost_usd": None,
+    }  # fmt: skip
     sql = "SELECT DISTINCT kind FROM audit WHERE array_has(targets, 'asset_id=fact_sales') ORDER BY 1"
-    assert [row["kind"] for row in open_query(tmp_path).rows(sql)] == ["action.proposed", "destructive", "detection"]
-
-
-def test_a_question_that_does_not_hold_is_answered_with_what_is_wrong(tmp_path: Path) -> None:
-    write(tmp_path, record(TOPICS.actions, b"{}"))
-    with pytest.raises(QueryFailed, match="no_such_column"):
-        open_query(tmp_path).rows("SELECT no_such_column FROM audit")
-    with pytest.raises(QueryFailed, match="SELEKT"):
-        open_query(tmp_path).rows("SELEKT 1")
+    assert [row["kind"] for row in ask.rows(sql)] == ["action.proposed", "destructive", "detection"]
 
 
 @pytest.mark.parametrize(
@@ -120,25 +95,16 @@ def test_a_question_that_does_not_hold_is_answered_with_what_is_wrong(tmp_path: 
         "",
     ],
 )
-def test_a_question_can_only_read_the_table(tmp_path: Path, sql: str) -> None:
-    write(tmp_path, record(TOPICS.actions, b"{}"))
+def test_a_question_can_only_read_the_table(one_of_each: Path, tmp_path: Path, sql: str) -> None:
     with pytest.raises(QueryFailed):
-        open_query(tmp_path).rows(sql.format(folder=tmp_path))
+        open_query(one_of_each).rows(sql.format(folder=tmp_path))
     assert not (tmp_path / "stolen.parquet").exists()
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "select 1 AS n",
-        "  -- one\n/* two */ SELECT 1 AS n",
-        "WITH one AS (SELECT 1 AS n) SELECT n FROM one",
-        "(SELECT 1 AS n)",
-    ],
-)
-def test_a_question_may_begin_as_sql_does(tmp_path: Path, sql: str) -> None:
-    write(tmp_path, record(TOPICS.actions, b"{}"))
-    assert open_query(tmp_path).rows(sql) == [{"n": 1}]
+def test_a_question_may_begin_as_sql_does(one_of_each: Path) -> None:
+    for sql in ("select 1 AS n", "  -- one\n/* two */ SELECT 1 AS n", "WITH o AS (SELECT 1 AS n) SELECT n FROM o",
+                "(SELECT 1 AS n)"):  # fmt: skip
+        assert open_query(one_of_each).rows(sql) == [{"n": 1}]
 
 
 def test_a_table_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -1,36 +1,38 @@
 """What the sink asks of a table holds for each one that we ship."""
 
+import resource
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from random import Random
 
 import pytest
-from arro3.core import Array, DataType, Field, Schema
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from haltline.streams.audit.columns import COLUMNS, SCHEMA, Row, to_arrow
+from haltline.streams.audit.columns import COLUMNS, Row
+from haltline.streams.audit.memory import MemoryAuditTable, Step
 from haltline.streams.audit.query import open_query
-from haltline.streams.audit.reading import Reader
 from haltline.streams.audit.table import AuditTable, DeltaAuditTable, TableConflict
-from haltline.streams.audit.writer import AuditWriter, Place
-from tests.streams.audit.records import NOW_MS, TOPICS, event, one_of_each, record
+from haltline.streams.audit.writer import Place
+from tests.streams.audit.records import NOW_MS, TOPICS, one_of_each, record
+from tests.streams.audit.tables import READER, VALUE, add, writer
 
 Positions = Callable[[AuditTable], list[tuple[str, int, int]]]
-READER = Reader(TOPICS, "audit")
 
 
 def row(offset: int, topic: str = TOPICS.actions) -> dict[str, object]:
-    return READER.row(record(topic, event().to_json(), offset), NOW_MS)
+    return READER.row(record(topic, VALUE, offset), NOW_MS)
 
 
-def test_a_new_table_knows_no_version_and_holds_nothing(table: AuditTable, positions: Positions) -> None:
-    assert table.open().version("a") is None
-    assert positions(table) == []
-
-
-def test_rows_and_versions_are_there_together(table: AuditTable, positions: Positions) -> None:
+def test_rows_and_versions_are_there_together_and_not_in_what_was_opened_before(
+    table: AuditTable, positions: Positions
+) -> None:
+    before = table.open()
+    assert (before.version("a"), positions(table)) == (None, [])
     table.open().append([row(0), row(1)], {"a": 1, "b": 7})
+    assert (before.version("a"), before.chain_ends("audit", {(TOPICS.actions, 0): 0})) == (None, {})
     opened = table.open()
     assert (opened.version("a"), opened.version("b"), opened.version("c")) == (1, 7, None)
     assert positions(table) == [(TOPICS.actions, 0, 0), (TOPICS.actions, 0, 1)]
@@ -76,12 +78,6 @@ def test_of_rows_that_break_off_none_is_written_and_what_broke_them_off_is_raise
     assert table.open().version("a") is None
 
 
-def test_what_was_opened_does_not_change(table: AuditTable) -> None:
-    opened = table.open()
-    table.open().append([row(0)], {"a": 0})
-    assert opened.version("a") is None
-
-
 def test_of_many_who_append_at_once_each_gets_in_once_or_is_refused(table: AuditTable, positions: Positions) -> None:
     barrier = threading.Barrier(6)
     refused: list[int] = []
@@ -94,11 +90,7 @@ def test_of_many_who_append_at_once_each_gets_in_once_or_is_refused(table: Audit
         except TableConflict:
             refused.append(number)
 
-    threads = [threading.Thread(target=append, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_at_once([partial(append, number) for number in range(6)])
     assert len(refused) == 5
     (winner,) = {*range(6)} - {*refused}
     assert positions(table) == [(TOPICS.actions, 0, winner)]
@@ -110,68 +102,53 @@ def test_a_table_that_four_make_at_the_same_moment_is_one(tmp_path: Path, positi
     failures: list[BaseException] = []
 
     def make(number: int) -> None:
-        writer = AuditWriter(DeltaAuditTable(tmp_path / "audit"), READER, "audit")
         place = Place(TOPICS.actions, number)
         barrier.wait()
         try:
-            writer.assign([place])
-            writer.add(record(TOPICS.actions, event().to_json(), 0, partition=number))
-            writer.flush(NOW_MS)
+            sink = writer(tmp_path / "audit", place)
+            add(sink, place, 0)
+            sink.flush(NOW_MS)
         except BaseException as error:
             failures.append(error)
 
-    threads = [threading.Thread(target=make, args=(number,)) for number in range(4)]
+    run_at_once([partial(make, number) for number in range(4)])
+    assert failures == []
+    assert positions(DeltaAuditTable(tmp_path / "audit")) == [(TOPICS.actions, number, 0) for number in range(4)]
+
+
+def run_at_once(calls: list[Callable[[], None]]) -> None:
+    threads = [threading.Thread(target=call) for call in calls]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert failures == []
-    assert positions(DeltaAuditTable(tmp_path / "audit")) == [(TOPICS.actions, number, 0) for number in range(4)]
+
+
+@pytest.mark.parametrize(("fails", "there"), [(Step.COMMIT, []), (Step.ANSWER, [(TOPICS.actions, 0, 0)])])
+def test_a_commit_in_memory_fails_where_it_is_told_to(positions: Positions, fails: Step, there: list[object]) -> None:
+    def fail(step: Step) -> None:
+        if step is fails:
+            raise OSError("connection reset by peer")
+
+    table = MemoryAuditTable(at_step=fail)
+    with pytest.raises(OSError, match="reset by peer"):
+        table.open().append([row(0)], {"a": 0})
+    assert (positions(table), table.open().version("a")) == (there, 0 if there else None)
 
 
 def test_versions_outlive_compaction_checkpoints_and_vacuum(tmp_path: Path) -> None:
     table = DeltaAuditTable(tmp_path)
     for offset in range(5):
         table.open().append([row(offset)], {"a": offset})
-    handle = DeltaTable(tmp_path)
+    opened, handle = table.open(), DeltaTable(tmp_path)
     handle.optimize.compact()
+    opened.append([row(5)], {"a": 5})  # nor is a writer held up
+    handle.update_incremental()
     handle.create_checkpoint()
     handle.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False, full=True)
     handle.cleanup_metadata()
-    assert table.open().version("a") == 4
-    assert open_query(tmp_path).rows("SELECT count(*) AS n FROM audit") == [{"n": 5}]
-
-
-def test_a_writer_is_not_held_up_by_a_compaction(tmp_path: Path) -> None:
-    table = DeltaAuditTable(tmp_path)
-    for offset in range(3):
-        table.open().append([row(offset)], {"a": offset})
-    opened = table.open()
-    DeltaTable(tmp_path).optimize.compact()
-    opened.append([row(3)], {"a": 3})
-    assert table.open().version("a") == 3
-
-
-def test_a_table_of_an_older_release_gets_the_new_columns(tmp_path: Path) -> None:
-    older = Schema([field for name in SCHEMA.names if (field := SCHEMA.field(name)).name != "cost_usd"])
-    write_deltalake(tmp_path, to_arrow([row(0)]).select([*older.names]), partition_by=["event_date"])
-    DeltaAuditTable(tmp_path).open().append([row(1) | {"cost_usd": 0.5}], {"a": 1})
-    assert open_query(tmp_path).rows('SELECT "offset", "cost_usd" FROM audit ORDER BY 1') == [
-        {"offset": 0, "cost_usd": None},
-        {"offset": 1, "cost_usd": 0.5},
-    ]
-
-
-def test_a_table_of_a_newer_release_keeps_its_columns(tmp_path: Path) -> None:
-    newer = to_arrow([row(0)]).append_column(
-        Field("mood", DataType.string(), nullable=True), Array(["calm"], type=DataType.string())
-    )
-    write_deltalake(tmp_path, newer, partition_by=["event_date"])
-    DeltaAuditTable(tmp_path).open().append([row(1)], {"a": 1})
-    assert open_query(tmp_path).rows('SELECT "offset", "mood" FROM audit ORDER BY 1') == [
-        {"offset": 0, "mood": "calm"},
-        {"offset": 1, "mood": None},
-    ]
+    assert table.open().version("a") == 5
+    assert open_query(tmp_path).rows("SELECT count(*) AS n FROM audit") == [{"n": 6}]
 
 
 def test_every_column_is_documented_in_the_table_and_only_positions_and_ids_are_in_its_log(tmp_path: Path) -> None:
@@ -183,6 +160,20 @@ def test_every_column_is_documented_in_the_table_and_only_positions_and_ids_are_
     log = b"".join(entry.read_bytes() for entry in (tmp_path / "_delta_log").glob("*.json"))
     assert b"fact_sales" not in log
     assert b"alice" not in log
+
+
+def test_a_disk_that_is_full_is_an_error_and_leaves_the_table_as_it_was(tmp_path: Path, positions: Positions) -> None:
+    table = DeltaAuditTable(tmp_path)
+    table.open().append([row(0)], {"a": 0})
+    large = READER.row(record(TOPICS.dead_letter, Random(1).randbytes(500_000)), NOW_MS)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, limits[1]))  # a larger file fails as on a full disk
+    try:
+        with pytest.raises((OSError, DeltaError), match="File too large"):
+            table.open().append([large], {"a": 1})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (positions(table), table.open().version("a")) == ([(TOPICS.actions, 0, 0)], 0)
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:

@@ -62,22 +62,22 @@ def recorded() -> Any:
     return kept.get_finished_spans()
 
 
-@pytest.mark.parametrize("compression", [Compression.NoCompression, Compression.Gzip, Compression.Deflate])
-def test_spans_of_the_official_exporter_are_events(embedded: EmbeddedBroker, compression: Compression) -> None:
-    async def run() -> SpanExportResult:
+def test_spans_of_the_official_exporter_are_events_however_they_are_packed(embedded: EmbeddedBroker) -> None:
+    async def run() -> list[SpanExportResult]:
         async with serving(embedded.bootstrap, token="secret") as address:
-            exporter: SpanExporter = OTLPSpanExporter(
-                f"{address}/v1/traces", headers={"Authorization": "Bearer secret"}, compression=compression
-            )
-            result = await asyncio.to_thread(exporter.export, recorded())
-            await asyncio.to_thread(exporter.shutdown)
+            result, headers = [], {"Authorization": "Bearer secret"}
+            for packed in Compression:
+                exporter: SpanExporter = OTLPSpanExporter(f"{address}/v1/traces", headers=headers, compression=packed)
+                result.append(await asyncio.to_thread(exporter.export, recorded()))
+                await asyncio.to_thread(exporter.shutdown)
             return result
 
     with StandIn(embedded.bootstrap) as worker:
-        assert asyncio.run(run()) is SpanExportResult.SUCCESS
-        wait_until(lambda: len(worker.events) == 4, "the worker reads them; the request of HTTP is none of ours")
+        assert asyncio.run(run()) == [SpanExportResult.SUCCESS] * len(Compression)
+        wait_until(lambda: len(worker.events) == 12, "the worker reads them; the request of HTTP is none of ours")
         assert {(e.session_id, e.agent_id) for e in worker.events} == {("s1", "cleaner")}
-        turn, ok, failed, whole = worker.events
+        assert [event.kind for event in worker.events[4:]] == [event.kind for event in worker.events[:4]] * 2
+        turn, ok, failed, whole = worker.events[:4]
         assert (turn.kind, turn.action) == (Kind.MODEL_TURN, "m-1")
         assert turn.usage == Usage(input_tokens=400, output_tokens=40, cache_read_tokens=500)
         assert (ok.kind, ok.action, ok.call_id, ok.outcome) == (Kind.COMPLETED, "delete_asset", "c1", Outcome.OK)
@@ -100,66 +100,66 @@ def request_of(spans: int, *, without_id: int = 0) -> pb.ExportTraceServiceReque
     return request
 
 
-def posted(embedded: EmbeddedBroker, body: bytes, kind: str = otlp.PROTOBUF, **headers: str) -> tuple[int, str, bytes]:
-    async def run() -> tuple[int, str, bytes]:
+Answered = tuple[int, str, bytes]
+
+
+def posted(embedded: EmbeddedBroker, *requests: tuple[bytes, str, dict[str, str]]) -> list[Answered]:
+    """What an intake answers to each body of this type, with these headers: status, type, body."""
+
+    async def run() -> list[Answered]:
         async with serving(embedded.bootstrap) as address, ClientSession() as http:
-            result = {"Content-Type": kind, **headers}
-            async with http.post(f"{address}/v1/traces", data=body, headers=result) as answer:
-                return answer.status, answer.content_type, await answer.read()
+            found = []
+            for body, kind, headers in requests:
+                asked = http.post(f"{address}/v1/traces", data=body, headers={"Content-Type": kind, **headers})
+                async with asked as answer:
+                    found.append((answer.status, answer.content_type, await answer.read()))
+            return found
 
     return asyncio.run(run())
 
 
 def test_what_cannot_be_read_of_a_request_is_reported_as_a_partial_success(embedded: EmbeddedBroker) -> None:
+    some, one = request_of(3, without_id=1).SerializeToString(), request_of(1).SerializeToString()
+    requests = [(some, otlp.PROTOBUF), (one, otlp.PROTOBUF), (b"{}", "application/json")]
     with StandIn(embedded.bootstrap) as worker:
-        status, kind, body = posted(embedded, request_of(3, without_id=1).SerializeToString())
+        (status, kind, body), whole, as_json = posted(embedded, *[(*request, {}) for request in requests])
         result = pb.ExportTraceServiceResponse.FromString(body)
         assert (status, kind, result.partial_success.rejected_spans) == (200, otlp.PROTOBUF, 1)
         assert "span '0000000000000000': invalid" in result.partial_success.error_message
-        wait_until(lambda: len(worker.events) == 2, "the others are accepted")
-    assert posted(embedded, request_of(1).SerializeToString())[2] == b""
-    assert posted(embedded, b"{}", "application/json") == (200, "application/json", b"{}")
+        wait_until(lambda: len(worker.events) == 3, "the others are accepted")
+    assert whole[2] == b""
+    assert as_json == (200, "application/json", b"{}")
 
 
-@pytest.mark.parametrize(
-    ("body", "kind", "headers", "status", "expected"),
-    [
-        (b"\xff\xff", otlp.PROTOBUF, {}, 400, "expected an OTLP request in protobuf"),
-        (b"xx", otlp.PROTOBUF, {}, 400, "(resource_spans), got other fields"),
-        (b"{", "application/json", {}, 400, "expected JSON"),
-        (b'{"events": []}', "application/json", {}, 400, "expected an OTLP request"),
-        (b"a", "text/plain", {}, 415, "expected JSON"),
-        (gzip.compress(b" " * 9 * 1024 * 1024), otlp.PROTOBUF, {"Content-Encoding": "gzip"}, 413, "expected at most"),
-        (b"no gzip", otlp.PROTOBUF, {"Content-Encoding": "gzip"}, 400, ""),
-    ],
-    ids=[
-        "broken protobuf",
-        "other protobuf",
-        "broken JSON",
-        "another request",
-        "another type",
-        "a gzip bomb",
-        "no gzip",
-    ],
-)
-def test_a_request_that_cannot_be_read_is_reported_in_its_own_format(
-    embedded: EmbeddedBroker, body: bytes, kind: str, headers: dict[str, str], status: int, expected: str
-) -> None:
-    actual, answered, result = posted(embedded, body, kind, **headers)
-    assert actual == status
-    if answered == otlp.PROTOBUF:  # a Status is alike on the wire: a code, and a message
-        assert expected in pb.ExportTracePartialSuccess.FromString(result).error_message
-    else:
-        assert expected.encode() in result
+BOMB = gzip.compress(b" " * 9 * 1024 * 1024)
+GZIP = {"Content-Encoding": "gzip"}
+UNREADABLE: list[tuple[str, bytes, str, dict[str, str], int, str]] = [
+    ("broken protobuf", b"\xff\xff", otlp.PROTOBUF, {}, 400, "expected an OTLP request in protobuf"),
+    ("other protobuf", b"xx", otlp.PROTOBUF, {}, 400, "(resource_spans), got other fields"),
+    ("broken JSON", b"{", "application/json", {}, 400, "expected JSON"),
+    ("another request", b'{"events": []}', "application/json", {}, 400, "expected an OTLP request"),
+    ("another type", b"a", "text/plain", {}, 415, "expected JSON"),
+    ("a gzip bomb", BOMB, otlp.PROTOBUF, GZIP, 413, "expected at most"),
+    ("no gzip", b"no gzip", otlp.PROTOBUF, GZIP, 400, ""),
+]
+
+
+def test_a_request_that_cannot_be_read_is_reported_in_its_own_format(embedded: EmbeddedBroker) -> None:
+    found = posted(embedded, *[(body, kind, headers) for _, body, kind, headers, *_ in UNREADABLE])
+    for (name, *_, status, expected), (actual, answered, result) in zip(UNREADABLE, found, strict=True):
+        assert actual == status, name
+        if answered == otlp.PROTOBUF:  # a Status is alike on the wire: a code, and a message
+            assert expected in pb.ExportTracePartialSuccess.FromString(result).error_message, name
+        else:
+            assert expected.encode() in result, name
 
 
 def test_without_the_package_for_protobuf_json_is_asked_for(
     embedded: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.proto.collector.trace.v1", None)
-    status, _, _ = posted(embedded, request_of(1).SerializeToString())
-    assert status == 415
-    assert posted(embedded, b"{}", "application/json")[0] == 200
+    packed, text = (request_of(1).SerializeToString(), otlp.PROTOBUF, {}), (b"{}", "application/json", {})
+    assert [status for status, *_ in posted(embedded, packed, text)] == [415, 200]
 
 
 ATTRIBUTES = {
@@ -195,24 +195,21 @@ def test_events_of_the_official_sdk_are_accepted(
 CE = {f"ce-{name}": text.replace("ä", "%C3%A4") for name, text in ATTRIBUTES.items()}
 
 
-@pytest.mark.parametrize(
-    ("body", "headers", "status", "expected"),
-    [
-        (b"", {}, 202, "accepted"),
-        (b"{}", {"ce-time": "2025-06-16T12:00:00Z"}, 202, "accepted"),
-        (b"{}", {"ce-time": "noon"}, 400, "expected an RFC 3339 time"),
-        (b"{}", {"ce-specversion": "0.3"}, 400, "specversion: expected 1.0, got '0.3'"),
-        (b"{}", {"ce-type": "lunch"}, 400, "kind"),
-        (b"{}", {"ce-subject": "%FF%FE" * 200}, 400, "session_id"),
-        (b"<xml/>", {}, 400, "not_json"),
-        (b"[]", {}, 400, "expected a JSON object as the CloudEvent's data, got list"),
-    ],
-)
-def test_a_binary_event_is_read_or_reported(
-    embedded: EmbeddedBroker, body: bytes, headers: dict[str, str], status: int, expected: str
-) -> None:
-    async def talk(post: Post) -> tuple[int, Any]:
-        return await post("/v1/events", body, **{**CE, **headers})
+BINARY: list[tuple[bytes, dict[str, str], int, str]] = [
+    (b"", {}, 202, "accepted"),
+    (b"{}", {"ce-time": "2025-06-16T12:00:00Z"}, 202, "accepted"),
+    (b"{}", {"ce-time": "noon"}, 400, "expected an RFC 3339 time"),
+    (b"{}", {"ce-specversion": "0.3"}, 400, "specversion: expected 1.0, got '0.3'"),
+    (b"{}", {"ce-type": "lunch"}, 400, "kind"),
+    (b"{}", {"ce-subject": "%FF%FE" * 200}, 400, "session_id"),
+    (b"<xml/>", {}, 400, "not_json"),
+    (b"[]", {}, 400, "expected a JSON object as the CloudEvent's data, got list"),
+]
 
-    actual, result = with_intake(embedded.bootstrap, talk)
-    assert (actual, expected in orjson.dumps(result).decode()) == (status, True), result
+
+def test_a_binary_event_is_read_or_reported(embedded: EmbeddedBroker) -> None:
+    async def talk(post: Post) -> list[tuple[int, Any]]:
+        return [await post("/v1/events", body, **{**CE, **headers}) for body, headers, *_ in BINARY]
+
+    for (*_, status, expected), (actual, result) in zip(BINARY, with_intake(embedded.bootstrap, talk), strict=True):
+        assert (actual, expected in orjson.dumps(result).decode()) == (status, True), result

@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -80,41 +81,35 @@ def test_spans_of_the_official_exporter_are_events(embedded: EmbeddedBroker, com
         assert failed.outcome is Outcome.ERROR
 
 
-@pytest.mark.parametrize(
-    ("body", "metadata", "packed", "code", "problem"),
-    [
-        pytest.param(b"", (), False, "UNAUTHENTICATED", "expected the bearer token", id="no token"),
-        pytest.param(
-            b"", (("authorization", "Bearer other"),), False, "UNAUTHENTICATED", "none or another", id="another token"
-        ),
-        pytest.param(b"\xff\xff", TOKEN, False, "INVALID_ARGUMENT", "expected an OTLP request", id="no protobuf"),
-        pytest.param(b"\x28\x01", TOKEN, False, "INVALID_ARGUMENT", "got other fields", id="another message"),
-        pytest.param(
-            bytes(MAX_BODY_BYTES + 1), TOKEN, False, "RESOURCE_EXHAUSTED", "larger than max", id="a large message"
-        ),
-        pytest.param(
-            bytes(8 * MAX_BODY_BYTES), TOKEN, True, "RESOURCE_EXHAUSTED", "larger than max", id="one that is packed"
-        ),
-        pytest.param(
-            request_of(10_001).SerializeToString(), TOKEN, True, "INVALID_ARGUMENT", "at most 10000", id="many spans"
-        ),
-    ],
-)
-def test_what_cannot_be_taken_has_a_code_and_a_reason(
-    embedded: EmbeddedBroker, body: bytes, metadata: Any, packed: bool, code: str, problem: str
-) -> None:
-    async def talk(channel: aio.Channel, intake: Intake) -> tuple[str, str, str]:
-        compression = grpc.Compression.Gzip if packed else None
-        try:
-            await method(channel, EXPORT)(body, metadata=metadata, compression=compression)
-        except aio.AioRpcError as error:
-            return error.code().name, error.details() or "", intake.exposition().decode()
-        raise AssertionError("expected an error, got an answer")
+OTHER = (("authorization", "Bearer other"),)
+BAD: list[tuple[str, bytes, Any, bool, str, str]] = [
+    ("no token", b"", (), False, "UNAUTHENTICATED", "expected the bearer token"),
+    ("another token", b"", OTHER, False, "UNAUTHENTICATED", "none or another"),
+    ("no protobuf", b"\xff\xff", TOKEN, False, "INVALID_ARGUMENT", "expected an OTLP request"),
+    ("another message", b"\x28\x01", TOKEN, False, "INVALID_ARGUMENT", "got other fields"),
+    ("many spans", request_of(10_001).SerializeToString(), TOKEN, True, "INVALID_ARGUMENT", "at most 10000"),
+    ("a large message", bytes(MAX_BODY_BYTES + 1), TOKEN, False, "RESOURCE_EXHAUSTED", "larger than max"),
+    ("one that is packed", bytes(8 * MAX_BODY_BYTES), TOKEN, True, "RESOURCE_EXHAUSTED", "larger than max"),
+]
 
-    found, details, metrics = answered(embedded.bootstrap, talk)
-    assert (found, problem in details) == (code, True), details
-    if code != "RESOURCE_EXHAUSTED":  # refused before it reaches the intake
-        assert f'haltline_http_requests_total{{route="{EXPORT}",status="{code}"}} 1.0' in metrics
+
+def test_what_cannot_be_taken_has_a_code_and_a_reason(embedded: EmbeddedBroker) -> None:
+    async def talk(channel: aio.Channel, intake: Intake) -> list[tuple[aio.AioRpcError, str]]:
+        found = []
+        for _, body, metadata, packed, *_ in BAD:
+            compression = grpc.Compression.Gzip if packed else None
+            with pytest.raises(aio.AioRpcError) as raised:
+                await method(channel, EXPORT)(body, metadata=metadata, compression=compression)
+            found.append((raised.value, intake.exposition().decode()))
+        return found
+
+    counts: Counter[str] = Counter()
+    for (name, *_, code, problem), (error, metrics) in zip(BAD, answered(embedded.bootstrap, talk), strict=True):
+        counts[code] += 1
+        details = error.details() or ""
+        assert (error.code().name, problem in details) == (code, True), (name, details)
+        if code != "RESOURCE_EXHAUSTED":  # refused before it reaches the intake
+            assert f'requests_total{{route="{EXPORT}",status="{code}"}} {counts[code]}.0' in metrics, name
 
 
 def test_what_cannot_be_read_of_a_request_is_reported_as_a_partial_success(embedded: EmbeddedBroker) -> None:

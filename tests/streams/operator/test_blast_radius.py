@@ -1,6 +1,5 @@
 """Whom a kill would stop, and whom it stopped."""
 
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -17,7 +16,6 @@ from haltline.schemas.events import ActionEvent, Kind
 from haltline.streams.operator.blast_radius import blast_radius_of
 from haltline.streams.operator.client import Operator
 from haltline.streams.operator.command_factory import NotAllowed
-from tests.streams.running import running_system
 from tests.waiting import wait_until
 
 T0_MS = 1_750_000_000_000
@@ -25,12 +23,8 @@ BY_ADA = ("--by", "ada", "--reason", "so")
 
 
 def event(second: float, session: str, kind: Kind = Kind.PROPOSED, **fields: Any) -> ActionEvent:
-    result = {
-        "event_id": f"{session}@{second}",
-        "kind": kind,
-        "session_id": session,
-        "time": T0_MS + int(second * 1000),
-    }
+    at = T0_MS + int(second * 1000)
+    result = {"event_id": f"{session}@{second}", "kind": kind, "session_id": session, "time": at}
     return ActionEvent.model_validate(result | fields)
 
 
@@ -60,12 +54,6 @@ def test_whom_a_kill_would_stop(scope: ScopeKind, scope_id: str, sessions: list[
     assert [seen.session_id for seen in blast_radius_of(scope, scope_id, EVENTS).sessions] == sessions
 
 
-@pytest.fixture(scope="module")
-def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with running_system(tmp_path_factory.mktemp("impact")) as address:
-        yield address
-
-
 def haltline(bootstrap: str, *arguments: str) -> Result:
     arguments = (*arguments, *BY_ADA, "--bootstrap", bootstrap, "--timeout", "30")
     return CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
@@ -92,40 +80,40 @@ def answers(guard: Guard, refused: tuple[str | None, str | None]) -> bool:
     return (refusal(guard, "read_file"), refusal(guard)) == refused
 
 
-def test_an_agents_kill_is_previewed_carried_out_and_listed(bootstrap: str) -> None:
-    guards = [guard_of(bootstrap, f"p{number}", "previewed") for number in (1, 2)]
-    other = guard_of(bootstrap, "p3", "another")
-    preview = haltline(bootstrap, "kill", "--scope", "agent", "previewed", "--preview")
+def test_an_agents_kill_is_previewed_carried_out_and_listed(system: str) -> None:
+    guards = [guard_of(system, f"p{number}", "previewed") for number in (1, 2)]
+    other = guard_of(system, "p3", "another")
+    preview = haltline(system, "kill", "--scope", "agent", "previewed", "--preview")
     assert (preview.exit_code, "this would stop 2 sessions of 1 agent" in preview.output) == (Exit.OK, True)
     assert refusal(guards[0]) is None
-    killed = haltline(bootstrap, "kill", "--scope", "agent", "previewed", "--until-stopped", "--json")
+    killed = haltline(system, "kill", "--scope", "agent", "previewed", "--until-stopped", "--json")
     assert killed.exit_code == Exit.OK, killed.output
     document = orjson.loads(killed.stdout)
     assert (set(document["stopped_ms"]), document["silent"]) == ({"p1", "p2"}, [])
     assert [refusal(guard) for guard in (*guards, other)] == ["agent_killed_by_operator"] * 2 + [None]
-    released = haltline(bootstrap, "reset", "--scope", "agent", "previewed", "--only", "p1")
+    released = haltline(system, "reset", "--scope", "agent", "previewed", "--only", "p1")
     assert released.exit_code == Exit.OK, released.output
-    with guard_of(bootstrap, "p1", "previewed") as again:
+    with guard_of(system, "p1", "previewed") as again:
         assert refusal(again) is None
     assert refusal(guards[1]) == "agent_killed_by_operator"
     for guard in (*guards, other):
         guard.close()
 
 
-def test_a_session_is_contained_frozen_and_let_go(bootstrap: str) -> None:
-    with guard_of(bootstrap, "held", "holder") as guard:
+def test_a_session_is_contained_frozen_and_let_go(system: str) -> None:
+    with guard_of(system, "held", "holder") as guard:
         for command, refused in (
             ("contain", (None, "session_contained_by_operator")),
             ("freeze", ("session_frozen_by_operator", "session_frozen_by_operator")),
             ("lift", (None, None)),
         ):
-            done = haltline(bootstrap, command, "held")
+            done = haltline(system, command, "held")
             assert done.exit_code == Exit.OK, done.output
             wait_until(partial(answers, guard, refused), f"{command} is known to the agent's side", deadline_s=30)
 
 
-def test_the_fleet_takes_two_operators(bootstrap: str) -> None:
-    operator = Operator(bootstrap, answer_within_s=30)
+def test_the_fleet_takes_two_operators(system: str) -> None:
+    operator = Operator(system, answer_within_s=30)
     first = operator.kill(ScopeKind.FLEET, "*", by="ada", reason="all of it")
     assert (first.second_wanted, first.after) == (True, None)
     assert operator.kill(ScopeKind.FLEET, "*", by="ada", reason="again").second_wanted
@@ -137,13 +125,13 @@ def test_the_fleet_takes_two_operators(bootstrap: str) -> None:
     assert operator.reset(ScopeKind.FLEET, "*", by="ada", reason="over").answered
 
 
-def test_of_a_declared_batch_it_is_known_how_much_is_used(bootstrap: str) -> None:
-    declared = haltline(bootstrap, "batch", "bulk-1", "--max-deletes", "40", "--targets", "asset_id=stg_*")
+def test_of_a_declared_batch_it_is_known_how_much_is_used(system: str) -> None:
+    declared = haltline(system, "batch", "bulk-1", "--max-deletes", "40", "--targets", "asset_id=stg_*")
     assert declared.exit_code == Exit.OK, declared.output
-    with Guard(session_id="bulk-1", bootstrap=bootstrap, mode="blocking", budget_s=30.0, start_budget_s=30.0) as guard:
+    with Guard(session_id="bulk-1", bootstrap=system, mode="blocking", budget_s=30.0, start_budget_s=30.0) as guard:
         for number in range(4):
             with guard.action("delete_asset", targets=[f"asset_id=stg_{number}"]):
                 pass
-    done = CliRunner().invoke(app, ["batches", "--json", "--bootstrap", bootstrap])
+    done = CliRunner().invoke(app, ["batches", "--json", "--bootstrap", system])
     (batch,) = [b for b in orjson.loads(done.stdout) if b["session_id"] == "bulk-1"]
     assert (batch["by"], batch["used"], batch["batch"]["max_deletes"]) == ("ada", 4, 40)

@@ -1,7 +1,7 @@
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -18,22 +18,16 @@ from haltline.streams.operator.client import Operator
 from haltline.streams.operator.command_factory import NotAllowed
 from haltline.streams.operator.ids import NotFound
 from tests.mock_cluster import MockCluster
-from tests.streams.running import running_system, running_worker
+from tests.streams.running import running_worker
 from tests.waiting import wait_until
 
 TOPICS = Topics()
 SESSION = ScopeKind.SESSION
 
 
-@pytest.fixture(scope="module")
-def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with running_system(tmp_path_factory.mktemp("operator")) as address:
-        yield address
-
-
 @pytest.fixture
-def operator(bootstrap: str) -> Operator:
-    return Operator(bootstrap, answer_within_s=30.0)
+def operator(system: str) -> Operator:
+    return Operator(system, answer_within_s=30.0)
 
 
 def send(bootstrap: str, topic: str, key: str, value: bytes) -> None:
@@ -49,36 +43,24 @@ def commands(bootstrap: str, key: str) -> list[bytes | None]:
 
 def a_decision(decision_id: str, session_id: str, detector: str = "destructive_repeat") -> Decision:
     return Decision(
-        decision_id=decision_id,
-        session_id=session_id,
-        event_id="e1",
-        time=1_790_000_000_000,
-        level=Level.BLOCK,
-        code="loop_detected",
-        reason="3 deletes",
-        detector=detector,
-    )
+        decision_id=decision_id, session_id=session_id, event_id="e1", time=1_790_000_000_000, level=Level.BLOCK,
+        code="loop_detected", reason="3 deletes", detector=detector,
+    )  # fmt: skip
 
 
-def test_a_kill_stands_with_who_and_why(operator: Operator) -> None:
-    answer = operator.kill(SESSION, "kill-1", by="ada", reason="deletes the wrong schema")
-    assert answer.answered
-    assert answer.before is None
+def test_a_kill_stands_with_who_and_why_and_a_second_one_leaves_it(operator: Operator) -> None:
+    first = operator.kill(SESSION, "kill-1", by="ada", reason="deletes the wrong schema")
+    assert (first.answered, first.before) == (True, None)
     (standing,) = [record for record in operator.standing() if record.id == "kill-1"]
-    assert standing == answer.after
+    assert standing == first.after
     assert (standing.state, standing.by, standing.reason) == (ControlState.KILLED, "ada", "deletes the wrong schema")
-    assert standing.stopped_at is None
-
-
-def test_a_second_kill_finds_the_first_and_leaves_it(operator: Operator) -> None:
-    first = operator.kill(SESSION, "kill-2", by="ada", reason="first")
-    second = operator.kill(SESSION, "kill-2", by="bob", reason="second")
-    assert second.answered
-    assert second.before == first.after
-    assert first.after is not None
+    assert (standing.stopped_at, standing.unheard) == (None, True), "nobody is waited for of whom nothing was received"
+    second = operator.kill(SESSION, "kill-1", by="bob", reason="second")
+    assert (second.answered, second.before) == (True, first.after)
     assert second.after is not None
-    assert second.after.decision_id == first.after.decision_id
-    assert (second.after.by, second.after.reason, second.after.since) == ("ada", "first", first.after.since)
+    assert (second.after.decision_id, second.after.by, second.after.reason, second.after.since) == (
+        standing.decision_id, "ada", "deletes the wrong schema", standing.since,
+    )  # fmt: skip
 
 
 def test_a_reset_releases_and_a_second_one_does_no_harm(operator: Operator) -> None:
@@ -89,61 +71,45 @@ def test_a_reset_releases_and_a_second_one_does_no_harm(operator: Operator) -> N
     assert (released.after.state, released.after.actions_left) == (ControlState.PROBATION, 20)
     again = operator.reset(SESSION, "reset-1", by="ada", reason="task corrected")
     assert (again.answered, again.before) == (True, released.after)
+    killed = operator.kill(SESSION, "reset-1", by="ada", reason="still wrong")
+    assert killed.after is not None
+    assert killed.after.reason == "still wrong"
+    whole = operator.reset(SESSION, "reset-1", by="ada", reason="was a test", probation_actions=0)
+    assert (whole.answered, whole.after) == (True, None)
+    assert "reset-1" not in {record.id for record in operator.standing()}
 
 
-def test_a_reset_without_probation_leaves_nothing_standing(operator: Operator) -> None:
-    operator.kill(SESSION, "reset-3", by="ada", reason="loops")
-    released = operator.reset(SESSION, "reset-3", by="ada", reason="was a test", probation_actions=0)
-    assert (released.answered, released.after) == (True, None)
-    assert "reset-3" not in {record.id for record in operator.standing()}
+def test_other_scopes_are_killed_and_released(operator: Operator) -> None:
+    for scope, scope_id in {
+        ScopeKind.AGENT: "careful",
+        ScopeKind.TOOL: "erase_everything",
+        ScopeKind.TARGET: "asset_id=fact_scopes",
+        ScopeKind.MISSION: "m-scopes",
+    }.items():
+        killed = operator.kill(scope, scope_id, by="ada", reason="stop all of it")
+        assert killed.answered
+        assert killed.after in operator.standing()
+        assert operator.reset(scope, scope_id, by="ada", reason="over").answered
+        assert killed.after not in operator.standing()
 
 
-def test_a_session_that_was_released_can_be_killed_again(operator: Operator) -> None:
-    operator.kill(SESSION, "reset-2", by="ada", reason="first")
-    operator.reset(SESSION, "reset-2", by="ada", reason="task corrected")
-    answer = operator.kill(SESSION, "reset-2", by="ada", reason="still wrong")
-    assert answer.after is not None
-    assert answer.after.reason == "still wrong"
-
-
-@pytest.mark.parametrize(
-    ("scope", "scope_id"),
-    [
-        pytest.param(ScopeKind.AGENT, "cleaner", id="an agent"),
-        pytest.param(ScopeKind.TOOL, "delete_asset", id="a tool"),
-        pytest.param(ScopeKind.TARGET, "asset_id=fact_sales", id="a target"),
-        pytest.param(ScopeKind.MISSION, "m1", id="a mission"),
-    ],
-)
-def test_other_scopes_are_killed_and_released(operator: Operator, scope: ScopeKind, scope_id: str) -> None:
-    killed = operator.kill(scope, scope_id, by="ada", reason="stop all of it")
-    assert killed.answered
-    assert killed.after in operator.standing()
-    assert operator.reset(scope, scope_id, by="ada", reason="over").answered
-    assert killed.after not in operator.standing()
-
-
-def test_until_stopped_waits_for_the_agents_side(bootstrap: str, operator: Operator) -> None:
+def test_until_stopped_waits_for_the_agents_side(system: str, operator: Operator) -> None:
     killed = operator.kill(SESSION, "stop-1", by="ada", reason="loops").after
     assert killed is not None
     assert killed.decided_at is not None
     stopped = Feedback(
-        feedback_id="f1",
-        decision_id=killed.decision_id,
-        session_id="stop-1",
-        stage=Stage.STOPPED,
-        time=killed.decided_at + 7,
-        decided_at=killed.decided_at,
-    )
-    send(bootstrap, TOPICS.feedback, "stop-1", stopped.to_json())
+        feedback_id="f1", decision_id=killed.decision_id, session_id="stop-1", stage=Stage.STOPPED,
+        time=killed.decided_at + 7, decided_at=killed.decided_at,
+    )  # fmt: skip
+    send(system, TOPICS.feedback, "stop-1", stopped.to_json())
     answer = operator.kill(SESSION, "stop-1", by="ada", reason="loops", until_stopped=True)
     assert answer.answered
     assert answer.after is not None
     assert answer.after.time_to_stop_ms == 7
 
 
-def test_until_stopped_says_no_when_no_agent_answers(bootstrap: str) -> None:
-    impatient = Operator(bootstrap, answer_within_s=2.0)
+def test_until_stopped_says_no_when_no_agent_answers(system: str) -> None:
+    impatient = Operator(system, answer_within_s=2.0)
     assert not impatient.kill(SESSION, "stop-2", by="ada", reason="loops", until_stopped=True).answered
 
 
@@ -157,15 +123,12 @@ def test_a_batch_is_answered_when_the_worker_has_it(operator: Operator) -> None:
     assert answer.command.batch.expires - answer.command.time == pytest.approx(3_600_000, abs=1000)
 
 
-def test_a_label_finds_the_session_of_its_decision(bootstrap: str, operator: Operator) -> None:
-    send(bootstrap, TOPICS.interventions, "label-1", a_decision("d-label-1", "label-1").to_json())
+def test_a_label_finds_the_session_of_its_decision(system: str, operator: Operator) -> None:
+    send(system, TOPICS.interventions, "label-1", a_decision("d-label-1", "label-1").to_json())
     answer = operator.label(operator.decision("d-label"), "false_alarm", by="ada", reason="was the nightly clean-up")
     assert answer.answered
-    assert (answer.command.id, answer.command.decision_id, answer.command.label) == (
-        "label-1",
-        "d-label-1",
-        "false_alarm",
-    )
+    command = answer.command
+    assert (command.id, command.decision_id, command.label) == ("label-1", "d-label-1", "false_alarm")
 
 
 def test_a_decision_that_is_not_there_is_not_found(operator: Operator) -> None:
@@ -181,26 +144,24 @@ def test_an_operators_own_kill_has_no_rule_to_be_right_about(operator: Operator)
     assert len(commands(operator._bootstrap, "label-2")) == 1, "no label was sent"
 
 
-def test_nobody_is_waited_for_of_whom_nothing_was_received(operator: Operator) -> None:
-    killed = operator.kill(SESSION, "unheard-1", by="ada", reason="must not start").after
-    assert killed is not None
-    assert killed.unheard
-
-
-def test_what_may_not_be_commanded_is_refused_and_never_sent(bootstrap: str, operator: Operator) -> None:
-    with pytest.raises(NotAllowed, match="reason: expected a text that says it, got '  '"):
-        operator.reset(SESSION, "never", by="ada", reason="  ")
-    with pytest.raises(NotAllowed, match="by: expected a text"):
-        operator.kill(SESSION, "never", by="", reason="loops")
-    with pytest.raises(NotAllowed, match="id: expected a text"):
-        operator.kill(SESSION, "", by="ada", reason="loops")
-    with pytest.raises(NotAllowed, match=r"expected the id \* with the scope fleet"):
-        operator.kill(ScopeKind.FLEET, "never", by="ada", reason="loops")
-    with pytest.raises(NotAllowed, match="expected it to last up to 8:00:00, got 8:00:01"):
-        operator.declare_batch("never", max_deletes=1, lasts=timedelta(hours=8, seconds=1), by="ada", reason="r")
-    with pytest.raises(NotAllowed, match="expected one of confirmed, false_alarm"):
-        operator.label(a_decision("d1", "never"), "perhaps", by="ada", reason="r")
-    assert commands(bootstrap, "never") == []
+def test_what_may_not_be_commanded_is_refused_and_never_sent(system: str, operator: Operator) -> None:
+    by_ada = {"by": "ada", "reason": "loops"}
+    too_long = timedelta(hours=8, seconds=1)
+    for says, command in {
+        "reason: expected a text that says it, got '  '": lambda: operator.reset(
+            SESSION, "never", by="ada", reason="  "
+        ),
+        "by: expected a text": lambda: operator.kill(SESSION, "never", by="", reason="loops"),
+        "id: expected a text": lambda: operator.kill(SESSION, "", **by_ada),
+        r"expected the id \* with the scope fleet": lambda: operator.kill(ScopeKind.FLEET, "never", **by_ada),
+        "expected it to last up to 8:00:00, got 8:00:01": lambda: operator.declare_batch(
+            "never", max_deletes=1, lasts=too_long, **by_ada
+        ),
+        "expected one of confirmed, false_alarm": lambda: operator.label(a_decision("d1", "never"), "no", **by_ada),
+    }.items():
+        with pytest.raises(NotAllowed, match=says):
+            command()
+    assert commands(system, "never") == []
 
 
 def test_lag_is_what_the_workers_have_not_committed(operator: Operator) -> None:

@@ -8,11 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from haltline.streams.runtime.changelog import (
+    CLAIM_KEY,
     EPOCH_HEADER,
-    NOBODY,
+    ID_BYTES,
+    OWNER_HEADER,
     TOPIC_IDS_HEADER,
+    ChangelogGap,
+    Claim,
     Epoch,
     ForeignWrite,
+    OlderRelease,
+    Owner,
     PartitionState,
 )
 
@@ -22,7 +28,7 @@ class Record:
     offset: int
     key: bytes | None
     value: bytes | None
-    headers: Sequence[tuple[str, bytes]] = ()
+    headers: Sequence[tuple[str, bytes | None]] = ()
     topic: str = "changelog"
     partition: int = 0
     timestamp: int = 0
@@ -39,6 +45,25 @@ def read(*records: Record) -> PartitionState:
     return part
 
 
+def id_of(name: str) -> bytes:
+    return name.encode().ljust(ID_BYTES)
+
+
+def claimed(offset: int, by: str) -> Record:
+    claim = Claim(id_of(by))
+    return Record(offset, claim.key, None, claim.headers)
+
+
+def state(offset: int, key: bytes, value: bytes | None, *, of: tuple[int, str]) -> Record:
+    """A state under the claim of an owner: its offset and its name."""
+    return Record(offset, key, value, ((OWNER_HEADER, Owner(of[0], id_of(of[1])).encode()),))
+
+
+def released(offset: int) -> Record:
+    marker = Claim(b"")
+    return Record(offset, marker.key, None, marker.headers)
+
+
 def test_the_last_value_of_a_key_counts_and_none_drops_it() -> None:
     part = read(
         written(0, b"a", b"1", era=1),
@@ -48,7 +73,7 @@ def test_the_last_value_of_a_key_counts_and_none_drops_it() -> None:
     )
 
     assert part.values == {b"a": b"2"}
-    assert part.offset == 5
+    assert part.position == 6
 
 
 def test_records_that_were_read_are_passed_over_when_they_come_again() -> None:
@@ -59,13 +84,15 @@ def test_records_that_were_read_are_passed_over_when_they_come_again() -> None:
 
 
 def test_a_state_is_of_the_logs_that_its_writer_knew_until_it_is_written_again() -> None:
-    def state(offset: int, key: bytes, logs: bytes | None) -> Record:
+    def of_logs(offset: int, key: bytes, logs: bytes | None) -> Record:
         return Record(offset, key, b"1", () if logs is None else ((TOPIC_IDS_HEADER, logs),))
 
     part = PartitionState(0, b"now")
-    part.apply([state(0, b"a", b"before"), state(1, b"b", b"now"), state(2, b"c", None), state(3, b"d", b"before")])
+    part.apply(
+        [of_logs(0, b"a", b"before"), of_logs(1, b"b", b"now"), of_logs(2, b"c", None), of_logs(3, b"d", b"before")]
+    )
     assert part.other_logs == {b"a": b"before", b"c": b"", b"d": b"before"}
-    part.apply([state(4, b"a", b"now"), Record(5, b"d", None, ((TOPIC_IDS_HEADER, b"now"),))])
+    part.apply([of_logs(4, b"a", b"now"), Record(5, b"d", None, ((TOPIC_IDS_HEADER, b"now"),))])
     assert part.other_logs == {b"c": b""}
     part.put(b"c", b"2", written_ms=1)
     assert part.other_logs == {}
@@ -80,8 +107,9 @@ def test_a_late_record_says_nothing_of_the_logs() -> None:
     part = PartitionState(0, b"now")
     part.apply(
         [
-            Record(0, b"a", b"1", ((EPOCH_HEADER, Epoch(2, 0).encode()), (TOPIC_IDS_HEADER, b"now"))),
-            Record(1, b"a", b"0", ((EPOCH_HEADER, Epoch(1, 0).encode()), (TOPIC_IDS_HEADER, b"before"))),
+            claimed(1, "b"),
+            Record(2, b"a", b"1", ((OWNER_HEADER, Owner(1, id_of("b")).encode()), (TOPIC_IDS_HEADER, b"now"))),
+            Record(3, b"a", b"0", ((OWNER_HEADER, Owner(0, id_of("a")).encode()), (TOPIC_IDS_HEADER, b"before"))),
         ]
     )
     assert (part.values, part.other_logs, part.fenced_keys) == ({b"a": b"1"}, {}, {b"a"})
@@ -93,6 +121,8 @@ def test_a_late_record_says_nothing_of_the_logs() -> None:
         pytest.param(((EPOCH_HEADER, b"short"),), id="an epoch of another length"),
         pytest.param(((EPOCH_HEADER, None),), id="an epoch without a value"),
         pytest.param(((EPOCH_HEADER, b"\x7f" + 15 * b"\xff"),), id="an epoch that no owner could follow"),
+        pytest.param(((OWNER_HEADER, b"short"),), id="an owner of another length"),
+        pytest.param(((OWNER_HEADER, None),), id="an owner without a value"),
         pytest.param(((TOPIC_IDS_HEADER, None),), id="logs without a value"),
         pytest.param(((TOPIC_IDS_HEADER, b"\xff"),), id="logs of another length"),
         pytest.param((("\x00", b"x"), ("", b"")), id="names of nobody"),
@@ -101,7 +131,7 @@ def test_a_late_record_says_nothing_of_the_logs() -> None:
 def test_a_state_with_a_broken_header_is_read_and_believed(headers: tuple[tuple[str, bytes]]) -> None:
     part = PartitionState(0, b"now")
     part.apply([Record(0, b"a", b"1", headers)])
-    assert (part.values, part.epoch) == ({b"a": b"1"}, NOBODY)
+    assert (part.values, part.owner) == ({b"a": b"1"}, None)
 
 
 def test_states_are_given_out_as_idle_once_the_longest_unwritten_first() -> None:
@@ -120,21 +150,165 @@ def test_states_are_given_out_as_idle_once_the_longest_unwritten_first() -> None
     assert part.values == {b"a": b"2", b"b": b"2", b"d": b"1"}, "what becomes of them is another's to say"
 
 
+CLAIMED_ANEW = [claimed(0, "a"), state(1, b"k", b"1", of=(0, "a")), claimed(2, "b"), state(3, b"k", b"2", of=(2, "b"))]
+
+
 @pytest.mark.parametrize(
     "late",
     [
-        pytest.param(written(2, b"a", b"late", era=1), id="an earlier era"),
-        pytest.param(written(2, b"a", None, era=1), id="an earlier era that drops the key"),
-        pytest.param(written(2, b"a", b"late", era=2, since_ms=9), id="the same era, taken earlier by a static member"),
+        pytest.param([state(4, b"k", b"late", of=(0, "a"))], id="of the owner before"),
+        pytest.param([state(4, b"k", None, of=(0, "a"))], id="that drops the key"),
+        pytest.param(
+            [claimed(4, "z"), claimed(5, "b2"), state(6, b"k", b"2", of=(5, "b2")), state(7, b"k", b"z", of=(4, "z"))],
+            id="of one whose claim landed behind the owner's, and before the owner claimed again",
+        ),
+        pytest.param(
+            [state(4, b"k", b"late", of=(2, "z"))], id="of a claim at the same offset, in a tail that was cut off"
+        ),
+        pytest.param([state(4, b"k", b"late", of=(3, "z"))], id="of a claim behind it, in a tail that was cut off"),
+        pytest.param([state(4, b"k", b"late", of=(9, "z"))], id="of a claim beyond the end of the log"),
     ],
 )
-def test_a_record_of_a_replaced_owner_was_never_written(late: Record) -> None:
+def test_a_state_of_who_is_not_the_owner_was_never_written(late: list[Record]) -> None:
+    part = read(*CLAIMED_ANEW, *late)
+
+    assert part.values == {b"k": b"2"}
+    assert part.fenced_keys == {b"k"}
+
+
+def test_what_the_owner_wrote_behind_the_claim_of_another_does_not_count() -> None:
+    part = read(*CLAIMED_ANEW, claimed(4, "z"), state(5, b"k", b"3", of=(2, "b")))
+
+    assert part.values == {b"k": b"2"}
+    assert part.owner == Owner(4, id_of("z"))
+
+
+def test_once_claims_have_expired_the_records_tell_the_order_of_owners() -> None:
     part = read(
-        written(0, b"a", b"1", era=1), written(1, b"a", b"2", era=2, since_ms=10), late, written(3, b"c", b"3", era=5)
+        state(1, b"j", b"1", of=(0, "a")),
+        state(3, b"k", b"2", of=(2, "b")),
+        state(4, b"k", b"late", of=(0, "a")),
+        claimed(5, "c"),
+        state(6, b"l", b"3", of=(5, "c")),
+    )
+
+    assert part.values == {b"j": b"1", b"k": b"2", b"l": b"3"}
+    assert part.fenced_keys == {b"k"}
+
+
+def test_a_claim_is_no_session_and_tells_releases_before_claims_nothing() -> None:
+    record = claimed(0, "a")
+
+    assert read(record).values == {}
+    assert record.value is None, "an older release drops a key that it does not have"
+    assert Epoch.of(record) is None
+    with pytest.raises(UnicodeDecodeError):
+        record.key.decode()  # type: ignore[union-attr]  # a claim has a key
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        pytest.param(Record(0, CLAIM_KEY + b"x", b"1"), id="with a value"),
+        pytest.param(Record(0, CLAIM_KEY + b"x", None, ((OWNER_HEADER, b"short"),)), id="with an id of another length"),
+        pytest.param(Record(0, b"session", None, ((OWNER_HEADER, bytes(ID_BYTES)),)), id="with the key of a session"),
+        pytest.param(Record(0, None, None), id="without a key"),
+    ],
+)
+def test_what_is_no_claim_is_none(record: Record) -> None:
+    assert Claim.of(record) is None
+
+
+def test_every_claim_has_a_key_of_its_own() -> None:
+    assert len({claimed(0, name).key for name in ("a", "b", "c")}) == 3
+
+
+def test_reading_that_begins_behind_where_it_stands_is_an_error() -> None:
+    part = read(Record(0, b"a", b"1"))
+    part.apply([Record(5, b"a", b"2")], begins=1, following=6)  # compaction has taken what was between
+    part.apply([], begins=6, following=8)  # an end that is no record, as the mark of a transaction
+
+    with pytest.raises(ChangelogGap, match="partition 0: expected records from offset 8 on, got some from 9 on"):
+        part.apply([Record(9, b"a", b"3")], begins=9, following=10)
+    part.apply([Record(5, b"a", b"2"), Record(8, b"a", b"3")], begins=-2, following=9)
+    assert (part.values, part.position) == ({b"a": b"3"}, 9)
+
+
+def test_states_of_an_older_release_count_by_their_epochs_before_any_claim() -> None:
+    part = read(
+        written(0, b"a", b"1", era=1),
+        written(1, b"a", b"2", era=2, since_ms=10),
+        written(2, b"a", b"late", era=1),
+        written(3, b"a", b"late", era=2, since_ms=9),
+        written(4, b"c", b"3", era=5),
     )
 
     assert part.values == {b"a": b"2", b"c": b"3"}
     assert part.fenced_keys == {b"a"}
+
+
+def expecting(part: PartitionState, name: str) -> PartitionState:
+    part.expect(Claim(id_of(name)))
+    return part
+
+
+def test_a_state_of_an_older_release_behind_a_claim_is_an_error_for_who_claims() -> None:
+    part = expecting(read(claimed(0, "a"), written(1, b"k", b"1", era=9)), "b")
+    part.apply([claimed(2, "b")])
+
+    with pytest.raises(OlderRelease, match="partition 0: expected no states of an older release behind a claim, got"):
+        _ = part.claimed
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        pytest.param([claimed(0, "a"), released(1), written(2, b"k", b"1", era=9)], id="behind the marker"),
+        pytest.param([claimed(0, "a"), written(1, b"k", b"1", era=9), released(2)], id="before the marker"),
+        pytest.param(
+            [
+                state(1, b"j", b"1", of=(0, "a")),
+                written(2, b"k", b"1", era=9),
+                state(4, b"l", b"1", of=(3, "b")),
+            ],
+            id="when marker and claims have expired, and a later owner has let it count",
+        ),
+    ],
+)
+def test_a_release_marker_lets_states_of_an_older_release_count_and_they_are_written_anew(log: list[Record]) -> None:
+    part = expecting(read(*log), "c")
+    part.apply([claimed(9, "c")])
+
+    assert part.claimed
+    assert part.values[b"k"] == b"1"
+
+
+def test_states_that_a_marker_lets_count_are_written_anew_as_the_marker_expires() -> None:
+    part = read(claimed(0, "a"), released(1), written(2, b"k", b"1", era=9))
+    assert part.fenced_keys == {b"k"}
+
+
+def test_nothing_of_a_replaced_owner_counts_behind_a_release_marker() -> None:
+    part = read(claimed(0, "a"), released(1), state(2, b"k", b"late", of=(0, "a")))
+    assert part.values == {}
+
+
+def test_a_partition_is_claimed_when_the_claim_is_read_and_until_another_is() -> None:
+    part = expecting(read(claimed(0, "a")), "b")
+    assert (part.claimed, part.superseded) == (False, False)
+    part.apply([state(1, b"k", b"1", of=(0, "a")), claimed(2, "b")])
+    assert (part.claimed, part.superseded) == (True, False)
+    part.apply([claimed(3, "z")])
+    assert (part.claimed, part.superseded) == (False, True)
+
+    expecting(part, "b2").apply([claimed(4, "b2")])
+    assert part.claimed
+
+
+def test_who_has_not_claimed_has_nothing_to_write_under() -> None:
+    part = expecting(read(claimed(0, "a")), "b")
+    with pytest.raises(RuntimeError, match="partition 0: expected a claim of this process, got none"):
+        part.headers()
 
 
 def test_a_key_that_was_written_anew_is_late_no_more() -> None:
@@ -153,7 +327,6 @@ def test_a_record_without_an_epoch_is_an_operator_s_and_counts() -> None:
 
     assert part.values == {}
     assert part.fenced_keys == set()
-    assert part.epoch == Epoch(7, 0)
 
 
 def test_a_record_without_a_key_is_counted_and_passed_over() -> None:
@@ -175,65 +348,66 @@ def test_what_is_no_epoch_is_none(headers: Sequence[tuple[str, bytes]]) -> None:
     assert Epoch.of(Record(0, b"a", b"1", headers)) is None
 
 
-@given(st.integers(min_value=0, max_value=2**62), st.integers(min_value=0, max_value=2**62))
-def test_an_epoch_survives_its_header(era: int, since_ms: int) -> None:
-    epoch = Epoch(era, since_ms)
-
-    assert Epoch.of(Record(0, b"a", b"1", ((EPOCH_HEADER, epoch.encode()),))) == epoch
-
-
-def test_an_owner_s_epoch_is_above_all_that_it_read_also_when_the_group_began_anew() -> None:
-    part = read(written(0, b"a", b"1", era=57))
-    part.claim(generation=1, now_ms=5, last_offset=0)
-
-    assert part.epoch == Epoch(58, 5)
-    assert part.epoch > Epoch(57, 99) > NOBODY
-
-
-def test_what_compaction_took_from_the_end_does_not_look_like_another_writer() -> None:
-    part = read(written(3, b"a", b"1", era=1))
-    part.claim(generation=1, now_ms=5, last_offset=9)
-    part.record_sent()
-    part.record_confirmed(10)
-
-    assert part.offset == 10
-
-
 def owner() -> PartitionState:
-    part = read(written(0, b"a", b"1", era=1))
-    part.claim(generation=2, now_ms=5, last_offset=0)
+    part = expecting(read(claimed(0, "a")), "b")
+    part.apply([claimed(1, "b")])
+    assert part.claimed
     return part
 
 
 def test_own_records_land_one_after_the_other() -> None:
     part = owner()
-    for offset in (1, 2, -1, 4):  # the broker does not tell the third one's, for it came twice
+    for offset in (2, 3, 4):
         part.record_sent()
         part.record_confirmed(offset)
 
-    assert part.offset == 4
-    assert part.in_flight == 0
+    assert part.position == 5
+    assert (part.in_flight, part.unproven) == (0, False)
 
 
-@pytest.mark.parametrize("offset", [pytest.param(0, id="behind"), pytest.param(2, id="ahead")])
+@pytest.mark.parametrize(
+    ("end", "proven"),
+    [
+        pytest.param(2, False, id="a broker that has just started again"),
+        pytest.param(3, True, id="where our records end"),
+    ],
+)
+def test_a_record_of_which_the_broker_does_not_say_where_it_landed_is_proven_by_the_end(end: int, proven: bool) -> None:
+    part = owner()
+    part.record_sent()
+    part.record_confirmed(-1)  # it was sent twice, and the broker knew it
+    assert part.unproven
+    part.prove(end)
+    assert part.unproven is not proven
+
+
+def test_an_end_beyond_our_records_tells_of_another_writer() -> None:
+    part = owner()
+    part.record_sent()
+    part.record_confirmed(-1)
+    with pytest.raises(ForeignWrite, match="partition 0: expected its end at offset 3 or before, got 4"):
+        part.prove(4)
+
+
+@pytest.mark.parametrize("offset", [pytest.param(1, id="behind"), pytest.param(3, id="ahead")])
 def test_a_record_that_lands_elsewhere_tells_of_another_writer(offset: int) -> None:
     part = owner()
     part.record_sent()
 
-    with pytest.raises(ForeignWrite, match=rf"partition 0: expected our record at offset 1, got {offset}"):
+    with pytest.raises(ForeignWrite, match=rf"partition 0: expected our record at offset 2, got {offset}"):
         part.record_confirmed(offset)
 
 
 def test_an_end_that_our_own_records_reach_is_no_other_writer_s() -> None:
     part = owner()
-    part.check_end_offset(1)
+    part.check_end_offset(2)
     part.record_sent()
     part.record_sent()
-    part.check_end_offset(3)
+    part.check_end_offset(4)
     part.check_end_offset(0)  # asked for long ago
 
-    with pytest.raises(ForeignWrite, match="expected its end at offset 3 or before, got 4"):
-        part.check_end_offset(4)
+    with pytest.raises(ForeignWrite, match="expected its end at offset 4 or before, got 5"):
+        part.check_end_offset(5)
 
 
 @st.composite
@@ -241,19 +415,22 @@ def histories(draw: st.DrawFn) -> tuple[list[Record], dict[bytes, bytes]]:
     """A log of several owners in order, with late records of replaced ones, and the states without those."""
     keys = st.sampled_from([b"a", b"b", b"c"])
     values = st.one_of(st.none(), st.binary(min_size=1, max_size=2))
-    log: list[tuple[int, bytes, bytes | None]] = []
+    log: list[Record] = []
+    owners: list[tuple[int, str]] = []
     states: dict[bytes, bytes] = {}
-    for era in range(1, draw(st.integers(2, 5))):
+    for number in range(draw(st.integers(2, 5))):
+        owners.append((len(log), str(number)))
+        log.append(claimed(len(log), str(number)))
         for key, value in draw(st.lists(st.tuples(keys, values), min_size=1, max_size=4)):
-            log.append((era, key, value))
+            log.append(state(len(log), key, value, of=owners[-1]))
             if value is None:
                 states.pop(key, None)
             else:
                 states[key] = value
-            if era > 1:
-                late = draw(st.lists(st.tuples(st.integers(1, era - 1), keys, values), max_size=2))
-                log.extend(late)
-    return [written(offset, key, value, era=era) for offset, (era, key, value) in enumerate(log)], states
+            if owners[:-1]:
+                late = draw(st.lists(st.tuples(st.sampled_from(owners[:-1]), keys, values), max_size=2))
+                log += [state(len(log) + at, key, value, of=of) for at, (of, key, value) in enumerate(late)]
+    return log, states
 
 
 @given(histories(), st.integers(min_value=1, max_value=4))
@@ -268,18 +445,21 @@ def test_late_records_change_nothing_wherever_they_stand_and_however_the_log_is_
     assert part.values == states
 
 
-@given(histories())
-def test_once_the_late_keys_are_written_anew_the_log_compacts_to_the_states(
-    history: tuple[list[Record], dict[bytes, bytes]],
+@given(histories(), st.data())
+def test_once_the_late_keys_are_written_anew_the_log_compacts_to_the_states_also_without_its_oldest_claims(
+    history: tuple[list[Record], dict[bytes, bytes]], data: st.DataObject
 ) -> None:
     log, states = history
-    part = read(*log)
-    part.claim(generation=1, now_ms=0, last_offset=log[-1].offset)
-    healed = [
-        written(len(log) + place, key, part.values.get(key), era=part.epoch.era)
-        for place, key in enumerate(sorted(part.fenced_keys))
-    ]
-    compacted = {record.key: record for record in [*log, *healed]}
+    part = expecting(read(*log), "last")
+    log.append(claimed(len(log), "last"))
+    part.apply(log[-1:])
+    of = (log[-1].offset, "last")
+    healed = [state(len(log) + n, key, part.values.get(key), of=of) for n, key in enumerate(sorted(part.fenced_keys))]
+    last_of_key = {record.key: record for record in [*log, *healed]}
+    compacted = sorted(last_of_key.values(), key=lambda record: record.offset)
+    claims = [record for record in compacted if Claim.of(record) is not None]
+    expired = claims[: data.draw(st.integers(0, len(claims)))]
+    kept = [record for record in compacted if record not in expired]
 
-    assert {r.key: r.value for r in compacted.values() if r.value is not None} == states
-    assert read(*sorted(compacted.values(), key=lambda r: r.offset)).values == states
+    assert {r.key: r.value for r in kept if r.value is not None} == states
+    assert read(*kept).values == states

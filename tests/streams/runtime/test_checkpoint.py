@@ -1,13 +1,21 @@
 """The order of a checkpoint, looked at from the broker at the moment of acknowledging."""
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import pytest
 from confluent_kafka import KafkaError
 
-from haltline.streams.runtime.changelog import EPOCH_HEADER, TOPIC_IDS_HEADER, Epoch, PartitionState
+from haltline.streams.runtime.changelog import (
+    ID_BYTES,
+    OWNER_HEADER,
+    TOPIC_IDS_HEADER,
+    Claim,
+    ForeignWrite,
+    Owner,
+    PartitionState,
+)
 from haltline.streams.runtime.checkpoint import Checkpointer
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
 from haltline.streams.runtime.processor_api import Change, Load, RawRecord
@@ -15,17 +23,19 @@ from tests.mock_cluster import MockCluster
 from tests.streams.counting import Log
 
 CHANGELOG = "changelog"
+CLAIM = Claim(bytes(ID_BYTES))
+OWNER = (OWNER_HEADER, Owner(0, CLAIM.id).encode())
 
 
 @dataclass(frozen=True)
 class Record:
     key: bytes
-    value: bytes
+    value: bytes | None
     offset: int = 0
     partition: int = 0
     topic: str = "events"
     timestamp: int = 0
-    headers: Sequence[tuple[str, bytes]] = ()
+    headers: Sequence[tuple[str, bytes | None]] = ()
 
 
 class Keeping:
@@ -77,7 +87,9 @@ class Owned:
     def __init__(self) -> None:
         self.slices = {number: PartitionState(number) for number in (0, 1)}
         for part in self.slices.values():
-            part.claim(generation=1, now_ms=1, last_offset=-1)
+            part.expect(CLAIM)
+            part.apply([Record(CLAIM.key, None, headers=CLAIM.headers)])
+            part.position = 0  # the topic is empty
 
     def slice(self, partition: int) -> PartitionState:
         return self.slices[partition]
@@ -99,6 +111,7 @@ class Bench:
         self.log = Log(cluster.bootstrap)
         self.owned = Owned()
         self.commits = 0
+        self.asked_ends = 0
         self.outbox = ConfirmedProducer(cluster.bootstrap)
         self.checkpointer = Checkpointer(
             self._pipeline,
@@ -106,6 +119,7 @@ class Bench:
             self.owned,
             changelog=CHANGELOG,
             alive=lambda: None,
+            ends=self._ends,
             commit=self._commit,
         )
 
@@ -115,6 +129,10 @@ class Bench:
 
     async def _commit(self) -> None:
         self.commits += 1
+
+    async def _ends(self, numbers: Set[int]) -> Mapping[int, int]:
+        self.asked_ends += 1
+        return {number: self.log.ends(CHANGELOG)[number] for number in numbers}
 
     def process(self, *records: Record, acknowledge: Callable[[], object] = lambda: None) -> None:
         self.checkpointer.process(records, acknowledge)
@@ -258,12 +276,12 @@ def test_a_state_that_was_dropped_is_not_found_by_what_comes_while_that_is_writt
     assert bench.owned.slice(0).values == {b"a": b"2"}
 
 
-def test_states_carry_their_owner_s_epoch(bench: Bench) -> None:
+def test_states_carry_their_owner(bench: Bench) -> None:
     bench.process(Record(b"a", b"1"))
     asyncio.run(bench.checkpointer.checkpoint())
 
     (message,) = bench.log.records(CHANGELOG)
-    assert message.headers() == [(EPOCH_HEADER, Epoch(1, 1).encode())]
+    assert message.headers() == [OWNER]
 
 
 def test_keys_whose_last_record_is_late_are_written_anew_without_any_batch(bench: Bench) -> None:
@@ -290,7 +308,7 @@ def test_a_state_of_other_logs_is_loaded_without_what_it_includes_of_them_until_
     bench.process(Record(b"a", b"3", offset=1))
     assert bench.pipeline.loaded[-1] == b"2"
     (message,) = bench.log.records(CHANGELOG)
-    assert message.headers() == [(EPOCH_HEADER, Epoch(1, 1).encode()), (TOPIC_IDS_HEADER, b"now")]
+    assert message.headers() == [OWNER, (TOPIC_IDS_HEADER, b"now")]
 
 
 def test_a_state_of_other_logs_that_is_written_anew_after_a_late_record_includes_nothing_of_them(bench: Bench) -> None:
@@ -303,6 +321,28 @@ def test_a_state_of_other_logs_that_is_written_anew_after_a_late_record_includes
     (message,) = bench.log.records(CHANGELOG)
     assert message.value() == b"kept forgets topic-1-before of 7"
     assert part.other_logs == {}
+
+
+def test_before_a_commit_the_end_of_a_partition_proves_where_records_landed_of_which_the_broker_did_not_say(
+    bench: Bench,
+) -> None:
+    bench.owned.slice(0).unproven = True
+    bench.process(Record(b"a", b"1"))
+    asyncio.run(bench.checkpointer.checkpoint())
+    assert (bench.asked_ends, bench.owned.slice(0).unproven, bench.commits) == (1, False, 1)
+
+    bench.owned.slice(0).unproven = True
+    other = ConfirmedProducer(bench.cluster.bootstrap)
+    bench.process(Record(b"a", b"2"))
+
+    async def another_writes() -> None:
+        other.send(CHANGELOG, key=b"a", value=b"late", partition=0)
+        other.close(10)
+        await bench.checkpointer.checkpoint()
+
+    with pytest.raises(ForeignWrite):
+        asyncio.run(another_writes())
+    assert bench.commits == 1
 
 
 def test_forgotten_partitions_are_neither_acknowledged_nor_kept(bench: Bench) -> None:

@@ -1,7 +1,6 @@
 """What is processed, acknowledged and committed of the assigned partitions."""
 
 import pytest
-from faust.types import TP
 
 from haltline.streams.runtime.source_progress import SourceProgress
 
@@ -11,7 +10,7 @@ PLACE = ("actions", 3)
 @pytest.fixture
 def progress() -> SourceProgress:
     progress = SourceProgress()
-    progress.assign((TP(*PLACE),))
+    progress.assign((PLACE,))
     progress.begin({PLACE: 7}, committed={PLACE: 7})
     return progress
 
@@ -27,7 +26,7 @@ def test_what_is_processed_is_committed_only_when_a_checkpoint_acknowledges_it(p
     progress.processed(PLACE, 9, record_ms=1_000)
     assert (progress.next_offset(PLACE), progress.uncommitted()) == (9, {})
     progress.acknowledge(PLACE, 9)
-    assert progress.uncommitted() == {TP(*PLACE): 9}
+    assert progress.uncommitted() == {PLACE: 9}
     assert progress.committed(PLACE) == 7
     progress.on_commit(progress.uncommitted())
     assert (progress.committed(PLACE), progress.uncommitted()) == (9, {})
@@ -47,10 +46,10 @@ def test_a_batch_without_records_keeps_the_time_of_the_last_one(progress: Source
 def test_what_was_acknowledged_can_be_committed_while_partitions_are_given_up(progress: SourceProgress) -> None:
     progress.acknowledge(PLACE, 9)
     progress.release()
-    assert progress.uncommitted() == {TP(*PLACE): 9}
+    assert progress.uncommitted() == {PLACE: 9}
 
 
 def test_another_assignment_forgets_what_was_acknowledged(progress: SourceProgress) -> None:
     progress.acknowledge(PLACE, 9)
-    progress.assign((TP("actions", 4),))
+    progress.assign((("actions", 4),))
     assert (progress.uncommitted(), progress.committed(PLACE)) == ({}, None)

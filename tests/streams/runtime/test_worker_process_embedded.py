@@ -4,13 +4,13 @@ import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import cycle, islice
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from confluent_kafka import Producer
 
 from haltline.streams.local.embedded_broker import FETCH_WAIT_MS, EmbeddedBroker
-from haltline.streams.runtime.changelog import EPOCH_HEADER, Epoch
+from haltline.streams.runtime.changelog import CLAIM_KEY, OWNER_HEADER, Owner
 from haltline.streams.runtime.worker_process import EXIT_FAILED
 from tests.mock_cluster import MockCluster
 from tests.streams.counting import CountingWorker, Log, expected_tellings, get, produce, shows, unused_port
@@ -76,15 +76,20 @@ def test_every_record_is_counted_once_reported_and_kept_in_the_changelog(desk: D
     assert desk.log.told("told") == dict.fromkeys(expected_tellings(sent), 1)
 
 
-def test_a_state_is_in_the_partition_of_its_records_under_its_owner_s_epoch(desk: Desk) -> None:
+def test_a_state_is_in_the_partition_of_its_records_behind_its_owner_s_claim(desk: Desk) -> None:
     desk.produce("events", 400)
     with desk.worker():
         desk.wait_until_done()
 
     partition_of = {message.key(): message.partition() for message in desk.log.records("events")}
-    states = desk.log.records(CHANGELOG)
+    records = desk.log.records(CHANGELOG)
+    claims = {m.partition(): m.offset() for m in records if (m.key() or b"").startswith(CLAIM_KEY)}
+    states = [message for message in records if not (message.key() or b"").startswith(CLAIM_KEY)]
     assert {message.key(): message.partition() for message in states} == partition_of
-    assert all([header[0] for header in message.headers() or []] == [EPOCH_HEADER] for message in states)
+    for message in states:
+        [(name, owner)] = cast("list[tuple[str, bytes]]", message.headers())
+        assert name == OWNER_HEADER
+        assert int.from_bytes(owner[:8]) == claims[message.partition()]
 
 
 def test_a_second_start_goes_on_from_the_state_and_repeats_nothing(desk: Desk) -> None:
@@ -152,7 +157,7 @@ def test_a_changelog_record_without_a_key_is_passed_over(desk: Desk) -> None:
 
     kept = [message.key() for message in desk.log.records(CHANGELOG)]
     assert kept.count(None) == 4
-    assert {key.decode() for key in kept if key is not None} == set(KEYS)
+    assert {key.decode() for key in kept if key is not None and not key.startswith(CLAIM_KEY)} == set(KEYS)
 
 
 def test_another_writer_in_the_changelog_ends_the_process_and_the_next_start_heals_it(desk: Desk) -> None:
@@ -166,7 +171,7 @@ def test_another_writer_in_the_changelog_ends_the_process_and_the_next_start_hea
             key=KEYS[0],
             value=b'{"count": 1, "sum": 1, "offsets": {"events": 0}}',
             partition=victim.partition() or 0,
-            headers=[(EPOCH_HEADER, Epoch(1, 1).encode())],  # of an owner long replaced
+            headers=[(OWNER_HEADER, Owner(0, bytes(16)).encode())],  # of an owner long replaced
         )
         producer.flush(10)
         assert worker.wait() == EXIT_FAILED

@@ -23,7 +23,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented 
 
 from benchmarks.cluster import answered
 from haltline.streams.local.kafka import LocalKafka
-from haltline.streams.runtime.changelog import EPOCH_HEADER, Epoch
+from haltline.streams.runtime.changelog import ID_BYTES, OWNER_HEADER, Owner
 from haltline.streams.runtime.worker_process import EXIT_FAILED
 from tests.streams.counting import (
     CountingWorker,
@@ -330,7 +330,7 @@ def test_a_late_record_of_a_replaced_owner_loses_also_after_compaction_s_order(s
         key=KEYS[0],
         value=b'{"count": 1, "sum": 1, "offsets": {}}',
         partition=victim.partition() or 0,
-        headers=[(EPOCH_HEADER, Epoch(0, 1).encode())],
+        headers=[(OWNER_HEADER, Owner(0, bytes(ID_BYTES)).encode())],
     )
     late.flush(10)
     assert site.log.counts(site.changelog)[KEYS[0]] == 1

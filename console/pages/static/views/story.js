@@ -97,12 +97,13 @@ export async function story(main, id, query) {
       session.state ? badge(session.state) : session.ended ? badge("ended", "plain") : null,
       h("span", { class: "dim" }, session.goal),
       may("act") && h("span", { class: "push row" }, session.state in ENDED_BY && link("/kill", ENDED_BY[session.state], { class: "button" }), session.state !== "killed" && link(`/kill?scope=session&id=${encodeURIComponent(session.session_id)}`, "Kill this session", { class: "button" })),
+      session.targets_until !== null && h("p", { class: "hint" }, "It has named more targets than a search looks in: only those before ", mono(session.targets_until), " in alphabetical order find this session."),
     );
   let headed = null;
   const drawHead = () => {
     const { session } = page;
     // A button that is replaced while it is pressed does nothing.
-    const held = JSON.stringify([session.state, session.ended, session.goal]);
+    const held = JSON.stringify([session.state, session.ended, session.goal, session.targets_until]);
     if (held !== headed) drawTitle(session);
     headed = held;
     const trips = steps.filter(isTrip).length;

@@ -1,0 +1,273 @@
+"""One chaos run: the load goes on while everything that runs is struck, and then all of it is compared."""
+
+import heapq
+import itertools
+import signal
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from benchmarks.chaos import anew, damage, verify
+from benchmarks.chaos.outcome import Outcome
+from benchmarks.chaos.plan import (
+    ACTIONS,
+    AGENT,
+    AUDIT,
+    BROKER,
+    CHANGELOG,
+    CONSOLE,
+    SHADOW,
+    Deed,
+    Step,
+    Wave,
+    make_plan,
+    make_waves,
+)
+from benchmarks.chaos.report import Compared
+from benchmarks.chaos.system import SESSION_TIMEOUT_S, SETTLE_WITHIN_S, System
+from benchmarks.chaos.traffic import Traffic
+from benchmarks.load import Load
+from haltline.streams.engine.groups import Runs
+
+_TICK_S = 0.05
+_LOOK_EVERY_S = 0.25
+"""To ask everybody whether they are ready is work for all of them."""
+_BETWEEN_RECORDS = 100
+"""Between two waves, so that nobody is struck who has done nothing yet."""
+_AT_MOST_S = 900.0
+_LATER_S = 2.0
+_AFTER_DAMAGE_S = 10.0
+"""By then its owner has seen that somebody else wrote, and has ended."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What a run does; the plan of its deeds follows from the seed, their timing does not."""
+
+    seed: int
+    seconds: float
+    once: bool
+    """Every deed once, each as soon as everybody is back, instead of for so many seconds."""
+    workers: int
+    rate: int
+    """Events per second."""
+    sessions: int
+
+
+class Run:
+    """One run on one broker."""
+
+    def __init__(self, system: System, settings: Settings) -> None:
+        self.system = system
+        self.fleet = system.fleet
+        self.settings = settings
+        self.gone = anew.Gone(system.topics.actions)
+        self.damage = damage.Damage(system.bootstrap, system.topics, system.changelogs[Runs.ENFORCED])
+        self._calm = False  # nobody is struck
+        self._due: list[tuple[float, int, Callable[[], None]]] = []
+        self._order = itertools.count()  # between those that are due at once
+        self._broker_at_work: Future[None] | None = None
+        self._pool = ThreadPoolExecutor(1)
+
+    def all(self) -> list[Compared]:
+        """The whole run; returns what was compared."""
+        system, settings = self.system, self.settings
+        system.make_topics()
+        self.start_all()
+        load = Load(
+            events=int(settings.rate * (_AT_MOST_S if settings.once else settings.seconds)),
+            sessions=settings.sessions,
+            start_ms=time.time_ns() // 1_000_000 - 24 * 3_600_000,
+            seed=settings.seed,
+            destructive_share=0.03,
+            runaway_share=0.3,
+            await_verdicts=True,
+        )
+        traffic = Traffic(system.bootstrap, system.topics, load, settings.rate)
+        try:
+            if settings.once:
+                self.conduct_waves(traffic, make_waves(system.workers))
+            else:
+                self.conduct(traffic, make_plan(settings.seed, settings.seconds, system.workers))
+            committed, end, not_ready = self.settle()
+        finally:
+            traffic.go_on()
+            traffic.stop()
+            self._pool.shutdown()  # waits for the broker
+            self.fleet.thaw_all()
+        system.end(*system.workers, SHADOW)
+        system.wait_for_readers()
+        system.end(AUDIT, CONSOLE)
+        at_the_end = (
+            verify.check_lag(committed, end),
+            verify.check_ready(len(system.codes), not_ready),
+            verify.check_ends(system.codes),
+        )
+        compared = Outcome(system, self.gone).compare(traffic.events_by_session, self.damage.strikes)
+        return [*map(Compared.by_kind, at_the_end), *compared]
+
+    def start_all(self) -> None:
+        """Workers and readers first: the agent begins when its session is killed."""
+        self.system.start_workers()
+        self.system.start_readers()
+        self.wait_for(lambda: not self.fleet.not_ready(), "everybody ready")
+        self.system.kill_guarded()
+        self.system.start_agent()
+
+    def conduct(self, traffic: Traffic, plan: Sequence[Step]) -> None:
+        """Follow the plan while the load runs, and go on until both have ended."""
+        self.fleet.began = time.monotonic()
+        for step in plan:
+            self.at(self.fleet.began + step.at_s, lambda step=step: self.do(step, traffic))  # type: ignore[misc]  # binds it
+        traffic.start()
+        while traffic.running or self._due or self.broker_is_down():
+            self.go_on()
+            time.sleep(_TICK_S)
+        self.finish(traffic)
+
+    def finish(self, traffic: Traffic) -> None:
+        """Waits for the last of the load, and says how much it was."""
+        traffic.finish()
+        self.damage.act()
+        self.fleet.tell(
+            f"Load has ended: {traffic.events_by_session.total():,} events in {traffic.produced:,} records, "
+            f"with {traffic.bad:,} bad ones and {traffic.commands:,} commands."
+        )
+
+    def conduct_waves(self, traffic: Traffic, waves: Sequence[Wave]) -> None:
+        """Each wave once the one before is over: everybody is back, and has got on since."""
+        self.fleet.began = time.monotonic()
+        traffic.start()
+        for wave in (*waves, ()):
+            self.wait_for(lambda: not self.broker_is_down() and not self.fleet.not_ready(), "everybody is ready")
+            self.wait_for_commits(_BETWEEN_RECORDS)
+            for target, deed in wave:
+                self.do(Step(at_s=0.0, target=target, deed=deed), traffic)
+        traffic.stop()
+        self.finish(traffic)
+
+    def wait_for_commits(self, records: int) -> None:
+        """Until so many more than there are now are committed, of the topics as they are now."""
+        for watched in self.system.watched():
+            beyond = watched.end() + records
+            self.wait_for(lambda seen=watched, end=beyond: seen.committed() >= end, f"{beyond} records committed")  # type: ignore[misc]  # binds them
+            watched.close()
+
+    def wait_for(self, condition: Callable[[], bool], what: str) -> None:
+        """Goes on with what is due meanwhile. Raises RuntimeError when it takes too long."""
+        deadline = time.monotonic() + SETTLE_WITHIN_S
+        while not condition():
+            self.go_on()
+            if time.monotonic() > deadline:
+                late = ", ".join(self.fleet.not_ready()) or "none"
+                raise RuntimeError(
+                    f"expected {what} within {SETTLE_WITHIN_S:g} s, it did not happen; not ready: {late}"
+                )
+            time.sleep(_LOOK_EVERY_S)
+
+    def go_on(self) -> None:
+        """Starts again who has ended, and does what is due."""
+        self.fleet.supervise()
+        while self._due and self._due[0][0] <= time.monotonic():
+            heapq.heappop(self._due)[2]()
+
+    def at(self, when: float, act: Callable[[], None]) -> None:
+        heapq.heappush(self._due, (when, next(self._order), act))
+
+    def do(self, step: Step, traffic: Traffic) -> None:
+        if self._calm or (step.target in {ACTIONS, CHANGELOG} and self.broker_is_down()):
+            self.at(time.monotonic() + _LATER_S, lambda: self.do(step, traffic))
+        elif step.target == ACTIONS:
+            self.make_anew(traffic)
+        elif step.target == CHANGELOG:
+            self.damage.strike()
+            self.fleet.note(CHANGELOG, step.deed)
+            self.at(time.monotonic() + _AFTER_DAMAGE_S, self.have_damage_read)
+        elif step.target == BROKER:
+            self.restart_broker(step.deed)
+        elif step.deed is Deed.FREEZE:
+            thaw_at = self.fleet.freeze(step.target, SESSION_TIMEOUT_S + 3.0)
+            if thaw_at is not None:
+                self.at(thaw_at, lambda: self.fleet.thaw(step.target))
+        else:
+            self.fleet.strike(step.target, signal.SIGKILL if step.deed is Deed.KILL else signal.SIGTERM)
+
+    def restart_broker(self, deed: Deed) -> None:
+        """In a thread: the others go on meanwhile, and so do we with them."""
+        if self.broker_is_down():
+            self.fleet.note(BROKER, f"{deed}: is at it already")
+            return
+
+        def restart() -> None:
+            self.fleet.note(BROKER, deed)
+            self.system.kafka.restart(hard=deed is Deed.CRASH)
+            self.fleet.note(BROKER, "answers again")
+
+        self._broker_at_work = self._pool.submit(restart)
+
+    def have_damage_read(self) -> None:
+        if self._calm or self.broker_is_down():
+            self.at(time.monotonic() + _LATER_S, self.have_damage_read)
+        else:
+            self.damage.act()
+
+    def make_anew(self, traffic: Traffic) -> None:
+        """With nobody who sends, and after everybody has read what is there: it is gone then."""
+        self._calm = True
+        traffic.pause()
+        self.wait_for(lambda: not self.broker_is_down() and not self.fleet.not_ready(), "everybody is ready")
+        self.system.end(AGENT)
+        for watched in self.system.watched():
+            self.wait_for(lambda seen=watched: seen.committed() == seen.end(), "everything is committed")  # type: ignore[misc]  # binds it
+            watched.close()
+        self.system.wait_for_readers()
+        self.system.end(AUDIT, CONSOLE)
+        topic = self.system.topics.actions
+        self.gone.keep(self.system.read([topic]), self.system.read([self.system.topics.dead_letter]))
+        self.system.lives_of_topic += 1
+        self.fleet.note(ACTIONS, f"has {anew.ADDED} partitions more")
+        anew.add_partitions(self.system.bootstrap, topic)
+        self.wait_for(
+            lambda: {*self.system.workers, SHADOW} <= set(self.fleet.not_ready()), "every worker is not ready"
+        )
+        self.fleet.note(ACTIONS, "is deleted and recreated")
+        anew.delete(self.system.bootstrap, topic)
+        self.wait_for(lambda: not anew.is_there(self.system.bootstrap, topic), "the topic is gone")
+        self.system.make_topics()
+        self.system.start_readers()
+        self.system.start_agent()
+        self.wait_for(lambda: not self.fleet.not_ready(), "everybody has begun anew")
+        traffic.go_on()
+        self._calm = False
+
+    def broker_is_down(self) -> bool:
+        """Whether it is being restarted. Raises LocalKafkaError when that failed."""
+        if self._broker_at_work is None or not self._broker_at_work.done():
+            return self._broker_at_work is not None
+        self._broker_at_work.result()
+        self._broker_at_work = None
+        return False
+
+    def settle(self) -> tuple[int, int, list[str]]:
+        """Wait until everyone is back, end the agent, and wait until everything is committed.
+
+        The agent publishes several times a second for as long as it runs, so until it has ended there is no moment at
+        which both groups have committed everything. Returns what is committed, in all, and who is not ready.
+        """
+        groups = self.system.watched()
+        deadline = time.monotonic() + SETTLE_WITHIN_S
+        while (not_ready := self.fleet.not_ready()) and time.monotonic() <= deadline:
+            self.fleet.supervise()
+            time.sleep(_LOOK_EVERY_S)
+        self.system.end(AGENT)
+        while True:
+            self.fleet.supervise()
+            committed, end = sum(group.committed() for group in groups), sum(group.end() for group in groups)
+            late = not_ready or self.fleet.not_ready()
+            if (committed == end and not late) or time.monotonic() > deadline:
+                for group in groups:
+                    group.close()
+                self.fleet.note("all", f"committed {committed:,} of {end:,}")
+                return committed, end, late
+            time.sleep(_LOOK_EVERY_S)

@@ -1,0 +1,88 @@
+"""Runs in a row: which seeds, a line of verdict for each, and a summary. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from benchmarks.chaos.report import Compared, clipped, screen
+
+_NAME_WIDTH = 9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """Of one run."""
+
+    seed: int
+    lasts: str
+    """How long there was load, for people."""
+    took_s: float
+    compared: Sequence[Compared] = ()
+    error: str = ""
+    """What ended the run before everything was compared."""
+    kept: str = ""
+    """The folder with everything about it; empty where nothing differs."""
+
+    @property
+    def wrong(self) -> int:
+        """How many checks differ."""
+        return sum(not one.check.ok for one in self.compared)
+
+    @property
+    def ok(self) -> bool:
+        """Everything was compared, and nothing differs."""
+        return not self.error and self.wrong == 0 and bool(self.compared)
+
+    @property
+    def verdict(self) -> str:
+        """In one line."""
+        checks = len(self.compared)
+        if self.ok:
+            result = f"ok, {checks} checks"
+        elif self.error:
+            result = f"WRONG, it ended before everything was compared: {self.error}"
+        else:
+            result = f"WRONG, {self.wrong} of {checks} checks differ"
+        return clipped(f"seed {self.seed}, {self.lasts}, took {self.took_s:.0f} s: {result}")
+
+
+def seeds_of(named: Sequence[int], runs: int | None) -> list[int]:
+    """The named seeds, then counting up from the last of them until there are so many runs."""
+    more = max(0, (runs or len(named)) - len(named))
+    return [*named, *range(named[-1] + 1, named[-1] + 1 + more)][:runs]
+
+
+def shown_in_full(result: Result) -> list[str]:
+    """Every check of a run in which nothing differs; else what differs, on one screen."""
+    if result.ok:
+        lines = [f"ok     {one.check.name}: {one.check.found}" for one in result.compared]
+        notes = [f"         {note}" for one in result.compared for note in one.check.notes]
+        return [clipped(line) for line in [*lines, *notes]]
+    kept = [f"Everything about it: {result.kept} (differences.txt, story.txt, logs)"] if result.kept else []
+    return screen(result.verdict, result.compared, kept)
+
+
+def every_difference(result: Result) -> list[str]:
+    """All of it, for the file: by check, uncut."""
+    lines = [result.verdict]
+    for one in result.compared:
+        lines += ["", f"{'ok' if one.check.ok else 'WRONG'}  {one.check.name}: {one.check.found}"]
+        lines += [f"  {line}" for line in one.lines]
+        lines += [f"  {note}" for note in one.check.notes]
+        lines += [f"  {difference}" for difference in one.check.differences]
+    return lines
+
+
+def summary(results: Sequence[Result]) -> list[str]:
+    """A table of all runs, where there were several, and the verdict."""
+    lines = []
+    if len(results) > 1:
+        lines = [f"{'seed':>{_NAME_WIDTH}}  {'load':20}{'took':>8}  checks wrong"]
+        for result in results:
+            wrong = "ended early" if result.error else f"{result.wrong} of {len(result.compared)}"
+            lines.append(f"{result.seed:>{_NAME_WIDTH}}  {result.lasts:20}{result.took_s:>6.0f} s  {wrong}")
+        lines.append("")
+    failed = sum(not result.ok for result in results)
+    runs = f" in {len(results)} runs" if len(results) > 1 else ""
+    if failed or not results:
+        return [*lines, f"VERDICT: WRONG: {failed} of {len(results)} runs differ."]
+    return [*lines, f"VERDICT: nothing lost, nothing counted twice{runs}."]

@@ -1,0 +1,163 @@
+"""What runs in a chaos run: topics, workers of both groups, the audit sink, the console, and an agent with a guard."""
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import cast
+
+from confluent_kafka import Message
+
+from benchmarks import processes
+from benchmarks.chaos import guarded
+from benchmarks.chaos.expected import LogRecord, document
+from benchmarks.chaos.fleet import Fleet
+from benchmarks.chaos.owners import Owners, owners_of
+from benchmarks.chaos.plan import AGENT, AUDIT, CONSOLE, SHADOW
+from benchmarks.chaos.read_model import reached, url_of
+from benchmarks.cluster import Cluster, Group
+from haltline.schemas.decisions import ScopeKind
+from haltline.schemas.topics import Topics
+from haltline.streams.audit.query import open_query
+from haltline.streams.engine.groups import Runs
+from haltline.streams.kafka.log_reader import LogReader
+from haltline.streams.local.kafka import LocalKafka
+from haltline.streams.local.subprocesses import Children
+from haltline.streams.operator.client import Operator
+
+GROUP = "chaos"
+SETTLE_WITHIN_S = 180.0
+SESSION_TIMEOUT_S = 4.0
+_LOOK_EVERY_S = 0.5
+
+
+class System:
+    """Everything of one run, on one broker. Its processes are ended with `children`."""
+
+    def __init__(
+        self,
+        kafka: LocalKafka,
+        children: Children,
+        folder: Path,
+        *,
+        seed: int,
+        workers: int,
+        tell: Callable[[str], None],
+    ) -> None:
+        self.kafka = kafka
+        self.bootstrap = kafka.bootstrap
+        self.folder = folder
+        self.topics = Topics("chaos.")
+        self.table = folder / "audit"
+        self.groups = {runs: runs.group(GROUP) for runs in (Runs.ENFORCED, Runs.SHADOW)}
+        self.changelogs = {runs: f"{group}-sessions-changelog" for runs, group in self.groups.items()}
+        self.workers = tuple(f"worker-{number + 1}" for number in range(workers))
+        self.fleet = Fleet(children, processes.WORKER, random.Random(seed), tell=tell)
+        self.lives_of_topic = 0
+        """How often the topic of actions was recreated: who reads it has another name and database each time."""
+        self.codes: dict[str, int] = {}
+        """Of processes that were ended in order: their exit status, the first that is not 0."""
+        self._cluster = Cluster(kafka)
+
+    def make_topics(self) -> None:
+        """All that are not there."""
+        self._cluster.make_topics(self.topics, *self.changelogs.values())
+
+    def start_workers(self) -> None:
+        """Both groups; every second worker is a static member."""
+        base = ["worker", "--bootstrap", self.bootstrap, "--prefix", self.topics.prefix, "--group", GROUP]
+        base += ["--policy", str(document(self.folder)), "--session-timeout", f"{SESSION_TIMEOUT_S:g}"]
+        for number, name in enumerate(self.workers):
+            static = ["--instance-id", name] if number % 2 == 0 else []
+            self.fleet.add(name, [*base, "--rules", Runs.ENFORCED, *static])
+        self.fleet.add(SHADOW, [*base, "--rules", Runs.SHADOW, "--instance-id", SHADOW])  # as the manifests start it
+
+    def kill_guarded(self) -> None:
+        """Before the agent begins; it has to be in force in the end."""
+        operator = Operator(self.bootstrap, topics=self.topics, group=GROUP, answer_within_s=SETTLE_WITHIN_S)
+        if not operator.kill(ScopeKind.SESSION, guarded.SESSION, by="chaos", reason="before everything").answered:
+            raise RuntimeError(
+                f"kill of {guarded.SESSION}: expected it in force within {SETTLE_WITHIN_S:g} s, it is not"
+            )
+
+    def start_agent(self) -> None:
+        """The one with a guard."""
+        self.fleet.add_module(
+            AGENT,
+            "benchmarks.chaos.guarded",
+            [self.bootstrap, self.topics.prefix],
+            is_ready=lambda child: guarded.is_refused(child.log_file),
+        )
+
+    def start_readers(self) -> None:
+        """Audit sink and console."""
+        audit = ["audit", "--bootstrap", self.bootstrap, "--prefix", self.topics.prefix, "--sink", self.sink()]
+        self.fleet.add(AUDIT, [*audit, "--table", str(self.table), "--flush", "1"])
+        console = ["console", "--bootstrap", self.bootstrap, "--prefix", self.topics.prefix, "--group", GROUP]
+        self.fleet.add(CONSOLE, [*console, "--database", url_of(self.database)], port_option="--port")
+
+    def sink(self, lives_before: int = 0) -> str:
+        """What the audit is called, which has to be another one for each life of a topic."""
+        return f"audit-{self.lives_of_topic - lives_before}"
+
+    @property
+    def database(self) -> Path:
+        """The console's, which is recreated when a topic is."""
+        return self.folder / f"console-{self.lives_of_topic}.db"
+
+    @property
+    def logs(self) -> Path:
+        """The folder of what the processes printed: a file for each life."""
+        return self.folder / "logs"
+
+    def end(self, *names: str) -> None:
+        """Ends processes in order; with which status is compared afterwards."""
+        for name in names:
+            code = self.fleet.end(name)
+            self.codes[name] = self.codes.get(name, 0) or code
+
+    def watched(self) -> list[Group]:
+        """Both groups of workers, from outside."""
+        return [Group(self.bootstrap, group, self.topics.session_sources) for group in self.groups.values()]
+
+    def owners(self, runs: Runs) -> Owners:
+        """Which of a group's processes owned its partitions, by what they have logged."""
+        names = (SHADOW,) if runs is Runs.SHADOW else self.workers
+        files = [file for name in names for file in self.logs.glob(f"{name}.*.log")]
+        return owners_of(files, self.fleet.pids)
+
+    def wait_for_readers(self) -> None:
+        """Until table and read model have as much as there is; what is missing then is found by comparing."""
+        ends: dict[tuple[str, int], int] = {}
+        records = 0
+        for record in self.read(self.topics.all):
+            records += 1
+            ends[record.topic, record.partition] = record.offset + 1
+        deadline = time.monotonic() + SETTLE_WITHIN_S
+        while time.monotonic() < deadline:
+            self.fleet.supervise()
+            sql = f"SELECT count(*) AS \"rows\" FROM audit WHERE sink = '{self.sink()}'"
+            rows = open_query(self.table).rows(sql)[0]["rows"]
+            if rows >= records and reached(self.database, self.topics) == ends:
+                return
+            time.sleep(_LOOK_EVERY_S)
+
+    def read(self, topics: Sequence[str]) -> Iterator[LogRecord]:
+        """Every record of topics, those of a partition in their order."""
+        with LogReader(self.bootstrap, topics) as reader:
+            for message in reader.to_end(within_s=SETTLE_WITHIN_S):
+                yield _record(message)
+
+
+def _record(message: Message) -> LogRecord:
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    if topic is None or partition is None or offset is None:
+        raise RuntimeError(f"expected a record with its place, got {message!r}")
+    headers = cast("list[tuple[str, bytes | None]]", message.headers() or [])
+    return LogRecord(
+        topic, partition, offset, message.timestamp()[1], _bytes(message.key()), _bytes(message.value()), headers
+    )
+
+
+def _bytes(value: str | bytes | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value

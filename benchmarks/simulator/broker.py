@@ -1,0 +1,184 @@
+"""The broker: its topics, whether it can be reached, and how long the network takes."""
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from confluent_kafka import KafkaError, KafkaException
+
+from benchmarks.simulator.log import Log, New, Topic
+from benchmarks.simulator.world import World
+
+if TYPE_CHECKING:
+    from benchmarks.simulator.group import Group
+
+ADDRESS: Final = "simulated:9092"
+CLUSTER_ID: Final = "simulated-cluster"
+_REPLICATED_LATER_SHARE: Final = 0.15
+_MIN_LAG_MS: Final = 1_000
+_TOMBSTONES_MS: Final = 20_000
+
+
+class Broker:
+    """One broker with every partition. `keeps_ids`: it has a controller and tells the ids of topics, as Kafka does."""
+
+    def __init__(self, world: World, *, keeps_ids: bool = True) -> None:
+        self.world = world
+        self.topics: dict[str, Topic] = {}
+        self.groups: dict[str, Group] = {}
+        self.keeps_ids = keeps_ids
+        self.up = True
+        self.lives = 0
+        """Counts its starts."""
+        self.slow = 1.0
+        """How many times as long as usual the network takes."""
+        self._waiting: list[Callable[[], object]] = []
+        self._lagging: set[tuple[str, int]] = set()
+        self.on_down: list[Callable[[], object]] = []
+
+    # Topics.
+
+    def create(self, name: str, partitions: int, *, compacted: bool = False) -> Topic:
+        """A topic; one of this name is another from now on."""
+        topic = Topic(name, f"topic-{self.world.next_number():08d}", partitions, compacted=compacted)
+        self.topics[name] = topic
+        return topic
+
+    def recreate(self, name: str) -> Topic:
+        """Deletes it and makes it anew; the groups forget what was committed of it."""
+        before = self.topics[name]
+        self.world.trace("recreates", name)
+        for group in self.groups.values():
+            group.forget(name)
+        topic = self.create(name, len(before.logs), compacted=before.compacted)
+        for log in before.logs:
+            log.tell()
+        return topic
+
+    def log(self, topic: str, partition: int) -> Log:
+        """One partition. Raises KafkaException when there is none."""
+        found = self.topics.get(topic)
+        if found is None:
+            raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, f"no topic {topic}"))
+        if not 0 <= partition < len(found.logs):
+            raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION, f"no partition {partition} of {topic}"))
+        return found.logs[partition]
+
+    def partitions(self) -> Iterator[tuple[str, int, Log]]:
+        """All of them."""
+        for name, topic in self.topics.items():
+            for number, log in enumerate(topic.logs):
+                yield name, number, log
+
+    def append(self, topic: str, partition: int, new: New) -> int | None:
+        """Where the record now stands; None when an earlier try of it was appended. Raises KafkaException."""
+        log = self.log(topic, partition)
+        if new.key is None and self.topics[topic].compacted:
+            raise KafkaException(KafkaError(KafkaError.INVALID_RECORD, "a compacted topic takes no record without key"))
+        offset = log.append(new)
+        world = self.world
+        if world.tracing:
+            world.trace("lands", f"{topic}[{partition}]", offset, new.key)
+        if world.random() < _REPLICATED_LATER_SHARE:
+            world.after(self.delay(), lambda: self._replicated(topic, partition, log))
+        else:
+            self._replicated(topic, partition, log)
+        return offset
+
+    def _replicated(self, topic: str, partition: int, log: Log) -> None:
+        if self.up and (topic, partition) not in self._lagging:
+            log.raise_high()
+
+    def compact(self, topic: str) -> None:
+        """Runs the cleaner over a topic."""
+        now_ms = self.world.time_ms()
+        gone = [log.compact(now_ms - _MIN_LAG_MS, now_ms - _TOMBSTONES_MS) for log in self.topics[topic].logs]
+        self.world.trace("compacts", topic, gone)
+
+    # Being there.
+
+    def delay(self) -> float:
+        """How long a message takes, in seconds: mostly milliseconds."""
+        random = self.world.random
+        drawn = random()
+        if drawn < 0.9:
+            return (0.0005 + 0.006 * random()) * self.slow
+        if drawn < 0.995 or self.world.calm:
+            return 0.05 * random() * self.slow
+        return 2.0 * random()
+
+    def go_down(self, *, crash: bool) -> None:
+        """Nobody can reach it. After a crash, records that were not replicated yet may be gone."""
+        if not self.up:
+            return
+        self.up = False
+        self.world.trace("broker goes", "crash" if crash else "")
+        for name, number, log in self.partitions():
+            if crash and log.replicated < log.end and self.world.chance(0.5):
+                self.world.trace("loses the tail of", f"{name}[{number}]", log.replicated, log.end)
+                log.cut(log.replicated)
+        for call in self.on_down:
+            call()
+
+    def come_up(self, *, lagging: bool) -> None:
+        """It answers again. `lagging`: some high watermarks are behind for a while, and no coordinator is there yet."""
+        if self.up:
+            return
+        world = self.world
+        self.up = True
+        self.lives += 1
+        world.trace("broker returns")
+        for name, number, log in self.partitions():
+            if lagging and log.end > log.start and world.chance(0.4):
+                log.high = max(log.start, log.end - 1 - int(world.random() * 12))
+                self.lag(name, number, log, world.between(0.2, 3.0))
+            else:
+                log.raise_high()
+        for group in self.groups.values():
+            group.load(world.between(0.05, 1.0))
+        waiting, self._waiting = self._waiting, []
+        for call in waiting:
+            world.after(world.between(0.0, 0.3), call)
+
+    def lag(self, topic: str, partition: int, log: Log, seconds: float) -> None:
+        """Leaves a high watermark behind for that long."""
+        self._lagging.add((topic, partition))
+
+        def caught_up() -> None:
+            self._lagging.discard((topic, partition))
+            log.raise_high()
+
+        self.world.trace("lags", f"{topic}[{partition}]", log.high, log.end)
+        self.world.after(seconds, caught_up)
+
+    def lag_somewhere(self, seconds: float) -> None:
+        """Some high watermarks fall behind, as after an election."""
+        for name, number, log in self.partitions():
+            if log.end > log.start and self.world.chance(0.3):
+                log.high = max(log.start, log.end - 1 - int(self.world.random() * 5))
+                self.lag(name, number, log, seconds)
+
+    def when_up(self, call: Callable[[], object]) -> None:
+        """Calls it when the broker can be reached again, a little later."""
+        self._waiting.append(call)
+
+    # Requests of a thread.
+
+    def request(self, timeout: float) -> None:
+        """One request and its answer, for the thread that waits. Raises KafkaException when there is none in time."""
+        world = self.world
+        until = world.now + max(timeout, 0.0)
+        world.point("request")
+        there = self.delay()
+        if self.up and there < timeout:
+            lives = self.lives
+            world.sleep(there)
+            if self.up and lives == self.lives:
+                return
+        while world.now < until:
+            world.sleep(min(0.1, until - world.now))
+            if self.up:
+                world.sleep(min(self.delay(), max(until - world.now, 0.0)))
+                if self.up and world.now < until:
+                    return
+        code = KafkaError._TIMED_OUT if world.chance(0.5) else KafkaError._TRANSPORT
+        raise KafkaException(KafkaError(code, "the broker did not answer in time"))

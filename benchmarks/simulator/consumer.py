@@ -1,0 +1,374 @@
+"""confluent-kafka's Consumer: of partitions that it is assigned, by itself or by its group."""
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    OFFSET_INVALID,
+    OFFSET_STORED,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+
+from benchmarks.simulator.admin import metadata_of
+from benchmarks.simulator.broker import Broker
+from benchmarks.simulator.group import NO_ANSWER, Assigned, group_of
+from benchmarks.simulator.group_consumer import GroupMember
+from benchmarks.simulator.log import Log
+from benchmarks.simulator.world import Process, Thread
+
+Place = tuple[str, int]
+
+_NEVER: Final = float("inf")
+_AT_MOST: Final = 60
+"""Records of one fetch of a partition."""
+
+
+class _Fetch:
+    """How far one assigned partition is."""
+
+    __slots__ = ("eof", "listens", "log", "position", "ready_at", "seen_end", "stopped")
+
+    def __init__(self, position: int, ready_at: float) -> None:
+        self.position = position
+        self.ready_at = ready_at
+        """When the answer of the fetch that is under way is there."""
+        self.eof = -1
+        """The end that was last told."""
+        self.log: Log | None = None
+        self.listens: Log | None = None
+        """The log that says when there is more."""
+        self.seen_end = OFFSET_INVALID
+        self.stopped = False
+
+
+class SimConsumer:
+    """The used part of confluent_kafka.Consumer."""
+
+    def __init__(self, config: Mapping[str, Any], *, logger: Any = None, process: Process, broker: Broker) -> None:
+        del logger
+        self.process = process
+        self.broker = broker
+        self._config = config
+        self._eof = bool(config.get("enable.partition.eof", False))
+        self._reset = str(config.get("auto.offset.reset", "latest"))
+        self._error_cb: Callable[[KafkaError], object] | None = config.get("error_cb")
+        self._on_commit: Callable[[KafkaError | None, list[TopicPartition]], object] | None = config.get("on_commit")
+        self._fetches: dict[Place, _Fetch] = {}
+        self._queue: deque[Message] = deque()
+        self._events: deque[Callable[[], object]] = deque()
+        """Callbacks of the application that are due: `poll` calls them."""
+        self._waiting: Thread | None = None
+        self._life = broker.lives
+        self._told_down = False
+        self._member: GroupMember | None = None
+        self._assigned_now = False
+        self.closed = False
+
+    # Assignment.
+
+    def assign(self, partitions: Sequence[TopicPartition]) -> None:
+        """Read these, and no others, each from its offset. What was fetched before is dropped."""
+        self._assigned_now = True
+        world = self.process.world
+        world.point("assign")
+        self._queue.clear()
+        self._fetches = {
+            (tp.topic, tp.partition): _Fetch(tp.offset, world.now + self.broker.delay()) for tp in partitions
+        }
+
+    def unassign(self) -> None:
+        """Read nothing."""
+        self.assign([])
+
+    def assignment(self) -> list[TopicPartition]:
+        """What is read."""
+        return [TopicPartition(*place) for place in self._fetches]
+
+    def position(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+        """The offsets behind the records that were handed out."""
+        waiting: dict[Place, int] = {}
+        for message in self._queue:
+            waiting.setdefault((str(message.topic()), int(message.partition() or 0)), int(message.offset() or 0))
+        found = []
+        for tp in partitions:
+            fetch = self._fetches.get((tp.topic, tp.partition))
+            at = OFFSET_INVALID if fetch is None or fetch.position < 0 else fetch.position
+            found.append(TopicPartition(tp.topic, tp.partition, waiting.get((tp.topic, tp.partition), at)))
+        return found
+
+    # Records.
+
+    def poll(self, timeout: float = -1) -> Message | None:
+        """The next message, or None when there is none in time."""
+        world = self.process.world
+        world.point("poll")
+        until = world.now + (timeout if timeout >= 0 else 3600.0)
+        while True:
+            self._serve()
+            if self._queue or self._fetch():
+                return self._queue.popleft()
+            if world.now >= until:
+                return None
+            self._wait(until)
+
+    def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
+        """So many messages, or what there is when the time is over."""
+        world = self.process.world
+        world.point("poll")
+        until = world.now + (timeout if timeout >= 0 else 3600.0)
+        found: list[Message] = []
+        while True:
+            self._serve()
+            while self._queue and len(found) < num_messages:
+                found.append(self._queue.popleft())
+            if len(found) >= num_messages or world.now >= until:
+                return found
+            if not self._fetch():
+                self._wait(until)
+
+    def _wait(self, until: float) -> None:
+        world = self.process.world
+        at = until
+        for fetch in self._fetches.values():
+            if world.now < fetch.ready_at < at:
+                at = fetch.ready_at
+        self._waiting = world.current
+        world.wait(at)
+        self._waiting = None
+
+    def wake(self) -> None:
+        """Something came for the thread that polls."""
+        if self._waiting is not None:
+            self._waiting.wake()
+
+    def _serve(self) -> None:
+        while self._events:
+            self._events.popleft()()
+
+    def tell(self, event: Callable[[], object]) -> None:
+        """Has `poll` call this."""
+        self._events.append(event)
+        self.wake()
+
+    def _fetch(self) -> bool:
+        """Takes in what the broker has answered. Whether there is something in the queue now."""
+        broker, world = self.broker, self.process.world
+        if not broker.up:
+            if not self._told_down:
+                self._told_down = True
+                self._complain(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down")
+            return bool(self._queue)
+        if self._told_down:
+            self._told_down = False
+            for fetch in self._fetches.values():
+                fetch.ready_at = world.now + broker.delay() + 0.1 * world.random()
+        places = list(self._fetches.items())
+        first = int(world.random() * len(places)) if len(places) > 1 else 0
+        for place, fetch in places[first:] + places[:first]:
+            if fetch.ready_at <= world.now and not fetch.stopped:
+                self._fetch_one(place, fetch)
+                if len(self._queue) > _AT_MOST:
+                    break
+        return bool(self._queue)
+
+    def _fetch_one(self, place: Place, fetch: _Fetch) -> None:
+        world = self.process.world
+        try:
+            log = fetch.log = self.broker.log(*place)
+        except KafkaException as unknown:
+            self._message(place, 0, unknown.args[0])
+            fetch.ready_at = world.now + 1.0
+            return
+        position = self._resolved(place, fetch, log)
+        if position > log.end or position < log.start:
+            if self._reset == "error":
+                self._message(place, position, KafkaError(KafkaError._AUTO_OFFSET_RESET, "offset out of range"))
+                fetch.stopped = True
+                return
+            position = log.high if self._reset in ("latest", "end", "largest") else log.start
+            world.trace("resets", self.process.name, f"{place[0]}[{place[1]}]", fetch.position, position)
+        fetch.position, fetch.seen_end = position, log.high
+        if position < log.high:
+            records = log.read(position, 1 + int(world.random() * _AT_MOST))
+            for record in records:
+                self._queue.append(
+                    Message(
+                        topic=place[0], partition=place[1], offset=record.offset, key=record.key, value=record.value,
+                        headers=list(record.headers) or None, timestamp=(1, record.timestamp),
+                    )
+                )  # fmt: skip
+            # Behind what compaction has removed the log goes on at its end.
+            fetch.position = records[-1].offset + 1 if records else log.high
+            fetch.ready_at = world.now + self.broker.delay()
+            return
+        if self._eof and position == log.high and fetch.eof != position:
+            fetch.eof = position
+            self._message(place, position, KafkaError(KafkaError._PARTITION_EOF, "end of partition"))
+        self._listen(fetch, log)
+
+    def _resolved(self, place: Place, fetch: _Fetch, log: Log) -> int:
+        position = fetch.position
+        if position in (OFFSET_STORED, OFFSET_INVALID):
+            committed = group_of(self.broker, str(self._config.get("group.id", ""))).offsets.get(place)
+            if committed is not None:
+                return committed[0]
+            position = OFFSET_END if self._reset in ("latest", "end", "largest") else OFFSET_BEGINNING
+        if position == OFFSET_BEGINNING:
+            return log.start
+        return log.high if position == OFFSET_END else position
+
+    def _listen(self, fetch: _Fetch, log: Log) -> None:
+        """Fetches again when there is more, or when the topic is gone."""
+        world = self.process.world
+        fetch.ready_at = _NEVER
+        if fetch.listens is log:
+            return
+        fetch.listens = log
+
+        def more() -> None:
+            fetch.listens = None
+            fetch.ready_at = world.now + self.broker.delay()
+            self.wake()
+
+        log.on_more(more)
+
+    def _message(self, place: Place, offset: int, error: KafkaError) -> None:
+        self._queue.append(Message(topic=place[0], partition=place[1], offset=offset, error=error))
+
+    def _complain(self, code: int, text: str) -> None:
+        call = self._error_cb
+        if call is not None:
+            call(KafkaError(code, text))
+
+    # Questions.
+
+    def list_topics(self, topic: str | None = None, timeout: float = -1) -> Any:
+        """Metadata."""
+        self.broker.request(timeout if timeout >= 0 else 60.0)
+        return metadata_of(self.broker, topic)
+
+    def get_watermark_offsets(
+        self, partition: TopicPartition, timeout: float = -1, cached: bool = False
+    ) -> tuple[int, int] | None:
+        """The first offset and the one that comes next; of the last fetch when `cached`."""
+        if cached:
+            fetch = self._fetches.get((partition.topic, partition.partition))
+            if fetch is None or fetch.log is None:
+                return OFFSET_INVALID, OFFSET_INVALID
+            return fetch.log.start, fetch.seen_end
+        self.broker.request(timeout if timeout >= 0 else 60.0)
+        if self._life != self.broker.lives:
+            self._life = self.broker.lives
+            raise KafkaException(KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION, "the leader is another"))
+        log = self.broker.log(partition.topic, partition.partition)
+        return log.start, log.high
+
+    def offsets_for_times(self, partitions: Sequence[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
+        """The first record that is not older, of each; -1 where all are."""
+        self.broker.request(timeout if timeout >= 0 else 60.0)
+        found = []
+        for tp in partitions:
+            log = self.broker.log(tp.topic, tp.partition)
+            at = next((r.offset for r in log.records if r.timestamp >= tp.offset and r.offset < log.high), -1)
+            found.append(TopicPartition(tp.topic, tp.partition, at))
+        return found
+
+    # The group.
+
+    def subscribe(
+        self,
+        topics: Sequence[str],
+        on_assign: Callable[..., object] | None = None,
+        on_revoke: Callable[..., object] | None = None,
+        on_lost: Callable[..., object] | None = None,
+    ) -> None:
+        """Join the group; `poll` calls the callbacks."""
+
+        def assigned(places: Assigned) -> None:
+            partitions = [TopicPartition(*place) for place in sorted(places)]
+            self._assigned_now = False
+            if on_assign is not None:
+                on_assign(self, partitions)
+            if not self._assigned_now:
+                self.assign([TopicPartition(tp.topic, tp.partition, OFFSET_STORED) for tp in partitions])
+
+        def revoked(places: Assigned, lost: bool) -> None:
+            call = (on_lost or on_revoke) if lost else on_revoke
+            if call is not None:
+                call(self, [TopicPartition(*place) for place in sorted(places)])
+            self._queue.clear()
+            self._fetches = {}
+
+        self._member = GroupMember(
+            self.process,
+            self.broker,
+            group_of(self.broker, str(self._config["group.id"])),
+            topics=tuple(topics),
+            instance_id=self._config.get("group.instance.id"),
+            session_s=float(self._config.get("session.timeout.ms", 45_000)) / 1000,
+            tell=self.tell,
+            on_assigned=assigned,
+            on_revoked=revoked,
+        )
+        self._member.join()
+
+    def commit(
+        self,
+        message: Message | None = None,
+        offsets: Sequence[TopicPartition] | None = None,
+        asynchronous: bool = True,
+    ) -> list[TopicPartition] | None:
+        """Commit these offsets. Raises KafkaException when the group refuses and this waits."""
+        del message
+        world = self.process.world
+        world.point("commit")
+        partitions = list(offsets or ())
+        taken = {(tp.topic, tp.partition): (tp.offset, str(tp.metadata or "")) for tp in partitions}
+        group = group_of(self.broker, str(self._config["group.id"]))
+        member = self._member
+        answer: list[int | None] = []
+
+        def answered(code: int | None) -> None:
+            answer.append(code)
+            if asynchronous and self._on_commit is not None:
+                call = self._on_commit
+                error = None if code == 0 else KafkaError(KafkaError._TIMED_OUT if code is None else code, "commit")
+                self.tell(lambda: call(error, partitions))
+            self.wake()
+
+        who = ("", None, -1) if member is None else (member.id, member.instance_id, member.generation)
+        group.ask(lambda: group.commit(*who, taken), answered)
+        if asynchronous:
+            return None
+        until = world.now + 60.0
+        while not answer and world.now < until:
+            self._waiting = world.current
+            world.wait(until)
+        code = answer[0] if answer else NO_ANSWER
+        if code != 0:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT if code is None else code, "commit refused"))
+        return partitions
+
+    def committed(self, partitions: Sequence[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
+        """What the group has committed."""
+        self.broker.request(timeout if timeout >= 0 else 60.0)
+        offsets = group_of(self.broker, str(self._config["group.id"])).offsets
+        return [
+            TopicPartition(tp.topic, tp.partition, offsets.get((tp.topic, tp.partition), (OFFSET_INVALID, ""))[0])
+            for tp in partitions
+        ]
+
+    def close(self) -> None:
+        """Leave the group and end it."""
+        self.process.world.point("close")
+        self.closed = True
+        self._fetches = {}
+        self._queue.clear()
+        if self._member is not None:
+            self._member.leave()

@@ -1,0 +1,195 @@
+"""The processes of a history: workers, audit sinks, the console's feeder, and whoever sends."""
+
+import sqlite3
+from collections.abc import Callable
+from functools import cache
+from typing import Final, NoReturn, cast
+
+from confluent_kafka import KafkaError, KafkaException, Message
+from sqlalchemy import Engine, create_engine
+from sqlalchemy.pool import StaticPool
+
+from benchmarks.simulator.broker import ADDRESS, Broker
+from benchmarks.simulator.group import Group
+from benchmarks.simulator.loop import SimLoop
+from benchmarks.simulator.membership import SimMembership
+from benchmarks.simulator.quiet import NoCollector, NoMetrics
+from benchmarks.simulator.threads import system_of
+from benchmarks.simulator.workload import PARTITIONS, TOPICS, Sent, core
+from benchmarks.simulator.world import Process, World
+from haltline.console.read_model.feeder import Feeder
+from haltline.console.read_model.store import prepare
+from haltline.streams.audit.memory import MemoryAuditTable
+from haltline.streams.audit.settings import AuditSettings
+from haltline.streams.audit.sink import AuditSink
+from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
+from haltline.streams.runtime.membership import Hooks, Membership
+from haltline.streams.runtime.processor_api import Load
+from haltline.streams.runtime.worker_process import Worker
+from haltline.streams.runtime.worker_settings import WorkerSettings
+from haltline.streams.sessions.processor import SessionProcessor
+from haltline.streams.sessions.session_metrics import SessionMetrics
+
+GROUP: Final = "haltline"
+AUDIT_GROUP: Final = "haltline-audit"
+SESSION_S: Final = 2.0
+REBALANCE_S: Final = 4.0
+
+
+class WorkerProcess:
+    """A worker as it runs; `worker` once its loop has made it."""
+
+    def __init__(
+        self, world: World, broker: Broker, group: Group, name: str, *, instance_id: str | None, standbys: int
+    ):
+        self.worker: Worker | None = None
+        self.process = process = Process(world, name)
+        system = system_of(process, broker)
+        settings = WorkerSettings(
+            bootstrap=ADDRESS,
+            sources=TOPICS.session_sources,
+            group=GROUP,
+            instance_id=instance_id,
+            checkpoint_interval_s=0.4,
+            max_poll_records=20,
+            standby_replicas=standbys,
+            session_timeout_s=SESSION_S,
+            rebalance_timeout_s=REBALANCE_S,
+            delivery_timeout_s=8.0,
+            recovery_stuck_after_s=15.0,
+            watermark_interval_s=2.0,
+        )
+
+        def sessions(load: Load, outbox: ConfirmedProducer) -> SessionProcessor:
+            return SessionProcessor(
+                core(),
+                topics=TOPICS,
+                partitions=PARTITIONS,
+                load=load,
+                outbox=outbox,
+                metrics=SessionMetrics(NoMetrics()),
+                now_ms=system.time_ms,
+                changelog=settings.changelog,
+            )
+
+        def join(settings: WorkerSettings, hooks: Hooks, beside: Callable[[str], str], /) -> Membership:
+            return SimMembership(
+                process, broker, group, hooks, topics=(*settings.sources, settings.changelog),
+                instance_id=settings.instance_id, session_s=settings.session_timeout_s,
+                rebalance_s=settings.rebalance_timeout_s, beside=beside,
+            )  # fmt: skip
+
+        async def main() -> None:
+            end = cast("Callable[[BaseException], NoReturn]", process.end)
+            self.worker = Worker(
+                settings, sessions, NoMetrics(), join=join, end=end, garbage=NoCollector(), system=system
+            )
+            await self.worker.run()
+
+        SimLoop(process).start(main)
+
+
+CHANGELOG: Final = WorkerSettings(bootstrap=ADDRESS, sources=TOPICS.session_sources, group=GROUP).changelog
+
+
+def sink_of(life: int) -> str:
+    """What the audit is called in each life of the topics."""
+    return f"audit-{life}"
+
+
+def start_sink(world: World, broker: Broker, name: str, table: MemoryAuditTable, sink: str) -> Process:
+    """An audit sink."""
+    process = Process(world, name)
+    settings = AuditSettings(
+        bootstrap=ADDRESS, topics=TOPICS, table="in memory", sink=sink, group=AUDIT_GROUP,
+        flush_s=0.8, session_timeout_s=SESSION_S, answer_within_s=4.0,
+    )  # fmt: skip
+
+    def run() -> None:
+        reading = AuditSink(settings, table=table, system=system_of(process, broker))
+        process.on_signal = reading.stop
+        reading.run()
+        process.end("stopped")
+
+    process.start_thread("sink", run)
+    return process
+
+
+class FeederProcess:
+    """The part of the console that keeps the read model."""
+
+    def __init__(self, world: World, broker: Broker, name: str, engine: Engine) -> None:
+        self.process = process = Process(world, name)
+        system = system_of(process, broker)
+        self.feeder: Feeder | None = None
+        stop = system.event()
+        process.on_signal = stop.set
+
+        def run() -> None:
+            feeder = self.feeder = Feeder(
+                engine, ADDRESS, topics=TOPICS, group="haltline-console", look_every_s=4.0, system=system
+            )
+            feeder.start()
+            while not stop.wait(1.0):
+                if feeder.failure is not None:
+                    process.end(feeder.failure)
+            feeder.close()
+            process.end("stopped")
+
+        process.start_thread("console", run)
+
+
+class Traffic:
+    """Sends what agents and operators send, and gives nothing up."""
+
+    def __init__(self, world: World, broker: Broker, records: list[Sent], seconds: float) -> None:
+        self.process = process = Process(world, "traffic")
+        system = system_of(process, broker)
+        self.done = False
+
+        def run() -> None:
+            producer = system.producer({"delivery.timeout.ms": 120_000})
+            pause_s = seconds / max(1, len(records))
+            for record in records:
+                producer.produce(record.topic, key=record.key, value=record.value, on_delivery=_delivered)
+                if world.chance(0.5):
+                    producer.poll(2 * pause_s)
+            if left := producer.flush(120.0):
+                raise RuntimeError(f"traffic: expected every record delivered, got {left} that are not")
+            self.done = True
+
+        process.start_thread("traffic", run)
+
+
+def _delivered(error: KafkaError | None, _message: Message) -> None:
+    if error is not None:
+        raise KafkaException(error)
+
+
+@cache
+def _empty_read_model() -> sqlite3.Connection:
+    """A database with its tables, to be copied: making them takes longer than a history may."""
+    connection = sqlite3.connect(":memory:", check_same_thread=False)
+    engine = create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool)
+    prepare(engine)
+    return connection
+
+
+def open_read_model(name: str) -> Engine:
+    """A read model in memory: an empty one, each time that it is asked for."""
+    engine = _engine(name)
+    engine.dispose()
+    return engine
+
+
+@cache
+def _engine(name: str) -> Engine:
+    """One for all histories, as an engine keeps its statements as SQL."""
+    del name
+    return create_engine("sqlite://", creator=_copy, poolclass=StaticPool)
+
+
+def _copy() -> sqlite3.Connection:
+    connection = sqlite3.connect(":memory:", check_same_thread=False)
+    _empty_read_model().backup(connection)
+    return connection

@@ -1,0 +1,322 @@
+"""A group's coordinator: generations, session timeouts, static members, and commits that it refuses."""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Final, NamedTuple
+
+from confluent_kafka import KafkaError
+
+from benchmarks.simulator.broker import Broker
+
+Assigned = frozenset[tuple[str, int]]
+"""Partitions of one member."""
+Joined = Callable[[int, str, int, Assigned], object]
+"""Called with an error code (0: none), the member's id, the generation and what is assigned."""
+Assignor = Callable[["Group"], dict[str, Assigned]]
+"""What each member gets, by its id."""
+
+NO_ANSWER: Final = None
+_LOST_ANSWER_S: Final = 1.0
+
+
+class Asks(NamedTuple):
+    """Who wants to join, and as what."""
+
+    member_id: str
+    """Empty: as a new member."""
+    instance_id: str | None
+    topics: tuple[str, ...]
+    session_s: float
+    rebalance_s: float
+
+
+class Member:
+    """A member as the coordinator knows it."""
+
+    __slots__ = ("assigned", "heard", "id", "instance_id", "joined", "rebalance_s", "session_s", "topics")
+
+    def __init__(self, member_id: str, asks: Asks) -> None:
+        self.id = member_id
+        self.instance_id = asks.instance_id
+        self.topics = asks.topics
+        self.session_s = asks.session_s
+        self.rebalance_s = asks.rebalance_s
+        self.heard = 0.0
+        self.joined: Joined | None = None
+        """To be called when the rebalance that it takes part in is over."""
+        self.assigned: Assigned = frozenset()
+
+
+class Group:
+    """One group. Its methods are what happens at the coordinator; `ask` is the way to it and back."""
+
+    def __init__(self, broker: Broker, name: str) -> None:
+        self.broker = broker
+        self.world = broker.world
+        self.name = name
+        self.generation = 0
+        self.preparing = False
+        self.members: dict[str, Member] = {}
+        self.offsets: dict[tuple[str, int], tuple[int, str]] = {}
+        self.history: dict[tuple[str, int], list[int]] = {}
+        """Every committed offset, for checks."""
+        self.assignor: Assignor = shared_out
+        self._static: dict[str, str] = {}
+        self._loaded_at = 0.0
+        self._rebalance = 0
+
+    def ask(self, question: Callable[[], int], answered: Callable[[int | None], object]) -> None:
+        """Asks the coordinator. None is answered where the answer, or the question, is lost."""
+        world, broker = self.world, self.broker
+
+        def arrives() -> None:
+            lives = broker.lives
+            if not broker.up:
+                world.after(_LOST_ANSWER_S * world.random(), lambda: answered(NO_ANSWER))
+                return
+            code = question() if self.loaded else KafkaError.COORDINATOR_LOAD_IN_PROGRESS
+
+            def back() -> None:
+                answered(code if broker.up and broker.lives == lives else NO_ANSWER)
+
+            world.after(broker.delay(), back)
+
+        world.after(broker.delay(), arrives)
+
+    @property
+    def loaded(self) -> bool:
+        """Whether there is a coordinator."""
+        return self.world.now >= self._loaded_at
+
+    def load(self, seconds: float) -> None:
+        """The broker has begun: a coordinator is there in so many seconds, and every session begins anew then."""
+        self._loaded_at = self.world.now + seconds
+        for member in list(self.members.values()):
+            joined, member.joined = member.joined, None
+            if joined is not None:  # its connection has ended: it asks again
+                joined(KafkaError.COORDINATOR_NOT_AVAILABLE, member.id, -1, frozenset())
+            self._hear(member, seconds)
+        if self.preparing:
+            self._prepare()
+
+    def forget(self, topic: str) -> None:
+        """The topic was deleted, and what was committed of it with it."""
+        for place in [place for place in self.offsets if place[0] == topic]:
+            del self.offsets[place]
+
+    # What members ask.
+
+    def join(self, asks: Asks, joined: Joined) -> int:
+        """Joins, or joins again. 0 when `joined` will be called."""
+        member_id, instance_id = asks.member_id, asks.instance_id
+        known = self.members.get(member_id)
+        if instance_id is not None and self._static.get(instance_id, member_id) != member_id:
+            if member_id:
+                return KafkaError.FENCED_INSTANCE_ID
+            return self._replace(self.members[self._static[instance_id]], asks, joined)
+        if member_id and known is None:
+            return KafkaError.UNKNOWN_MEMBER_ID
+        if known is None:
+            known = Member(f"member-{self.world.next_number()}", asks)
+            self.members[known.id] = known
+            if instance_id is not None:
+                self._static[instance_id] = known.id
+        elif not self.preparing and next(iter(self.members)) != known.id:
+            # Only its leader's word begins a rebalance anew.
+            self._answer(known, joined)
+            self._hear(known)
+            return 0
+        known.joined = joined
+        self._hear(known)
+        if not self.preparing:
+            self._prepare()
+        self._complete_if_all_joined()
+        return 0
+
+    def heartbeat(self, member_id: str, instance_id: str | None, generation: int) -> int:
+        """0, or the error code."""
+        code = self._check(member_id, instance_id, generation)
+        if code:
+            return code
+        self._hear(self.members[member_id])
+        return KafkaError.REBALANCE_IN_PROGRESS if self.preparing else 0
+
+    def commit(
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        offsets: Mapping[tuple[str, int], tuple[int, str]],
+    ) -> int:
+        """0, or the error code. One that is no member may commit while there is none."""
+        if member_id or self.members:
+            code = self._check(member_id, instance_id, generation)
+            if code:
+                self.world.trace("refuses a commit of", self.name, member_id, generation, code)
+                return code
+            self._hear(self.members[member_id])
+        for place, offset in offsets.items():
+            self.offsets[place] = offset
+            self.history.setdefault(place, []).append(offset[0])
+        if self.world.tracing:
+            self.world.trace("commits", self.name, member_id, generation, sorted(offsets.items()))
+        return 0
+
+    def leave(self, member_id: str) -> int:
+        """Its partitions are for others."""
+        member = self.members.get(member_id)
+        if member is None:
+            return KafkaError.UNKNOWN_MEMBER_ID
+        self.world.trace("leaves", self.name, member_id)
+        self._remove(member)
+        return 0
+
+    def rebalance(self) -> None:
+        """Begins a rebalance, as another assignment of topics or a new member does."""
+        if self.members and not self.preparing:
+            self._prepare()
+
+    def _check(self, member_id: str, instance_id: str | None, generation: int) -> int:
+        if instance_id is not None and self._static.get(instance_id, member_id) != member_id:
+            return KafkaError.FENCED_INSTANCE_ID
+        if member_id not in self.members:
+            return KafkaError.UNKNOWN_MEMBER_ID
+        return 0 if generation == self.generation else KafkaError.ILLEGAL_GENERATION
+
+    def _replace(self, before: Member, asks: Asks, joined: Joined) -> int:
+        """A static member has begun anew: it takes the place of the one before, which is fenced."""
+        member = Member(f"member-{self.world.next_number()}", asks)
+        member.assigned = before.assigned
+        self.members = {m.id: m for m in (member if m is before else m for m in self.members.values())}
+        self._static[asks.instance_id or ""] = member.id
+        self.world.trace("takes the place of", self.name, before.id, member.id)
+        if before.joined is not None:
+            before.joined(KafkaError.FENCED_INSTANCE_ID, before.id, -1, frozenset())
+        self._hear(member)
+        if self.preparing:
+            member.joined = joined
+            self._complete_if_all_joined()
+        else:
+            self._answer(member, joined)
+        return 0
+
+    def _answer(self, member: Member, joined: Joined) -> None:
+        joined(0, member.id, self.generation, member.assigned)
+
+    def _hear(self, member: Member, more_s: float = 0.0) -> None:
+        member.heard = self.world.now + more_s
+        self._look_at(member, member.session_s + more_s)
+
+    def _look_at(self, member: Member, after: float) -> None:
+        heard = member.heard
+
+        def look() -> None:
+            if self.members.get(member.id) is not member or member.heard != heard or member.joined is not None:
+                return
+            if not self.broker.up or not self.loaded:  # a coordinator that begins hears of it anew
+                return
+            self.world.trace("session over", self.name, member.id)
+            self._remove(member)
+
+        self.world.after(after + 0.001, look)
+
+    def _remove(self, member: Member) -> None:
+        del self.members[member.id]
+        if member.instance_id is not None and self._static.get(member.instance_id) == member.id:
+            del self._static[member.instance_id]
+        if member.joined is not None:
+            member.joined(KafkaError.UNKNOWN_MEMBER_ID, member.id, -1, frozenset())
+        if not self.members:
+            self.preparing = False
+            self.generation += 1
+        elif self.preparing:
+            self._complete_if_all_joined()
+        else:
+            self._prepare()
+
+    # Rebalances.
+
+    def _prepare(self) -> None:
+        self.preparing = True
+        self._rebalance += 1
+        number = self._rebalance
+        self.world.trace("rebalances", self.name, self.generation)
+        within_s = max((member.rebalance_s for member in self.members.values()), default=1.0)
+
+        def over() -> None:
+            if self.preparing and number == self._rebalance and self.broker.up and self.loaded:
+                for member in list(self.members.values()):
+                    if member.joined is None and member.instance_id is None:
+                        self._remove(member)
+                if self.preparing:
+                    self._complete()
+
+        self.world.after(within_s, over)
+
+    def _complete_if_all_joined(self) -> None:
+        if self.preparing and all(member.joined is not None for member in self.members.values()):
+            number = self._rebalance
+
+            def complete() -> None:
+                all_joined = all(member.joined is not None for member in self.members.values())
+                if self.preparing and number == self._rebalance and all_joined and self.broker.up:
+                    self._complete()
+
+            self.world.after(0.2 * self.world.random(), complete)
+
+    def _complete(self) -> None:
+        self.preparing = False
+        self.generation += 1
+        assigned = self.assignor(self)
+        self.world.trace("generation", self.name, self.generation, *(f"{i}={len(p)}" for i, p in assigned.items()))
+        for member in list(self.members.values()):
+            member.assigned = assigned.get(member.id, frozenset())
+            joined, member.joined = member.joined, None
+            if joined is not None:
+                self._hear(member)
+                self._answer(member, joined)
+
+
+def group_of(broker: Broker, name: str) -> Group:
+    """The group of this name."""
+    found = broker.groups.get(name)
+    if found is None:
+        found = broker.groups[name] = Group(broker, name)
+    return found
+
+
+def shared_out(group: Group) -> dict[str, Assigned]:
+    """Each partition of the topics to one of the members, in turns, beginning with any of them."""
+    members = list(group.members.values())
+    found: dict[str, list[tuple[str, int]]] = {member.id: [] for member in members}
+    at = int(group.world.random() * len(members)) if members else 0
+    topics = sorted({topic for member in members for topic in member.topics})
+    for topic in topics:
+        for number in range(len(group.broker.topics[topic].logs) if topic in group.broker.topics else 0):
+            found[members[at % len(members)].id].append((topic, number))
+            at += 1
+    return {member_id: frozenset(places) for member_id, places in found.items()}
+
+
+def with_changelog(sources: Collection[str], changelog: str, standbys: int) -> Assignor:
+    """Numbers of partitions are shared out: with one goes that partition of every source and of the changelog.
+
+    Of the changelog, `standbys` other members get it as well, as far as there are so many.
+    """
+
+    def assign(group: Group) -> dict[str, Assigned]:
+        world = group.world
+        members = list(group.members)
+        found: dict[str, set[tuple[str, int]]] = {member: set() for member in members}
+        numbers = list(range(len(group.broker.topics[changelog].logs)))
+        world.rng.shuffle(numbers)
+        at = int(world.random() * len(members))
+        for number in numbers:
+            owner = members[at % len(members)]
+            found[owner] |= {(topic, number) for topic in sources}
+            for place in range(min(standbys, len(members) - 1) + 1):
+                found[members[(at + place) % len(members)]].add((changelog, number))
+            # Mostly in turns; at times one gets more than its share.
+            at += 1 if world.chance(0.85) else 0
+        return {member: frozenset(places) for member, places in found.items()}
+
+    return assign

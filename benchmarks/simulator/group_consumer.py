@@ -1,0 +1,144 @@
+"""A member of a group as librdkafka is one: it joins and sends heartbeats by itself, and `poll` calls what follows."""
+
+from collections.abc import Callable
+from typing import Final
+
+from confluent_kafka import KafkaError
+
+from benchmarks.simulator.broker import Broker
+from benchmarks.simulator.group import Asks, Assigned, Group
+from benchmarks.simulator.world import Process
+
+_HEARTBEATS: Final = 3
+"""Of one session timeout."""
+_AGAIN_S: Final = 0.3
+
+_PASSING: Final = frozenset({KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE})
+
+
+class GroupMember:
+    """One member. What belongs to the application is handed to `tell`, which calls it when it polls."""
+
+    def __init__(
+        self,
+        process: Process,
+        broker: Broker,
+        group: Group,
+        *,
+        topics: tuple[str, ...],
+        instance_id: str | None,
+        session_s: float,
+        tell: Callable[[Callable[[], object]], object],
+        on_assigned: Callable[[Assigned], object],
+        on_revoked: Callable[[Assigned, bool], object],
+    ) -> None:
+        self.id = ""
+        self.instance_id = instance_id
+        self.generation = -1
+        self._process = process
+        self._world = process.world
+        self._broker = broker
+        self._group = group
+        self._topics = topics
+        self._session_s = session_s
+        self._tell = tell
+        self._on_assigned = on_assigned
+        self._on_revoked = on_revoked
+        self._assigned: Assigned | None = None
+        self._left = False
+        self._turn = 0
+        """Counts what was joined, so that an answer of before is not taken."""
+
+    @property
+    def _gone(self) -> bool:
+        return self._left or not self._process.alive
+
+    def join(self) -> None:
+        """Joins, or joins again."""
+        if self._gone:
+            return
+        self._turn += 1
+        turn = self._turn
+
+        def joined(code: int, member_id: str, generation: int, assigned: Assigned) -> None:
+            self._world.after(
+                self._broker.delay(), lambda: self._when_running(take, code, member_id, generation, assigned)
+            )
+
+        def take(code: int, member_id: str, generation: int, assigned: Assigned) -> None:
+            if turn != self._turn:
+                return
+            if code:
+                self._refused(code)
+                return
+            self.id, self.generation = member_id, generation
+            self._assigned = assigned
+            self._tell(lambda: self._gone or self._on_assigned(assigned))
+            self._beat_later(turn)
+
+        def asked(code: int | None) -> None:
+            if code != 0 and turn == self._turn:
+                self._when_running(self._refused, code)
+
+        group = self._group
+        asks = Asks(self.id, self.instance_id, self._topics, self._session_s, self._session_s * 2)
+        group.ask(lambda: 0 if self._gone else group.join(asks, joined), asked)
+
+    def leave(self) -> None:
+        """A dynamic member leaves; a static one's place is kept."""
+        if not self._left:
+            self._left = True
+            member_id = self.id
+            if self.instance_id is None and member_id:
+                self._group.ask(lambda: self._group.leave(member_id), lambda _: None)
+
+    def _when_running(self, call: Callable[..., object], *args: object) -> None:
+        """A frozen process takes an answer in when it goes on."""
+        if self._gone:
+            return
+        if self._process.frozen:
+            self._world.after(0.05, lambda: self._when_running(call, *args))
+        else:
+            call(*args)
+
+    def _beat_later(self, turn: int) -> None:
+        self._world.after(self._session_s / _HEARTBEATS, lambda: self._when_running(self._beat, turn))
+
+    def _beat(self, turn: int) -> None:
+        if turn != self._turn:
+            return
+        group, who = self._group, (self.id, self.instance_id, self.generation)
+        group.ask(lambda: group.heartbeat(*who), lambda code: self._when_running(self._heard, turn, code))
+
+    def _heard(self, turn: int, code: int | None) -> None:
+        if turn != self._turn:
+            return
+        if code is None or code == 0 or code in _PASSING:
+            self._beat_later(turn)
+        elif code == KafkaError.REBALANCE_IN_PROGRESS:
+            self._give_up(lost=False)
+        else:
+            self._refused(code)
+
+    def _refused(self, code: int | None) -> None:
+        if code == KafkaError.FENCED_INSTANCE_ID:
+            self._left = True
+            self._tell(lambda: self._process.end("fenced: another process has its instance id"))
+        elif code in (KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION):
+            if code == KafkaError.UNKNOWN_MEMBER_ID:
+                self.id = ""
+            self._give_up(lost=True)
+        else:
+            self._world.after(_AGAIN_S, lambda: self._when_running(self.join))
+
+    def _give_up(self, *, lost: bool) -> None:
+        """Has the application give up what it has, then joins again."""
+        self._turn += 1
+        assigned, self._assigned = self._assigned, None
+
+        def given_up() -> None:
+            if assigned is not None and not self._gone:
+                self._on_revoked(assigned, lost)
+            self.join()
+
+        self._tell(given_up)

@@ -1,0 +1,354 @@
+"""One history: processes under a plan of faults, healed, run to the end, and compared with what must be there."""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from confluent_kafka import KafkaException
+
+from benchmarks.chaos.anew import Gone
+from benchmarks.simulator import checks
+from benchmarks.simulator.broker import Broker
+from benchmarks.simulator.fleet import (
+    CHANGELOG,
+    GROUP,
+    FeederProcess,
+    Traffic,
+    WorkerProcess,
+    open_read_model,
+    sink_of,
+    start_sink,
+)
+from benchmarks.simulator.group import group_of, with_changelog
+from benchmarks.simulator.plan import FAULTS_FOR_S, Deed, Step, plan_of
+from benchmarks.simulator.workload import PARTITIONS, TOPICS, traffic
+from benchmarks.simulator.world import Process, Stuck, World, described
+from haltline.schemas.topics import LAYOUT, Cleanup
+from haltline.streams.audit.memory import MemoryAuditTable
+from haltline.streams.audit.memory import Step as TableStep
+from haltline.streams.audit.table import TableConflict
+from haltline.streams.kafka.failure import KnownFailure
+
+_HEAL_WITHIN_S: Final = 60.0
+_STEPS: Final = 60_000
+_ASK_EVERY: Final = 10
+_SETTLED_S: Final = 2.0
+"""Nothing has ended for so long, so that each process can be told to stop."""
+_RECREATES_SHARE: Final = 0.1
+_RESTARTS: Final = 25
+"""At most so many processes end once everything is healed."""
+_POINTS: Final = {
+    "changelog": f"produce {CHANGELOG}",
+    "output": f"produce {TOPICS.interventions}",
+    "table": "table commit",
+}
+MORE: Final = "worker-more"
+CONSOLE: Final = "console"
+_KNOWN: Final = (KnownFailure, KafkaException, TableConflict, OSError)
+"""What may end a process while there are faults."""
+
+
+@dataclass
+class Outcome:
+    """What came of one history."""
+
+    seed: int
+    plan: Sequence[Step]
+    differences: list[str] = field(default_factory=list)
+    steps: int = 0
+    seconds: float = 0.0
+    ends: list[str] = field(default_factory=list)
+    """Why processes ended, in order."""
+
+    @property
+    def ok(self) -> bool:
+        """Nothing differs."""
+        return not self.differences
+
+
+class History:
+    """One of them, as it runs."""
+
+    def __init__(self, seed: int, plan: Sequence[Step] | None = None, *, tell: Callable[[str], object] | None = None):
+        self.seed = seed
+        self.world = world = World(seed, tell=tell)
+        rng = random.Random(f"{seed} shape")
+        self.broker = broker = Broker(world)
+        for layout in LAYOUT:
+            broker.create(TOPICS.prefix + layout.name, PARTITIONS, compacted=layout.cleanup is Cleanup.COMPACT)
+        broker.create(CHANGELOG, PARTITIONS, compacted=True)
+        self.standbys = rng.choice([0, 0, 1])
+        self.group = group_of(broker, GROUP)
+        self.group.assignor = with_changelog(TOPICS.session_sources, CHANGELOG, self.standbys)
+        self.instances: dict[str, str | None] = {
+            f"worker-{n}": f"worker-{n}" if rng.random() < 0.5 else None for n in range(rng.choice([2, 2, 3]))
+        }
+        self.sinks = [f"sink-{n}" for n in range(rng.choice([1, 1, 2]))]
+        readers = [*self.sinks, CONSOLE]
+        self.plan = [step for life in (0, 1) for step in plan_of(seed, list(self.instances), readers, life)]
+        self.table = MemoryAuditTable(at_step=self.at_table_step)
+        self.engine = open_read_model("console")
+        self.workers: dict[str, WorkerProcess] = {}
+        self.console: FeederProcess | None = None
+        self.running: dict[str, Process] = {}
+        self.all: list[Process] = []
+        self.known: set[int] = set()
+        self.ends: list[str] = []
+        self.unexpected: list[str] = []
+        self.healing = False
+        self.ending = False
+        self.ask_again_at = self.ended_at = 0.0
+        self.restarts = 0
+        self.recreates = rng.random() < _RECREATES_SHARE
+        if plan is not None:
+            self.plan = list(plan)
+        elif not self.recreates:
+            self.plan = [step for step in self.plan if step.life == 0]
+        self.resting = False
+        """Who only reads is not started again."""
+        self.gone = Gone(TOPICS.actions)
+        self.sink = 0
+        """Counts the lives of the topics: an audit of another one has another name."""
+
+    # Processes.
+
+    def start(self, name: str) -> None:
+        """Begins a process of this name."""
+        if name in self.instances:
+            worker = WorkerProcess(
+                self.world, self.broker, self.group, name, instance_id=self.instances[name], standbys=self.standbys
+            )
+            self.workers[name] = worker
+            process = worker.process
+        elif name == CONSOLE:
+            self.console = FeederProcess(self.world, self.broker, name, self.engine)
+            process = self.console.process
+        else:
+            process = start_sink(self.world, self.broker, name, self.table, sink_of(self.sink))
+        self.running[name] = process
+        self.all.append(process)
+        process.on_end.append(lambda: self.has_ended(name, process))
+
+    def has_ended(self, name: str, process: Process) -> None:
+        """Starts it again after a while."""
+        reason = process.reason
+        self.ends.append(f"{name}: {described(reason)}")
+        if not isinstance(reason, (str, *_KNOWN)):
+            self.unexpected.append(f"{name} ended: {reason!r}")
+        if self.running.get(name) is process:
+            del self.running[name]
+            self.ended_at = self.world.now
+            if self.healing:
+                self.restarts += 1
+            if not self.ending and not (self.resting and name not in self.instances):
+                delay_s = self.world.between(0.05, 0.5 if self.healing else 2.5)
+                self.world.after(delay_s, lambda: self.start_again(name))
+
+    def start_again(self, name: str) -> None:
+        """Unless it runs already."""
+        if name not in self.running and not self.ending:
+            self.start(name)
+
+    def at_table_step(self, step: TableStep) -> None:
+        """The table as a store far away: it takes a while, fails, or loses its answer."""
+        world = self.world
+        if world.current is None:
+            return
+        world.point(f"table {step.value}")
+        if not self.healing and world.chance(0.02):
+            raise OSError(f"the store failed at {step.value}")
+
+    # Faults.
+
+    def do(self, step: Step) -> None:
+        """One step of the plan."""
+        if self.healing or self.resting:
+            return
+        self.world.trace("does", step)
+        process = self.running.get(step.target)
+        if step.deed in (Deed.KILL, Deed.STOP, Deed.FREEZE):
+            if process is not None:
+                self.strike(process, step)
+        elif step.deed in (Deed.KILL_AT, Deed.FREEZE_AT):
+            self.strike_at(step)
+        elif step.deed is Deed.DOUBLE:
+            if self.instances.get(step.target) is not None:
+                self.start(step.target)
+        elif step.deed is Deed.ADD:
+            self.instances.setdefault(MORE, None)
+            self.start_again(MORE)
+        else:
+            self.disturb(step)
+
+    def strike(self, process: Process, step: Step) -> None:
+        """Something is done to one process."""
+        match step.deed:
+            case Deed.KILL | Deed.KILL_AT:
+                process.kill()
+            case Deed.STOP:
+                process.terminate()
+            case _:
+                process.freeze()
+                self.world.after(step.seconds, process.unfreeze)
+
+    def disturb(self, step: Step) -> None:
+        """Something is done to the broker."""
+        world, broker = self.world, self.broker
+        match step.deed:
+            case Deed.CRASH | Deed.AWAY:
+                broker.go_down(crash=step.deed is Deed.CRASH)
+                world.after(step.seconds, lambda: broker.come_up(lagging=step.deed is Deed.CRASH))
+            case Deed.SLOW:
+                broker.slow = 30.0
+                world.after(step.seconds, self.at_usual_speed)
+            case Deed.REBALANCE:
+                self.group.rebalance()
+            case Deed.COMPACT:
+                self.compact()
+            case Deed.ROLL:
+                for _, _, log in broker.partitions():
+                    log.roll()
+            case _:
+                broker.lag_somewhere(step.seconds)
+
+    def at_usual_speed(self) -> None:
+        """The network is as before."""
+        self.broker.slow = 1.0
+
+    def compact(self) -> None:
+        """The cleaner runs over the compacted topics, behind a new segment."""
+        for name in (CHANGELOG, TOPICS.control):
+            for log in self.broker.topics[name].logs:
+                log.roll()
+            self.broker.compact(name)
+
+    def strike_at(self, step: Step) -> None:
+        """The next time that the target does what the step names."""
+        strikes = self.world.at_point.setdefault(_POINTS.get(step.point, step.point), [])
+
+        def strike(process: Process) -> None:
+            if process is not self.running.get(step.target):
+                strikes.append(strike)
+            else:
+                self.strike(process, step)
+
+        strikes.append(strike)
+
+    def heal(self) -> None:
+        """No faults from now on."""
+        world = self.world
+        world.trace("heals")
+        self.healing = world.calm = True
+        world.at_point.clear()
+        self.broker.slow = 1.0
+        for process in self.all:
+            process.unfreeze()
+        self.broker.come_up(lagging=False)
+
+    # The end.
+
+    def run(self) -> Outcome:
+        """All of it."""
+        outcome = Outcome(self.seed, self.plan)
+        world = self.world
+        began = world.now
+        for name in (*self.instances, *self.sinks, CONSOLE):
+            world.after(world.between(0.0, 1.0), lambda name=name: self.start_again(name))  # type: ignore[misc]  # binds it
+        try:
+            self.endure(0)
+            if self.recreates:
+                self.recreate()
+                self.endure(1)
+            self.ending = True
+            clean = len(self.ends)
+            for process in list(self.running.values()):
+                process.terminate()
+            self.until(lambda: not self.running)
+        except Stuck as stuck:
+            outcome.differences.append(f"{stuck}: {self.where()}")
+        else:
+            outcome.differences += [] if self.unexpected else checks.compare(self)
+            unclean = [end for end in self.ends[clean:] if not end.endswith(": stopped")]
+            outcome.differences += [f"expected a process to stop cleanly, got {end}" for end in unclean]
+        outcome.differences += self.unexpected
+        outcome.steps, outcome.seconds, outcome.ends = world.steps, world.now - began, self.ends
+        world.trace("ends with", len(outcome.differences), "differences after", world.steps, "steps")
+        world.close(self.all)
+        self.engine.dispose()
+        return outcome
+
+    def endure(self, life: int) -> None:
+        """Faults and traffic of one life of the topics, until everything is healed, processed and committed."""
+        world = self.world
+        records = traffic(self.seed, life)
+        seconds = world.between(0.3, 0.9) * FAULTS_FOR_S
+        self.traffic = Traffic(world, self.broker, records, seconds)
+        self.all.append(self.traffic.process)
+        for step in self.plan:
+            if step.life == life:
+                world.after(step.at_s, lambda step=step: self.do(step))  # type: ignore[misc]  # binds it
+        end = world.now + FAULTS_FOR_S + 1.0
+        world.after(end - world.now, self.heal)
+        self.until(lambda: world.now > end or bool(self.unexpected))
+        self.until(self.is_done)
+
+    def until(self, done: Callable[[], bool]) -> None:
+        """Goes on until that holds. Raises Stuck."""
+        self.world.run(done, within_s=_HEAL_WITHIN_S, steps=_STEPS, ask_every=_ASK_EVERY)
+
+    def recreate(self) -> None:
+        """The topic of actions is deleted and made again, with nobody who sends, and after all of it was read."""
+        if self.unexpected:
+            return
+        world, topic = self.world, TOPICS.actions
+        readers = {name: process for name, process in self.running.items() if name not in self.instances}
+        self.resting = True
+        for process in readers.values():
+            process.terminate()
+        self.until(lambda: not any(process.alive for process in readers.values()))
+        self.gone.keep(checks.appended(self.broker, topic), checks.appended(self.broker, TOPICS.dead_letter))
+        workers = [self.running[name] for name in self.instances if name in self.running]
+        self.broker.recreate(topic)
+        self.until(lambda: not any(process.alive for process in workers))
+        self.sink += 1
+        self.resting = self.healing = world.calm = False
+        self.restarts = 0
+        for name in readers:
+            self.start_again(name)
+
+    def is_done(self) -> bool:
+        """Whether everything is processed and committed, by everybody; or nothing more is to be found."""
+        if self.unexpected:
+            return True
+        if self.restarts > _RESTARTS:
+            raise Stuck(f"expected processes to go on, got {self.restarts} ends although nothing is done to them")
+        if not self.traffic.done or self.world.now < max(self.ask_again_at, self.ended_at + _SETTLED_S):
+            return False
+        self.ask_again_at = self.world.now + 0.2
+        committed = self.group.offsets
+        return (
+            all(
+                log.high == log.end and committed.get((topic, number), (0, ""))[0] == log.end
+                for topic in TOPICS.session_sources
+                for number, log in enumerate(self.broker.topics[topic].logs)
+            )
+            and not checks.missing_rows(self)
+            and checks.reached(self.engine) == checks.ends_of(self.broker)
+        )
+
+    def where(self) -> str:
+        """Who does not get on."""
+        behind = [
+            f"{topic}[{number}] committed {self.group.offsets.get((topic, number), (0, ''))[0]} of {log.end}"
+            for topic in TOPICS.session_sources
+            for number, log in enumerate(self.broker.topics[topic].logs)
+            if self.group.offsets.get((topic, number), (0, ""))[0] != log.end
+        ]
+        readers = f"table lacks {checks.missing_rows(self)[:5]}"
+        model = {
+            place: at
+            for place, at in checks.ends_of(self.broker).items()
+            if checks.reached(self.engine).get(place) != at
+        }
+        return f"{behind}; {readers}; read model lacks {model}; running {sorted(self.running)}; {self.ends[-6:]}"

@@ -1,0 +1,86 @@
+"""The rules of commit 9484a9e, by which whole partitions were lost, under a Faust that says too early what it has read.
+
+States carried an epoch in place of a claim's owner. A partition was owned when Faust said that it had recovered, and
+what had not been read by then was passed over. Faust said so at once where an earlier recovery had been interrupted.
+"""
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from haltline.streams.runtime.changelog import EPOCH_HEADER, TOPIC_IDS_HEADER, Epoch, PartitionState
+from haltline.streams.runtime.checkpoint import Checkpointer
+from haltline.streams.runtime.ownership import Ownership
+
+_LOOK_EVERY_S: Final = 0.05
+
+
+@contextmanager
+def in_force() -> Iterator[None]:
+    """Workers that are started meanwhile are of that release, with a Faust that does not lie."""
+    changed = list(changes(lies=False))
+    before = [(owner, name, owner.__dict__[name]) for owner, name, _ in changed]
+    try:
+        for owner, name, value in changed:
+            setattr(owner, name, value)
+        yield
+    finally:
+        for owner, name, value in before:
+            setattr(owner, name, value)
+
+
+def changes(*, lies: bool = True) -> Iterable[tuple[type, str, object]]:
+    """What is changed in the product. `lies`: Faust does."""
+    apply = PartitionState.apply
+    release = Ownership.release
+    interrupted: set[int] = set()
+    recovering: set[int] = set()
+
+    def apply_any(self: PartitionState, records: Any, *, begins: int, following: int) -> None:
+        apply(self, records, begins=min(begins, self.position), following=following)
+
+    def headers(self: PartitionState) -> object:
+        epoch = (EPOCH_HEADER, self._epoch.encode())
+        return (epoch, (TOPIC_IDS_HEADER, self.logs)) if self.logs else (epoch,)
+
+    async def recover(self: Ownership, generation: int) -> bool:
+        assignment = self._assignment
+        if assignment is None or not assignment.active:
+            return False
+        recovering.add(id(self))
+        broker = self._outbox._producer.broker  # type: ignore[attr-defined]  # the simulated one
+        parts = [self._partitions.slice(number) for number in sorted(assignment.active)]
+        ends = {part.partition: broker.log(self._changelog, part.partition).high for part in parts}
+        # Faust says at once that it has recovered, when an earlier recovery was interrupted.
+        believed = lies and id(self) in interrupted
+        while self._assignment is assignment and not believed:
+            if all(part.position >= ends[part.partition] for part in parts):
+                break
+            await asyncio.sleep(_LOOK_EVERY_S)
+        if self._assignment is not assignment or not await self._group.is_member(generation):
+            return False
+        if self._assignment is not assignment:
+            return False
+        recovering.discard(id(self))
+        interrupted.discard(id(self))
+        for part in parts:
+            part._epoch = Epoch(part._epoch.era + generation, self._system.time_ms())
+            part.position = max(part.position, ends[part.partition])
+        return True
+
+    async def interrupt(self: Ownership, *, lost: bool) -> None:
+        if id(self) in recovering:
+            interrupted.add(id(self))
+        recovering.discard(id(self))
+        await release(self, lost=lost)
+
+    async def nothing(*_: object) -> None: ...
+
+    yield PartitionState, "apply", apply_any
+    yield PartitionState, "headers", headers
+    yield PartitionState, "claimed", property(lambda _: True)
+    yield PartitionState, "superseded", property(lambda _: False)
+    yield Checkpointer, "_prove", nothing
+    yield Ownership, "recover", recover
+    yield Ownership, "release", interrupt

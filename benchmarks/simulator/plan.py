@@ -1,0 +1,82 @@
+"""What happens to a history: from its seed, and as a list of steps that can be shortened."""
+
+import random
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+FAULTS_FOR_S: Final = 9.0
+"""Faults strike within that time; afterwards everything is healed."""
+
+
+class Deed(StrEnum):
+    """What is done."""
+
+    KILL = "kill"
+    KILL_AT = "kill at"
+    """The next time that the target does what is named."""
+    FREEZE_AT = "freeze at"
+    """The same, for a while."""
+    FREEZE = "freeze"
+    STOP = "stop"
+    """SIGTERM."""
+    DOUBLE = "begins twice"
+    """A static member's process begins although the one before still runs."""
+    CRASH = "crash"
+    AWAY = "away"
+    SLOW = "slow"
+    REBALANCE = "rebalance"
+    COMPACT = "compact"
+    ROLL = "roll"
+    LAG = "lag"
+    ADD = "add"
+    """One worker more, or one that was taken away."""
+
+
+class Step(NamedTuple):
+    """One thing that is done."""
+
+    at_s: float
+    deed: Deed
+    target: str = ""
+    seconds: float = 0.0
+    point: str = ""
+    life: int = 0
+    """Of the topics: 1 once one was deleted and made again."""
+
+    def __str__(self) -> str:
+        about = [self.target, f"for {self.seconds:.1f} s" if self.seconds else "", self.point]
+        return " ".join((f"{'again ' if self.life else ''}{self.at_s:7.3f}", self.deed.value, *filter(None, about)))
+
+
+BROKER: Final = "broker"
+_DEEDS: Final = (
+    (Deed.KILL, 5), (Deed.KILL_AT, 6), (Deed.FREEZE, 5), (Deed.FREEZE_AT, 4), (Deed.STOP, 4), (Deed.DOUBLE, 2),
+    (Deed.CRASH, 3), (Deed.AWAY, 2), (Deed.SLOW, 2), (Deed.REBALANCE, 4), (Deed.COMPACT, 3), (Deed.ROLL, 2),
+    (Deed.LAG, 2), (Deed.ADD, 2),
+)  # fmt: skip
+_WORKERS_SHARE: Final = 0.75
+_POINTS: Final = ("commit", "changelog", "output", "request", "table", "poll")
+
+
+def plan_of(seed: int, workers: Sequence[str], readers: Sequence[str], life: int = 0) -> list[Step]:
+    """Some deeds, many or few."""
+    rng = random.Random(f"{seed} plan {life}")
+    deeds, weights = zip(*_DEEDS, strict=True)
+    steps = []
+    for deed in rng.choices(deeds, weights, k=rng.randrange(1, 10)):
+        at_s = round(rng.uniform(0.5, FAULTS_FOR_S), 3)
+        target = rng.choice(workers) if rng.random() < _WORKERS_SHARE or not readers else rng.choice(readers)
+        seconds = round(rng.uniform(0.1, 5.0), 1)
+        match deed:
+            case Deed.KILL_AT | Deed.FREEZE_AT:
+                steps.append(Step(at_s, deed, target, seconds, rng.choice(_POINTS)))
+            case Deed.FREEZE:
+                steps.append(Step(at_s, deed, target, seconds))
+            case Deed.KILL | Deed.STOP | Deed.DOUBLE | Deed.ADD:
+                steps.append(Step(at_s, deed, target))
+            case Deed.CRASH | Deed.AWAY | Deed.SLOW | Deed.LAG:
+                steps.append(Step(at_s, deed, BROKER, seconds / 2))
+            case _:
+                steps.append(Step(at_s, deed, BROKER))
+    return [step._replace(life=life) for step in sorted(steps)]

@@ -1,0 +1,304 @@
+"""confluent-kafka's Producer: an idempotent one, whose records land late and are confirmed later still."""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, Message
+
+from benchmarks.simulator.admin import metadata_of
+from benchmarks.simulator.broker import Broker
+from benchmarks.simulator.log import Headers, New
+from benchmarks.simulator.world import Process, Thread
+from haltline.schemas.partitioner import murmur2
+
+_IN_FLIGHT: Final = 200
+_LOST_ANSWER_SHARE: Final = 0.01
+"""Of the batches: the answer is lost, the batch is sent again, and the broker knows it already."""
+_ABANDONED_S: Final = 4.0
+"""How much later what a killed or frozen process had handed over may land."""
+
+OnDelivery = Callable[[KafkaError | None, Message], object]
+
+
+class _Sent:
+    """A record that was handed over, and what became of it."""
+
+    __slots__ = ("landed", "new", "offset", "on_delivery", "place", "since", "stands_at")
+
+    def __init__(self, place: tuple[str, int], new: New, on_delivery: OnDelivery | None, since: float) -> None:
+        self.place = place
+        self.new = new
+        self.on_delivery = on_delivery
+        self.since = since
+        self.landed = False
+        self.stands_at = self.offset = -1
+        """Where it stands, and what the client is told of that."""
+
+    def message(self, error: KafkaError | None) -> Message:
+        topic, partition = self.place
+        new = self.new
+        return Message(
+            topic=topic, partition=partition, offset=self.offset if self.offset >= 0 else OFFSET_INVALID,
+            key=new.key, value=new.value, headers=list(new.headers), error=error, timestamp=(1, new.timestamp),
+        )  # fmt: skip
+
+
+class _Pipe:
+    """The way of one producer to one partition: in order, one request at a time."""
+
+    __slots__ = ("abandoned", "flying", "handed_over", "number", "producer", "sending", "sequence", "waiting")
+
+    def __init__(self, producer: "SimProducer") -> None:
+        self.producer = producer
+        self.number = producer.process.world.next_number()
+        self.waiting: deque[_Sent] = deque()
+        self.flying: list[tuple[int, list[_Sent]]] = []
+        """Requests without an answer so far, each with the life of the broker that it went to."""
+        self.sequence = 0
+        self.sending = False
+        self.handed_over = 0
+        """How many of those waiting are with the kernel, or on the wire."""
+        self.abandoned = False
+        """The process is gone or frozen: only what is handed over still goes."""
+
+    def add(self, sent: _Sent) -> None:
+        self.waiting.append(sent)
+        if not self.sending:
+            self.begin(self.producer.broker.delay())
+
+    def begin(self, after: float) -> None:
+        self.sending = True
+        self.producer.process.world.after(after, self.arrives)
+
+    def arrives(self) -> None:
+        """The next request reaches the broker."""
+        self.sending = False
+        producer, broker = self.producer, self.producer.broker
+        world = producer.process.world
+        self.expire()
+        if not self.abandoned:
+            self.take_back()
+        limit = self.handed_over if self.abandoned else len(self.waiting)
+        if not (self.waiting and limit) and not (self.flying and not broker.up):
+            return
+        if not broker.up:
+            if self.abandoned:  # the connection of a dead process ends with its broker
+                self.drop()
+            else:
+                self.sending = True
+                broker.when_up(self.arrives)
+            return
+        count = min(limit, 1 + int(world.random() * 40))
+        answered = not world.chance(_LOST_ANSWER_SHARE)
+        batch = [self.waiting[at] for at in range(count)]
+        for sent in batch:
+            self.land(sent)
+        if answered:
+            for _ in range(count):
+                self.waiting.popleft()
+            self.handed_over = max(0, self.handed_over - count)
+            request = (broker.lives, batch)
+            self.flying.append(request)
+            world.after(broker.delay(), lambda: self.confirm(request))
+        elif self.abandoned:
+            self.drop()
+        if self.waiting:
+            self.begin(broker.delay() * (1 if answered else 5))
+
+    def take_back(self) -> None:
+        """What a broker that has ended did not answer is sent again, before all that comes after it."""
+        lives = self.producer.broker.lives
+        unknown = [sent for life, batch in self.flying if life != lives for sent in batch if sent.landed]
+        self.flying = [request for request in self.flying if request[0] == lives]
+        if unknown:
+            self.waiting = deque(sorted((*unknown, *self.waiting), key=lambda sent: sent.new.sequence))
+
+    def land(self, sent: _Sent) -> None:
+        producer = self.producer
+        try:
+            offset = producer.broker.append(*sent.place, sent.new)
+        except KafkaException as refused:
+            producer.report(sent, refused.args[0])
+            sent.landed = False
+        else:
+            # Of a record that an earlier try had appended the broker may not say where.
+            known = offset is not None or producer.process.world.chance(0.5)
+            if offset is None:
+                offset = producer.broker.log(*sent.place).place_of(self.number, sent.new.sequence)
+            sent.stands_at = offset
+            sent.offset = offset if known else -1
+            sent.landed = True
+
+    def confirm(self, request: tuple[int, list[_Sent]]) -> None:
+        """The answer is there, when every record of it is below the high watermark."""
+        producer, broker = self.producer, self.producer.broker
+        life, batch = request
+        if all(request is not other for other in self.flying):
+            return
+        if not broker.up or broker.lives != life:
+            if not self.sending and not self.abandoned:
+                self.sending = True
+                if broker.up:
+                    self.begin(broker.delay())
+                else:
+                    broker.when_up(self.arrives)
+            return
+        log = broker.log(*batch[0].place)
+        if max(sent.stands_at for sent in batch) >= log.high:
+            log.on_more(lambda: self.confirm(request))
+            return
+        self.flying = [other for other in self.flying if other is not request]
+        for sent in batch:
+            if sent.landed:
+                producer.report(sent, None)
+
+    def expire(self) -> None:
+        producer = self.producer
+        if self.abandoned:
+            return
+        before = producer.process.world.now - producer.timeout_s
+        while self.waiting and self.waiting[0].since < before:
+            producer.report(self.waiting.popleft(), KafkaError(KafkaError._MSG_TIMED_OUT, "not delivered in time"))
+
+    def abandon(self) -> None:
+        """The process is gone or frozen. What the kernel has may still land, at some time."""
+        world = self.producer.process.world
+        self.abandoned = True
+        self.handed_over = int(world.random() * (len(self.waiting) + 1))
+        if self.handed_over and world.chance(0.5):
+            self.sending = True
+            world.after(world.random() * _ABANDONED_S, self.arrives)
+
+    def resume(self) -> None:
+        self.abandoned = False
+        if not self.sending and (self.waiting or self.flying):
+            self.begin(self.producer.broker.delay())
+
+    def drop(self) -> None:
+        self.waiting.clear()
+        self.handed_over = 0
+
+
+class SimProducer:
+    """The used part of confluent_kafka.Producer."""
+
+    def __init__(self, config: Mapping[str, Any], *, logger: Any = None, process: Process, broker: Broker) -> None:
+        del logger
+        self.process = process
+        self.broker = broker
+        self.timeout_s = float(config.get("delivery.timeout.ms", 300_000)) / 1000
+        self._room = int(config.get("queue.buffering.max.messages", 100_000))
+        self._max_bytes = int(config.get("message.max.bytes", 1_000_000))
+        self._pipes: dict[tuple[str, int], _Pipe] = {}
+        self._reports: deque[tuple[_Sent, KafkaError | None]] = deque()
+        self._outstanding = 0
+        self._waiting: list[Thread] = []
+        process.on_end.append(self._abandon)
+        process.on_freeze.append(self._abandon)
+        process.on_continue.append(self._resume)
+
+    def __len__(self) -> int:
+        return self._outstanding
+
+    def produce(  # noqa: PLR0917  # as the real one has it
+        self, topic: str, value: bytes | None = None, key: bytes | str | None = None, partition: int = -1,
+        on_delivery: OnDelivery | None = None, headers: Headers | None = None, callback: OnDelivery | None = None,
+        timestamp: int = 0,
+    ) -> None:  # fmt: skip
+        """Hands one record over. Raises BufferError and KafkaException as the real one does."""
+        world = self.process.world
+        world.point(f"produce {topic}")
+        if self._outstanding >= self._room:
+            raise BufferError("Local: Queue full")
+        if len(value or b"") > self._max_bytes:
+            raise KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large"))
+        key_bytes = key.encode() if isinstance(key, str) else key
+        if partition < 0:
+            count = len(self.broker.topics[topic].logs) if topic in self.broker.topics else 1
+            partition = int(world.random() * count) if key_bytes is None else (murmur2(key_bytes) & 0x7FFFFFFF) % count
+        pipe = self._pipes.get((topic, partition))
+        if pipe is None:
+            pipe = self._pipes[topic, partition] = _Pipe(self)
+        new = New(timestamp or world.time_ms(), key_bytes, value, headers or (), pipe.number, pipe.sequence)
+        self._outstanding += 1
+        pipe.add(_Sent((topic, partition), new, on_delivery or callback, world.now))
+        pipe.sequence += 1
+
+    def report(self, sent: _Sent, error: KafkaError | None) -> None:
+        """Puts a delivery report into the client's queue."""
+        if self.process.alive and sent.on_delivery is not _REPORTED:
+            self._reports.append((sent, error))
+            for thread in self._waiting:
+                thread.wake()
+
+    def poll(self, timeout: float = -1) -> int:
+        """Calls the delivery callbacks that are due; waits for the first of them."""
+        world = self.process.world
+        if not self._reports:
+            if timeout:
+                self._wait(None if timeout < 0 else world.now + timeout)
+            else:
+                world.point("poll")
+        return self._serve()
+
+    def _wait(self, until: float | None) -> None:
+        """Until there are reports, or that time."""
+        world = self.process.world
+        thread = world.current
+        if thread is None:
+            raise RuntimeError("expected a simulated thread to wait, got none")
+        self._expire()
+        while not self._reports and (until is None or world.now < until):
+            self._waiting.append(thread)
+            world.wait(until)
+            self._waiting.remove(thread)
+            self._expire()
+
+    def _serve(self) -> int:
+        self._expire()
+        served = 0
+        while self._reports:
+            sent, error = self._reports.popleft()
+            on_delivery, sent.on_delivery = sent.on_delivery, _REPORTED
+            self._outstanding -= 1
+            served += 1
+            if on_delivery is not None:
+                on_delivery(error, sent.message(error))
+        return served
+
+    def flush(self, timeout: float = -1) -> int:
+        """Waits until every record is reported. Returns how many are not."""
+        world = self.process.world
+        until = world.now + (timeout if timeout >= 0 else 3600.0)
+        self._serve()
+        while self._outstanding and world.now < until:
+            self._wait(min(until, world.now + 1.0))
+            self._serve()
+        return self._outstanding
+
+    def _expire(self) -> None:
+        for pipe in self._pipes.values():
+            if pipe.waiting and not self.broker.up:
+                pipe.expire()
+
+    def list_topics(self, topic: str | None = None, timeout: float = -1) -> Any:
+        """Metadata."""
+        self.broker.request(timeout if timeout >= 0 else 60.0)
+        return metadata_of(self.broker, topic)
+
+    def close(self) -> None:
+        """Ends it; what is not confirmed is dropped."""
+        self._abandon()
+
+    def _abandon(self) -> None:
+        for pipe in self._pipes.values():
+            pipe.abandon()
+
+    def _resume(self) -> None:
+        for pipe in self._pipes.values():
+            pipe.resume()
+
+
+def _REPORTED(_error: KafkaError | None, _message: Message) -> None:  # noqa: N802  # stands for a report that was made
+    raise RuntimeError("expected one report for each record, got two")

@@ -1,0 +1,94 @@
+"""What a history's agents and operators send: few sessions, some of which run away, with records that come twice."""
+
+import random
+from functools import cache
+from typing import Final, NamedTuple
+
+import orjson
+
+from benchmarks.load import Load, generate
+from benchmarks.simulator.world import EPOCH_NS
+from haltline.detectors import catalogue
+from haltline.detectors.cross_session import ACROSS
+from haltline.detectors.framework.plugins import NO_PLUGINS
+from haltline.schemas.control import Command, CommandKind
+from haltline.schemas.decisions import Mode
+from haltline.schemas.policy import Operations, Policy, Rule
+from haltline.schemas.topics import Topics
+from haltline.streams.engine.core import Core
+
+TOPICS: Final = Topics()
+PARTITIONS: Final = 3
+
+_RULES: Final = frozenset({"destructive_repeat", "severe_destruction", "error_repetition"})
+_TWICE_SHARE: Final = 0.1
+_BAD_SHARE: Final = 0.03
+_COMMAND_SHARE: Final = 0.08
+_COMMANDED: Final = 4
+"""Sessions that operators kill and reset, and that send no events: between topics there is no order."""
+
+
+class Sent(NamedTuple):
+    """One record of the traffic."""
+
+    topic: str
+    key: str
+    value: bytes | None
+
+
+@cache
+def policy() -> Policy:
+    """Few rules, as what runs here is the runtime: those that kill, and all across sessions, which only record."""
+    names = catalogue(Policy(), NO_PLUGINS)
+    across = {pattern.id: Rule(mode=Mode.SHADOW) for pattern in ACROSS}
+    off = {name: Rule(enabled=False) for name in names if name not in _RULES}
+    return Policy(name="simulated", operations=Operations(kill_ack_s=3600), rules=off | across)
+
+
+@cache
+def core() -> Core:
+    """One for all: it keeps nothing of what it decides."""
+    return Core(policy())
+
+
+def traffic(seed: int, life: int = 0) -> list[Sent]:
+    """In the order in which it is sent; some of it twice, some of it bad."""
+    rng = random.Random(f"{seed} traffic {life}")
+    start_ms = EPOCH_NS // 1_000_000
+    sessions = rng.randrange(5, 9)
+    load = Load(
+        events=rng.randrange(40, 71), sessions=sessions, start_ms=start_ms, seed=rng.randrange(1 << 30),
+        runaway_share=0.4, destructive_share=0.05, seconds_between=sessions * 0.1,
+    )  # fmt: skip
+    found: list[Sent] = []
+    later: list[Sent] = []
+    commands = 0
+    for event in generate(load):
+        sent = Sent(TOPICS.actions, event.session_id, event.value)
+        found.append(sent)
+        if rng.random() < _TWICE_SHARE:
+            later.append(sent)
+        if later and rng.random() < 2 * _TWICE_SHARE:
+            found.append(later.pop(0))
+        if rng.random() < _BAD_SHARE:
+            found.append(Sent(TOPICS.actions, event.session_id, _bad(rng, event.value)))
+        if rng.random() < _COMMAND_SHARE:
+            found.append(_command(rng, commands + 1000 * life, start_ms))
+            commands += 1
+    return found
+
+
+def _bad(rng: random.Random, value: bytes) -> bytes | None:
+    return rng.choice([b"not JSON \xff", None, orjson.dumps(orjson.loads(value) | {"v": 99})])
+
+
+def _command(rng: random.Random, number: int, start_ms: int) -> Sent:
+    command = Command(
+        command_id=f"command-{number}",
+        kind=rng.choice([CommandKind.KILL, CommandKind.KILL, CommandKind.RESET]),
+        id=f"commanded-{rng.randrange(_COMMANDED)}",
+        by="simulator",
+        reason=f"number {number}",
+        time=start_ms + number,
+    )
+    return Sent(TOPICS.commands, command.id, command.to_json())

@@ -1,0 +1,142 @@
+"""What events and decisions say of each session, added up. In whichever order they come, the sum is the same."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import orjson
+from sqlalchemy import Connection, bindparam, func, select, update
+
+from haltline.console.read_model import tables
+from haltline.console.read_model.store import parts, put
+from haltline.console.read_model.tallies import add_spent, summable
+from haltline.console.read_model.text_search import lines_of, words_of
+from haltline.schemas.decisions import Decision, Level
+from haltline.schemas.events import ActionEvent, Kind
+
+Place = tuple[int, int]
+"""Partition and offset in `actions`."""
+
+MAX_TARGET_CHARS: Final = 8_000
+"""Characters of a session's targets that a search looks in, each with one for its end: whole targets, the first in
+alphabetical order, up to the first that is too much. So which they are depends on nothing but the set of targets."""
+_MINUTE_MS: Final = 60_000
+_UNKNOWN: Final = "unknown"
+_BEFORE_TARGETS: Final = "\n\n"
+"""In `words`, where no line is empty, between names and targets."""
+_S: Final = tables.sessions.c
+_IDS: Final[Any] = bindparam("ids", expanding=True)
+# Written once: to put a statement together costs as much as to run it.
+_SESSIONS: Final = select(tables.sessions).where(_S.session_id.in_(_IDS))
+_COUNT: Final = (
+    update(tables.sessions)
+    .where(_S.session_id.in_(_IDS))
+    .values(
+        interventions=select(func.count()).where(tables.interventions.c.session_id == _S.session_id).scalar_subquery()
+    )
+)
+
+
+def add_sessions(
+    connection: Connection, events: Iterable[tuple[ActionEvent, Place]], decisions: Iterable[Decision]
+) -> set[str]:
+    """Returns the sessions that were not there before."""
+    values: dict[str, dict[str, Any]] = {}
+    targets: dict[str, set[str]] = defaultdict(set)
+    spent: dict[tuple[int, str], float] = {}
+    for event, place in events:
+        one = _seen(values, event.session_id, event.time)
+        one["events"] += 1
+        if event.usage is not None and event.usage.cost_usd:
+            usd = summable(event.usage.cost_usd)
+            one["cost_usd"] += usd
+            minute = event.time // _MINUTE_MS, event.session_id
+            spent[minute] = spent.get(minute, 0.0) + usd
+        one["ended"] = one["ended"] or event.kind is Kind.SESSION_ENDED
+        _name(one, event, place)
+        targets[event.session_id].update(lines_of(*event.targets))
+    for decision in decisions:
+        one = _seen(values, decision.session_id, decision.time)
+        one["hardest"] = max(one["hardest"], decision.level.rank)
+    known: set[str] = set()
+    for ids in parts(sorted(values)):
+        for row in connection.execute(_SESSIONS, {"ids": ids}).mappings():
+            known.add(row["session_id"])
+            _add(values[row["session_id"]], row)
+            targets[row["session_id"]].update(filter(None, row["words"].partition(_BEFORE_TARGETS)[2].split("\n")))
+    for one in values.values():
+        _put_words(one, targets[one["session_id"]])
+        one["named_at"] = orjson.dumps(one["named_at"], option=orjson.OPT_SORT_KEYS).decode()
+    put(connection, tables.sessions, [values[name] for name in sorted(values)])
+    add_spent(connection, spent)
+    return values.keys() - known
+
+
+def count_interventions(connection: Connection, session_ids: Iterable[str]) -> None:
+    """Says of these sessions how many interventions they have."""
+    for ids in parts(sorted(session_ids)):
+        connection.execute(_COUNT, {"ids": ids})
+
+
+def _seen(values: dict[str, dict[str, Any]], session_id: str, time_ms: int) -> dict[str, Any]:
+    if session_id not in values:
+        values[session_id] = {
+            "session_id": session_id,
+            "agent_id": _UNKNOWN,
+            "mission_id": None,
+            "parent_session_id": None,
+            "goal": "",
+            "named_at": {},
+            "first_ms": time_ms,
+            "last_ms": time_ms,
+            "events": 0,
+            "hardest": Level.ALLOW.rank,
+            "cost_usd": 0.0,
+            "ended": False,
+            "targets_until": None,
+        }
+    one = values[session_id]
+    one["first_ms"], one["last_ms"] = min(one["first_ms"], time_ms), max(one["last_ms"], time_ms)
+    return one
+
+
+def _name(one: dict[str, Any], event: ActionEvent, place: Place) -> None:
+    """Of what a session is called in different ways, the last stands: by the time of the event, then by its place."""
+    named = {
+        "agent_id": None if event.agent_id == _UNKNOWN else event.agent_id,
+        "mission_id": event.mission_id,
+        "parent_session_id": event.parent_session_id,
+        "goal": event.task.goal if event.task is not None else None,
+    }
+    at = [event.time, *place]
+    for name, value in named.items():
+        if value and at > one["named_at"].get(name, []):
+            one[name], one["named_at"][name] = value, at
+
+
+def _add(one: dict[str, Any], known: Mapping[Any, Any]) -> None:
+    one["first_ms"] = min(one["first_ms"], known["first_ms"])
+    for name in ("last_ms", "hardest", "ended"):
+        one[name] = max(one[name], known[name])
+    for name in ("events", "cost_usd"):
+        one[name] += known[name]
+    for name, at in orjson.loads(known["named_at"]).items():
+        if at > one["named_at"].get(name, []):
+            one[name], one["named_at"][name] = known[name], at
+    one["targets_until"] = known["targets_until"]
+
+
+def _put_words(one: dict[str, Any], targets: Iterable[str]) -> None:
+    kept, chars = list[str](), 0
+    for target in sorted(targets):
+        # What comes behind the first that was left out stays out, though it may be shorter.
+        if one["targets_until"] is not None and target >= one["targets_until"]:
+            break
+        chars += len(target) + 1
+        if chars > MAX_TARGET_CHARS:
+            one["targets_until"] = target
+            break
+        kept.append(target)
+    agent_id = None if one["agent_id"] == _UNKNOWN else one["agent_id"]
+    names = words_of(one["session_id"], one["goal"], agent_id, one["mission_id"])
+    one["words"] = names + _BEFORE_TARGETS + "\n".join(kept) if kept else names

@@ -1,0 +1,75 @@
+"""Whether the offsets that the read model has read up to fit what the topics hold now."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from haltline.console.read_model import tables
+from haltline.console.read_model.store import put
+
+Place = tuple[str, int]
+"""Topic without prefix, partition."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mismatch:
+    """A partition whose offsets do not fit. `topic` is without prefix."""
+
+    topic: str
+    partition: int
+    reached: int
+    """The first offset that is not read."""
+    begins: int = 0
+    ends: int = 0
+    """What the partition holds: from the first offset on, up to before the second."""
+
+    @property
+    def is_gap(self) -> bool:
+        """Records were deleted before they were read; otherwise, the partition ends before what was read."""
+        return self.begins > self.reached
+
+    def text(self, prefix: str) -> str:
+        """For people, with the topic's whole name."""
+        name = f"{prefix}{self.topic}[{self.partition}]"
+        if self.is_gap:
+            return (
+                f"{name}: expected the records from offset {self.reached} on, got a partition that begins at offset "
+                f"{self.begins}: those before it were deleted before they were read"
+            )
+        return (
+            f"{name}: expected a partition that goes on at offset {self.reached}, got one that ends at {self.ends}: "
+            "the topic was recreated or cut off. What was read before is still shown"
+        )
+
+
+def mismatches(reached: Mapping[Place, int], held: Mapping[Place, tuple[int, int]]) -> list[Mismatch]:
+    """Those of the partitions that were read before; `held` is the first offset and the end of each that is there."""
+    found = [
+        Mismatch(topic=topic, partition=partition, reached=after, begins=begins, ends=ends)
+        for (topic, partition), after in sorted(reached.items())
+        for begins, ends in (held.get((topic, partition), (0, 0)),)
+    ]
+    return [one for one in found if one.reached > one.ends or one.is_gap]
+
+
+def put_gaps(connection: Connection, gaps: Iterable[Mismatch]) -> None:
+    """Remembers what will never be read, and that the partition is read from where it begins."""
+    gaps = list(gaps)
+    rows = [{"topic": one.topic, "partition": one.partition} for one in gaps]
+    missed: list[dict[str, Any]] = [
+        row | {"first": one.reached, "after": one.begins} for row, one in zip(rows, gaps, strict=True)
+    ]
+    put(connection, tables.gaps, missed)
+    put(connection, tables.offsets, [row | {"next": one.begins} for row, one in zip(rows, gaps, strict=True)])
+
+
+def gaps_of(connection: Connection) -> list[Mismatch]:
+    """All that were ever found, in order."""
+    gaps = tables.gaps.c
+    rows = connection.execute(select(tables.gaps).order_by(gaps.topic, gaps.partition, gaps.first))
+    return [
+        Mismatch(topic=row.topic, partition=row.partition, reached=row.first, begins=row.after, ends=row.after)
+        for row in rows
+    ]

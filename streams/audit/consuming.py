@@ -1,0 +1,80 @@
+"""What the sink tells librdkafka, and what it makes of the answers."""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from confluent_kafka import KafkaError, Message, TopicPartition
+
+from haltline.streams.audit.reading import KafkaRecord
+from haltline.streams.audit.settings import AuditSettings
+from haltline.streams.kafka.client_settings import ClientSetting
+
+_log = logging.getLogger(__name__)
+
+PASSING: Final = frozenset(
+    {
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._TRANSPORT,
+        KafkaError._TIMED_OUT,
+        KafkaError._RESOLVE,
+        KafkaError._MAX_POLL_EXCEEDED,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.REQUEST_TIMED_OUT,
+    }
+)
+"""librdkafka goes on by itself after these; every other error ends the sink.
+
+The names that begin with a line are the client's own errors, and as public as the others.
+"""
+
+
+def client_config(settings: AuditSettings) -> dict[str, ClientSetting]:
+    """Settings of librdkafka for any client of the cluster."""
+    return {"bootstrap.servers": settings.bootstrap, **settings.client}
+
+
+def consumer_config(settings: AuditSettings, on_error: Callable[[KafkaError], object]) -> dict[str, object]:
+    """Settings of librdkafka for the sink's consumer; `on_error` is called within a poll."""
+    static = {"group.instance.id": settings.instance_id} if settings.instance_id else {}
+    return {
+        "queued.max.messages.kbytes": 32 * 1024,  # what librdkafka fetches ahead, whatever the backlog
+        "fetch.max.bytes": 16 * 1024 * 1024,  # the largest dead letter and some more
+        "fetch.wait.max.ms": settings.fetch_wait_ms,
+        "session.timeout.ms": round(settings.session_timeout_s * 1000),
+        "topic.metadata.refresh.interval.ms": 10_000,  # how soon a new topic or partition is seen
+        **client_config(settings),
+        "group.id": settings.group,
+        **static,
+        "partition.assignment.strategy": "roundrobin",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "auto.offset.reset": "error",  # never let Kafka choose where to read
+        "error_cb": on_error,
+        "on_commit": _log_commit,
+    }
+
+
+def _log_commit(error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+    del partitions
+    if error is not None:
+        _log.info("audit sink: the group's offsets were not committed, its lag shows later: %s", error.str())
+
+
+def kafka_records(messages: Sequence[Message]) -> Iterator[KafkaRecord]:
+    """Messages without errors as records."""
+    times_ms = [at_ms if kind else None for kind, at_ms in map(Message.timestamp, messages)]
+    headers = [tuple(pairs) if pairs else () for pairs in map(Message.headers, messages)]
+    topics, partitions = map(Message.topic, messages), map(Message.partition, messages)
+    offsets, keys = map(Message.offset, messages), map(Message.key, messages)
+    values = map(Message.value, messages)
+    return map(KafkaRecord._make, zip(topics, partitions, offsets, times_ms, keys, values, headers, strict=True))

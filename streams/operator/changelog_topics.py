@@ -1,0 +1,226 @@
+"""The changelogs of a group on a cluster, read whole beside the workers, or written to while there are none."""
+
+import logging
+import os
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Final, NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from haltline.streams.kafka.client_settings import ClientSetting
+from haltline.streams.kafka.failure import KnownFailure
+from haltline.streams.kafka.log_reader import (
+    ANSWER_WITHIN_S,
+    NoSuchTopic,
+    Unreachable,
+    bounds,
+    open_consumer,
+    partitions_of,
+    passes,
+)
+from haltline.streams.kafka.topics import NoAdminApiError
+from haltline.streams.operator.changelog_repair import DroppedState, Outcome, PartitionReading
+from haltline.streams.runtime.changelog import ID_BYTES, TOPIC_IDS_HEADER, Claim
+from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
+from haltline.streams.runtime.source_reader import Record, headers_of
+
+_BATCH: Final = 500
+_POLL_S: Final = 0.2
+_SILENT_S: Final = 60.0
+_CONFIRM_WITHIN_S: Final = 30.0
+_log = logging.getLogger(__name__)
+
+
+class WorkersRunning(KnownFailure):
+    """A changelog may not be written from outside while a group that owns it has members."""
+
+
+class NotBroughtBack(KnownFailure):
+    """States could not be written as the owner of their partition."""
+
+
+class Span(NamedTuple):
+    """A partition of a changelog as it was when it was asked for."""
+
+    topic: str
+    partition: int
+    begin: int
+    """The first offset that is kept."""
+    end: int
+    """The offset that the next record will get."""
+
+
+class Changelogs(AbstractContextManager["Changelogs", None]):
+    """The changelogs of these names. Use it in a `with` block.
+
+    Raises Unreachable when it is made, and NoSuchTopic when none of them is there.
+    """
+
+    def __init__(
+        self, bootstrap: str, names: Sequence[str], *, client: Mapping[str, ClientSetting] | None = None
+    ) -> None:
+        self._bootstrap = bootstrap
+        self._client = client or {}
+        self.missing: list[NoSuchTopic] = []
+        self.spans: list[Span] = []
+        """The partitions of those that are there."""
+        self._consumer = open_consumer(bootstrap, client=client)
+        try:
+            self._find(names)
+        except BaseException:
+            self._consumer.close()
+            raise
+
+    def _find(self, names: Sequence[str]) -> None:
+        for name in names:
+            try:
+                found = partitions_of(self._consumer, name)
+            except NoSuchTopic as error:  # a group whose workers never ran has none
+                self.missing.append(error)
+            else:
+                self.spans += (Span(name, tp.partition, *bounds(self._consumer, tp)) for tp in found)
+        if not self.spans:
+            raise self.missing[0]
+
+    def require_no_members(self, groups: Collection[str]) -> None:
+        """Raises WorkersRunning while one of these groups has members, NoAdminApiError for an embedded broker."""
+        admin = AdminClient({**self._client, "bootstrap.servers": self._bootstrap}, logger=_log)
+        metadata = admin.list_topics(timeout=ANSWER_WITHIN_S)
+        if metadata.controller_id not in metadata.brokers:
+            raise NoAdminApiError("group members: expected a cluster that lists them, got an embedded broker")
+        for group, answer in admin.describe_consumer_groups([*groups], request_timeout=ANSWER_WITHIN_S).items():
+            try:
+                members = answer.result().members
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+                    continue
+                raise
+            if members:
+                named = ", ".join(f"{m.group_instance_id or m.client_id} at {m.host}" for m in members)
+                raise WorkersRunning(
+                    f"group {group}: expected no members, got {named}. Stop all workers of the group; one that ended "
+                    "under an --instance-id is a member until its session timeout is over"
+                )
+
+    def read(
+        self, span: Span, step: Callable[[], object] = lambda: None, *, until_s: float = float("inf")
+    ) -> PartitionReading:
+        """A partition from its beginning to its end, or to where the clock `time.monotonic` is at `until_s`.
+
+        Calls `step` for each record.
+        """
+        reading = PartitionReading(span.partition)
+        for record in self._records(span, until_s):
+            reading.take(record)
+            step()
+        return reading
+
+    def _records(self, span: Span, until_s: float = float("inf")) -> Iterator[Record]:
+        if span.begin >= span.end:
+            return
+        self._consumer.assign([TopicPartition(span.topic, span.partition, span.begin)])
+        last_s = time.monotonic()
+        while time.monotonic() < until_s:
+            messages = self._poll()
+            for message in messages:
+                if _is_record(message):
+                    record = _record(message)
+                    if record.offset < span.end:
+                        yield record
+                if int(message.offset() or 0) + (message.error() is None) >= span.end:
+                    return
+            now_s = time.monotonic()
+            last_s = now_s if messages else last_s
+            if now_s - last_s > _SILENT_S:
+                raise Unreachable(
+                    f"topic {span.topic}, partition {span.partition}: expected records within {_SILENT_S:g} s, got none"
+                )
+
+    def _poll(self) -> Sequence[Message]:
+        first = self._consumer.poll(_POLL_S)
+        return () if first is None else (first, *self._consumer.consume(_BATCH, timeout=0))
+
+    def write_release_markers(self) -> Mapping[tuple[str, int], int]:
+        """Write one to each partition; returns their offsets by topic and partition. Raises DeliveryFailed."""
+        producer, marker = self._producer(), Claim(b"")
+        offsets: dict[tuple[str, int], int] = {}
+        for span in self.spans:
+            producer.send(
+                span.topic,
+                key=marker.key,
+                value=None,
+                headers=marker.headers,
+                partition=span.partition,
+                on_offset=partial(offsets.__setitem__, (span.topic, span.partition)),
+            )
+        producer.close(_CONFIRM_WITHIN_S)
+        return offsets
+
+    def bring_back(self, span: Span, reading: PartitionReading) -> Sequence[DroppedState]:
+        """Write the states of a partition that can be brought back as its owner; returns those that were written.
+
+        `reading` is what was read of it. Raises OlderRelease, ForeignWrite, DeliveryFailed, NotBroughtBack.
+        """
+        producer, part = self._producer(), reading.states
+        send = partial(producer.send, span.topic, partition=span.partition)
+        claim = Claim(os.urandom(ID_BYTES))
+        part.expect(claim)
+        send(key=claim.key, value=None, headers=claim.headers)
+        producer.flush(_CONFIRM_WITHIN_S)
+        for record in self._records(span._replace(begin=part.position, end=self._end(span))):
+            reading.take(record)
+        if not part.claimed:
+            raise NotBroughtBack(
+                f"changelog partition {span.partition}: expected the claim of this command to be the last, got another"
+            )
+        states = reading.report().having(Outcome.BRING_BACK)
+        for state in states:
+            logs = ((TOPIC_IDS_HEADER, state.dropped.logs),) if state.dropped.logs else ()
+            part.record_sent()
+            send(
+                key=state.key,
+                value=state.dropped.value,
+                headers=(*part.headers(), *logs),
+                on_offset=part.record_confirmed,
+            )
+        producer.close(_CONFIRM_WITHIN_S)
+        part.prove(self._end(span))
+        if part.unproven:
+            raise NotBroughtBack(
+                f"changelog partition {span.partition}: expected its end at offset {part.position}, got one before. "
+                "Run the command again"
+            )
+        return states
+
+    def _producer(self) -> ConfirmedProducer:
+        return ConfirmedProducer(self._bootstrap, delivery_timeout_s=_CONFIRM_WITHIN_S, settings=self._client)
+
+    def _end(self, span: Span) -> int:
+        return bounds(self._consumer, TopicPartition(span.topic, span.partition))[1]
+
+    def __exit__(self, *_: object) -> None:
+        self._consumer.close()
+
+
+def _is_record(message: Message) -> bool:
+    """False at the end of a partition, and where librdkafka goes on by itself. Raises KafkaException for the rest."""
+    error = message.error()
+    if error is not None and error.code() != KafkaError._PARTITION_EOF and (error.fatal() or not passes(error)):
+        raise KafkaException(error)
+    return error is None
+
+
+def _record(message: Message) -> Record:
+    return Record(
+        str(message.topic()),
+        int(message.partition() or 0),
+        int(message.offset() or 0),
+        message.timestamp()[1],
+        message.key(),
+        message.value(),
+        headers_of(message),
+    )

@@ -1,0 +1,175 @@
+"""How this process becomes the owner of partitions of the changelog: claimed in the log, read up to the claim, asked.
+
+`haltline.streams.runtime.changelog` says why that is enough. What the group says last is what is done: each step looks
+whether the assignment that it is for is still there.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
+from functools import partial
+from typing import Final, NamedTuple
+
+from confluent_kafka import OFFSET_BEGINNING
+
+from haltline.streams.kafka.failure import KnownFailure
+from haltline.streams.runtime.changelog import ID_BYTES, Claim, PartitionState
+from haltline.streams.runtime.confirmed_producer import ConfirmedProducer, Receipt
+from haltline.streams.runtime.membership import Membership
+from haltline.streams.runtime.owned_partitions import OwnedPartitions
+from haltline.streams.runtime.source_reader import Fetched, SourceReader
+from haltline.streams.system import REAL, System
+
+_log: Final = logging.getLogger(__name__)
+
+
+class RecoveryStuck(KnownFailure):
+    """Reading up to our own claims makes no progress."""
+
+
+class Ownership:
+    """Claims and reads the partitions that are assigned, and keeps up those of which this process is a standby.
+
+    Everything is called in the event loop. `open_reader` makes the reader of the changelog, given what takes its
+    batches; `on_failure` is called with what cannot be gone on after.
+    """
+
+    def __init__(
+        self,
+        partitions: OwnedPartitions,
+        outbox: ConfirmedProducer,
+        group: Membership,
+        *,
+        changelog: str,
+        open_reader: Callable[[Callable[[Fetched], None]], SourceReader],
+        stuck_after_s: float,
+        on_failure: Callable[[BaseException], object],
+        system: System = REAL,
+    ) -> None:
+        self._partitions = partitions
+        self._outbox = outbox
+        self._group = group
+        self._changelog = changelog
+        self._reader = open_reader(self._take_records)
+        self._stuck_after_s = stuck_after_s
+        self._on_failure = on_failure
+        self._system = system
+        self._assignment: _Assignment | None = None
+        self._claims: Receipt | None = None
+        self._progress = asyncio.Event()
+        self._claimed_at: dict[int, int] = {}
+        self._seen: Mapping[int, int] = {}
+        self._seen_s = 0.0
+
+    def assign(self, active: Set[int], standbys: Set[int]) -> None:
+        """Hold these from now on: read them all, own none yet. What is known of them already is kept."""
+        self._assignment = _Assignment(active, standbys - active)
+        self._claimed_at.clear()
+        self._partitions.keep(active | standbys)
+        self._read(active | standbys)
+
+    async def recover(self, generation: int) -> bool:
+        """Claim the partitions that were assigned in this generation, and read them up to the claims.
+
+        False: they have gone meanwhile, or the group has dropped this member. Raises OlderRelease, DeliveryFailed.
+        """
+        assignment = self._assignment
+        if assignment is None or not assignment.active:
+            return False
+        unclaimed = [self._partitions.slice(number) for number in sorted(assignment.active)]
+        # The group is asked before claiming, so that a member that was dropped disturbs nobody; and after all is read,
+        # as whoever takes over from then on claims behind what this process will write.
+        while await self._is_still(assignment, generation):
+            if not unclaimed:
+                return True
+            await self._claim(unclaimed)
+            while self._assignment is assignment and not all(part.claimed or part.superseded for part in unclaimed):
+                self._progress.clear()
+                await self._progress.wait()
+            unclaimed = [part for part in unclaimed if not part.claimed]
+        return False
+
+    def own(self) -> Collection[PartitionState]:
+        """Become the owner of what was recovered; returns it. Standbys are read on."""
+        assignment = self._assignment
+        if assignment is None:
+            raise RuntimeError("ownership: expected partitions that are assigned, got none")
+        owned = self._partitions.own(sorted(assignment.active))
+        self._read(assignment.standbys)
+        claims = ", ".join(f"{part.partition} (claim at offset {part.owner.claim})" for part in owned if part.owner)
+        _log.info("worker: owns partitions %s", claims)
+        return owned
+
+    async def release(self, *, lost: bool) -> None:
+        """Own nothing, read nothing. Unless the group has dropped this member, claims on their way land before."""
+        self._assignment = None
+        self._progress.set()
+        self._reader.stop()
+        self._partitions.release()
+        if self._claims is not None and not lost:
+            await self._outbox.confirmed(self._claims)
+
+    def close(self) -> None:
+        """End the reader."""
+        self._reader.close()
+
+    def remaining(self) -> int:
+        """How many offsets are still to be read up to our claims, as far as it is known where these are."""
+        positions = self._unclaimed()
+        return sum(max(0, self._claimed_at.get(number, 0) + 1 - position) for number, position in positions.items())
+
+    def check_progress(self) -> None:
+        """Raises RecoveryStuck when reading has stood still for too long. Call it now and then."""
+        positions, now_s = self._unclaimed(), self._system.monotonic()
+        if positions != self._seen:
+            self._seen, self._seen_s = positions, now_s
+        elif positions and now_s - self._seen_s > self._stuck_after_s:
+            raise RecoveryStuck(
+                f"recovery: expected to read on in {self._changelog} within {self._stuck_after_s:.0f} s, up to the "
+                f"claims of this process, got nothing; offsets read next, by partition: {positions}"
+            )
+
+    def _unclaimed(self) -> Mapping[int, int]:
+        """By partition that is read before it is owned: the offset that is read next."""
+        active = () if self._assignment is None else self._assignment.active
+        parts = map(self._partitions.slice, active)
+        return {part.partition: part.position for part in parts if not part.claimed}
+
+    async def _is_still(self, assignment: "_Assignment", generation: int) -> bool:
+        if self._assignment is assignment and not await self._group.is_member(generation):
+            _log.warning("worker: the group dropped this member while it recovered; it joins again")
+            return False
+        return self._assignment is assignment
+
+    async def _claim(self, parts: Iterable[PartitionState]) -> None:
+        for part in parts:
+            claim = Claim(self._system.random_bytes(ID_BYTES))
+            part.expect(claim)
+            self._outbox.send(
+                self._changelog,
+                key=claim.key,
+                value=None,
+                headers=claim.headers,
+                partition=part.partition,
+                on_offset=partial(self._claimed_at.__setitem__, part.partition),
+            )
+        self._claims = self._outbox.cut()
+        await self._outbox.confirmed(self._claims)
+
+    def _read(self, numbers: Iterable[int]) -> None:
+        positions = {number: self._partitions.slice(number).position for number in numbers}
+        # Where nothing is held the broker says where the partition begins: the embedded one drops old records.
+        self._reader.begin({(self._changelog, n): at or OFFSET_BEGINNING for n, at in positions.items()})
+
+    def _take_records(self, fetched: Fetched) -> None:
+        try:
+            part = self._partitions.slice(fetched.place[1])
+            part.apply(fetched.records, begins=fetched.begins, following=fetched.following)
+        except Exception as failure:
+            self._on_failure(failure)
+        self._progress.set()
+
+
+class _Assignment(NamedTuple):
+    active: Set[int]
+    standbys: Set[int]

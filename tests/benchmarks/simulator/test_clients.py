@@ -1,0 +1,171 @@
+"""Producers and consumers of the simulation."""
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, TopicPartition
+
+from benchmarks.simulator.log import New
+from haltline.streams.system import System
+from tests.benchmarks.simulator.small import Small
+
+
+def _write(small: Small, topic: str, count: int, partition: int = 0) -> None:
+    log = small.broker.log(topic, partition)
+    for _ in range(count):
+        log.append(New(1, b"k%d" % (log.end % 3), b"%d" % log.end, (), 99, log.end))
+    log.raise_high()
+
+
+def _read(small: Small, system: System, config: dict[str, object], topic: str, at: int, seen: list[Message]) -> None:
+    consumer = system.consumer(config)
+    consumer.assign([TopicPartition(topic, 0, at)])
+    while True:
+        message = consumer.poll(0.2)
+        seen += [message] if message is not None else []
+
+
+def _codes(messages: list[Message]) -> list[int | None]:
+    errors = [message.error() for message in messages]
+    return [None if error is None else error.code() for error in errors]
+
+
+EARLIEST = {"enable.partition.eof": True, "auto.offset.reset": "earliest"}
+
+
+def test_a_reader_gets_every_record_and_then_the_end() -> None:
+    small, seen = Small(), list[Message]()
+    _write(small, "a", 150)
+    small.thread(lambda system: _read(small, system, EARLIEST, "a", OFFSET_BEGINNING, seen))
+    small.run(5)
+    assert [m.offset() for m in seen] == list(range(151))
+    assert _codes(seen)[-1] == KafkaError._PARTITION_EOF
+    assert seen[0].timestamp() == (1, 1)
+    _write(small, "a", 1)
+    small.run(5)
+    assert _codes(seen)[-2:] == [None, KafkaError._PARTITION_EOF]
+
+
+def test_a_high_watermark_that_is_behind_is_the_end_for_a_reader() -> None:
+    small, seen = Small(), list[Message]()
+    _write(small, "a", 20)
+    log = small.broker.log("a", 0)
+    log.high = 12
+    small.broker.lag("a", 0, log, 3.0)
+    small.thread(lambda system: _read(small, system, EARLIEST, "a", 0, seen))
+    small.run(1)
+    assert [m.offset() for m in seen] == [*range(12), 12]
+    small.run(5)
+    assert [m.offset() for m in seen if m.error() is None] == list(range(20))
+
+
+def test_the_end_behind_what_compaction_removed_is_reached() -> None:
+    small, seen = Small(), list[Message]()
+    log = small.broker.log("c", 0)
+    for number in range(5):
+        log.append(New(1, b"k", None, (), 9, number))
+    log.raise_high()
+    log.roll()
+    log.compact(10, 10)
+    small.thread(lambda system: _read(small, system, EARLIEST, "c", OFFSET_BEGINNING, seen))
+    small.run(2)
+    assert [(m.offset(), m.error() is None) for m in seen] == [(5, False)]
+
+
+def test_an_offset_that_is_no_more_is_an_error_where_kafka_may_not_choose() -> None:
+    small, seen = Small(), list[Message]()
+    _write(small, "a", 20)
+    small.broker.log("a", 0).delete_before(10)
+    small.thread(lambda system: _read(small, system, {"auto.offset.reset": "error"}, "a", 3, seen))
+    small.run(2)
+    assert _codes(seen) == [KafkaError._AUTO_OFFSET_RESET]
+
+
+def test_a_record_is_confirmed_with_its_offset() -> None:
+    small, reports = Small(), list[tuple[KafkaError | None, int | None]]()
+
+    def run(system: System) -> None:
+        producer = system.producer({"delivery.timeout.ms": 5000})
+        for number in range(50):
+            producer.produce("c", key=b"k", value=b"%d" % number, partition=0,
+                             on_delivery=lambda error, message: reports.append((error, message.offset())))  # fmt: skip
+        assert len(producer) == 50
+        assert producer.flush(5) == 0
+
+    process = small.thread(run)
+    small.run(10)
+    assert process.alive, process.reason
+    assert [error for error, _ in reports] == [None] * 50
+    assert [r.value for r in small.broker.log("c", 0).records] == [b"%d" % n for n in range(50)]
+    assert all(offset in (number, -1001) for number, (_, offset) in enumerate(reports))
+
+
+def test_a_record_that_does_not_land_in_time_is_reported() -> None:
+    small, codes = Small(), list[KafkaError | None]()
+
+    def run(system: System) -> None:
+        producer = system.producer({"delivery.timeout.ms": 2000})
+        small.broker.go_down(crash=False)
+        producer.produce("a", key=b"k", value=b"", on_delivery=lambda error, _: codes.append(error))
+        assert producer.flush(10) == 0
+
+    process = small.thread(run)
+    small.run(20)
+    assert process.alive, process.reason
+    assert [error and error.code() for error in codes] == [KafkaError._MSG_TIMED_OUT]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_each_record_lands_once_and_in_order_over_crashes_of_the_broker(seed: int) -> None:
+    small = Small(seed, calm=False)
+    done: list[int] = []
+
+    def run(system: System) -> None:
+        producer = system.producer({"delivery.timeout.ms": 60_000})
+        for number in range(200):
+            producer.produce("a", key=b"k", value=b"%d" % number, partition=0)
+            producer.poll(0.02)
+        done.append(producer.flush(60))
+
+    small.thread(run)
+    for crash in range(4):
+        small.world.after(0.5 + crash, lambda: small.broker.go_down(crash=True))
+        small.world.after(0.9 + crash, lambda: small.broker.come_up(lagging=True))
+    small.until(lambda: bool(done))
+    assert done == [0]
+    assert [r.value for r in small.broker.log("a", 0).records] == [b"%d" % n for n in range(200)]
+
+
+def test_what_a_killed_process_had_handed_over_may_land_late() -> None:
+    landed = []
+    for seed in range(30):
+        small = Small(seed)
+        small.broker.slow = 200.0
+
+        def run(system: System) -> None:
+            producer = system.producer({})
+            for _ in range(10):
+                producer.produce("a", key=b"k", value=b"zombie", partition=0)
+            system.sleep(100.0)
+
+        process = small.thread(run)
+        small.run(0.02)
+        process.kill()
+        at_its_end = small.broker.log("a", 0).end
+        small.run(20)
+        landed.append(small.broker.log("a", 0).end - at_its_end)
+    assert 0 in landed
+    assert any(0 < count < 10 for count in landed)
+
+
+def test_no_answer_of_a_broker_that_is_away_is_an_exception() -> None:
+    small, codes = Small(), list[int]()
+
+    def run(system: System) -> None:
+        small.broker.go_down(crash=False)
+        try:
+            system.admin({}).list_topics(timeout=3.0)
+        except KafkaException as failed:
+            codes.append(failed.args[0].code())
+
+    small.thread(run)
+    small.run(10)
+    assert codes[0] in (KafkaError._TIMED_OUT, KafkaError._TRANSPORT)

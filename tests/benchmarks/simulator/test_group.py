@@ -1,0 +1,175 @@
+"""The coordinator of a group, and its members."""
+
+from collections.abc import Callable, Coroutine, Set
+from typing import Any
+
+from confluent_kafka import KafkaError
+
+from benchmarks.simulator.group import Assigned, Group, group_of, with_changelog
+from benchmarks.simulator.loop import SimLoop
+from benchmarks.simulator.membership import Fenced, SimMembership
+from benchmarks.simulator.world import Process
+from haltline.streams.runtime.health import Partition
+from haltline.streams.runtime.membership import Hooks
+from tests.benchmarks.simulator.small import Small
+
+SESSION_S = 3.0
+
+
+class Grouped(Small):
+    """Members of a group that has "a" as its source and "c" as its changelog."""
+
+    def __init__(self, seed: int = 1, *, standbys: int = 0) -> None:
+        super().__init__(seed)
+        self.broker.create("c", 2, compacted=True)
+        self.group: Group = group_of(self.broker, "g")
+        self.group.assignor = with_changelog(["a"], "c", standbys)
+        self.told: list[tuple[str, str, Assigned]] = []
+
+    def member(self, name: str, instance_id: str | None = None) -> tuple[Process, SimMembership]:
+        process, _ = self.process(name)
+        loop = SimLoop(process)
+
+        async def giving_up(revoked: Set[Partition], lost: bool) -> None:
+            self.told.append((name, "lost" if lost else "gives up", frozenset(revoked)))
+
+        async def assigned(places: Set[Partition], _generation: int) -> None:
+            self.told.append((name, "assigned", frozenset(places)))
+
+        membership = SimMembership(
+            process, self.broker, self.group, Hooks(giving_up, assigned), topics=("a", "c"), instance_id=instance_id,
+            session_s=SESSION_S, rebalance_s=5.0, beside=lambda topic: f"of {topic}",
+        )  # fmt: skip
+
+        async def main() -> None:
+            await membership.start()
+            await loop.create_future()
+
+        loop.start(main)
+        return process, membership
+
+    def has(self, name: str) -> Assigned:
+        """What a member was told last."""
+        told = [(what, places) for who, what, places in self.told if who == name]
+        what, places = told[-1] if told else ("", Assigned())
+        return places if what == "assigned" else frozenset()
+
+    def asked(self, process: Process, question: Callable[[], Coroutine[Any, Any, object]]) -> object:
+        """The answer of a coroutine of one process."""
+        answers: list[object] = []
+
+        async def ask() -> None:
+            answers.append(await question())
+
+        loop = process.loop
+        assert loop is not None
+        loop.call_soon(lambda: loop.create_task(ask()))
+        self.until(lambda: bool(answers))
+        return answers[0]
+
+
+ALL: Assigned = frozenset((topic, number) for topic in "ac" for number in range(2))
+
+
+def _numbers(places: Assigned, of: str) -> set[int]:
+    return {number for topic, number in places if topic == of}
+
+
+def test_partitions_of_one_number_go_to_one_member() -> None:
+    small = Grouped()
+    small.member("p1")
+    small.member("p2")
+    small.run(5)
+    assert small.has("p1") | small.has("p2") == ALL
+    assert not small.has("p1") & small.has("p2")
+    for name in ("p1", "p2"):
+        assert _numbers(small.has(name), "a") == _numbers(small.has(name), "c")
+
+
+def test_a_standby_has_the_changelog_of_numbers_that_are_not_its_own() -> None:
+    small = Grouped(standbys=1)
+    small.member("p1")
+    small.member("p2")
+    small.run(5)
+    assert all({("c", 0), ("c", 1)} <= small.has(name) for name in ("p1", "p2"))
+
+
+def test_a_killed_member_loses_its_partitions_after_its_session() -> None:
+    small = Grouped()
+    first, _ = small.member("p1")
+    small.member("p2")
+    small.run(5)
+    first.kill()
+    small.run(1)
+    assert small.has("p2") != ALL
+    small.run(10)
+    assert small.has("p2") == ALL
+
+
+def test_commits_of_an_old_generation_are_refused() -> None:
+    small = Grouped()
+    process, member = small.member("p1")
+    small.run(3)
+    small.asked(process, lambda: member.commit({("a", 0): 5}))
+    assert small.group.offsets == {("a", 0): (5, "of a")}
+    generation = small.group.generation
+    assert small.asked(process, lambda: member.is_member(generation)) is True
+    process.freeze()
+    small.member("p2")
+    small.run(15)
+    assert small.has("p2") == ALL
+    process.unfreeze()
+    assert small.asked(process, lambda: member.commit({("a", 0): 9})) is False
+    assert small.group.offsets[("a", 0)] == (5, "of a")
+    small.run(10)
+    assert ("p1", "lost", ALL) in small.told
+    assert small.asked(process, lambda: member.is_member(generation)) is False
+
+
+def test_a_static_member_takes_the_place_of_the_one_before_within_the_generation_and_fences_it() -> None:
+    small = Grouped()
+    first, before = small.member("p1", "one")
+    small.member("p2", "two")
+    small.run(5)
+    generation, had = small.group.generation, small.has("p1")
+    again, _ = small.member("p1 again", "one")
+    small.run(1)
+    assert small.group.generation == generation
+    assert small.has("p1 again") == had
+    assert small.asked(first, lambda: before.commit({("a", 0): 9, ("a", 1): 9})) is False
+    small.run(3)
+    assert isinstance(before.failure(), Fenced)
+    assert again.alive
+
+
+def test_a_static_member_that_is_gone_keeps_its_place_for_its_session() -> None:
+    small = Grouped()
+    first, _ = small.member("p1", "one")
+    small.run(3)
+    first.kill()
+    small.run(0.5)
+    small.member("p2", "two")
+    small.run(1.0)
+    assert not small.has("p2")
+    small.run(20)
+    assert small.has("p2") == ALL
+
+
+def test_members_come_back_after_a_crash_of_the_broker() -> None:
+    small = Grouped()
+    small.member("p1")
+    small.member("p2")
+    small.run(5)
+    small.broker.go_down(crash=True)
+    small.run(8)
+    small.broker.come_up(lagging=True)
+    small.run(20)
+    assert small.has("p1") | small.has("p2") == ALL
+
+
+def test_who_is_no_member_commits_only_while_there_is_none() -> None:
+    small = Grouped()
+    assert small.group.commit("", None, -1, {("a", 0): (3, "")}) == 0
+    small.member("p1")
+    small.run(3)
+    assert small.group.commit("", None, -1, {("a", 0): (4, "")}) == KafkaError.UNKNOWN_MEMBER_ID

@@ -1,0 +1,62 @@
+"""Partitions as logs."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.simulator.log import Log, New
+
+
+def _log(keys: str, *, tombstones: str = "") -> Log:
+    log = Log()
+    for number, key in enumerate(keys):
+        value = None if key in tombstones else b"%d" % number
+        log.append(New(number, key.encode(), value, (), 1, number))
+    log.raise_high()
+    log.roll()
+    return log
+
+
+@given(st.text("abcd", max_size=30), st.integers(0, 30))
+def test_compaction_keeps_the_last_record_of_each_key_before_the_segment_being_written(keys: str, segment: int) -> None:
+    log = _log(keys)
+    log.segment = min(segment, len(keys))
+    log.compact(before_ms=1_000, tombstones_before_ms=0)
+    closed, active = keys[: log.segment], keys[log.segment :]
+    kept = [r.offset for r in log.records]
+    assert kept == sorted(closed.rindex(k) for k in set(closed)) + [log.segment + n for n in range(len(active))]
+    assert log.end == len(keys)
+
+
+def test_compaction_leaves_young_records_and_young_tombstones() -> None:
+    log = _log("aabbc", tombstones="b")
+    assert log.compact(before_ms=3, tombstones_before_ms=0) == 1
+    assert [r.offset for r in log.records] == [1, 2, 3, 4]
+    assert log.compact(before_ms=9, tombstones_before_ms=0) == 1
+    assert [r.offset for r in log.records] == [1, 3, 4]
+    assert log.compact(before_ms=9, tombstones_before_ms=4) == 1
+    assert [r.offset for r in log.records] == [1, 4]
+
+
+def test_a_record_that_is_sent_again_is_not_appended_again() -> None:
+    log = _log("ab")
+    assert log.append(New(5, b"b", b"1", (), 1, 1)) is None
+    assert log.append(New(5, b"b", b"1", (), 2, 0)) == 2
+
+
+def test_a_record_of_a_lost_tail_can_be_sent_again() -> None:
+    log = _log("abc")
+    log.cut(1)
+    assert log.append(New(5, b"c", b"2", (), 1, 2)) == 1
+
+
+def test_what_is_above_the_high_watermark_is_not_read() -> None:
+    log = _log("abc")
+    log.high = 2
+    assert [r.offset for r in log.read(0, 10)] == [0, 1]
+
+
+def test_retention_moves_the_start() -> None:
+    log = _log("abc")
+    log.delete_before(2)
+    assert log.start == 2
+    assert [r.offset for r in log.read(0, 10)] == [2]

@@ -1,0 +1,151 @@
+"""What became of each record of the changelog that could not be read: kept, or never read by an owner."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from benchmarks.chaos import damage
+from benchmarks.chaos.damage import SESSION, Strike
+from benchmarks.chaos.expected import LogRecord
+from benchmarks.chaos.history import histories
+from benchmarks.chaos.owners import Owner, Owners
+from benchmarks.chaos.verify import Check
+from haltline.streams.runtime.changelog import EPOCH_HEADER, ID_BYTES, OWNER_HEADER, Claim, Epoch
+from haltline.streams.runtime.changelog import Owner as Writer
+
+FIRST, SECOND, THIRD = 1, 2, 3
+"""Who writes, by number."""
+NOW_MS = 1_500
+"""When every record is written: between the epochs of the first and the second, of a release before claims."""
+
+
+@dataclass
+class Changelog:
+    """One partition, written in the order of its offsets."""
+
+    has_claims: bool = True
+    records: list[LogRecord] = field(default_factory=list)
+    strikes: list[Strike] = field(default_factory=list)
+    _claims: dict[int, Writer] = field(default_factory=dict)
+
+    def append(self, key: bytes, value: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()) -> None:
+        self.records.append(LogRecord("changelog", 2, len(self.records), NOW_MS, key, value, headers))
+
+    def claim(self, writer: int) -> "Changelog":
+        if self.has_claims:
+            claim = Claim(b"%d" % writer * ID_BYTES)
+            self._claims[writer] = Writer(len(self.records), claim.id)
+            self.append(claim.key, None, claim.headers)
+        return self
+
+    def state(self, writer: int, session: str = SESSION, value: bytes | None = b"a state") -> "Changelog":
+        if self.has_claims:
+            header = (OWNER_HEADER, self._claims[writer].encode())
+        else:
+            header = (EPOCH_HEADER, Epoch(writer, writer * 1_000).encode())
+        self.append(session.encode(), value, [header])
+        return self
+
+    def strike(self) -> "Changelog":
+        self.strikes.append(Strike(b"damage %d" % len(self.strikes), 2, len(self.records)))
+        self.append(SESSION.encode(), self.strikes[-1].value)
+        return self
+
+    def without(self, offset: int) -> "Changelog":
+        """Compacted."""
+        self.records = [record for record in self.records if record.offset != offset]
+        return self
+
+    def check(self, *kept: bytes, owners: Owners | None = None) -> Check:
+        letters = [LogRecord("dead", 0, number, 0, b"", value, ()) for number, value in enumerate(kept)]
+        return damage.check(self.strikes, letters, histories(self.records), owners or Owners())
+
+
+def with_claims() -> Changelog:
+    return Changelog().claim(FIRST).state(FIRST)
+
+
+def before_claims() -> Changelog:
+    return Changelog(has_claims=False).state(FIRST, "another").state(FIRST)
+
+
+both_formats = pytest.mark.parametrize("begun", [with_claims, before_claims])
+
+
+@both_formats
+def test_each_strike_that_is_kept_is_counted(begun: Callable[[], Changelog]) -> None:
+    changelog = begun().strike().claim(SECOND).state(SECOND).strike().claim(THIRD).state(THIRD)
+    check = changelog.check(b"damage 0", b"damage 1", b"damage 1")
+    assert (check.ok, check.found, check.notes) == (True, "2 of 2, 1 repeated", ())
+
+
+@both_formats
+def test_a_strike_that_its_owner_wrote_over_without_having_read_it_is_excused(begun: Callable[[], Changelog]) -> None:
+    owners = Owners([Owner("worker-1.2", 4711, 2, 0, 0)])
+    check = begun().strike().state(FIRST).check(owners=owners)
+    assert (check.ok, check.found) == (True, "0 of 1, 0 repeated, 1 that no owner had read")
+    why = "written over at offset 3 by worker-1.2 (pid 4711), the owner from offset 0 on, which had not read it"
+    assert check.notes == (f"strike 1, partition 2 offset 2, is not kept: {why}",)
+
+
+@both_formats
+def test_a_strike_that_the_next_one_wrote_over_is_excused(begun: Callable[[], Changelog]) -> None:
+    check = begun().strike().strike().claim(SECOND).state(SECOND).check(b"damage 1")
+    assert (check.ok, check.found) == (True, "1 of 2, 0 repeated, 1 that no owner had read")
+    why = "written over at offset 3 by the next damage, with no state of the session between them"
+    assert check.notes == (f"strike 1, partition 2 offset 2, is not kept: {why}",)
+
+
+LOST = {
+    "who read it wrote a state over it": (
+        with_claims().strike().claim(SECOND).state(SECOND),
+        "written over at offset 4 by a process, the owner from offset 3 on, which had read it",
+    ),
+    "who read it wrote a state over it, before there were claims": (
+        before_claims().strike().state(SECOND),
+        "written over at offset 3 by a process, the owner from offset 3 on, which had read it",
+    ),
+    "who read it dropped the state": (
+        with_claims().strike().claim(SECOND).state(SECOND, value=None),
+        "written over at offset 4 by a process, the owner from offset 3 on, which had read it",
+    ),
+    "who read it had claimed again": (
+        with_claims().strike().claim(FIRST).state(FIRST),
+        "written over at offset 4 by a process, the owner from offset 3 on, which had read it",
+    ),
+    "who read it wrote it again before": (
+        with_claims().strike().claim(SECOND).state(SECOND, value=b"damage 0").state(SECOND),
+        "written over at offset 5 by a process, the owner from offset 3 on, which had read it",
+    ),
+    "a late record over it does not count": (
+        with_claims().strike().claim(SECOND).state(FIRST).state(SECOND),
+        "written over at offset 5 by a process, the owner from offset 3 on, which had read it",
+    ),
+    "nothing is behind it": (
+        with_claims().strike().claim(SECOND).state(SECOND, "another"),
+        "no record of the session is behind it, though events of the session were",
+    ),
+    "it was compacted": (
+        with_claims().strike().state(FIRST).without(2),
+        "its record is not in the changelog any more, so what was behind it is not known",
+    ),
+}
+
+
+@pytest.mark.parametrize(("changelog", "why"), LOST.values(), ids=LOST)
+def test_a_strike_that_is_lost_is_a_difference(changelog: Changelog, why: str) -> None:
+    check = changelog.check()
+    assert [str(difference) for difference in check.differences] == [
+        f"strike 1, partition 2 offset 2: expected its bytes as a dead letter, got none: {why}"
+    ]
+    assert check.notes == ()
+
+
+def test_a_letter_of_no_strike_is_a_difference() -> None:
+    check = with_claims().strike().claim(SECOND).state(SECOND).check(b"damage 0", b"other")
+    assert [str(difference) for difference in check.differences] == ["damaged: expected no such letter, got b'other'"]
+
+
+def test_without_strikes_nothing_is_expected() -> None:
+    assert Changelog().check().ok

@@ -1,0 +1,298 @@
+"""What a failing chaos run shows: where it differs and who owned that, on one screen; and the verdicts of a series."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.chaos import report
+from benchmarks.chaos.__main__ import options
+from benchmarks.chaos.expected import LogRecord, Place
+from benchmarks.chaos.history import histories
+from benchmarks.chaos.owners import Owner, Owners, owners_of
+from benchmarks.chaos.parting import Parted, Parting
+from benchmarks.chaos.read_model import Rows, differences_of
+from benchmarks.chaos.report import LINES, WIDTH, Compared
+from benchmarks.chaos.series import Result, every_difference, seeds_of, shown_in_full, summary
+from benchmarks.chaos.verify import Check, Difference
+from haltline.streams.engine.core import Position, SessionState
+from haltline.streams.runtime.changelog import EPOCH_HEADER, Epoch
+from haltline.streams.sessions import state_codec
+
+FIRST, SECOND = Owner("worker-1.1", 41, 1, claim=0, at_ms=1_000), Owner("worker-2.3", 42, 1, claim=3579, at_ms=5_000)
+OWNERS = Owners([SECOND, FIRST])
+
+
+# Who owned a partition.
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("worker: owns partitions 1 (claim at offset 3579), 3 (claim at offset 4816)", id="in words"),
+        pytest.param("worker: owns changelog partitions {1: 3579, 3: 4816}", id="as a mapping"),
+    ],
+)
+def test_owners_are_read_from_the_logs_of_workers(tmp_path: Path, line: str) -> None:
+    log = tmp_path / "worker-2.3.log"
+    prefix = "2026-11-24 06:25:01,250 INFO haltline.streams.runtime.worker_process: "
+    log.write_text(f"{prefix}worker: serves /metrics on port 1\n{prefix}{line}\nworker: owns nothing\n")
+    owners = owners_of([log], {"worker-2.3": 42})
+    assert owners.at_offset(1, 3578) is None
+    assert str(owners.at_offset(1, 3579)) == "worker-2.3, pid 42, claim at 3579"
+    assert str(owners.at_offset(3, 9999)) == "worker-2.3, pid 42, claim at 4816"
+    assert owners.at_time(1, 0) == owners.at_offset(1, 3579)
+    assert owners.at_offset(2, 9999) is None
+
+
+@pytest.mark.parametrize(("offset", "owner"), [(0, FIRST), (3578, FIRST), (3579, SECOND), (9999, SECOND)])
+def test_the_owner_at_an_offset_is_whose_claim_is_the_last_before_it(offset: int, owner: Owner) -> None:
+    assert OWNERS.at_offset(1, offset) == owner
+
+
+@pytest.mark.parametrize(("time_ms", "owner"), [(0, FIRST), (1_000, FIRST), (4_999, FIRST), (5_000, SECOND)])
+def test_the_owner_at_a_time_is_who_owned_it_last_before(time_ms: int, owner: Owner) -> None:
+    assert OWNERS.at_time(1, time_ms) == owner
+
+
+# Where a state parts from the core's.
+
+
+class Changelog:
+    """One partition with states of some sessions that have seen so many events."""
+
+    def __init__(self) -> None:
+        self.records: list[LogRecord] = []
+
+    def state(self, session: str, *, at: int, events: int | None = None, epoch: int = 1) -> "Changelog":
+        value = orjson.dumps({"events": at + 1 if events is None else events, "offsets": {"actions": at}})
+        headers = [(EPOCH_HEADER, Epoch(epoch, 0).encode())]
+        self.records.append(LogRecord("log", 1, len(self.records), 0, session.encode(), value, headers))
+        return self
+
+    def first(self, session: str, events: int) -> Parted | None:
+        """Where it parts from a core that has seen so many events of it, one at each offset of the source."""
+
+        def read(_: bytes, value: bytes) -> dict[str, Any]:
+            shown: dict[str, Any] = orjson.loads(value)
+            return shown
+
+        def events_alone(state: dict[str, Any]) -> dict[str, Any]:
+            return {"events": state["events"]}
+
+        parting = Parting(histories(self.records).values(), {session}, read, events_alone)
+        for offset in range(events):
+            parting.observe(session, Position("actions", 0, offset), SessionState(session, events=offset + 1))
+        return parting.first(session)
+
+
+PARTINGS: Mapping[str, tuple[Changelog, Parted | None]] = {
+    "the first record that differs": (
+        Changelog().state("s", at=1).state("t", at=1).state("s", at=3, events=2).state("s", at=4, events=3),
+        Parted(1, 2, "differs from here on"),
+    ),
+    "the first late record behind the last that counts": (
+        Changelog().state("s", at=1, epoch=5).state("t", at=1, epoch=7).state("s", at=3, epoch=6),
+        Parted(1, 2, "late from here on: does not count"),
+    ),
+    "the last record, where none is behind it": (
+        Changelog().state("s", at=1).state("s", at=2),
+        Parted(1, 1, "nothing behind it"),
+    ),
+    "no record at all": (Changelog().state("t", at=1), None),
+}
+
+
+@pytest.mark.parametrize(("changelog", "parted"), PARTINGS.values(), ids=PARTINGS)
+def test_a_state_parts_at(changelog: Changelog, parted: Parted | None) -> None:
+    assert changelog.first("s", events=6) == parted
+
+
+def test_of_a_topic_that_was_recreated_either_record_at_a_place_may_be_meant() -> None:
+    records = Changelog().state("s", at=1, events=9).records
+    parting = Parting(histories(records).values(), {"s"}, lambda _, value: orjson.loads(value), state_of_events)
+    for events in (2, 9, 3):
+        parting.observe("s", Position("actions", 0, 1), SessionState("s", events=events))
+    assert parting.first("s") == Parted(1, 0, "nothing behind it")
+
+
+def state_of_events(state: dict[str, Any]) -> dict[str, Any]:
+    return {"events": state["events"]}
+
+
+def test_a_state_is_compared_as_its_codec_shows_it() -> None:
+    assert state_of_events(state_codec.shown(SessionState("s", events=3))) == {"events": 3}
+
+
+# What is shown of differences.
+
+
+def test_states_are_grouped_by_changelog_partition_with_offset_and_owner() -> None:
+    differences = [Difference("a", "", "missing"), Difference("b", "", "missing"), Difference("c", "", "differ in x")]
+    differences += [Difference("d", "", "missing")]
+    parted = {"a": Parted(1, 4000, "nothing behind it"), "b": Parted(1, 3580, "late from here on"), "c": None}
+    lines = report.of_states(differences, {"a": 1, "b": 1, "c": 1, "d": 2}.__getitem__, parted, OWNERS)
+    owned = "owner worker-2.3, pid 42, claim at 3579"
+    assert lines == [
+        f"changelog partition 1: 3, from offset 3580 on (late from here on), {owned}; e.g. a; 2 missing, 1 differ in x",
+        "changelog partition 2: 1, no record of them; e.g. d; 1 missing",
+    ]
+
+
+def test_what_follows_from_events_is_grouped_by_the_partition_of_its_evidence() -> None:
+    places = {"a": ("actions", 1, 881), "b": ("actions", 1, 1200), "c": ("actions", 2, 3)}
+    differences = [Difference(name, "", "missing") for name in ("b", "a", "c", "d")]
+    owner_of: Callable[[Place], Owner | None] = {("actions", 1, 881): SECOND}.get
+    assert report.of_evidence(differences, lambda one: places.get(one.about), owner_of) == [
+        "actions partition 1: 2, offsets 881 to 1200, owner worker-2.3, pid 42, claim at 3579; e.g. b; 2 missing",
+        "actions partition 2: 1, offsets 3 to 3, owner not known; e.g. c; 1 missing",
+        "of no known place: 1; e.g. d; 1 missing",
+    ]
+
+
+def test_rows_of_the_read_model_are_grouped_by_table_and_column_with_two_examples() -> None:
+    expected: Rows = {(f"s{n}",): {"words": "path=/srv" + "x" * n, "events": n} for n in range(4)}
+    actual: Rows = {key: row | {"words": row["words"].replace("/srv", "/sr v")} for key, row in expected.items()}
+    actual["new",] = actual.pop(("s3",))
+    differences = sorted(differences_of("sessions", expected, actual), key=lambda one: one.about)
+    assert report.of_kinds(differences) == [
+        "3 sessions: differ in words",
+        "  e.g. sessions s0: words at character 8 of 9 and 10 expected 'path=/srv' got 'path=/sr v'",
+        "  e.g. sessions s1: words at character 8 of 10 and 11 expected 'path=/srvx' got 'path=/sr vx'",
+        "1 sessions: missing",
+        f"  e.g. sessions s3: expected, is missing: {expected['s3',]!r}",
+        "1 sessions: unexpected",
+        f"  e.g. sessions new: got, was not expected: {actual['new',]!r}",
+    ]
+
+
+def compared(name: str, lines: int, differences: int = 1) -> Compared:
+    found = tuple(Difference(f"{name}-{number}", "x" * 200) for number in range(differences))
+    return Compared(Check(name, "some", found), [f"{name} line {number} {'y' * 200}" for number in range(lines)])
+
+
+@given(st.lists(st.integers(0, 60), max_size=20), st.integers(0, 20))
+def test_what_differs_fits_on_one_screen(lengths: list[int], good: int) -> None:
+    wrong = [compared(f"check {number}", length) for number, length in enumerate(lengths)]
+    shown = report.screen("head " * 100, [*wrong, *[Compared(Check("good", "all"))] * good], ["foot " * 100])
+    assert len(shown) <= LINES
+    assert all(len(line) <= WIDTH for line in shown)
+    assert sum(line.startswith("WRONG") for line in shown) == len(lengths)
+    if (whole := sum(lengths) + len(lengths) + 2 + bool(good)) <= LINES:
+        assert len(shown) == whole
+
+
+def test_what_has_no_room_is_counted() -> None:
+    shown = report.screen("head", [compared("a", 2), compared("b", 50), Compared(Check("c", "all"))], ["foot"])
+    assert len(shown) == LINES
+    assert shown[-3:] == ["         and 18 more lines", "ok     1 other checks", "foot"]
+
+
+# A series of runs.
+
+
+@pytest.mark.parametrize(
+    ("words", "seeds"),
+    [
+        pytest.param("--seed 9722", [9722], id="one run"),
+        pytest.param("--seed 9722 --runs 3", [9722, 9723, 9724], id="counting up from a seed"),
+        pytest.param("--seeds 9722,9254,8028", [9722, 9254, 8028], id="a run for each seed"),
+        pytest.param("--seeds 9722,9254 --runs 4", [9722, 9254, 9255, 9256], id="counting up from the last one"),
+        pytest.param("--seeds 9722,9254 --runs 1", [9722], id="fewer runs than seeds"),
+    ],
+)
+def test_the_seeds_of_a_series(words: str, seeds: Sequence[int]) -> None:
+    assert options(words.split()).seeds == seeds
+
+
+def test_without_a_seed_one_is_taken_by_chance() -> None:
+    assert len(options([]).seeds) == 1
+    assert len(options(["--runs", "3"]).seeds) == 3
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["--seed x", "--seeds 1,x", "--seed 1,2", "--seed 1 --seeds 2", "--runs 0", "--seconds 0", "--once --seconds 3"],
+)
+def test_what_cannot_be_run_ends_the_command(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        options(words.split())
+    assert "error" in capsys.readouterr().err
+
+
+@given(st.lists(st.integers(0, 10_000), min_size=1), st.none() | st.integers(1, 30))
+def test_a_series_has_as_many_runs_as_were_asked_for(named: list[int], runs: int | None) -> None:
+    seeds = seeds_of(named, runs)
+    assert len(seeds) == (runs or len(named))
+    assert seeds[: len(named)] == named[: len(seeds)]
+
+
+GOOD = Result(
+    seed=1, lasts="300 s", took_s=411.6, compared=[Compared(Check("c", "all", notes=("strike 1: not kept",)))]
+)
+WRONG = replace(GOOD, seed=2, compared=[*GOOD.compared, compared("d", 3, differences=5)], kept="/tmp/k")
+ENDED = replace(GOOD, seed=3, compared=(), error="RuntimeError: expected everybody ready within 180 s", kept="/tmp/k")
+
+
+def test_each_run_has_a_verdict_in_one_line() -> None:
+    assert [result.ok for result in (GOOD, WRONG, ENDED)] == [True, False, False]
+    assert [result.verdict for result in (GOOD, WRONG, ENDED)] == [
+        "seed 1, 300 s, took 412 s: ok, 1 checks",
+        "seed 2, 300 s, took 412 s: WRONG, 1 of 2 checks differ",
+        (
+            "seed 3, 300 s, took 412 s: WRONG, it ended before everything was compared: "
+            "RuntimeError: expected everybody ready within 180 s"
+        ),
+    ]
+
+
+def test_a_run_without_a_difference_shows_every_check_and_what_it_notes() -> None:
+    assert shown_in_full(GOOD) == ["ok     c: all", "         strike 1: not kept"]
+
+
+def test_a_failing_run_names_the_folder_with_everything() -> None:
+    shown = shown_in_full(WRONG)
+    assert shown[1] == "WRONG  d: 5 differ, of some"
+    assert shown[-2:] == [
+        "ok     1 other checks",
+        "Everything about it: /tmp/k (differences.txt, story.txt, logs)",
+    ]
+    assert sum("x" * 200 in line for line in every_difference(WRONG)) == 5, "uncut in the file"
+
+
+@pytest.mark.parametrize(
+    ("results", "lines"),
+    [
+        pytest.param([GOOD], ["VERDICT: nothing lost, nothing counted twice."], id="one run"),
+        pytest.param(
+            [GOOD, replace(GOOD, seed=9)],
+            [
+                "     seed  load                    took  checks wrong",
+                "        1  300 s                  412 s  0 of 1",
+                "        9  300 s                  412 s  0 of 1",
+                "",
+                "VERDICT: nothing lost, nothing counted twice in 2 runs.",
+            ],
+            id="nothing differs",
+        ),
+        pytest.param(
+            [GOOD, WRONG, ENDED],
+            [
+                "     seed  load                    took  checks wrong",
+                "        1  300 s                  412 s  0 of 1",
+                "        2  300 s                  412 s  1 of 2",
+                "        3  300 s                  412 s  ended early",
+                "",
+                "VERDICT: WRONG: 2 of 3 runs differ.",
+            ],
+            id="some differ",
+        ),
+    ],
+)
+def test_the_summary_of_a_series(results: Sequence[Result], lines: Sequence[str]) -> None:
+    assert summary(results) == lines

@@ -1,0 +1,239 @@
+"""What the read model holds follows from the records alone, however partitions are mixed and wherever batches end."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Engine, select
+
+from haltline.console.read_model import session_rows, tables
+from haltline.console.read_model.projection import take_in
+from haltline.console.read_model.store import clear, open_store
+from haltline.schemas.control import CallRequest, Command, CommandKind, ControlRecord, ControlState
+from haltline.schemas.decisions import Approval, ApprovalState, Decision, Level, ScopeKind
+from haltline.schemas.events import ActionEvent, Kind, Task, Usage
+from haltline.schemas.incidents import IncidentChange, IncidentRecord, IncidentState
+from haltline.schemas.intervention_records import InterventionRecord, RecordOutcome, RecordType, RiskLevel
+from haltline.schemas.payloads import Incident
+from haltline.schemas.policy import Policy, Rule
+from haltline.schemas.record import Record
+from haltline.schemas.topics import Topics
+from haltline.streams.audit.columns import Row
+from haltline.streams.audit.reading import KafkaRecord, Reader
+from tests.builders import at
+from tests.console.databases import database
+from tests.console.topics import messages_of
+from tests.streams.engine.test_local_fleet import delete, event, spends
+
+PARTITIONS = 3
+Sent = tuple[str, int, str, Record | None]
+"""Topic without prefix, partition, key, record; None: a tombstone."""
+
+sessions, ids, names = st.sampled_from("abc"), st.sampled_from("123"), st.sampled_from(["x", "y", "z"])
+times = st.integers(0, 9).map(at)
+partitions = st.integers(0, PARTITIONS - 1)
+usd = st.sampled_from([0.1, 0.2, 0.3, 1e-7, 1234.56])
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    engine = open_store(database(tmp_path_factory.mktemp("console")))
+    yield engine
+    engine.dispose()
+
+
+def keyed(key: str) -> int:
+    """The partition of a key: all records of a session's decisions, of an incident, of a control entry are in one."""
+    return sum(key.encode()) % PARTITIONS
+
+
+def holds(engine: Engine, batches: Sequence[Sequence[Row]]) -> dict[str, list[Any]]:
+    """All rows of all tables, without the numbers of their arrival."""
+    clear(engine)
+    for batch in batches:
+        with engine.begin() as connection:
+            take_in(connection, batch, "haltline.")
+    with engine.connect() as connection:
+        return {
+            table.name: sorted(
+                (tuple(row) for row in connection.execute(select(*(c for c in table.c if c.name != "n")))), key=repr
+            )
+            for table in tables.metadata.sorted_tables
+        }
+
+
+def by_partition(sent: Sequence[Sent]) -> dict[tuple[str, int], list[Row]]:
+    """As the console's reader makes them."""
+    reader, found = Reader(Topics(), "console"), dict[tuple[str, int], list[Row]]()
+    for topic, partition, key, record in sent:
+        kept = found.setdefault((topic, partition), [])
+        value = b"" if record is None else record.to_json()
+        place = KafkaRecord(f"haltline.{topic}", partition, len(kept), at(0), key.encode(), value)
+        kept.append(reader.row(place, at(0)))
+    return found
+
+
+@st.composite
+def readings(draw: st.DrawFn, log: dict[tuple[str, int], list[Row]]) -> list[list[Row]]:
+    """The partitions mixed in some way, each in its order, in batches, of which some come again."""
+    places = draw(st.permutations([place for place, kept in log.items() for _ in kept]))
+    left = {place: iter(kept) for place, kept in log.items()}
+    mixed = [next(left[place]) for place in places]
+    size = draw(st.integers(1, len(mixed) or 1))
+    batches = [mixed[first : first + size] for first in range(0, len(mixed), size)]
+    again = draw(st.lists(st.sampled_from(range(len(batches))), max_size=2)) if batches else []
+    for number in again:
+        batches.insert(draw(st.integers(number + 1, len(batches))), batches[number])
+    return batches
+
+
+def is_the_same_in_any_order(engine: Engine, sent: Sequence[Sent], data: st.DataObject) -> None:
+    log = by_partition(sent)
+    expected = holds(engine, [[row for kept in log.values() for row in kept]])
+    for name, found in holds(engine, data.draw(readings(log))).items():
+        assert found == expected[name], name
+
+
+events = st.builds(
+    ActionEvent,
+    event_id=ids,
+    kind=st.sampled_from([Kind.SESSION_STARTED, Kind.PROPOSED, Kind.SESSION_ENDED]),
+    session_id=sessions,
+    agent_id=st.sampled_from(["unknown", "x", "y"]),
+    mission_id=st.none() | names,
+    parent_session_id=st.none() | names,
+    time=times,
+    action=names,
+    targets=st.lists(st.sampled_from([f"path={'q' * n}{n}" for n in range(0, 12, 2)]), max_size=4),
+    usage=st.none() | st.builds(Usage, cost_usd=usd),
+    task=st.none() | st.builds(Task, goal=st.sampled_from(["", "tidy up\n\nall", "Rest"])),
+)
+approvals = st.builds(
+    Approval,
+    request_id=ids,
+    nonce=ids,
+    parameters=ids,
+    state=st.sampled_from(ApprovalState),
+    behind=st.none() | st.just(True),
+    since=times,
+    expires=times,
+)
+decisions = st.builds(
+    Decision,
+    decision_id=ids,
+    session_id=sessions,
+    event_id=ids,
+    time=times,
+    level=st.sampled_from([Level.ALLOW, Level.NUDGE, Level.PAUSE, Level.KILL]),
+    code=names,
+    reason=names,
+    detector=st.sampled_from(["", "approval", "repetition"]),
+    action=names,
+    approval=st.none() | approvals,
+    cost_prevented_usd=usd,
+    incident=st.none() | st.builds(Incident, incident_id=st.just("report"), summary=names, root_cause=names),
+)
+foreign = st.builds(
+    InterventionRecord,
+    id=st.sampled_from(["int_1", "r1", "r2"]),
+    type=st.sampled_from(RecordType),
+    outcome=st.sampled_from(RecordOutcome),
+    action_name=names,
+    description=names,
+    agent_id=names,
+    run_id=sessions,
+    policy_id=names,
+    policy_name=names,
+    risk_level=st.sampled_from(RiskLevel),
+    cost_prevented_usd=usd,
+    reason=names,
+    timestamp=times,
+)
+requests = st.builds(CallRequest, action=names, expires_s=st.just(60.0), why=names)
+
+
+def command(kind: CommandKind, **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Command]:
+    given = {"by": names, "reason": names, "command_id": ids, "id": sessions, "time": times}
+    return st.builds(Command, kind=st.just(kind), **given, **fields)
+
+
+commands = st.one_of(
+    command(CommandKind.RECORD, record=foreign),
+    command(CommandKind.HIDE, record_id=st.sampled_from(["int_1", "int_2", "r1", "1"])),
+    command(CommandKind.REQUEST, request_id=ids, request=requests),
+    command(CommandKind.USE, request_id=ids),
+)
+
+
+@st.composite
+def incidents(draw: st.DrawFn) -> IncidentRecord:
+    state = draw(st.sampled_from(IncidentState))
+    return IncidentRecord(
+        incident_id=draw(ids), revision=draw(st.integers(1, 4)), state=state, change=IncidentChange.COUNTED,
+        scope=ScopeKind.SESSION, scope_id="a", cause=draw(names), level=Level.PAUSE, count=1, first_at=at(0),
+        last_at=draw(times), changed_at=at(0), summary="", decision_id=draw(ids),
+    )  # fmt: skip
+
+
+@st.composite
+def entries(draw: st.DrawFn) -> Sent:
+    key = draw(sessions)
+    entry = ControlRecord(
+        scope=ScopeKind.SESSION, id=key, state=draw(st.sampled_from(ControlState)), code="c", reason="r",
+        decision_id="d", since=draw(times),
+    )  # fmt: skip
+    return "control", keyed(key), entry.key, draw(st.sampled_from([entry, None]))
+
+
+def sent_to(topic: str, records: st.SearchStrategy[Any], where: st.SearchStrategy[int]) -> st.SearchStrategy[Sent]:
+    return st.tuples(st.just(topic), where, st.just("k"), records)
+
+
+@settings(max_examples=150, deadline=None, phases=[Phase.generate])
+@given(
+    sent=st.lists(
+        st.one_of(
+            sent_to("actions", events, partitions),
+            decisions.map(
+                lambda decision: ("interventions", keyed(decision.session_id), decision.session_id, decision)
+            ),
+            sent_to("commands", commands, partitions),
+            sent_to("incidents", incidents(), st.just(0)),
+            entries(),
+        ),
+        max_size=14,
+    ),
+    data=st.data(),
+)
+def test_records_of_all_topics_make_the_same_tables_in_any_order(
+    engine: Engine, sent: list[Sent], data: st.DataObject
+) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(session_rows, "MAX_TARGET_CHARS", 25)
+        is_the_same_in_any_order(engine, sent, data)
+
+
+def a_night() -> list[Sent]:
+    """What a real core makes of some sessions, by the partitions of their keys."""
+    policy = Policy(rules={"destructive_repeat": Rule(levels={"high": Level.PAUSE, "critical": Level.KILL})})
+    inputs: list[ActionEvent | Command] = [event(0, "a", Kind.SESSION_STARTED, task=Task(goal="tidy up"))]
+    inputs += [delete(n, name) for n in range(1, 5) for name in ("a", "b")]
+    inputs += [spends(5 + n / 7, "a", 0.1) for n in range(6)]
+    inputs += [event(20 + n, "c", action="read", targets=[f"path=/srv/{n}/{m}" for m in range(200)]) for n in range(4)]
+    return [(topic, keyed(key), key, record) for topic, key, record in messages_of(inputs, policy)]
+
+
+@settings(max_examples=10, deadline=None)
+@given(data=st.data())
+def test_a_night_of_a_fleet_makes_the_same_tables_in_any_order(engine: Engine, data: st.DataObject) -> None:
+    is_the_same_in_any_order(engine, a_night(), data)
+    with engine.connect() as connection:
+        held = dict(connection.execute(select(tables.sessions.c.session_id, tables.sessions.c.targets_until)).all())
+        words = connection.execute(select(tables.sessions.c.words).where(tables.sessions.c.session_id == "c")).scalar()
+    assert (held["a"], held["b"]) == (None, None)
+    every = sorted(f"path=/srv/{n}/{m}" for n in range(4) for m in range(200))
+    kept = (words or "").partition("\n\n")[2].split("\n")
+    assert kept == every[: len(kept)]
+    assert held["c"] == every[len(kept)]

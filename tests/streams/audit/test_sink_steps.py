@@ -1,0 +1,282 @@
+"""The sink step by step: what happens between a poll, a flush and a rebalance, in every order that matters."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haltline.schemas.keys import make_keys
+from haltline.streams.audit.memory import Step
+from haltline.streams.audit.writer import AnotherLog, Place
+from tests.streams.audit.fake_kafka import FakeConsumer, FakeKafka, Story
+from tests.streams.audit.records import TOPICS
+
+ACTIONS, OTHER, CONTROL = Place(TOPICS.actions, 0), Place(TOPICS.actions, 1), Place(TOPICS.control, 0)
+ALL = (ACTIONS, OTHER, CONTROL)
+OF_OTHER = [(*OTHER, offset) for offset in range(5)]
+LATER = 600.0
+"""A flush that does not come by its time."""
+
+
+def filled() -> FakeKafka:
+    """Two partitions of one topic and one of another, 5 records each."""
+    kafka = FakeKafka()
+    for place in ALL:
+        kafka.append(place, 5)
+    return kafka
+
+
+@pytest.fixture
+def kafka() -> FakeKafka:
+    return filled()
+
+
+def reads(*places: Place, then: Callable[[], object] = lambda: None) -> Callable[[FakeConsumer], Story]:
+    """A sink that is given these partitions and reads them to their ends; `then` happens, and it reads on and stops."""
+
+    def story(sink: FakeConsumer) -> Story:
+        sink.given(*places)
+        for _ in range(3):
+            yield
+        then()
+        yield
+
+    return story
+
+
+def fails_at(step: Step) -> Callable[[Step], None]:
+    def fail(at: Step) -> None:
+        if at is step:
+            raise OSError("connection reset by peer")
+
+    return fail
+
+
+def test_a_sink_runs_in_one_thread_on_the_kafka_and_the_clock_that_it_is_given(kafka: FakeKafka) -> None:
+    kafka.run(reads(*ALL))
+    assert kafka.written() == kafka.positions()
+    assert kafka.committed == dict.fromkeys(ALL, 5)
+
+
+@pytest.mark.parametrize("limit", [{"flush_rows": 5}, {"flush_bytes": 1000}], ids=str)
+def test_a_full_buffer_is_written_before_its_time(kafka: FakeKafka, limit: dict[str, int]) -> None:
+    seen: list[int] = []
+    kafka.run(reads(ACTIONS, then=lambda: seen.append(len(kafka.table.rows))), flush_s=LATER, **limit)
+    assert seen == [5]
+
+
+def test_a_rebalance_before_a_flush_leaves_what_was_read_to_the_next_owner(kafka: FakeKafka) -> None:
+    def rebalance() -> None:
+        assert one.sink.buffered_rows == 10
+        one.revoked(ACTIONS, OTHER)
+        one.given(OTHER)
+
+    one = kafka.sink(reads(ACTIONS, OTHER, then=rebalance), flush_s=LATER)
+    one.run()
+    assert kafka.written() == OF_OTHER
+    kafka.run(reads(*ALL))
+    assert kafka.written() == kafka.positions()
+
+
+def test_records_that_come_with_a_rebalance_in_the_same_call_are_not_taken(kafka: FakeKafka) -> None:
+    def story(sink: FakeConsumer) -> Story:
+        sink.given(ACTIONS, OTHER)
+        yield
+        sink.during_consume = lambda: (sink.revoked(ACTIONS, OTHER), sink.given(OTHER))
+        yield
+
+    kafka.run(story)
+    assert kafka.written() == OF_OTHER
+
+
+@pytest.mark.parametrize("revoked", [True, False])
+def test_a_second_assignment_before_the_first_is_placed_counts_alone(kafka: FakeKafka, revoked: bool) -> None:
+    def story(sink: FakeConsumer) -> Story:
+        kafka.failures = [KafkaError.LEADER_NOT_AVAILABLE]  # so the first is not placed at once
+        sink.given(ACTIONS, CONTROL)
+        yield
+        if revoked:
+            sink.revoked(ACTIONS, CONTROL)
+        sink.given(OTHER)
+        yield
+
+    kafka.run(story)
+    assert kafka.written() == OF_OTHER
+
+
+def test_an_assignment_replaces_the_one_before_though_nothing_was_revoked(kafka: FakeKafka) -> None:
+    def story(sink: FakeConsumer) -> Story:
+        yield from reads(ACTIONS, CONTROL)(sink)
+        sink.given(OTHER)
+        yield
+        kafka.run(reads(ACTIONS, CONTROL))
+        kafka.append(OTHER)
+        yield
+        assert sink.positions.keys() == {OTHER}
+
+    kafka.run(story)
+    assert kafka.written() == kafka.positions()
+
+
+@pytest.mark.parametrize("step", Step)
+def test_a_sink_that_stands_still_in_a_commit_while_another_takes_over_writes_nothing_twice(
+    kafka: FakeKafka, step: Step
+) -> None:
+    def take_over(at: Step) -> None:
+        if at is step:
+            kafka.table.at_step = lambda _: None
+            kafka.append(ACTIONS, 2)
+            kafka.run(reads(ACTIONS, OTHER))
+
+    def begin() -> None:
+        kafka.append(CONTROL)
+        kafka.table.at_step = take_over
+
+    kafka.run(reads(*ALL, then=begin), flush_s=1.0)
+    assert kafka.table.at_step is not take_over
+    assert kafka.written() == kafka.positions()
+
+
+@pytest.mark.parametrize(("step", "there"), [(Step.COMMIT, 0), (Step.ANSWER, 15)], ids=["not made", "made"])
+def test_behind_a_commit_that_failed_the_next_sink_goes_on(kafka: FakeKafka, step: Step, there: int) -> None:
+    kafka.table.at_step = fails_at(step)
+    with pytest.raises(OSError, match="reset by peer"):
+        kafka.run(reads(*ALL))
+    assert len(kafka.table.rows) == there
+    kafka.table.at_step = lambda _: None
+    kafka.run(reads(*ALL))
+    assert kafka.written() == kafka.positions()
+
+
+HAPPENS: dict[str, Callable[[FakeKafka, FakeConsumer], object]] = {
+    "records arrive": lambda kafka, _: kafka.append(ACTIONS, 2),
+    "a rebalance": lambda _, sink: (sink.revoked(*sink.owned), sink.given(*ALL)),
+    "half is left": lambda _, sink: (sink.revoked(*sink.owned), sink.given(OTHER)),
+    "the group goes on without it": lambda _, sink: (sink.lost(*sink.owned), sink.given(*ALL)),
+    "no leader": lambda kafka, _: kafka.failures.extend([KafkaError.LEADER_NOT_AVAILABLE] * 2),
+    "no broker": lambda kafka, _: kafka.failures.extend([KafkaError._TRANSPORT] * 3),
+    "another reads all": lambda kafka, _: (kafka.failures.clear(), kafka.run(reads(*ALL))),
+    "an end lags": lambda kafka, _: setattr(kafka.partitions[ACTIONS], "lag", (3, kafka.now_s + 0.5)),
+    "a full disk": lambda kafka, _: setattr(kafka.table, "at_step", fails_at(Step.COMMIT)),
+    "a lost answer": lambda kafka, _: setattr(kafka.table, "at_step", fails_at(Step.ANSWER)),
+    "a stop": lambda _, sink: sink.sink.stop(),
+}
+
+
+@given(st.lists(st.sampled_from(sorted(HAPPENS)), max_size=12), st.sampled_from([1e-9, 0.01, LATER]))
+def test_whatever_happens_each_record_is_there_once(happens: list[str], flush_s: float) -> None:
+    kafka = filled()
+
+    def story(sink: FakeConsumer) -> Story:
+        sink.given(*ALL)
+        for each in happens:
+            yield
+            HAPPENS[each](kafka, sink)
+        yield
+
+    with suppress(OSError):  # the process is started again
+        kafka.run(story, flush_s=flush_s)
+    kafka.table.at_step = lambda _: None
+    kafka.failures.clear()
+    kafka.run(reads(*ALL))
+    assert kafka.written() == kafka.positions()
+
+
+def lost(kafka: FakeKafka) -> list[str]:
+    return [row["summary"].partition(" were ")[0] for row in kafka.table.rows if row["kind"] == "records.lost"]
+
+
+def test_records_that_were_deleted_unread_are_reported_once_and_the_rest_is_written(kafka: FakeKafka) -> None:
+    kafka.run(reads(ACTIONS))
+    kafka.append(ACTIONS, 10)
+    kafka.partitions[ACTIONS].first = 8
+    for _ in range(2):
+        kafka.run(reads(ACTIONS))
+    assert lost(kafka) == ["lost: haltline.actions[0] offsets 5 to 7"]
+    assert [offset for *_, offset in kafka.written()] == [*range(6), *range(8, 15)]
+
+
+def test_records_that_arrive_with_the_news_that_the_next_ones_are_deleted_are_kept(kafka: FakeKafka) -> None:
+    def story(sink: FakeConsumer) -> Story:
+        sink.given(ACTIONS)
+        yield
+        kafka.append(ACTIONS, 5, fetched=True)
+        kafka.append(ACTIONS, 10)
+        kafka.partitions[ACTIONS].first = 13
+        yield
+
+    kafka.run(story, flush_s=LATER)
+    assert lost(kafka) == ["lost: haltline.actions[0] offsets 10 to 12"]
+    assert [offset for *_, offset in kafka.written()] == [*range(11), *range(13, 20)]
+
+
+@pytest.mark.parametrize("grows_s", [0.4, 5.0], ids=["within the time to answer", "only later"])
+def test_an_end_that_is_behind_the_table_is_asked_for_again(kafka: FakeKafka, grows_s: float) -> None:
+    """The end of a broker that has restarted lags behind what it has delivered before."""
+    kafka.run(reads(ACTIONS))
+    kafka.partitions[ACTIONS].lag = (3, kafka.now_s + grows_s)
+    kafka.append(ACTIONS, 2)
+    if grows_s < 1:
+        kafka.run(reads(ACTIONS), answer_within_s=1.0)
+        assert len(kafka.table.rows) == 7
+    else:
+        with pytest.raises(AnotherLog, match="goes on behind offset 4"):
+            kafka.run(reads(ACTIONS), answer_within_s=1.0)
+
+
+@pytest.mark.parametrize("flush_s", [1e-9, LATER], ids=["after the first commit", "before it"])
+@pytest.mark.parametrize("longer", [True, False], ids=["longer", "longer only when its end is asked for"])
+def test_nothing_is_written_of_a_topic_that_is_recreated_under_its_reader(
+    kafka: FakeKafka, longer: bool, flush_s: float
+) -> None:
+    def recreate() -> None:
+        kafka.recreate(TOPICS.actions)
+        if longer:
+            kafka.append(ACTIONS, 9)
+        else:
+            one.during_consume = lambda: kafka.append(ACTIONS, 9)
+
+    one = kafka.sink(reads(ACTIONS, then=recreate), flush_s=flush_s)
+    with pytest.raises(AnotherLog, match="deleted and recreated"):
+        one.run()
+    assert len(kafka.table.rows) == (0 if flush_s == LATER else 5)
+
+
+@pytest.mark.parametrize(
+    ("failures", "rows"),
+    [([KafkaError._TRANSPORT] * 3, 0), ([KafkaError.UNKNOWN_TOPIC_OR_PART], 5),
+     ([KafkaError.TOPIC_AUTHORIZATION_FAILED] * 9, 5)],
+    ids=["a broker that is away", "a deleted topic, of which the rest is kept", "an id that may not be seen"],
+)  # fmt: skip
+def test_nothing_is_written_until_topics_are_the_same(kafka: FakeKafka, failures: list[int], rows: int) -> None:
+    def story(one: FakeConsumer) -> Story:
+        one.given(ACTIONS)
+        yield
+        kafka.failures = failures
+        yield
+        assert (len(kafka.table.rows), one.sink.buffered_rows) == (rows, 5 - rows)
+        yield
+
+    kafka.run(story)
+    assert len(kafka.table.rows) == 5
+
+
+def test_an_error_that_does_not_pass_ends_the_sink(kafka: FakeKafka) -> None:
+    for code in (KafkaError._TRANSPORT, KafkaError.GROUP_AUTHORIZATION_FAILED):
+        one = kafka.sink(reads(ACTIONS, then=lambda: one.errors.append(KafkaError(code))))  # noqa: B023  # run in its turn
+        if code == KafkaError._TRANSPORT:
+            one.run()
+        else:
+            with pytest.raises(KafkaException, match="GROUP_AUTHORIZATION_FAILED"):
+                one.run()
+    assert len(kafka.table.rows) == 5
+
+
+def test_two_sinks_that_end_at_the_same_moment_may_both_sign(kafka: FakeKafka, tmp_path: Path) -> None:
+    make_keys(key := tmp_path / "key.pem")
+    kafka.run(reads(ACTIONS, then=kafka.sink(reads(ACTIONS), signing_key=key).run), signing_key=key)
+    assert len([row for row in kafka.table.rows if row["topic"] == TOPICS.actions]) == 5
