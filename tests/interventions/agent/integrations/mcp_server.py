@@ -10,7 +10,7 @@ server = MCPServer("files")
 
 
 def reached(what: str) -> None:
-    with Path(sys.argv[1]).open("a") as file:
+    with Path(sys.argv[1]).open("a", encoding="utf-8") as file:
         file.write(f"{what}\n")
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from haltline.cli.base_commands import BESIDE_AGENTS, PROCESSOR
 
+SAMPLE = Path(__file__).resolve().parents[3] / "streams/importing/samples/google_adk.json"
+
 
 @pytest.mark.parametrize(
     ("command", "extra"),
@@ -24,27 +26,22 @@ def test_what_an_extra_brings_is_named_when_it_is_not_there(command: list[str], 
     assert f"pip install 'haltline[{extra}]'" in done.stderr
 
 
-@pytest.mark.parametrize("command", BESIDE_AGENTS)
-def test_the_command_runs_without_the_processor(command: str) -> None:
-    program = (
-        f"import sys; sys.modules.update(dict.fromkeys({sorted(PROCESSOR)!r}))\n"
-        f"sys.argv[1:] = [{command!r}, '--help']\n"
-        "from haltline.cli.__main__ import main; main()"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert f"haltline {command}" in done.stdout
-    words = " ".join(done.stdout.split())
-    assert "Example: haltline" in words
-    assert "Exit codes: " in words
+EACH = f"""
+import sys; sys.modules.update(dict.fromkeys({sorted(PROCESSOR)!r}))
+from haltline.cli.__main__ import main
+for arguments in {[*([one, "--help"] for one in BESIDE_AGENTS), ["import", str(SAMPLE)]]!r}:
+    sys.argv[1:] = arguments
+    print("@@")
+    try: main()
+    except SystemExit as ended: print("code", ended.code or 0)
+"""
 
 
-def test_a_recording_is_imported_without_the_processor() -> None:
-    sample = Path(__file__).resolve().parents[3] / "streams/importing/samples/google_adk.json"
-    program = (
-        f"import sys; sys.modules.update(dict.fromkeys({sorted(PROCESSOR)!r}))\n"
-        f"sys.argv[1:] = ['import', {str(sample)!r}]\n"
-        "from haltline.cli.__main__ import main; main()"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert (done.returncode, len(done.stdout.splitlines())) == (0, 19), done.stderr
+def test_the_commands_run_and_a_recording_is_imported_without_the_processor() -> None:
+    done = subprocess.run([sys.executable, "-c", EACH], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, f"haltline: import: {SAMPLE}: google-adk: 19 events\n")
+    *helps, imported = done.stdout.split("@@\n")[1:]
+    for command, text in zip(BESIDE_AGENTS, helps, strict=True):
+        words = " ".join(text.split())
+        assert all(one in words for one in (f"haltline {command}", "Example: haltline", "Exit codes: ", "code 0"))
+    assert len(imported.splitlines()) == 19 + 1

@@ -6,7 +6,6 @@ import gzip
 import os
 import signal
 import socket
-import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -31,6 +30,7 @@ from mcp.types import JSONRPCMessage, ToolAnnotations
 from pydantic import Field
 from yarl import URL
 
+from haltline.cli.agent import mcp_proxy
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.integrations.framework_session import FrameworkSession
 from haltline.interventions.agent.integrations.mcp_calls import Calls, Tools
@@ -40,6 +40,7 @@ from haltline.interventions.agent.testing import ScriptedGuard, decision
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
 from haltline.streams.local.embedded_broker import EmbeddedBroker
+from tests.interventions.agent.integrations.mcp_cases import ENDS, MESSAGES, REACHED, say, six_calls
 from tests.interventions.agent.stand_in import StandIn, third_delete_kills
 from tests.waiting import wait_until
 
@@ -100,18 +101,6 @@ async def serving(app: Any) -> AsyncIterator[str]:
             await serving
 
 
-def say(event: ActionEvent) -> Decision | Level:
-    if event.action == "mcp__files__tidy":
-        return decision(Level.BLOCK, event, code="destructive_volume", message="Not that.")
-    if event.args == {"path": "hint"}:
-        return decision(Level.NUDGE, event, message="Think again.")
-    if event.args == {"path": "goal"}:
-        return decision(Level.REINFORCE, event, message="Go back.\nThe original request: tidy up")
-    if event.args == {"path": "other"}:
-        return decision(Level.NUDGE, event, arguments={"path": "älter"})
-    return Level.ALLOW
-
-
 class Guards:
     """Makes guards that answer as `say`, and keeps them."""
 
@@ -155,17 +144,6 @@ def through(talk: Callable[[Client], Awaitable[Any]], guards: Guards, mode: str,
     return asyncio.run(run()), reached
 
 
-async def six_calls(client: Client) -> list[tuple[bool, list[str]]]:
-    tools = await client.list_tools()
-    assert sorted(tool.name for tool in tools.tools) == ["fail", "read_file", "slow", "tidy"]
-    output = []
-    for path in ("a", "/", "b", "hint", "goal", "other"):
-        name = {"/": "tidy", "b": "fail"}.get(path, "read_file")
-        result = await client.call_tool(name, {"path": path})
-        output.append((bool(result.is_error), [block.text for block in result.content if block.type == "text"]))
-    return output
-
-
 WAYS = [
     pytest.param("legacy", {}, id="sessions, and streams of events"),
     pytest.param("legacy", {"json_response": True}, id="sessions, and JSON"),
@@ -177,16 +155,14 @@ WAYS = [
 @pytest.mark.parametrize(("mode", "how"), WAYS)
 def test_calls_go_through_and_refused_ones_are_errors_that_the_model_reads(mode: str, how: dict[str, Any]) -> None:
     guards = Guards()
-    (read, tidy, fail, hinted, reminded, changed), reached = through(six_calls, guards, mode, **how)
-    assert read == (False, ["text of a"])
-    assert tidy == (True, ["destructive_volume: Not that."])
-    assert fail[0] is True
-    assert hinted == (False, ["text of hint", "haltline: Think again."])
-    assert reminded == (False, ["text of goal", "haltline: Go back.\nThe original request: tidy up"])
-    assert changed[1][0] == "text of älter"
-    assert reached == ["read a", "read hint", "read goal", "read älter"]
-    ok = ("read_file", Outcome.OK)
-    assert guards.ends() == [ok, ("tidy", Outcome.REFUSED), ("fail", Outcome.ERROR), ok, ok, ok]
+
+    async def talk(client: Client) -> None:
+        tools = await client.list_tools()
+        assert sorted(tool.name for tool in tools.tools) == ["fail", "read_file", "slow", "tidy"]
+        await six_calls(client)
+
+    _, reached = through(talk, guards, mode, **how)
+    assert (reached, guards.ends()) == (REACHED, ENDS)
     proposed = {e.action: e.effect for e in guards.events if e.kind is Kind.PROPOSED}
     assert proposed["mcp__files__tidy"] is Effect.DESTRUCTIVE
     sessions = {e.session_id for e in guards.events}
@@ -277,11 +253,13 @@ def test_when_the_broker_is_real_a_kill_is_obeyed_by_the_command(embedded: Embed
         (["--url", "http://a/", "--header-file", __file__], ":1: expected `name: value`, got a line without"),
     ],
 )
-def test_a_command_that_cannot_work_says_so(arguments: list[str], expected: str) -> None:
-    command = [sys.executable, "-m", "haltline.cli", "mcp-proxy", "--bootstrap", "127.0.0.1:9", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert expected in done.stderr.replace("\n  ", " ")
+def test_a_command_that_cannot_work_says_so(
+    arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        sys.exit(mcp_proxy.main(["--bootstrap", "127.0.0.1:9", *arguments]))
+    out, err = capsys.readouterr()
+    assert (out, expected in err.replace("\n  ", " ")) == ("", True), err
 
 
 # What is not the SDK's: a server that repeats what came, and bodies of any shape.
@@ -510,12 +488,7 @@ def test_a_call_whose_server_does_not_answer_has_ended(session: dict[str, str]) 
     assert guards.ends() == [("rm", Outcome.ERROR)]
 
 
-LEAF = st.none() | st.booleans() | st.integers(-5, 5) | st.sampled_from(("tools/call", "tools/list", "rm", "2.0", ""))
-NAMES = st.sampled_from(
-    ("jsonrpc", "id", "method", "params", "name", "arguments", "_meta", "result", "error", "content")
-)
-VALUES = st.recursive(LEAF, lambda v: st.lists(v, max_size=3) | st.dictionaries(NAMES, v, max_size=4), max_leaves=10)
-ANY_BODY = st.binary(max_size=30) | VALUES.map(orjson.dumps)
+ANY_BODY = st.binary(max_size=30) | MESSAGES
 
 
 def test_any_body_and_any_answer_is_taken() -> None:

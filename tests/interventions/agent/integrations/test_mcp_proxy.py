@@ -3,7 +3,6 @@
 import asyncio
 import io
 import os
-import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -15,12 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp import ClientSession, StdioServerParameters, stdio_client
 
+from haltline.cli.agent import mcp_proxy as command
 from haltline.interventions.agent.integrations.mcp_calls import Tool, effect_of, loop_key_of
 from haltline.interventions.agent.integrations.mcp_proxy import Proxy
-from haltline.interventions.agent.testing import ScriptedGuard, decision
-from haltline.schemas.decisions import Decision, Level
-from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
+from haltline.interventions.agent.testing import ScriptedGuard
+from haltline.schemas.decisions import Level
+from haltline.schemas.events import Effect, Kind
 from haltline.streams.local.embedded_broker import EmbeddedBroker
+from tests.interventions.agent.integrations.mcp_cases import ENDS, MESSAGES, REACHED, say, six_calls
 from tests.interventions.agent.stand_in import StandIn
 from tests.waiting import wait_until
 
@@ -46,55 +47,22 @@ def through_the_proxy(
     return asyncio.run(connect())
 
 
-def say(event: ActionEvent) -> Decision | Level:
-    if event.action == "mcp__files__tidy":
-        return decision(Level.BLOCK, event, code="destructive_volume", message="Not that.")
-    if event.args == {"path": "hint"}:
-        return decision(Level.NUDGE, event, message="Think again.")
-    if event.args == {"path": "goal"}:
-        return decision(Level.REINFORCE, event, message="Go back.\nThe original request: tidy up")
-    if event.args == {"path": "other"}:
-        return decision(Level.NUDGE, event, arguments={"path": "allowed"})
-    return Level.ALLOW
-
-
 def test_calls_go_through_and_refused_ones_are_errors_that_the_model_reads(
     embedded: EmbeddedBroker, tmp_path: Path
 ) -> None:
     reached = tmp_path / "reached"
 
-    async def talk(session: ClientSession) -> list[tuple[bool, list[str]]]:
+    async def talk(session: ClientSession) -> None:
         tools = await session.list_tools()
         assert sorted(tool.name for tool in tools.tools) == ["fail", "read_file", "tidy"]
-        output = []
-        for name, path in (
-            ("read_file", "a"),
-            ("tidy", "/"),
-            ("fail", "b"),
-            ("read_file", "hint"),
-            ("read_file", "goal"),
-            ("read_file", "other"),
-        ):
-            result = await session.call_tool(name, {"path": path})
-            output.append((bool(result.is_error), [block.text for block in result.content if block.type == "text"]))
-        return output
+        await six_calls(session)
 
     with StandIn(embedded.bootstrap, say) as worker:
-        read, tidy, fail, hinted, reminded, changed = through_the_proxy(embedded.bootstrap, reached, talk)
-        assert read == (False, ["text of a"])
-        assert tidy == (True, ["destructive_volume: Not that."])
-        assert fail[0] is True
-        assert hinted == (False, ["text of hint", "haltline: Think again."])
-        assert reminded == (False, ["text of goal", "haltline: Go back.\nThe original request: tidy up"])
-        assert changed[1][0] == "text of allowed"
-        assert reached.read_text().splitlines() == ["read a", "read hint", "read goal", "read allowed"]
+        through_the_proxy(embedded.bootstrap, reached, talk)
+        assert reached.read_text(encoding="utf-8").splitlines() == REACHED
         wait_until(lambda: worker.of(Kind.SESSION_ENDED), "the session has ended with the connection")
-        assert [(e.action, e.outcome) for e in worker.of(Kind.COMPLETED)] == [
-            ("mcp__files__read_file", Outcome.OK),
-            ("mcp__files__tidy", Outcome.REFUSED),
-            ("mcp__files__fail", Outcome.ERROR),
-            *[("mcp__files__read_file", Outcome.OK)] * 3,
-        ]
+        ends = [(e.action.removeprefix("mcp__files__"), e.outcome) for e in worker.of(Kind.COMPLETED)]
+        assert ends == ENDS
         assert {e.action: e.effect for e in worker.of(Kind.PROPOSED)} == {
             "mcp__files__read_file": None,
             "mcp__files__tidy": Effect.DESTRUCTIVE,
@@ -151,7 +119,7 @@ def test_what_a_repetition_is(declared: object, of_the_call: object, expected: s
     assert loop_key_of(message, Tool(loop_key=declared), {"order": 7, "note": "x"}) == expected
 
 
-ECHO = "import sys\nfor line in sys.stdin.buffer: sys.stdout.buffer.write(line); sys.stdout.buffer.flush()"
+ECHO = ["cat"]
 
 
 @pytest.mark.parametrize(
@@ -168,14 +136,14 @@ ECHO = "import sys\nfor line in sys.stdin.buffer: sys.stdout.buffer.write(line);
 )
 def test_what_is_no_call_of_a_tool_goes_through_byte_for_byte(line: bytes) -> None:
     out = io.BytesIO()
-    assert Proxy(ScriptedGuard()).run([sys.executable, "-c", ECHO], io.BytesIO(line + b"\n"), out) == 0
+    assert Proxy(ScriptedGuard()).run(ECHO, io.BytesIO(line + b"\n"), out) == 0
     assert out.getvalue() == line + b"\n"
 
 
 def test_the_calls_of_a_batch_are_guarded_too() -> None:
     guard, out = ScriptedGuard(Level.BLOCK), io.BytesIO()
     batch = [{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "rm"}}, {"id": 2, "method": "ping"}]
-    Proxy(guard).run([sys.executable, "-c", ECHO], io.BytesIO(orjson.dumps(batch)), out)
+    Proxy(guard).run(ECHO, io.BytesIO(orjson.dumps(batch)), out)
     result = {line["id"]: line for line in map(orjson.loads, out.getvalue().splitlines())}
     assert (result[1]["result"]["isError"], result[2]["method"]) == (True, "ping")
 
@@ -194,28 +162,21 @@ def test_the_calls_of_a_batch_are_guarded_too() -> None:
 )
 def test_a_refused_call_that_only_some_can_read_does_not_reach_the_server(line: bytes, answered: str | None) -> None:
     guard, out = ScriptedGuard(Level.BLOCK), io.BytesIO()
-    Proxy(guard).run([sys.executable, "-c", ECHO], io.BytesIO(line), out)
+    Proxy(guard).run(ECHO, io.BytesIO(line), out)
     assert b"tools/call" not in out.getvalue()
     assert [answered in orjson.loads(result) for result in out.getvalue().splitlines()] == [True] * (
         answered is not None
     )
 
 
-LEAF = st.none() | st.booleans() | st.integers(-5, 5) | st.sampled_from(("tools/call", "tools/list", "rm", "2.0", ""))
-NAMES = st.sampled_from(
-    ("jsonrpc", "id", "method", "params", "name", "arguments", "_meta", "result", "error", "content")
-)
-VALUES = st.recursive(LEAF, lambda v: st.lists(v, max_size=3) | st.dictionaries(NAMES, v, max_size=4), max_leaves=10)
-LINES = st.lists(
-    st.binary(max_size=30).map(lambda line: line.replace(b"\n", b"")) | VALUES.map(orjson.dumps), max_size=30
-)
+LINES = st.lists(st.binary(max_size=30).map(lambda line: line.replace(b"\n", b"")) | MESSAGES, max_size=30)
 
 
 @given(LINES)
 @settings(max_examples=8, deadline=None)
 def test_lines_of_any_shape_in_both_directions_lose_no_line(lines: list[bytes]) -> None:
     guard, out = ScriptedGuard(), io.BytesIO()
-    assert Proxy(guard).run([sys.executable, "-c", ECHO], io.BytesIO(b"\n".join([*lines, b"last"])), out) == 0
+    assert Proxy(guard).run(ECHO, io.BytesIO(b"\n".join([*lines, b"last"])), out) == 0
     result = out.getvalue().splitlines()
     assert b"last" in result
     assert len(result) >= len([line for line in lines if line.strip() not in {b"", b"[]"}])
@@ -225,16 +186,14 @@ def test_lines_of_any_shape_in_both_directions_lose_no_line(lines: list[bytes]) 
 def test_a_call_of_any_shape_is_checked(params: object) -> None:
     guard, out = ScriptedGuard(Level.BLOCK), io.BytesIO()
     call = {"jsonrpc": "2.0", "id": "x", "method": "tools/call", "params": params}
-    Proxy(guard).run([sys.executable, "-c", ECHO], io.BytesIO(orjson.dumps(call)), out)
+    Proxy(guard).run(ECHO, io.BytesIO(orjson.dumps(call)), out)
     assert orjson.loads(out.getvalue())["result"]["isError"] is True
 
 
-def test_a_server_that_does_not_start_is_reported() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "haltline.cli", "mcp-proxy", "--bootstrap", "127.0.0.1:9", "--", "/no/such/server"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "/no/such/server" in done.stderr
+def test_a_server_that_does_not_start_is_reported(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HALTLINE_CLOSE_BUDGET_S", "0")
+    assert command.main(["--bootstrap", "127.0.0.1:9", "--", "/no/such/server"]) == 2
+    out, err = capsys.readouterr()
+    assert (out, "/no/such/server" in err) == ("", True)

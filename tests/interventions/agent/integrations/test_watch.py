@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from haltline.cli.agent import watch as command
 from haltline.interventions.agent.integrations.framework_session import Answer, FrameworkSession
 from haltline.interventions.agent.integrations.lines import Lines, Turn
 from haltline.interventions.agent.integrations.watching import Watch as Watching
@@ -112,15 +113,21 @@ def test_a_kill_ends_the_agent_its_children_and_their_daemons_and_is_acknowledge
         assert children == ["s1/t0"]
 
 
-def test_a_kill_is_not_acknowledged_as_stopped_while_the_agent_lives(embedded: EmbeddedBroker, watch: Watch) -> None:
+def test_a_hint_is_reported_and_a_kill_is_not_acknowledged_as_stopped_while_the_agent_lives(
+    embedded: EmbeddedBroker, watch: Watch
+) -> None:
     with StandIn(embedded.bootstrap) as worker:
         process = watch("endless", "claude", "--grace", "2")
         wait_until(lambda: worker.of(Kind.PROPOSED, "s1"), "it runs")
+        worker.send(decision(Level.NUDGE))
+        wait_until(lambda: Stage.APPLIED in worker.stages("s1"), "it was heard")
+        worker.feedback.clear()
         worker.send(decision(Level.KILL))
         wait_until(lambda: Stage.APPLIED in worker.stages("s1"), "the kill has arrived")
         (applied,) = [f for f in worker.feedback if f.stage is Stage.APPLIED and f.session_id == "s1"]
         assert "agent_process" in applied.detail
-        process.communicate(timeout=60)
+        _, err = process.communicate(timeout=60)
+        assert "haltline: watch: nudge: NUDGE: for the model" in err
         wait_until(lambda: Stage.STOPPED in worker.stages("s1"), "it is acknowledged")
 
 
@@ -132,17 +139,6 @@ def test_an_agent_whose_session_is_killed_already_is_not_started(
         process = watch("endless")
         process.communicate(timeout=60)
         assert (process.returncode, family(tmp_path)) == (90, {})
-
-
-def test_what_the_model_should_hear_is_reported_to_its_watcher(embedded: EmbeddedBroker, watch: Watch) -> None:
-    with StandIn(embedded.bootstrap) as worker:
-        process = watch("endless")
-        wait_until(lambda: worker.of(Kind.PROPOSED, "s1"), "it runs")
-        worker.send(decision(Level.NUDGE))
-        wait_until(lambda: Stage.APPLIED in worker.stages("s1"), "it was heard")
-        worker.send(decision(Level.KILL))
-        _, err = process.communicate(timeout=60)
-        assert "haltline: watch: nudge: NUDGE: for the model" in err
 
 
 def test_a_block_can_only_be_obeyed_by_ending_the_agent(embedded: EmbeddedBroker, watch: Watch) -> None:
@@ -166,39 +162,30 @@ def test_an_asked_end_takes_the_whole_family_along(embedded: EmbeddedBroker, wat
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["watch", "--bootstrap", "x:1"], "expected a command after --, got none"),
-        (["watch", "--bootstrap", "127.0.0.1:9", "--", "/no/such/program"], "No such file"),
-        (["watch", "--", "true"], "bootstrap: expected Kafka's address"),
+        (["--bootstrap", "x:1"], "expected a command after --, got none"),
+        (["--bootstrap", "127.0.0.1:9", "--", "/no/such/program"], "No such file"),
+        (["--", "true"], "bootstrap: expected Kafka's address"),
     ],
 )
-def test_a_command_that_cannot_work_says_so(arguments: list[str], expected: str) -> None:
-    environment = {n: v for n, v in os.environ.items() if not n.startswith("HALTLINE_")} | {
-        "HALTLINE_START_BUDGET_S": "0",
-        "HALTLINE_CLOSE_BUDGET_S": "0",
-    }
-    done = subprocess.run(
-        [sys.executable, "-m", "haltline.cli", *arguments],
-        capture_output=True, text=True, env=environment, check=False,
-    )  # fmt: skip
-    assert done.returncode == 2
-    assert expected in done.stderr
-
-
-DELETES = """print('{"type": "tool_call", "id": "1", "name": "delete_asset", "args": {}}')"""
+def test_a_command_that_cannot_work_says_so(
+    arguments: list[str], expected: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in [name for name in os.environ if name.startswith("HALTLINE_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HALTLINE_START_BUDGET_S", "0")
+    monkeypatch.setenv("HALTLINE_CLOSE_BUDGET_S", "0")
+    monkeypatch.setattr(signal, "signal", lambda *_: None)  # the command's handlers are not those of the tests
+    with pytest.raises(SystemExit, match="2"):
+        sys.exit(command.main(arguments))
+    assert expected in capsys.readouterr().err
 
 
 def test_with_the_broker_away_the_agent_goes_on() -> None:
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "haltline.cli", "watch", "--bootstrap", "127.0.0.1:9", "--"),
-            *(sys.executable, "-c", DELETES),
-        ],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "HALTLINE_START_BUDGET_S": "0.05", "HALTLINE_CLOSE_BUDGET_S": "0"},
-        check=False,
-    )
-    assert (done.returncode, "delete_asset" in done.stdout) == (0, True), done.stderr
+    line = b'{"type": "tool_call", "id": "1", "name": "delete_asset", "args": {}}\n'
+    settings = GuardSettings(bootstrap="127.0.0.1:9", start_budget_s=0.05, close_budget_s=0)
+    out = io.BytesIO()
+    ended = Watching(settings, out=out).run(["echo", line.decode().strip()])
+    assert (ended.code, ended.refused, out.getvalue()) == (0, None, line)
 
 
 LEAF = st.none() | st.booleans() | st.integers() | st.sampled_from(["assistant", "tool_use", "tool_result", "x", ""])

@@ -1,0 +1,55 @@
+"""What both of haltline's proxies of MCP are tested with: the calls of a client, and messages of any shape."""
+
+from typing import Any
+
+import orjson
+from hypothesis import strategies as st
+
+from haltline.interventions.agent.testing import decision
+from haltline.schemas.decisions import Decision, Level
+from haltline.schemas.events import ActionEvent, Outcome
+
+LEAF = st.none() | st.booleans() | st.integers(-5, 5) | st.sampled_from(("tools/call", "tools/list", "rm", "2.0", ""))
+NAMES = st.sampled_from(
+    ("jsonrpc", "id", "method", "params", "name", "arguments", "_meta", "result", "error", "content")
+)
+VALUES = st.recursive(LEAF, lambda v: st.lists(v, max_size=3) | st.dictionaries(NAMES, v, max_size=4), max_leaves=10)
+MESSAGES = VALUES.map(orjson.dumps)
+
+ENDS = [
+    ("read_file", Outcome.OK),
+    ("tidy", Outcome.REFUSED),
+    ("fail", Outcome.ERROR),
+    *[("read_file", Outcome.OK)] * 3,
+]
+"""How the calls of `six_calls` end, where the worker answers as `say`."""
+REACHED = ["read a", "read hint", "read goal", "read älter"]
+"""Those of them that reach the server."""
+
+
+def say(event: ActionEvent) -> Decision | Level:
+    if event.action == "mcp__files__tidy":
+        return decision(Level.BLOCK, event, code="destructive_volume", message="Not that.")
+    if event.args == {"path": "hint"}:
+        return decision(Level.NUDGE, event, message="Think again.")
+    if event.args == {"path": "goal"}:
+        return decision(Level.REINFORCE, event, message="Go back.\nThe original request: tidy up")
+    if event.args == {"path": "other"}:
+        return decision(Level.NUDGE, event, arguments={"path": "älter"})
+    return Level.ALLOW
+
+
+async def six_calls(client: Any) -> None:
+    """What a client hears of its calls, where the worker answers as `say`."""
+    heard = []
+    for path in ("a", "/", "b", "hint", "goal", "other"):
+        name = {"/": "tidy", "b": "fail"}.get(path, "read_file")
+        result = await client.call_tool(name, {"path": path})
+        heard.append((bool(result.is_error), [block.text for block in result.content if block.type == "text"]))
+    read, tidy, fail, hinted, reminded, changed = heard
+    assert read == (False, ["text of a"])
+    assert tidy == (True, ["destructive_volume: Not that."])
+    assert fail[0] is True
+    assert hinted == (False, ["text of hint", "haltline: Think again."])
+    assert reminded == (False, ["text of goal", "haltline: Go back.\nThe original request: tidy up"])
+    assert changed[1][0] == "text of älter"
