@@ -177,16 +177,12 @@ def test_plain_events_are_taken_as_they_are(tmp_path: Path) -> None:
         pytest.param("[1]", "expected a JSON object, got list", id="not an object"),
         pytest.param({"seq": 1}, "session_id: expected a text, got None", id="no session"),
         pytest.param(ROW | {"timestamp": "yesterday"}, "Invalid isoformat string: 'yesterday'", id="no time"),
-        pytest.param(
-            ROW | {"tokens_in": -1},
-            "input_tokens: Input should be greater than or equal to 0, got -1",
-            id="less than nothing",
-        ),
-        pytest.param(
-            {"session_id": "s", "kind": "odd", "event_id": "e"}, "kind: Input should be", id="an unknown kind"
-        ),
+        pytest.param(ROW | {"tokens_in": -1}, "input_tokens: Input should be greater than or equal to 0, got -1",
+                     id="less than nothing"),
+        pytest.param({"session_id": "s", "kind": "odd", "event_id": "e"}, "kind: Input should be",
+                     id="an unknown kind"),
     ],
-)
+)  # fmt: skip
 def test_a_bad_line_is_named(tmp_path: Path, row: dict[str, Any] | str, message: str) -> None:
     path = written(tmp_path / "t.jsonl", ROW, row)
     with pytest.raises(UnreadableTrace) as raised:
