@@ -13,26 +13,11 @@ from tests.builders import T0_MS, event
 TRACES = Path(__file__).parents[3] / ".." / "shared" / "traces"
 
 ROW: dict[str, Any] = {
-    "source": "somewhere",
-    "session_id": "s",
-    "agent_id": "a",
-    "seq": 4,
-    "timestamp": "2025-06-15T15:06:40Z",
-    "action": "bash",
-    "args": {"command": "ls"},
-    "args_sha1": "ab",
-    "args_len": 2,
-    "targets": ["x"],
-    "outcome": "error",
-    "error": "rc=1: no",
-    "obs_len": 7,
-    "obs_sha1": "cd",
-    "obs_head": "no",
-    "tokens_in": 10,
-    "tokens_out": 3,
-    "cost_usd": 0.5,
-    "duration_s": 1.5,
-}
+    "source": "somewhere", "session_id": "s", "agent_id": "a", "seq": 4, "timestamp": "2025-06-15T15:06:40Z",
+    "action": "bash", "args": {"command": "ls"}, "args_sha1": "ab", "args_len": 2, "targets": ["x"], "outcome": "error",
+    "error": "rc=1: no", "obs_len": 7, "obs_sha1": "cd", "obs_head": "no", "tokens_in": 10, "tokens_out": 3,
+    "cost_usd": 0.5, "duration_s": 1.5,
+}  # fmt: skip
 
 
 def written(path: Path, *rows: dict[str, Any] | str) -> Path:
