@@ -14,7 +14,7 @@ STAMP := $(VENV)/.made
 HELM := helm.sh/helm/v3/cmd/helm@v3.19.5
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test newest locks upgrade jars go helm kafkajs environments typescript check docs audit dashboards manifests dist kafka bench quality chaos fleet screenshots clean
+.PHONY: help setup demo test newest locks upgrade jars go helm kafkajs environments typescript check docs audit dashboards manifests dist kafka bench quality chaos simulate fleet screenshots clean
 
 help: ## This list
 	@echo "make TARGET, where TARGET is:"
@@ -129,6 +129,10 @@ CHAOS = $(if $(SEEDS),--seeds $(SEEDS),$(if $(SEED),--seed $(SEED))) $(if $(RUNS
 
 chaos: setup ## Kill and freeze workers and the broker under load, then count (Java and Maven; SEED, RUNS, SECONDS)
 	$(BIN)/python -m benchmarks.chaos $(CHAOS)
+
+# SEED: of the first history, HISTORIES how many. `python -m benchmarks.simulator --help` has more.
+simulate: setup ## Histories of workers, audit and read model under simulated faults, each from its seed (SEED, HISTORIES)
+	$(BIN)/python -m benchmarks.simulator --seed $(or $(SEED),1) --histories $(or $(HISTORIES),1000)
 
 # KAFKA=1: on a real Kafka (Java and Maven). BOOTSTRAP=host:port: in a system that runs. SEED, SESSIONS, SECONDS.
 FLEET = --seed $(or $(SEED),1) --sessions $(or $(SESSIONS),50) --seconds $(or $(SECONDS),120) \

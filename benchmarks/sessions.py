@@ -11,14 +11,14 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import cast
 
 import orjson
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, Message, Producer
 
 from benchmarks import processes, verdicts
 from benchmarks.cluster import PARTITIONS, QUIET, Cluster, Group
@@ -28,9 +28,11 @@ from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.topics import Topics
 from haltline.streams.engine.core import Core, Position, SessionState
+from haltline.streams.kafka.log_reader import LogReader
 from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.local.kafka_jars import fetch
 from haltline.streams.local.subprocesses import Child, Children, interruptible
+from haltline.streams.runtime.changelog import CLAIM_KEY, OWNER_HEADER, TOPIC_IDS_HEADER, Owner
 from haltline.streams.sessions import state_codec
 
 _EVENTS = 20_000
@@ -168,14 +170,15 @@ def _fill(
         state = replace(shuffled[number % len(states)], session_id=_name(number))
         value = state_codec.encode(state)
         sizes.append(len(value))
+        partition = partition_of(_name(number), PARTITIONS)
         while True:
             try:
                 producer.produce(
                     changelog,
                     key=_name(number).encode(),
                     value=value,
-                    partition=partition_of(_name(number), PARTITIONS),
-                    headers=headers,
+                    partition=partition,
+                    headers=headers[partition],
                     on_delivery=delivered,
                 )
                 break
@@ -191,15 +194,21 @@ def _name(number: int) -> str:
     return f"live-{number:07d}"
 
 
-def _headers(cluster: Cluster, changelog: str) -> list[tuple[str, str | bytes | None]]:
-    """Those of a state that a worker wrote."""
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "sessions-probe"}, logger=QUIET)
-    consumer.assign([TopicPartition(changelog, number, 0) for number in range(PARTITIONS)])
-    message = consumer.poll(10)
-    consumer.close()
-    if message is None or message.error() is not None:
-        raise RuntimeError(f"{changelog}: expected the state of a probe, got none")
-    return cast("list[tuple[str, str | bytes | None]]", message.headers() or [])  # as a consumer's messages have
+def _headers(cluster: Cluster, changelog: str) -> Mapping[int, list[tuple[str, str | bytes | None]]]:
+    """By partition: those of a state that its owner writes. The worker of the probes has claimed each."""
+    logs: list[tuple[str, str | bytes | None]] = []
+    owners: dict[int, Owner] = {}
+    with LogReader(cluster.bootstrap, [changelog]) as reader:
+        for message in reader.to_end():
+            key, partition = message.key() or b"", int(message.partition() or 0)
+            headers = cast("list[tuple[str, bytes]]", message.headers() or [])
+            if key.startswith(CLAIM_KEY):
+                owners[partition] = Owner(int(message.offset() or 0), headers[0][1])
+            else:
+                logs = [(name, value) for name, value in headers if name == TOPIC_IDS_HEADER]
+    if len(owners) != PARTITIONS or not logs:
+        raise RuntimeError(f"{changelog}: expected claims of {PARTITIONS} partitions and a state, got {len(owners)}")
+    return {number: [(OWNER_HEADER, owner.encode()), *logs] for number, owner in owners.items()}
 
 
 def _touch(cluster: Cluster, topics: Topics, sessions: int) -> None:

@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _one(settings: Settings, *, number: int, of: int) -> Result:
     """One run, from its broker's start to its verdict. What happens in it is printed where there is only one."""
     folder = Path(tempfile.mkdtemp(prefix="haltline-chaos-"))
-    lasts = "every deed once" if settings.once else f"{settings.seconds:g} s"
+    lasts = "three waves" if settings.once else f"{settings.seconds:g} s"
     counted = f"{number} of {of}: " if of > 1 else ""
     print(
         f"{counted}seed {settings.seed}, {settings.workers} workers, {settings.rate} events/s, {lasts}: {folder}",
@@ -108,7 +108,7 @@ def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     length.add_argument(
         "--short", action="store_const", const=_SHORT_S, dest="seconds", help=f"{_SHORT_S:g} s: every deed once"
     )
-    length.add_argument("--once", action="store_true", help="every deed once, each as soon as everybody is back")
+    length.add_argument("--once", action="store_true", help="three waves, each as soon as everybody is back")
     seeds = parser.add_mutually_exclusive_group()
     seeds.add_argument(
         "--seed", type=lambda text: [int(text)], dest="seeds", metavar="SEED", help="of the first run (by chance)"

@@ -19,9 +19,10 @@ if __name__ == "__main__" and os.environ.get("PYTHONHASHSEED") != "0":
         {**os.environ, "PYTHONHASHSEED": "0"},
     )
 
-from benchmarks.simulator.history import Outcome, run
+from benchmarks.simulator.history import Outcome
 from benchmarks.simulator.mistakes import ALL, BY_NAME, make
 from benchmarks.simulator.parallel import quiet, results
+from benchmarks.simulator.runs import run
 
 _AT_MOST: Final = 2_000
 """Histories in which a mistake has to be found."""

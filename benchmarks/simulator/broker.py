@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import KafkaError, KafkaException
 
-from benchmarks.simulator.log import Headers, Log, Topic
+from benchmarks.simulator.log import Log, New, Topic
 from benchmarks.simulator.world import World
 
 if TYPE_CHECKING:
@@ -69,18 +69,15 @@ class Broker:
             for number, log in enumerate(topic.logs):
                 yield name, number, log
 
-    def append(
-        self, topic: str, partition: int, key: bytes | None, value: bytes | None, headers: Headers,
-        producer: int, sequence: int, timestamp: int,
-    ) -> int | None:  # fmt: skip
+    def append(self, topic: str, partition: int, new: New) -> int | None:
         """Where the record now stands; None when an earlier try of it was appended. Raises KafkaException."""
         log = self.log(topic, partition)
-        if key is None and self.topics[topic].compacted:
+        if new.key is None and self.topics[topic].compacted:
             raise KafkaException(KafkaError(KafkaError.INVALID_RECORD, "a compacted topic takes no record without key"))
-        offset = log.append(timestamp, key, value, headers, producer, sequence)
+        offset = log.append(new)
         world = self.world
         if world.tracing:
-            world.trace("lands", f"{topic}[{partition}]", offset, key)
+            world.trace("lands", f"{topic}[{partition}]", offset, new.key)
         if world.random() < _REPLICATED_LATER_SHARE:
             world.after(self.delay(), lambda: self._replicated(topic, partition, log))
         else:
@@ -152,6 +149,13 @@ class Broker:
 
         self.world.trace("lags", f"{topic}[{partition}]", log.high, log.end)
         self.world.after(seconds, caught_up)
+
+    def lag_somewhere(self, seconds: float) -> None:
+        """Some high watermarks fall behind, as after an election."""
+        for name, number, log in self.partitions():
+            if log.end > log.start and self.world.chance(0.3):
+                log.high = max(log.start, log.end - 1 - int(self.world.random() * 5))
+                self.lag(name, number, log, seconds)
 
     def when_up(self, call: Callable[[], object]) -> None:
         """Calls it when the broker can be reached again, a little later."""

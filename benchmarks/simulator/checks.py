@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Engine
 
 from benchmarks.chaos import verify
+from benchmarks.chaos.anew import same_offsets
 from benchmarks.chaos.expected import LogRecord, Place, work_out
+from benchmarks.chaos.verify import Difference
 from benchmarks.simulator.broker import Broker
-from benchmarks.simulator.fleet import CHANGELOG, open_read_model
+from benchmarks.simulator.fleet import CHANGELOG, open_read_model, sink_of
 from benchmarks.simulator.workload import PARTITIONS, TOPICS, core
 from haltline.console.read_model import tables
 from haltline.console.read_model.feeder import reader_of
 from haltline.console.read_model.projection import take_in
-from haltline.streams.audit.memory import MemoryAuditTable
+from haltline.streams.audit.columns import Row
 from haltline.streams.audit.reading import KafkaRecord
 from haltline.streams.runtime.changelog import Claim, Owner
 
@@ -26,23 +28,25 @@ _DIGITS = 9
 
 def compare(history: "History") -> list[str]:
     """Every difference."""
-    broker = history.broker
-    records = {topic: list(records_of(broker, topic)) for topic in (*TOPICS.all, CHANGELOG)}
-    log = {(r.topic, r.partition, r.offset): r for topic in TOPICS.all for r in records[topic]}
+    broker, gone = history.broker, history.gone
+    sources = {topic: appended(broker, topic) for topic in TOPICS.session_sources}
+    outputs = {topic: list(records_of(broker, topic)) for topic in (*TOPICS.all, CHANGELOG)}
     truth = work_out(
-        records[TOPICS.actions], records[TOPICS.commands], records[TOPICS.signals], TOPICS,
-        core=core(), partitions=PARTITIONS,
+        sources[TOPICS.actions], sources[TOPICS.commands], sources[TOPICS.signals], TOPICS,
+        gone=gone.records, core=core(), partitions=PARTITIONS,
     )  # fmt: skip
-    rows = [((row["topic"], row["partition"], row["offset"]), row["raw"]) for row in history.table.rows]
+    truth.states, states = same_offsets(truth.states, verify.last_states(outputs[CHANGELOG]))
+    whole = {(r.topic, r.partition, r.offset): r for r in (*sources[TOPICS.actions], *gone.records)}
+    rows = [((row["topic"], row["partition"], row["offset"]), row["raw"]) for row in rows_of(history)]
     in_table = {place for place, _ in rows}
     audited = {(r.topic, r.partition, r.offset): r.value for r in kept_or(broker, in_table)}
     found = [
-        verify.check_states(truth, verify.last_states(records[CHANGELOG])),
-        verify.check_decisions(truth, records[TOPICS.interventions]),
-        verify.check_detections(truth, records[TOPICS.detections]),
-        verify.check_signals(truth, records[TOPICS.signals]),
-        verify.check_control(truth, records[TOPICS.control]),
-        verify.check_dead_letters(truth, log, records[TOPICS.dead_letter]),
+        verify.check_states(truth, states),
+        verify.check_decisions(truth, outputs[TOPICS.interventions]),
+        verify.check_detections(truth, outputs[TOPICS.detections]),
+        verify.check_signals(truth, outputs[TOPICS.signals]),
+        verify.check_control(truth, outputs[TOPICS.control]),
+        verify.check_dead_letters(truth, whole, outputs[TOPICS.dead_letter], name_of=gone.name_of),
         verify.check_audit(rows, audited),
         _read_model(history.engine, broker),
         _owners(broker),
@@ -67,12 +71,27 @@ def kept_or(broker: Broker, seen: Container[Place]) -> Iterator[LogRecord]:
                     yield LogRecord(topic, number, r.offset, r.timestamp, r.key, r.value, r.headers)
 
 
-def missing_rows(table: MemoryAuditTable, broker: Broker) -> list[Place]:
+def appended(broker: Broker, topic: str) -> list[LogRecord]:
+    """What was ever in a topic, those of a partition in their order."""
+    return [
+        LogRecord(topic, number, r.offset, r.timestamp, r.key, r.value, r.headers)
+        for number, log in enumerate(broker.topics[topic].logs)
+        for r in log.appended
+    ]
+
+
+def rows_of(history: "History") -> list[Row]:
+    """Those of the audit table that are of the topics as they are now."""
+    name = sink_of(history.sink)
+    return [row for row in history.table.rows if row["sink"] == name]
+
+
+def missing_rows(history: "History") -> list[Place]:
     """Records that are not in the audit table."""
-    there = {(row["topic"], row["partition"], row["offset"]) for row in table.rows}
+    there = {(row["topic"], row["partition"], row["offset"]) for row in rows_of(history)}
     return [
         (topic, number, offset)
-        for topic, number, log in broker.partitions()
+        for topic, number, log in history.broker.partitions()
         if topic != CHANGELOG
         for offset in log.offsets
         if (topic, number, offset) not in there
@@ -112,8 +131,8 @@ def _read_model(engine: Engine, broker: Broker) -> verify.Check:
     differences = []
     for table in expected:
         missing, more = expected[table] - actual[table], actual[table] - expected[table]
-        differences += [f"{table}: expected, did not come: {row!r:.300}" for row in sorted(missing, key=repr)]
-        differences += [f"{table}: got, was not expected: {row!r:.300}" for row in sorted(more, key=repr)]
+        differences += [Difference(table, f"expected, got none: {row!r:.300}") for row in sorted(missing, key=repr)]
+        differences += [Difference(table, f"not expected: {row!r:.300}") for row in sorted(more, key=repr)]
     return verify.Check("the read model is that of the topics", "", tuple(differences))
 
 
@@ -152,5 +171,7 @@ def _owners(broker: Broker) -> verify.Check:
             claim, owner = Claim.of(place), Owner.of(place)
             claimed = claim.id if claim is not None else owner.id if owner is not None else None
             if claimed is not None and producer_of.setdefault(claimed, record.producer) != record.producer:
-                differences.append(f"partition {number}: two processes wrote as the owner {claimed.hex()}")
+                differences.append(
+                    Difference(f"partition {number}", f"two processes wrote as the owner {claimed.hex()}")
+                )
     return verify.Check("no partition had two owners", "", tuple(differences))

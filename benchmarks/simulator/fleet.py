@@ -1,9 +1,9 @@
-"""The processes of a history: workers, audit sinks, the console's feeder and whoever sends; started again when they end."""
+"""The processes of a history: workers, audit sinks, the console's feeder, and whoever sends."""
 
 import sqlite3
 from collections.abc import Callable
 from functools import cache
-from typing import Final
+from typing import Final, NoReturn, cast
 
 from confluent_kafka import KafkaError, KafkaException, Message
 from sqlalchemy import Engine, create_engine
@@ -32,7 +32,6 @@ from haltline.streams.sessions.session_metrics import SessionMetrics
 
 GROUP: Final = "haltline"
 AUDIT_GROUP: Final = "haltline-audit"
-SINK: Final = "audit"
 SESSION_S: Final = 2.0
 REBALANCE_S: Final = 4.0
 
@@ -81,8 +80,9 @@ class WorkerProcess:
             )  # fmt: skip
 
         async def main() -> None:
+            end = cast("Callable[[BaseException], NoReturn]", process.end)
             self.worker = Worker(
-                settings, sessions, NoMetrics(), join=join, end=process.end, garbage=NoCollector(), system=system
+                settings, sessions, NoMetrics(), join=join, end=end, garbage=NoCollector(), system=system
             )
             await self.worker.run()
 
@@ -92,18 +92,23 @@ class WorkerProcess:
 CHANGELOG: Final = WorkerSettings(bootstrap=ADDRESS, sources=TOPICS.session_sources, group=GROUP).changelog
 
 
-def start_sink(world: World, broker: Broker, name: str, table: MemoryAuditTable, *, instance_id: str | None) -> Process:
+def sink_of(life: int) -> str:
+    """What the audit is called in each life of the topics."""
+    return f"audit-{life}"
+
+
+def start_sink(world: World, broker: Broker, name: str, table: MemoryAuditTable, sink: str) -> Process:
     """An audit sink."""
     process = Process(world, name)
     settings = AuditSettings(
-        bootstrap=ADDRESS, topics=TOPICS, table="in memory", sink=SINK, group=AUDIT_GROUP, instance_id=instance_id,
+        bootstrap=ADDRESS, topics=TOPICS, table="in memory", sink=sink, group=AUDIT_GROUP,
         flush_s=0.8, session_timeout_s=SESSION_S, answer_within_s=4.0,
     )  # fmt: skip
 
     def run() -> None:
-        sink = AuditSink(settings, table=table, system=system_of(process, broker))
-        process.on_signal = sink.stop
-        sink.run()
+        reading = AuditSink(settings, table=table, system=system_of(process, broker))
+        process.on_signal = reading.stop
+        reading.run()
         process.end("stopped")
 
     process.start_thread("sink", run)
@@ -156,7 +161,7 @@ class Traffic:
         process.start_thread("traffic", run)
 
 
-def _delivered(error: KafkaError | None, message: Message) -> None:
+def _delivered(error: KafkaError | None, _message: Message) -> None:
     if error is not None:
         raise KafkaException(error)
 

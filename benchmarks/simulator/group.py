@@ -1,7 +1,7 @@
 """A group's coordinator: generations, session timeouts, static members, and commits that it refuses."""
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from confluent_kafka import KafkaError
 
@@ -18,19 +18,28 @@ NO_ANSWER: Final = None
 _LOST_ANSWER_S: Final = 1.0
 
 
+class Asks(NamedTuple):
+    """Who wants to join, and as what."""
+
+    member_id: str
+    """Empty: as a new member."""
+    instance_id: str | None
+    topics: tuple[str, ...]
+    session_s: float
+    rebalance_s: float
+
+
 class Member:
     """A member as the coordinator knows it."""
 
     __slots__ = ("assigned", "heard", "id", "instance_id", "joined", "rebalance_s", "session_s", "topics")
 
-    def __init__(
-        self, member_id: str, instance_id: str | None, topics: tuple[str, ...], session_s: float, rebalance_s: float
-    ) -> None:
+    def __init__(self, member_id: str, asks: Asks) -> None:
         self.id = member_id
-        self.instance_id = instance_id
-        self.topics = topics
-        self.session_s = session_s
-        self.rebalance_s = rebalance_s
+        self.instance_id = asks.instance_id
+        self.topics = asks.topics
+        self.session_s = asks.session_s
+        self.rebalance_s = asks.rebalance_s
         self.heard = 0.0
         self.joined: Joined | None = None
         """To be called when the rebalance that it takes part in is over."""
@@ -96,20 +105,18 @@ class Group:
 
     # What members ask.
 
-    def join(
-        self, member_id: str, instance_id: str | None, topics: tuple[str, ...], session_s: float, rebalance_s: float,
-        joined: Joined,
-    ) -> int:  # fmt: skip
+    def join(self, asks: Asks, joined: Joined) -> int:
         """Joins, or joins again. 0 when `joined` will be called."""
+        member_id, instance_id = asks.member_id, asks.instance_id
         known = self.members.get(member_id)
-        if instance_id is not None and instance_id in self._static and self._static[instance_id] != member_id:
+        if instance_id is not None and self._static.get(instance_id, member_id) != member_id:
             if member_id:
                 return KafkaError.FENCED_INSTANCE_ID
-            return self._replace(instance_id, topics, session_s, rebalance_s, joined)
+            return self._replace(self.members[self._static[instance_id]], asks, joined)
         if member_id and known is None:
             return KafkaError.UNKNOWN_MEMBER_ID
         if known is None:
-            known = Member(f"member-{self.world.next_number()}", instance_id, topics, session_s, rebalance_s)
+            known = Member(f"member-{self.world.next_number()}", asks)
             self.members[known.id] = known
             if instance_id is not None:
                 self._static[instance_id] = known.id
@@ -175,15 +182,12 @@ class Group:
             return KafkaError.UNKNOWN_MEMBER_ID
         return 0 if generation == self.generation else KafkaError.ILLEGAL_GENERATION
 
-    def _replace(
-        self, instance_id: str, topics: tuple[str, ...], session_s: float, rebalance_s: float, joined: Joined
-    ) -> int:
+    def _replace(self, before: Member, asks: Asks, joined: Joined) -> int:
         """A static member has begun anew: it takes the place of the one before, which is fenced."""
-        before = self.members[self._static[instance_id]]
-        member = Member(f"member-{self.world.next_number()}", instance_id, topics, session_s, rebalance_s)
+        member = Member(f"member-{self.world.next_number()}", asks)
         member.assigned = before.assigned
         self.members = {m.id: m for m in (member if m is before else m for m in self.members.values())}
-        self._static[instance_id] = member.id
+        self._static[asks.instance_id or ""] = member.id
         self.world.trace("takes the place of", self.name, before.id, member.id)
         if before.joined is not None:
             before.joined(KafkaError.FENCED_INSTANCE_ID, before.id, -1, frozenset())

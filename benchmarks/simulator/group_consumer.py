@@ -6,7 +6,7 @@ from typing import Final
 from confluent_kafka import KafkaError
 
 from benchmarks.simulator.broker import Broker
-from benchmarks.simulator.group import Assigned, Group
+from benchmarks.simulator.group import Asks, Assigned, Group
 from benchmarks.simulator.world import Process
 
 _HEARTBEATS: Final = 3
@@ -81,8 +81,8 @@ class GroupMember:
                 self._when_running(self._refused, code)
 
         group = self._group
-        ask = (self.id, self.instance_id, self._topics, self._session_s, self._session_s * 2, joined)
-        group.ask(lambda: 0 if self._gone else group.join(*ask), asked)
+        asks = Asks(self.id, self.instance_id, self._topics, self._session_s, self._session_s * 2)
+        group.ask(lambda: 0 if self._gone else group.join(asks, joined), asked)
 
     def leave(self) -> None:
         """A dynamic member leaves; a static one's place is kept."""

@@ -7,6 +7,7 @@ from typing import Final
 
 from confluent_kafka import KafkaException
 
+from benchmarks.chaos.anew import Gone
 from benchmarks.simulator import checks
 from benchmarks.simulator.broker import Broker
 from benchmarks.simulator.fleet import (
@@ -16,10 +17,10 @@ from benchmarks.simulator.fleet import (
     Traffic,
     WorkerProcess,
     open_read_model,
+    sink_of,
     start_sink,
 )
 from benchmarks.simulator.group import group_of, with_changelog
-from benchmarks.simulator.pace import slow_down
 from benchmarks.simulator.plan import FAULTS_FOR_S, Deed, Step, plan_of
 from benchmarks.simulator.workload import PARTITIONS, TOPICS, traffic
 from benchmarks.simulator.world import Process, Stuck, World, described
@@ -31,6 +32,10 @@ from haltline.streams.kafka.failure import KnownFailure
 
 _HEAL_WITHIN_S: Final = 60.0
 _STEPS: Final = 60_000
+_ASK_EVERY: Final = 10
+_SETTLED_S: Final = 2.0
+"""Nothing has ended for so long, so that each process can be told to stop."""
+_RECREATES_SHARE: Final = 0.1
 _RESTARTS: Final = 25
 """At most so many processes end once everything is healed."""
 _POINTS: Final = {
@@ -38,6 +43,8 @@ _POINTS: Final = {
     "output": f"produce {TOPICS.interventions}",
     "table": "table commit",
 }
+MORE: Final = "worker-more"
+CONSOLE: Final = "console"
 _KNOWN: Final = (KnownFailure, KafkaException, TableConflict, OSError)
 """What may end a process while there are faults."""
 
@@ -78,7 +85,8 @@ class History:
             f"worker-{n}": f"worker-{n}" if rng.random() < 0.5 else None for n in range(rng.choice([2, 2, 3]))
         }
         self.sinks = [f"sink-{n}" for n in range(rng.choice([1, 1, 2]))]
-        self.plan = plan_of(seed, list(self.instances), [*self.sinks, "console"]) if plan is None else list(plan)
+        readers = [*self.sinks, CONSOLE]
+        self.plan = [step for life in (0, 1) for step in plan_of(seed, list(self.instances), readers, life)]
         self.table = MemoryAuditTable(at_step=self.at_table_step)
         self.engine = open_read_model("console")
         self.workers: dict[str, WorkerProcess] = {}
@@ -90,10 +98,18 @@ class History:
         self.unexpected: list[str] = []
         self.healing = False
         self.ending = False
-        self.ask_again_at = 0.0
+        self.ask_again_at = self.ended_at = 0.0
         self.restarts = 0
-        self.traffic = Traffic(world, broker, traffic(seed), rng.uniform(0.3, 0.9) * FAULTS_FOR_S)
-        self.all.append(self.traffic.process)
+        self.recreates = rng.random() < _RECREATES_SHARE
+        if plan is not None:
+            self.plan = list(plan)
+        elif not self.recreates:
+            self.plan = [step for step in self.plan if step.life == 0]
+        self.resting = False
+        """Who only reads is not started again."""
+        self.gone = Gone(TOPICS.actions)
+        self.sink = 0
+        """Counts the lives of the topics: an audit of another one has another name."""
 
     # Processes.
 
@@ -105,11 +121,11 @@ class History:
             )
             self.workers[name] = worker
             process = worker.process
-        elif name == "console":
+        elif name == CONSOLE:
             self.console = FeederProcess(self.world, self.broker, name, self.engine)
             process = self.console.process
         else:
-            process = start_sink(self.world, self.broker, name, self.table, instance_id=None)
+            process = start_sink(self.world, self.broker, name, self.table, sink_of(self.sink))
         self.running[name] = process
         self.all.append(process)
         process.on_end.append(lambda: self.has_ended(name, process))
@@ -122,9 +138,10 @@ class History:
             self.unexpected.append(f"{name} ended: {reason!r}")
         if self.running.get(name) is process:
             del self.running[name]
+            self.ended_at = self.world.now
             if self.healing:
                 self.restarts += 1
-            if not self.ending:
+            if not self.ending and not (self.resting and name not in self.instances):
                 delay_s = self.world.between(0.05, 0.5 if self.healing else 2.5)
                 self.world.after(delay_s, lambda: self.start_again(name))
 
@@ -146,26 +163,39 @@ class History:
 
     def do(self, step: Step) -> None:
         """One step of the plan."""
-        if self.healing:
+        if self.healing or self.resting:
             return
-        world, broker = self.world, self.broker
-        world.trace("does", str(step)[8:])
+        self.world.trace("does", step)
         process = self.running.get(step.target)
-        match step.deed:
-            case Deed.KILL if process is not None:
-                process.kill()
-            case Deed.STOP if process is not None:
-                process.terminate()
-            case Deed.FREEZE if process is not None:
-                self.freeze(process, step.seconds)
-            case Deed.KILL_AT | Deed.FREEZE_AT:
-                self.strike_at(step)
-            case Deed.DOUBLE if self.instances.get(step.target) is not None:
+        if step.deed in (Deed.KILL, Deed.STOP, Deed.FREEZE):
+            if process is not None:
+                self.strike(process, step)
+        elif step.deed in (Deed.KILL_AT, Deed.FREEZE_AT):
+            self.strike_at(step)
+        elif step.deed is Deed.DOUBLE:
+            if self.instances.get(step.target) is not None:
                 self.start(step.target)
-            case Deed.ADD:
-                self.instances.setdefault("worker-more", None)
-                if "worker-more" not in self.running:
-                    self.start("worker-more")
+        elif step.deed is Deed.ADD:
+            self.instances.setdefault(MORE, None)
+            self.start_again(MORE)
+        else:
+            self.disturb(step)
+
+    def strike(self, process: Process, step: Step) -> None:
+        """Something is done to one process."""
+        match step.deed:
+            case Deed.KILL | Deed.KILL_AT:
+                process.kill()
+            case Deed.STOP:
+                process.terminate()
+            case _:
+                process.freeze()
+                self.world.after(step.seconds, process.unfreeze)
+
+    def disturb(self, step: Step) -> None:
+        """Something is done to the broker."""
+        world, broker = self.world, self.broker
+        match step.deed:
             case Deed.CRASH | Deed.AWAY:
                 broker.go_down(crash=step.deed is Deed.CRASH)
                 world.after(step.seconds, lambda: broker.come_up(lagging=step.deed is Deed.CRASH))
@@ -179,13 +209,8 @@ class History:
             case Deed.ROLL:
                 for _, _, log in broker.partitions():
                     log.roll()
-            case Deed.LAG:
-                for name, number, log in broker.partitions():
-                    if world.chance(0.3) and log.end > log.start:
-                        log.high = max(log.start, log.end - 1 - int(world.random() * 5))
-                        broker.lag(name, number, log, step.seconds)
             case _:
-                pass
+                broker.lag_somewhere(step.seconds)
 
     def at_usual_speed(self) -> None:
         """The network is as before."""
@@ -198,24 +223,15 @@ class History:
                 log.roll()
             self.broker.compact(name)
 
-    def freeze(self, process: Process, seconds: float) -> None:
-        """SIGSTOP, and SIGCONT after a while."""
-        process.freeze()
-        self.world.after(seconds, process.unfreeze)
-
     def strike_at(self, step: Step) -> None:
         """The next time that the target does what the step names."""
         strikes = self.world.at_point.setdefault(_POINTS.get(step.point, step.point), [])
 
         def strike(process: Process) -> None:
-            if self.healing:
-                return
             if process is not self.running.get(step.target):
                 strikes.append(strike)
-            elif step.deed is Deed.KILL_AT:
-                process.kill()
             else:
-                self.freeze(process, step.seconds)
+                self.strike(process, step)
 
         strikes.append(strike)
 
@@ -237,23 +253,24 @@ class History:
         outcome = Outcome(self.seed, self.plan)
         world = self.world
         began = world.now
-        for name in (*self.instances, *self.sinks, "console"):
+        for name in (*self.instances, *self.sinks, CONSOLE):
             world.after(world.between(0.0, 1.0), lambda name=name: self.start_again(name))  # type: ignore[misc]  # binds it
-        for step in self.plan:
-            world.after(step.at_s, lambda step=step: self.do(step))  # type: ignore[misc]  # binds it
         try:
-            end = began + FAULTS_FOR_S + 1.0
-            world.after(end - began, self.heal)
-            world.run(lambda: world.now > end or bool(self.unexpected), within_s=end - began + 1.0, steps=_STEPS)
-            world.run(self.is_done, within_s=_HEAL_WITHIN_S, steps=_STEPS)
+            self.endure(0)
+            if self.recreates:
+                self.recreate()
+                self.endure(1)
             self.ending = True
+            clean = len(self.ends)
             for process in list(self.running.values()):
                 process.terminate()
-            world.run(lambda: not self.running, within_s=_HEAL_WITHIN_S, steps=_STEPS)
+            self.until(lambda: not self.running)
         except Stuck as stuck:
             outcome.differences.append(f"{stuck}: {self.where()}")
         else:
             outcome.differences += [] if self.unexpected else checks.compare(self)
+            unclean = [end for end in self.ends[clean:] if not end.endswith(": stopped")]
+            outcome.differences += [f"expected a process to stop cleanly, got {end}" for end in unclean]
         outcome.differences += self.unexpected
         outcome.steps, outcome.seconds, outcome.ends = world.steps, world.now - began, self.ends
         world.trace("ends with", len(outcome.differences), "differences after", world.steps, "steps")
@@ -261,13 +278,52 @@ class History:
         self.engine.dispose()
         return outcome
 
+    def endure(self, life: int) -> None:
+        """Faults and traffic of one life of the topics, until everything is healed, processed and committed."""
+        world = self.world
+        records = traffic(self.seed, life)
+        seconds = world.between(0.3, 0.9) * FAULTS_FOR_S
+        self.traffic = Traffic(world, self.broker, records, seconds)
+        self.all.append(self.traffic.process)
+        for step in self.plan:
+            if step.life == life:
+                world.after(step.at_s, lambda step=step: self.do(step))  # type: ignore[misc]  # binds it
+        end = world.now + FAULTS_FOR_S + 1.0
+        world.after(end - world.now, self.heal)
+        self.until(lambda: world.now > end or bool(self.unexpected))
+        self.until(self.is_done)
+
+    def until(self, done: Callable[[], bool]) -> None:
+        """Goes on until that holds. Raises Stuck."""
+        self.world.run(done, within_s=_HEAL_WITHIN_S, steps=_STEPS, ask_every=_ASK_EVERY)
+
+    def recreate(self) -> None:
+        """The topic of actions is deleted and made again, with nobody who sends, and after all of it was read."""
+        if self.unexpected:
+            return
+        world, topic = self.world, TOPICS.actions
+        readers = {name: process for name, process in self.running.items() if name not in self.instances}
+        self.resting = True
+        for process in readers.values():
+            process.terminate()
+        self.until(lambda: not any(process.alive for process in readers.values()))
+        self.gone.keep(checks.appended(self.broker, topic), checks.appended(self.broker, TOPICS.dead_letter))
+        workers = [self.running[name] for name in self.instances if name in self.running]
+        self.broker.recreate(topic)
+        self.until(lambda: not any(process.alive for process in workers))
+        self.sink += 1
+        self.resting = self.healing = world.calm = False
+        self.restarts = 0
+        for name in readers:
+            self.start_again(name)
+
     def is_done(self) -> bool:
         """Whether everything is processed and committed, by everybody; or nothing more is to be found."""
         if self.unexpected:
             return True
         if self.restarts > _RESTARTS:
             raise Stuck(f"expected processes to go on, got {self.restarts} ends although nothing is done to them")
-        if not self.traffic.done or self.world.now < self.ask_again_at:
+        if not self.traffic.done or self.world.now < max(self.ask_again_at, self.ended_at + _SETTLED_S):
             return False
         self.ask_again_at = self.world.now + 0.2
         committed = self.group.offsets
@@ -277,7 +333,7 @@ class History:
                 for topic in TOPICS.session_sources
                 for number, log in enumerate(self.broker.topics[topic].logs)
             )
-            and not checks.missing_rows(self.table, self.broker)
+            and not checks.missing_rows(self)
             and checks.reached(self.engine) == checks.ends_of(self.broker)
         )
 
@@ -289,16 +345,10 @@ class History:
             for number, log in enumerate(self.broker.topics[topic].logs)
             if self.group.offsets.get((topic, number), (0, ""))[0] != log.end
         ]
-        readers = f"table lacks {checks.missing_rows(self.table, self.broker)[:5]}"
+        readers = f"table lacks {checks.missing_rows(self)[:5]}"
         model = {
             place: at
             for place, at in checks.ends_of(self.broker).items()
             if checks.reached(self.engine).get(place) != at
         }
         return f"{behind}; {readers}; read model lacks {model}; running {sorted(self.running)}; {self.ends[-6:]}"
-
-
-def run(seed: int, plan: Sequence[Step] | None = None, *, tell: Callable[[str], object] | None = None) -> Outcome:
-    """One history."""
-    slow_down()
-    return History(seed, plan, tell=tell).run()

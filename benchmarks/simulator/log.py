@@ -7,6 +7,18 @@ from typing import NamedTuple
 Headers = Sequence[tuple[str, bytes | None]]
 
 
+class New(NamedTuple):
+    """A record on its way to a partition."""
+
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    producer: int
+    """Of which producer, and which of its records in this partition."""
+    sequence: int
+
+
 class Record(NamedTuple):
     """A record as it stands in a log."""
 
@@ -16,7 +28,6 @@ class Record(NamedTuple):
     value: bytes | None
     headers: Headers
     producer: int
-    """Of which producer, and which of its records in this partition."""
     sequence: int
 
 
@@ -55,15 +66,12 @@ class Log:
         self._sequences: dict[int, int] = {}
         self._waiting: list[Callable[[], object]] = []
 
-    def append(
-        self, timestamp: int, key: bytes | None, value: bytes | None, headers: Headers, producer: int, sequence: int
-    ) -> int | None:
+    def append(self, new: New) -> int | None:
         """The record's offset; None when this producer's record was appended by an earlier try."""
-        last = self._sequences.get(producer, -1)
-        if sequence <= last:
+        if new.sequence <= self._sequences.get(new.producer, -1):
             return None
-        self._sequences[producer] = sequence
-        record = Record(self.end, timestamp, key, value, headers, producer, sequence)
+        self._sequences[new.producer] = new.sequence
+        record = Record(self.end, *new)
         self.records.append(record)
         self.offsets.append(record.offset)
         self.appended.append(record)

@@ -7,7 +7,7 @@ from typing import Final
 from confluent_kafka import KafkaError
 
 from benchmarks.simulator.broker import Broker
-from benchmarks.simulator.group import NO_ANSWER, Assigned, Group
+from benchmarks.simulator.group import NO_ANSWER, Asks, Assigned, Group
 from benchmarks.simulator.world import Process
 from haltline.streams.kafka.failure import KnownFailure
 from haltline.streams.runtime.health import Partition
@@ -100,7 +100,7 @@ class SimMembership:
     async def commit(self, offsets: Mapping[Partition, int]) -> bool:
         """Commit those that are still assigned. Whether the group took them."""
         self._world.point("commit")
-        kept = {tuple(at): (offset, self._beside(at[0])) for at, offset in offsets.items() if at in self._assigned}
+        kept = {(at[0], at[1]): (offset, self._beside(at[0])) for at, offset in offsets.items() if at in self._assigned}
         if not kept:
             return False
         group, who = self._group, (self._id, self._instance_id, self._generation)
@@ -158,8 +158,8 @@ class SimMembership:
             self._world.after(self._broker.delay(), lambda: loop.call_soon(take, *result))
 
         group = self._group
-        who = (self._id, self._instance_id, self._topics, self._session_s, self._rebalance_s, joined)
-        asked = await self._ask(lambda: group.join(*who) if self._process.alive else 0)
+        asks = Asks(self._id, self._instance_id, self._topics, self._session_s, self._rebalance_s)
+        asked = await self._ask(lambda: group.join(asks, joined) if self._process.alive else 0)
         if asked == 0:
             try:
                 # The broker may begin anew meanwhile, and know nothing of the question then.

@@ -5,7 +5,8 @@ what had not been read by then was passed over. Faust said so at once where an e
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from haltline.streams.runtime.changelog import EPOCH_HEADER, TOPIC_IDS_HEADER, Epoch, PartitionState
@@ -15,8 +16,22 @@ from haltline.streams.runtime.ownership import Ownership
 _LOOK_EVERY_S: Final = 0.05
 
 
-def changes() -> Iterable[tuple[type, str, object]]:
-    """What is changed in the product."""
+@contextmanager
+def in_force() -> Iterator[None]:
+    """Workers that are started meanwhile are of that release, with a Faust that does not lie."""
+    changed = list(changes(lies=False))
+    before = [(owner, name, owner.__dict__[name]) for owner, name, _ in changed]
+    try:
+        for owner, name, value in changed:
+            setattr(owner, name, value)
+        yield
+    finally:
+        for owner, name, value in before:
+            setattr(owner, name, value)
+
+
+def changes(*, lies: bool = True) -> Iterable[tuple[type, str, object]]:
+    """What is changed in the product. `lies`: Faust does."""
     apply = PartitionState.apply
     release = Ownership.release
     interrupted: set[int] = set()
@@ -38,8 +53,8 @@ def changes() -> Iterable[tuple[type, str, object]]:
         parts = [self._partitions.slice(number) for number in sorted(assignment.active)]
         ends = {part.partition: broker.log(self._changelog, part.partition).high for part in parts}
         # Faust says at once that it has recovered, when an earlier recovery was interrupted.
-        lies = id(self) in interrupted
-        while self._assignment is assignment and not lies:
+        believed = lies and id(self) in interrupted
+        while self._assignment is assignment and not believed:
             if all(part.position >= ends[part.partition] for part in parts):
                 break
             await asyncio.sleep(_LOOK_EVERY_S)

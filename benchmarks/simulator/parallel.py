@@ -9,8 +9,9 @@ import warnings
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from benchmarks.simulator.history import Outcome, run
+from benchmarks.simulator.history import Outcome
 from benchmarks.simulator.mistakes import make
+from benchmarks.simulator.runs import run
 from benchmarks.simulator.shrink import shorten
 
 _AT_ONCE: Final = 10
@@ -21,7 +22,7 @@ class Batch(NamedTuple):
     """Some seeds in order, for one process."""
 
     first: int
-    count: int
+    histories: int
     fault: str
     whole: bool
     """Goes on behind one that fails."""
@@ -40,7 +41,7 @@ def work(batch: Batch) -> Result:
     began = time.process_time()
     failed: list[Outcome] = []
     done = 0
-    for seed in range(batch.first, batch.first + batch.count):
+    for seed in range(batch.first, batch.first + batch.histories):
         outcome = run(seed)
         done += 1
         if not outcome.ok:

@@ -41,10 +41,12 @@ class Step(NamedTuple):
     target: str = ""
     seconds: float = 0.0
     point: str = ""
+    life: int = 0
+    """Of the topics: 1 once one was deleted and made again."""
 
     def __str__(self) -> str:
         about = [self.target, f"for {self.seconds:.1f} s" if self.seconds else "", self.point]
-        return " ".join((f"{self.at_s:7.3f}", self.deed.value, *filter(None, about)))
+        return " ".join((f"{'again ' if self.life else ''}{self.at_s:7.3f}", self.deed.value, *filter(None, about)))
 
 
 BROKER: Final = "broker"
@@ -57,9 +59,9 @@ _WORKERS_SHARE: Final = 0.75
 _POINTS: Final = ("commit", "changelog", "output", "request", "table", "poll")
 
 
-def plan_of(seed: int, workers: Sequence[str], readers: Sequence[str]) -> list[Step]:
+def plan_of(seed: int, workers: Sequence[str], readers: Sequence[str], life: int = 0) -> list[Step]:
     """Some deeds, many or few."""
-    rng = random.Random(f"{seed} plan")
+    rng = random.Random(f"{seed} plan {life}")
     deeds, weights = zip(*_DEEDS, strict=True)
     steps = []
     for deed in rng.choices(deeds, weights, k=rng.randrange(1, 10)):
@@ -77,4 +79,4 @@ def plan_of(seed: int, workers: Sequence[str], readers: Sequence[str]) -> list[S
                 steps.append(Step(at_s, deed, BROKER, seconds / 2))
             case _:
                 steps.append(Step(at_s, deed, BROKER))
-    return sorted(steps)
+    return [step._replace(life=life) for step in sorted(steps)]

@@ -4,11 +4,11 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, Message
 
 from benchmarks.simulator.admin import metadata_of
 from benchmarks.simulator.broker import Broker
-from benchmarks.simulator.log import Headers
+from benchmarks.simulator.log import Headers, New
 from benchmarks.simulator.world import Process, Thread
 from haltline.schemas.partitioner import murmur2
 
@@ -22,30 +22,25 @@ OnDelivery = Callable[[KafkaError | None, Message], object]
 
 
 class _Sent:
-    __slots__ = ("headers", "key", "landed", "offset", "on_delivery", "partition", "sequence", "since", "stands_at",
-                 "time_ms", "topic", "value")  # fmt: skip
+    """A record that was handed over, and what became of it."""
 
-    def __init__(
-        self, topic: str, partition: int, key: bytes | None, value: bytes | None, headers: Headers,
-        on_delivery: OnDelivery | None, sequence: int, since: float, time_ms: int,
-    ) -> None:  # fmt: skip
-        self.topic = topic
-        self.partition = partition
-        self.key = key
-        self.value = value
-        self.headers = headers
+    __slots__ = ("landed", "new", "offset", "on_delivery", "place", "since", "stands_at")
+
+    def __init__(self, place: tuple[str, int], new: New, on_delivery: OnDelivery | None, since: float) -> None:
+        self.place = place
+        self.new = new
         self.on_delivery = on_delivery
-        self.sequence = sequence
         self.since = since
-        self.time_ms = time_ms
         self.landed = False
         self.stands_at = self.offset = -1
         """Where it stands, and what the client is told of that."""
 
     def message(self, error: KafkaError | None) -> Message:
+        topic, partition = self.place
+        new = self.new
         return Message(
-            topic=self.topic, partition=self.partition, offset=self.offset if self.offset >= 0 else -1001,
-            key=self.key, value=self.value, headers=list(self.headers), error=error, timestamp=(1, self.time_ms),
+            topic=topic, partition=partition, offset=self.offset if self.offset >= 0 else OFFSET_INVALID,
+            key=new.key, value=new.value, headers=list(new.headers), error=error, timestamp=(1, new.timestamp),
         )  # fmt: skip
 
 
@@ -117,15 +112,12 @@ class _Pipe:
         unknown = [sent for life, batch in self.flying if life != lives for sent in batch if sent.landed]
         self.flying = [request for request in self.flying if request[0] == lives]
         if unknown:
-            self.waiting = deque(sorted((*unknown, *self.waiting), key=lambda sent: sent.sequence))
+            self.waiting = deque(sorted((*unknown, *self.waiting), key=lambda sent: sent.new.sequence))
 
     def land(self, sent: _Sent) -> None:
         producer = self.producer
         try:
-            offset = producer.broker.append(
-                sent.topic, sent.partition, sent.key, sent.value, sent.headers,
-                self.number, sent.sequence, producer.time_ms_of(sent),
-            )  # fmt: skip
+            offset = producer.broker.append(*sent.place, sent.new)
         except KafkaException as refused:
             producer.report(sent, refused.args[0])
             sent.landed = False
@@ -133,7 +125,7 @@ class _Pipe:
             # Of a record that an earlier try had appended the broker may not say where.
             known = offset is not None or producer.process.world.chance(0.5)
             if offset is None:
-                offset = producer.broker.log(sent.topic, sent.partition).place_of(self.number, sent.sequence)
+                offset = producer.broker.log(*sent.place).place_of(self.number, sent.new.sequence)
             sent.stands_at = offset
             sent.offset = offset if known else -1
             sent.landed = True
@@ -152,7 +144,7 @@ class _Pipe:
                 else:
                     broker.when_up(self.arrives)
             return
-        log = broker.topics[batch[0].topic].logs[batch[0].partition]
+        log = broker.log(*batch[0].place)
         if max(sent.stands_at for sent in batch) >= log.high:
             log.on_more(lambda: self.confirm(request))
             return
@@ -209,11 +201,7 @@ class SimProducer:
     def __len__(self) -> int:
         return self._outstanding
 
-    def time_ms_of(self, sent: _Sent) -> int:
-        """The time that the record carries: when it was made."""
-        return sent.time_ms
-
-    def produce(
+    def produce(  # noqa: PLR0917  # as the real one has it
         self, topic: str, value: bytes | None = None, key: bytes | str | None = None, partition: int = -1,
         on_delivery: OnDelivery | None = None, headers: Headers | None = None, callback: OnDelivery | None = None,
         timestamp: int = 0,
@@ -232,12 +220,9 @@ class SimProducer:
         pipe = self._pipes.get((topic, partition))
         if pipe is None:
             pipe = self._pipes[topic, partition] = _Pipe(self)
-        time_ms = timestamp or world.time_ms()
+        new = New(timestamp or world.time_ms(), key_bytes, value, headers or (), pipe.number, pipe.sequence)
         self._outstanding += 1
-        pipe.add(
-            _Sent(topic, partition, key_bytes, value, headers or (), on_delivery or callback, pipe.sequence, world.now,
-                  time_ms)
-        )  # fmt: skip
+        pipe.add(_Sent((topic, partition), new, on_delivery or callback, world.now))
         pipe.sequence += 1
 
     def report(self, sent: _Sent, error: KafkaError | None) -> None:

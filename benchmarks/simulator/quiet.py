@@ -29,19 +29,19 @@ class NoMetrics(Metrics):
     def __init__(self) -> None:
         """Without a registry."""
 
-    def counter(self, name: str) -> Any:
+    def counter(self, _name: str, /) -> Any:
         """No counter."""
         return _METRIC
 
-    def gauge(self, name: str) -> Any:
+    def gauge(self, _name: str, /) -> Any:
         """No gauge."""
         return _METRIC
 
-    def histogram(self, name: str) -> Any:
+    def histogram(self, _name: str, /) -> Any:
         """No histogram."""
         return _METRIC
 
-    def children(self, name: str) -> Any:
+    def children(self, _name: str, /) -> Any:
         """None of them."""
         return _METRIC
 

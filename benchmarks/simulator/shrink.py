@@ -3,8 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from benchmarks.simulator.history import Outcome, run
+from benchmarks.simulator.history import Outcome
 from benchmarks.simulator.plan import Step
+from benchmarks.simulator.runs import run
 
 _TRIES: Final = 30
 

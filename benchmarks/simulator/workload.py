@@ -51,9 +51,9 @@ def core() -> Core:
     return Core(policy())
 
 
-def traffic(seed: int) -> list[Sent]:
+def traffic(seed: int, life: int = 0) -> list[Sent]:
     """In the order in which it is sent; some of it twice, some of it bad."""
-    rng = random.Random(f"{seed} traffic")
+    rng = random.Random(f"{seed} traffic {life}")
     start_ms = EPOCH_NS // 1_000_000
     sessions = rng.randrange(5, 9)
     load = Load(
@@ -73,7 +73,7 @@ def traffic(seed: int) -> list[Sent]:
         if rng.random() < _BAD_SHARE:
             found.append(Sent(TOPICS.actions, event.session_id, _bad(rng, event.value)))
         if rng.random() < _COMMAND_SHARE:
-            found.append(_command(rng, commands, start_ms))
+            found.append(_command(rng, commands + 1000 * life, start_ms))
             commands += 1
     return found
 

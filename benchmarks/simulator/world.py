@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from greenlet import getcurrent, greenlet
+from greenlet import getcurrent, greenlet  # type: ignore[import-untyped]  # it has no stubs
 
 from benchmarks.simulator.current_loop import set_running_loop
 
@@ -23,7 +23,6 @@ EPOCH_NS: Final = 1_790_000_000_000_000_000
 _BOOT_S: Final = 1_000.0
 _STEP_S: Final = 0.0004
 """A step takes up to so much virtual time."""
-_ASK_EVERY: Final = 10
 _STALL_SHARE: Final = 0.004
 """Of the steps: the chosen thread is not scheduled for a while instead."""
 _PAUSE_SHARE: Final = 0.12
@@ -302,19 +301,22 @@ class World:
 
     # The scheduler.
 
-    def run(self, done: Callable[[], bool], *, within_s: float, steps: int) -> None:
-        """Runs until `done`, asked now and then. Raises Stuck when it takes longer."""
+    def run(self, done: Callable[[], bool], *, within_s: float, steps: int, ask_every: int = 1) -> None:
+        """Runs until `done`, asked before every so many steps. Raises Stuck when it takes longer."""
         deadline = self.now + within_s
         last = self.steps + steps
         step = self.step
         while not done():
             if self.now > deadline or self.steps > last:
                 raise Stuck(f"expected the end within {within_s:.0f} s and {steps} steps, got none")
-            for _ in range(_ASK_EVERY):
-                step()
+            for _ in range(ask_every):
+                if not step():
+                    if done():
+                        return
+                    raise Stuck("expected something to happen, got nothing: every thread waits for good")
 
-    def step(self) -> None:
-        """Runs one thread until it gives the scheduler its turn, or one thing that is due."""
+    def step(self) -> bool:
+        """Runs one thread until it gives the scheduler its turn, or one thing that is due. False: there is none."""
         self.steps += 1
         random = self.random
         self.now += _STEP_S * random()
@@ -328,9 +330,9 @@ class World:
                 self._unwind_ended()
             elif thread is not None and thread.waits and thread.ticket == ticket:
                 thread.wake()
-            return
+            return True
         if not runnable:
-            raise Stuck("expected something to happen, got nothing: every thread waits for good")
+            return False
         at = int(random() * len(runnable))
         thread = runnable[at]
         last = runnable.pop()
@@ -341,9 +343,10 @@ class World:
             # Not `wait`: the thread is at some point of its own, and goes on there.
             thread.queued = True
             self.after(random() * random() * 0.5, lambda: self._back(thread))
-            return
+            return True
         self.resume(thread)
         self._unwind_ended()
+        return True
 
     def _back(self, thread: Thread) -> None:
         if thread.greenlet is not None and thread.process.alive:

@@ -121,6 +121,9 @@ def _read(
     """One partition after the other: only one is in memory."""
     from haltline.cli.sources import progress
 
+    there = {span.partition for span in changelogs.spans}
+    if missing := set(partitions or ()) - there:
+        fail(f"--partition {min(missing)}: expected one from 0 to {max(there)}", Exit.USAGE)
     spans = [span for span in changelogs.spans if not partitions or span.partition in partitions]
     with progress("Records", sum(span.end - span.begin for span in spans)) as step:
         for span in spans:

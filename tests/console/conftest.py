@@ -1,8 +1,13 @@
 from collections.abc import Iterator
 
 import pytest
+from fastapi.testclient import TestClient
 
+from haltline.console.access.keys import Role
+from haltline.schemas.topics import Topics
 from tests.console.databases import ON_POSTGRESQL, server
+from tests.console.serving import bearer, serving
+from tests.mock_cluster import QuickBroker
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -13,3 +18,30 @@ def postgresql_for_all() -> Iterator[None]:
         return
     with server():
         yield
+
+
+@pytest.fixture(scope="module")
+def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    """A console for all tests of a module: each leaves what it has written to the next ones."""
+    with QuickBroker() as broker:
+        broker.ensure_topics(Topics())
+        with serving(broker.bootstrap, tmp_path_factory.mktemp("console") / "model.db") as client:
+            yield client
+
+
+@pytest.fixture
+def client(console: TestClient) -> TestClient:
+    """An admin's client of it, without cookies."""
+    console.headers.update(bearer(Role.ADMIN))
+    console.cookies.clear()
+    return console
+
+
+@pytest.fixture
+def browser(client: TestClient) -> Iterator[TestClient]:
+    """A client without a key, which follows no redirection by itself."""
+    base = client.base_url
+    client.headers.pop("Authorization")
+    client.follow_redirects = False
+    yield client
+    client.follow_redirects, client.base_url = True, base

@@ -20,7 +20,7 @@ from haltline.console.access.keys import Keys, Role, Who
 from haltline.console.app import create_app
 from haltline.console.sdk_rules import ConsoleRules
 from haltline.console.settings import ConsoleSettings
-from tests.console.test_api import KEYS, bearer
+from tests.console.serving import KEYS, bearer
 
 
 @contextmanager

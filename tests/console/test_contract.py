@@ -1,6 +1,5 @@
 """What the OpenAPI description says holds for any request: no failure of the server, answers as described."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,9 +12,7 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 from haltline.console.access.keys import Keys, Role
 from haltline.console.app import create_app
 from haltline.console.settings import ConsoleSettings
-from haltline.schemas.topics import Topics
-from tests.console.test_api import bearer, serving
-from tests.mock_cluster import QuickBroker
+from tests.console.serving import bearer
 
 DESCRIBED = schemathesis.openapi.from_dict(
     create_app(ConsoleSettings(bootstrap="", keys=Keys({}), database="")).openapi()
@@ -28,16 +25,8 @@ OPERATIONS = {
 }
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
-    with QuickBroker() as broker:
-        broker.ensure_topics(Topics())
-        with serving(broker.bootstrap, tmp_path_factory.mktemp("console") / "model.db") as client:
-            yield client
-
-
 @pytest.mark.parametrize("name", sorted(OPERATIONS))
-def test_any_request_is_answered_as_described(served: TestClient, name: str) -> None:
+def test_any_request_is_answered_as_described(client: TestClient, name: str) -> None:
     # A command waits for a worker that is not there; without parameters each request is the same.
     described = OPERATIONS[name].definition.raw
     examples = 4 if name.startswith("POST") else 20 if described.get("parameters") else 2
@@ -47,7 +36,7 @@ def test_any_request_is_answered_as_described(served: TestClient, name: str) -> 
     def any_request(case: schemathesis.Case[Any]) -> None:
         arguments = case.as_transport_kwargs(base_url="http://testserver", headers=bearer(Role.ADMIN))
         arguments.pop("cookies")  # the API has none
-        answer = served.request(**arguments)
+        answer = client.request(**arguments)
         assert answer.status_code < 500, answer.text
         assert str(answer.status_code) in described["responses"], (answer.status_code, answer.text)
         # A description cannot say that a text has to be a date of this century.

@@ -11,7 +11,7 @@ from haltline.console.access.keys import Role
 from haltline.console.access.rate_limits import RateLimits
 from haltline.schemas.topics import Topics
 from haltline.streams.local.embedded_broker import EmbeddedBroker
-from tests.console.test_api import LOOP, bearer, has, serving
+from tests.console.serving import LOOP, bearer, has, serving
 from tests.console.topics import messages_of, produce
 from tests.mock_cluster import QuickBroker
 from tests.streams.engine.test_local_fleet import spends

@@ -8,7 +8,7 @@ import orjson
 
 from haltline.console.live import Live, Note, merged
 from haltline.streams.audit.columns import Row
-from tests.console.test_api import LOOP
+from tests.console.serving import LOOP
 from tests.console.topics import messages_of, rows
 
 

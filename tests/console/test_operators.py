@@ -13,7 +13,7 @@ from haltline.console.settings import ConsoleSettings
 from haltline.interventions.agent import Guard, Refused
 from haltline.schemas.topics import Topics
 from tests.console.databases import database
-from tests.console.test_api import KEYS, bearer
+from tests.console.serving import KEYS, bearer
 from tests.mock_cluster import QuickBroker
 from tests.streams.operator.test_approval_client import PATIENT, delete, guard_of, in_background
 from tests.streams.running import running_worker

@@ -34,7 +34,7 @@ from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.operator.canary import goal_of
 from haltline.streams.runtime.health import Partition
 from tests.console.databases import database
-from tests.console.test_api import bearer, serving
+from tests.console.serving import bearer, serving
 from tests.console.topics import messages_of, produce
 from tests.mock_cluster import MockCluster
 from tests.streams.engine.test_local_fleet import delete

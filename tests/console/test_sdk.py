@@ -17,7 +17,7 @@ from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import ScopeKind
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.builders import at
-from tests.console.test_api import KEYS, serving
+from tests.console.serving import KEYS, serving
 from tests.console.topics import messages_of, produce
 from tests.waiting import wait_until
 

@@ -28,7 +28,7 @@ from haltline.console.sdk_rules import ConsoleRules
 from haltline.schemas.topics import Topics
 from tests.console.databases import database
 from tests.console.sdk import fresh_sdk, on_a_port, ruled
-from tests.console.test_api import KEYS, bearer
+from tests.console.serving import KEYS, bearer
 from tests.mock_cluster import QuickBroker
 from tests.streams.running import running_worker
 from tests.waiting import wait_until

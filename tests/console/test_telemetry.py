@@ -2,7 +2,7 @@ from pathlib import Path
 
 from haltline.console.access.keys import Role
 from haltline.streams.local.embedded_broker import EmbeddedBroker
-from tests.console.test_api import LOOP, bearer, serving
+from tests.console.serving import LOOP, bearer, serving
 from tests.console.topics import messages_of, produce
 from tests.waiting import wait_until
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from confluent_kafka import Producer
+from confluent_kafka import Message, Producer, TopicPartition
 
 from haltline.schemas.control import Command
 from haltline.schemas.decisions import Decision, ScopeKind
@@ -62,10 +62,16 @@ def rows(records: Iterable[Said]) -> list[Row]:
     return made
 
 
-def produce(bootstrap: str, records: Iterable[Said], topics: Topics | None = None) -> None:
-    """Puts them on the topics, confirmed."""
+def produce(bootstrap: str, records: Iterable[Said], topics: Topics | None = None) -> list[TopicPartition]:
+    """Puts them on the topics, confirmed. Returns the place of the last one in each partition."""
     prefix = (topics or Topics()).prefix
     producer = Producer({"bootstrap.servers": bootstrap, "partitioner": "murmur2_random"})
+    last: dict[tuple[str, int], int] = {}
+
+    def confirmed(_: object, message: Message) -> None:
+        last[str(message.topic()), int(message.partition() or 0)] = int(message.offset() or 0)
+
     for topic, key, record in records:
-        producer.produce(prefix + topic, key=key.encode(), value=record.to_json())
+        producer.produce(prefix + topic, key=key.encode(), value=record.to_json(), on_delivery=confirmed)
     assert producer.flush(30) == 0
+    return [TopicPartition(*place, offset) for place, offset in last.items()]

@@ -3,6 +3,7 @@
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, TopicPartition
 
+from benchmarks.simulator.log import New
 from haltline.streams.system import System
 from tests.benchmarks.simulator.small import Small
 
@@ -10,7 +11,7 @@ from tests.benchmarks.simulator.small import Small
 def _write(small: Small, topic: str, count: int, partition: int = 0) -> None:
     log = small.broker.log(topic, partition)
     for _ in range(count):
-        log.append(1, b"k%d" % (log.end % 3), b"%d" % log.end, (), 99, log.end)
+        log.append(New(1, b"k%d" % (log.end % 3), b"%d" % log.end, (), 99, log.end))
     log.raise_high()
 
 
@@ -22,6 +23,11 @@ def _read(small: Small, system: System, config: dict[str, object], topic: str, a
         seen += [message] if message is not None else []
 
 
+def _codes(messages: list[Message]) -> list[int | None]:
+    errors = [message.error() for message in messages]
+    return [None if error is None else error.code() for error in errors]
+
+
 EARLIEST = {"enable.partition.eof": True, "auto.offset.reset": "earliest"}
 
 
@@ -31,13 +37,11 @@ def test_a_reader_gets_every_record_and_then_the_end() -> None:
     small.thread(lambda system: _read(small, system, EARLIEST, "a", OFFSET_BEGINNING, seen))
     small.run(5)
     assert [m.offset() for m in seen] == list(range(151))
-    error = seen[-1].error()
-    assert error is not None
-    assert error.code() == KafkaError._PARTITION_EOF
+    assert _codes(seen)[-1] == KafkaError._PARTITION_EOF
     assert seen[0].timestamp() == (1, 1)
     _write(small, "a", 1)
     small.run(5)
-    assert [m.error() and m.error().code() for m in seen[-2:]] == [None, KafkaError._PARTITION_EOF]
+    assert _codes(seen)[-2:] == [None, KafkaError._PARTITION_EOF]
 
 
 def test_a_high_watermark_that_is_behind_is_the_end_for_a_reader() -> None:
@@ -57,7 +61,7 @@ def test_the_end_behind_what_compaction_removed_is_reached() -> None:
     small, seen = Small(), list[Message]()
     log = small.broker.log("c", 0)
     for number in range(5):
-        log.append(1, b"k", None, (), 9, number)
+        log.append(New(1, b"k", None, (), 9, number))
     log.raise_high()
     log.roll()
     log.compact(10, 10)
@@ -72,7 +76,7 @@ def test_an_offset_that_is_no_more_is_an_error_where_kafka_may_not_choose() -> N
     small.broker.log("a", 0).delete_before(10)
     small.thread(lambda system: _read(small, system, {"auto.offset.reset": "error"}, "a", 3, seen))
     small.run(2)
-    assert [m.error() and m.error().code() for m in seen] == [KafkaError._AUTO_OFFSET_RESET]
+    assert _codes(seen) == [KafkaError._AUTO_OFFSET_RESET]
 
 
 def test_a_record_is_confirmed_with_its_offset() -> None:
@@ -95,18 +99,18 @@ def test_a_record_is_confirmed_with_its_offset() -> None:
 
 
 def test_a_record_that_does_not_land_in_time_is_reported() -> None:
-    small, codes = Small(), list[int]()
+    small, codes = Small(), list[KafkaError | None]()
 
     def run(system: System) -> None:
         producer = system.producer({"delivery.timeout.ms": 2000})
         small.broker.go_down(crash=False)
-        producer.produce("a", key=b"k", value=b"", on_delivery=lambda error, _: codes.append(error.code()))
+        producer.produce("a", key=b"k", value=b"", on_delivery=lambda error, _: codes.append(error))
         assert producer.flush(10) == 0
 
     process = small.thread(run)
     small.run(20)
     assert process.alive, process.reason
-    assert codes == [KafkaError._MSG_TIMED_OUT]
+    assert [error and error.code() for error in codes] == [KafkaError._MSG_TIMED_OUT]
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -1,6 +1,7 @@
 """The coordinator of a group, and its members."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Set
+from typing import Any
 
 from confluent_kafka import KafkaError
 
@@ -8,6 +9,7 @@ from benchmarks.simulator.group import Assigned, Group, group_of, with_changelog
 from benchmarks.simulator.loop import SimLoop
 from benchmarks.simulator.membership import Fenced, SimMembership
 from benchmarks.simulator.world import Process
+from haltline.streams.runtime.health import Partition
 from haltline.streams.runtime.membership import Hooks
 from tests.benchmarks.simulator.small import Small
 
@@ -22,17 +24,17 @@ class Grouped(Small):
         self.broker.create("c", 2, compacted=True)
         self.group: Group = group_of(self.broker, "g")
         self.group.assignor = with_changelog(["a"], "c", standbys)
-        self.told: list[tuple[str, str, object]] = []
+        self.told: list[tuple[str, str, Assigned]] = []
 
     def member(self, name: str, instance_id: str | None = None) -> tuple[Process, SimMembership]:
         process, _ = self.process(name)
         loop = SimLoop(process)
 
-        async def giving_up(revoked: object, lost: bool) -> None:
-            self.told.append((name, "lost" if lost else "gives up", revoked))
+        async def giving_up(revoked: Set[Partition], lost: bool) -> None:
+            self.told.append((name, "lost" if lost else "gives up", frozenset(revoked)))
 
-        async def assigned(places: object, generation: int) -> None:
-            self.told.append((name, "assigned", places))
+        async def assigned(places: Set[Partition], _generation: int) -> None:
+            self.told.append((name, "assigned", frozenset(places)))
 
         membership = SimMembership(
             process, self.broker, self.group, Hooks(giving_up, assigned), topics=("a", "c"), instance_id=instance_id,
@@ -46,18 +48,18 @@ class Grouped(Small):
         loop.start(main)
         return process, membership
 
-    def has(self, name: str) -> frozenset[object]:
+    def has(self, name: str) -> Assigned:
         """What a member was told last."""
         told = [(what, places) for who, what, places in self.told if who == name]
-        what, places = told[-1] if told else ("", frozenset())
-        return frozenset(places) if what == "assigned" else frozenset()  # type: ignore[call-overload]  # partitions, when assigned
+        what, places = told[-1] if told else ("", Assigned())
+        return places if what == "assigned" else frozenset()
 
-    def asked(self, process: Process, question: Callable[[], object]) -> object:
+    def asked(self, process: Process, question: Callable[[], Coroutine[Any, Any, object]]) -> object:
         """The answer of a coroutine of one process."""
         answers: list[object] = []
 
         async def ask() -> None:
-            answers.append(await question())  # type: ignore[misc]  # a coroutine
+            answers.append(await question())
 
         loop = process.loop
         assert loop is not None
@@ -69,6 +71,10 @@ class Grouped(Small):
 ALL: Assigned = frozenset((topic, number) for topic in "ac" for number in range(2))
 
 
+def _numbers(places: Assigned, of: str) -> set[int]:
+    return {number for topic, number in places if topic == of}
+
+
 def test_partitions_of_one_number_go_to_one_member() -> None:
     small = Grouped()
     small.member("p1")
@@ -77,8 +83,7 @@ def test_partitions_of_one_number_go_to_one_member() -> None:
     assert small.has("p1") | small.has("p2") == ALL
     assert not small.has("p1") & small.has("p2")
     for name in ("p1", "p2"):
-        numbers = {number for topic, number in small.has(name) if topic == "a"}  # type: ignore[misc]  # pairs
-        assert numbers == {number for topic, number in small.has(name) if topic == "c"}  # type: ignore[misc]  # pairs
+        assert _numbers(small.has(name), "a") == _numbers(small.has(name), "c")
 
 
 def test_a_standby_has_the_changelog_of_numbers_that_are_not_its_own() -> None:

@@ -3,14 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.simulator.log import Log
+from benchmarks.simulator.log import Log, New
 
 
 def _log(keys: str, *, tombstones: str = "") -> Log:
     log = Log()
     for number, key in enumerate(keys):
         value = None if key in tombstones else b"%d" % number
-        log.append(number, key.encode(), value, (), 1, number)
+        log.append(New(number, key.encode(), value, (), 1, number))
     log.raise_high()
     log.roll()
     return log
@@ -39,14 +39,14 @@ def test_compaction_leaves_young_records_and_young_tombstones() -> None:
 
 def test_a_record_that_is_sent_again_is_not_appended_again() -> None:
     log = _log("ab")
-    assert log.append(5, b"b", b"1", (), 1, 1) is None
-    assert log.append(5, b"b", b"1", (), 2, 0) == 2
+    assert log.append(New(5, b"b", b"1", (), 1, 1)) is None
+    assert log.append(New(5, b"b", b"1", (), 2, 0)) == 2
 
 
 def test_a_record_of_a_lost_tail_can_be_sent_again() -> None:
     log = _log("abc")
     log.cut(1)
-    assert log.append(5, b"c", b"2", (), 1, 2) == 1
+    assert log.append(New(5, b"c", b"2", (), 1, 2)) == 1
 
 
 def test_what_is_above_the_high_watermark_is_not_read() -> None:

@@ -10,7 +10,7 @@ from haltline.console.access.keys import Role, Who, digest_of
 from haltline.console.access.sign_in_link import LASTS_S, SignInLink, link_of, new_token
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.console.access.test_browser_sessions import Clock, enter
-from tests.console.test_api import serving
+from tests.console.serving import serving
 
 ADA = Who("ada", Role.ADMIN)
 

@@ -23,7 +23,7 @@ from haltline.streams.notify.links import OPENS_AT, LinkKey
 from haltline.streams.operator.client import PartitionLag
 from tests.builders import at
 from tests.console.browser.scene import ASKS, waits
-from tests.console.test_api import LOOP, serving
+from tests.console.serving import LOOP, serving
 from tests.console.topics import NOW_MS, Said, messages_of, produce
 from tests.waiting import wait_until
 

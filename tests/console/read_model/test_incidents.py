@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.builders import T0_MS
-from tests.console.test_api import serving
+from tests.console.serving import serving
 from tests.console.topics import produce
 from tests.streams.notify.records import change
 from tests.waiting import wait_until

@@ -6,7 +6,6 @@ sink is stopped.
 """
 
 import dataclasses
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -15,68 +14,53 @@ from typing import Any, cast
 
 from confluent_kafka import KafkaError, KafkaException, Message, TopicCollection, TopicPartition
 
-from haltline.streams.audit.observer import SinkObserver
+from haltline.streams.audit.memory import MemoryAuditTable
 from haltline.streams.audit.settings import AuditSettings
 from haltline.streams.audit.sink import AuditSink
-from haltline.streams.audit.table import AuditTable
 from haltline.streams.audit.writer import Place
 from haltline.streams.system import REAL, System
-from tests.streams.audit.records import NOW_MS, event
+from tests.streams.audit.records import NOW_MS
+from tests.streams.audit.tables import VALUE
 
-VALUE = event().to_json()
+Story = Iterator[None]
 _IDLE_POLLS = 3  # a sink that was displaced reads on some turns later
 
 
 @dataclass
 class Partition:
-    """Records by offset, from `first` to before `end`."""
+    """Records with offsets from `first` to before `end`."""
 
     first: int = 0
     end: int = 0
-    values: dict[int, bytes] = field(default_factory=dict)
     fetched: int = 0
-    """What is deleted and before this offset was fetched by the consumer in time."""
+    """What is before this offset the consumer has fetched, even if it is deleted."""
     lag: tuple[int, float] = (0, 0.0)
     """So many records are missing in the end that it tells, until this time in seconds."""
 
 
+@dataclass
 class FakeKafka:
-    """Topics with ids. What it is asked fails with the next of `failures` as long as there are some."""
+    """Topics with ids, and the table that they are audited in."""
 
-    def __init__(self) -> None:
-        self.partitions: dict[Place, Partition] = {}
-        self.ids: dict[str, str] = {}
-        self.committed: dict[Place, int] = {}
-        self.failures: list[int] = []
-        self.now_s = 0.0
+    table: MemoryAuditTable = field(default_factory=MemoryAuditTable)
+    partitions: dict[Place, Partition] = field(default_factory=dict)
+    ids: dict[str, str] = field(default_factory=dict)
+    committed: dict[Place, int] = field(default_factory=dict)
+    failures: list[int] = field(default_factory=list)
+    """What it is asked fails with the next of these codes as long as there are some."""
+    now_s: float = 0.0
 
-    def append(self, place: Place, count: int = 1, *, value: bytes = VALUE) -> None:
+    def append(self, place: Place, count: int = 1, *, fetched: bool = False) -> None:
         """Adds records to a partition, which is made when it is not there."""
         self.ids.setdefault(place.topic, f"id of {place.topic}")
         partition = self.partitions.setdefault(place, Partition())
-        for _ in range(count):
-            partition.values[partition.end] = value
-            partition.end += 1
-
-    def delete_before(self, place: Place, offset: int) -> None:
-        """As retention does."""
-        self.partitions[place].first = offset
-
-    def fetched(self, place: Place, count: int) -> None:
-        """The consumer has these records in its queue already, whatever happens to them at the broker."""
-        self.append(place, count)
-        self.partitions[place].fetched = self.partitions[place].end
-
-    def lags(self, place: Place, records: int, *, until_s: float) -> None:
-        """The end that it tells is so much less than what it has, as after a restart."""
-        self.partitions[place].lag = (records, until_s)
+        partition.end += count
+        partition.fetched = partition.end if fetched else partition.fetched
 
     def recreate(self, topic: str) -> None:
         """The topic is deleted and made again, empty."""
         self.ids[topic] += " again"
-        for place in self.partitions:
-            if place.topic == topic:
-                self.partitions[place] = Partition()
+        self.partitions |= {place: Partition() for place in self.partitions if place.topic == topic}
 
     def answer(self) -> None:
         """Raises KafkaException for each failure that is left."""
@@ -87,77 +71,70 @@ class FakeKafka:
         """Every record that was ever there."""
         return sorted((*place, offset) for place, one in self.partitions.items() for offset in range(one.end))
 
+    def written(self) -> list[tuple[str, int, int]]:
+        """Every row of the table."""
+        return sorted((row["topic"], row["partition"], row["offset"]) for row in self.table.rows)
 
-Story = Iterator[None]
+    def sink(self, story: "Callable[[FakeConsumer], Story]", **settings: Any) -> "FakeConsumer":
+        """A sink to be run."""
+        return FakeConsumer(self, story, **settings)
+
+    def run(self, story: "Callable[[FakeConsumer], Story]", **settings: Any) -> None:
+        """Runs a sink until its story has ended and all is read."""
+        self.sink(story, **settings).run()
 
 
-class SinkOnFake:
-    """One sink and its consumer. `run` runs the story to its end."""
+class FakeConsumer:
+    """The one consumer of a sink, which makes it instead of a real one. Also its admin client."""
 
-    def __init__(
-        self,
-        kafka: FakeKafka,
-        table: AuditTable,
-        story: "Callable[[SinkOnFake], Story]",
-        *,
-        observer: SinkObserver | None = None,
-        **settings: object,
-    ) -> None:
+    def __init__(self, kafka: FakeKafka, story: "Callable[[FakeConsumer], Story]", **settings: Any) -> None:
         self.kafka = kafka
+        self.owned: frozenset[Place] = frozenset()
+        self.errors: list[KafkaError] = []
+        """What the next polls return."""
         self.during_consume: Callable[[], object] = lambda: None
-        """Called once, when the consumer has taken out what it returns."""
+        """Called once, when the records are taken out that are returned."""
         fields: dict[str, Any] = {"bootstrap": "fake:9092", "flush_s": 1e-9, "answer_within_s": 1.0}
-        self.sink = AuditSink(
-            AuditSettings(**(fields | settings)), table=table, observer=observer, system=self._system()
-        )
+        self.sink = AuditSink(AuditSettings(**fields | settings), table=kafka.table, system=self._system())
+        self.run = self.sink.run
+        self.positions: dict[Place, int] = {}
         self._story = story(self)
         self._idle = 0
-        self.errors: list[KafkaError] = []
-        """What the consumer's next polls return."""
-        self._positions: dict[Place, int] = {}
         self._callbacks: Mapping[str, Callable[..., object]] = {}
-        self.owned: frozenset[Place] = frozenset()
-
-    def run(self) -> "SinkOnFake":
-        """Runs the sink until its story has ended and all is read."""
-        self.sink.run()
-        return self
 
     # What a story tells.
 
     def given(self, *places: Place) -> None:
         """A rebalance has ended: these partitions are this sink's."""
         self.owned = frozenset(places)
-        self._call("on_assign", places)
+        self._callbacks["on_assign"](self, [TopicPartition(*place) for place in places])
 
-    def revoked(self, *places: Place) -> None:
+    def revoked(self, *places: Place, callback: str = "on_revoke") -> None:
         """A rebalance begins."""
-        self._call("on_revoke", places)
+        self._callbacks[callback](self, [TopicPartition(*place) for place in places])
         self.owned -= {*places}
-        self._positions = {}
+        self.positions = {}
 
     def lost(self, *places: Place) -> None:
         """The group went on without this member."""
-        self._call("on_lost", places)
-        self.owned -= {*places}
-        self._positions = {}
+        self.revoked(*places, callback="on_lost")
 
-    def _call(self, name: str, places: Iterable[Place]) -> None:
-        self._callbacks[name](self, [TopicPartition(*place) for place in places])
-
-    # What the sink uses of a consumer.
+    # What the sink calls.
 
     def subscribe(self, topics: Sequence[str], **callbacks: Callable[..., object]) -> None:
         assert topics
         self._callbacks = callbacks
 
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        self.positions = {Place(p.topic, p.partition): p.offset for p in partitions}
+
     def poll(self, timeout: float) -> Message | None:
         self.kafka.now_s += max(timeout, 0.001)
-        told = next(self._story, self) is None
+        ended = next(self._story, self) is self
         if self.errors:
             return Message(error=self.errors.pop(0))
         message = next(self._messages(), None)
-        self._idle = 0 if told or message is not None else self._idle + 1
+        self._idle = self._idle + 1 if ended and message is None else 0
         if self._idle == _IDLE_POLLS:
             self.sink.stop()
         return message
@@ -170,32 +147,21 @@ class SinkOnFake:
         return taken
 
     def _messages(self) -> Iterator[Message]:
-        for place, position in list(self._positions.items()):
-            partition = self.kafka.partitions[place]
+        for place, position in list(self.positions.items()):
+            partition, about = self.kafka.partitions[place], {"topic": place.topic, "partition": place.partition}
             for offset in range(position, partition.end):
                 if partition.fetched <= offset < partition.first:
                     break
-                self._positions[place] = offset + 1
-                yield _message(place, offset, partition.values[offset])
-            if not partition.first <= self._positions[place] <= partition.end:
-                del self._positions[place]
-                reset = KafkaError(KafkaError._AUTO_OFFSET_RESET)
-                yield Message(topic=place.topic, partition=place.partition, error=reset)
+                self.positions[place] = offset + 1
+                yield Message(**about, offset=offset, key=b"42", value=VALUE, timestamp=(1, NOW_MS))
+            if not partition.first <= self.positions[place] <= partition.end:
+                del self.positions[place]
+                yield Message(**about, error=KafkaError(KafkaError._AUTO_OFFSET_RESET))
 
-    def assigned_from(self) -> dict[Place, int]:
-        """Where the consumer reads on, by partition."""
-        return dict(self._positions)
-
-    def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        self._positions = {Place(p.topic, p.partition): p.offset for p in partitions}
-
-    def get_watermark_offsets(
-        self, partition: TopicPartition, timeout: float = 0.0, *, cached: bool = False
-    ) -> tuple[int, int]:
+    def get_watermark_offsets(self, place: TopicPartition, *, cached: bool = False, **_: float) -> tuple[int, int]:
         if not cached:
-            self.kafka.now_s += min(timeout, 0.001)
             self.kafka.answer()
-        one = self.kafka.partitions[Place(partition.topic, partition.partition)]
+        one = self.kafka.partitions[Place(place.topic, place.partition)]
         missing, until_s = one.lag
         return one.first, one.end - (missing if self.kafka.now_s < until_s else 0)
 
@@ -207,43 +173,26 @@ class SinkOnFake:
         return SimpleNamespace(cluster_id="fake", controller_id=1, brokers={1: None}, topics=dict(self.kafka.ids))
 
     def describe_topics(self, topics: TopicCollection, **_: float) -> dict[str, Future[Any]]:
-        return {name: self._described(name) for name in topics.topic_names}
-
-    def _described(self, name: str) -> "Future[Any]":
-        answer: Future[Any] = Future()
-        try:
-            self.kafka.answer()
-            answer.set_result(SimpleNamespace(topic_id=self.kafka.ids[name]))
-        except KafkaException as error:
-            answer.set_exception(error)
-        return answer
+        answers: dict[str, Future[Any]] = {name: Future() for name in topics.topic_names}
+        for name, answer in answers.items():
+            try:
+                self.kafka.answer()
+                answer.set_result(SimpleNamespace(topic_id=self.kafka.ids[name]))
+            except KafkaException as error:
+                answer.set_exception(error)
+        return answers
 
     def close(self) -> None:
         if self.owned:
             self.revoked(*self.owned)
 
     def _system(self) -> System:
-        kafka = self.kafka
+        def passes(seconds: float) -> float:
+            self.kafka.now_s += seconds
+            return self.kafka.now_s
 
-        def sleep(seconds: float) -> None:
-            kafka.now_s += seconds
-
-        def monotonic() -> float:
-            kafka.now_s += 1e-6
-            return kafka.now_s
-
+        made = cast("Any", lambda *_, **__: self)
+        time_ns = NOW_MS * 1_000_000
         return dataclasses.replace(
-            REAL,
-            consumer=cast("Any", lambda *_, **__: self),
-            admin=cast("Any", lambda *_, **__: self),
-            monotonic=monotonic,
-            time_ns=lambda: NOW_MS * 1_000_000,
-            sleep=sleep,
-            event=threading.Event,
+            REAL, consumer=made, admin=made, monotonic=lambda: passes(1e-6), time_ns=lambda: time_ns, sleep=passes
         )
-
-
-def _message(place: Place, offset: int, value: bytes) -> Message:
-    return Message(
-        topic=place.topic, partition=place.partition, offset=offset, key=b"42", value=value, timestamp=(1, NOW_MS)
-    )

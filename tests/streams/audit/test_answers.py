@@ -16,13 +16,8 @@ EVENTS = 178
 
 
 @pytest.fixture(scope="module")
-def night() -> LiveLog:
-    return a_night()
-
-
-@pytest.fixture(scope="module")
-def table(night: LiveLog, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return night.audited(tmp_path_factory.mktemp("night") / "audit")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return a_night().audited(tmp_path_factory.mktemp("night") / "audit")
 
 
 def run(table: Path, *arguments: str) -> tuple[int, str, str]:
@@ -31,17 +26,17 @@ def run(table: Path, *arguments: str) -> tuple[int, str, str]:
 
 
 @pytest.mark.parametrize("form", ["--json", "--csv"])
-def test_scripts_get_every_row(table: Path, form: str) -> None:
+def test_scripts_get_every_row_or_so_many_and_what_is_missing_is_reported_beside_the_data(
+    table: Path, form: str
+) -> None:
+    def rows_of(output: str) -> list[dict[str, str]]:
+        return orjson.loads(output) if form == "--json" else list(csv.DictReader(io.StringIO(output)))
+
     code, output, result = run(table, "query", f"SELECT event_id FROM audit WHERE topic = '{TOPICS.actions}'", form)
-    rows = orjson.loads(output) if form == "--json" else list(csv.DictReader(io.StringIO(output)))
+    rows = rows_of(output)
     assert (code, len(rows), len({row["event_id"] for row in rows}), result) == (0, EVENTS, EVENTS, "")
-
-
-@pytest.mark.parametrize("form", ["--json", "--csv"])
-def test_only_so_many_and_that_there_are_more_is_reported_beside_the_data(table: Path, form: str) -> None:
     code, output, result = run(table, "query", "SELECT kind FROM audit", form, "--limit", "3")
-    rows = orjson.loads(output) if form == "--json" else list(csv.DictReader(io.StringIO(output)))
-    assert (code, len(rows)) == (0, 3)
+    assert (code, len(rows_of(output))) == (0, 3)
     assert result.startswith("these are the first 3 rows; there are more")
 
 
@@ -85,29 +80,27 @@ def test_values_of_every_type_can_be_printed(table: Path) -> None:
     assert list(csv.reader(io.StringIO(run(table, "query", sql, "--csv")[1])))[1] == ['["a","b"]', "0:00:00", "1.5", ""]
 
 
-@pytest.mark.parametrize(
-    ("sql", "text"),
-    [
-        pytest.param(
-            "SELECT session_idd FROM audit", "expected a column such as session_id, got session_idd", id="a column"
-        ),
-        pytest.param("SELECT nothing FROM audit", "expected one of sink, topic, partition", id="the columns there are"),
-        pytest.param("SELECT * FROM audits", "expected the table audit, got audits", id="a table"),
-        pytest.param("SELECT kind FRM audit", "got audit at line 1, column 17", id="a word, and where"),
-        pytest.param("SELECT kind FROM", "got the end of the statement", id="an end"),
-        pytest.param("DROP TABLE audit", "expected SELECT or WITH or VALUES, got DROP", id="no question"),
-        pytest.param("SELECT 1 / 0", "Divide by zero", id="what is found while it is read"),
-        pytest.param("SELECT CAST(kind AS int) FROM audit", "got: Cannot cast string '", id="a value"),
-        pytest.param("SELECT sum(kind) FROM audit", "another type, got sum(", id="a function's argument"),
-        pytest.param("SELECT 'kind FROM audit", "got: Unterminated string literal at Line: 1", id="a quote"),
-        pytest.param("SELECT 1; SELECT 2", "only supports a single SQL statement", id="two statements"),
-    ],
-)
-def test_sql_that_does_not_hold_is_answered_with_what_was_expected_and_what_was_found(
-    table: Path, sql: str, text: str
-) -> None:
+WRONG = {
+    "SELECT session_idd FROM audit": "expected a column such as session_id, got session_idd",
+    "SELECT nothing FROM audit": "expected one of sink, topic, partition",
+    "SELECT * FROM audits": "expected the table audit, got audits",
+    "SELECT kind FRM audit": "got audit at line 1, column 17",
+    "SELECT kind FROM": "got the end of the statement",
+    "DROP TABLE audit": "expected SELECT or WITH or VALUES, got DROP",
+    "SELECT 1 / 0": "Divide by zero",
+    "SELECT CAST(kind AS int) FROM audit": "got: Cannot cast string '",
+    "SELECT sum(kind) FROM audit": "another type, got sum(",
+    "SELECT 'kind FROM audit": "got: Unterminated string literal at Line: 1",
+    "SELECT 1; SELECT 2": "only supports a single SQL statement",
+}
+
+
+@pytest.mark.parametrize("sql", WRONG)
+def test_sql_that_does_not_hold_is_answered_with_what_was_expected_and_what_was_found(table: Path, sql: str) -> None:
     code, _, errors = run(table, "query", sql)
-    assert (code, text in errors, errors.startswith("haltline: audit query: expected ")) == (2, True, True), errors
+    assert (code, WRONG[sql] in errors, errors.startswith("haltline: audit query: expected ")) == (2, True, True), (
+        errors
+    )
     assert (errors.count("\n"), sql in errors) == (1, False), errors
 
 
@@ -116,17 +109,13 @@ def test_both_forms_at_once_are_refused(table: Path) -> None:
     assert (code, output, "expected one of --json and --csv" in result) == (2, "", True)
 
 
-def test_a_store_that_does_not_answer_is_reported_in_one_line(table: Path) -> None:
-    options = ("AWS_ENDPOINT_URL=http://127.0.0.1:1", "AWS_ALLOW_HTTP=true", "AWS_REGION=x", "max_retries=0")
-    given = ("AWS_ACCESS_KEY_ID=x", "AWS_SECRET_ACCESS_KEY=y", *options)
-    arguments = ["audit", "query", "SELECT 1", "--table", "s3://none/audit"]
-    for one in given:
-        arguments += ["--storage-option", one]
-    done = CliRunner().invoke(app, arguments)
-    assert (done.exit_code, done.stderr.startswith("haltline: audit table s3://none/audit: expected a table")) == (
-        2,
-        True,
-    )
+def test_a_store_that_does_not_answer_is_reported_in_one_line() -> None:
+    options = "AWS_ENDPOINT_URL=http://127.0.0.1:1 AWS_ALLOW_HTTP=true AWS_REGION=x max_retries=0"
+    given = f"AWS_ACCESS_KEY_ID=x AWS_SECRET_ACCESS_KEY=y {options}".split()
+    arguments = [argument for one in given for argument in ("--storage-option", one)]
+    done = CliRunner().invoke(app, ["audit", "query", "SELECT 1", "--table", "s3://none/audit", *arguments])
+    expected = "haltline: audit table s3://none/audit: expected a table"
+    assert (done.exit_code, done.stderr.startswith(expected)) == (2, True)
 
 
 def test_an_answer_that_has_begun_does_not_see_what_the_sink_writes_meanwhile(tmp_path: Path) -> None:

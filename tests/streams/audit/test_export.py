@@ -3,9 +3,9 @@
 import csv
 import io
 import threading
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import orjson
 import pytest
@@ -15,12 +15,7 @@ from typer.testing import CliRunner
 from haltline.cli.app import app
 from haltline.streams.audit.export import cef, post
 from tests.streams.audit.records import TOPICS
-from tests.streams.audit.test_verify import AT_7, Audit
-
-
-@pytest.fixture
-def audit(tmp_path: Path) -> Audit:
-    return Audit(tmp_path)
+from tests.streams.audit.tables import AT_7, Audit
 
 
 def run(*arguments: object) -> tuple[int, bytes, str]:
@@ -46,52 +41,40 @@ def test_a_parquet_file_is_one_that_other_programs_read(audit: Audit, tmp_path: 
     assert (read.num_rows, read["offset"][0].as_py()) == (1, 7)
 
 
-@pytest.mark.parametrize("form", ["csv", "json", "cef", "parquet"])
-def test_no_rows_are_an_answer_too_with_the_names_of_the_columns(audit: Audit, tmp_path: Path, form: str) -> None:
-    out = tmp_path / f"none.{form}"
-    code, _, output = run("export", "--table", audit.uri, "--where", "session_id = 'nobody'", "--out", out)
-    assert (code, output) == (0, "0 rows\n")
-    if form == "parquet":
-        read = read_parquet(str(out)).read_all()
-        assert (read.num_rows, read.schema.names[:3]) == (0, ["sink", "topic", "partition"])
-    else:
-        assert out.read_text().startswith("sink,topic,partition,") is (form == "csv")
+def test_no_rows_are_an_answer_too_with_the_names_of_the_columns(audit: Audit, tmp_path: Path) -> None:
+    nobody = ("export", "--table", audit.uri, "--where", "session_id = 'nobody'", "--out")
+    for form in ("csv", "json", "cef", "parquet"):
+        assert run(*nobody, tmp_path / f"none.{form}")[::2] == (0, "0 rows\n"), form
+    read = read_parquet(str(tmp_path / "none.parquet")).read_all()
+    assert (read.num_rows, read.schema.names[:3]) == (0, ["sink", "topic", "partition"])
+    texts = [(tmp_path / f"none.{form}").read_text() for form in ("csv", "json", "cef")]
+    assert [text.startswith("sink,topic,partition,") for text in texts] == [True, False, False]
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
-@pytest.mark.parametrize(
-    ("where", "text"),
-    [
-        pytest.param("session = 1", "expected a column such as session_id, got session", id="no such column"),
-        pytest.param("session_id = ", "expected an expression, got )", id="an end"),
-        pytest.param("CAST(session_id AS int) = 1", "got: Cannot cast string 's", id="found while it is read"),
-    ],
-)
-def test_a_condition_that_does_not_hold_is_answered_in_one_line(audit: Audit, form: str, where: str, text: str) -> None:
-    done = CliRunner().invoke(app, ["audit", "export", "--table", str(audit.uri), "--where", where, "--format", form])
-    errors = done.stderr
-    assert (done.exit_code, text in errors, errors.count("\n")) == (2, True, 1), errors
-    assert errors.startswith(f"haltline: audit export: --where {where!r}: expected "), errors
+def test_a_condition_that_does_not_hold_is_answered_in_one_line(audit: Audit, form: str) -> None:
+    for where, text in (
+        ("session = 1", "expected a column such as session_id, got session"),
+        ("session_id = ", "expected an expression, got )"),
+        ("CAST(session_id AS int) = 1", "got: Cannot cast string 's"),  # found while it is read
+    ):
+        given = ["audit", "export", "--table", str(audit.uri), "--where", where, "--format", form]
+        done = CliRunner().invoke(app, given)
+        errors = done.stderr
+        assert (done.exit_code, text in errors, errors.count("\n")) == (2, True, 1), errors
+        assert errors.startswith(f"haltline: audit export: --where {where!r}: expected "), errors
 
 
 def test_a_line_of_cef_escapes_what_would_end_a_field() -> None:
-    line = cef(
-        {
-            "kind": "decision",
-            "code": "a|b",
-            "severity": "critical",
-            "session_id": "s=1",
-            "summary": "one\ntwo\\",
-            "level": "KILL",
-        }
-    )
+    row = {"kind": "decision", "code": "a|b", "severity": "critical", "session_id": "s=1", "level": "KILL"}
+    line = cef(row | {"summary": "one\ntwo\\"})
     assert line.startswith("CEF:0|haltline|haltline|1|decision|a\\|b|10|")
     assert "cs1=s\\=1" in line
     assert line.endswith("msg=one\\ntwo\\\\")
 
 
 class Siem(BaseHTTPRequestHandler):
-    bodies: list[bytes] = []  # noqa: RUF012  # of one test
+    bodies: ClassVar[list[bytes]] = []
     status = 200
 
     def do_POST(self) -> None:
@@ -103,24 +86,19 @@ class Siem(BaseHTTPRequestHandler):
         return
 
 
-@pytest.fixture
-def siem() -> Iterator[tuple[type[Siem], str]]:
-    handler = type("One", (Siem,), {"bodies": [], "status": 200})
-    server = HTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield handler, f"http://127.0.0.1:{server.server_port}/in"
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-def test_rows_are_posted_in_parts_and_a_refusal_is_an_error(audit: Audit, siem: tuple[type[Siem], str]) -> None:
-    handler, url = siem
-    assert post(({"n": n} for n in range(1200)), url) == 1200
-    assert [len(orjson.loads(body)) for body in handler.bodies] == [500, 500, 200]
-    handler.status = 503
-    code, _, output = run("export", "--table", audit.uri, "--to", url)
+def test_rows_are_posted_in_parts_and_a_refusal_is_an_error(audit: Audit) -> None:
+    with HTTPServer(("127.0.0.1", 0), Siem) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            url = f"http://127.0.0.1:{server.server_port}/in"
+            assert post(({"n": n} for n in range(1200)), url) == 1200
+            assert [len(orjson.loads(body)) for body in Siem.bodies] == [500, 500, 200]
+            Siem.status = 503
+            code, _, output = run("export", "--table", audit.uri, "--to", url)
+        finally:
+            server.shutdown()
+            thread.join()
     assert (code, "503" in output) == (2, True)
 
 
@@ -139,7 +117,10 @@ def test_the_commands_make_keys_prove_erase_and_find_what_was_done_behind_their_
     assert (code, output.startswith("INTACT, UNSIGNED: 80 rows")) == (0, True), "no key was given, so none is checked"
     assert run("witness", tmp_path / "kept.jsonl", *mine)[0] == 0
     by = ["--by", "ada", "--reason", "request 12", "--signing-key", audit.key]
-    assert run("erase", "--session", "s1", *by, *mine)[2].startswith("27 rows erased; run ")
+    code, _, output = run("erase", "--session", "s1", *by[:4], *mine)
+    assert (code, "--signing-key" in output) == (2, True), output
+    output = run("erase", "--session", "s1", *by, *mine)[2]
+    assert "27 rows erased; run `haltline audit compact --vacuum-hours" in " ".join(output.split())
     assert run("erase", "--session", "s1", *by, *mine)[0] == 1
     assert run("erase", *by, *mine)[0] == 2
     assert run("compact", *mine, "--vacuum-hours", "0")[0] == 0
@@ -177,11 +158,11 @@ def test_what_the_commands_did_is_one_json_document(audit: Audit, tmp_path: Path
     assert printed[4]["deleted"] > 0
 
 
-@pytest.mark.parametrize("line", [b'{"a":1}', b"[]", b"nothing"])
-def test_a_witness_that_is_none_is_named_with_its_line(audit: Audit, tmp_path: Path, line: bytes) -> None:
-    (tmp_path / "kept.jsonl").write_bytes(line)
-    code, _, output = run("verify", "--table", audit.uri, "--witness", tmp_path / "kept.jsonl")
-    assert (code, "kept.jsonl, line 1: expected a checkpoint" in " ".join(output.split())) == (2, True), output
+def test_a_witness_that_is_none_is_named_with_its_line(audit: Audit, tmp_path: Path) -> None:
+    for line in (b'{"a":1}', b"[]", b"nothing"):
+        (tmp_path / "kept.jsonl").write_bytes(line)
+        code, _, output = run("verify", "--table", audit.uri, "--witness", tmp_path / "kept.jsonl")
+        assert (code, "kept.jsonl, line 1: expected a checkpoint" in " ".join(output.split())) == (2, True), output
 
 
 def test_an_export_that_fails_leaves_the_file_that_was_there(audit: Audit, tmp_path: Path) -> None:
@@ -191,11 +172,3 @@ def test_an_export_that_fails_leaves_the_file_that_was_there(audit: Audit, tmp_p
     assert (out.read_text(), sorted(tmp_path.glob("*kills*"))) == ("of yesterday", [out])
     (tmp_path / "elsewhere").symlink_to(out)
     assert run("export", "--table", audit.uri, "--where", AT_7, "--out", tmp_path / "elsewhere")[0] == 0
-
-
-def test_erasing_says_what_is_left_to_do_and_asks_for_the_key(audit: Audit) -> None:
-    command = ("erase", "--table", audit.uri, "--session", "s1", "--by", "ada", "--reason", "request 12")
-    code, _, output = run(*command)
-    assert (code, "--signing-key" in output) == (2, True), output
-    code, _, output = run(*command, "--signing-key", audit.key)
-    assert (code, "27 rows erased; run `haltline audit compact --vacuum-hours" in " ".join(output.split())) == (0, True)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +10,8 @@ from deltalake.table import TableOptimizer
 
 from haltline.streams.audit import maintenance as caring
 from haltline.streams.audit.maintenance import Caretaker
-from haltline.streams.audit.query import open_query
 from tests.streams.audit.records import NOW_MS
-from tests.streams.audit.test_verify import DAY_MS, Audit
+from tests.streams.audit.tables import DAY_MS, Audit
 
 
 class Crash(BaseException):
@@ -52,10 +50,10 @@ def faults(monkeypatch: pytest.MonkeyPatch) -> Faults:
 
 
 @pytest.fixture
-def audit(tmp_path: Path) -> Audit:
-    made = Audit(tmp_path)
-    made.write(80, 20, at_ms=NOW_MS + 10 * DAY_MS)
-    return made
+def audit(audit: Audit) -> Audit:
+    """With some days more."""
+    audit.write(80, 20, at_ms=NOW_MS + 10 * DAY_MS)
+    return audit
 
 
 def erase(care: Caretaker) -> object:
@@ -64,10 +62,6 @@ def erase(care: Caretaker) -> object:
 
 def retain(care: Caretaker) -> object:
     return care.retain(5, today=date.fromordinal(date(1970, 1, 1).toordinal() + NOW_MS // DAY_MS + 10))
-
-
-def compact(care: Caretaker) -> object:
-    return care.compact()
 
 
 @pytest.mark.parametrize("behind", [pytest.param(False, id="before"), pytest.param(True, id="behind")])
@@ -79,13 +73,13 @@ def compact(care: Caretaker) -> object:
         pytest.param(erase, 3, id="it is stated how much it was"),
         pytest.param(retain, 1, id="what is dropped is stated"),
         pytest.param(retain, 2, id="it is dropped"),
-        pytest.param(compact, 1, id="files are put together"),
+        pytest.param(Caretaker.compact, 1, id="files are put together"),
     ],
 )
 def test_an_interruption_looks_like_no_tampering_and_doing_it_again_completes_it(
     audit: Audit, faults: Faults, act: Callable[[Caretaker], object], at: int, *, behind: bool
 ) -> None:
-    care = Caretaker(audit.uri, by="ada", reason="request 12", signer=audit.signer)
+    care = audit.care()
     faults.at, faults.behind = at, behind
     with pytest.raises(Crash):
         act(care)
@@ -98,7 +92,7 @@ def test_an_interruption_looks_like_no_tampering_and_doing_it_again_completes_it
 
 
 def test_rows_that_were_erased_and_then_dropped_are_not_missed(audit: Audit) -> None:
-    care = Caretaker(audit.uri, by="ada", reason="request 12", signer=audit.signer)
+    care = audit.care()
     assert erase(care) == 33
     assert retain(care) == 80 + 8
     found = audit.verify()
@@ -107,12 +101,12 @@ def test_rows_that_were_erased_and_then_dropped_are_not_missed(audit: Audit) -> 
 
 
 def test_an_erasure_that_was_interrupted_covers_no_more_rows_than_it_meant(audit: Audit, faults: Faults) -> None:
-    care = Caretaker(audit.uri, by="ada", reason="request 12", signer=audit.signer)
+    care = audit.care()
     faults.at, faults.behind = 2, True
     with pytest.raises(Crash):
         erase(care)
     assert audit.verify().unfinished == 1
-    (row,) = open_query(audit.uri).rows("SELECT DISTINCT summary FROM audit WHERE kind = 'erased'")
+    (row,) = audit.rows("SELECT DISTINCT summary FROM audit WHERE kind = 'erased'")
     more = {"kind": "'erased'", "summary": f"'{row['summary']}'", "raw": "NULL"}
     audit.table().update(updates=more, predicate="session_id = 's2'")
     problems = [problem.what for problem in audit.verify().problems]

@@ -31,21 +31,11 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     log.now_ms = at(200)
     for _ in range(2):  # delivered twice
         log.send(TOPICS.feedback, key=stopped.session_id.encode(), value=stopped.to_json())
-    for number, (decision, result) in enumerate(
-        [(kill, "false_alarm"), (kill, "confirmed"), (nudge, "false_alarm"), (nudge, "false_alarm")]
-    ):
-        log.command(
-            Command(
-                command_id=f"l{number}",
-                kind=CommandKind.LABEL,
-                id=decision.session_id,
-                by="ada",
-                reason="looked at it",
-                time=at(300 + number),
-                label=result,
-                decision_id=decision.decision_id,
-            )
-        )
+    labels = [(kill, "false_alarm"), (kill, "confirmed"), (nudge, "false_alarm"), (nudge, "false_alarm")]
+    for number, (decision, label) in enumerate(labels):
+        of = {"id": decision.session_id, "decision_id": decision.decision_id, "label": label}
+        by = {"command_id": f"l{number}", "by": "ada", "reason": "looked at it", "time": at(300 + number)}
+        log.command(Command.model_validate({"kind": CommandKind.LABEL} | of | by))
     log.events(
         one.model_validate({**one.model_dump(), "usage": {"cost_usd": 0.25, "input_tokens": 10}})
         for one in deletes("spender", 400)
@@ -73,39 +63,22 @@ def test_every_question_can_be_asked_and_is_listed(table: Path, name: str) -> No
     assert name in run(table, "ask", "--list")[1]
 
 
-def test_trips_are_counted_by_rule_and_level(table: Path) -> None:
-    (killed,) = [
-        one for one in ask(table, "trips") if (one["detector"], one["level"]) == ("destructive_repeat", "KILL")
-    ]
+def test_each_question_counts_what_it_is_about(table: Path) -> None:
+    trips = ask(table, "trips")
+    (killed,) = [one for one in trips if (one["detector"], one["level"]) == ("destructive_repeat", "KILL")]
     assert (killed["decisions"], killed["sessions"]) == (2, 2)
     assert {one["sessions"] for one in ask(table, "trips", "--session", "night-1")} == {1}
     assert ask(table, "trips", "--to", "2025-06-15T15:06:40Z") == []
-
-
-def test_targets_are_what_findings_were_about(table: Path) -> None:
-    found = ask(table, "targets")
-    assert {one["target"] for one in found[:2]} == {"asset_id=night-1", "asset_id=night-2"}
-    assert [one["findings"] for one in found[:2]] == [2, 2]
-
-
-def test_the_time_to_stop_is_of_each_kill_once(table: Path) -> None:
-    (stops,) = ask(table, "stops")
+    targets = ask(table, "targets")[:2]
+    assert {one["target"]: one["findings"] for one in targets} == {"asset_id=night-1": 2, "asset_id=night-2": 2}
+    (stops,) = ask(table, "stops")  # each kill once
     assert (stops["kills"], stops["acknowledged"]) == (2, 1)
     assert stops["min_ms"] == stops["median_ms"] == stops["max_ms"] > 0
-
-
-def test_spend_is_summed_by_agent(table: Path) -> None:
-    first = ask(table, "spend")[0]
-    assert (first["agent_id"], first["cost_usd"], first["input_tokens"]) == ("of spender", 0.25, 10)
-
-
-def test_precision_takes_the_last_label_of_each_decision(table: Path) -> None:
-    (rule,) = ask(table, "precision")
+    spend = ask(table, "spend")[0]
+    assert (spend["agent_id"], spend["cost_usd"], spend["input_tokens"]) == ("of spender", 0.25, 10)
+    (rule,) = ask(table, "precision")  # of the last label of each decision
     assert (rule["detector"], rule["confirmed"], rule["false_alarms"]) == ("destructive_repeat", 1, 1)
     assert rule["precision"] == 0.5
-
-
-def test_operators_results_are_counted_by_kind(table: Path) -> None:
     assert [(one["by"], one["kind"], one["commands"]) for one in ask(table, "operators")] == [("ada", "label", 4)]
 
 

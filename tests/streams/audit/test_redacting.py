@@ -21,36 +21,19 @@ KEY = "AKIA" + "ABCDEFGHIJKLMNOP"
 TOKEN = "ghp_" + "a1" * 12
 JWT = "eyJ" + "hbGciOiJIUzI1NiJ9" + ".eyJzdWIiOiIxIn0." + "c2ln"
 FOUND = [
-    ("aws_access_key", KEY),
-    ("github_token", TOKEN),
-    ("slack_token", "xox" + "b-1234567890-abc"),
-    ("stripe_key", "sk_live" + "_abcdefghijklmnop"),
-    ("api_key", "sk-" + "abcdefghijklmnopqrst"),
-    ("jwt", JWT),
+    ("aws_access_key", KEY), ("github_token", TOKEN), ("slack_token", "xox" + "b-1234567890-abc"),
+    ("stripe_key", "sk_live" + "_abcdefghijklmnop"), ("api_key", "sk-" + "abcdefghijklmnopqrst"), ("jwt", JWT),
     ("private_key", "-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----"),
-    ("url_password", "https://ada:hunter2@example.org/x"),
-    ("gitlab_token", "glpat-" + "a1B2" * 5),
-    ("npm_token", "npm_" + "a1B2" * 9),
-    ("google_key", "AIza" + "a1B2-" * 7),
-    ("huggingface_token", "hf_" + "a1B2" * 8),
-    ("access_key", "AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI"),
-    ("accountkey", "AccountKey=ab+/cd=="),
-    ("password", "password: hunter2"),
-    ("password", "password = hunter2"),
-    ("password", "login --password hunter2"),
-    ("password", "curl -u bob:hunter2 x"),
-    ("passphrase", "passphrase=hunter2"),
-    ("pwd", "pwd=hunter2"),
-    ("token", "token: abc123"),
-    ("api_key", "x-api-key: abc123"),
-    ("authorization", "Authorization: Basic Ym9iOmh1bnRlcjI="),
-    ("email", "ada.lovelace+x@mail.example.org"),
-    ("us_ssn", "078-05-1120"),
-    ("credit_card", "4111 1111 1111 1111"),
-    ("credit_card", "378282246310005"),
-    ("phone_us", "(555) 867-5309"),
-    ("phone_us", "555.867.5309"),
-]
+    ("url_password", "https://ada:hunter2@example.org/x"), ("gitlab_token", "glpat-" + "a1B2" * 5),
+    ("npm_token", "npm_" + "a1B2" * 9), ("google_key", "AIza" + "a1B2-" * 7), ("huggingface_token", "hf_" + "a1B2" * 8),
+    ("access_key", "AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI"), ("accountkey", "AccountKey=ab+/cd=="),
+    ("password", "password: hunter2"), ("password", "password = hunter2"), ("password", "login --password hunter2"),
+    ("password", "curl -u bob:hunter2 x"), ("passphrase", "passphrase=hunter2"), ("pwd", "pwd=hunter2"),
+    ("token", "token: abc123"), ("api_key", "x-api-key: abc123"),
+    ("authorization", "Authorization: Basic Ym9iOmh1bnRlcjI="), ("email", "ada.lovelace+x@mail.example.org"),
+    ("us_ssn", "078-05-1120"), ("credit_card", "4111 1111 1111 1111"), ("credit_card", "378282246310005"),
+    ("phone_us", "(555) 867-5309"), ("phone_us", "555.867.5309"),
+]  # fmt: skip
 NOT_FOUND = [
     "1780000000000", "2026-05-28T20:26:40Z", "550e8400-e29b-41d4-a716-446655440000", "4111 1111 1111 1112",
     "10.0.192.168", "000-12-3456", "task-12", "v1.22.333", "react@18.2.0", "high_", "a token of it",
@@ -170,13 +153,10 @@ def test_the_chain_is_of_what_is_stored(tmp_path: Path) -> None:
     assert result == [{"error": "[redacted:aws_access_key] [redacted:email]", "redacted": "aws_access_key,email"}] * 2
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [("4111111111111111", True), ("4111-1111-1111-1111", True), ("4111 1111-1111-1111", False),
-     ("4111111111111112", False), ("30569309025904", True), ("4222222222222", False), ("1", False)],
-)  # fmt: skip
-def test_a_card_s_number_has_its_check_digit(text: str, *, expected: bool) -> None:
-    assert is_card_number(text) is expected
+def test_a_card_s_number_has_its_check_digit() -> None:
+    cards = ["4111111111111111", "4111-1111-1111-1111", "30569309025904"]
+    others = ["4111 1111-1111-1111", "4111111111111112", "4222222222222", "1"]
+    assert [is_card_number(text) for text in cards + others] == [True] * 3 + [False] * 4
 
 
 class Careful(Redaction):

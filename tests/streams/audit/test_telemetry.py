@@ -1,14 +1,13 @@
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
-import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from haltline.schemas.topics import Topics
+from haltline.streams.audit.settings import AuditSettings
 from haltline.streams.audit.sink import AuditSink
 from haltline.streams.audit.telemetry import SinkTelemetry, telemetry
 from haltline.streams.audit.writer import Place
@@ -30,27 +29,17 @@ def get(observer: SinkTelemetry, path: str) -> tuple[int, str]:
 
 def samples(text: str) -> dict[tuple[str, ...], float]:
     """The value of each sample by its name and its labels' values, topic before partition."""
-    return {
-        (
-            sample.name.removeprefix("haltline_"),
-            *(sample.labels[label] for label in sorted(sample.labels, reverse=True)),
-        ): sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-    }
+    every = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+    labels = [[one.labels[label] for label in sorted(one.labels, reverse=True)] for one in every]
+    return {(one.name.removeprefix("haltline_"), *of): one.value for one, of in zip(every, labels, strict=True)}
 
 
-@pytest.fixture
-def log(embedded: EmbeddedBroker) -> Iterator[Log]:
+def test_what_a_sink_does_is_measured_and_served(embedded: EmbeddedBroker, tmp_path: Path) -> None:
     with Log(embedded.bootstrap, Topics()) as log:
-        yield log
-
-
-def test_what_a_sink_does_is_measured_and_served(log: Log, tmp_path: Path) -> None:
-    log.send_one_of_each()
-    log.send(log.topics.actions, b"not an event")
-    log.flush()
-    settings = log.settings(tmp_path, metrics_port=0)
+        log.send_one_of_each()
+        log.send(log.topics.actions, b"not an event")
+        log.flush()
+        settings = log.settings(tmp_path, metrics_port=0)
     with telemetry(settings) as observer:
         sink = AuditSink(settings, observer=observer)
         observer.follow(sink)
@@ -96,20 +85,15 @@ def test_losses_and_repeats_are_counted_by_topic() -> None:
     assert reported["sink_skipped_rows_total", "haltline.actions"] == 3
 
 
-def test_a_sink_that_does_not_come_round_is_not_alive(log: Log, tmp_path: Path) -> None:
-    sink = AuditSink(log.settings(tmp_path))
-    observer = SinkTelemetry(Metrics(), stuck_after_s=60)
+def test_a_sink_that_does_not_come_round_or_whose_lag_nobody_follows_is_not_alive(tmp_path: Path) -> None:
+    sink = AuditSink(AuditSettings(bootstrap="x:1", table=str(tmp_path)))
+    observer, blind = SinkTelemetry(Metrics(), stuck_after_s=60), SinkTelemetry(Metrics(), stuck_after_s=60)
     observer.follow(sink)
+    blind.follow(sink)
     assert observer.verdict().alive
+    blind.on_blind(ValueError("a mistake of ours"))
+    assert (blind.verdict().alive, "a mistake of ours" in blind.verdict().reasons[0]) == (False, True)
     sink.last_turn_s = time.monotonic() - 61
     verdict = observer.verdict()
     assert (verdict.alive, verdict.ready) == (False, False)
     assert "the sink has not come round for 61 s" in verdict.reasons[0]
-
-
-def test_a_sink_whose_lag_nobody_follows_is_not_alive(log: Log, tmp_path: Path) -> None:
-    observer = SinkTelemetry(Metrics(), stuck_after_s=60)
-    observer.follow(AuditSink(log.settings(tmp_path)))
-    observer.on_blind(ValueError("a mistake of ours"))
-    assert not observer.verdict().alive
-    assert "a mistake of ours" in observer.verdict().reasons[0]

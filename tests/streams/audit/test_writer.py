@@ -50,26 +50,6 @@ def test_a_flush_of_nothing_writes_nothing(table: AuditTable) -> None:
     assert table.open().version("audit#cluster") is None
 
 
-def test_a_revoked_partition_leaves_nothing_behind_and_takes_nothing(table: AuditTable, positions: Positions) -> None:
-    reader = writer(table, FIRST, CONTROL)
-    add(reader, FIRST, 0, 1)
-    add(reader, CONTROL, 0)
-    reader.revoke([FIRST])
-    assert add(reader, FIRST, 2) == [False]
-    assert reader.flush(NOW_MS).committed == {CONTROL: 0}
-    assert positions(table) == at(CONTROL, 0)
-    assert (reader.buffered_rows, reader.buffered_bytes) == (0, 0)
-
-
-def test_an_assignment_forgets_what_was_buffered_before(table: AuditTable, positions: Positions) -> None:
-    reader = writer(table, FIRST)
-    add(reader, FIRST, 0, 1)
-    assert reader.assign([FIRST]) == {FIRST: None}
-    add(reader, FIRST, 0)
-    reader.flush(NOW_MS)
-    assert positions(table) == at(FIRST, 0)
-
-
 def test_a_commit_whose_retry_meets_its_own_first_try_is_seen_and_not_repeated(positions: Positions) -> None:
     table = MemoryAuditTable()
     unsure = writer(table, FIRST)
@@ -224,6 +204,8 @@ class ManyWriters(RuleBasedStateMachine):
     def revoke(self, who: int) -> None:
         self.writers[who].revoke([FIRST])
         self.following.pop(who, None)
+        assert (self.writers[who].buffered_rows, self.writers[who].buffered_bytes) == (0, 0)
+        assert add(self.writers[who], FIRST, 99) == [False]
 
     @rule(who=st.integers(0, 2))
     def killed_and_started(self, who: int) -> None:

@@ -103,6 +103,12 @@ class Site:
         found = self.json("check", exit_code=exit_code)["partitions"]
         return next(one for one in found if (one["topic"], one["partition"]) == (self.changelog, HOME))
 
+    def doctor(self) -> str:
+        """What it finds in the changelogs."""
+        here = ["--bootstrap", self.bootstrap, "--prefix", self.topics.prefix, "--json"]
+        checks = orjson.loads(CliRunner().invoke(app, ["doctor", *here]).stdout)
+        return next(str(check["found"]) for check in checks if check["what"] == "changelogs")
+
     def worker(self, children: Children) -> Child:
         options = ["--prefix", self.topics.prefix, "--checkpoint-interval", "0.2"]
         worker = start_worker(children, self.bootstrap, *options, embedded=False)
@@ -176,9 +182,11 @@ def test_a_release_marker_lets_the_records_of_an_older_release_count(site: Site)
     site.act(LOST)
     site.write_as_older_release(5, LOST)
     assert site.home(exit_code=Exit.NO)["older_release_behind_a_claim"] == {"first": 1, "last": 1, "records": 1}
+    assert "wrote behind a claim" in site.doctor()
     markers = site.json("release")
     assert len(markers) == 2 * PARTITIONS
     assert {"topic": site.changelog, "partition": HOME, "offset": 2} in markers
     (written,) = [message for message in site.log.records(site.changelog) if message.offset() == 2]
     assert (written.key(), written.value()) == (CLAIM_KEY, None)
     assert site.home(exit_code=Exit.OK)["older_release_behind_a_claim"] is None
+    assert "are well" in site.doctor()

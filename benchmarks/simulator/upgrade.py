@@ -1,0 +1,81 @@
+"""Histories that begin with the release before claims: one full stop, an upgrade, and in some of them the way back."""
+
+import random
+from typing import Final
+
+from benchmarks.simulator import old_rules
+from benchmarks.simulator.fleet import CHANGELOG, Traffic
+from benchmarks.simulator.history import History
+from benchmarks.simulator.log import New
+from benchmarks.simulator.workload import traffic
+from haltline.streams.runtime.changelog import Claim
+
+_SHARE: Final = 0.1
+_GOES_BACK_SHARE: Final = 0.5
+_BEFORE, _BACK, _AGAIN = 2, 3, 4
+"""Which traffic the releases have that are not under faults."""
+_SECONDS: Final = 2.0
+
+
+def is_upgrade(seed: int) -> bool:
+    """Whether the history of this seed is one of those."""
+    return random.Random(f"{seed} upgrade").random() < _SHARE
+
+
+class Upgrade(History):
+    """docs/upgrade.md, step by step, under traffic. Faults are for the release of now."""
+
+    stopped = False
+    """Workers stay away: the operator has stopped them."""
+
+    def endure(self, life: int) -> None:
+        """The same; before the first life, and in some histories after it, the older release has a while."""
+        if life == 0:
+            self.older_release(_BEFORE)
+        super().endure(life)
+        if life == 0 and not self.unexpected and random.Random(f"{self.seed} back").random() < _GOES_BACK_SHARE:
+            self.stop_workers()
+            self.release_partitions()
+            self.older_release(_BACK)
+            self.send(_AGAIN)
+
+    def start_again(self, name: str) -> None:
+        """Unless it is a worker while these are stopped."""
+        if not (self.stopped and name in self.instances):
+            super().start_again(name)
+
+    def older_release(self, life: int) -> None:
+        """Workers of the older release for the length of some traffic, then a full stop, then those of this one."""
+        with old_rules.in_force():
+            self.start_workers()
+            self.send(life)
+            self.stop_workers()
+        self.start_workers()
+
+    def send(self, life: int) -> None:
+        """Traffic without faults, until it is processed and committed."""
+        self.healing = self.world.calm = True
+        self.traffic = Traffic(self.world, self.broker, traffic(self.seed, life), _SECONDS)
+        self.all.append(self.traffic.process)
+        self.until(self.is_done)
+        self.healing = self.world.calm = False
+
+    def start_workers(self) -> None:
+        """Each that does not run."""
+        self.stopped = False
+        for name in self.instances:
+            self.start_again(name)
+
+    def stop_workers(self) -> None:
+        """All of them, by SIGTERM."""
+        self.stopped = True
+        workers = [self.running[name] for name in self.instances if name in self.running]
+        for process in workers:
+            process.terminate()
+        self.until(lambda: not any(process.alive for process in workers))
+
+    def release_partitions(self) -> None:
+        """As `haltline changelog release`."""
+        marker = Claim(b"")
+        for number, _ in enumerate(self.broker.topics[CHANGELOG].logs):
+            self.broker.append(CHANGELOG, number, New(0, marker.key, None, marker.headers, producer=-1, sequence=0))

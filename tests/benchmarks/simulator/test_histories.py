@@ -1,0 +1,67 @@
+"""Whole histories: the product's own code under faults, from a seed."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.simulator.history import Outcome
+from benchmarks.simulator.mistakes import ALL
+from benchmarks.simulator.plan import Deed, Step, plan_of
+from benchmarks.simulator.runs import run
+from benchmarks.simulator.shrink import shorten
+
+ROOT = Path(__file__).parents[3]
+
+
+def _command(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "benchmarks.simulator", *arguments],
+        cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(100, 106))
+def test_nothing_differs_after_a_history(seed: int) -> None:
+    assert run(seed).differences == []
+
+
+def test_the_same_seed_gives_the_same_history() -> None:
+    first, second = list[str](), list[str]()
+    run(7, tell=first.append)
+    run(7, tell=second.append)
+    assert first == second
+    assert len(first) > 100
+
+
+def test_the_same_seed_gives_the_same_bytes_in_each_process() -> None:
+    first, second = _command("--seed", "7", "--trace"), _command("--seed", "7", "--trace")
+    assert first.returncode == 0, first.stderr
+    assert first.stdout == second.stdout
+
+
+def test_a_mistake_is_found_and_its_seed_printed() -> None:
+    found = _command("--fault", "commit before flush", "--processes", "1")
+    assert found.returncode == 0, found.stderr
+    assert "commit before flush: found after" in found.stdout
+    assert "WRONG" in found.stdout
+
+
+def test_names_of_mistakes_differ() -> None:
+    assert len({mistake.name for mistake in ALL}) == len(ALL) >= 8
+
+
+def test_a_plan_follows_from_its_seed() -> None:
+    assert plan_of(3, ["w"], ["r"]) == plan_of(3, ["w"], ["r"])
+    assert plan_of(3, ["w"], ["r"]) != plan_of(4, ["w"], ["r"])
+
+
+def test_a_failing_plan_is_shortened_to_the_steps_that_matter() -> None:
+    steps = [Step(float(at), Deed.KILL, f"worker-{at}") for at in range(6)]
+
+    def fails_with_two(seed: int, plan: object) -> Outcome:
+        differs = {steps[1], steps[4]} <= set(plan)  # type: ignore[call-overload]  # a plan
+        return Outcome(seed, plan, ["differs"] if differs else [])  # type: ignore[arg-type]  # as above
+
+    assert shorten(Outcome(1, steps, ["differs"]), fails_with_two).plan == [steps[1], steps[4]]
