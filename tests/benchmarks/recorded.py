@@ -51,12 +51,9 @@ def verdict(
     """What a judge said: a runaway of grade `stop` or `nudge`, or else `sound` or `unclear`."""
     runaway = grade in {"stop", "nudge"}
     return {
-        "verdict": "runaway" if runaway else grade,
-        "grade": grade if runaway else None,
-        "class": pattern,
-        "begins_seq": begins,
-        "signal_seq": signal,
-    }
+        "verdict": "runaway" if runaway else grade, "grade": grade if runaway else None, "class": pattern,
+        "begins_seq": begins, "signal_seq": signal,
+    }  # fmt: skip
 
 
 def write_judged(

@@ -51,24 +51,16 @@ def a(kind: Kind, **result: object) -> Acted:
         pytest.param(a(Kind.HEALTHY), Led(stops=1), "expected no stop, got 1", id="a healthy one that is stopped"),
         pytest.param(a(Kind.HEALTHY, executed=0), Led(), "expected some calls", id="a healthy one that does nothing"),
         pytest.param(a(Kind.LOOPING), Led(findings=1), "expected a refusal, got none", id="a loop that goes on"),
-        pytest.param(
-            a(Kind.LOOPING, wrong_since=1.0, stopped_at=40.0),
-            Led(findings=1),
-            "within 20 s, got 39.0 s",
-            id="a late stop",
-        ),
+        pytest.param(a(Kind.LOOPING, wrong_since=1.0, stopped_at=40.0), Led(findings=1), "within 20 s, got 39.0 s",
+                     id="a late stop"),
         pytest.param(a(Kind.DELETING, wrong_since=1.0, stopped_at=2.0), Led(), "expected a finding", id="for nothing"),
         pytest.param(a(Kind.WAITING), Led(approvals={"a", "b"}), "request, got 2", id="one that is asked about twice"),
-        pytest.param(
-            a(Kind.WAITING, refused=["x"]),
-            Led(approvals={"a"}),
-            "refusal codes [], got ['x']",
-            id="refused, though approved",
-        ),
+        pytest.param(a(Kind.WAITING, refused=["x"]), Led(approvals={"a"}), "refusal codes [], got ['x']",
+                     id="refused, though approved"),
         pytest.param(a(Kind.KILLED), Led(), "expected a kill, got none", id="one that lives on"),
         pytest.param(a(Kind.KILLED, problem="OSError()"), Led(), "got OSError()", id="an agent that cannot act"),
     ],
-)
+)  # fmt: skip
 def test_what_is_not_as_expected_is_reported(acted: Acted, led: Led, says: str) -> None:
     text = "; ".join(differences(acted, led))
     assert (says in text) if says else not text

@@ -36,11 +36,8 @@ def effect(facts: Facts, rule: str, column: str) -> Effect:
     ("variants", "expected"),
     [
         pytest.param({WHOLE: [STOPPED]}, Effect(0, 0, 0, 0), id="others stop it"),
-        pytest.param(
-            {WHOLE: [STOPPED], (ALONE, "cycle"): [STOPPED], (WITHOUT, "cycle"): []},
-            Effect(1, 1, 1, 0),
-            id="nothing else stops it",
-        ),
+        pytest.param({WHOLE: [STOPPED], (ALONE, "cycle"): [STOPPED], (WITHOUT, "cycle"): []}, Effect(1, 1, 1, 0),
+                     id="nothing else stops it"),
         pytest.param(
             {
                 WHOLE: [STOPPED],
@@ -51,18 +48,12 @@ def effect(facts: Facts, rule: str, column: str) -> Effect:
             Effect(1, 0, 0, 0),
             id="another rule stops it too",
         ),
-        pytest.param(
-            {WHOLE: [STOPPED], (ALONE, "cycle"): [], (WITHOUT, "cycle"): []},
-            Effect(0, 0, 1, 0),
-            id="it stops it only together with another",
-        ),
-        pytest.param(
-            {WHOLE: [], (ALONE, "cycle"): [], (WITHOUT, "cycle"): [STOPPED]},
-            Effect(0, 0, 0, 1),
-            id="it keeps another from stopping it",
-        ),
+        pytest.param({WHOLE: [STOPPED], (ALONE, "cycle"): [], (WITHOUT, "cycle"): []}, Effect(0, 0, 1, 0),
+                     id="it stops it only together with another"),
+        pytest.param({WHOLE: [], (ALONE, "cycle"): [], (WITHOUT, "cycle"): [STOPPED]}, Effect(0, 0, 0, 1),
+                     id="it keeps another from stopping it"),
     ],
-)
+)  # fmt: skip
 def test_a_rule_is_judged_by_what_comes_of_one_session(variants: Mapping[Variant, list[str]], expected: Effect) -> None:
     facts = {"a": {variant: frozenset(columns) for variant, columns in variants.items()}}
     assert effect(facts, "cycle", STOPPED) == expected

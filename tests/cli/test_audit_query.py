@@ -19,12 +19,9 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("audit")
     uri = folder / "table"
     event = {
-        "event_id": "e1",
-        "kind": "action.proposed",
-        "session_id": "s1",
-        "time": time.time_ns() // 1_000_000,
+        "event_id": "e1", "kind": "action.proposed", "session_id": "s1", "time": time.time_ns() // 1_000_000,
         "action": "read_file",
-    }
+    }  # fmt: skip
     with QuickBroker() as broker, Children(folder) as children:
         broker.ensure_topics(Topics())
         producer = Producer({"bootstrap.servers": broker.bootstrap, "partitioner": "murmur2_random"})

@@ -69,38 +69,27 @@ def test_no_broker_is_exit_3_and_names_the_address(arguments: tuple[str, ...]) -
     ("arguments", "says"),
     [
         pytest.param(("reset", "s1", "--by", "ada"), "Missing option '--reason'", id="a reset without a reason"),
-        pytest.param(
-            ("reset", "s1", "--by", "ada", "--reason", " "),
-            "--reason': must not be empty",
-            id="a reset with an empty reason",
-        ),
+        pytest.param(("reset", "s1", "--by", "ada", "--reason", " "), "--reason': must not be empty",
+                     id="a reset with an empty reason"),
         pytest.param(("kill", "s1", "--reason", "r"), "Missing option '--by'", id="a kill by nobody"),
         pytest.param(("kill", *BY_ADA), "id: expected a text", id="a kill of nothing"),
-        pytest.param(
-            ("kill", "x" * 257, "--unknown", *BY_ADA), "id: String should have at most 256", id="an id that is too long"
-        ),
-        pytest.param(
-            ("batch", "s1", "--max-deletes", "3", "--for", "9h", *BY_ADA),
-            "expected it to last up to 8:00:00, got 9:00:00",
-            id="a batch for too long",
-        ),
-        pytest.param(
-            ("batch", "s1", "--max-deletes", "3", "--for", "soon", *BY_ADA),
-            "expected a length of time such as 90s, 30m or 1h30m, got 'soon'",
-            id="a batch for no length of time",
-        ),
+        pytest.param(("kill", "x" * 257, "--unknown", *BY_ADA), "id: String should have at most 256",
+                     id="an id that is too long"),
+        pytest.param(("batch", "s1", "--max-deletes", "3", "--for", "9h", *BY_ADA),
+                     "expected it to last up to 8:00:00, got 9:00:00", id="a batch for too long"),
+        pytest.param(("batch", "s1", "--max-deletes", "3", "--for", "soon", *BY_ADA),
+                     "expected a length of time such as 90s, 30m or 1h30m, got 'soon'",
+                     id="a batch for no length of time"),
         pytest.param(("batch", "s1", *BY_ADA), "Missing option '--max-deletes'", id="a batch without its size"),
-        pytest.param(
-            ("label", "d1", "perhaps", *BY_ADA), "expected one of confirmed, false_alarm", id="an unknown label"
-        ),
+        pytest.param(("label", "d1", "perhaps", *BY_ADA), "expected one of confirmed, false_alarm",
+                     id="an unknown label"),
         pytest.param(("tail", "--topic", "nothing"), "expected one of actions, detections", id="an unknown topic"),
-        pytest.param(
-            ("status", "--client-config", "no-such-file"), "no-such-file: expected a text file", id="no client config"
-        ),
+        pytest.param(("status", "--client-config", "no-such-file"), "no-such-file: expected a text file",
+                     id="no client config"),
         pytest.param(("worker", "--policy", "no-such-file"), "--policy:", id="no policy file"),
         pytest.param(("nothing",), "No such command", id="an unknown command"),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_command_is_exit_2_and_says_what_was_expected(
     embedded: EmbeddedBroker, arguments: tuple[str, ...], says: str
 ) -> None:
@@ -346,14 +335,11 @@ def test_a_policys_schema_is_printed_and_written(tmp_path: Path) -> None:
     [
         pytest.param("{name: a, version: 3}", Exit.OK, "policy a, version 3, can be used", id="a good one"),
         pytest.param("cooldown: 3", Exit.USAGE, ":1: cooldown: ", id="one that cannot be used"),
-        pytest.param(
-            "overrides: [{rules: {cycle: {mode: shadow}}}]",
-            Exit.NO,
-            "overrides.0.rules.cycle.mode: shadow is looser than enforce",
-            id="one with an override that nobody exempted",
-        ),
+        pytest.param("overrides: [{rules: {cycle: {mode: shadow}}}]", Exit.NO,
+                     "overrides.0.rules.cycle.mode: shadow is looser than enforce",
+                     id="one with an override that nobody exempted"),
     ],
-)
+)  # fmt: skip
 def test_a_policy_is_checked(tmp_path: Path, text: str, code: Exit, says: str) -> None:
     file = tmp_path / "policy.yaml"
     file.write_text(text, encoding="utf-8")

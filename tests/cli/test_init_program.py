@@ -142,64 +142,33 @@ def test_a_program_is_put_behind_a_guard(framework: str, program: str, expected:
     [
         pytest.param("pydantic-ai", "import pydantic_ai\nrun()\n", "got no such call", id="no agent in it"),
         pytest.param("pydantic-ai", "def broken(:\n", "expected a Python program", id="no Python"),
-        pytest.param(
-            "pydantic-ai",
-            "from pydantic_ai import Agent\na = Agent(capabilities=mine())\n",
-            "line 2: expected a list for capabilities=",
-            id="a list that is made elsewhere",
-        ),
-        pytest.param(
-            "pydantic-ai",
-            "from pydantic_ai import Agent\na = Agent(**options)\n",
-            "line 2: expected arguments by name, got **",
-            id="arguments that are not written there",
-        ),
-        pytest.param(
-            "pydantic-ai",
-            "from pydantic_ai import Agent\nx = 1; a = Agent()\n",
-            "line 2: expected a statement on a line of its own",
-            id="two statements on a line",
-        ),
-        pytest.param(
-            "pydantic-ai",
-            "from pydantic_ai import Agent; a = Agent()\n",
-            "line 1: expected a statement on a line of its own",
-            id="the agent on the line of the import",
-        ),
-        pytest.param(
-            "pydantic-ai",
-            "from pydantic_ai import Agent\na = (\n    Agent)(x for x in y)\n",
-            "expected a result that compiles",
-            id="what would not compile",
-        ),
-        pytest.param(
-            "smolagents",
-            "from smolagents import CodeAgent\nguarded = 1\na = CodeAgent()\n",
-            "line 2: expected no guarded of the program's own",
-            id="a name that is taken",
-        ),
-        pytest.param(
-            "claude-agent-sdk",
-            "from claude_agent_sdk import ClaudeAgentOptions\no = ClaudeAgentOptions(hooks=HOOKS)\n",
-            "line 2: expected no hooks= yet",
-            id="hooks of its own",
-        ),
+        pytest.param("pydantic-ai", "from pydantic_ai import Agent\na = Agent(capabilities=mine())\n",
+                     "line 2: expected a list for capabilities=", id="a list that is made elsewhere"),
+        pytest.param("pydantic-ai", "from pydantic_ai import Agent\na = Agent(**options)\n",
+                     "line 2: expected arguments by name, got **", id="arguments that are not written there"),
+        pytest.param("pydantic-ai", "from pydantic_ai import Agent\nx = 1; a = Agent()\n",
+                     "line 2: expected a statement on a line of its own", id="two statements on a line"),
+        pytest.param("pydantic-ai", "from pydantic_ai import Agent; a = Agent()\n",
+                     "line 1: expected a statement on a line of its own", id="the agent on the line of the import"),
+        pytest.param("pydantic-ai", "from pydantic_ai import Agent\na = (\n    Agent)(x for x in y)\n",
+                     "expected a result that compiles", id="what would not compile"),
+        pytest.param("smolagents", "from smolagents import CodeAgent\nguarded = 1\na = CodeAgent()\n",
+                     "line 2: expected no guarded of the program's own", id="a name that is taken"),
+        pytest.param("claude-agent-sdk",
+                     "from claude_agent_sdk import ClaudeAgentOptions\no = ClaudeAgentOptions(hooks=HOOKS)\n",
+                     "line 2: expected no hooks= yet", id="hooks of its own"),
         pytest.param(
             "crewai",
             'import crewai\nc.kickoff(inputs={"a": """\nx\n"""})\n',
             "line 2: expected a statement without a text of several lines",
             id="a text that would be indented",
         ),
-        pytest.param(
-            "crewai",
-            "import crewai\nfor x in c.kickoff():\n    pass\n",
-            "line 2: expected a statement of its",
-            id="a loop",
-        ),
+        pytest.param("crewai", "import crewai\nfor x in c.kickoff():\n    pass\n",
+                     "line 2: expected a statement of its", id="a loop"),
         pytest.param("ag2", "\ufeffimport ag2\n", "without a byte order mark", id="a byte order mark"),
         pytest.param("ag2", "import ag2\r\nx = 1\n", "expected one kind of line ends", id="mixed line ends"),
     ],
-)
+)  # fmt: skip
 def test_a_program_of_another_shape_is_left_alone_and_the_lines_are_printed(
     framework: str, program: str, problem: str
 ) -> None:
@@ -232,18 +201,10 @@ SMOL_FIRST = "from smolagents import CodeAgent\na = CodeAgent()\nb = CodeAgent(m
         ("pydantic-ai", PYDANTIC_FIRST, "from pydantic_ai import *\n", "line 3: expected imports by name, got *"),
         ("pydantic-ai", PYDANTIC_FIRST, "from other import Agent", "line 1: expected one import of Agent, got several"),
         ("pydantic-ai", PYDANTIC_FIRST, "def f(b=Agent('y')): ...", "line 3: expected the agent in a statement of its"),
-        (
-            "pydantic-ai",
-            "from pydantic_ai import Agent\n",
-            "def f(b=Agent('y')): ...",
-            "line 2: expected the agent in a",
-        ),
-        (
-            "pydantic-ai",
-            "from pydantic_ai import Agent\n",
-            "@Agent('y').tool\ndef f(): ...",
-            "line 2: expected the agent",
-        ),
+        ("pydantic-ai", "from pydantic_ai import Agent\n", "def f(b=Agent('y')): ...",
+         "line 2: expected the agent in a"),
+        ("pydantic-ai", "from pydantic_ai import Agent\n", "@Agent('y').tool\ndef f(): ...",
+         "line 2: expected the agent"),
         ("openai-agents", OPENAI_FIRST, "Agent(**cfg)", "line 4: expected arguments by name, got **"),
         ("openai-agents", OPENAI_FIRST, "Agent('y', None, [t])", "line 4: expected arguments by name, got several"),
         ("openai-agents", OPENAI_FIRST, "Agent(name='y', mcp_servers=[s])", "line 4: expected no mcp_servers="),
@@ -255,16 +216,12 @@ SMOL_FIRST = "from smolagents import CodeAgent\na = CodeAgent()\nb = CodeAgent(m
         ("openai-agents", OPENAI_FIRST, "run = Runner.run\nrun(a)", "line 4: expected Runner.run only in calls"),
         ("smolagents", SMOL_FIRST, "c = CodeAgent()", "line 4: expected one agent with all others as a part of it"),
         ("google-adk", "from google.adk import App, Runner\na = App()\nRunner(app=a)\n", "Runner(agent=x)", "line 4: "),
-        (
-            "crewai",
-            "import crewai\nc.kickoff()\n",
-            "pool.submit(c.kickoff)",
-            "line 3: expected c.kickoff only in calls",
-        ),
+        ("crewai", "import crewai\nc.kickoff()\n", "pool.submit(c.kickoff)",
+         "line 3: expected c.kickoff only in calls"),
         ("crewai", "import crewai\nc.kickoff()\n", "x = lambda: c.kickoff()", "got one that runs later"),
         ("crewai", "import crewai\nc.kickoff()\n", "x = [c.kickoff_async()]", "got one that runs later"),
     ],
-)
+)  # fmt: skip
 def test_nothing_is_written_where_a_second_agent_would_stay_unguarded(
     framework: str, first: str, second: str, problem: str
 ) -> None:

@@ -78,9 +78,8 @@ def test_a_default_that_the_table_names_is_that_of_the_option() -> None:
     [
         pytest.param("[kafka", ": expected TOML, got ", id="no TOML"),
         pytest.param('[kafak]\nprefix = "a."', ":1: expected a section, one of kafka,", id="a section that is none"),
-        pytest.param(
-            '[kafak]\nprefix = "a."', "got [kafak]; did you mean [kafka]?", id="a section that looks like one"
-        ),
+        pytest.param('[kafak]\nprefix = "a."', "got [kafak]; did you mean [kafka]?",
+                     id="a section that looks like one"),
         pytest.param(
             'bootstrap = "a:1"',
             ":1: expected a section, one of kafka, operator, workers, audit, console, notify, intake, doctor, agent; "
@@ -95,53 +94,31 @@ def test_a_default_that_the_table_names_is_that_of_the_option() -> None:
         pytest.param("[notify]\nx = 1", ":2: [notify]: expected one of config; got x", id="a key that is none"),
         pytest.param("[kafka]\nprefix = 1", ":2: kafka.prefix: expected a text, got 1", id="a number for a text"),
         pytest.param('[kafka]\nprefix = ""', ":2: kafka.prefix: expected a text, got ''", id="an empty text"),
-        pytest.param(
-            "[audit]\npublic_key = 1", ":2: audit.public_key: expected a text, got 1", id="a number for a file"
-        ),
-        pytest.param(
-            '[console]\nport = "8460"',
-            ":2: console.port: expected a port (0 to 65535), got '8460'",
-            id="a text for a port",
-        ),
-        pytest.param(
-            "[console]\nport = 99999",
-            ":2: console.port: expected a port (0 to 65535), got 99999",
-            id="a port that is none",
-        ),
-        pytest.param(
-            "[agent]\nspool_max_mb = true",
-            ":2: agent.spool_max_mb: expected an integer, got True",
-            id="a truth for a number",
-        ),
+        pytest.param("[audit]\npublic_key = 1", ":2: audit.public_key: expected a text, got 1",
+                     id="a number for a file"),
+        pytest.param('[console]\nport = "8460"', ":2: console.port: expected a port (0 to 65535), got '8460'",
+                     id="a text for a port"),
+        pytest.param("[console]\nport = 99999", ":2: console.port: expected a port (0 to 65535), got 99999",
+                     id="a port that is none"),
+        pytest.param("[agent]\nspool_max_mb = true", ":2: agent.spool_max_mb: expected an integer, got True",
+                     id="a truth for a number"),
         pytest.param("[agent]\nbudget_s = -1", ":2: agent.budget_s: expected a number, got -1", id="a negative time"),
-        pytest.param(
-            '[agent]\nredact_pii = "yes"',
-            ":2: agent.redact_pii: expected true or false, got 'yes'",
-            id="a text for a truth",
-        ),
-        pytest.param(
-            '[workers]\nrules = "some"',
-            ":2: workers.rules: expected one of all, enforced, shadow, got 'some'",
-            id="a word that is not offered",
-        ),
+        pytest.param('[agent]\nredact_pii = "yes"', ":2: agent.redact_pii: expected true or false, got 'yes'",
+                     id="a text for a truth"),
+        pytest.param('[workers]\nrules = "some"',
+                     ":2: workers.rules: expected one of all, enforced, shadow, got 'some'",
+                     id="a word that is not offered"),
         pytest.param("[agent]\nrules = [1]", ":2: agent.rules: expected a path, got 1", id="a number among files"),
-        pytest.param(
-            '[console]\ndatabase = "console.db"',
-            ":2: console.database: expected a URL such as sqlite:///console.db, got 'console.db'",
-            id="a path for a URL",
-        ),
-        pytest.param(
-            '[console]\ndatabase = "postgresql://ada:hunter2@db/haltline"',
-            ":2: console.database: expected a URL without a password, got one with",
-            id="a password in a URL",
-        ),
-        pytest.param(
-            '[audit.storage_options]\nAWS_SECRET_ACCESS_KEY = "x"',
-            ": audit.storage_options: expected no secret, got AWS_SECRET_ACCESS_KEY",
-            id="a secret among the options of a store",
-        ),
+        pytest.param('[console]\ndatabase = "console.db"',
+                     ":2: console.database: expected a URL such as sqlite:///console.db, got 'console.db'",
+                     id="a path for a URL"),
+        pytest.param('[console]\ndatabase = "postgresql://ada:hunter2@db/haltline"',
+                     ":2: console.database: expected a URL without a password, got one with", id="a password in a URL"),
+        pytest.param('[audit.storage_options]\nAWS_SECRET_ACCESS_KEY = "x"',
+                     ": audit.storage_options: expected no secret, got AWS_SECRET_ACCESS_KEY",
+                     id="a secret among the options of a store"),
     ],
-)
+)  # fmt: skip
 def test_a_file_that_cannot_be_used_says_where_and_why(tmp_path: Path, text: str, problem: str) -> None:
     file = tmp_path / "haltline.toml"
     file.write_text(text)
@@ -156,44 +133,26 @@ def test_a_file_that_cannot_be_used_says_where_and_why(tmp_path: Path, text: str
     ("text", "variable", "value"),
     [
         pytest.param('[kafka]\nprefix = "a."', "HALTLINE_PREFIX", "a.", id="a text as it is"),
-        pytest.param(
-            '[audit]\ntable = "audit"', "HALTLINE_AUDIT_TABLE", "{folder}/audit", id="a path from the file's folder"
-        ),
+        pytest.param('[audit]\ntable = "audit"', "HALTLINE_AUDIT_TABLE", "{folder}/audit",
+                     id="a path from the file's folder"),
         pytest.param('[audit]\ntable = "../x"', "HALTLINE_AUDIT_TABLE", "{parent}/x", id="a path above it"),
         pytest.param('[audit]\ntable = "/srv/a"', "HALTLINE_AUDIT_TABLE", "/srv/a", id="a whole path as it is"),
         pytest.param('[audit]\ntable = "s3://b/a"', "HALTLINE_AUDIT_TABLE", "s3://b/a", id="a URI as it is"),
-        pytest.param(
-            '[audit]\nstorage_options = {A = "1", B = "2"}', "HALTLINE_AUDIT_STORAGE_OPTIONS", "A=1 B=2", id="options"
-        ),
-        pytest.param(
-            '[console]\ndatabase = "sqlite:///c.db"',
-            "HALTLINE_CONSOLE_DATABASE",
-            "sqlite:///{folder}/c.db",
-            id="a database in a file",
-        ),
-        pytest.param(
-            '[console]\ndatabase = "sqlite:////srv/c.db"',
-            "HALTLINE_CONSOLE_DATABASE",
-            "sqlite:////srv/c.db",
-            id="a database in a file by its whole path",
-        ),
-        pytest.param(
-            '[console]\ndatabase = "postgresql://ada@db/x"',
-            "HALTLINE_CONSOLE_DATABASE",
-            "postgresql://ada@db/x",
-            id="a database on a server",
-        ),
-        pytest.param(
-            '[agent]\nverify_key = ["a.pub", "b.pub"]',
-            "HALTLINE_VERIFY_KEY",
-            "{folder}/a.pub" + os.pathsep + "{folder}/b.pub",
-            id="several files",
-        ),
+        pytest.param('[audit]\nstorage_options = {A = "1", B = "2"}', "HALTLINE_AUDIT_STORAGE_OPTIONS", "A=1 B=2",
+                     id="options"),
+        pytest.param('[console]\ndatabase = "sqlite:///c.db"', "HALTLINE_CONSOLE_DATABASE", "sqlite:///{folder}/c.db",
+                     id="a database in a file"),
+        pytest.param('[console]\ndatabase = "sqlite:////srv/c.db"', "HALTLINE_CONSOLE_DATABASE", "sqlite:////srv/c.db",
+                     id="a database in a file by its whole path"),
+        pytest.param('[console]\ndatabase = "postgresql://ada@db/x"', "HALTLINE_CONSOLE_DATABASE",
+                     "postgresql://ada@db/x", id="a database on a server"),
+        pytest.param('[agent]\nverify_key = ["a.pub", "b.pub"]', "HALTLINE_VERIFY_KEY",
+                     "{folder}/a.pub" + os.pathsep + "{folder}/b.pub", id="several files"),
         pytest.param("[agent]\nbudget_s = 0.5", "HALTLINE_BUDGET_S", "0.5", id="a number"),
         pytest.param("[agent]\nredact_pii = true", "HALTLINE_REDACT_PII", "true", id="a truth"),
         pytest.param("console.port = 0", "HALTLINE_CONSOLE_LISTEN_PORT", "0", id="a dotted key"),
     ],
-)
+)  # fmt: skip
 def test_a_value_is_given_as_its_variable_holds_it(tmp_path: Path, text: str, variable: str, value: str) -> None:
     file = tmp_path / "haltline.toml"
     file.write_text(text)

@@ -110,22 +110,16 @@ def test_up_with_a_policy_that_is_not_there_starts_nothing(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("text", "options", "problem"),
     [
-        pytest.param(
-            '[kafka]\nbootstrap = "kafka-1:9092"',
-            ("--kafka",),
-            "--kafka: expected no kafka.bootstrap in haltline.toml, or 127.0.0.1:9092; got kafka-1:9092",
-            id="a Kafka to start where another is named",
-        ),
-        pytest.param(
-            '[audit]\ntable = "filled"',
-            (),
-            "audit.table: expected a new folder for an embedded broker, which begins anew each time; got",
-            id="a table of an earlier embedded broker",
-        ),
+        pytest.param('[kafka]\nbootstrap = "kafka-1:9092"', ("--kafka",),
+                     "--kafka: expected no kafka.bootstrap in haltline.toml, or 127.0.0.1:9092; got kafka-1:9092",
+                     id="a Kafka to start where another is named"),
+        pytest.param('[audit]\ntable = "filled"', (),
+                     "audit.table: expected a new folder for an embedded broker, which begins anew each time; got",
+                     id="a table of an earlier embedded broker"),
         pytest.param('[kafka]\nbootstrap = "127.0.0.1:1"', (), "127.0.0.1:1", id="a named broker that does not answer"),
         pytest.param('[kafka]\nbootstap = "x"', (), "did you mean bootstrap?", id="a file that cannot be used"),
     ],
-)
+)  # fmt: skip
 def test_up_starts_nothing_with_a_file_that_does_not_fit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, options: tuple[str, ...], problem: str
 ) -> None:

@@ -137,35 +137,22 @@ def test_each_object_is_one_of_kubernetes_and_names_what_is_there(values: dict[s
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        pytest.param(
-            {"worker": {"replica": 3}},
-            "at '/worker': additional properties 'replica' not allowed",
-            id="a name that is none",
-        ),
-        pytest.param(
-            {"worker": {"replicas": "3"}}, "at '/worker/replicas': got string, want integer", id="a number in quotes"
-        ),
-        pytest.param(
-            {"kafka": {"bootstrap": "broker"}},
-            "at '/kafka/bootstrap': 'broker' does not match",
-            id="a broker without its port",
-        ),
-        pytest.param(
-            {"console": {"keysSecret": ""}}, "at '/console/keysSecret': minLength: got 0, want 1", id="no Secret"
-        ),
-        pytest.param(
-            {"audit": {"verifier": {"every": "often"}}}, "'often' does not match pattern", id="a time that is none"
-        ),
-        pytest.param(
-            {"audit": {"replicas": 2}},
-            "audit.replicas: expected 1 with a table on a volume, got 2",
-            id="two sinks on one volume",
-        ),
-        pytest.param(
-            {"console": {"replicas": 2}}, "console.replicas: expected 1 with SQLite, got 2", id="two consoles on SQLite"
-        ),
+        pytest.param({"worker": {"replica": 3}}, "at '/worker': additional properties 'replica' not allowed",
+                     id="a name that is none"),
+        pytest.param({"worker": {"replicas": "3"}}, "at '/worker/replicas': got string, want integer",
+                     id="a number in quotes"),
+        pytest.param({"kafka": {"bootstrap": "broker"}}, "at '/kafka/bootstrap': 'broker' does not match",
+                     id="a broker without its port"),
+        pytest.param({"console": {"keysSecret": ""}}, "at '/console/keysSecret': minLength: got 0, want 1",
+                     id="no Secret"),
+        pytest.param({"audit": {"verifier": {"every": "often"}}}, "'often' does not match pattern",
+                     id="a time that is none"),
+        pytest.param({"audit": {"replicas": 2}}, "audit.replicas: expected 1 with a table on a volume, got 2",
+                     id="two sinks on one volume"),
+        pytest.param({"console": {"replicas": 2}}, "console.replicas: expected 1 with SQLite, got 2",
+                     id="two consoles on SQLite"),
     ],
-)
+)  # fmt: skip
 def test_a_value_that_is_wrong_is_refused_with_its_place(values: dict[str, Any], expected: str) -> None:
     done = template(values)
     assert done.returncode != 0

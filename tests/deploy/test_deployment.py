@@ -48,14 +48,9 @@ SECRETS: Final = re.findall(r"^\| `(haltline-[a-z-]+)` \|", (DEPLOY / "README.md
 """Those that the page tells people to make."""
 
 PORT_OF: Final = {
-    "worker": "metrics_port",
-    "audit": "metrics_port",
-    "audit verify": "metrics_port",
-    "canary": "metrics_port",
-    "notify": "metrics_port",
-    "console": "port",
-    "intake": "port",
-}
+    "worker": "metrics_port", "audit": "metrics_port", "audit verify": "metrics_port", "canary": "metrics_port",
+    "notify": "metrics_port", "console": "port", "intake": "port",
+}  # fmt: skip
 OF_ALL: Final = {"app.kubernetes.io/name": "haltline", "app.kubernetes.io/instance": "haltline"}
 """Labels of every object."""
 SERVES: Final = frozenset({"console", "intake"})

@@ -70,15 +70,10 @@ def publish_in_the_clear(bootstrap: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "partitioner": "murmur2_random"})
     for number in range(3):
         event = {
-            "event_id": f"clear {number}",
-            "kind": "action.completed",
-            "session_id": "clear",
-            "time": 1_750_000_000_000 + number,
-            "action": "delete_asset",
-            "targets": ["asset_id=a"],
-            "args": {"asset_id": "a", "password": plant("clear")},
-            "error": f"secret={plant('clear')}",
-        }
+            "event_id": f"clear {number}", "kind": "action.completed", "session_id": "clear",
+            "time": 1_750_000_000_000 + number, "action": "delete_asset", "targets": ["asset_id=a"],
+            "args": {"asset_id": "a", "password": plant("clear")}, "error": f"secret={plant('clear')}",
+        }  # fmt: skip
         producer.produce(Topics().actions, key=b"clear", value=json.dumps(event).encode())
     producer.produce(Topics().actions, key=b"bad", value=f"no JSON, password={plant('letter')}".encode())
     assert producer.flush(30) == 0

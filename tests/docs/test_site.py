@@ -22,12 +22,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, some 15 s."""
     folder = tmp_path_factory.mktemp("site")
     done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)], cwd=ROOT, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
 

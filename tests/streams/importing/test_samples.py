@@ -15,20 +15,12 @@ from haltline.streams.importing.reading import content_of
 
 SAMPLES = Path(__file__).parent / "samples"
 FORM_OF = {
-    "claude_agent_sdk.jsonl": "claude-code",
-    "claude_agent_sdk_subagent.jsonl": "claude-code",
-    "google_adk.json": "google-adk",
-    "inspect.eval": "inspect",
-    "inspect.json": "inspect",
-    "langfuse_observations.json": "langfuse",
-    "langfuse_trace.json": "langfuse",
-    "langsmith_runs.jsonl": "langsmith",
-    "langsmith_upload.jsonl": "langsmith",
-    "openai_agents.jsonl": "openai-agents",
-    "phoenix_dataframe.jsonl": "phoenix",
-    "phoenix_otlp.json": "phoenix",
-    "phoenix_spans.json": "phoenix",
-}
+    "claude_agent_sdk.jsonl": "claude-code", "claude_agent_sdk_subagent.jsonl": "claude-code",
+    "google_adk.json": "google-adk", "inspect.eval": "inspect", "inspect.json": "inspect",
+    "langfuse_observations.json": "langfuse", "langfuse_trace.json": "langfuse", "langsmith_runs.jsonl": "langsmith",
+    "langsmith_upload.jsonl": "langsmith", "openai_agents.jsonl": "openai-agents", "phoenix_dataframe.jsonl": "phoenix",
+    "phoenix_otlp.json": "phoenix", "phoenix_spans.json": "phoenix",
+}  # fmt: skip
 ASKED, ENDED, TURN = Kind.PROPOSED, Kind.COMPLETED, Kind.MODEL_TURN
 SUBAGENT = "/"
 STILL = "still exists"
@@ -143,18 +135,13 @@ RAISED = "ValueError('no such asset: none')"
 EXPECTED = {
     "claude_agent_sdk.jsonl": claude(),
     "claude_agent_sdk_subagent.jsonl": of_subagent() + turn(below=SUBAGENT) + turn("I am done.", SUBAGENT),
-    "google_adk.json": google_adk(),
-    "inspect.eval": inspect_log(),
-    "inspect.json": inspect_log(),
+    "google_adk.json": google_adk(), "inspect.eval": inspect_log(), "inspect.json": inspect_log(),
     "langfuse_observations.json": langchain("no such asset: none", 0.004),
-    "langfuse_trace.json": langchain("no such asset: none", 0.004),
-    "langsmith_runs.jsonl": langchain(RAISED, 0.004),
-    "langsmith_upload.jsonl": langchain(RAISED, 0.0),
-    "openai_agents.jsonl": openai_agents(),
-    "phoenix_dataframe.jsonl": langchain(RAISED, 0.0),
-    "phoenix_otlp.json": langchain(RAISED, 0.0),
+    "langfuse_trace.json": langchain("no such asset: none", 0.004), "langsmith_runs.jsonl": langchain(RAISED, 0.004),
+    "langsmith_upload.jsonl": langchain(RAISED, 0.0), "openai_agents.jsonl": openai_agents(),
+    "phoenix_dataframe.jsonl": langchain(RAISED, 0.0), "phoenix_otlp.json": langchain(RAISED, 0.0),
     "phoenix_spans.json": langchain(RAISED, 0.0),
-}
+}  # fmt: skip
 MAIN = sorted(set(EXPECTED) - {"claude_agent_sdk_subagent.jsonl"})
 
 

@@ -28,13 +28,9 @@ TOOL = {"kind": "action.proposed", "session_id": "s1", "action": "bash"}
 
 
 CLOUD = {
-    "specversion": "1.0",
-    "id": "e1",
-    "source": "a",
-    "subject": "s1",
-    "type": "model.turn",
+    "specversion": "1.0", "id": "e1", "source": "a", "subject": "s1", "type": "model.turn",
     "time": "2025-06-16T12:00:00Z",
-}
+}  # fmt: skip
 SPAN = {
     "traceId": "t", "spanId": "1", "startTimeUnixNano": "1750000000000000000", "endTimeUnixNano": "1750000001000000000",
     "attributes": [

@@ -52,55 +52,32 @@ CONFIRMED = Lesson(SESSION, Word.CONFIRMED, Span(30 - LEADS, 30, 30 + LASTS), 0.
     ("labels", "expected"),
     [
         pytest.param([label("confirmed", "cycle 30")], CONFIRMED, id="a loop confirmed: its event is the signal"),
-        pytest.param(
-            [label("confirmed", "cycle 30"), label("confirmed", "stagnation 20")],
-            Lesson(SESSION, Word.CONFIRMED, Span(20 - LEADS, 20, 30 + LASTS), 0.6, 1.0),
-            id="two confirmed: from the first to the last",
-        ),
-        pytest.param(
-            [label("confirmed", "cycle 30"), label("false_alarm", "stagnation 20")],
-            CONFIRMED,
-            id="confirmed comes before a false alarm",
-        ),
-        pytest.param(
-            [label("confirmed", "cycle 30"), label("false_alarm", "cycle 30")],
-            Lesson(SESSION, Word.FALSE_ALARM, None, 1.0),
-            id="of a decision the last label counts",
-        ),
-        pytest.param(
-            [label("false_alarm", "stagnation 20")], Lesson(SESSION, Word.FALSE_ALARM, None, 1.0), id="a false alarm"
-        ),
-        pytest.param(
-            [label("false_alarm", "deletes")],
-            Lesson(SESSION, Word.FALSE_ALARM, None, 0.5),
-            id="a false alarm of a rule about something else",
-        ),
+        pytest.param([label("confirmed", "cycle 30"), label("confirmed", "stagnation 20")],
+                     Lesson(SESSION, Word.CONFIRMED, Span(20 - LEADS, 20, 30 + LASTS), 0.6, 1.0),
+                     id="two confirmed: from the first to the last"),
+        pytest.param([label("confirmed", "cycle 30"), label("false_alarm", "stagnation 20")], CONFIRMED,
+                     id="confirmed comes before a false alarm"),
+        pytest.param([label("confirmed", "cycle 30"), label("false_alarm", "cycle 30")],
+                     Lesson(SESSION, Word.FALSE_ALARM, None, 1.0), id="of a decision the last label counts"),
+        pytest.param([label("false_alarm", "stagnation 20")], Lesson(SESSION, Word.FALSE_ALARM, None, 1.0),
+                     id="a false alarm"),
+        pytest.param([label("false_alarm", "deletes")], Lesson(SESSION, Word.FALSE_ALARM, None, 0.5),
+                     id="a false alarm of a rule about something else"),
         pytest.param([label("confirmed", "deletes")], None, id="a rule about something else was right"),
-        pytest.param(
-            [label("confirmed", "deletes"), label("false_alarm", "cycle 30")],
-            None,
-            id="no loop, but no sound session either",
-        ),
-        pytest.param(
-            [label("missed", rule="error_repetition")],
-            Lesson(SESSION, Word.MISSED, Span(0, 40), 0.0, 0.3),
-            id="missed: its last third",
-        ),
-        pytest.param(
-            [label("missed", rule="cycle"), label("confirmed", "stagnation 20")],
-            Lesson(SESSION, Word.CONFIRMED, Span(20 - LEADS, 20, 20 + LASTS), 0.6, 1.0),
-            id="where it began is better than that it did",
-        ),
-        pytest.param(
-            [label("missed", rule="cycle"), label("false_alarm", "stagnation 20")],
-            Lesson(SESSION, Word.MISSED, Span(0, 40), 0.0, 0.3),
-            id="missed comes before a false alarm",
-        ),
+        pytest.param([label("confirmed", "deletes"), label("false_alarm", "cycle 30")], None,
+                     id="no loop, but no sound session either"),
+        pytest.param([label("missed", rule="error_repetition")], Lesson(SESSION, Word.MISSED, Span(0, 40), 0.0, 0.3),
+                     id="missed: its last third"),
+        pytest.param([label("missed", rule="cycle"), label("confirmed", "stagnation 20")],
+                     Lesson(SESSION, Word.CONFIRMED, Span(20 - LEADS, 20, 20 + LASTS), 0.6, 1.0),
+                     id="where it began is better than that it did"),
+        pytest.param([label("missed", rule="cycle"), label("false_alarm", "stagnation 20")],
+                     Lesson(SESSION, Word.MISSED, Span(0, 40), 0.0, 0.3), id="missed comes before a false alarm"),
         pytest.param([label("missed", rule="destructive_volume")], None, id="missed by a rule about something else"),
         pytest.param([label("confirmed", "nobody knows")], Lesson(SESSION, Word.QUIET, None, 0.2), id="no decision"),
         pytest.param([], Lesson(SESSION, Word.QUIET, None, 0.2), id="no label"),
     ],
-)
+)  # fmt: skip
 def test_what_is_taken_from_labels(labels: list[Command], expected: Lesson | None) -> None:
     assert lesson_of(SESSION, labels_by_session(labels, DECISIONS).get("s"), quiet=True) == expected
 

@@ -17,9 +17,7 @@ ROUTING_KEY = "R0123456789ABCDEFGHIJKLMNOPQRSTU"
 _TEXT = {"type": "string", "minLength": 1}
 _URL = {"type": "string", "pattern": "^https?://", "maxLength": 3000}
 PAGERDUTY = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["routing_key", "event_action", "dedup_key"],
+    "type": "object", "additionalProperties": False, "required": ["routing_key", "event_action", "dedup_key"],
     "properties": {
         "routing_key": {"type": "string", "minLength": 32, "maxLength": 32},
         "event_action": {"enum": ["trigger", "acknowledge", "resolve"]},
@@ -42,9 +40,8 @@ PAGERDUTY = {
             },
         },
     },
-    "if": {"properties": {"event_action": {"const": "trigger"}}},
-    "then": {"required": ["payload"]},
-}
+    "if": {"properties": {"event_action": {"const": "trigger"}}}, "then": {"required": ["payload"]},
+}  # fmt: skip
 _PLAIN = {
     "type": "object",
     "required": ["type", "text"],
@@ -236,13 +233,10 @@ def of_webhook(received: Heard) -> Answer:
 
 
 KINDS: dict[str, Callable[[Heard], Answer]] = {
-    "webhook": of_webhook,
-    "slack": of_schema(SLACK, OK),
-    "teams": of_schema(TEAMS, (202, {}, "")),
-    "pagerduty": of_schema(PAGERDUTY, (202, {}, '{"status": "success"}')),
-    "alertmanager": of_schema(ALERTMANAGER, OK),
+    "webhook": of_webhook, "slack": of_schema(SLACK, OK), "teams": of_schema(TEAMS, (202, {}, "")),
+    "pagerduty": of_schema(PAGERDUTY, (202, {}, '{"status": "success"}')), "alertmanager": of_schema(ALERTMANAGER, OK),
     "json": lambda _: OK,
-}
+}  # fmt: skip
 
 
 @contextmanager

@@ -25,14 +25,9 @@ from tests.streams.notify.records import change
 
 LINKS = Links("https://console.example/", LinkKey("k" * 32), 86_400_000)
 ODD: dict[str, Any] = {
-    "summary": "<!channel> **hi** [x](http://evil)\n" * 40,
-    "agent_id": "a" * 256,
-    "cause": "c" * 512,
-    "target": "<script>" * 60,
-    "scope_id": "line\nbreak & <b>",
-    "mission_id": "\u202e",
-    "assignee": "",
-}
+    "summary": "<!channel> **hi** [x](http://evil)\n" * 40, "agent_id": "a" * 256, "cause": "c" * 512,
+    "target": "<script>" * 60, "scope_id": "line\nbreak & <b>", "mission_id": "\u202e", "assignee": "",
+}  # fmt: skip
 
 
 def message(*records: IncidentRecord) -> Message:

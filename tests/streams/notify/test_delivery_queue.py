@@ -30,27 +30,15 @@ def sent(waiting: DeliveryQueue[str], now_ms: int) -> list[list[str]]:
         pytest.param([item("a"), item("b")], 0, [["a"], ["b"]], id="in the order in which they came"),
         pytest.param([item("a", 9), item("b", incident="j")], 5, [["b"]], id="not before it is due"),
         pytest.param([item("a", 9), item("b", 5, incident="j")], 9, [["b"], ["a"]], id="what is due first is first"),
-        pytest.param(
-            [item("a", 9, digest="d"), item("b", 9, digest="d"), item("c", 9, digest="e")],
-            9,
-            [["a", "b"], ["c"]],
-            id="one message of each digest",
-        ),
-        pytest.param(
-            [item("a", 9, digest="d"), item("b", revision=2), item("c", 9, digest="d", incident="j")],
-            5,
-            [["a"], ["b"]],
-            id="what is sent at once takes with it what is held back of its incident",
-        ),
-        pytest.param(
-            [item("a", 9), item("b", route=FOLLOWED, revision=2)],
-            9,
-            [["a"], ["b"]],
-            id="what only follows waits for what is held back of its incident",
-        ),
+        pytest.param([item("a", 9, digest="d"), item("b", 9, digest="d"), item("c", 9, digest="e")], 9,
+                     [["a", "b"], ["c"]], id="one message of each digest"),
+        pytest.param([item("a", 9, digest="d"), item("b", revision=2), item("c", 9, digest="d", incident="j")], 5,
+                     [["a"], ["b"]], id="what is sent at once takes with it what is held back of its incident"),
+        pytest.param([item("a", 9), item("b", route=FOLLOWED, revision=2)], 9, [["a"], ["b"]],
+                     id="what only follows waits for what is held back of its incident"),
         pytest.param([item("a"), item("a")], 0, [["a"]], id="each once"),
     ],
-)
+)  # fmt: skip
 def test_what_is_sent(items: list[Item[str]], now_ms: int, messages: list[list[str]]) -> None:
     waiting: DeliveryQueue[str] = DeliveryQueue()
     for one in items:

@@ -100,19 +100,16 @@ def test_the_order_of_routes(routes: list[dict[str, Any]], actual: list[str]) ->
         pytest.param({"quiet": [NIGHT]}, change(), "23:00", "chat r0 +28800*", id="held back until the morning"),
         pytest.param({"quiet": [NIGHT]}, change(level="KILL"), "23:00", "chat r0 +0", id="a kill is told at once"),
         pytest.param({"quiet": [NIGHT]}, change(severity="critical"), "23:00", "chat r0 +0", id="critical too"),
-        pytest.param(
-            {"quiet": [NIGHT], "at_once": {}}, change(level="KILL"), "23:00", "chat r0 +28800*", id="unless nothing is"
-        ),
+        pytest.param({"quiet": [NIGHT], "at_once": {}}, change(level="KILL"), "23:00", "chat r0 +28800*",
+                     id="unless nothing is"),
         pytest.param({"digest": {"every": "15m"}}, change(), "12:01", "chat r0 +840*", id="to the window's end"),
         pytest.param({"digest": {"every": "15m"}}, change(), "12:15", "chat r0 +900*", id="its end begins the next"),
-        pytest.param(
-            {"digest": {"every": "15m"}, "quiet": [NIGHT]}, change(), "21:55", "chat r0 +32700*", id="a digest sleeps"
-        ),
-        pytest.param(
-            {"quiet": [NIGHT], "channels": ["pager"]}, change(), "23:00", "pager r0 +28800", id="a pager has no digest"
-        ),
+        pytest.param({"digest": {"every": "15m"}, "quiet": [NIGHT]}, change(), "21:55", "chat r0 +32700*",
+                     id="a digest sleeps"),
+        pytest.param({"quiet": [NIGHT], "channels": ["pager"]}, change(), "23:00", "pager r0 +28800",
+                     id="a pager has no digest"),
     ],
-)
+)  # fmt: skip
 def test_when_it_is_sent(route: dict[str, Any], record: IncidentRecord, moment: str, actual: str) -> None:
     assert planned(record, at(moment), route) == [actual]
 

@@ -55,13 +55,9 @@ def _system(folder: Path, policy: str) -> Iterator[str]:
 def guard_of(bootstrap: str, session: str) -> Guard:
     """Of an agent of its own: what several sessions of one agent destroy is a case of its own."""
     return Guard(
-        session_id=session,
-        agent_id=f"agent of {session}",
-        bootstrap=bootstrap,
-        mode="blocking",
-        budget_s=30.0,
+        session_id=session, agent_id=f"agent of {session}", bootstrap=bootstrap, mode="blocking", budget_s=30.0,
         start_budget_s=30.0,
-    )
+    )  # fmt: skip
 
 
 def delete(guard: Guard, asset: str = "a") -> str:

@@ -176,15 +176,11 @@ def turned(**turns: int) -> Callable[[Metrics], None]:
     ("count", "verdict", "actual"),
     [
         pytest.param(turned(unknown=0, known=3), Verdict.OK, "known of 3 model turns", id="of all"),
-        pytest.param(
-            turned(unknown=2, known=3),
-            Verdict.NOTE,
-            "usage unknown of 2 of 5 model turns: budgets do not count them",
-            id="not of all",
-        ),
+        pytest.param(turned(unknown=2, known=3), Verdict.NOTE,
+                     "usage unknown of 2 of 5 model turns: budgets do not count them", id="not of all"),
         pytest.param(turned(), Verdict.NOTE, "does not count turns of models", id="an older release"),
     ],
-)
+)  # fmt: skip
 def test_whether_it_is_known_what_models_used(count: Callable[[Metrics], None], verdict: Verdict, actual: str) -> None:
     metrics = Metrics()
     count(metrics)

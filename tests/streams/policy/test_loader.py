@@ -25,26 +25,15 @@ overrides:
 @pytest.mark.parametrize(
     ("right", "wrong", "message"),
     [
-        pytest.param(
-            "{max_deletes: 5}",
-            "{max_delets: 5}",
-            "policy:3: rules.destructive_volume.settings.max_delets: expected one of",
-            id="in a rule",
-        ),
-        pytest.param(
-            "max_deletes: 50",
-            "max_delets: 50",
-            "policy:10: overrides.1.rules.destructive_volume.settings.max_delets: expected one of",
-            id="in an override of a rule that the document has above as well",
-        ),
-        pytest.param(
-            "mode: warn",
-            "mode: loud",
-            "policy:6: overrides.0.rules.error_repetition.mode: ",
-            id="a mode in an override",
-        ),
+        pytest.param("{max_deletes: 5}", "{max_delets: 5}",
+                     "policy:3: rules.destructive_volume.settings.max_delets: expected one of", id="in a rule"),
+        pytest.param("max_deletes: 50", "max_delets: 50",
+                     "policy:10: overrides.1.rules.destructive_volume.settings.max_delets: expected one of",
+                     id="in an override of a rule that the document has above as well"),
+        pytest.param("mode: warn", "mode: loud", "policy:6: overrides.0.rules.error_repetition.mode: ",
+                     id="a mode in an override"),
     ],
-)
+)  # fmt: skip
 def test_the_line_that_is_wrong_is_named(right: str, wrong: str, message: str) -> None:
     assert parse_policy(DOCUMENT).name == "production"
     with pytest.raises(BadPolicy) as refused:
@@ -55,27 +44,22 @@ def test_the_line_that_is_wrong_is_named(right: str, wrong: str, message: str) -
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        pytest.param(
-            "name: a\nrules: {}\nname: b\n", "policy:3: expected each name once, got 'name' again", id="twice"
-        ),
+        pytest.param("name: a\nrules: {}\nname: b\n", "policy:3: expected each name once, got 'name' again",
+                     id="twice"),
         pytest.param("name: [a\n", "policy:2: not YAML: ", id="a bracket that is not closed"),
         pytest.param("", "policy: expected a mapping of policy fields, got an empty document", id="nothing"),
         pytest.param("# later", "policy: expected a mapping of policy fields, got an empty document", id="a comment"),
         pytest.param("rules:\n", "policy:1: rules", id="one that was cut behind a name"),
         pytest.param("cooldown_s: !!bool x", "policy: not YAML", id="a value that its tag cannot be"),
         pytest.param("- a\n", "policy:1: expected a mapping of policy fields, got list", id="a list"),
-        pytest.param(
-            "rules: &r\n  cycle: *r\n",
-            "policy:2: not YAML: expected a value, got an alias",
-            id="one that contains itself",
-        ),
+        pytest.param("rules: &r\n  cycle: *r\n", "policy:2: not YAML: expected a value, got an alias",
+                     id="one that contains itself"),
         pytest.param("cooldown_s: 2001-13-01", "policy", id="a date that there is not"),
-        pytest.param(
-            "x: " + "y" * 1_100_000, "policy: not YAML: expected at most 1048576 characters, got 1100003", id="too long"
-        ),
+        pytest.param("x: " + "y" * 1_100_000, "policy: not YAML: expected at most 1048576 characters, got 1100003",
+                     id="too long"),
         pytest.param("version: 18446744073709551616000", "policy", id="a number larger than any"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_document_is_refused(text: str, message: str) -> None:
     with pytest.raises(BadPolicy) as refused:
         parse_policy(text)

@@ -225,13 +225,8 @@ def test_the_topic_is_followed_on_when_a_worker(fault: Callable[[MockCluster], o
 
 def published(bootstrap: str, text: str) -> Policy:
     policy, _ = publish(
-        parse_policy(text),
-        bootstrap=bootstrap,
-        topic=TOPICS.policies,
-        by="ada",
-        reason="as agreed",
-        time_ms=T0_MS,
-    )
+        parse_policy(text), bootstrap=bootstrap, topic=TOPICS.policies, by="ada", reason="as agreed", time_ms=T0_MS,
+    )  # fmt: skip
     return policy
 
 

@@ -42,15 +42,11 @@ class LiveLog:
         self._waiting: deque[LogRecord] = deque()
         self._slices = [PartitionState(number) for number in range(PARTITIONS)]
         self._worker = SessionProcessor(
-            Core(policy),
-            topics=TOPICS,
-            partitions=PARTITIONS,
-            load=lambda key: next((part.values[key] for part in self._slices if key in part.values), None),
-            outbox=self,
-            metrics=ReplayMeter(),
-            policies=lambda: [self._news.popleft() for _ in range(len(self._news))],
+            Core(policy), topics=TOPICS, partitions=PARTITIONS,
+            load=lambda key: next((part.values[key] for part in self._slices if key in part.values), None), outbox=self,
+            metrics=ReplayMeter(), policies=lambda: [self._news.popleft() for _ in range(len(self._news))],
             now_ms=lambda: self.now_ms,
-        )
+        )  # fmt: skip
 
     def send(
         self,

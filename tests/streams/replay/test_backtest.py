@@ -79,16 +79,13 @@ def test_a_line_that_cannot_be_used_is_named(text: str, result: str, tmp_path: P
     ("text", "result"),
     [
         pytest.param("rules:\n  destructive_repaet: {}\n", "p.yaml:2: rules.destructive_repaet", id="an unknown rule"),
-        pytest.param(
-            "rules:\n  destructive_repeat:\n    settings:\n      same_target_prior: 0\n",
-            "p.yaml:4: rules.destructive_repeat.settings.same_target_prior",
-            id="a setting out of bounds",
-        ),
+        pytest.param("rules:\n  destructive_repeat:\n    settings:\n      same_target_prior: 0\n",
+                     "p.yaml:4: rules.destructive_repeat.settings.same_target_prior", id="a setting out of bounds"),
         pytest.param("cooldown: 3\n", "p.yaml:1: cooldown", id="a field that is not known"),
         pytest.param("rules: [\n", "p.yaml:", id="not YAML"),
         pytest.param("- 1\n", "p.yaml:1: expected a mapping", id="not a mapping"),
     ],
-)
+)  # fmt: skip
 def test_a_bad_policy_is_refused_with_line_and_reason(text: str, result: str, recorded: Path, tmp_path: Path) -> None:
     file = tmp_path / "p.yaml"
     file.write_text(text)

@@ -13,26 +13,11 @@ from tests.builders import T0_MS, event
 TRACES = Path(__file__).parents[3] / ".." / "shared" / "traces"
 
 ROW: dict[str, Any] = {
-    "source": "somewhere",
-    "session_id": "s",
-    "agent_id": "a",
-    "seq": 4,
-    "timestamp": "2025-06-15T15:06:40Z",
-    "action": "bash",
-    "args": {"command": "ls"},
-    "args_sha1": "ab",
-    "args_len": 2,
-    "targets": ["x"],
-    "outcome": "error",
-    "error": "rc=1: no",
-    "obs_len": 7,
-    "obs_sha1": "cd",
-    "obs_head": "no",
-    "tokens_in": 10,
-    "tokens_out": 3,
-    "cost_usd": 0.5,
-    "duration_s": 1.5,
-}
+    "source": "somewhere", "session_id": "s", "agent_id": "a", "seq": 4, "timestamp": "2025-06-15T15:06:40Z",
+    "action": "bash", "args": {"command": "ls"}, "args_sha1": "ab", "args_len": 2, "targets": ["x"], "outcome": "error",
+    "error": "rc=1: no", "obs_len": 7, "obs_sha1": "cd", "obs_head": "no", "tokens_in": 10, "tokens_out": 3,
+    "cost_usd": 0.5, "duration_s": 1.5,
+}  # fmt: skip
 
 
 def written(path: Path, *rows: dict[str, Any] | str) -> Path:
@@ -177,16 +162,12 @@ def test_plain_events_are_taken_as_they_are(tmp_path: Path) -> None:
         pytest.param("[1]", "expected a JSON object, got list", id="not an object"),
         pytest.param({"seq": 1}, "session_id: expected a text, got None", id="no session"),
         pytest.param(ROW | {"timestamp": "yesterday"}, "Invalid isoformat string: 'yesterday'", id="no time"),
-        pytest.param(
-            ROW | {"tokens_in": -1},
-            "input_tokens: Input should be greater than or equal to 0, got -1",
-            id="less than nothing",
-        ),
-        pytest.param(
-            {"session_id": "s", "kind": "odd", "event_id": "e"}, "kind: Input should be", id="an unknown kind"
-        ),
+        pytest.param(ROW | {"tokens_in": -1}, "input_tokens: Input should be greater than or equal to 0, got -1",
+                     id="less than nothing"),
+        pytest.param({"session_id": "s", "kind": "odd", "event_id": "e"}, "kind: Input should be",
+                     id="an unknown kind"),
     ],
-)
+)  # fmt: skip
 def test_a_bad_line_is_named(tmp_path: Path, row: dict[str, Any] | str, message: str) -> None:
     path = written(tmp_path / "t.jsonl", ROW, row)
     with pytest.raises(UnreadableTrace) as raised:

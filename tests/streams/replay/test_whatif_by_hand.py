@@ -77,13 +77,9 @@ def stop(session: str, number: int) -> dict[str, Any]:
 
 def totals(stopped: int, nudged: int, prevented: float, after: float, **by_label: int) -> dict[str, Any]:
     return {
-        "sessions": 4,
-        "stopped": stopped,
-        "nudged": nudged,
-        "stopped_by_label": by_label,
-        "cost_prevented_usd": prevented,
-        "cost_after_stop_usd": after,
-    }
+        "sessions": 4, "stopped": stopped, "nudged": nudged, "stopped_by_label": by_label,
+        "cost_prevented_usd": prevented, "cost_after_stop_usd": after,
+    }  # fmt: skip
 
 
 NOW = totals(1, 2, 5.0, 4.0, confirmed=1) | {

@@ -62,15 +62,11 @@ class Cluster:
     def client(self, user: str, **changes: str | None) -> dict[str, str]:
         """librdkafka's settings of a user; `changes` with _ for a dot, None takes one away."""
         settings: dict[str, str | None] = {
-            "security.protocol": "SASL_SSL",
-            "sasl.mechanism": MECHANISM,
-            "sasl.username": user,
-            "sasl.password": password_of(user),
-            "ssl.ca.location": str(self._authority.file),
-            "ssl.certificate.location": str(self._certificate),
-            "ssl.key.location": str(self._certificate),
+            "security.protocol": "SASL_SSL", "sasl.mechanism": MECHANISM, "sasl.username": user,
+            "sasl.password": password_of(user), "ssl.ca.location": str(self._authority.file),
+            "ssl.certificate.location": str(self._certificate), "ssl.key.location": str(self._certificate),
             "ssl.key.password": password_of("key"),
-        }
+        }  # fmt: skip
         changed = settings | {name.replace("_", "."): value for name, value in changes.items()}
         return {name: value for name, value in changed.items() if value is not None}
 

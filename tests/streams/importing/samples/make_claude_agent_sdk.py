@@ -75,13 +75,9 @@ async def describe_asset(args: dict[str, Any]) -> dict[str, Any]:
 async def work(home: str, port: int) -> None:
     tools = ["mcp__t__delete_asset", "mcp__t__describe_asset"]
     options = ClaudeAgentOptions(
-        mcp_servers={"t": create_sdk_mcp_server("t", tools=[delete_asset, describe_asset])},
-        allowed_tools=tools,
-        tools=["Agent"],
-        agents={"helper": AgentDefinition("cleans up", "clean up", tools=tools[:1])},
-        setting_sources=[],
-        model="claude-sonnet-4-5",
-        cwd=home,
+        mcp_servers={"t": create_sdk_mcp_server("t", tools=[delete_asset, describe_asset])}, allowed_tools=tools,
+        tools=["Agent"], agents={"helper": AgentDefinition("cleans up", "clean up", tools=tools[:1])},
+        setting_sources=[], model="claude-sonnet-4-5", cwd=home,
         env={
             "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{port}",
             "ANTHROPIC_API_KEY": "none",
@@ -90,7 +86,7 @@ async def work(home: str, port: int) -> None:
             "HOME": home,
             "PATH": os.environ.get("PATH", ""),
         },
-    )
+    )  # fmt: skip
     async for _ in query(prompt="clean up fact_sales", options=options):
         pass
 
