@@ -25,6 +25,7 @@ from haltline.schemas.findings import Finding
 from haltline.schemas.policy import Policy
 from tests import builders
 from tests.builders import Watched
+from tests.cases import cases
 from tests.detectors.strategies import long_session, sessions
 
 MAX_STATE_BYTES = 64 * 1024
@@ -232,7 +233,7 @@ REFUSED: dict[str, Callable[[int], tuple[str, str, dict[str, Any]]]] = {
 }
 
 
-@pytest.mark.parametrize("proposes", [pytest.param(True, id="proposed"), pytest.param(False, id="refused at once")])
+@cases("proposes", {"proposed": True, "refused at once": False})
 @pytest.mark.parametrize("scenario", REFUSED)
 @every_detector
 def test_what_was_refused_is_nobodys_failure(detector: Detector[Any], scenario: str, proposes: bool) -> None:

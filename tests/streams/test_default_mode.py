@@ -5,6 +5,7 @@ from haltline.schemas.events import Kind
 from haltline.schemas.policy import Override, Policy, Rule
 from haltline.streams.engine.core import Core, SessionState
 from tests.builders import event
+from tests.cases import cases
 
 DRIFTING = [
     event(0, "", kind=Kind.SESSION_STARTED, outcome=None, task={"goal": "Repair invoice export rounding"}),
@@ -13,23 +14,18 @@ DRIFTING = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("policy", "mode", "level"),
-    [
-        pytest.param(Policy(rules={"goal_drift": Rule()}), Mode.SHADOW, Level.ALLOW, id="named without a mode"),
-        pytest.param(
-            Policy(rules={"goal_drift": Rule(settings={"mean": 0.6})}), Mode.SHADOW, Level.ALLOW, id="other settings"
-        ),
-        pytest.param(
-            Policy(rules={"goal_drift": Rule(mode=Mode.ENFORCE)}), Mode.ENFORCE, Level.NUDGE, id="trusted by the policy"
-        ),
-        pytest.param(
+@cases(
+    "policy, mode, level",
+    {
+        "named without a mode": (Policy(rules={"goal_drift": Rule()}), Mode.SHADOW, Level.ALLOW),
+        "other settings": (Policy(rules={"goal_drift": Rule(settings={"mean": 0.6})}), Mode.SHADOW, Level.ALLOW),
+        "trusted by the policy": (Policy(rules={"goal_drift": Rule(mode=Mode.ENFORCE)}), Mode.ENFORCE, Level.NUDGE),
+        "trusted for some sessions": (
             Policy(overrides=(Override(session="s*", rules={"goal_drift": Rule(mode=Mode.ENFORCE)}),)),
             Mode.ENFORCE,
             Level.NUDGE,
-            id="trusted for some sessions",
         ),
-    ],
+    },
 )
 def test_a_rule_that_cannot_be_trusted_is_shadowed(policy: Policy, mode: Mode, level: Level) -> None:
     core, state = Core(policy), SessionState(session_id="s1")

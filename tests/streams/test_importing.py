@@ -15,6 +15,7 @@ from haltline.streams.importing.formats import FORMATS, START_MS, Imported
 from haltline.streams.importing.reading import NotReadable
 from haltline.streams.importing.steps import Recording, moment
 from haltline.streams.importing.swe import mini_swe_agent
+from tests.cases import cases
 
 NOON_MS = 1_750_075_200_000
 USED = {"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}}
@@ -84,18 +85,18 @@ def imported(tmp_path: Path, recording: object, *, lines: bool = False, **option
     return list(Imported(file, **options).events())
 
 
-@pytest.mark.parametrize(
-    ("recording", "lines", "session", "action", "kinds", "outcome"),
-    [
-        pytest.param(CLAUDE, True, "s1", "Bash", [ASKED, ENDED, TURN], Outcome.ERROR, id="claude code"),
-        pytest.param(OPENHANDS, False, "run", "run", [TURN, ASKED, ENDED], Outcome.ERROR, id="openhands"),
-        pytest.param(OPENHANDS, True, "run", "run", [TURN, ASKED, ENDED], Outcome.ERROR, id="openhands lines"),
-        pytest.param(TYPED, False, "run", "bash", [ASKED, ENDED], Outcome.ERROR, id="openhands sdk"),
-        pytest.param(MINI, False, "django-1", "bash", [TURN, ASKED, ENDED], Outcome.ERROR, id="mini-swe-agent 1"),
-        pytest.param(MINI_2, False, "run", "bash", [ASKED, ENDED], Outcome.ERROR, id="mini-swe-agent 2"),
-        pytest.param(SWE, False, "run", "bash", [ASKED, ENDED], Outcome.UNKNOWN, id="swe-agent"),
-        pytest.param(OTEL, False, "s1", "bash", [ENDED], Outcome.ERROR, id="otel"),
-    ],
+@cases(
+    "recording, lines, session, action, kinds, outcome",
+    {
+        "claude code": (CLAUDE, True, "s1", "Bash", [ASKED, ENDED, TURN], Outcome.ERROR),
+        "openhands": (OPENHANDS, False, "run", "run", [TURN, ASKED, ENDED], Outcome.ERROR),
+        "openhands lines": (OPENHANDS, True, "run", "run", [TURN, ASKED, ENDED], Outcome.ERROR),
+        "openhands sdk": (TYPED, False, "run", "bash", [ASKED, ENDED], Outcome.ERROR),
+        "mini-swe-agent 1": (MINI, False, "django-1", "bash", [TURN, ASKED, ENDED], Outcome.ERROR),
+        "mini-swe-agent 2": (MINI_2, False, "run", "bash", [ASKED, ENDED], Outcome.ERROR),
+        "swe-agent": (SWE, False, "run", "bash", [ASKED, ENDED], Outcome.UNKNOWN),
+        "otel": (OTEL, False, "s1", "bash", [ENDED], Outcome.ERROR),
+    },
 )
 def test_a_recording_is_known_by_its_form(
     tmp_path: Path, recording: object, lines: bool, session: str, action: str, kinds: list[Kind], outcome: Outcome

@@ -13,6 +13,7 @@ from haltline.streams.engine.core import Core, Effects, LogPosition, SessionStat
 from haltline.streams.engine.cross_session import ScopeEffects, ScopeState
 from haltline.streams.sessions import state_codec
 from haltline.streams.sessions.processor import MAX_STATE_BYTES, SessionProcessor
+from tests.cases import cases
 from tests.streams.sessions.test_processor import PARTITIONS, SESSION, T0_MS, TOPICS, Bench, delete
 
 
@@ -52,18 +53,16 @@ MANY_FILES = " ".join(f"f{number}.sql" for number in range(400))
 LONG_PATHS = [f"/srv/{number}/{'x' * 480}" for number in range(1000)]
 
 
-@pytest.mark.parametrize(
+@cases(
     "fields",
-    [
-        pytest.param(
-            {"action": "bash", "args": {"command": f"rm {MANY_FILES}", "cwd": "/a" * 20_000}},
-            id="a working directory of 40,000 characters",
-        ),
-        pytest.param(
-            {"action": "write_files", "targets": [f"path={path}" for path in LONG_PATHS]}, id="a thousand targets"
-        ),
-        pytest.param({"action": "delete_files", "args": {"path": LONG_PATHS}}, id="a list of targets"),
-    ],
+    {
+        "a working directory of 40,000 characters": {
+            "action": "bash",
+            "args": {"command": f"rm {MANY_FILES}", "cwd": "/a" * 20_000},
+        },
+        "a thousand targets": {"action": "write_files", "targets": [f"path={path}" for path in LONG_PATHS]},
+        "a list of targets": {"action": "delete_files", "args": {"path": LONG_PATHS}},
+    },
 )
 def test_the_state_stays_small_whatever_calls_are_open(fields: dict[str, Any]) -> None:
     core, state = Core(), None

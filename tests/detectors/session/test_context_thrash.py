@@ -7,6 +7,7 @@ from haltline.detectors.session.context_thrash import ContextThrash
 from haltline.schemas.events import ActionEvent, Kind, Usage
 from haltline.schemas.findings import Severity
 from tests.builders import Watched, event, findings, fires_at
+from tests.cases import cases
 
 DETECTOR = ContextThrash()
 FILLS_UP = (40_000, 60_000, 80_000, 100_000)
@@ -33,21 +34,19 @@ def wrote(second: float, tokens: int) -> ActionEvent:
     return event(second, "", kind=Kind.MODEL_TURN, outcome=None, usage=usage, event_id=f"turn {second}")
 
 
-@pytest.mark.parametrize(
-    ("events", "found"),
-    [
-        pytest.param([read(s, 100_000) for s in range(9)], "", id="large files that a context holds"),
-        pytest.param([read(s, None) for s in range(9)], "", id="sizes that nobody tells"),
-        pytest.param([read(0, 2_000_000)], "m", id="an output that no context holds"),
-        pytest.param([read(s, 2_000_000) for s in range(20)], "m" + "h" * 19, id="again and again, never critical"),
-        pytest.param(
-            [read(0, 2_000_000), *(read(s, 10) for s in range(1, 30)), read(30, 2_000_000)], "mm", id="at times"
-        ),
-        pytest.param([wrote(0, 60_000), wrote(1, 10)], "m", id="a turn that wrote without end"),
-        pytest.param([wrote(s, 60_000) for s in range(4)], "mhh", id="turns that write without end"),
-        pytest.param([wrote(0, 60_000), read(1, 10), wrote(2, 10)], "", id="a long turn that ends with a call"),
-        pytest.param([wrote(s, 8_000) for s in range(9)], "", id="turns of an ordinary length"),
-    ],
+@cases(
+    "events, found",
+    {
+        "large files that a context holds": ([read(s, 100_000) for s in range(9)], ""),
+        "sizes that nobody tells": ([read(s, None) for s in range(9)], ""),
+        "an output that no context holds": ([read(0, 2_000_000)], "m"),
+        "again and again, never critical": ([read(s, 2_000_000) for s in range(20)], "m" + "h" * 19),
+        "at times": ([read(0, 2_000_000), *(read(s, 10) for s in range(1, 30)), read(30, 2_000_000)], "mm"),
+        "a turn that wrote without end": ([wrote(0, 60_000), wrote(1, 10)], "m"),
+        "turns that write without end": ([wrote(s, 60_000) for s in range(4)], "mhh"),
+        "a long turn that ends with a call": ([wrote(0, 60_000), read(1, 10), wrote(2, 10)], ""),
+        "turns of an ordinary length": ([wrote(s, 8_000) for s in range(9)], ""),
+    },
 )
 def test_steps_that_no_context_holds(events: list[ActionEvent], found: str) -> None:
     assert severities(events) == found
@@ -59,24 +58,23 @@ def test_the_text_of_a_step_that_no_context_holds() -> None:
     assert finding.reason == "2000000 bytes of output of one call: read_file path=0"
 
 
-@pytest.mark.parametrize(
-    ("events", "found"),
-    [
-        pytest.param(turns(*FILLS_UP * 3), "", id="two falls are below the count"),
-        pytest.param(turns(*FILLS_UP * 9), "mmhhcc", id="again and again"),
-        pytest.param(turns(*FILLS_UP * 4, kind=Kind.COMPLETED), "m", id="usage is told with results"),
-        pytest.param(turns(*(t // 10 for t in FILLS_UP * 9)), "", id="small contexts"),
-        pytest.param(turns(*[*range(20_000, 100_000, 2_000)] * 5), "", id="at times"),
-        pytest.param(turns(*range(20_000, 200_000, 2_000)), "", id="a context that only grows"),
-        pytest.param(turns(*(t for n in range(40) for t in (50_000 + n * 500, 900))), "", id="small calls in between"),
-        pytest.param(
+@cases(
+    "events, found",
+    {
+        "two falls are below the count": (turns(*FILLS_UP * 3), ""),
+        "again and again": (turns(*FILLS_UP * 9), "mmhhcc"),
+        "usage is told with results": (turns(*FILLS_UP * 4, kind=Kind.COMPLETED), "m"),
+        "small contexts": (turns(*(t // 10 for t in FILLS_UP * 9)), ""),
+        "at times": (turns(*[*range(20_000, 100_000, 2_000)] * 5), ""),
+        "a context that only grows": (turns(*range(20_000, 200_000, 2_000)), ""),
+        "small calls in between": (turns(*(t for n in range(40) for t in (50_000 + n * 500, 900))), ""),
+        "parts of the work with a context of their own": (
             turns(*(t for n in range(9) for t in (50_000 + n, 51_000 + n, 52_000 + n, 5_000, 6_000, 7_000))),
             "",
-            id="parts of the work with a context of their own",
         ),
-        pytest.param(turns(*(40_000, 60_000, 80_000, 30_000, 90_000, 160_000) * 4), "", id="not the same limit"),
-        pytest.param([event(s, "read_file") for s in range(50)], "", id="no usage is told"),
-    ],
+        "not the same limit": (turns(*(40_000, 60_000, 80_000, 30_000, 90_000, 160_000) * 4), ""),
+        "no usage is told": ([event(s, "read_file") for s in range(50)], ""),
+    },
 )
 def test_falls_of_the_context(events: list[ActionEvent], found: str) -> None:
     assert severities(events) == found

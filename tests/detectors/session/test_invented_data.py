@@ -7,6 +7,7 @@ from haltline.detectors.session.invented_data import InventedData
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Evidence, Finding, Severity
 from tests.builders import Watched, bash, call, event, findings, fires_at
+from tests.cases import cases
 
 DETECTOR = InventedData()
 EMPTY = "<binary data>"
@@ -22,57 +23,46 @@ def severities(events: Sequence[ActionEvent | Sequence[ActionEvent]], detector: 
     return "".join(severity[0] for _, _, severity in fires_at(detector, events))
 
 
-@pytest.mark.parametrize(
-    ("events", "found"),
-    [
-        pytest.param([write(0), bash(1, "unzip app.zip"), bash(2, "ls")], "mh", id="written, then used once"),
-        pytest.param([write(0), bash(1, "cat app.zip"), bash(2, "cp app.zip /srv")], "mhc", id="used twice"),
-        pytest.param(
+@cases(
+    "events, found",
+    {
+        "written, then used once": ([write(0), bash(1, "unzip app.zip"), bash(2, "ls")], "mh"),
+        "used twice": ([write(0), bash(1, "cat app.zip"), bash(2, "cp app.zip /srv")], "mhc"),
+        "written by echo": (
             [bash(0, f"echo '{EMPTY}' > app.zip"), bash(1, "cat app.zip"), bash(2, "cat app.zip")],
             "mhc",
-            id="written by echo",
         ),
-        pytest.param(
+        "named in a program, then read": (
             [write(0), write(1, "x = open('app.zip')", "s.py"), event(2, "read_file", args={"path": "app.zip"})],
             "mhc",
-            id="named in a program, then read",
         ),
-        pytest.param([write(0), write(1, EMPTY, "b.zip"), bash(2, "cat b.zip app.zip")], "mmh", id="two in one action"),
-        pytest.param(
+        "two in one action": ([write(0), write(1, EMPTY, "b.zip"), bash(2, "cat b.zip app.zip")], "mmh"),
+        "other contents in between": (
             [write(0), bash(1, "cat app.zip"), write(2, "real text"), *(bash(s, "cat app.zip") for s in range(3, 9))],
             "mh",
-            id="other contents in between",
         ),
-        pytest.param(
+        "downloaded in between": (
             [write(0), bash(1, "wget -O app.zip http://h"), *(bash(s, "unzip app.zip") for s in range(2, 9))],
             "m",
-            id="downloaded in between",
         ),
-        pytest.param(
+        "listed, added and removed": (
             [write(0), bash(1, "ls -l app.zip"), bash(2, "git add app.zip"), bash(3, "rm app.zip")],
             "m",
-            id="listed, added and removed",
         ),
-        pytest.param(
-            [write(0, path="tests/app.zip"), *(bash(s, "cat tests/app.zip") for s in range(1, 5))], "", id="a fixture"
-        ),
-        pytest.param(
-            [write(0, "# TODO\nprint(1)\n", "x.py"), *(bash(s, "python x.py") for s in range(1, 5))], "", id="a stub"
-        ),
-        pytest.param(
+        "a fixture": ([write(0, path="tests/app.zip"), *(bash(s, "cat tests/app.zip") for s in range(1, 5))], ""),
+        "a stub": ([write(0, "# TODO\nprint(1)\n", "x.py"), *(bash(s, "python x.py") for s in range(1, 5))], ""),
+        "it could not be written": (
             [write(0, error="permission denied"), *(bash(s, "cat app.zip") for s in range(1, 5))],
             "",
-            id="it could not be written",
         ),
-        pytest.param(
+        "its result tells that it was not written": (
             [
                 call(0, "createfile", error="denied", args={"path": "app.zip", "contents": EMPTY}),
                 *(bash(s, "cat app.zip") for s in range(1, 5)),
             ],
             "m",
-            id="its result tells that it was not written",
         ),
-    ],
+    },
 )
 def test_placeholders(events: Sequence[ActionEvent | Sequence[ActionEvent]], found: str) -> None:
     assert severities(events) == found
@@ -82,34 +72,31 @@ def analyses(path: str = "app.zip", *, count: int = 4, start: float = 1) -> list
     return [bash(start + n, f"{('unzip', 'strings', 'binwalk')[n % 3]} {path}") for n in range(count)]
 
 
-@pytest.mark.parametrize(
-    ("events", "found"),
-    [
-        pytest.param([write(0, TEXT), *analyses()], "mcc", id="its own text taken apart"),
-        pytest.param([bash(0, f"cat > app.zip <<'EOF'\n{TEXT}\nEOF"), *analyses()], "mcc", id="from a here-document"),
-        pytest.param(
+@cases(
+    "events, found",
+    {
+        "its own text taken apart": ([write(0, TEXT), *analyses()], "mcc"),
+        "from a here-document": ([bash(0, f"cat > app.zip <<'EOF'\n{TEXT}\nEOF"), *analyses()], "mcc"),
+        "other text of its own in between": (
             [write(0, TEXT), *analyses(count=2), write(3, f"{TEXT} again"), *analyses(start=4, count=1)],
             "mc",
-            id="other text of its own in between",
         ),
-        pytest.param(
+        "two files": (
             [write(0, TEXT, p) for p in ("a.png", "b.elf")] + [bash(2, "file a.png"), bash(3, "objdump -d b.elf")],
             "m",
-            id="two files",
         ),
-        pytest.param(
+        "a disassembler that is a tool": (
             [
                 write(0, TEXT, "prog"),
                 *(event(s, "disassemble_function", args={"binary": "prog"}) for s in range(1, 4)),
             ],
             "mc",
-            id="a disassembler that is a tool",
         ),
-        pytest.param([bash(0, "tar czf app.zip d"), *analyses()], "", id="an archive that it packed"),
-        pytest.param([write(0, TEXT), bash(0.5, "make app.zip"), *analyses()], "", id="made by a program since"),
-        pytest.param([bash(0, "strings x > app.zip"), *analyses()], "", id="the output of a program"),
-        pytest.param(analyses(), "", id="somebody's file"),
-        pytest.param(
+        "an archive that it packed": ([bash(0, "tar czf app.zip d"), *analyses()], ""),
+        "made by a program since": ([write(0, TEXT), bash(0.5, "make app.zip"), *analyses()], ""),
+        "the output of a program": ([bash(0, "strings x > app.zip"), *analyses()], ""),
+        "somebody's file": (analyses(), ""),
+        "a program that was compiled": (
             [
                 write(0, "int main(){}", "x.c"),
                 bash(1, "gcc x.c -o x"),
@@ -117,22 +104,19 @@ def analyses(path: str = "app.zip", *, count: int = 4, start: float = 1) -> list
                 *(bash(s, "strings x") for s in range(6, 9)),
             ],
             "",
-            id="a program that was compiled",
         ),
-        pytest.param(
+        "what ends the lines of a script": (
             [write(0, "print(1)", "x.py"), *(bash(s, "file x.py; xxd x.py | head") for s in range(1, 6))],
             "",
-            id="what ends the lines of a script",
         ),
-        pytest.param(
+        "a text is encoded and counted": (
             [
                 write(0, "hello", "n.txt"),
                 *(bash(s, c) for s, c in enumerate(("base64 n.txt", "wc n.txt", "cat n.txt"))),
             ],
             "",
-            id="a text is encoded and counted",
         ),
-    ],
+    },
 )
 def test_analyses_of_its_own_text(events: Sequence[ActionEvent], found: str) -> None:
     assert severities(events) == found

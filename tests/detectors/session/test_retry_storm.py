@@ -7,6 +7,7 @@ from haltline.detectors.session.retry_storm import RetryStorm
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Severity
 from tests.builders import Watched, bash, call, event, findings, fires_at
+from tests.cases import cases
 
 DETECTOR = RetryStorm()
 ERRORS = ("KeyError: 'a'", "TypeError: no", "timed out", "ValueError: 7", "permission denied", "not found", "conflict")
@@ -29,37 +30,34 @@ def severities(events: Sequence[ActionEvent | Sequence[ActionEvent]], detector: 
     return "".join(severity[0] for _, _, severity in fires_at(detector, events))
 
 
-@pytest.mark.parametrize(
-    ("events", "found"),
-    [
-        pytest.param(failures(14), "", id="fourteen are below the count"),
-        pytest.param(failures(23), "mmmmmhhhc", id="fifteen are medium, twenty high, twenty-three critical"),
-        pytest.param([*failures(14), *successes(12, 1000), *failures(2, 2000)], "", id="successes in between"),
-        pytest.param([*failures(14), *successes(10, 1000), *failures(1, 2000)], "m", id="few successes in between"),
-        pytest.param(
+@cases(
+    "events, found",
+    {
+        "fourteen are below the count": (failures(14), ""),
+        "fifteen are medium, twenty high, twenty-three critical": (failures(23), "mmmmmhhhc"),
+        "successes in between": ([*failures(14), *successes(12, 1000), *failures(2, 2000)], ""),
+        "few successes in between": ([*failures(14), *successes(10, 1000), *failures(1, 2000)], "m"),
+        "every other one fails": (
             [e for s in range(30) for e in (*failures(1, s * 60), *successes(1, s * 60 + 30))],
             "",
-            id="every other one fails",
         ),
-        pytest.param([bash(s * 30, f"grep x{s} a", "exit code 1") for s in range(30)], "", id="searches find nothing"),
-        pytest.param(
-            [event(s * 30, "job_status", f"x={s}", ERRORS[s % 7]) for s in range(30)], "", id="waits for something"
-        ),
-        pytest.param(failures(19, every_s=1), "m" * 5, id="fast, but too few for that to matter"),
-    ],
+        "searches find nothing": ([bash(s * 30, f"grep x{s} a", "exit code 1") for s in range(30)], ""),
+        "waits for something": ([event(s * 30, "job_status", f"x={s}", ERRORS[s % 7]) for s in range(30)], ""),
+        "fast, but too few for that to matter": (failures(19, every_s=1), "m" * 5),
+    },
 )
 def test_failures_of_the_last_steps(events: list[ActionEvent], found: str) -> None:
     assert severities(events) == found
 
 
-@pytest.mark.parametrize(
-    ("count", "every_s", "found"),
-    [
-        pytest.param(19, 1, "", id="nineteen in 18 seconds"),
-        pytest.param(20, 3, "m", id="twenty in 57 seconds"),
-        pytest.param(40, 1, "m" * 10 + "h" * 10 + "c", id="forty in 39 seconds"),
-        pytest.param(40, 4, "", id="a slow one"),
-    ],
+@cases(
+    "count, every_s, found",
+    {
+        "nineteen in 18 seconds": (19, 1, ""),
+        "twenty in 57 seconds": (20, 3, "m"),
+        "forty in 39 seconds": (40, 1, "m" * 10 + "h" * 10 + "c"),
+        "a slow one": (40, 4, ""),
+    },
 )
 def test_failures_in_a_short_time(count: int, every_s: float, found: str) -> None:
     fast_only = RetryStorm(last_actions=200, medium=200, high=200, critical=200)

@@ -12,6 +12,7 @@ from haltline.schemas.policy import Exemption, Override, Policy, Rule
 from haltline.streams.engine.core import MAX_SEEN, Core, Position, SessionState
 from haltline.streams.engine.core import Effects as Followed
 from haltline.streams.sessions import state_codec
+from tests.cases import cases
 
 T0_MS = 1_750_000_000_000
 LOOP_GUARD = ("destructive_repeat", "destructive_volume")
@@ -104,13 +105,13 @@ def test_the_third_delete_of_one_table_is_refused() -> None:
     assert session.state.standing.killed.reason == "loop_detected, 3 deletes on asset_id=fact_sales in 12s"
 
 
-@pytest.mark.parametrize(
-    ("seconds", "last"),
-    [
-        pytest.param((0, 30, 60), KILLED, id="an entry exactly as old as the window still counts"),
-        pytest.param((0, 0, 0), KILLED, id="all at one moment"),
-        pytest.param((0, 6, 3), KILLED, id="a late one counts at its own time"),
-    ],
+@cases(
+    "seconds, last",
+    {
+        "an entry exactly as old as the window still counts": ((0, 30, 60), KILLED),
+        "all at one moment": ((0, 0, 0), KILLED),
+        "a late one counts at its own time": ((0, 6, 3), KILLED),
+    },
 )
 def test_windows(seconds: tuple[float, ...], last: str) -> None:
     session = Session()
@@ -157,14 +158,14 @@ def test_after_the_kill_every_call_is_refused_until_an_operator_resets() -> None
     assert session.deletes(40) == [ALLOWED]
 
 
-@pytest.mark.parametrize(
-    ("cost_usd", "level", "counted"),
-    [
-        pytest.param(5, None, "", id="within its limit"),
-        pytest.param(20, Level.NUDGE, "", id="a little too fast"),
-        pytest.param(40, Level.PAUSE, "turn_after_stop", id="frozen"),
-        pytest.param(200, Level.KILL, "turn_after_stop", id="killed"),
-    ],
+@cases(
+    "cost_usd, level, counted",
+    {
+        "within its limit": (5, None, ""),
+        "a little too fast": (20, Level.NUDGE, ""),
+        "frozen": (40, Level.PAUSE, "turn_after_stop"),
+        "killed": (200, Level.KILL, "turn_after_stop"),
+    },
 )
 def test_turns_of_a_stopped_session_are_counted(cost_usd: float, level: Level | None, counted: str) -> None:
     core, usage = Core(), Usage(cost_usd=cost_usd)
@@ -205,46 +206,32 @@ def test_the_ring_of_seen_events_is_bounded() -> None:
     assert len(session.state.seen) == MAX_SEEN * 6
 
 
-@pytest.mark.parametrize(
-    ("override", "verdicts"),
-    [
-        pytest.param(Override(agent="cleaner", rules={}), [ALLOWED, SUSPECTED, KILLED], id="nothing said"),
-        pytest.param(
+@cases(
+    "override, verdicts",
+    {
+        "nothing said": (Override(agent="cleaner", rules={}), [ALLOWED, SUSPECTED, KILLED]),
+        "a looser repeat leaves the volume in force": (
             exempt(agent="clean*", rules={"destructive_repeat": Rule(settings={"same_target_prior": 3})}),
-            [ALLOWED, SUSPECTED, KILLED],
-            id="a looser repeat leaves the volume in force",
-        ),
-        pytest.param(
+            [ALLOWED, SUSPECTED, KILLED]),
+        "both signals off for one session": (
             exempt(session="s1", rules={r: Rule(enabled=False) for r in LOOP_GUARD}),
-            [ALLOWED, ALLOWED, ALLOWED],
-            id="both signals off for one session",
-        ),
-        pytest.param(
+            [ALLOWED, ALLOWED, ALLOWED]),
+        "in shadow all is only recorded": (
             exempt(agent="cleaner", rules={r: Rule(mode=Mode.SHADOW) for r in LOOP_GUARD}),
-            [ALLOWED, "ALLOW allowed, loop_suspected in shadow", "ALLOW allowed, loop_detected in shadow"],
-            id="in shadow all is only recorded",
-        ),
-        pytest.param(
+            [ALLOWED, "ALLOW allowed, loop_suspected in shadow", "ALLOW allowed, loop_detected in shadow"]),
+        "what would loosen is not heard without an exemption": (
             Override(agent="cleaner", rules={r: Rule(mode=Mode.SHADOW, enabled=False) for r in LOOP_GUARD}),
-            [ALLOWED, SUSPECTED, KILLED],
-            id="what would loosen is not heard without an exemption",
-        ),
-        pytest.param(
+            [ALLOWED, SUSPECTED, KILLED]),
+        "an exemption that ends between two events": (
             exempt(session="s1", rules={r: Rule(mode=Mode.SHADOW) for r in LOOP_GUARD}, until=12),
-            [ALLOWED, "ALLOW allowed, loop_suspected in shadow", KILLED],
-            id="an exemption that ends between two events",
-        ),
-        pytest.param(
+            [ALLOWED, "ALLOW allowed, loop_suspected in shadow", KILLED]),
+        "another agent's override does not concern this one": (
             Override(agent="other", rules={"destructive_repeat": Rule(enabled=False)}),
-            [ALLOWED, SUSPECTED, KILLED],
-            id="another agent's override does not concern this one",
-        ),
-        pytest.param(
+            [ALLOWED, SUSPECTED, KILLED]),
+        "a stricter volume for one session": (
             Override(session="s1", rules={"destructive_volume": Rule(settings={"max_deletes": 2})}),
-            [ALLOWED, KILLED, KILLED],
-            id="a stricter volume for one session",
-        ),
-    ],
+            [ALLOWED, KILLED, KILLED]),
+    },
 )  # fmt: skip
 def test_overrides_by_agent_and_session(override: Override, verdicts: list[str]) -> None:
     only_counting = {"step_review": Rule(enabled=False)}
@@ -338,21 +325,17 @@ def killed_session() -> Session:
     return session
 
 
-@pytest.mark.parametrize(
-    ("event", "found"),
-    [
-        pytest.param(carried_out(60), True, id="an act that nobody asked about is an incident"),
-        pytest.param(attempt(60), True, id="a proposal that asks is refused, and an incident"),
-        pytest.param(attempt(22.001, await_verdict=False), True, id="just after the grace time"),
-        pytest.param(attempt(22), False, id="within the grace time"),
-        pytest.param(carried_out(60, outcome=Outcome.REFUSED), False, id="a refusal shows that the kill holds"),
-        pytest.param(
-            carried_out(60, call_id="open", action="read_asset"), False, id="the end of what had begun before"
-        ),
-        pytest.param(
-            attempt(60, kind=Kind.MODEL_TURN, action="", targets=[], await_verdict=False), False, id="a model turn"
-        ),
-    ],
+@cases(
+    "event, found",
+    {
+        "an act that nobody asked about is an incident": (carried_out(60), True),
+        "a proposal that asks is refused, and an incident": (attempt(60), True),
+        "just after the grace time": (attempt(22.001, await_verdict=False), True),
+        "within the grace time": (attempt(22), False),
+        "a refusal shows that the kill holds": (carried_out(60, outcome=Outcome.REFUSED), False),
+        "the end of what had begun before": (carried_out(60, call_id="open", action="read_asset"), False),
+        "a model turn": (attempt(60, kind=Kind.MODEL_TURN, action="", targets=[], await_verdict=False), False),
+    },
 )
 def test_what_a_killed_session_begins_after_the_grace_time_is_an_incident(event: ActionEvent, found: bool) -> None:
     followed = killed_session()(event)

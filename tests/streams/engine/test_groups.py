@@ -24,6 +24,7 @@ from haltline.streams.engine.groups import Runs
 from haltline.streams.replay.compare import Comparison
 from haltline.streams.replay.traces import read_traces
 from tests.builders import at, call
+from tests.cases import cases
 from tests.detectors.strategies import events
 from tests.streams.grouped import TOPICS, Input, Log, both
 
@@ -143,22 +144,21 @@ def test_the_enforcing_group_keeps_nothing_of_what_is_in_shadow() -> None:
     assert enforcing.state_bytes() < shadow.state_bytes() == one.groups[0].state_bytes()
 
 
-@pytest.mark.parametrize(
-    ("policy", "idle"),
-    [
-        pytest.param(Policy(), True, id="the default policy has no rule in shadow that can find anything"),
-        pytest.param(Policy(rules={"goal_drift": Rule()}), False, id="a rule that is in shadow by itself"),
-        pytest.param(Policy(rules={"goal_drift": Rule(enabled=False)}), True, id="one that is off"),
-        pytest.param(Policy(rules={"goal_drift": Rule(mode=Mode.WARN)}), True, id="one that was taken out of shadow"),
-        pytest.param(Policy(overrides=(exempt(9, rules={"cycle": SHADOW}),)), False, id="an exemption into shadow"),
-        pytest.param(Policy(overrides=(Override(rules={"cycle": SHADOW}),)), True, id="an override that is not heard"),
-        pytest.param(Policy(rules={"respawn": SHADOW}), False, id="a rule across sessions"),
-        pytest.param(
+@cases(
+    "policy, idle",
+    {
+        "the default policy has no rule in shadow that can find anything": (Policy(), True),
+        "a rule that is in shadow by itself": (Policy(rules={"goal_drift": Rule()}), False),
+        "one that is off": (Policy(rules={"goal_drift": Rule(enabled=False)}), True),
+        "one that was taken out of shadow": (Policy(rules={"goal_drift": Rule(mode=Mode.WARN)}), True),
+        "an exemption into shadow": (Policy(overrides=(exempt(9, rules={"cycle": SHADOW}),)), False),
+        "an override that is not heard": (Policy(overrides=(Override(rules={"cycle": SHADOW}),)), True),
+        "a rule across sessions": (Policy(rules={"respawn": SHADOW}), False),
+        "one that runs on probation": (
             Policy(operations=Operations(probation=ProbationRules(rules={"goal_drift": Rule(enabled=True)}))),
             False,
-            id="one that runs on probation",
         ),
-    ],
+    },
 )
 def test_a_group_for_rules_in_shadow_rests_while_there_is_none(policy: Policy, idle: bool) -> None:
     assert Core(policy, runs=Runs.SHADOW).idle is idle
@@ -218,12 +218,12 @@ NOW = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("then", "same"),
-    [
-        pytest.param([BEFORE], 1, id="of a release in which it was the verdict, too"),
-        pytest.param(NOW, 2, id="of this one"),
-    ],
+@cases(
+    "then, same",
+    {
+        "of a release in which it was the verdict, too": ([BEFORE], 1),
+        "of this one": (NOW, 2),
+    },
 )
 def test_a_replay_of_what_was_recorded_in_shadow_says_the_same(then: list[dict[str, object]], same: int) -> None:
     compared = Comparison(exact=True)

@@ -19,6 +19,7 @@ from haltline.streams.kafka.topics import (
 )
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.local.kafka import LocalKafka
+from tests.cases import cases
 from tests.conftest import changelog_of
 
 HOUR_MS = 3_600_000
@@ -105,45 +106,40 @@ def test_check_names_every_topic_that_is_missing_and_makes_none(admin: AdminClie
     assert not set(no_topics.all) & set(admin.list_topics(timeout=10).topics)
 
 
-@pytest.mark.parametrize(
-    ("name", "partitions", "settings", "difference"),
-    [
-        pytest.param(
+@cases(
+    "name, partitions, settings, difference",
+    {
+        "another number of partitions than actions has": (
             "feedback",
             3,
             {"retention.ms": "-1"},
             "partitions: expected 2, as the rest, got 3",
-            id="another number of partitions than actions has",
         ),
-        pytest.param(
+        "kills that are forgotten after a while": (
             "control",
             2,
             {"cleanup.policy": "compact,delete"},
             "cleanup.policy: expected compact, got compact,delete",
-            id="kills that are forgotten after a while",
         ),
-        pytest.param(
+        "findings kept for an hour only": (
             "detections",
             2,
             {"retention.ms": "3600000"},
             f"retention.ms: expected at least {30 * 24 * HOUR_MS}, got 3600000",
-            id="findings kept for an hour only",
         ),
-        pytest.param(
+        "records dropped by size before their time": (
             "feedback",
             2,
             {"retention.ms": "-1", "retention.bytes": "1000000"},
             "retention.bytes: expected -1, no limit, got 1000000",
-            id="records dropped by size before their time",
         ),
-        pytest.param(
+        "a dead letter topic that refuses large records": (
             "dead-letter",
             2,
             {"retention.ms": "-1", "max.message.bytes": "1048588"},
             f"max.message.bytes: expected at least {13 * 1024 * 1024}, got 1048588",
-            id="a dead letter topic that refuses large records",
         ),
-    ],
+    },
 )
 def test_check_names_where_what_was_expected_and_what_was_found(
     admin: AdminClient,

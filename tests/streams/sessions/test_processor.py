@@ -23,6 +23,7 @@ from haltline.streams.sessions import state_codec
 from haltline.streams.sessions.processor import SessionProcessor
 from haltline.streams.sessions.state_cache import SCOPE_KEY
 from haltline.streams.sessions.state_codec import CorruptState
+from tests.cases import cases
 
 TOPICS = Topics()
 T0_MS = 1_750_000_000_000
@@ -252,19 +253,19 @@ def test_a_kill_of_a_tool_is_written_to_control_without_a_session() -> None:
     assert list(bench.checkpoint()) == [SCOPE_KEY + b"tool:drop_table"]
 
 
-@pytest.mark.parametrize(
-    ("value", "reason"),
-    [
-        pytest.param(None, BadRecord.EMPTY, id="no value"),
-        pytest.param(b"{", BadRecord.NOT_JSON, id="not JSON"),
-        pytest.param(delete(0).replace(b"cleaner", b"\xff\xfe"), BadRecord.NOT_JSON, id="invalid UTF-8"),
-        pytest.param(delete(0, event_id=7), BadRecord.INVALID, id="a wrong type"),
-        pytest.param(delete(0, v=2), BadRecord.UNKNOWN_VERSION, id="an unknown version"),
-        pytest.param(delete(0, time="9999-12-31T23:59:59Z"), BadRecord.INVALID, id="a time in the year 9999"),
-        pytest.param(delete(0, args={"x": "y" * 10_000_000}), BadRecord.TOO_LARGE, id="10 MB of arguments"),
-        pytest.param(b"[" * 100_000, BadRecord.NOT_JSON, id="deep nesting"),
-        pytest.param(delete(0, session=ELSEWHERE), BadRecord.WRONG_KEY, id="a session of another partition"),
-    ],
+@cases(
+    "value, reason",
+    {
+        "no value": (None, BadRecord.EMPTY),
+        "not JSON": (b"{", BadRecord.NOT_JSON),
+        "invalid UTF-8": (delete(0).replace(b"cleaner", b"\xff\xfe"), BadRecord.NOT_JSON),
+        "a wrong type": (delete(0, event_id=7), BadRecord.INVALID),
+        "an unknown version": (delete(0, v=2), BadRecord.UNKNOWN_VERSION),
+        "a time in the year 9999": (delete(0, time="9999-12-31T23:59:59Z"), BadRecord.INVALID),
+        "10 MB of arguments": (delete(0, args={"x": "y" * 10_000_000}), BadRecord.TOO_LARGE),
+        "deep nesting": (b"[" * 100_000, BadRecord.NOT_JSON),
+        "a session of another partition": (delete(0, session=ELSEWHERE), BadRecord.WRONG_KEY),
+    },
 )
 def test_a_bad_record_is_kept_whole_and_the_next_one_is_processed(value: bytes | None, reason: BadRecord) -> None:
     bench = Bench()

@@ -18,6 +18,7 @@ from haltline.streams.local.system import start_worker, wait_until_ready
 from haltline.streams.operator.client import Operator
 from haltline.streams.runtime.changelog import EPOCH_HEADER, TOPIC_IDS_HEADER, Epoch
 from haltline.streams.sessions import state_codec
+from tests.cases import cases
 from tests.conftest import PARTITIONS, changelog_of
 from tests.streams.counting import Log
 from tests.waiting import wait_until
@@ -76,17 +77,16 @@ def site(kafka: LocalKafka, kafka_topics: Topics, tmp_path: Path) -> Iterator[Si
     site.log.close()
 
 
-@pytest.mark.parametrize(
-    ("value", "headers"),
-    [
-        pytest.param(b"\x00damage", [], id="a broken body"),
-        pytest.param(
+@cases(
+    "value, headers",
+    {
+        "a broken body": (b"\x00damage", []),
+        "a cut body under an epoch of far ahead and broken logs": (
             b'{"v":1,"session_id":"killed","events":',
             [(EPOCH_HEADER, Epoch(2**40, 0).encode()), (TOPIC_IDS_HEADER, b"\xff")],
-            id="a cut body under an epoch of far ahead and broken logs",
         ),
-        pytest.param(b'{"due_ms":1,"v":1', [(EPOCH_HEADER, b"short")], id="a body that is due, under a broken epoch"),
-    ],
+        "a body that is due, under a broken epoch": (b'{"due_ms":1,"v":1', [(EPOCH_HEADER, b"short")]),
+    },
 )
 def test_a_session_whose_record_is_damaged_begins_anew_and_nobody_else_notices(
     site: Site, tmp_path: Path, value: bytes, headers: list[tuple[str, str | bytes | None]]
