@@ -1,6 +1,6 @@
 """Events in one line each."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from haltline.detectors.features.observation import CallTracker, Observation
@@ -14,6 +14,8 @@ from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.findings import Finding
 from haltline.schemas.policy import Policy
 
+Events = Iterable[ActionEvent | Sequence[ActionEvent]]
+"""Events, and calls, which count as their events in order."""
 T0_MS = 1_750_000_000_000
 """The moment that tests call second 0."""
 
@@ -131,25 +133,39 @@ class Watched:
 
 
 def findings(
-    detector: Detector[Any],
-    events: Iterable[ActionEvent | Sequence[ActionEvent]],
-    policy: Policy | None = None,
-    batch: Batch | None = None,
+    detector: Detector[Any], events: Events, policy: Policy | None = None, batch: Batch | None = None
 ) -> list[tuple[ActionEvent, Finding]]:
-    """Every finding with the event that completed it. Calls count as their events in order."""
+    """Every finding with the event that completed it."""
     watched = Watched(detector, policy, batch)
-    flat = (e for item in events for e in ((item,) if isinstance(item, ActionEvent) else item))
-    return [(e, finding) for e in flat if (finding := watched(e)) is not None]
+    return [(e, finding) for e in _in_order(events) if (finding := watched(e)) is not None]
 
 
-def fires_at(
-    detector: Detector[Any], events: Iterable[ActionEvent | Sequence[ActionEvent]], **context: Any
-) -> list[tuple[float, str, str]]:
+def _in_order(events: Events) -> Iterator[ActionEvent]:
+    for item in events:
+        yield from (item,) if isinstance(item, ActionEvent) else item
+
+
+def fires_at(detector: Detector[Any], events: Events, **context: Any) -> list[tuple[float, str, str]]:
     """Second, code and severity of every finding."""
     return [
         ((e.time - T0_MS) / 1000, finding.code, finding.severity.value)
         for e, finding in findings(detector, events, **context)
     ]
+
+
+def severities(detector: Detector[Any], events: Events, **context: Any) -> str:
+    """The severities of the findings by their first letters: "mhc" of a medium, a high and a critical one."""
+    return "".join(finding.severity.value[0] for _, finding in findings(detector, events, **context))
+
+
+def nearness(detector: Detector[Any], events: Events) -> list[float]:
+    """How close to a finding the detector says it is at the start, and after each event; rounded to hundredths."""
+    watched = Watched(detector)
+    near = [detector.near(watched.state)]
+    for e in _in_order(events):
+        watched(e)
+        near.append(round(detector.near(watched.state), 2))
+    return near
 
 
 def about_approval(

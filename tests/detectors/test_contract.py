@@ -6,7 +6,8 @@ import os
 import pkgutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -192,6 +193,29 @@ def test_settings_are_frozen_and_compared_by_value(detector: Detector[Any]) -> N
     assert detector == type(detector)()
     with pytest.raises(AttributeError):
         detector.id = "another"  # type: ignore[misc]  # that it cannot be set is what is tested
+
+
+def wrong_settings(detector: Detector[Any]) -> Iterator[dict[str, Any]]:
+    """Settings that cannot be meant: of no detector, below every bound, without one for each severity, out of order."""
+    yield {"of_no_detector": 1}
+    values = {setting.name: getattr(detector, setting.name) for setting in fields(detector)}
+    for name, value in values.items():
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            yield {name: -1_000_000}
+            milder = name.replace("high", "medium").replace("critical", "high")
+            if milder in values and milder != name:
+                yield {milder: value + 1 if isinstance(value, int) else 1.05 * value}
+        elif isinstance(value, tuple) and value and isinstance(value[-1], int | float):
+            yield {name: value[:-1]}
+            yield {name: (value[-1] + 1, *value[1:])}
+            yield {name: (-1, *value[1:])}
+
+
+@every_detector
+def test_wrong_settings_are_refused(detector: Detector[Any]) -> None:
+    for wrong in wrong_settings(detector):
+        with pytest.raises(ValueError, match="validation error"):
+            type(detector)(**wrong)
 
 
 @every_detector

@@ -13,7 +13,7 @@ from haltline.schemas.control import Batch
 from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.events import ActionEvent, Effect, Outcome
 from haltline.schemas.findings import Finding, Severity
-from tests.builders import Watched, at, event, findings
+from tests.builders import Watched, at, event, findings, nearness
 from tests.cases import cases
 
 DETECTOR = BehavioralDrift()
@@ -181,13 +181,8 @@ def test_settings_decide_what_is_a_drift() -> None:
 
 
 def test_it_says_how_close_it_is() -> None:
-    watched = Watched(DETECTOR)
-    near = []
-    for e in session((WORK, 40, 10), (["send_mail"], 5, 10)):
-        watched(e)
-        near.append(watched.detector.near(watched.state))
-    assert near[39] == 0
-    assert near[42:] == [0.6, 0.8, 1]
+    near = nearness(DETECTOR, session((WORK, 40, 10), (["send_mail"], 5, 10)))
+    assert [near[40], *near[43:]] == [0, 0.6, 0.8, 1]
 
 
 @given(

@@ -4,7 +4,7 @@ import pytest
 
 from haltline.detectors.drift.exploration_wandering import ExplorationWandering
 from haltline.schemas.events import ActionEvent
-from tests.builders import Watched, bash, event, findings, fires_at
+from tests.builders import bash, event, findings, fires_at, nearness
 from tests.cases import cases
 
 DETECTOR = ExplorationWandering()
@@ -64,11 +64,9 @@ def test_what_the_finding_says() -> None:
 
 
 def test_it_says_how_close_it_is() -> None:
-    watched = Watched(DETECTOR)
-    assert watched.detector.near(watched.state) == 0
-    for e in around(looks=12):
-        watched(e)
-    assert 0 < watched.detector.near(watched.state) < 0.5
+    near = nearness(DETECTOR, around(looks=12))
+    assert near[0] == 0
+    assert 0 < near[-1] < 0.5
 
 
 def test_looking_without_end_is_reported_though_it_stays_in_one_place() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from haltline.detectors.drift.goal_drift import GoalDrift
 from haltline.schemas.events import ActionEvent, Kind, Outcome
-from tests.builders import Watched, event, findings, fires_at
+from tests.builders import Watched, event, findings, fires_at, nearness
 from tests.cases import cases
 
 DETECTOR = GoalDrift()
@@ -87,10 +87,7 @@ def test_overlap_is_not_diluted_by_a_long_goal() -> None:
 
 
 def test_it_says_how_close_it_is() -> None:
-    watched = Watched(DETECTOR)
-    for e in [started(), *map(on_goal, range(1, 5)), *map(off_goal, range(5, 11))]:
-        watched(e)
-    assert watched.detector.near(watched.state) == 1.0
+    assert nearness(DETECTOR, [started(), *map(on_goal, range(1, 5)), *map(off_goal, range(5, 11))])[-1] == 1.0
 
 
 def test_only_so_much_of_a_goal_is_remembered() -> None:

@@ -250,11 +250,6 @@ def test_a_policy_has_rules_of_its_own(rule: dict[str, str], action: str, found:
     assert codes([event(0, action, "table=prod.t")], detector) == found
 
 
-def test_thresholds_go_up() -> None:
-    with pytest.raises(ValueError, match="medium_risk <= high_risk <= critical_risk"):
-        StepReview(medium_risk=0.9)
-
-
 def test_nothing_follows_from_it_unless_a_policy_says_so() -> None:
     assert default_mode("step_review") is Mode.SHADOW
     assert [default_level("step_review", severity) for severity in Severity] == [

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from haltline.detectors.session.after_refusal import AfterRefusal
 from haltline.schemas.events import Kind, Outcome
 from haltline.schemas.findings import Finding, Severity
@@ -72,8 +70,3 @@ def test_what_was_proposed_and_then_refused_counts_as_what_was_refused_at_once()
         (MEDIUM, 3, "target_frozen_by_operator")
     ]
     assert [evidence.event_id for evidence in found[0].evidence] == ["r0", "r1", "r2"]
-
-
-def test_the_severities_are_in_order() -> None:
-    with pytest.raises(ValueError, match="medium <= high <= critical"):
-        AfterRefusal(medium=9, high=5)

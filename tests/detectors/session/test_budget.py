@@ -6,7 +6,7 @@ import pytest
 from haltline.detectors.session.budget import Budget
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.findings import Evidence, Finding, Severity
-from tests.builders import Watched, call, event, findings, fires_at
+from tests.builders import call, event, findings, fires_at, nearness
 from tests.cases import cases
 
 WARNING, EXCEEDED = ("budget_warning", "low"), ("budget_exceeded", "critical")
@@ -75,10 +75,7 @@ def test_what_the_finding_says() -> None:
 
 
 def test_it_says_how_close_it_is() -> None:
-    watched = Watched(Budget(limits={"cost_usd": 4, "calls": 100}))
-    assert watched.detector.near(watched.state) == 0
-    watched(used(0, cost_usd=1))
-    assert watched.detector.near(watched.state) == 0.25
+    assert nearness(Budget(limits={"cost_usd": 4, "calls": 100}), [used(0, cost_usd=1)]) == [0, 0.25]
 
 
 def test_a_limit_must_be_more_than_nothing() -> None:

@@ -1,12 +1,9 @@
 import random
-from collections.abc import Sequence
-
-import pytest
 
 from haltline.detectors.session.context_thrash import ContextThrash
 from haltline.schemas.events import ActionEvent, Kind, Usage
 from haltline.schemas.findings import Severity
-from tests.builders import Watched, event, findings, fires_at
+from tests.builders import event, findings, nearness, severities
 from tests.cases import cases
 
 DETECTOR = ContextThrash()
@@ -18,11 +15,6 @@ def turns(*tokens: int, kind: Kind = Kind.MODEL_TURN) -> list[ActionEvent]:
         event(s * 10, "model", kind=kind, usage=Usage(input_tokens=t), event_id=f"turn {s}")
         for s, t in enumerate(tokens)
     ]
-
-
-def severities(events: Sequence[ActionEvent], detector: ContextThrash = DETECTOR) -> str:
-    """The severities of the findings, by their first letters."""
-    return "".join(severity[0] for _, _, severity in fires_at(detector, events))
 
 
 def read(second: float, size: int | None) -> ActionEvent:
@@ -49,7 +41,7 @@ def wrote(second: float, tokens: int) -> ActionEvent:
     },
 )
 def test_steps_that_no_context_holds(events: list[ActionEvent], found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found
 
 
 def test_the_text_of_a_step_that_no_context_holds() -> None:
@@ -77,14 +69,14 @@ def test_the_text_of_a_step_that_no_context_holds() -> None:
     },
 )
 def test_falls_of_the_context(events: list[ActionEvent], found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found
 
 
 def test_turns_that_read_more_or_less_are_no_pattern() -> None:
     found = []
     for seed in range(50):
         rng = random.Random(seed)
-        found.append(severities(turns(*(rng.randrange(10_000, 150_000) for _ in range(100)))))
+        found.append(severities(DETECTOR, turns(*(rng.randrange(10_000, 150_000) for _ in range(100)))))
     assert found == [""] * 50
 
 
@@ -95,7 +87,7 @@ def test_what_was_read_from_a_cache_counts() -> None:
         )
         for s, t in enumerate(FILLS_UP * 4)
     ]
-    assert severities(events) == "m"
+    assert severities(DETECTOR, events) == "m"
 
 
 def test_the_finding_names_its_evidence() -> None:
@@ -109,14 +101,5 @@ def test_the_finding_names_its_evidence() -> None:
 
 
 def test_it_says_how_close_it_is() -> None:
-    watched = Watched(DETECTOR)
-    near = []
-    for e in turns(*FILLS_UP * 4):
-        watched(e)
-        near.append(round(watched.detector.near(watched.state), 2))
-    assert [near[5], near[9], near[13]] == [0.33, 0.67, 1]
-
-
-def test_counts_go_up() -> None:
-    with pytest.raises(ValueError, match="medium <= high <= critical"):
-        ContextThrash(medium=6)
+    near = nearness(DETECTOR, turns(*FILLS_UP * 4))
+    assert [near[6], near[10], near[14]] == [0.33, 0.67, 1]

@@ -145,20 +145,6 @@ def test_as_gemini_says_and_earlier_a_cycle_of_three_is_a_loop_by_the_fifteenth_
 
 
 @cases(
-    "settings",
-    {
-        "counts out of order": {"rounds": (3, 2, 4)},
-        "a round of one": {"max_period": 1},
-        "a round longer than what is remembered": {"max_period": 100},
-        "an unknown setting": {"period": 3},
-    },
-)
-def test_wrong_settings_are_refused(settings: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match="validation error"):
-        Cycle(**settings)  # type: ignore[arg-type]  # that they are wrong is what is tested
-
-
-@cases(
     "events, expected",
     {
         "seven of eight once more": (looks("abcdefgh" + "abcdefg"), ""),

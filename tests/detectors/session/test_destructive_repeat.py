@@ -4,7 +4,7 @@ from haltline.detectors.session.destructive_repeat import DestructiveRepeat
 from haltline.schemas.control import Batch
 from haltline.schemas.events import ActionEvent, Outcome
 from haltline.schemas.findings import Evidence, Finding, Severity
-from tests.builders import Watched, at, bash, call, delete, event, findings, fires_at
+from tests.builders import Watched, at, bash, call, delete, event, findings, fires_at, nearness
 from tests.cases import cases
 
 DETECTOR = DestructiveRepeat()
@@ -142,12 +142,7 @@ def test_the_finding_of_the_loop_guards_scenario() -> None:
 
 
 def test_it_says_how_close_it_is() -> None:
-    watched = Watched(DETECTOR)
-    near = [watched.detector.near(watched.state)]
-    for second in (0, 6, 12):
-        watched(delete(second))
-        near.append(round(watched.detector.near(watched.state), 2))
-    assert near == [0, 0.33, 0.67, 1]
+    assert nearness(DETECTOR, [delete(second) for second in (0, 6, 12)]) == [0, 0.33, 0.67, 1]
 
 
 def test_only_so_many_targets_are_remembered() -> None:

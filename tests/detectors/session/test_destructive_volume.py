@@ -4,7 +4,7 @@ from haltline.detectors.session.destructive_volume import DestructiveVolume
 from haltline.schemas.control import Batch
 from haltline.schemas.events import ActionEvent, Effect, Outcome
 from haltline.schemas.findings import Evidence, Finding, Severity
-from tests.builders import Watched, at, call, delete, event, findings, fires_at
+from tests.builders import Watched, at, call, delete, event, findings, fires_at, nearness
 from tests.cases import cases
 
 DETECTOR = DestructiveVolume()
@@ -148,9 +148,4 @@ def test_the_finding_names_its_evidence() -> None:
 
 
 def test_it_says_how_close_it_is() -> None:
-    watched = Watched(DETECTOR)
-    near = [watched.detector.near(watched.state)]
-    for e in deletes(0, 6, 12):
-        watched(e)
-        near.append(round(watched.detector.near(watched.state), 2))
-    assert near == [0, 0.33, 0.67, 1]
+    assert nearness(DETECTOR, deletes(0, 6, 12)) == [0, 0.33, 0.67, 1]

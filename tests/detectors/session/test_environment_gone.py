@@ -1,11 +1,9 @@
-from collections.abc import Sequence
-
 import pytest
 
 from haltline.detectors.session.environment_gone import EnvironmentGone, gone
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Severity
-from tests.builders import Watched, bash, call, event, findings, fires_at
+from tests.builders import bash, call, event, findings, nearness, severities
 from tests.cases import cases
 
 DETECTOR = EnvironmentGone()
@@ -41,11 +39,6 @@ def gone_in(*errors: str) -> list[ActionEvent]:
     return [event(n * 5, TOOLS[n % 4], f"path=/srv/{n}", error) for n, error in enumerate(errors)]
 
 
-def severities(events: Sequence[ActionEvent | Sequence[ActionEvent]], detector: EnvironmentGone = DETECTOR) -> str:
-    """The severities of the findings, by their first letters."""
-    return "".join(severity[0] for _, _, severity in fires_at(detector, events))
-
-
 @cases(
     "events, found",
     {
@@ -74,26 +67,26 @@ def severities(events: Sequence[ActionEvent | Sequence[ActionEvent]], detector: 
     },
 )
 def test_what_counts(events: list[ActionEvent], found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found
 
 
 def test_failures_outside_both_windows_do_not_count() -> None:
-    assert severities([*failures(2), *failures(1, 1000)], EnvironmentGone(last_actions=2)) == ""
+    assert severities(EnvironmentGone(last_actions=2), [*failures(2), *failures(1, 1000)]) == ""
 
 
 def test_parallel_calls_are_one_step() -> None:
     calls = [call(0, "read_file", f"path=/srv/{n}", GONE[0], took_s=n + 1) for n in range(4)]
     together = [proposed for proposed, _ in calls] + [completed for _, completed in calls]
-    assert severities(together) == ""
-    assert severities(calls) == "", "recordings have each result behind its proposal"
+    assert severities(DETECTOR, together) == ""
+    assert severities(DETECTOR, calls) == "", "recordings have each result behind its proposal"
     one_by_one = [call(n, "read_file", f"path=/srv/{n}", GONE[0]) for n in range(4)]
-    assert severities(one_by_one) == "cc"
+    assert severities(DETECTOR, one_by_one) == "cc"
 
 
 def test_calls_that_were_cancelled_because_another_one_failed_are_no_failures() -> None:
     cancelled = "Cancelled: parallel tool call read_file(/srv/0) errored: container is not running"
     calls = [call(n * 10, "read_file", f"path=/srv/{n}", cancelled if n % 3 else GONE[0]) for n in range(6)]
-    assert severities(calls) == ""
+    assert severities(DETECTOR, calls) == ""
 
 
 @pytest.mark.parametrize("text", GONE)
@@ -147,14 +140,4 @@ def test_the_finding_names_its_evidence() -> None:
 
 
 def test_it_says_how_close_it_is() -> None:
-    watched = Watched(DETECTOR)
-    near = []
-    for e in [*failures(3), event(60, "read_file")]:
-        watched(e)
-        near.append(round(watched.detector.near(watched.state), 2))
-    assert near == [0.33, 0.67, 1, 0]
-
-
-def test_counts_go_up() -> None:
-    with pytest.raises(ValueError, match="medium <= high <= critical"):
-        EnvironmentGone(medium=6)
+    assert nearness(DETECTOR, [*failures(3), event(60, "read_file")]) == [0, 0.33, 0.67, 1, 0]

@@ -5,7 +5,7 @@ import pytest
 from haltline.detectors.session.error_repetition import ErrorRepetition
 from haltline.schemas.events import ActionEvent, Outcome
 from haltline.schemas.findings import Evidence, Finding, Severity
-from tests.builders import Watched, bash, call, event, findings, fires_at
+from tests.builders import bash, call, event, findings, fires_at, nearness, severities
 from tests.cases import cases
 
 DETECTOR = ErrorRepetition()
@@ -20,11 +20,6 @@ def errors(*seconds: float, error: str = GONE) -> list[ActionEvent]:
 
 def edit(second: float) -> ActionEvent:
     return bash(second, f"sed -i 's/{second:g}/b/' main.py")
-
-
-def severities(events: Sequence[ActionEvent | Sequence[ActionEvent]], detector: ErrorRepetition = DETECTOR) -> str:
-    """The severities of the findings, by their first letters."""
-    return "".join(severity[0] for _, _, severity in fires_at(detector, events))
 
 
 @cases(
@@ -123,7 +118,7 @@ def severities(events: Sequence[ActionEvent | Sequence[ActionEvent]], detector: 
     },
 )
 def test_counts(events: Sequence[ActionEvent], found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found
 
 
 @cases(
@@ -180,7 +175,7 @@ def test_counts(events: Sequence[ActionEvent], found: str) -> None:
     },
 )
 def test_weighs_what_happened_in_between(events: Sequence[ActionEvent], found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found
 
 
 @cases(
@@ -212,7 +207,7 @@ def test_weighs_what_happened_in_between(events: Sequence[ActionEvent], found: s
     },
 )
 def test_what_is_an_error(events: Sequence[ActionEvent | Sequence[ActionEvent]], found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found
 
 
 @cases(
@@ -235,7 +230,7 @@ def test_what_is_an_error(events: Sequence[ActionEvent | Sequence[ActionEvent]],
     },
 )
 def test_waiting(events: Sequence[ActionEvent], found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found
 
 
 @cases(
@@ -251,7 +246,7 @@ def test_levels_of_normalisation(settings: dict[str, str], found: str) -> None:
         event(s, "read_file", f"path=/{s}", f"NotFoundError: {w} is missing")
         for s, w in enumerate(("cat", "dog", "cow"))
     ]
-    assert severities(events, ErrorRepetition(**settings)) == found  # type: ignore[arg-type]  # checked by pydantic
+    assert severities(ErrorRepetition(**settings), events) == found  # type: ignore[arg-type]  # checked by pydantic
 
 
 @cases(
@@ -293,12 +288,7 @@ def test_the_finding_names_its_evidence() -> None:
 
 
 def test_it_says_how_close_it_is() -> None:
-    watched = Watched(DETECTOR)
-    near = [watched.detector.near(watched.state)]
-    for e in errors(0, 5, 10):
-        watched(e)
-        near.append(round(watched.detector.near(watched.state), 2))
-    assert near == [0, 0.33, 0.67, 1]
+    assert nearness(DETECTOR, errors(0, 5, 10)) == [0, 0.33, 0.67, 1]
 
 
 def unread(second: float) -> ActionEvent:
@@ -372,7 +362,7 @@ def turn(second: float, error: str | None = GONE, count: int = 5, *, apart_s: fl
     },
 )
 def test_calls_of_one_model_turn(events: Calls, found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found
 
 
 def broken_off(second: float, text: str, outcome: Outcome = Outcome.TIMEOUT) -> ActionEvent:
@@ -392,7 +382,7 @@ def broken_off(second: float, text: str, outcome: Outcome = Outcome.TIMEOUT) -> 
     },
 )
 def test_a_program_that_takes_too_long(reported: list[str], outcome: Outcome, found: str) -> None:
-    assert severities([broken_off(10 * n, text, outcome) for n, text in enumerate(reported)]) == found
+    assert severities(DETECTOR, [broken_off(10 * n, text, outcome) for n, text in enumerate(reported)]) == found
 
 
 @cases(
@@ -404,7 +394,9 @@ def test_a_program_that_takes_too_long(reported: list[str], outcome: Outcome, fo
 )
 def test_a_warning_in_common_is_not_the_same_error(answers: list[str], found: str) -> None:
     warned = "Warning: could not find terminfo database"
-    assert severities([bash(n, f"./a {n}", f"{warned}\n{answer}") for n, answer in enumerate(answers)]) == found
+    assert (
+        severities(DETECTOR, [bash(n, f"./a {n}", f"{warned}\n{answer}") for n, answer in enumerate(answers)]) == found
+    )
 
 
 def rewritten(second: float, answer: str) -> tuple[ActionEvent, ActionEvent]:
@@ -421,4 +413,4 @@ def rewritten(second: float, answer: str) -> tuple[ActionEvent, ActionEvent]:
 )
 def test_an_edit_that_changes_nothing_does_not_begin_anew(answers: list[str], found: str) -> None:
     calls = [c for n, result in enumerate(answers) for c in (bash(10 * n, "./t", GONE), rewritten(10 * n + 5, result))]
-    assert severities([*calls]) == found
+    assert severities(DETECTOR, [*calls]) == found

@@ -1,13 +1,10 @@
-from collections.abc import Sequence
 from typing import Any
-
-import pytest
 
 from haltline.detectors.session.evasion import Evasion
 from haltline.schemas.control import Batch
 from haltline.schemas.events import ActionEvent, Outcome
 from haltline.schemas.findings import Finding, Severity
-from tests.builders import Watched, at, bash, call, event, findings, fires_at
+from tests.builders import at, bash, call, event, findings, fires_at, nearness, severities
 from tests.cases import cases
 
 DETECTOR = Evasion()
@@ -22,13 +19,6 @@ def refused(second: float, action: str = "delete_table", target: str = TABLE, **
 def sql(second: float, statement: str, error: str | None = NO) -> ActionEvent:
     outcome = Outcome.REFUSED if error == NO else Outcome.ERROR if error else Outcome.OK
     return event(second, "execute_sql", None, error, args={"query": statement}, outcome=outcome)
-
-
-def severities(
-    events: Sequence[ActionEvent | Sequence[ActionEvent]], detector: Evasion = DETECTOR, **context: Any
-) -> str:
-    """The severities of the findings, by their first letters."""
-    return "".join(severity[0] for _, _, severity in fires_at(detector, events, **context))
 
 
 @cases(
@@ -85,7 +75,7 @@ def severities(
     },
 )
 def test_another_way_to_what_was_refused(events: list[ActionEvent], found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found
 
 
 def test_calls_that_are_proposed_are_found_before_they_are_executed() -> None:
@@ -103,12 +93,12 @@ def test_the_sessions_own_things_are_nobodys() -> None:
         event(5, "delete_file", own, "permission denied"),
         event(10, "purge_file", own),
     ]
-    assert severities(events) == ""
+    assert severities(DETECTOR, events) == ""
 
 
 def test_a_declared_batch_is_allowed() -> None:
     batch = Batch(actions="drop_*", targets=[TABLE], max_deletes=10, expires=at(3600))
-    assert severities([refused(0), event(5, "drop_table", TABLE)], batch=batch) == ""
+    assert severities(DETECTOR, [refused(0), event(5, "drop_table", TABLE)], batch=batch) == ""
 
 
 def test_the_finding_names_its_evidence() -> None:
@@ -127,14 +117,6 @@ def test_the_finding_names_its_evidence() -> None:
 
 
 def test_it_says_how_close_it_is() -> None:
-    watched = Watched(DETECTOR)
-    near = []
-    for e in [refused(0), refused(5, "drop_table"), refused(10, "purge_table"), refused(15, "wipe_table")]:
-        watched(e)
-        near.append(round(watched.detector.near(watched.state), 2))
-    assert near == [0, 0.33, 0.67, 1]
-
-
-def test_thresholds_go_up() -> None:
-    with pytest.raises(ValueError, match="high <= critical"):
-        Evasion(high=4)
+    assert nearness(
+        DETECTOR, [refused(0), refused(5, "drop_table"), refused(10, "purge_table"), refused(15, "wipe_table")]
+    ) == [0, 0, 0.33, 0.67, 1]

@@ -8,7 +8,7 @@ from haltline.detectors.session import fruitless_search
 from haltline.detectors.session.fruitless_search import FruitlessSearch
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Severity
-from tests.builders import bash, call, event, findings, fires_at
+from tests.builders import bash, call, event, findings, fires_at, severities
 from tests.cases import cases
 
 DETECTOR = FruitlessSearch()
@@ -21,11 +21,6 @@ def search(second: float, result: str | None = "No matches found", **fields: Any
 
 def grep(second: float, output: str = "") -> ActionEvent:
     return bash(second, f"grep -rn 'name_{second:g}' src", "rc=1: " if not output else None, output_head=output)
-
-
-def severities(events: Events) -> str:
-    """The severities of the findings, by their first letters."""
-    return "".join(severity[0] for _, _, severity in fires_at(DETECTOR, events))
 
 
 @cases(
@@ -58,7 +53,7 @@ def severities(events: Events) -> str:
     },
 )
 def test_fires(events: Events, found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found
 
 
 def test_the_finding_says_what_was_seen() -> None:

@@ -1,12 +1,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
-
 from haltline.detectors.session.fruitless_waits import FruitlessWaits
 from haltline.schemas.events import ActionEvent, Effect, Outcome
 from haltline.schemas.findings import Evidence, Finding, Severity
-from tests.builders import Watched, bash, call, event, findings, fires_at
+from tests.builders import bash, call, event, findings, nearness, severities
 from tests.cases import cases
 
 DETECTOR = FruitlessWaits()
@@ -24,11 +22,6 @@ def slow(number: int, command: str = "nc h 99", error: str | None = None, **fiel
 def wait_call(number: int, head: str, command: str = "make check", **fields: Any) -> ActionEvent:
     """A wait whose answer is new."""
     return slow(number, command, output_head=head, **fields)
-
-
-def severities(events: Sequence[ActionEvent | Sequence[ActionEvent]], detector: FruitlessWaits = DETECTOR) -> str:
-    """The severities of the findings, by their first letters."""
-    return "".join(severity[0] for _, _, severity in fires_at(detector, events))
 
 
 def between(events: Sequence[ActionEvent], *others: str) -> list[ActionEvent]:
@@ -109,7 +102,7 @@ def between(events: Sequence[ActionEvent], *others: str) -> list[ActionEvent]:
     },
 )
 def test_slow_calls(events: Sequence[ActionEvent | Sequence[ActionEvent]], found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found
 
 
 def test_the_finding_tells_how_long_it_took() -> None:
@@ -130,17 +123,4 @@ def test_the_finding_tells_how_long_it_took() -> None:
 
 
 def test_it_says_how_close_it_is() -> None:
-    watched = Watched(DETECTOR)
-    near = []
-    for n in range(4):
-        watched(slow(n, error=TIMED_OUT))
-        near.append(round(DETECTOR.near(watched.state), 2))
-    assert near == [0.33, 0.67, 1, 1]
-
-
-@pytest.mark.parametrize(
-    "settings", [{"calls": (4, 3, 5)}, {"calls": (1, 2, 3)}, {"slow_s": 0}, {"last_actions": 1}, {"waits": 3}], ids=str
-)
-def test_wrong_settings_are_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="validation error"):
-        FruitlessWaits(**settings)
+    assert nearness(DETECTOR, [slow(n, error=TIMED_OUT) for n in range(4)]) == [0, 0.33, 0.67, 1, 1]

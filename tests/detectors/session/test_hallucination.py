@@ -2,7 +2,7 @@ from collections.abc import Sequence
 
 from haltline.detectors.session.hallucination import Hallucination
 from haltline.schemas.events import ActionEvent, Kind
-from tests.builders import Watched, bash, event, findings, fires_at
+from tests.builders import bash, event, findings, fires_at, nearness
 from tests.cases import cases
 
 DETECTOR = Hallucination()
@@ -162,6 +162,4 @@ def test_confidence_is_ten_times_the_rate() -> None:
 
 
 def test_it_says_how_close_it_is() -> None:
-    watched = Watched(DETECTOR)
-    watched(cite(0))
-    assert watched.detector.near(watched.state) == 0.5
+    assert nearness(DETECTOR, [cite(0)]) == [0, 0.5]

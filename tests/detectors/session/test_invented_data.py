@@ -1,12 +1,9 @@
 from collections.abc import Sequence
-from typing import Any
-
-import pytest
 
 from haltline.detectors.session.invented_data import InventedData
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Evidence, Finding, Severity
-from tests.builders import Watched, bash, call, event, findings, fires_at
+from tests.builders import Watched, bash, call, event, findings, nearness, severities
 from tests.cases import cases
 
 DETECTOR = InventedData()
@@ -16,11 +13,6 @@ TEXT = "PK header, then two entries: key.txt and readme.txt"
 
 def write(second: float, text: str = EMPTY, path: str = "app.zip", error: str | None = None) -> ActionEvent:
     return event(second, "createfile", error=error, args={"path": path, "contents": text})
-
-
-def severities(events: Sequence[ActionEvent | Sequence[ActionEvent]], detector: InventedData = DETECTOR) -> str:
-    """The severities of the findings, by their first letters."""
-    return "".join(severity[0] for _, _, severity in fires_at(detector, events))
 
 
 @cases(
@@ -65,7 +57,7 @@ def severities(events: Sequence[ActionEvent | Sequence[ActionEvent]], detector: 
     },
 )
 def test_placeholders(events: Sequence[ActionEvent | Sequence[ActionEvent]], found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found
 
 
 def analyses(path: str = "app.zip", *, count: int = 4, start: float = 1) -> list[ActionEvent]:
@@ -119,14 +111,14 @@ def analyses(path: str = "app.zip", *, count: int = 4, start: float = 1) -> list
     },
 )
 def test_analyses_of_its_own_text(events: Sequence[ActionEvent], found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found
 
 
 def test_analyses_that_are_far_apart_do_not_count_together() -> None:
     others = [event(5 + s, "read_file", f"path={s}") for s in range(10)]
     events = [write(0, TEXT), *analyses(count=2), *others, *analyses(count=1, start=90)]
-    assert severities(events, InventedData(last_actions=10)) == "m"
-    assert severities(events) == "mc"
+    assert severities(InventedData(last_actions=10), events) == "m"
+    assert severities(DETECTOR, events) == "mc"
 
 
 def test_the_finding_names_what_was_written_and_each_use() -> None:
@@ -148,12 +140,13 @@ def test_the_finding_names_what_was_written_and_each_use() -> None:
 
 
 def test_it_says_how_close_it_is() -> None:
-    watched = Watched(DETECTOR)
-    near = []
-    for e in [write(0), bash(1, "cat app.zip"), bash(2, "cat app.zip"), bash(3, "rm app.zip")]:
-        watched(e)
-        near.append(DETECTOR.near(watched.state))
-    assert near == [0, 0.5, 1, 0]
+    assert nearness(DETECTOR, [write(0), bash(1, "cat app.zip"), bash(2, "cat app.zip"), bash(3, "rm app.zip")]) == [
+        0,
+        0,
+        0.5,
+        1,
+        0,
+    ]
 
 
 def test_only_so_many_files_are_remembered() -> None:
@@ -163,11 +156,3 @@ def test_only_so_many_files_are_remembered() -> None:
         watched(bash(n + 0.5, f"unzip f{n}.zip"))
     assert len(watched.state.files) == 16
     assert len(watched.state.analysed) == 8
-
-
-@pytest.mark.parametrize(
-    "settings", [{"used": 0}, {"analysed": (3, 2, 4)}, {"last_actions": 1}, {"placeholders": 3}], ids=str
-)
-def test_wrong_settings_are_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="validation error"):
-        InventedData(**settings)

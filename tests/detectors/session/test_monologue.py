@@ -6,7 +6,7 @@ import pytest
 from haltline.detectors.session.monologue import Monologue, chant
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Severity
-from tests.builders import Watched, bash, call, event, findings, fires_at
+from tests.builders import bash, call, event, findings, fires_at, nearness, severities
 from tests.cases import cases
 
 DETECTOR = Monologue()
@@ -26,11 +26,6 @@ def say(second: float, text: str = TEXT, **fields: Any) -> tuple[ActionEvent, Ac
 
 def other_words(number: int) -> str:
     return " ".join(WORDS[(number * k + k) % len(WORDS)] for k in range(1, 12)) + f" {number}"
-
-
-def severities(events: Sequence[ActionEvent | Sequence[ActionEvent]], detector: Monologue = DETECTOR) -> str:
-    """The severities of the findings, by their first letters."""
-    return "".join(severity[0] for _, _, severity in fires_at(detector, events))
 
 
 @cases(
@@ -58,7 +53,7 @@ def severities(events: Sequence[ActionEvent | Sequence[ActionEvent]], detector: 
     },
 )
 def test_messages_that_are_alike(events: Sequence[ActionEvent | Sequence[ActionEvent]], found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found
 
 
 @cases(
@@ -74,7 +69,7 @@ def test_talk_of_any_kind(turns: int, before: int, found: str) -> None:
     acts = [event(-10, "read_file")] * before
     events = [turn(s, other_words(s * 7)) for s in range(turns)]
     strict = Monologue(likeness=1)
-    assert severities([*acts, *events], strict) == found
+    assert severities(strict, [*acts, *events]) == found
 
 
 PASSAGE = "and then we look at it again with care. "
@@ -112,12 +107,12 @@ def test_chanting_gets_worse_with_each_message() -> None:
 
 
 def test_very_many_repetitions_are_one_severity_more() -> None:
-    assert severities([turn(0, PASSAGE * 60)]) == "h"
+    assert severities(DETECTOR, [turn(0, PASSAGE * 60)]) == "h"
 
 
 def test_chanting_long_ago_does_not_count() -> None:
     between = [turn(s, other_words(s)) for s in range(1, 10)]
-    assert severities([turn(0, PASSAGE * 12), *between, turn(11, f"x{PASSAGE}" * 12)]) == "mm"
+    assert severities(DETECTOR, [turn(0, PASSAGE * 12), *between, turn(11, f"x{PASSAGE}" * 12)]) == "mm"
 
 
 def test_the_finding_names_its_evidence() -> None:
@@ -130,17 +125,7 @@ def test_the_finding_names_its_evidence() -> None:
 
 
 def test_it_says_how_close_it_is() -> None:
-    watched = Watched(DETECTOR)
-    near = []
-    for second in range(3):
-        watched(turn(second))
-        near.append(round(watched.detector.near(watched.state), 2))
-    assert near == [0, 0.67, 1]
-
-
-def test_counts_go_up() -> None:
-    with pytest.raises(ValueError, match="medium <= high <= critical"):
-        Monologue(same=(4, 3, 6))
+    assert nearness(DETECTOR, [turn(second) for second in range(3)]) == [0, 0, 0.67, 1]
 
 
 def echoes(count: int, start: float = 1) -> list[ActionEvent]:
@@ -166,7 +151,7 @@ def echoes(count: int, start: float = 1) -> list[ActionEvent]:
     },
 )
 def test_talk_by_command(events: Sequence[ActionEvent | Sequence[ActionEvent]], found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found
 
 
 @pytest.mark.parametrize(
@@ -191,7 +176,7 @@ def test_talk_by_command(events: Sequence[ActionEvent | Sequence[ActionEvent]], 
     ],
 )
 def test_commands_that_do_something(command: str) -> None:
-    assert severities([bash(s, command) for s in range(9)]) == ""
+    assert severities(DETECTOR, [bash(s, command) for s in range(9)]) == ""
 
 
 def test_the_finding_of_talk_by_command_names_each_of_them() -> None:

@@ -7,7 +7,7 @@ import pytest
 from haltline.detectors.session.repetition import Repetition
 from haltline.schemas.events import ActionEvent, Effect, Kind
 from haltline.schemas.findings import Evidence, Finding, Severity
-from tests.builders import Watched, bash, call, event, findings, fires_at
+from tests.builders import Watched, bash, call, event, findings, severities
 from tests.cases import cases
 
 DETECTOR = Repetition()
@@ -25,11 +25,6 @@ def edit(second: float) -> ActionEvent:
 
 def try_out(second: float, output: str = "1 failed, 3 passed") -> ActionEvent:
     return bash(second, "python -m pytest -q", output_head=output)
-
-
-def severities(events: Calls, detector: Repetition = DETECTOR) -> str:
-    """The severities of the findings, by their first letters."""
-    return "".join(severity[0] for _, _, severity in fires_at(detector, events))
 
 
 def times(count: int, make: Any, **more: Any) -> list[Any]:
@@ -76,7 +71,7 @@ def times(count: int, make: Any, **more: Any) -> list[Any]:
     },
 )
 def test_counts(events: Calls, found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found
 
 
 def rounds(count: int, *makes: Any) -> list[ActionEvent]:
@@ -122,7 +117,7 @@ def other(second: float) -> ActionEvent:
     },
 )
 def test_weighs_what_happened_in_between(events: Calls, found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found
 
 
 @cases(
@@ -155,7 +150,7 @@ def test_weighs_what_happened_in_between(events: Calls, found: str) -> None:
     },
 )
 def test_failing_calls(events: Calls, found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found
 
 
 @cases(
@@ -177,7 +172,7 @@ def test_failing_calls(events: Calls, found: str) -> None:
     },
 )
 def test_what_varies_by_itself_does_not_help(make: Any) -> None:
-    assert severities([make(s) for s in range(5)])[-1] == "c"
+    assert severities(DETECTOR, [make(s) for s in range(5)])[-1] == "c"
 
 
 @cases(
@@ -196,7 +191,7 @@ def test_what_varies_by_itself_does_not_help(make: Any) -> None:
     },
 )
 def test_what_varies_in_the_result_costs_one_more_call(make: Any) -> None:
-    assert severities([make(s) for s in range(5)]) == "mc"
+    assert severities(DETECTOR, [make(s) for s in range(5)]) == "mc"
 
 
 @cases(
@@ -221,7 +216,7 @@ def test_what_varies_in_the_result_costs_one_more_call(make: Any) -> None:
     },
 )
 def test_what_a_call_is_about_is_not_left_out(make: Any) -> None:
-    assert severities([make(s) for s in range(20)]) == ""
+    assert severities(DETECTOR, [make(s) for s in range(20)]) == ""
 
 
 def test_results_that_nobody_tells_count_half() -> None:
@@ -232,7 +227,7 @@ def test_results_that_nobody_tells_count_half() -> None:
 
 def test_a_session_that_tells_no_results_at_all_is_judged_by_its_attempts() -> None:
     attempts = [look(s, None).model_copy(update={"kind": Kind.PROPOSED, "outcome": None}) for s in range(8)]
-    assert severities(attempts) == "mmc"
+    assert severities(DETECTOR, attempts) == "mmc"
 
 
 def test_identical_calls_of_one_model_turn_are_one() -> None:
@@ -242,8 +237,8 @@ def test_identical_calls_of_one_model_turn_are_one() -> None:
         for n, pair in enumerate(calls * 6)
     ]
     proposed, completed = ([pair[i] for pair in turn] for i in (0, 1))
-    assert severities([*proposed, *completed]) == ""
-    assert severities(list(chain.from_iterable(turn))) == ""
+    assert severities(DETECTOR, [*proposed, *completed]) == ""
+    assert severities(DETECTOR, list(chain.from_iterable(turn))) == ""
 
 
 @pytest.mark.parametrize("took_s", [0.05, 0.0])
@@ -254,12 +249,12 @@ def test_a_call_made_again_after_its_result_counts_however_fast(took_s: float) -
         for n, pair in enumerate(loop)
         for e in pair
     ]
-    assert severities(events) == "mccc"
+    assert severities(DETECTOR, events) == "mccc"
 
 
 def test_a_call_that_was_cancelled_with_another_one_was_not_made() -> None:
     cancelled = "<tool_use_error>Sibling tool call errored</tool_use_error>"
-    assert severities([call(s * 10, "get_order", "order=1", cancelled) for s in range(6)]) == ""
+    assert severities(DETECTOR, [call(s * 10, "get_order", "order=1", cancelled) for s in range(6)]) == ""
 
 
 @cases(
@@ -274,20 +269,25 @@ def test_a_call_that_was_cancelled_with_another_one_was_not_made() -> None:
 )
 def test_a_tool_that_steps_through_something_is_judged_by_every_number(action: str, found: str) -> None:
     answers = [f"stopped at 0x40{n:02x}, pid: {n} " + "." * 80 for n in range(6)]
-    assert severities([event(n, action, output_head=text) for n, text in enumerate(answers)]) == found
+    assert severities(DETECTOR, [event(n, action, output_head=text) for n, text in enumerate(answers)]) == found
 
 
 def test_what_is_typed_into_a_debugger_is_judged_by_every_number() -> None:
     typed = [bash(n, "stepi", output_head=f"0x40{n:02x} in main ()") for n in range(6)]
-    assert severities(typed) == ""
-    assert severities([bash(n, "gdb -batch ./a", output_head=f"0x40{n:02x} in main ()") for n in range(6)]) == "mcc"
+    assert severities(DETECTOR, typed) == ""
+    assert (
+        severities(DETECTOR, [bash(n, "gdb -batch ./a", output_head=f"0x40{n:02x} in main ()") for n in range(6)])
+        == "mcc"
+    )
 
 
 def test_a_program_that_was_broken_off_is_judged_by_what_it_printed() -> None:
     reported = [f"epoch {n}" for n in range(6)]
     calls = [bash(n, "./train", "command timed out", outcome="timeout", output_head=t) for n, t in enumerate(reported)]
-    assert severities(calls) == ""
-    assert severities([bash(n, "./train", "command timed out", outcome="timeout") for n in range(6)]) == "mccc"
+    assert severities(DETECTOR, calls) == ""
+    assert (
+        severities(DETECTOR, [bash(n, "./train", "command timed out", outcome="timeout") for n in range(6)]) == "mccc"
+    )
 
 
 def between(*edits: ActionEvent) -> list[ActionEvent]:
@@ -309,7 +309,7 @@ def between(*edits: ActionEvent) -> list[ActionEvent]:
     },
 )
 def test_what_changed_nothing_does_not_begin_anew(edit: Callable[[int], ActionEvent], found: str) -> None:
-    assert severities(between(*(edit(3 * n + 1) for n in range(4)))) == found
+    assert severities(DETECTOR, between(*(edit(3 * n + 1) for n in range(4)))) == found
 
 
 PAGE = "Here is a screenshot of [Weather history](https://weather.example.org/history). The viewport shows 68%."
@@ -336,7 +336,7 @@ def click(second: float, action: str = "click", page: str = PAGE, size: int = 90
     },
 )
 def test_clicks_of_which_nothing_is_seen(events: Calls, found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found
 
 
 @cases(
@@ -351,11 +351,14 @@ def test_clicks_of_which_nothing_is_seen(events: Calls, found: str) -> None:
     },
 )
 def test_waiting_is_left_to_another_detector(make: Any) -> None:
-    assert severities([make(s) for s in range(9)]) == ""
+    assert severities(DETECTOR, [make(s) for s in range(9)]) == ""
 
 
 def test_a_sleep_in_between_makes_the_next_look_a_poll() -> None:
-    assert severities([e for s in range(0, 40, 4) for e in (bash(s, "sleep 3", output_head=""), look(s + 3))]) == ""
+    assert (
+        severities(DETECTOR, [e for s in range(0, 40, 4) for e in (bash(s, "sleep 3", output_head=""), look(s + 3))])
+        == ""
+    )
 
 
 def test_the_finding_tells_what_was_repeated() -> None:
@@ -391,7 +394,7 @@ def test_as_openhands_says(results: list[str], stopped: bool) -> None:
 
 
 def test_as_openhands_says_of_errors_three_are_a_nudge_and_four_a_stop() -> None:
-    assert severities([event(s, "submit", args={"x": 1}, error="denied") for s in range(4)]) == "mc"
+    assert severities(DETECTOR, [event(s, "submit", args={"x": 1}, error="denied") for s in range(4)]) == "mc"
 
 
 @cases(
@@ -400,23 +403,7 @@ def test_as_openhands_says_of_errors_three_are_a_nudge_and_four_a_stop() -> None
 )
 def test_as_agent_sentinel_says(gap_s: float, found: str) -> None:
     guard = Repetition(read=(5, 5, 5), window_s=10, last_actions=1)
-    assert severities([look(n * gap_s) for n in range(5)], guard) == found
-
-
-@cases(
-    "settings",
-    {
-        "counts out of order": {"read": (4, 3, 5)},
-        "a count that one call reaches": {"read": (1, 3, 5)},
-        "two counts": {"read": (3, 4)},
-        "a negative window": {"window_s": -1},
-        "no actions": {"last_actions": 0},
-        "an unknown setting": {"reading": (3, 4, 5)},
-    },
-)
-def test_wrong_settings_are_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="validation error"):
-        Repetition(**settings)
+    assert severities(guard, [look(n * gap_s) for n in range(5)]) == found
 
 
 def edited(second: float) -> tuple[ActionEvent, ActionEvent]:
@@ -439,12 +426,12 @@ def checked(second: float) -> tuple[ActionEvent, ActionEvent]:
 )
 def test_a_check_after_each_edit_is_work_though_the_edit_is_lost_or_late(disturb: Any, found: str) -> None:
     rounds = [(*disturb(*edited(10 * n)), *checked(10 * n + 5)) for n in range(6)]
-    assert severities(rounds) == found
+    assert severities(DETECTOR, rounds) == found
 
 
 def test_the_same_call_is_no_change_of_its_own_though_its_result_is_lost() -> None:
     calls = [call(s, "bash", args={"command": "touch a"}, output_head="") for s in range(6)]
-    assert severities([pair if second != 2 else pair[:1] for second, pair in enumerate(calls)]) == "mhc"
+    assert severities(DETECTOR, [pair if second != 2 else pair[:1] for second, pair in enumerate(calls)]) == "mhc"
 
 
 def random_answer(second: float, action: str = "get_nonce", head: str | None = None, **more: Any) -> ActionEvent:
@@ -506,4 +493,4 @@ def retouched(second: float, **more: Any) -> ActionEvent:
     },
 )
 def test_random_answers_and_edits_of_numbers(events: Calls, found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found

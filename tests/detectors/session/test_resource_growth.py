@@ -4,7 +4,7 @@ from typing import Any
 from haltline.detectors.session.resource_growth import ResourceGrowth
 from haltline.schemas.events import ActionEvent, Kind, Task, Usage
 from haltline.schemas.findings import Evidence, Severity
-from tests.builders import Watched, call, event, findings, fires_at
+from tests.builders import call, event, findings, fires_at, nearness
 from tests.cases import cases
 
 DETECTOR = ResourceGrowth()
@@ -157,9 +157,4 @@ def test_the_finding_names_its_evidence() -> None:
 
 
 def test_it_says_how_close_it_is() -> None:
-    watched = Watched(DETECTOR)
-    near = []
-    for e in tokens(1_000, 1_000, 1_250, 1_953, 1_953):
-        watched(e)
-        near.append(round(watched.detector.near(watched.state), 2))
-    assert near == [0, 0, 0, 0.5, 0.5]
+    assert nearness(DETECTOR, tokens(1_000, 1_000, 1_250, 1_953, 1_953)) == [0, 0, 0, 0, 0.5, 0.5]

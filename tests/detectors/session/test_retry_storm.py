@@ -1,12 +1,9 @@
-from collections.abc import Sequence
 from typing import Any
-
-import pytest
 
 from haltline.detectors.session.retry_storm import RetryStorm
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Severity
-from tests.builders import Watched, bash, call, event, findings, fires_at
+from tests.builders import bash, call, event, findings, nearness, severities
 from tests.cases import cases
 
 DETECTOR = RetryStorm()
@@ -23,11 +20,6 @@ def failures(count: int, start: int = 0, every_s: float = 30, **fields: Any) -> 
 
 def successes(count: int, start: int = 0) -> list[ActionEvent]:
     return [event(start + s * 30, "read_file", f"path=/srv/{start + s}") for s in range(count)]
-
-
-def severities(events: Sequence[ActionEvent | Sequence[ActionEvent]], detector: RetryStorm = DETECTOR) -> str:
-    """The severities of the findings, by their first letters."""
-    return "".join(severity[0] for _, _, severity in fires_at(detector, events))
 
 
 @cases(
@@ -47,7 +39,7 @@ def severities(events: Sequence[ActionEvent | Sequence[ActionEvent]], detector: 
     },
 )
 def test_failures_of_the_last_steps(events: list[ActionEvent], found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found
 
 
 @cases(
@@ -61,25 +53,25 @@ def test_failures_of_the_last_steps(events: list[ActionEvent], found: str) -> No
 )
 def test_failures_in_a_short_time(count: int, every_s: float, found: str) -> None:
     fast_only = RetryStorm(last_actions=200, medium=200, high=200, critical=200)
-    assert severities(failures(count, every_s=every_s), fast_only) == found
+    assert severities(fast_only, failures(count, every_s=every_s)) == found
 
 
 def test_parallel_calls_are_one_step() -> None:
     turns = [[call(t * 60 + n / 10, "fetch", f"x={t},{n}", "timed out", took_s=5) for n in range(6)] for t in range(14)]
     events = [e for calls in turns for e in (*(p for p, _ in calls), *(c for _, c in calls))]
-    assert severities(events) == ""
-    assert severities([c for calls in turns for c in calls]) == "", "each result behind its proposal"
+    assert severities(DETECTOR, events) == ""
+    assert severities(DETECTOR, [c for calls in turns for c in calls]) == "", "each result behind its proposal"
     one_by_one = [
         call(t * 60 + n * 8, "fetch", f"x={t},{n}", "timed out", took_s=5) for t in range(14) for n in range(6)
     ]
-    assert severities(one_by_one).startswith("mmmmmhhhc")
+    assert severities(DETECTOR, one_by_one).startswith("mmmmmhhhc")
 
 
 def test_calls_that_were_cancelled_because_another_one_failed_are_no_failures() -> None:
     bad = [call(t * 60, "fetch", f"x={t}", "timed out" if t % 3 else None) for t in range(30)]
     cancelled = [call(t * 60 + 5, "fetch", f"y={t}", "Sibling tool call errored") for t in range(30)]
     counts = RetryStorm(last_actions=40, medium=25, high=30, critical=35)
-    assert severities([c for pair in zip(bad, cancelled, strict=True) for c in pair], counts) == ""
+    assert severities(counts, [c for pair in zip(bad, cancelled, strict=True) for c in pair]) == ""
 
 
 def test_a_step_of_which_a_part_succeeded_did_not_fail() -> None:
@@ -88,7 +80,7 @@ def test_a_step_of_which_a_part_succeeded_did_not_fail() -> None:
         bad = call(t * 60, "fetch", f"x={t}", "timed out", took_s=5)
         good = call(t * 60 + 1, "fetch", f"y={t}", took_s=6)
         steps += [bad[0], good[0], bad[1], good[1]]
-    assert severities(steps) == ""
+    assert severities(DETECTOR, steps) == ""
 
 
 def test_the_finding_names_its_evidence() -> None:
@@ -101,15 +93,5 @@ def test_the_finding_names_its_evidence() -> None:
 
 
 def test_it_says_how_close_it_is() -> None:
-    watched = Watched(DETECTOR)
-    near = []
-    for e in failures(15):
-        watched(e)
-        near.append(round(watched.detector.near(watched.state), 2))
-    assert near[:3] + near[-2:] == [0.07, 0.13, 0.2, 0.93, 1]
-
-
-@pytest.mark.parametrize("settings", [{"medium": 21}, {"critical": 26}, {"fast_high": 41}])
-def test_counts_go_up(settings: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match="<="):
-        RetryStorm(**settings)
+    near = nearness(DETECTOR, failures(15))
+    assert near[:4] + near[-2:] == [0, 0.07, 0.13, 0.2, 0.93, 1]

@@ -1,10 +1,8 @@
 from collections.abc import Sequence
 
-import pytest
-
 from haltline.detectors.session.scope_creep import ScopeCreep
 from haltline.schemas.events import ActionEvent, Kind, Outcome
-from tests.builders import Watched, bash, event, findings, fires_at
+from tests.builders import Watched, bash, event, findings, fires_at, nearness
 from tests.cases import cases
 
 DETECTOR = ScopeCreep()
@@ -133,10 +131,7 @@ def test_what_the_finding_says() -> None:
 
 
 def test_it_says_how_close_it_is() -> None:
-    watched = Watched(DETECTOR)
-    for e in [started("src/**"), *(read(s, f"src/{s}.py") for s in range(1, 10)), read(10, "o.py")]:
-        watched(e)
-    assert watched.detector.near(watched.state) == pytest.approx(1 / 3)
+    assert nearness(DETECTOR, [started("src/**"), *inside(1, 10), read(10, "o.py")])[-1] == 0.33
 
 
 def test_only_so_many_paths_are_remembered() -> None:

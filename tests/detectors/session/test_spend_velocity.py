@@ -8,7 +8,7 @@ from haltline.detectors.features.observation import Observation
 from haltline.detectors.session.spend_velocity import SpendVelocity, State
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Finding
-from tests.builders import Watched, event, findings, fires_at
+from tests.builders import Watched, event, findings, fires_at, nearness
 from tests.cases import cases
 
 MEDIUM, HIGH, CRITICAL = (("spend_velocity", severity) for severity in ("medium", "high", "critical"))
@@ -72,9 +72,7 @@ def test_it_says_where_the_money_went() -> None:
 
 
 def test_it_says_how_close_it_is() -> None:
-    watched = Watched(SpendVelocity())
-    watched(paid(1, 5))
-    assert watched.detector.near(watched.state) == 0.5
+    assert nearness(SpendVelocity(), [paid(1, 5)]) == [0, 0.5]
 
 
 def test_only_so_many_sources_are_remembered() -> None:

@@ -1,12 +1,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
-
 from haltline.detectors.session.verify_mismatch import VerifyMismatch
 from haltline.schemas.events import ActionEvent, Outcome
 from haltline.schemas.findings import Evidence, Finding, Severity
-from tests.builders import Watched, bash, call, delete, event, fires_at
+from tests.builders import Watched, bash, call, delete, event, severities
 from tests.cases import cases
 
 DETECTOR = VerifyMismatch()
@@ -19,11 +17,6 @@ def get(second: float, result: str = '{"name": "fact_sales", "rows": 7}', **fiel
 
 def listed(second: float, result: str = "dim_date fact_sales fact_stock") -> ActionEvent:
     return event(second, "list_assets", output_head=result)
-
-
-def severities(events: Events) -> str:
-    """The severities of the findings, by their first letters."""
-    return "".join(severity[0] for _, _, severity in fires_at(DETECTOR, events))
 
 
 @cases(
@@ -57,7 +50,7 @@ def severities(events: Events) -> str:
     },
 )
 def test_what_was_done_and_is_not_so(events: Events, found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found
 
 
 @cases(
@@ -99,7 +92,7 @@ def test_what_was_done_and_is_not_so(events: Events, found: str) -> None:
     },
 )
 def test_what_is_as_declared(events: Events) -> None:
-    assert severities(events) == ""
+    assert severities(DETECTOR, events) == ""
 
 
 def test_the_finding_names_the_target_and_each_event() -> None:
@@ -130,27 +123,14 @@ def test_only_so_many_claims_are_held() -> None:
     assert len(watched.state.claims) == 16
 
 
-@cases(
-    "settings",
-    {
-        "counts out of order": {"medium": 3, "high": 2},
-        "no actions": {"last_actions": 0},
-        "an unknown setting": {"low": 1},
-    },
-)
-def test_wrong_settings_are_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="validation error"):
-        VerifyMismatch(**settings)
-
-
 def test_results_whose_proposals_come_late_are_not_of_one_target() -> None:
     calls = [call(s, "delete_asset", f"asset_id=stg_{s}", output_head="deleted") for s in range(6)]
     named = [(proposed, completed.model_copy(update={"action": "delete_asset"})) for proposed, completed in calls]
-    assert severities([named[0], *((completed, proposed) for proposed, completed in named[1:])]) == ""
+    assert severities(DETECTOR, [named[0], *((completed, proposed) for proposed, completed in named[1:])]) == ""
 
 
 def test_what_was_only_emptied_or_overwritten_may_still_be_there() -> None:
     emptied = [bash(0, "truncate -s 0 /srv/logs/a.log"), bash(1, "ls /srv/logs", output_head="a.log")]
     rows = [event(s, "execute_sql", args={"query": f"DELETE FROM t WHERE id = {s}"}, output_head="1") for s in (2, 3)]
     pushed = [bash(s, "git push --force origin feature/x") for s in (4, 5)]
-    assert severities([*emptied, *rows, *pushed]) == ""
+    assert severities(DETECTOR, [*emptied, *rows, *pushed]) == ""
