@@ -14,7 +14,7 @@ from haltline.streams.engine.cross_session import ScopeEffects, ScopeState
 from haltline.streams.sessions import state_codec
 from haltline.streams.sessions.processor import MAX_STATE_BYTES, SessionProcessor
 from tests.cases import cases
-from tests.streams.sessions.test_processor import PARTITIONS, SESSION, T0_MS, TOPICS, Bench, delete
+from tests.streams.sessions.bench import PARTITIONS, SESSION, T0_MS, TOPICS, Bench, delete
 
 
 def event(number: int, kind: str = "action.proposed", **result: Any) -> bytes:

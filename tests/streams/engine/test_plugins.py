@@ -22,7 +22,7 @@ from haltline.streams.sessions.processor import SessionProcessor
 from tests.builders import T0_MS, event
 from tests.mock_cluster import QuickBroker
 from tests.streams.running import running_worker
-from tests.streams.sessions.test_processor import Counted, Raw, Sent
+from tests.streams.sessions.bench import Counted, Raw, Sent
 from tests.waiting import wait_until
 
 DETECTOR = '''
