@@ -231,10 +231,10 @@ def refused(scenario: str, *, proposes: bool) -> list[ActionEvent]:
         action, target, args = REFUSED[scenario](number)
         call: dict[str, Any] = {"args": args, "call_id": f"c{number}"}
         if proposes:
-            proposed = {"kind": Kind.PROPOSED, "event_id": f"p{number}", "outcome": None}
+            proposed: dict[str, Any] = {"kind": Kind.PROPOSED, "event_id": f"p{number}", "outcome": None}
             events.append(event(number, action, target, **call, **proposed))
         why = CODES[number % len(CODES)] if scenario == "any code" else "approval_expired"
-        answered = {"event_id": f"r{number}", "outcome": Outcome.REFUSED}
+        answered: dict[str, Any] = {"event_id": f"r{number}", "outcome": Outcome.REFUSED}
         events.append(event(number + 0.5, action, target, why, **call, **answered))
     return events
 

@@ -315,18 +315,8 @@ NAMES = [
     "name", "input", "tool_use_id", "prompt_tokens", "created",
 ]  # fmt: skip
 TEXTS = [
-    "assistant",
-    "user",
-    "tool",
-    "agent",
-    "run",
-    "tool_use",
-    "tool_result",
-    "ActionEvent",
-    "ObservationEvent",
-    "x",
-    "",
-]
+    "assistant", "user", "tool", "agent", "run", "tool_use", "tool_result", "ActionEvent", "ObservationEvent", "x", "",
+]  # fmt: skip
 LEAF = st.none() | st.booleans() | st.integers() | st.sampled_from(TEXTS)
 INNER = LEAF | st.lists(LEAF, max_size=2) | st.dictionaries(st.sampled_from(NAMES), LEAF, max_size=3)
 FIELDS = st.dictionaries(st.sampled_from(NAMES), INNER | st.lists(INNER, max_size=2), max_size=5)

@@ -1,5 +1,4 @@
 from hypothesis import given
-from hypothesis import strategies as st
 from msgspec import msgpack
 
 from haltline.detectors.features.novelty import VALUES, WINDOW, Novelty, _words, checksums
@@ -142,17 +141,6 @@ def test_values_stay_within_their_bounds(events: list[ActionEvent]) -> None:
     assert values["new_failures_20"] <= values["negative_20"]
     assert values["unreachable_20"] <= values["negative_20"]
     assert values["since_edit"] <= WINDOW
-
-
-@given(events=sessions(), cut=st.integers(0, 40))
-def test_a_restart_changes_nothing(events: list[ActionEvent], cut: int) -> None:
-    undisturbed, restarted = Watched(Stagnation()), Watched(Stagnation())
-    for number, one in enumerate(events):
-        if number == cut:
-            restarted.calls = msgpack.decode(msgpack.encode(restarted.calls), type=type(restarted.calls))
-        undisturbed(one)
-        restarted(one)
-    assert restarted.calls.novelty == undisturbed.calls.novelty
 
 
 def test_the_state_stays_small() -> None:

@@ -226,31 +226,12 @@ def test_uniform_answers(events: Events, found: str) -> None:
 
 
 _PIECES = (
-    *(
-        "Wrong",
-        "incorrect",
-        "Nope",
-        "not right",
-        "not",
-        " ",
-        "access denied",
-        "try again",
-        "try again later",
-        "no",
-        "No",
-    ),
-    *(
-        "unauthorised",
-        "invalid flag",
-        "bad pin",
-        "unknown user",
-        "login failed",
-        "unlocking unsuccessful",
-        "fail",
-        "now",
-    ),
+    *("Wrong", "incorrect", "Nope", "not right", "not", " ", "access denied", "try again", "try again later", "no",
+      "No"),
+    *("unauthorised", "invalid flag", "bad pin", "unknown user", "login failed", "unlocking unsuccessful", "fail",
+      "now"),
     *("!", ".", "\n", "_", "1", "\x1b[31m", "\u017f", "wr", "ong", "piano", "ok"),
-)
+)  # fmt: skip
 
 
 @given(st.lists(st.sampled_from(_PIECES), max_size=6).map("".join))

@@ -62,7 +62,7 @@ def test_an_acknowledged_stop_is_written_to_control_and_measured() -> None:
     assert "stopped after 1.0 s" in bench.counted.told
 
 
-def stopped(kill: Decision, time_ms: int, decided_at: int) -> Feedback:
+def stopped(kill: Decision, time_ms: int, decided_at: int | None) -> Feedback:
     """The agent's side has carried out a kill."""
     return Feedback(
         feedback_id="f",

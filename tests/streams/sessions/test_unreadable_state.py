@@ -30,11 +30,11 @@ from tests.streams.sessions.bench import (
 )
 
 
-def read_from(key: bytes, data: bytes, partition: int = HOME, **options: object) -> Bench:
+def read_from(key: bytes, data: bytes, partition: int = HOME) -> Bench:
     """A pipeline whose changelog has these bytes under this key."""
     slices = [PartitionState(number) for number in range(PARTITIONS)]
     slices[partition].put(key, data, T0_MS)
-    bench = Bench(slices=slices, **options)  # type: ignore[arg-type]  # as Bench takes them
+    bench = Bench(slices=slices)
     bench.pipeline.recovered(partition, slices[partition].values)
     return bench
 
