@@ -97,6 +97,18 @@ _BY_DEFAULT = Classifier(Policy())
 """Of all tests without a policy of their own: what it knows of tools is worked out once."""
 
 
+def observed(*events: ActionEvent, calls: CallTracker | None = None) -> list[Observation]:
+    """What a detector is shown of each event of a session, after all that `calls` remembers of it."""
+    known, shown = CallTracker() if calls is None else calls, []
+    for e in events:
+        phase, call = known.phase(e)
+        act = Observation(e, classifier=_BY_DEFAULT, phase=phase, call=call, calls=known)
+        _ = act.losses, act.effect  # as a detector would ask, before the event is noted
+        known.note(act)
+        shown.append(act)
+    return shown
+
+
 class Watched:
     """One session under one detector, as the engine runs it."""
 
@@ -137,10 +149,11 @@ def findings(
 ) -> list[tuple[ActionEvent, Finding]]:
     """Every finding with the event that completed it."""
     watched = Watched(detector, policy, batch)
-    return [(e, finding) for e in _in_order(events) if (finding := watched(e)) is not None]
+    return [(e, finding) for e in in_order(events) if (finding := watched(e)) is not None]
 
 
-def _in_order(events: Events) -> Iterator[ActionEvent]:
+def in_order(events: Events) -> Iterator[ActionEvent]:
+    """Events one by one: a call as its events."""
     for item in events:
         yield from (item,) if isinstance(item, ActionEvent) else item
 
@@ -162,7 +175,7 @@ def nearness(detector: Detector[Any], events: Events) -> list[float]:
     """How close to a finding the detector says it is at the start, and after each event; rounded to hundredths."""
     watched = Watched(detector)
     near = [detector.near(watched.state)]
-    for e in _in_order(events):
+    for e in in_order(events):
         watched(e)
         near.append(round(detector.near(watched.state), 2))
     return near

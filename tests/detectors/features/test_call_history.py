@@ -1,16 +1,11 @@
 import orjson
 
 from haltline.detectors.features.call_history import MAX_CALLS, MAX_ONCE, MAX_ROWS, MAX_TRAIL, Sort, sort_of
-from haltline.detectors.features.observation import CallTracker, Observation, Phase
-from haltline.detectors.features.tool_classifier import Classifier
 from haltline.detectors.session.repetition import Repetition
 from haltline.schemas.events import ActionEvent, Effect
-from haltline.schemas.policy import Policy
-from tests.builders import Watched, bash, call, delete, event
+from tests.builders import Watched, bash, call, delete, event, observed
 from tests.cases import cases
 from tests.detectors.strategies import long_session
-
-CLASSIFIER = Classifier(Policy())
 
 
 def marks(*events: ActionEvent | tuple[ActionEvent, ...]) -> str:
@@ -69,7 +64,7 @@ def test_what_a_call_was(events: list[ActionEvent], expected: str) -> None:
     },
 )
 def test_sorts(made: ActionEvent, sort: Sort) -> None:
-    assert sort_of(Observation(made, classifier=CLASSIFIER, phase=Phase.BOTH, calls=CallTracker())) is sort
+    assert sort_of(observed(made)[0]) is sort
 
 
 def test_what_is_remembered_is_bounded() -> None:

@@ -2,30 +2,12 @@ from typing import Any
 
 from haltline.detectors.features.call import Phase
 from haltline.detectors.features.call_tracker import MAX_DONE_CALLS, MAX_OPEN_CALLS, CallTracker
-from haltline.detectors.features.observation import Observation
 from haltline.detectors.features.ownership import MAX_TARGETS
-from haltline.detectors.features.tool_classifier import Classifier
 from haltline.schemas.events import ActionEvent, Kind, Outcome
-from haltline.schemas.policy import Policy
-from tests.builders import call, delete, event
+from tests.builders import call, delete, event, observed
 from tests.cases import cases
 
-CLASSIFIER = Classifier(Policy())
 ATTEMPT, RESULT, BOTH, NONE = Phase
-
-
-def take(calls: CallTracker, e: ActionEvent) -> Observation:
-    """One event, as the engine takes it in."""
-    phase, known = calls.phase(e)
-    act = Observation(e, classifier=CLASSIFIER, phase=phase, call=known, calls=calls)
-    _ = act.losses, act.effect  # as a detector would ask, before the event is noted
-    calls.note(act)
-    return act
-
-
-def phases(*events: ActionEvent) -> list[Phase]:
-    calls = CallTracker()
-    return [take(calls, e).phase for e in events]
 
 
 def proposed(second: float, call_id: str | None = "c", action: str = "look_up", **fields: Any) -> ActionEvent:
@@ -81,23 +63,18 @@ def completed(second: float, call_id: str | None = "c", action: str = "look_up",
     },
 )
 def test_phases(events: list[ActionEvent], expected: list[Phase]) -> None:
-    assert phases(*events) == expected
+    assert [act.phase for act in observed(*events)] == expected
 
 
 def test_a_result_without_call_id_joins_the_first_open_call() -> None:
-    calls = CallTracker()
-    for e in (proposed(0, None, targets=["x=1"]), proposed(1, None, targets=["x=2"])):
-        take(calls, e)
-    act = take(calls, completed(2, None))
+    first, second = proposed(0, None, targets=["x=1"]), proposed(1, None, targets=["x=2"])
+    *_, act = observed(first, second, completed(2, None))
     assert act.call is not None
     assert (act.call.event_id, act.head) == ("p0", "x=1")
 
 
 def test_a_result_takes_what_it_does_not_say_from_its_attempt() -> None:
-    calls = CallTracker()
-    attempt, result = call(0, "delete_asset", "asset_id=a")
-    first = take(calls, attempt)
-    second = take(calls, result)
+    first, second = observed(*call(0, "delete_asset", "asset_id=a"))
     assert [(a.action, a.effect, a.losses, a.index, a.head, a.changes) for a in (first, second)] == [
         (first.action, first.effect, first.losses, 1, "asset_id=a", True)
     ] * 2
@@ -106,8 +83,8 @@ def test_a_result_takes_what_it_does_not_say_from_its_attempt() -> None:
 
 def test_actions_are_counted_once_each() -> None:
     calls = CallTracker()
-    indexes = [take(calls, e).index for e in (*call(0), *call(1), event(2), event(3, kind=Kind.MODEL_TURN))]
-    assert (indexes, calls.actions) == ([1, 1, 2, 2, 3, 3], 3)
+    acts = observed(*call(0), *call(1), event(2), event(3, kind=Kind.MODEL_TURN), calls=calls)
+    assert ([act.index for act in acts], calls.actions) == ([1, 1, 2, 2, 3, 3], 3)
 
 
 @cases(
@@ -137,21 +114,14 @@ def test_actions_are_counted_once_each() -> None:
     },
 )
 def test_whose_thing_it_is(before: list[ActionEvent], target: str, lost: bool) -> None:
-    calls = CallTracker()
-    for e in before:
-        take(calls, e)
     action = "drop_database" if target.startswith("database") else "delete_asset"
-    assert bool(take(calls, event(9, action, target)).losses) is lost
+    assert bool(observed(*before, event(9, action, target))[-1].losses) is lost
 
 
 def test_everything_that_is_remembered_is_bounded() -> None:
     calls = CallTracker()
     for second in range(1000):
-        take(calls, proposed(second, f"open {second}"))
-        take(calls, completed(second, f"done {second}", "create_asset", targets=[f"asset_id={second}"]))
-        take(calls, delete(second, f"asset_id=x{second}"))
-    assert (len(calls.open), len(calls.done), len(calls.belongings.own)) == (
-        MAX_OPEN_CALLS,
-        MAX_DONE_CALLS,
-        MAX_TARGETS,
-    )
+        created = completed(second, f"done {second}", "create_asset", targets=[f"asset_id={second}"])
+        observed(proposed(second, f"open {second}"), created, delete(second, f"asset_id=x{second}"), calls=calls)
+    sizes = (len(calls.open), len(calls.done), len(calls.belongings.own))
+    assert sizes == (MAX_OPEN_CALLS, MAX_DONE_CALLS, MAX_TARGETS)

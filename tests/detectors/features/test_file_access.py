@@ -1,17 +1,13 @@
 import pytest
 
 from haltline.detectors.features.file_access import MAX_ACCESSES, accesses
-from haltline.detectors.features.observation import CallTracker, Observation, Phase
-from haltline.detectors.features.tool_classifier import Classifier
 from haltline.schemas.events import ActionEvent
-from haltline.schemas.policy import Policy
-from tests.builders import bash, event
+from tests.builders import bash, event, observed
 from tests.cases import cases
 
 
 def touched(what: ActionEvent) -> list[tuple[str, bool]]:
-    act = Observation(what, classifier=Classifier(Policy()), phase=Phase.BOTH, call=None, calls=CallTracker())
-    return [(path, changes) for path, changes in accesses(act)]
+    return [(path, changes) for path, changes in accesses(observed(what)[0])]
 
 
 @pytest.mark.parametrize(

@@ -4,18 +4,15 @@ import pytest
 
 from haltline.detectors.features.file_uses import Use, is_same, uses
 from haltline.detectors.features.literal_files import written
-from haltline.detectors.features.observation import CallTracker, Observation, Phase
-from haltline.detectors.features.tool_classifier import Classifier
 from haltline.schemas.events import ActionEvent
-from haltline.schemas.policy import Policy
-from tests.builders import bash, event
+from tests.builders import bash, event, observed
 from tests.cases import cases
 
 FILE = "d/own.bin"
 
 
 def use_of(result: ActionEvent, path: str = FILE) -> Use | None:
-    act = Observation(result, classifier=Classifier(Policy()), phase=Phase.BOTH, calls=CallTracker())
+    (act,) = observed(result)
     return uses(act, [path], written(act)).get(path)
 
 

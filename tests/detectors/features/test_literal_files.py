@@ -3,17 +3,13 @@ from typing import Any
 import pytest
 
 from haltline.detectors.features.literal_files import is_placeholder, written
-from haltline.detectors.features.observation import CallTracker, Observation, Phase
-from haltline.detectors.features.tool_classifier import Classifier
 from haltline.schemas.events import ActionEvent
-from haltline.schemas.policy import Policy
-from tests.builders import bash, event
+from tests.builders import bash, event, observed
 from tests.cases import cases
 
 
 def files(result: ActionEvent) -> list[tuple[str, str]]:
-    act = Observation(result, classifier=Classifier(Policy()), phase=Phase.BOTH, calls=CallTracker())
-    return [(file.path, file.text) for file in written(act)]
+    return [(file.path, file.text) for file in written(observed(result)[0])]
 
 
 @cases(

@@ -3,27 +3,18 @@ from collections.abc import Sequence
 import orjson
 from pydantic import TypeAdapter
 
-from haltline.detectors.features.observation import CallTracker, Observation
+from haltline.detectors.features.observation import CallTracker
 from haltline.detectors.features.ownership import MAX_TARGETS, Ownership
-from haltline.detectors.features.tool_classifier import Classifier
 from haltline.schemas.events import ActionEvent
-from haltline.schemas.policy import Policy
-from tests.builders import bash, call, delete, event
+from tests.builders import bash, call, delete, event, observed
 from tests.cases import cases
-
-CLASSIFIER = Classifier(Policy())
 
 
 def run(*events: ActionEvent) -> tuple[list[str], CallTracker]:
     """What the last event would take away from somebody, and what is remembered then."""
     calls = CallTracker()
-    losses: list[str] = []
-    for e in events:
-        phase, known = calls.phase(e)
-        act = Observation(e, classifier=CLASSIFIER, phase=phase, call=known, calls=calls)
-        losses = [loss.target for loss in act.losses]
-        calls.note(act)
-    return losses, calls
+    *_, last = observed(*events, calls=calls)
+    return [loss.target for loss in last.losses], calls
 
 
 def shell(*commands: str) -> list[ActionEvent]:

@@ -5,28 +5,15 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haltline.detectors.features.observation import CallTracker, Observation
 from haltline.detectors.features.steps import MAX_CALLS
-from haltline.detectors.features.tool_classifier import Classifier
 from haltline.schemas.events import ActionEvent, Kind
-from haltline.schemas.policy import Policy
-from tests.builders import call, event
+from tests.builders import Events, call, event, in_order, observed
 from tests.cases import cases
-
-CLASSIFIER = Classifier(Policy())
-Events = Sequence[ActionEvent | Sequence[ActionEvent]]
 
 
 def steps(events: Events) -> list[int]:
     """The step of each attempt, in the order of the events."""
-    calls, found = CallTracker(), []
-    for e in (e for item in events for e in ([item] if isinstance(item, ActionEvent) else item)):
-        phase, known = calls.phase(e)
-        act = Observation(e, classifier=CLASSIFIER, phase=phase, call=known, calls=calls)
-        if act.is_attempt:
-            found.append(act.step)
-        calls.note(act)
-    return found
+    return [act.step for act in observed(*in_order(events)) if act.is_attempt]
 
 
 def read(second: float, took_s: float = 0.5, name: object = None) -> tuple[ActionEvent, ActionEvent]:
