@@ -77,6 +77,20 @@ class Session:
         self.state = state_codec.decode(state_codec.encode(followed.state))
         return followed
 
+    def stopped(self, decision_id: str, second: float, decided_at: float | None = None) -> Followed:
+        """The agent's side says that it has carried out a kill."""
+        answer = Feedback(
+            feedback_id="f",
+            decision_id=decision_id,
+            session_id="s1",
+            stage=Stage.STOPPED,
+            time=at(second),
+            decided_at=None if decided_at is None else at(decided_at),
+        )
+        followed = self.core.on_feedback(self.state, answer, Position("haltline.feedback", 0, 0))
+        self.state = followed.state
+        return followed
+
     def deletes(self, *seconds: float, targets: list[str] | None = None) -> list[str]:
         """The verdicts on deletes at these seconds, each executed when it was allowed."""
         verdicts = []
@@ -243,15 +257,7 @@ def test_the_stop_is_known_once_the_agents_side_acknowledged_it() -> None:
     session.deletes(0, 6, 12)
     assert session.state is not None
     assert session.state.standing.killed is not None
-    answer = Feedback(
-        feedback_id="f1",
-        decision_id=session.state.standing.killed.decision_id,
-        session_id="s1",
-        stage=Stage.STOPPED,
-        time=at(12) + 70,
-        decided_at=at(12),
-    )
-    followed = session.core.on_feedback(session.state, answer, Position("haltline.feedback", 0, 0))
+    followed = session.stopped(session.state.standing.killed.decision_id, 12.07, decided_at=12)
     assert followed.control is not None
     assert (followed.control.stopped_at, followed.control.time_to_stop_ms) == (at(12) + 70, 70)
 
@@ -262,14 +268,7 @@ def test_a_stop_that_overtook_its_event_is_in_the_kills_first_record() -> None:
     assert twin.state is not None
     assert twin.state.standing.killed is not None
     session.deletes(0, 6)
-    answer = Feedback(
-        feedback_id="f1",
-        decision_id=twin.state.standing.killed.decision_id,
-        session_id="s1",
-        stage=Stage.STOPPED,
-        time=at(12),
-    )
-    session.core.on_feedback(session.state, answer, Position("haltline.feedback", 0, 0))
+    session.stopped(twin.state.standing.killed.decision_id, 12)
     control = session(attempt(12)).control
     assert control is not None
     assert (control.stopped_at, control.time_to_stop_ms) == (at(12), 0)
@@ -394,13 +393,7 @@ def test_the_answer_to_a_kill_and_the_end_of_the_session_come_in_any_order(answe
     session.deletes(0, 10)
     kill = session.command(CommandKind.KILL, 12).decision
     assert kill is not None
-    answer = Feedback(
-        feedback_id="f", decision_id=kill.decision_id, session_id="s1", stage=Stage.STOPPED,
-        time=at(13), decided_at=at(12.5),
-    )  # fmt: skip
-    controls = []
-    for step in (0, 1) if answer_first else (1, 0):
-        followed = session(ended(14)) if step else session.core.on_feedback(session.state, answer)
-        session.state = followed.state
-        controls += [followed.control] if followed.control is not None else []
+    steps = [lambda: session.stopped(kill.decision_id, 13, decided_at=12.5), lambda: session(ended(14))]
+    followed = [step() for step in (steps if answer_first else reversed(steps))]
+    controls = [one.control for one in followed if one.control is not None]
     assert (controls[-1].stopped_at, controls[-1].time_to_stop_ms) == (at(13), 500)
