@@ -11,7 +11,7 @@ from haltline.interventions.state.call_digest import parameters
 from haltline.schemas.control import Batch
 from haltline.schemas.decisions import Approval, ApprovalState, Decision, Level
 from haltline.schemas.events import ActionEvent, Kind, Outcome
-from haltline.schemas.findings import Finding
+from haltline.schemas.findings import Evidence, Finding
 from haltline.schemas.policy import Policy
 
 Events = Iterable[ActionEvent | Sequence[ActionEvent]]
@@ -95,6 +95,14 @@ def call(
 
 _BY_DEFAULT = Classifier(Policy())
 """Of all tests without a policy of their own: what it knows of tools is worked out once."""
+
+
+def evidence(events: Iterable[ActionEvent], *, first: int = 0) -> tuple[Evidence, ...]:
+    """These events one after the other in the log, from this offset on, as a finding names them."""
+    return tuple(
+        Evidence(event_id=e.event_id, topic="haltline.actions", partition=0, offset=offset)
+        for offset, e in enumerate(events, first)
+    )
 
 
 def observed(*events: ActionEvent, calls: CallTracker | None = None) -> list[Observation]:

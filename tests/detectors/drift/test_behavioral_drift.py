@@ -8,9 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from haltline.detectors.drift.behavioral_drift import BehavioralDrift
-from haltline.interventions.levels.default_levels import default_level, default_mode
 from haltline.schemas.control import Batch
-from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.events import ActionEvent, Effect, Outcome
 from haltline.schemas.findings import Finding, Severity
 from tests.builders import Watched, at, event, findings, nearness
@@ -216,11 +214,6 @@ def test_the_state_is_small() -> None:
         sizes.append(len(orjson.dumps(watched.state)))
     assert max(sizes) < 1000
     assert sizes[-1] < 400
-
-
-def test_nothing_follows_from_it_unless_a_policy_says_so() -> None:
-    assert default_mode(DETECTOR.id) is Mode.SHADOW
-    assert default_level(DETECTOR.id, Severity.MEDIUM) is Level.NUDGE
 
 
 def test_two_that_come_with_one_action_are_one_finding() -> None:

@@ -3,8 +3,8 @@ from collections.abc import Sequence
 from haltline.detectors.session.destructive_repeat import DestructiveRepeat
 from haltline.schemas.control import Batch
 from haltline.schemas.events import ActionEvent, Outcome
-from haltline.schemas.findings import Evidence, Finding, Severity
-from tests.builders import Watched, at, bash, call, delete, event, findings, fires_at, nearness
+from haltline.schemas.findings import Finding, Severity
+from tests.builders import Watched, at, bash, call, delete, event, evidence, findings, fires_at, nearness
 from tests.cases import cases
 
 DETECTOR = DestructiveRepeat()
@@ -129,12 +129,7 @@ def test_the_finding_of_the_loop_guards_scenario() -> None:
         code="loop_detected",
         severity=Severity.CRITICAL,
         reason="loop_detected, 3 deletes on asset_id=fact_sales in 12s",
-        evidence=tuple(
-            Evidence(
-                event_id=f"s1@{s} delete_asset asset_id=fact_sales", topic="haltline.actions", partition=0, offset=i
-            )
-            for i, s in enumerate((0, 6, 12))
-        ),
+        evidence=evidence([delete(s) for s in (0, 6, 12)]),
         values={"deletes": 3, "span_s": 12},
         thresholds={"same_target_prior": 1, "window_s": 600.0, "last_actions": 20},
         target="asset_id=fact_sales",

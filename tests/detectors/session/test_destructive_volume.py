@@ -3,8 +3,8 @@ from collections.abc import Sequence
 from haltline.detectors.session.destructive_volume import DestructiveVolume
 from haltline.schemas.control import Batch
 from haltline.schemas.events import ActionEvent, Effect, Outcome
-from haltline.schemas.findings import Evidence, Finding, Severity
-from tests.builders import Watched, at, call, delete, event, findings, fires_at, nearness
+from haltline.schemas.findings import Finding, Severity
+from tests.builders import Watched, at, call, delete, event, evidence, findings, fires_at, nearness
 from tests.cases import cases
 
 DETECTOR = DestructiveVolume()
@@ -138,10 +138,7 @@ def test_the_finding_names_its_evidence() -> None:
         code="destructive_volume",
         severity=Severity.CRITICAL,
         reason="3 destructive actions in 12s",
-        evidence=tuple(
-            Evidence(event_id=f"s1@{s} delete_asset asset_id=a{i}", topic="haltline.actions", partition=0, offset=i)
-            for i, s in enumerate((0, 6, 12))
-        ),
+        evidence=evidence(deletes(0, 6, 12)),
         values={"deletes": 3, "span_s": 12},
         thresholds={"max_deletes": 3, "window_s": 60.0, "max_deletes_in_actions": 5, "last_actions": 20},
     )

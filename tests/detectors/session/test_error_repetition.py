@@ -4,8 +4,8 @@ import pytest
 
 from haltline.detectors.session.error_repetition import ErrorRepetition
 from haltline.schemas.events import ActionEvent, Outcome
-from haltline.schemas.findings import Evidence, Finding, Severity
-from tests.builders import bash, call, event, findings, fires_at, nearness, severities
+from haltline.schemas.findings import Finding, Severity
+from tests.builders import bash, call, event, evidence, findings, fires_at, nearness, severities
 from tests.cases import cases
 
 DETECTOR = ErrorRepetition()
@@ -271,10 +271,7 @@ def test_the_finding_names_its_evidence() -> None:
         severity=Severity.MEDIUM,
         confidence=0.6,
         reason="3 times the error 'cat: <name>: no such file or directory' in 10s",
-        evidence=tuple(
-            Evidence(event_id=f"s1@{s} read_file path=/srv/{s}", topic="haltline.actions", partition=0, offset=i)
-            for i, s in enumerate((0, 5, 10))
-        ),
+        evidence=evidence(errors(0, 5, 10)),
         values={"repetition_count": 3, "counted": 3.0, "repeated_error": "cat: <name>: no such file or directory"},
         thresholds={
             "medium": 3,

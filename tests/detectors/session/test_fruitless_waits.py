@@ -3,8 +3,8 @@ from typing import Any
 
 from haltline.detectors.session.fruitless_waits import FruitlessWaits
 from haltline.schemas.events import ActionEvent, Effect, Outcome
-from haltline.schemas.findings import Evidence, Finding, Severity
-from tests.builders import bash, call, event, findings, nearness, severities
+from haltline.schemas.findings import Finding, Severity
+from tests.builders import bash, call, event, evidence, findings, nearness, severities
 from tests.cases import cases
 
 DETECTOR = FruitlessWaits()
@@ -106,17 +106,15 @@ def test_slow_calls(events: Sequence[ActionEvent | Sequence[ActionEvent]], found
 
 
 def test_the_finding_tells_how_long_it_took() -> None:
-    ((_, finding),) = findings(DETECTOR, [slow(n, error=TIMED_OUT) for n in range(3)])
+    events = [slow(n, error=TIMED_OUT) for n in range(3)]
+    ((_, finding),) = findings(DETECTOR, events)
     assert finding == Finding(
         detector="fruitless_waits",
         code="fruitless_waits",
         severity=Severity.MEDIUM,
         confidence=0.75,
         reason="3 calls that took 360s together, within 400s, and returned nothing new: bash nc h",
-        evidence=tuple(
-            Evidence(event_id=f"s1@{s}", topic="haltline.actions", partition=0, offset=n)
-            for n, s in enumerate((0, 200, 400))
-        ),
+        evidence=evidence(events),
         values={"calls": 3, "took_s": 360.0},
         thresholds={"medium": 3, "high": 4, "critical": 4, "slow_s": 60.0, "last_actions": 20},
     )

@@ -2,8 +2,8 @@ from collections.abc import Sequence
 
 from haltline.detectors.session.invented_data import InventedData
 from haltline.schemas.events import ActionEvent
-from haltline.schemas.findings import Evidence, Finding, Severity
-from tests.builders import Watched, bash, call, event, findings, nearness, severities
+from haltline.schemas.findings import Finding, Severity
+from tests.builders import Watched, bash, call, event, evidence, findings, nearness, severities
 from tests.cases import cases
 
 DETECTOR = InventedData()
@@ -122,17 +122,15 @@ def test_analyses_that_are_far_apart_do_not_count_together() -> None:
 
 
 def test_the_finding_names_what_was_written_and_each_use() -> None:
-    found = [finding for _, finding in findings(DETECTOR, [write(0), bash(1, "cat app.zip"), bash(2, "cat app.zip")])]
-    assert found[-1] == Finding(
+    events = [write(0), bash(1, "cat app.zip"), bash(2, "cat app.zip")]
+    *_, (_, finding) = findings(DETECTOR, events)
+    assert finding == Finding(
         detector="invented_data",
         code="placeholder",
         severity=Severity.CRITICAL,
         confidence=1.0,
         reason="a placeholder instead of contents, used 2 times: app.zip",
-        evidence=tuple(
-            Evidence(event_id=event_id, topic="haltline.actions", partition=0, offset=n)
-            for n, event_id in enumerate(("s1@0 createfile", "s1@1", "s1@2"))
-        ),
+        evidence=evidence(events),
         values={"uses": 2},
         thresholds={"used": 2},
         target="path=app.zip",

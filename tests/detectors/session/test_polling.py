@@ -3,8 +3,8 @@ from typing import Any
 
 from haltline.detectors.session.polling import Polling
 from haltline.schemas.events import ActionEvent
-from haltline.schemas.findings import Evidence, Finding, Severity
-from tests.builders import Watched, bash, event, findings
+from haltline.schemas.findings import Finding, Severity
+from tests.builders import Watched, bash, event, evidence, findings
 from tests.cases import cases
 
 DETECTOR = Polling()
@@ -120,10 +120,7 @@ def test_the_finding_tells_how_long_it_waited() -> None:
         severity=Severity.MEDIUM,
         confidence=0.5,
         reason="2 polls in 60s with nothing new: get_job_status job=1",
-        evidence=tuple(
-            Evidence(event_id=f"s1@{s} get_job_status job=1", topic="haltline.actions", partition=0, offset=n)
-            for n, s in enumerate((0, 30, 60))
-        ),
+        evidence=evidence(every(30, 3)),
         values={"polls": 2, "waited_s": 60.0},
         thresholds={"polls": 2, "wait_s": 600.0, "min_polls": 12},
     )

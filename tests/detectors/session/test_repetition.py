@@ -6,8 +6,8 @@ import pytest
 
 from haltline.detectors.session.repetition import Repetition
 from haltline.schemas.events import ActionEvent, Effect, Kind
-from haltline.schemas.findings import Evidence, Finding, Severity
-from tests.builders import Watched, bash, call, event, findings, severities
+from haltline.schemas.findings import Finding, Severity
+from tests.builders import Watched, bash, call, event, evidence, findings, severities
 from tests.cases import cases
 
 DETECTOR = Repetition()
@@ -66,6 +66,7 @@ def times(count: int, make: Any, **more: Any) -> list[Any]:
         "each result twice": ([look(s, f"page {s // 2}") for s in range(30)], ""),
         "two results in turn tell nothing new": ([look(s, "ab"[s % 2]) for s in range(8)], "mcccc"),
         "slowly, but with nothing else in between": ([look(s * 50) for s in range(4)], "mc"),
+        "three, and then another result": ([look(s, result) for s, result in enumerate("xxxy")], "m"),
         "in whatever order they come": ([look(3 - s) for s in range(4)], "mc"),
         "proposed, completed": ([call(s, "get_order", "order=1", output_head="x") for s in range(4)], "mc"),
     },
@@ -371,30 +372,11 @@ def test_the_finding_tells_what_was_repeated() -> None:
         severity=Severity.MEDIUM,
         confidence=0.75,
         reason="3 times the same read call with the same result in 25s: bash python pytest",
-        evidence=tuple(
-            Evidence(event_id=f"s1@{s}", topic="haltline.actions", partition=0, offset=n)
-            for n, s in enumerate((0, 10, 25))
-        ),
+        evidence=evidence(events),
         values={"calls": 3, "counted": 3.0, "sort": "read", "fingerprint": watched.calls.recall.trail[-1][:12]},
         thresholds={"medium": 3, "high": 4, "critical": 4, "window_s": 60.0, "last_actions": 20},
     )
     assert DETECTOR.near(watched.state) == 1.0
-
-
-@cases(
-    "results, stopped",
-    {
-        "the same call and result four times is stuck": (["x"] * 4, True),
-        "the fourth result differs": (["x", "x", "x", "y"], False),
-    },
-)
-def test_as_openhands_says(results: list[str], stopped: bool) -> None:
-    found = findings(DETECTOR, [look(s, result) for s, result in enumerate(results)])
-    assert (bool(found) and found[-1][1].severity is Severity.CRITICAL) is stopped
-
-
-def test_as_openhands_says_of_errors_three_are_a_nudge_and_four_a_stop() -> None:
-    assert severities(DETECTOR, [event(s, "submit", args={"x": 1}, error="denied") for s in range(4)]) == "mc"
 
 
 @cases(

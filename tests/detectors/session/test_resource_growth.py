@@ -3,8 +3,8 @@ from typing import Any
 
 from haltline.detectors.session.resource_growth import ResourceGrowth
 from haltline.schemas.events import ActionEvent, Kind, Task, Usage
-from haltline.schemas.findings import Evidence, Severity
-from tests.builders import call, event, findings, fires_at, nearness
+from haltline.schemas.findings import Severity
+from tests.builders import call, event, evidence, findings, fires_at, nearness
 from tests.cases import cases
 
 DETECTOR = ResourceGrowth()
@@ -148,12 +148,10 @@ def test_a_limit_that_the_session_declared_counts_when_it_is_tighter() -> None:
 
 
 def test_the_finding_names_its_evidence() -> None:
-    ((_, finding),) = findings(DETECTOR, tokens(100, 200, 450, 1100))
+    events = tokens(100, 200, 450, 1100)
+    ((_, finding),) = findings(DETECTOR, events)
     assert finding.reason == "tokens grew 2.06 times a step over 4 steps: 100, 200, 450, 1100"
-    assert finding.evidence == tuple(
-        Evidence(event_id=f"s1@{s} work", topic="haltline.actions", partition=0, offset=i)
-        for i, s in enumerate((0, 5, 10, 15))
-    )
+    assert finding.evidence == evidence(events)
 
 
 def test_it_says_how_close_it_is() -> None:

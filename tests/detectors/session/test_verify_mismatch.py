@@ -3,8 +3,8 @@ from typing import Any
 
 from haltline.detectors.session.verify_mismatch import VerifyMismatch
 from haltline.schemas.events import ActionEvent, Outcome
-from haltline.schemas.findings import Evidence, Finding, Severity
-from tests.builders import Watched, bash, call, delete, event, severities
+from haltline.schemas.findings import Finding, Severity
+from tests.builders import Watched, bash, call, delete, event, evidence, severities
 from tests.cases import cases
 
 DETECTOR = VerifyMismatch()
@@ -99,16 +99,13 @@ def test_the_finding_names_the_target_and_each_event() -> None:
     watched = Watched(DETECTOR)
     assert watched(delete(0)) is None
     assert watched(get(5)) is not None
-    ids = ("s1@0 delete_asset asset_id=fact_sales", "s1@5 get_asset asset_id=fact_sales", "s1@9 list_assets")
     assert watched(listed(9)) == Finding(
         detector="verify_mismatch",
         code="verify_mismatch",
         severity=Severity.HIGH,
         confidence=0.8,
         reason="asset_id=fact_sales was deleted but still exists, 2 times in 9s",
-        evidence=tuple(
-            Evidence(event_id=i, topic="haltline.actions", partition=0, offset=n) for n, i in enumerate(ids)
-        ),
+        evidence=evidence([delete(0), get(5), listed(9)]),
         values={"mismatches": 2, "span_s": 9},
         thresholds={"medium": 1, "high": 2, "critical": 3},
         target="asset_id=fact_sales",
