@@ -1,6 +1,6 @@
 """Events in one line each."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from haltline.detectors.features.observation import CallTracker, Observation
@@ -95,6 +95,13 @@ def call(
 
 _BY_DEFAULT = Classifier(Policy())
 """Of all tests without a policy of their own: what it knows of tools is worked out once."""
+
+
+def in_turn(
+    starts: Iterable[float], *makes: Callable[[float], ActionEvent | Sequence[ActionEvent]]
+) -> list[ActionEvent]:
+    """At each of these seconds what the first makes, and what each further one makes a second after the one before."""
+    return [e for start in starts for n, make in enumerate(makes) for e in in_order([make(start + n)])]
 
 
 def evidence(events: Iterable[ActionEvent], *, first: int = 0) -> tuple[Evidence, ...]:

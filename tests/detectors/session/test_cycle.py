@@ -6,7 +6,7 @@ import pytest
 from haltline.detectors.session.cycle import Cycle
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Finding, Severity
-from tests.builders import Watched, bash, call, event, evidence, fires_at
+from tests.builders import Watched, bash, call, event, evidence, fires_at, in_turn
 from tests.cases import cases
 
 DETECTOR = Cycle()
@@ -20,6 +20,10 @@ def look(second: float, what: str = "a", result: str | None = None) -> ActionEve
 def looks(order: str) -> list[ActionEvent]:
     """One read for each letter."""
     return [look(second, what) for second, what in enumerate(order)]
+
+
+def edit(second: float) -> ActionEvent:
+    return bash(second, f"sed -i s/{second:g}/b/ x", output_head="")
 
 
 def pressed(order: str) -> list[ActionEvent]:
@@ -48,12 +52,12 @@ def found(events: Sequence[ActionEvent | Sequence[ActionEvent]], detector: Cycle
         "one call alone is no round": (looks("aaa"), {}),
         "other results are progress": ([look(s, "ab"[s % 2], f"{s}") for s in range(20)], {}),
         "edit and look": (
-            [e for s in range(0, 24, 2) for e in (bash(s, f"sed -i s/{s}/b/ x", output_head=""), look(s + 1))],
+            in_turn(range(0, 24, 2), edit, look),
             {},
         ),
-        "sleep and look": ([e for s in range(0, 24, 2) for e in (bash(s, "sleep 5", output_head=""), look(s + 1))], {}),
+        "sleep and look": (in_turn(range(0, 24, 2), lambda s: bash(s, "sleep 5", output_head=""), look), {}),
         "polling in between": (
-            [e for s in range(0, 24, 2) for e in (event(s, "job_status", "job=1", output_head="x"), look(s + 1))],
+            in_turn(range(0, 24, 2), lambda s: event(s, "job_status", "job=1", output_head="x"), look),
             {},
         ),
         "two rounds of tools of which nothing is known": (pressed("abab"), {}),
@@ -85,11 +89,11 @@ def test_three_rounds_are_a_stop_whatever_their_length(period: int) -> None:
         "one new call in three": (looks("".join(f"ab{c}" for c in "cdefghijklmn")), "mmhhhhccccccccc"),
         "half of them new": (looks("".join(f"a{c}" for c in "bcdefghijk")), ""),
         "one change in three": (
-            [e for s in range(0, 60, 3) for e in (bash(s, f"sed -i s/{s}/b/ x", output_head=""), *looks("ab"))],
+            in_turn(range(0, 60, 3), edit, look, lambda s: look(s, "b")),
             "",
         ),
         "a quiz: answers repeat, questions do not": (
-            [e for s in range(0, 40, 2) for e in (event(s, "submit", "x=1", output_head="ok"), look(s + 1, f"q{s}"))],
+            in_turn(range(0, 40, 2), lambda s: event(s, "submit", "x=1", output_head="ok"), lambda s: look(s, f"q{s}")),
             "",
         ),
     },

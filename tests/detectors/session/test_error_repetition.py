@@ -5,7 +5,7 @@ import pytest
 from haltline.detectors.session.error_repetition import ErrorRepetition
 from haltline.schemas.events import ActionEvent, Outcome
 from haltline.schemas.findings import Finding, Severity
-from tests.builders import bash, call, event, evidence, findings, fires_at, nearness, severities
+from tests.builders import bash, call, event, evidence, findings, fires_at, in_turn, nearness, severities
 from tests.cases import cases
 
 DETECTOR = ErrorRepetition()
@@ -16,6 +16,21 @@ GONE = "cat: /srv/data/a.csv: No such file or directory"
 def errors(*seconds: float, error: str = GONE) -> list[ActionEvent]:
     """The same error of calls on different targets."""
     return [event(s, "read_file", f"path=/srv/{s:g}", error) for s in seconds]
+
+
+def by_turns(count: int, *texts: str) -> list[ActionEvent]:
+    """Errors of as many tools, one after the other and again from the first."""
+    tools = len(texts)
+    return [event(s, f"tool_{s % tools}", f"x={s}", texts[s % tools]) for s in range(count)]
+
+
+def listed(first: float, count: int, every_s: float) -> list[ActionEvent]:
+    """So many calls that succeed."""
+    return [event(first + n * every_s, "list_files") for n in range(1, count + 1)]
+
+
+def failing_test(second: float) -> ActionEvent:
+    return bash(second, "pytest", "AssertionError: 1 != 2")
 
 
 def edit(second: float) -> ActionEvent:
@@ -59,25 +74,10 @@ def edit(second: float) -> ActionEvent:
             [event(s, "connect", None, f"connection to 10.0.0.{s}:80{s} refused at 12:00:0{s}") for s in range(3)],
             "m",
         ),
-        "two errors in turn": (
-            [
-                event(s, "a" if s % 2 else "b", f"x={s}", "denied by policy" if s % 2 else "not available")
-                for s in range(6)
-            ],
-            "mm",
-        ),
-        "three errors in turn": (
-            [
-                event(s, "abc"[s % 3], f"x={s}", ("denied by policy", "not available", "quota reached")[s % 3])
-                for s in range(12)
-            ],
-            "mmhhccc",
-        ),
+        "two errors in turn": (by_turns(6, "not available", "denied by policy"), "mm"),
+        "three errors in turn": (by_turns(12, "denied by policy", "not available", "quota reached"), "mmhhccc"),
         "four errors in turn are no turn": (
-            [
-                event(s, "abcd"[s % 4], f"x={s}", ("denied", "not available", "quota reached", "no money")[s % 4])
-                for s in range(12)
-            ],
+            by_turns(12, "denied", "not available", "quota reached", "no money"),
             "mmmm",
         ),
         "one guessed tool after another": (
@@ -85,32 +85,20 @@ def edit(second: float) -> ActionEvent:
             "m",
         ),
         "only the last ten errors are looked at": (
-            [
-                event(
-                    s,
-                    "read_file",
-                    f"x={s}",
-                    "first error" if s in {0, 10, 20} else f"other failure {'abcdefghijklmnopqrstu'[s]}",
-                )
-                for s in range(21)
-            ],
+            by_turns(21, "first error", *(f"other failure {letter}" for letter in "abcdefghi")),
             "",
         ),
         "within neither the time nor the last actions": (
-            [e for s in (0, 100, 200) for e in (*errors(s), *(event(s + i, "list_files") for i in range(1, 10)))],
+            in_turn((0, 100, 200), errors, lambda s: listed(s, 9, 1)),
             "",
         ),
         "hours apart, but one action after the other": (errors(0, 1000, 2000), "m"),
         "in time, but with so much that succeeded in between counted as two and a half": (
-            [e for s in (0, 30, 60) for e in (*errors(s), *(event(s + i / 10, "list_files") for i in range(1, 30)))],
+            in_turn((0, 30, 60), errors, lambda s: listed(s, 29, 0.1)),
             "",
         ),
         "four times in time with success in between, exactly as old as the window": (
-            [
-                e
-                for s in (0, 20, 40, 60)
-                for e in (*errors(s), *(event(s + i / 10, "list_files") for i in range(1, 30)))
-            ],
+            in_turn((0, 20, 40, 60), errors, lambda s: listed(s, 29, 0.1)),
             "m",
         ),
         "in whatever order they come": (errors(20, 10, 0), "m"),
@@ -124,24 +112,17 @@ def test_counts(events: Sequence[ActionEvent], found: str) -> None:
 @cases(
     "events, found",
     {
-        "edit and test: four failures are work": (
-            [e for s in range(0, 40, 10) for e in (bash(s, "pytest", "AssertionError: 1 != 2"), edit(s + 5))],
-            "",
-        ),
+        "edit and test: four failures are work": (in_turn(range(0, 40, 10), failing_test, edit), ""),
         "edit and test: nine failures of the same kind are not": (
-            [e for s in range(0, 100, 10) for e in (bash(s, "pytest", "AssertionError: 1 != 2"), edit(s + 5))],
+            in_turn(range(0, 100, 10), failing_test, edit),
             "mmhhcc",
         ),
         "edit and test: ever fewer tests fail": (
-            [
-                e
-                for s in range(100, 0, -10)
-                for e in (edit(100 - s), bash(105 - s, "pytest", f"{s} failed, {200 - s} passed"))
-            ],
+            in_turn(range(0, 100, 10), edit, lambda s: bash(s, "pytest", f"{100 - s} failed, {s} passed")),
             "",
         ),
         "edit and test: now more and now fewer tests fail": (
-            [e for s in range(0, 100, 10) for e in (edit(s), bash(s + 5, "pytest", f"{3 + s % 20} failed, 9 passed"))],
+            in_turn(range(0, 100, 10), edit, lambda s: bash(s, "pytest", f"{3 + s % 20} failed, 9 passed")),
             "mmhhcc",
         ),
         "edit and test in one command": (
@@ -149,27 +130,19 @@ def test_counts(events: Sequence[ActionEvent], found: str) -> None:
             "",
         ),
         "the same test with nothing changed in between": (
-            [bash(s, "pytest tests/test_a.py", "AssertionError: 1 != 2") for s in range(3)],
+            [failing_test(s) for s in range(3)],
             "m",
         ),
         "with something that succeeded in between each counts three quarters": (
-            [e for s in range(0, 50, 10) for e in (*errors(s), event(s + 5, "read_file", "path=/ok"))],
+            in_turn(range(0, 50, 10), errors, lambda s: event(s, "read_file", "path=/ok")),
             "mh",
         ),
         "the same call got over it": (
-            [
-                e
-                for s in range(0, 50, 10)
-                for e in (bash(s, "curl api", "curl: connection refused"), bash(s + 5, "curl api"))
-            ],
+            in_turn(range(0, 50, 10), lambda s: bash(s, "curl api", "curl: refused"), lambda s: bash(s, "curl api")),
             "",
         ),
         "the same tool on the same target got over it": (
-            [
-                e
-                for s in range(0, 90, 10)
-                for e in (event(s, "book", "x=1", "payment failed"), event(s + 5, "book", "x=1"))
-            ],
+            in_turn(range(0, 90, 10), lambda s: event(s, "book", "x=1", "no money"), lambda s: event(s, "book", "x=1")),
             "",
         ),
     },

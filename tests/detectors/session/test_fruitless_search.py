@@ -1,4 +1,3 @@
-from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import given
@@ -8,11 +7,10 @@ from haltline.detectors.session import fruitless_search
 from haltline.detectors.session.fruitless_search import FruitlessSearch
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Severity
-from tests.builders import bash, call, event, findings, fires_at, severities
+from tests.builders import Events, bash, call, event, findings, fires_at, in_turn, severities
 from tests.cases import cases
 
 DETECTOR = FruitlessSearch()
-Events = Sequence[ActionEvent | Sequence[ActionEvent]]
 
 
 def search(second: float, result: str | None = "No matches found", **fields: Any) -> ActionEvent:
@@ -65,6 +63,15 @@ def test_the_finding_says_what_was_seen() -> None:
     assert finding.reason.startswith("10 lookups in a row found nothing, the last 10 in 90s, such as search_code")
 
 
+def grep_anew(second: float) -> ActionEvent:
+    """A search that finds something new."""
+    return grep(second, f"src/{second:g}.py: {second:g}")
+
+
+def run_again(second: float) -> ActionEvent:
+    return bash(second, "./run", output_head="Wrong!")
+
+
 def guess(second: float, answer: str | None = "Wrong flag!", action: str = "probe", **fields: Any) -> ActionEvent:
     return event(second, action, args={"flag": f"flag{{{second:g}}}"}, output_head=answer, **fields)
 
@@ -90,31 +97,19 @@ def guessing(events: Events) -> str:
             "mmhhc",
         ),
         "between them the same as ever": (
-            [
-                e
-                for s in range(0, 16, 2)
-                for e in (event(s, "connect", output_head="Welcome"), guess(s + 1, "Try again"))
-            ],
+            in_turn(range(0, 16, 2), lambda s: event(s, "connect", output_head="Hi"), lambda s: guess(s, "Try again")),
             "mmhh",
         ),
         "thoughts in between": (
-            [e for s in range(0, 16, 2) for e in (event(s, "think", output_head=f"idea {s}"), guess(s + 1))],
+            in_turn(range(0, 16, 2), lambda s: event(s, "think", output_head=f"idea {s}"), guess),
             "mmhhc",
         ),
         "something new was read before each": (
-            [
-                e
-                for s in range(0, 16, 2)
-                for e in (event(s, "read_file", f"path={s}", output_head="abcdefgh"[s // 2] * 9), guess(s + 1))
-            ],
+            in_turn(range(8), lambda s: event(s, "read_file", f"path={s}", output_head="abcdefgh"[s] * 9), guess),
             "",
         ),
         "a change before each: half": (
-            [
-                e
-                for s in range(0, 18, 2)
-                for e in (bash(s, f"echo {s} > key", output_head=""), bash(s + 1, "./run", output_head="Wrong!"))
-            ],
+            in_turn(range(0, 18, 2), lambda s: bash(s, f"echo {s} > key", output_head=""), run_again),
             "mmm",
         ),
         "answers that lead somewhere": ([guess(s, "Too low" if s % 2 else "Too high") for s in range(12)], ""),
@@ -173,17 +168,10 @@ def kinds(events: Events) -> str:
         "three are refused": ([submit(0, "a"), submit(1, "b"), submit(2, "c")], "c"),
         "refused by an error": ([submit(s, f"{s}", "", error="incorrect flag") for s in range(3)], "c"),
         "work in between, which did not help": (
-            [e for s in range(3) for e in (submit(9 * s, f"{s}"), *(grep(9 * s + n, f"{s} {n}") for n in range(1, 8)))],
+            in_turn(range(0, 27, 9), lambda s: submit(s, f"{s}"), *[grep_anew] * 7),
             "c",
         ),
-        "far apart": (
-            [
-                e
-                for s in range(3)
-                for e in (submit(20 * s, f"{s}"), *(grep(20 * s + n, f"{s} {n}") for n in range(1, 15)))
-            ],
-            "",
-        ),
+        "far apart": (in_turn(range(0, 60, 20), lambda s: submit(s, f"{s}"), *[grep_anew] * 14), ""),
         "they are taken": ([submit(s, f"{s}", "Correct!") for s in range(4)], ""),
         "some are taken": ([submit(s, f"{s}", "Correct!" if s % 3 == 2 else "Wrong!") for s in range(9)], ""),
         "answers of a quiz": ([event(s, "submit_answer", f"a={s}", output_head="Wrong!") for s in range(3)], ""),
@@ -212,11 +200,11 @@ PAGE = "<html><body>Please sign in to see what is here</body></html>"
         "receipts": ([attempt(s, "created item", "aws x create --id {}") for s in range(12)], ""),
         "a sweep over pods": ([attempt(s, "pod is Running", "kubectl get pod p{}") for s in range(12)], ""),
         "with other calls in between": (
-            [e for s in range(7) for e in (attempt(4 * s, PAGE), *(grep(4 * s + n, f"{s} {n}") for n in (1, 2)))],
+            in_turn(range(0, 28, 4), lambda s: attempt(s, PAGE), grep_anew, grep_anew),
             "m",
         ),
         "far apart": (
-            [e for s in range(12) for e in (attempt(9 * s, PAGE), *(grep(9 * s + n, f"{s} {n}") for n in range(1, 8)))],
+            in_turn(range(0, 108, 9), lambda s: attempt(s, PAGE), *[grep_anew] * 7),
             "",
         ),
     },

@@ -7,7 +7,7 @@ import pytest
 from haltline.detectors.session.repetition import Repetition
 from haltline.schemas.events import ActionEvent, Effect, Kind
 from haltline.schemas.findings import Finding, Severity
-from tests.builders import Watched, bash, call, event, evidence, findings, severities
+from tests.builders import Watched, bash, call, event, evidence, findings, in_turn, severities
 from tests.cases import cases
 
 DETECTOR = Repetition()
@@ -77,7 +77,7 @@ def test_counts(events: Calls, found: str) -> None:
 
 def rounds(count: int, *makes: Any) -> list[ActionEvent]:
     """So many rounds of calls, each a second after the other."""
-    return [make(r * len(makes) + i) for r in range(count) for i, make in enumerate(makes)]
+    return in_turn(range(0, count * len(makes), len(makes)), *makes)
 
 
 def other(second: float) -> ActionEvent:
@@ -104,7 +104,7 @@ def other(second: float) -> ActionEvent:
             "",
         ),
         "the same change again is none": (
-            [e for s in range(0, 8, 2) for e in (bash(s, "sed -i s/a/b/ x", output_head=""), look(s + 1))],
+            rounds(4, lambda s: bash(s, "sed -i s/a/b/ x", output_head=""), look),
             "mmc",
         ),
         "with too many others in between": (
@@ -112,7 +112,7 @@ def other(second: float) -> ActionEvent:
             "",
         ),
         "within neither the time nor the last actions": (
-            [e for s in range(0, 4000, 1000) for e in (look(s), *(other(s + i) for i in range(1, 20)))],
+            in_turn(range(0, 4000, 1000), look, *[other] * 19),
             "",
         ),
     },
@@ -448,19 +448,15 @@ def retouched(second: float, **more: Any) -> ActionEvent:
         "edits with other words": ([retouched(s, new="abcdefghijkl"[s]) for s in range(12)], ""),
         "edits of different files": ([retouched(s, path=f"/srv/{s}.py") for s in range(12)], ""),
         "the very same edit, a run after each": (
-            [e for s in range(5) for e in (retouched(3 * s, new="x"), bash(3 * s + 1, "./run", output_head=f"{s}"))],
+            rounds(5, lambda s: retouched(s, new="x"), lambda s: bash(s, "./run", output_head=f"{s}")),
             "mcc",
         ),
         "equal edits far apart": (
-            [
-                e
-                for s in range(4)
-                for e in (retouched(99 * s, new="x"), *(bash(99 * s + n, f"ls {n}{s}") for n in range(1, 10)))
-            ],
+            in_turn(range(0, 396, 99), lambda s: retouched(s, new="x"), *[lambda s: bash(s, f"ls {s}")] * 9),
             "",
         ),
         "two edits that undo each other": (
-            [e for s in range(5) for e in (retouched(2 * s, new="x"), retouched(2 * s + 1, new="y"))],
+            rounds(5, lambda s: retouched(s, new="x"), lambda s: retouched(s, new="y")),
             "mmcccc",
         ),
         "rows are appended": (
@@ -471,7 +467,7 @@ def retouched(second: float, **more: Any) -> ActionEvent:
             [event(s, "update_user", args={"user_id": s, "limit": 5}, output_head="updated") for s in range(12)],
             "",
         ),
-        "edits far apart": ([e for s in range(12) for e in (retouched(30 * s), *times(3, other))], ""),
+        "edits far apart": (in_turn(range(0, 360, 30), retouched, other, other, other), ""),
     },
 )
 def test_random_answers_and_edits_of_numbers(events: Calls, found: str) -> None:
