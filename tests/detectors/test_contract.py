@@ -126,18 +126,13 @@ def test_another_process_with_another_hash_seed_finds_the_same() -> None:
     script = (
         "import json; from tests.detectors.test_contract import findings_of_a_long_session as f; print(json.dumps(f()))"
     )
-    outputs = [
-        subprocess.run(
-            [sys.executable, "-c", script],
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": f"{HERE.parents[1] / 'src'}:{HERE.parents[1]}"},
-            check=True,
-            capture_output=True,
-        ).stdout
-        for seed in ("1", "4242")
-    ]
+    seed = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "4242"
+    paths = f"{HERE.parents[1] / 'src'}:{HERE.parents[1]}"
+    environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": paths}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, check=True, capture_output=True)
     expected = findings_of_a_long_session()
     assert len(expected) > 100
-    assert [json.loads(output) for output in outputs] == [expected, expected]
+    assert json.loads(done.stdout) == expected
 
 
 MADE_FOR_A_POLICY = {"haltline.detectors.combining.correlation", "haltline.detectors.framework.plugins"}

@@ -105,7 +105,9 @@ def guessing(events: Events) -> str:
             "mmhhc",
         ),
         "something new was read before each": (
-            in_turn(range(8), lambda s: event(s, "read_file", f"path={s}", output_head="abcdefgh"[s] * 9), guess),
+            in_turn(
+                range(8), lambda s: event(s, "read_file", f"path={s}", output_head="abcdefgh"[round(s)] * 9), guess
+            ),
             "",
         ),
         "a change before each: half": (

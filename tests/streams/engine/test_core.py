@@ -393,7 +393,8 @@ def test_the_answer_to_a_kill_and_the_end_of_the_session_come_in_any_order(answe
     session.deletes(0, 10)
     kill = session.command(CommandKind.KILL, 12).decision
     assert kill is not None
-    steps = [lambda: session.stopped(kill.decision_id, 13, decided_at=12.5), lambda: session(ended(14))]
-    followed = [step() for step in (steps if answer_first else reversed(steps))]
-    controls = [one.control for one in followed if one.control is not None]
+    before = [] if answer_first else [session(ended(14))]
+    answered = session.stopped(kill.decision_id, 13, decided_at=12.5)
+    after = [session(ended(14))] if answer_first else []
+    controls = [one.control for one in (*before, answered, *after) if one.control is not None]
     assert (controls[-1].stopped_at, controls[-1].time_to_stop_ms) == (at(13), 500)

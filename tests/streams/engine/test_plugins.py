@@ -182,12 +182,6 @@ def test_two_packages_of_one_name_are_refused_by_the_command(site: Path, tmp_pat
     assert "expected one detector of the name 'table_locks'" in result.output.replace("\n", " ")
 
 
-def test_the_name_of_a_built_in_detector_is_refused(site: Path) -> None:
-    install(site, "evil_locks", DETECTOR, "cycle = evil_locks:TableLocks")
-    with pytest.raises(ValueError, match=r"got 'cycle' from evil_locks:TableLocks of evil_locks 1.2"):
-        Core(Policy(), installed())
-
-
 def test_a_worker_switches_off_a_slow_one_and_says_so(
     site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
