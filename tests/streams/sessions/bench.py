@@ -10,7 +10,6 @@ from haltline.schemas.dead_letter import BadRecord, DeadLetter
 from haltline.schemas.decisions import Decision, ScopeKind
 from haltline.schemas.findings import Finding
 from haltline.schemas.partitioner import partition_of
-from haltline.schemas.policy import Policy
 from haltline.schemas.record import Record
 from haltline.schemas.topics import Topics
 from haltline.streams.engine.core import Core
@@ -97,7 +96,7 @@ class Bench:
         self,
         *,
         max_live_sessions: int = 100,
-        policy: Policy | None = None,
+        core: Core | None = None,
         slices: Sequence[PartitionState] | None = None,
     ) -> None:
         self.slices = slices or [PartitionState(number) for number in range(PARTITIONS)]
@@ -107,7 +106,7 @@ class Bench:
         self.offsets: dict[tuple[str, int], int] = {}
         self.news: list[News] = []
         self.pipeline = SessionProcessor(
-            Core(policy),
+            core or Core(),
             topics=TOPICS,
             partitions=PARTITIONS,
             load=self._load,
