@@ -220,7 +220,7 @@ REFUSED: dict[str, Callable[[int], tuple[str, str, dict[str, Any]]]] = {
 
 
 def refused(scenario: str, *, proposes: bool) -> list[ActionEvent]:
-    """So many calls that nobody carried out, more than any count of a detector, and what is said of each."""
+    """A hundred and thirty calls that nobody carried out, and what is said of each."""
     events: list[ActionEvent] = []
     for number in range(130):
         action, target, args = REFUSED[scenario](number)
