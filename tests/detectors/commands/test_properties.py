@@ -40,7 +40,7 @@ TEXTS = st.one_of(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=600)
 @given(TEXTS)
 def test_the_quick_look_hides_nothing_that_parsing_finds(text: str) -> None:
     assert destructions(text) == parsed_destructions(text)
@@ -51,7 +51,7 @@ def test_the_quick_look_lets_pass_what_destroys(command: str) -> None:
     assert may_destroy(command)
 
 
-@settings(max_examples=150)
+@settings(max_examples=300)
 @given(st.one_of(TEXTS, st.text(max_size=2000)), st.sampled_from([None, "", "/", "/w/d", "~", "x/..", "/dev", "$X"]))
 def test_no_text_raises(text: str, cwd: str | None) -> None:
     found = destructions(text, cwd=cwd)
@@ -61,7 +61,7 @@ def test_no_text_raises(text: str, cwd: str | None) -> None:
     assert len(set(creations(text, cwd=cwd))) <= MAX_FOUND
 
 
-@settings(max_examples=150)
+@settings(max_examples=300)
 @given(TEXTS)
 @example("'" * 99)
 @example("drop " * 99)
