@@ -1,6 +1,6 @@
 """Events in one line each."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from haltline.detectors.features.observation import CallTracker, Observation
@@ -11,9 +11,11 @@ from haltline.interventions.state.call_digest import parameters
 from haltline.schemas.control import Batch
 from haltline.schemas.decisions import Approval, ApprovalState, Decision, Level
 from haltline.schemas.events import ActionEvent, Kind, Outcome
-from haltline.schemas.findings import Finding
+from haltline.schemas.findings import Evidence, Finding
 from haltline.schemas.policy import Policy
 
+Events = Iterable[ActionEvent | Sequence[ActionEvent]]
+"""Events, and calls, which count as their events in order."""
 T0_MS = 1_750_000_000_000
 """The moment that tests call second 0."""
 
@@ -95,6 +97,33 @@ _BY_DEFAULT = Classifier(Policy())
 """Of all tests without a policy of their own: what it knows of tools is worked out once."""
 
 
+def in_turn(
+    starts: Iterable[float], *makes: Callable[[float], ActionEvent | Sequence[ActionEvent]]
+) -> list[ActionEvent]:
+    """At each of these seconds what the first makes, and what each further one makes a second after the one before."""
+    return [e for start in starts for n, make in enumerate(makes) for e in in_order([make(start + n)])]
+
+
+def evidence(events: Iterable[ActionEvent], *, first: int = 0) -> tuple[Evidence, ...]:
+    """These events one after the other in the log, from this offset on, as a finding names them."""
+    return tuple(
+        Evidence(event_id=e.event_id, topic="haltline.actions", partition=0, offset=offset)
+        for offset, e in enumerate(events, first)
+    )
+
+
+def observed(*events: ActionEvent, calls: CallTracker | None = None) -> list[Observation]:
+    """What a detector is shown of each event of a session, after all that `calls` remembers of it."""
+    known, shown = CallTracker() if calls is None else calls, []
+    for e in events:
+        phase, call = known.phase(e)
+        act = Observation(e, classifier=_BY_DEFAULT, phase=phase, call=call, calls=known)
+        _ = act.losses, act.effect  # as a detector would ask, before the event is noted
+        known.note(act)
+        shown.append(act)
+    return shown
+
+
 class Watched:
     """One session under one detector, as the engine runs it."""
 
@@ -131,25 +160,40 @@ class Watched:
 
 
 def findings(
-    detector: Detector[Any],
-    events: Iterable[ActionEvent | Sequence[ActionEvent]],
-    policy: Policy | None = None,
-    batch: Batch | None = None,
+    detector: Detector[Any], events: Events, policy: Policy | None = None, batch: Batch | None = None
 ) -> list[tuple[ActionEvent, Finding]]:
-    """Every finding with the event that completed it. Calls count as their events in order."""
+    """Every finding with the event that completed it."""
     watched = Watched(detector, policy, batch)
-    flat = (e for item in events for e in ((item,) if isinstance(item, ActionEvent) else item))
-    return [(e, finding) for e in flat if (finding := watched(e)) is not None]
+    return [(e, finding) for e in in_order(events) if (finding := watched(e)) is not None]
 
 
-def fires_at(
-    detector: Detector[Any], events: Iterable[ActionEvent | Sequence[ActionEvent]], **context: Any
-) -> list[tuple[float, str, str]]:
+def in_order(events: Events) -> Iterator[ActionEvent]:
+    """Events one by one: a call as its events."""
+    for item in events:
+        yield from (item,) if isinstance(item, ActionEvent) else item
+
+
+def fires_at(detector: Detector[Any], events: Events, **context: Any) -> list[tuple[float, str, str]]:
     """Second, code and severity of every finding."""
     return [
         ((e.time - T0_MS) / 1000, finding.code, finding.severity.value)
         for e, finding in findings(detector, events, **context)
     ]
+
+
+def severities(detector: Detector[Any], events: Events, **context: Any) -> str:
+    """The severities of the findings by their first letters: "mhc" of a medium, a high and a critical one."""
+    return "".join(finding.severity.value[0] for _, finding in findings(detector, events, **context))
+
+
+def nearness(detector: Detector[Any], events: Events) -> list[float]:
+    """How close to a finding the detector says it is at the start, and after each event; rounded to hundredths."""
+    watched = Watched(detector)
+    near = [detector.near(watched.state)]
+    for e in in_order(events):
+        watched(e)
+        near.append(round(detector.near(watched.state), 2))
+    return near
 
 
 def about_approval(

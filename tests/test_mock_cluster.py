@@ -6,6 +6,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient
 
+from tests.cases import cases
 from tests.mock_cluster import ApiKey, MockCluster
 from tests.waiting import wait_until
 
@@ -40,14 +41,12 @@ def test_the_first_member_of_a_group_is_assigned_without_the_usual_wait(
     consumer.close()
 
 
-@pytest.mark.parametrize(
-    ("error", "delivered"),
-    [
-        pytest.param(KafkaError.REQUEST_TIMED_OUT, None, id="an error that may pass is retried"),
-        pytest.param(
-            KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED, id="a final error is reported"
-        ),
-    ],
+@cases(
+    "error, delivered",
+    {
+        "an error that may pass is retried": (KafkaError.REQUEST_TIMED_OUT, None),
+        "a final error is reported": (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED),
+    },
 )
 def test_an_injected_error_reaches_the_producer(
     mock_cluster: Callable[..., MockCluster], error: int, delivered: int | None

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import haltline
+from tests.cases import cases
 from tests.locks import constraints, uv
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -103,14 +104,14 @@ def shallow(tree: Path, place: Path) -> Path:
     return place
 
 
-@pytest.mark.parametrize(
-    ("made", "expected"),
-    [
-        pytest.param(lambda tree, _: tree, r"9\.8\.7", id="at a tag"),
-        pytest.param(archive, r"9\.8\.7", id="in an archive that git made of the tag"),
-        pytest.param(shallow, r"0\.1(\.0)?\.dev1\+g\w+", id="in a shallow clone without tags"),
-        pytest.param(without_git, r"0\.1\.0\.dev0", id="without git"),
-    ],
+@cases(
+    "made, expected",
+    {
+        "at a tag": (lambda tree, _: tree, r"9\.8\.7"),
+        "in an archive that git made of the tag": (archive, r"9\.8\.7"),
+        "in a shallow clone without tags": (shallow, r"0\.1(\.0)?\.dev1\+g\w+"),
+        "without git": (without_git, r"0\.1\.0\.dev0"),
+    },
 )
 def test_the_version_is_the_one_of_the_tag(
     tree: Path, tmp_path: Path, made: Callable[[Path, Path], Path], expected: str

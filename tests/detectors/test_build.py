@@ -3,6 +3,7 @@ import pytest
 from haltline.detectors import ALL, PATTERNS, build
 from haltline.detectors.session.stagnation_candidate import StagnationCandidate
 from haltline.schemas.policy import Policy, Rule
+from tests.cases import cases
 
 KNOWN = ", ".join(PATTERNS)
 RUNNING = [detector for detector in ALL if detector is not StagnationCandidate and not detector.optional]
@@ -18,47 +19,41 @@ def test_a_disabled_detector_does_not_run() -> None:
     assert [d.id for d in build(rules)] == [d.id for d in RUNNING if d.id != "resource_growth"]
 
 
-@pytest.mark.parametrize(
-    ("rules", "message"),
-    [
-        pytest.param(
+VOLUME = "rules.destructive_volume.settings"
+SETTINGS_OF_VOLUME = "max_deletes, window_s, max_deletes_in_actions, last_actions"
+RESOURCES = "'tokens', 'cost_usd', 'memory_bytes', 'output_bytes', 'duration_ms', 'file_ops' or 'calls'"
+AT_LEAST_1 = "expected greater than or equal to 1"
+
+
+@cases(
+    "rules, message",
+    {
+        "out of bounds": (
             {"destructive_volume": {"settings": {"max_deletes": 0}}},
-            "rules.destructive_volume.settings.max_deletes: expected greater than or equal to 1, got 0",
-            id="out of bounds",
+            f"{VOLUME}.max_deletes: {AT_LEAST_1}, got 0",
         ),
-        pytest.param(
+        "of the wrong type": (
             {"destructive_volume": {"settings": {"max_deletes": "many"}}},
-            "rules.destructive_volume.settings.max_deletes: expected a valid integer, unable to parse string as an"
-            " integer, got 'many'",
-            id="of the wrong type",
+            f"{VOLUME}.max_deletes: expected a valid integer, unable to parse string as an integer, got 'many'",
         ),
-        pytest.param(
+        "misspelt": (
             {"destructive_volume": {"settings": {"max_delets": 3}}},
-            "rules.destructive_volume.settings.max_delets: "
-            "expected one of max_deletes, window_s, max_deletes_in_actions,"
-            " last_actions, got 'max_delets'",
-            id="misspelt",
+            f"{VOLUME}.max_delets: expected one of {SETTINGS_OF_VOLUME}, got 'max_delets'",
         ),
-        pytest.param(
+        "two at once": (
             {"destructive_volume": {"settings": {"max_deletes": 0, "window_s": -1}}},
-            "rules.destructive_volume.settings.max_deletes: expected greater than or equal to 1, got 0; "
-            "rules.destructive_volume.settings.window_s: expected greater than 0, got -1",
-            id="two at once",
+            f"{VOLUME}.max_deletes: {AT_LEAST_1}, got 0; {VOLUME}.window_s: expected greater than 0, got -1",
         ),
-        pytest.param(
+        "an unknown key inside a setting": (
             {"resource_growth": {"settings": {"floors": {"wishes": 1}}}},
-            "rules.resource_growth.settings.floors.wishes: "
-            "expected 'tokens', 'cost_usd', 'memory_bytes', 'output_bytes',"
-            " 'duration_ms', 'file_ops' or 'calls', got 'wishes'",
-            id="an unknown key inside a setting",
+            f"rules.resource_growth.settings.floors.wishes: expected {RESOURCES}, got 'wishes'",
         ),
-        pytest.param(
+        "settings that contradict each other": (
             {"error_repetition": {"settings": {"medium": 9}}},
             "rules.error_repetition.settings: expected medium <= high <= critical, got {'medium': 9}",
-            id="settings that contradict each other",
         ),
-        pytest.param({"volume": {}}, f"rules.volume: expected one of {KNOWN}, got 'volume'", id="no such detector"),
-    ],
+        "no such detector": ({"volume": {}}, f"rules.volume: expected one of {KNOWN}, got 'volume'"),
+    },
 )
 def test_a_wrong_rule_says_where_what_was_expected_and_what_was_found(rules: dict[str, object], message: str) -> None:
     policy = Policy.model_validate({"rules": rules})

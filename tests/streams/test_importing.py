@@ -15,6 +15,7 @@ from haltline.streams.importing.formats import FORMATS, START_MS, Imported
 from haltline.streams.importing.reading import NotReadable
 from haltline.streams.importing.steps import Recording, moment
 from haltline.streams.importing.swe import mini_swe_agent
+from tests.cases import cases
 
 NOON_MS = 1_750_075_200_000
 USED = {"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}}
@@ -84,18 +85,18 @@ def imported(tmp_path: Path, recording: object, *, lines: bool = False, **option
     return list(Imported(file, **options).events())
 
 
-@pytest.mark.parametrize(
-    ("recording", "lines", "session", "action", "kinds", "outcome"),
-    [
-        pytest.param(CLAUDE, True, "s1", "Bash", [ASKED, ENDED, TURN], Outcome.ERROR, id="claude code"),
-        pytest.param(OPENHANDS, False, "run", "run", [TURN, ASKED, ENDED], Outcome.ERROR, id="openhands"),
-        pytest.param(OPENHANDS, True, "run", "run", [TURN, ASKED, ENDED], Outcome.ERROR, id="openhands lines"),
-        pytest.param(TYPED, False, "run", "bash", [ASKED, ENDED], Outcome.ERROR, id="openhands sdk"),
-        pytest.param(MINI, False, "django-1", "bash", [TURN, ASKED, ENDED], Outcome.ERROR, id="mini-swe-agent 1"),
-        pytest.param(MINI_2, False, "run", "bash", [ASKED, ENDED], Outcome.ERROR, id="mini-swe-agent 2"),
-        pytest.param(SWE, False, "run", "bash", [ASKED, ENDED], Outcome.UNKNOWN, id="swe-agent"),
-        pytest.param(OTEL, False, "s1", "bash", [ENDED], Outcome.ERROR, id="otel"),
-    ],
+@cases(
+    "recording, lines, session, action, kinds, outcome",
+    {
+        "claude code": (CLAUDE, True, "s1", "Bash", [ASKED, ENDED, TURN], Outcome.ERROR),
+        "openhands": (OPENHANDS, False, "run", "run", [TURN, ASKED, ENDED], Outcome.ERROR),
+        "openhands lines": (OPENHANDS, True, "run", "run", [TURN, ASKED, ENDED], Outcome.ERROR),
+        "openhands sdk": (TYPED, False, "run", "bash", [ASKED, ENDED], Outcome.ERROR),
+        "mini-swe-agent 1": (MINI, False, "django-1", "bash", [TURN, ASKED, ENDED], Outcome.ERROR),
+        "mini-swe-agent 2": (MINI_2, False, "run", "bash", [ASKED, ENDED], Outcome.ERROR),
+        "swe-agent": (SWE, False, "run", "bash", [ASKED, ENDED], Outcome.UNKNOWN),
+        "otel": (OTEL, False, "s1", "bash", [ENDED], Outcome.ERROR),
+    },
 )
 def test_a_recording_is_known_by_its_form(
     tmp_path: Path, recording: object, lines: bool, session: str, action: str, kinds: list[Kind], outcome: Outcome
@@ -205,99 +206,7 @@ def test_each_line_of_an_evaluation_of_openhands_is_a_session(tmp_path: Path) ->
     assert [e.session_id for e in imported(tmp_path, lines, lines=True)] == ["django-1"] * 3 + ["django-2"] * 3
 
 
-# Real sessions of other people's agents, in the form in which each recorder would have written them.
-
 TRACES = Path(__file__).parents[2] / ".." / "shared" / "traces"
-Row = dict[str, Any]
-
-
-def as_claude_code(rows: list[Row]) -> list[Row]:
-    lines: list[Row] = []
-    for n, row in enumerate(rows):
-        use = {"type": "tool_use", "id": f"t{n}", "name": row["action"], "input": row.get("args") or {}}
-        result = {"type": "tool_result", "tool_use_id": f"t{n}", "content": row.get("obs_head", "")}
-        failed = {"is_error": True} if row["outcome"] == "error" else {}
-        for kind, block in (("assistant", use), ("user", result | failed)):
-            message = {"role": kind, "content": [block]}
-            lines.append({"type": kind, "sessionId": "s", "timestamp": row["timestamp"], "message": message})
-    return lines
-
-
-def as_openhands(rows: list[Row]) -> list[Row]:
-    events: list[Row] = []
-    for n, row in enumerate(rows):
-        code = {"metadata": {"exit_code": int(row["outcome"] == "error")}}
-        common = {"timestamp": row["timestamp"][:-1], "source": "agent"}
-        events.append(common | {"id": 2 * n, "action": row["action"], "args": row.get("args") or {}})
-        observation = {
-            "id": 2 * n + 1,
-            "observation": row["action"],
-            "cause": 2 * n,
-            "content": row.get("obs_head", ""),
-        }
-        events.append(common | observation | {"extras": code})
-    return events
-
-
-def as_mini_swe_agent(rows: list[Row]) -> Row:
-    messages: list[Row] = [{"role": "system", "content": "You are"}, {"role": "user", "content": "Solve it"}]
-    for row in rows:
-        messages.append({"role": "assistant", "content": f"Now\n```bash\n{row['args']['command']}\n```"})
-        code = int(row["outcome"] == "error")
-        content = f"<returncode>{code}</returncode>\n<output>{row.get('obs_head', '')}</output>"
-        messages.append({"role": "user", "content": content})
-    return {"info": {}, "instance_id": "s", "messages": messages}
-
-
-def as_swe_agent(rows: list[Row]) -> Row:
-    steps = [{"action": row["args"]["command"], "observation": row.get("obs_head", "")} for row in rows]
-    return {"environment": "swe_main", "trajectory": steps, "history": [], "info": {}}
-
-
-def as_otel(rows: list[Row]) -> Row:
-    spans: list[Row] = []
-    for n, row in enumerate(rows):
-        at_ns = int(moment(row["timestamp"]) or 0) * 1_000_000
-        span = {
-            "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": row["action"], "gen_ai.conversation.id": "s",
-            "gen_ai.tool.call.id": f"c{n}", "gen_ai.tool.call.arguments": json.dumps(row.get("args") or {}),
-        }  # fmt: skip
-        spans.append({
-            "traceId": "t", "spanId": f"{n}", "startTimeUnixNano": f"{at_ns}", "endTimeUnixNano": f"{at_ns + n}",
-            "attributes": [attribute(name, text) for name, text in span.items()],
-            "status": {"code": 2 if row["outcome"] == "error" else 0},
-        })  # fmt: skip
-    return {"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}
-
-
-@pytest.mark.skipif(not TRACES.exists(), reason="needs the recorded traces beside the repository")
-@pytest.mark.parametrize(
-    ("name", "written"),
-    [
-        ("spotter", as_claude_code),
-        ("spotter", as_openhands),
-        ("spotter", as_otel),
-        ("miniswe", as_mini_swe_agent),
-        ("miniswe", as_swe_agent),
-    ],
-    ids=lambda value: value if isinstance(value, str) else value.__name__,
-)
-def test_every_call_of_real_sessions_is_read(tmp_path: Path, name: str, written: Any) -> None:
-    with gzip.open(TRACES / f"{name}.jsonl.gz", "rt") as lines:
-        rows = [row for row in map(json.loads, lines) if row.get("timestamp")]
-    for session in list(dict.fromkeys(row["session_id"] for row in rows))[:5]:
-        calls = [row for row in rows if row["session_id"] == session]
-        if name == "miniswe":  # a command that has a fence of its own within is asked for anew by that agent
-            calls = [row for row in calls if "```" not in row["args"].get("command", "```")]
-        recording = written(calls)
-        events = imported(tmp_path, recording, lines=isinstance(recording, list))
-        ends = [e for e in events if e.kind is ENDED]
-        assert len(ends) == len(calls)
-        assert [e.action for e in ends] == [row["action"] for row in calls]
-        for end, row in zip(ends, calls, strict=True):
-            if written is not as_swe_agent:
-                assert end.outcome is (Outcome.ERROR if row["outcome"] == "error" else Outcome.OK)
-            assert set(end.args or {}) == set(row.get("args") or {}) or end.args_digest is not None
 
 
 @pytest.mark.skipif(not TRACES.exists(), reason="needs the recorded traces beside the repository")
@@ -314,18 +223,8 @@ NAMES = [
     "name", "input", "tool_use_id", "prompt_tokens", "created",
 ]  # fmt: skip
 TEXTS = [
-    "assistant",
-    "user",
-    "tool",
-    "agent",
-    "run",
-    "tool_use",
-    "tool_result",
-    "ActionEvent",
-    "ObservationEvent",
-    "x",
-    "",
-]
+    "assistant", "user", "tool", "agent", "run", "tool_use", "tool_result", "ActionEvent", "ObservationEvent", "x", "",
+]  # fmt: skip
 LEAF = st.none() | st.booleans() | st.integers() | st.sampled_from(TEXTS)
 INNER = LEAF | st.lists(LEAF, max_size=2) | st.dictionaries(st.sampled_from(NAMES), LEAF, max_size=3)
 FIELDS = st.dictionaries(st.sampled_from(NAMES), INNER | st.lists(INNER, max_size=2), max_size=5)

@@ -23,6 +23,7 @@ from haltline.streams.incident.bundle import MANIFEST, BadBundle, read_bundle
 from haltline.streams.incident.picture import Mark, curves, timeline, waits_in
 from haltline.streams.incident.proof import prove
 from tests.builders import at
+from tests.cases import cases
 from tests.streams.replay.recorded import LiveLog, a_night, deletes
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -112,15 +113,15 @@ def test_the_report_is_a_page_by_itself_that_shows_text_as_text(tmp_path: Path) 
     assert "session_killed_loop_guard" in page
 
 
-@pytest.mark.parametrize(
-    ("name", "old", "new", "text"),
-    [
-        pytest.param("events.jsonl", b"delete_asset", b"create_asset", "is not the record", id="what was done"),
-        pytest.param("decisions.jsonl", b"KILL", b"NUDGE", "is not the record", id="what was decided"),
-        pytest.param("proof.jsonl", b'"record_digest":"', b'"record_digest":"0', "does not follow", id="a digest"),
-        pytest.param("checkpoints.jsonl", b'"chain_hash":"', b'"chain_hash":"0', "another hash", id="a statement"),
-        pytest.param("checkpoints.jsonl", b'"time_ms":', b'"time_ms":1', "not signed with", id="when it was signed"),
-    ],
+@cases(
+    "name, old, new, text",
+    {
+        "what was done": ("events.jsonl", b"delete_asset", b"create_asset", "is not the record"),
+        "what was decided": ("decisions.jsonl", b"KILL", b"NUDGE", "is not the record"),
+        "a digest": ("proof.jsonl", b'"record_digest":"', b'"record_digest":"0', "does not follow"),
+        "a statement": ("checkpoints.jsonl", b'"chain_hash":"', b'"chain_hash":"0', "another hash"),
+        "when it was signed": ("checkpoints.jsonl", b'"time_ms":', b'"time_ms":1', "not signed with"),
+    },
 )
 def test_a_forger_who_corrects_the_manifest_is_found_by_the_chain(
     bundle: Path, key: Path, name: str, old: bytes, new: bytes, text: str

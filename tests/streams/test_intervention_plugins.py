@@ -10,6 +10,7 @@ from haltline.streams.engine.core import Core, Effects
 from haltline.streams.engine.plugins import installed
 from haltline.streams.policy.loader import BadPolicy, parse_policy
 from tests.builders import delete
+from tests.cases import cases
 
 CODE = """
 from haltline.schemas.decisions import Level
@@ -120,25 +121,18 @@ def test_one_that_oversteps_adds_nothing_and_is_reported(handler: str) -> None:
     assert {failure.detector for o in done for failure in o.failures} == {f"intervention {handler}"}
 
 
-@pytest.mark.parametrize(
-    ("interventions", "why"),
-    [
-        pytest.param(
+@cases(
+    "interventions, why",
+    {
+        "a strategy that there is not": (
             "{strategy: nosuch}",
             r"interventions\.strategy: expected by_rule, scored, progressive, pattern_specific, .*got 'nosuch'",
-            id="a strategy that there is not",
         ),
-        pytest.param(
-            "{strategies: {budget: nosuch}}", r"interventions\.strategies\.budget: expected", id="the same for one rule"
-        ),
-        pytest.param(
-            "{handlers: {budget: nosuch}}", r"handlers\.budget: expected .*got 'nosuch'", id="an intervention"
-        ),
-        pytest.param("{strategy: missing}", r"nowhere:Thing of more_.* ModuleNotFoundError", id="an import that fails"),
-        pytest.param(
-            "{strategy: nomethod}", "expected an object with a method choose", id="a class without the method"
-        ),
-    ],
+        "the same for one rule": ("{strategies: {budget: nosuch}}", r"interventions\.strategies\.budget: expected"),
+        "an intervention": ("{handlers: {budget: nosuch}}", r"handlers\.budget: expected .*got 'nosuch'"),
+        "an import that fails": ("{strategy: missing}", r"nowhere:Thing of more_.* ModuleNotFoundError"),
+        "a class without the method": ("{strategy: nomethod}", "expected an object with a method choose"),
+    },
 )
 def test_a_policy_that_names_what_cannot_be_used_is_refused_with_its_place(interventions: str, why: str) -> None:
     with pytest.raises(BadPolicy, match=why):

@@ -21,7 +21,7 @@ from haltline.streams.audit.reading import KafkaRecord, Reader
 from haltline.streams.audit.table import DeltaAuditTable
 from haltline.streams.engine.core import Core, Position
 from haltline.streams.replay.label_precision import by_rule, recorded, suggest
-from tests.builders import call, event
+from tests.builders import T0_MS, call, event
 
 TOPICS = Topics()
 OTHERS = ("verify_mismatch", "spend_velocity", "budget", "step_review")
@@ -31,6 +31,21 @@ PRICED = Policy.model_validate(
         "interventions": {"prices": [{"action": "delete_*", "usd": 3}]},
     }
 )
+
+
+def label_of(session: str, label: str, decision_id: str | None = None, rule: str | None = None) -> Command:
+    """What a person says of a stop, or of a session in which there was none."""
+    return Command(
+        command_id="c",
+        kind=CommandKind.LABEL,
+        id=session,
+        by="ada",
+        reason="looked at it",
+        time=T0_MS,
+        label=label,
+        decision_id=decision_id,
+        code=rule,
+    )
 
 
 class Table:
@@ -57,17 +72,7 @@ class Table:
         return result
 
     def label(self, session: str, label: str, decision_id: str | None = None, rule: str | None = None) -> None:
-        command = Command(
-            command_id=f"c{len(self._kept)}",
-            kind=CommandKind.LABEL,
-            id=session,
-            by="ada",
-            reason="looked at it",
-            time=1_750_000_000_000,
-            label=label,
-            decision_id=decision_id,
-            code=rule,
-        )
+        command = label_of(session, label, decision_id, rule).model_copy(update={"command_id": f"c{len(self._kept)}"})
         self.say(TOPICS.commands, command.to_json(), session, command.time)
 
     def write(self) -> "Table":
@@ -280,20 +285,12 @@ def test_where_a_rule_is_right_nothing_is_suggested() -> None:
         decision_id="d", session_id="bad", event_id="e", time=1_750_000_000_000, level=Level.PAUSE,
         code="c", reason="r", detector="error_repetition", severity=Severity.CRITICAL,
     )  # fmt: skip
-    label = Command(
-        command_id="c", kind=CommandKind.LABEL, id="bad", by="ada", reason="r", time=1_750_000_000_000,
-        label="confirmed", decision_id="d",
-    )  # fmt: skip
-    (of,) = by_rule([label], [decision])
+    (of,) = by_rule([label_of("bad", "confirmed", "d")], [decision])
     assert (of.precision, suggest(of, {"bad": recorded("bad", failing("bad", 9))}, Policy())) == (1.0, None)
 
 
 def test_a_rule_that_misses_is_offered_a_stricter_threshold() -> None:
-    label = Command(
-        command_id="c", kind=CommandKind.LABEL, id="long", by="ada", reason="r", time=1_750_000_000_000,
-        label="missed", code="error_repetition",
-    )  # fmt: skip
-    (of,) = by_rule([label], [])
+    (of,) = by_rule([label_of("long", "missed", rule="error_repetition")], [])
     late = Policy.model_validate(
         {"rules": {"error_repetition": {"settings": {"medium": 9, "high": 10, "critical": 11}}}}
     )

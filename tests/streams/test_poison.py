@@ -12,8 +12,9 @@ from haltline.schemas.wire import decode_event
 from haltline.streams.engine.core import Core, Effects, LogPosition, SessionState
 from haltline.streams.engine.cross_session import ScopeEffects, ScopeState
 from haltline.streams.sessions import state_codec
-from haltline.streams.sessions.processor import MAX_STATE_BYTES, SessionProcessor
-from tests.streams.sessions.test_processor import PARTITIONS, SESSION, T0_MS, TOPICS, Bench, delete
+from haltline.streams.sessions.processor import MAX_STATE_BYTES
+from tests.cases import cases
+from tests.streams.sessions.bench import SESSION, T0_MS, TOPICS, Bench, delete
 
 
 def event(number: int, kind: str = "action.proposed", **result: Any) -> bytes:
@@ -52,18 +53,16 @@ MANY_FILES = " ".join(f"f{number}.sql" for number in range(400))
 LONG_PATHS = [f"/srv/{number}/{'x' * 480}" for number in range(1000)]
 
 
-@pytest.mark.parametrize(
+@cases(
     "fields",
-    [
-        pytest.param(
-            {"action": "bash", "args": {"command": f"rm {MANY_FILES}", "cwd": "/a" * 20_000}},
-            id="a working directory of 40,000 characters",
-        ),
-        pytest.param(
-            {"action": "write_files", "targets": [f"path={path}" for path in LONG_PATHS]}, id="a thousand targets"
-        ),
-        pytest.param({"action": "delete_files", "args": {"path": LONG_PATHS}}, id="a list of targets"),
-    ],
+    {
+        "a working directory of 40,000 characters": {
+            "action": "bash",
+            "args": {"command": f"rm {MANY_FILES}", "cwd": "/a" * 20_000},
+        },
+        "a thousand targets": {"action": "write_files", "targets": [f"path={path}" for path in LONG_PATHS]},
+        "a list of targets": {"action": "delete_files", "args": {"path": LONG_PATHS}},
+    },
 )
 def test_the_state_stays_small_whatever_calls_are_open(fields: dict[str, Any]) -> None:
     core, state = Core(), None
@@ -89,22 +88,8 @@ class Stumbling(Core):
         return outcome
 
 
-def bench() -> Bench:
-    made = Bench()
-    made.pipeline = SessionProcessor(
-        Stumbling(),
-        topics=TOPICS,
-        partitions=PARTITIONS,
-        load=made.table.get,
-        outbox=made.sent,
-        metrics=made.counted,
-        now_ms=lambda: made.now_ms,
-    )
-    return made
-
-
 def test_an_event_that_the_core_stumbles_over_is_kept_and_the_session_goes_on() -> None:
-    worker = bench()
+    worker = Bench(core=Stumbling())
     worker.put(TOPICS.actions, event(0, action="stumble"))
     for second in (1, 2, 3):
         worker.put(TOPICS.actions, delete(second))
@@ -115,7 +100,7 @@ def test_an_event_that_the_core_stumbles_over_is_kept_and_the_session_goes_on() 
 
 
 def test_a_kill_that_was_decided_stands_on_the_control_topic_although_saying_it_failed() -> None:
-    worker = bench()
+    worker = Bench(core=Stumbling())
     for number in range(3):
         fields: dict[str, Any] = {"action": "delete_asset", "args": {"asset_id": "a"}, "agent_id": "stumbles-at-a-kill"}
         worker.put(TOPICS.actions, event(number, call_id=f"c{number}", **fields))
@@ -128,7 +113,7 @@ def test_a_kill_that_was_decided_stands_on_the_control_topic_although_saying_it_
 
 @pytest.mark.parametrize("action", ["swell", "spoil"])
 def test_a_state_that_cannot_be_kept_begins_anew_and_a_kill_stands(action: str) -> None:
-    worker = bench()
+    worker = Bench(core=Stumbling())
     for second in (1, 2, 3):
         worker.put(TOPICS.actions, delete(second))
     worker.put(TOPICS.actions, event(9, action=action))
@@ -145,20 +130,9 @@ def test_a_signal_that_the_state_of_its_agent_cannot_take_is_kept_and_the_agent_
                 raise KeyError("nobody thought of it")
             return super().on_signal(state, signal, at)
 
-    bench = Bench()
-    bench.pipeline = SessionProcessor(
-        Odd(), topics=TOPICS, partitions=PARTITIONS, load=lambda _: None, outbox=bench.sent, metrics=bench.counted
-    )
+    bench = Bench(core=Odd())
     for number, name in enumerate(("fine", "odd", "later")):
-        signal = Signal(
-            signal_id=name,
-            kind="started",
-            scope="agent",
-            id=SESSION,
-            session_id="s",
-            event_id=name,
-            time=T0_MS + number,
-        )
-        bench.put(TOPICS.signals, signal)
+        about = {"kind": "started", "scope": "agent", "id": SESSION, "session_id": "s", "time": T0_MS + number}
+        bench.put(TOPICS.signals, Signal.model_validate({"signal_id": name, "event_id": name, **about}))
     assert bench.counted.told == ["state raised", f"dead letter {BadRecord.DETECTOR_FAILED}"]
     assert len(bench.checkpoint()) == 1

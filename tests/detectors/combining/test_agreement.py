@@ -10,6 +10,7 @@ from haltline.schemas.findings import Evidence, Finding, Severity
 from haltline.schemas.policy import Policy, Rule
 from haltline.streams.engine.core import Core, SessionState
 from tests.builders import Watched, bash, event
+from tests.cases import cases
 
 DETECTOR = Agreement()
 LOW, MEDIUM, HIGH, CRITICAL = Severity
@@ -37,35 +38,35 @@ CYCLE, ERRORS, STUCK = found("cycle"), found("error_repetition"), found("stagnat
 VERY_STUCK = found("stagnation", HIGH)
 
 
-@pytest.mark.parametrize(
-    ("actions", "actual"),
-    [
-        pytest.param([[STUCK], [CYCLE]], "..", id="two hints are not enough"),
-        pytest.param([[VERY_STUCK], [CYCLE]], ".c", id="a hint and a warning"),
-        pytest.param([[CYCLE], [VERY_STUCK]], ".c", id="in the other order"),
-        pytest.param([[CYCLE, VERY_STUCK]], "c", id="on one event"),
-        pytest.param([[STUCK], [CYCLE], [ERRORS]], "..c", id="three hints"),
-        pytest.param([[VERY_STUCK], [VERY_STUCK], [VERY_STUCK]], "...", id="one rule alone"),
-        pytest.param([[VERY_STUCK], [STUCK], [CYCLE]], "...", id="of each rule the last finding counts"),
-        pytest.param([[CYCLE], [], [], [], [VERY_STUCK]], "....c", id="four actions apart"),
-        pytest.param([[CYCLE], [], [], [], [], [VERY_STUCK]], "......", id="five actions apart"),
-        pytest.param([[CYCLE, VERY_STUCK], [], [CYCLE]], "c.c", id="again when they go on"),
-        pytest.param([[found("cycle", LOW), VERY_STUCK]], ".", id="what is only noted does not count"),
-        pytest.param([[found("destructive_repeat", HIGH), CYCLE]], ".", id="a rule about something else"),
-    ],
+@cases(
+    "actions, actual",
+    {
+        "two hints are not enough": ([[STUCK], [CYCLE]], ".."),
+        "a hint and a warning": ([[VERY_STUCK], [CYCLE]], ".c"),
+        "in the other order": ([[CYCLE], [VERY_STUCK]], ".c"),
+        "on one event": ([[CYCLE, VERY_STUCK]], "c"),
+        "three hints": ([[STUCK], [CYCLE], [ERRORS]], "..c"),
+        "one rule alone": ([[VERY_STUCK], [VERY_STUCK], [VERY_STUCK]], "..."),
+        "of each rule the last finding counts": ([[VERY_STUCK], [STUCK], [CYCLE]], "..."),
+        "four actions apart": ([[CYCLE], [], [], [], [VERY_STUCK]], "....c"),
+        "five actions apart": ([[CYCLE], [], [], [], [], [VERY_STUCK]], "......"),
+        "again when they go on": ([[CYCLE, VERY_STUCK], [], [CYCLE]], "c.c"),
+        "what is only noted does not count": ([[found("cycle", LOW), VERY_STUCK]], "."),
+        "a rule about something else": ([[found("destructive_repeat", HIGH), CYCLE]], "."),
+    },
 )
 @pytest.mark.parametrize("restart", [False, True], ids=["as it is", "with a restart after each action"])
 def test_findings_of_several_rules_add_up(actions: Steps, actual: str, *, restart: bool) -> None:
     assert steps(actions, restart=restart) == actual
 
 
-@pytest.mark.parametrize(
-    ("settings", "actual"),
-    [
-        pytest.param({"points": 2}, ".cc", id="fewer points"),
-        pytest.param({"points": 4}, "...", id="more points"),
-        pytest.param({"last_actions": 0}, "...", id="on one event only"),
-    ],
+@cases(
+    "settings, actual",
+    {
+        "fewer points": ({"points": 2}, ".cc"),
+        "more points": ({"points": 4}, "..."),
+        "on one event only": ({"last_actions": 0}, "..."),
+    },
 )
 def test_points_and_distance_can_be_set(settings: dict[str, Any], actual: str) -> None:
     assert steps([[STUCK], [CYCLE], [ERRORS]], Agreement(**settings)) == actual

@@ -11,6 +11,7 @@ from haltline.schemas.findings import Evidence, Finding, Severity
 from haltline.schemas.policy import Policy, Rule
 from haltline.streams.engine.core import Core, SessionState
 from tests.builders import Watched, event
+from tests.cases import cases
 
 DETECTOR = Combination()
 LOW, MEDIUM, HIGH, CRITICAL = Severity
@@ -69,15 +70,15 @@ def test_the_seeds_have_these_three() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("severity", "confidence", "risk", "reported"),
-    [
-        pytest.param(MEDIUM, 1.0, 0.9, CRITICAL, id="0.5 times 1.8 is 0.9, also in floats"),
-        pytest.param(MEDIUM, 0.8, 0.72, HIGH, id="high"),
-        pytest.param(MEDIUM, 0.6, 0.54, MEDIUM, id="medium"),
-        pytest.param(LOW, 1.0, 0.36, LOW, id="low"),
-        pytest.param(CRITICAL, 1.0, 1.0, CRITICAL, id="at most 1"),
-    ],
+@cases(
+    "severity, confidence, risk, reported",
+    {
+        "0.5 times 1.8 is 0.9, also in floats": (MEDIUM, 1.0, 0.9, CRITICAL),
+        "high": (MEDIUM, 0.8, 0.72, HIGH),
+        "medium": (MEDIUM, 0.6, 0.54, MEDIUM),
+        "low": (LOW, 1.0, 0.36, LOW),
+        "at most 1": (CRITICAL, 1.0, 1.0, CRITICAL),
+    },
 )
 def test_the_risk_and_what_it_means(severity: Severity, confidence: float, risk: float, reported: Severity) -> None:
     parts = [found("hallucination", severity, confidence), found("scope_creep", LOW, 0.1)]
@@ -92,32 +93,27 @@ def test_several_combinations_multiply_each_other() -> None:
     assert finding.reason.startswith("runaway_execution and confused_state: resource_growth, goal_drift, ")
 
 
-@pytest.mark.parametrize(
-    ("steps", "times"),
-    [
-        pytest.param([(s, [found("hallucination")]) for s in range(9)], 0, id="one of two, again and again"),
-        pytest.param([(0, [found("hallucination"), found("goal_drift")])], 0, id="two that are no combination"),
-        pytest.param([(0, [found("hallucination")]), (9, [found("polling")])], 0, id="another rule"),
-        pytest.param(
-            [(0, [found("hallucination")]), (600, [found("scope_creep")])], 1, id="ten minutes apart is together"
-        ),
-        pytest.param(
+@cases(
+    "steps, times",
+    {
+        "one of two, again and again": ([(s, [found("hallucination")]) for s in range(9)], 0),
+        "two that are no combination": ([(0, [found("hallucination"), found("goal_drift")])], 0),
+        "another rule": ([(0, [found("hallucination")]), (9, [found("polling")])], 0),
+        "ten minutes apart is together": ([(0, [found("hallucination")]), (600, [found("scope_creep")])], 1),
+        "further apart, with many actions between": (
             [(0, [found("hallucination")]), *((s, []) for s in range(60)), (601, [found("scope_creep")])],
             0,
-            id="further apart, with many actions between",
         ),
-        pytest.param(
+        "slow, with few actions between": (
             [(0, [found("hallucination")]), (5000, []), (9000, [found("scope_creep")])],
             1,
-            id="slow, with few actions between",
         ),
-        pytest.param(
+        "again with each further finding": (
             [(0, [found("hallucination"), found("scope_creep")]), (1, []), (2, [found("scope_creep")])],
             2,
-            id="again with each further finding",
         ),
-        pytest.param([(99, [found("scope_creep")]), (0, [found("hallucination")])], 1, id="out of order"),
-    ],
+        "out of order": ([(99, [found("scope_creep")]), (0, [found("hallucination")])], 1),
+    },
 )
 @pytest.mark.parametrize("restart", [False, True], ids=["without a restart", "with restarts"])
 def test_together(steps: list[tuple[float, list[Finding]]], times: int, restart: bool) -> None:

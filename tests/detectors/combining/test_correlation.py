@@ -15,6 +15,7 @@ from haltline.streams.policy.json_schema import policy_schema
 from haltline.streams.policy.loader import BadPolicy, parse_policy
 from haltline.streams.sessions import state_codec
 from tests.builders import T0_MS, bash, call, delete, event
+from tests.cases import cases
 
 COUNT: dict[str, Any] = {
     "name": "many",
@@ -62,75 +63,66 @@ def fires_at(document: Policy, events: Sequence[ActionEvent], *, restart: bool =
 
 
 @pytest.mark.parametrize("restart", [False, True], ids=["without a restart", "with restarts"])
-@pytest.mark.parametrize(
-    ("fields", "inputs", "seconds"),
-    [
-        pytest.param({}, exports(0, 10), [], id="below the count"),
-        pytest.param({}, exports(0, 10, 20, 30), [20, 30], id="at the count, and on each further one"),
-        pytest.param({}, exports(0, 30, 60), [60], id="exactly the timespan apart counts"),
-        pytest.param({}, exports(0, 30, 61), [], id="further apart than the timespan"),
-        pytest.param({"last_actions": 5}, exports(0, 300, 600), [600], id="slow, within the last actions"),
-        pytest.param({}, [event(s, "look") for s in range(9)], [], id="other actions"),
-        pytest.param({}, [e for s in (0, 9, 18) for e in call(s, "export_x")], [18], id="a call counts once"),
-        pytest.param({"condition": {"gt": 3}}, exports(0, 1, 2, 3), [3], id="more than three"),
-        pytest.param({"condition": {"eq": 2}}, exports(0, 1, 2), [1], id="exactly two"),
-        pytest.param({"condition": {"gte": 2, "neq": 3}}, exports(0, 1, 2, 3), [1, 3], id="all that is said"),
-        pytest.param(
+@cases(
+    "fields, inputs, seconds",
+    {
+        "below the count": ({}, exports(0, 10), []),
+        "at the count, and on each further one": ({}, exports(0, 10, 20, 30), [20, 30]),
+        "exactly the timespan apart counts": ({}, exports(0, 30, 60), [60]),
+        "further apart than the timespan": ({}, exports(0, 30, 61), []),
+        "slow, within the last actions": ({"last_actions": 5}, exports(0, 300, 600), [600]),
+        "other actions": ({}, [event(s, "look") for s in range(9)], []),
+        "a call counts once": ({}, [e for s in (0, 9, 18) for e in call(s, "export_x")], [18]),
+        "more than three": ({"condition": {"gt": 3}}, exports(0, 1, 2, 3), [3]),
+        "exactly two": ({"condition": {"eq": 2}}, exports(0, 1, 2), [1]),
+        "all that is said": ({"condition": {"gte": 2, "neq": 3}}, exports(0, 1, 2, 3), [1, 3]),
+        "by outcome": (
             {"select": {"failed": {"action": "export_*", "outcome": "error"}}},
             [*exports(0, 1, 2), *exports(3, 4, 5, error="disk full")],
             [5],
-            id="by outcome",
         ),
-        pytest.param(
+        "by error, when it is known": (
             {"select": {"failed": {"error": "*quota*"}}},
             [e for s in range(4) for e in call(s * 5, "put", error="over quota: 7")],
             [10.5, 15.5],
-            id="by error, when it is known",
         ),
-        pytest.param(
+        "by target": (
             {"select": {"prod": {"target": "table=prod.*"}}},
             [event(s, "look", f"table={'prod' if s % 2 else 'test'}.x") for s in range(6)],
             [5],
-            id="by target",
         ),
-        pytest.param(
+        "by argument": (
             {"select": {"all": {"args": {"format": "csv"}}}},
             [event(s, "put", args={"format": "csv" if s < 3 else "xml"}) for s in range(6)],
             [2],
-            id="by argument",
         ),
-        pytest.param(
+        "by effect, this one or a more harmful one": (
             {"select": {"harm": {"effect": "mutate"}}},
             [event(0, "update_row"), event(1, "get_row"), delete(2, "x=1"), event(3, "set_row")],
             [3],
-            id="by effect, this one or a more harmful one",
         ),
-        pytest.param(
+        "by kind": (
             {"select": {"turns": {"kind": "model.turn"}}},
             [event(s, "", kind=Kind.MODEL_TURN, outcome=None) for s in range(3)],
             [2],
-            id="by kind",
         ),
-        pytest.param(
+        "grouped by target": (
             {"group_by": ["target"]},
             [event(s, "export_table", f"table={'ab'[s % 2]}") for s in range(6)],
             [4, 5],
-            id="grouped by target",
         ),
-        pytest.param({"group_by": ["args.format"]}, exports(0, 1, 2), [], id="what is grouped by is not there"),
-        pytest.param(
+        "what is grouped by is not there": ({"group_by": ["args.format"]}, exports(0, 1, 2), []),
+        "different values": (
             {"type": "value_count", "condition": {"gte": 3, "field": "target"}},
             [event(s, "export_table", f"table=t{s // 2}") for s in range(6)],
             [4, 5],
-            id="different values",
         ),
-        pytest.param(
+        "a sum": (
             {"type": "value_sum", "condition": {"gt": 100, "field": "output_bytes"}, "select": {"r": {"on": "result"}}},
             [event(s, "read", output_bytes=40 + s) for s in range(4)],
             [2, 3],
-            id="a sum",
         ),
-        pytest.param(
+        "a sum of tenths, rounded": (
             {
                 "type": "value_sum",
                 "condition": {"gte": 0.3, "field": "usage.cost_usd"},
@@ -138,21 +130,18 @@ def fires_at(document: Policy, events: Sequence[ActionEvent], *, restart: bool =
             },
             [event(s, "read", usage={"cost_usd": 0.1}) for s in range(3)],
             [2],
-            id="a sum of tenths, rounded",
         ),
-        pytest.param(
+        "a mean that is not low enough": (
             {"type": "value_avg", "condition": {"lt": 10, "field": "args.n"}, "select": {"all": {}}},
             [event(s, "put", args={"n": n}) for s, n in enumerate((30, 5, 1, "many"))],
             [],
-            id="a mean that is not low enough",
         ),
-        pytest.param(
+        "a mean, of numbers only": (
             {"type": "value_avg", "condition": {"lt": 13, "field": "args.n"}, "select": {"all": {}}},
             [event(s, "put", args={"n": n}) for s, n in enumerate((30, 5, 1, "many"))],
             [2],
-            id="a mean, of numbers only",
         ),
-    ],
+    },
 )
 def test_counts_sums_and_means(
     fields: dict[str, Any], inputs: list[ActionEvent], seconds: list[float], restart: bool
@@ -170,17 +159,17 @@ def steps(names: str) -> list[ActionEvent]:
 
 
 @pytest.mark.parametrize("restart", [False, True], ids=["without a restart", "with restarts"])
-@pytest.mark.parametrize(
-    ("kind", "names", "seconds"),
-    [
-        pytest.param("temporal", "uw.s", [180], id="all of them, in any order"),
-        pytest.param("temporal", "uwuw", [], id="one is missing"),
-        pytest.param("temporal", "s......uw", [], id="too far apart"),
-        pytest.param("temporal_ordered", "suw", [120], id="in order"),
-        pytest.param("temporal_ordered", "usw", [], id="not in order"),
-        pytest.param("temporal_ordered", "us.uw", [240], id="in order, with others between"),
-        pytest.param("temporal_ordered", "suwu", [120], id="a further one that completes nothing"),
-    ],
+@cases(
+    "kind, names, seconds",
+    {
+        "all of them, in any order": ("temporal", "uw.s", [180]),
+        "one is missing": ("temporal", "uwuw", []),
+        "too far apart": ("temporal", "s......uw", []),
+        "in order": ("temporal_ordered", "suw", [120]),
+        "not in order": ("temporal_ordered", "usw", []),
+        "in order, with others between": ("temporal_ordered", "us.uw", [240]),
+        "a further one that completes nothing": ("temporal_ordered", "suwu", [120]),
+    },
 )
 def test_several_selections(kind: str, names: str, seconds: list[float], restart: bool) -> None:
     document = policy(rule(name="leak", type=kind, select=SECRETS, timespan="5m", condition=None))
@@ -209,18 +198,16 @@ def test_a_correlation_can_be_of_another_one() -> None:
     assert fires_at(policy(first, second), exports(0, 1, 2, 3)) == [2, 3, 3]
 
 
-@pytest.mark.parametrize(
-    ("fields", "rules", "mode", "level"),
-    [
-        pytest.param({}, {}, Mode.SHADOW, Level.ALLOW, id="experimental is only recorded"),
-        pytest.param({"status": "test", "severity": "critical"}, {}, Mode.WARN, Level.NUDGE, id="test warns"),
-        pytest.param({"status": "stable"}, {}, Mode.ENFORCE, Level.NUDGE, id="stable is enforced"),
-        pytest.param({"status": "stable", "severity": "critical"}, {}, Mode.ENFORCE, Level.PAUSE, id="by its severity"),
-        pytest.param({"status": "stable", "level": "KILL"}, {}, Mode.ENFORCE, Level.KILL, id="by its own level"),
-        pytest.param(
-            {}, {"correlation_many": {"mode": "enforce"}}, Mode.ENFORCE, Level.NUDGE, id="a rule of its name says more"
-        ),
-    ],
+@cases(
+    "fields, rules, mode, level",
+    {
+        "experimental is only recorded": ({}, {}, Mode.SHADOW, Level.ALLOW),
+        "test warns": ({"status": "test", "severity": "critical"}, {}, Mode.WARN, Level.NUDGE),
+        "stable is enforced": ({"status": "stable"}, {}, Mode.ENFORCE, Level.NUDGE),
+        "by its severity": ({"status": "stable", "severity": "critical"}, {}, Mode.ENFORCE, Level.PAUSE),
+        "by its own level": ({"status": "stable", "level": "KILL"}, {}, Mode.ENFORCE, Level.KILL),
+        "a rule of its name says more": ({}, {"correlation_many": {"mode": "enforce"}}, Mode.ENFORCE, Level.NUDGE),
+    },
 )
 def test_the_status_says_how_far_it_is_trusted(
     fields: dict[str, Any], rules: dict[str, Any], mode: Mode, level: Level
@@ -285,23 +272,23 @@ def test_what_is_remembered_is_bounded() -> None:
     assert sizes[-1] <= sizes[200] * 1.01
 
 
-@pytest.mark.parametrize(
-    ("result", "line", "message"),
-    [
-        pytest.param({"condition": None}, 3, "expected a condition with one of gt, gte", id="no condition"),
-        pytest.param({"condition": {"field": "target"}}, 3, "expected a condition with one of gt", id="no limit"),
-        pytest.param({"condition": {"lt": 3}}, 3, "expected a count to reach", id="a count that is low from the start"),
-        pytest.param({"condition": {"gte": 128}}, 3, "at most 127", id="more than is remembered"),
-        pytest.param({"type": "value_sum"}, 3, "expected condition.field for value_count", id="a sum of nothing"),
-        pytest.param({"condition": {"gte": 3, "field": "target"}}, 3, "and for no other type", id="a count of a field"),
-        pytest.param({"type": "temporal"}, 3, "expected two selections or more and no condition", id="one selection"),
-        pytest.param({"timespan": "31d"}, 3, "expected a timespan of at most 30d, got 31d", id="too long"),
-        pytest.param({"timespan": "1 hour"}, 6, "should match pattern", id="a timespan that is none"),
-        pytest.param({"select": {}}, 5, "at least 1 item", id="nothing selected"),
-        pytest.param({"select": {"a": {"tool": "x"}}}, 5, "Extra inputs are not permitted", id="a misspelt criterion"),
-        pytest.param({"group_by": ["session"]}, 7, "should match pattern", id="an unknown field"),
-        pytest.param({"type": "count"}, 4, "should be 'event_count'", id="an unknown type"),
-    ],
+@cases(
+    "result, line, message",
+    {
+        "no condition": ({"condition": None}, 3, "expected a condition with one of gt, gte"),
+        "no limit": ({"condition": {"field": "target"}}, 3, "expected a condition with one of gt"),
+        "a count that is low from the start": ({"condition": {"lt": 3}}, 3, "expected a count to reach"),
+        "more than is remembered": ({"condition": {"gte": 128}}, 3, "at most 127"),
+        "a sum of nothing": ({"type": "value_sum"}, 3, "expected condition.field for value_count"),
+        "a count of a field": ({"condition": {"gte": 3, "field": "target"}}, 3, "and for no other type"),
+        "one selection": ({"type": "temporal"}, 3, "expected two selections or more and no condition"),
+        "too long": ({"timespan": "31d"}, 3, "expected a timespan of at most 30d, got 31d"),
+        "a timespan that is none": ({"timespan": "1 hour"}, 6, "should match pattern"),
+        "nothing selected": ({"select": {}}, 5, "at least 1 item"),
+        "a misspelt criterion": ({"select": {"a": {"tool": "x"}}}, 5, "Extra inputs are not permitted"),
+        "an unknown field": ({"group_by": ["session"]}, 7, "should match pattern"),
+        "an unknown type": ({"type": "count"}, 4, "should be 'event_count'"),
+    },
 )
 def test_a_wrong_rule_is_refused_with_its_line(result: dict[str, Any], line: int, message: str) -> None:
     whole = {"name": "many", "type": "event_count", "select": {"e": {}}, "timespan": "1m"}

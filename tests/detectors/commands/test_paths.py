@@ -1,54 +1,54 @@
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from haltline.detectors.commands import Badness
 from haltline.detectors.commands.paths import badness, canonical
+from tests.cases import cases
 
 SCRATCH, PLAIN, SEVERE = Badness.SCRATCH, Badness.PLAIN, Badness.SEVERE
 
 
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        pytest.param("a//b/./c/", "a/b/c", id="doubled slashes and dots go"),
-        pytest.param("/tmp/../etc", "/etc", id="going up from tmp leaves tmp"),
-        pytest.param("/..", "/", id="there is nothing above the root"),
-        pytest.param("../a", "../a", id="what is above the unknown stays"),
-        pytest.param("a/../..", "..", id="going up past the start stays"),
-        pytest.param("~/../x", "/home/x", id="above a home are the homes"),
-        pytest.param("$X/../y", "$X/../y", id="above something unknown is unknown"),
-        pytest.param(".", ".", id="here is here"),
-    ],
+@cases(
+    "path, expected",
+    {
+        "doubled slashes and dots go": ("a//b/./c/", "a/b/c"),
+        "going up from tmp leaves tmp": ("/tmp/../etc", "/etc"),
+        "there is nothing above the root": ("/..", "/"),
+        "what is above the unknown stays": ("../a", "../a"),
+        "going up past the start stays": ("a/../..", ".."),
+        "above a home are the homes": ("~/../x", "/home/x"),
+        "above something unknown is unknown": ("$X/../y", "$X/../y"),
+        "here is here": (".", "."),
+    },
 )
 def test_canonical(path: str, expected: str) -> None:
     assert canonical(path) == expected
 
 
-@pytest.mark.parametrize(
-    ("path", "one", "all_below"),
-    [
-        pytest.param("src/a", PLAIN, PLAIN, id="a folder of the work is one among many"),
-        pytest.param("/opt/app", PLAIN, PLAIN, id="an installed program is one among many"),
-        pytest.param("/data", PLAIN, SEVERE, id="a folder at the root is severe"),
-        pytest.param("/home/u", PLAIN, SEVERE, id="a home is severe"),
-        pytest.param("/home/u/work", PLAIN, PLAIN, id="a folder of a home is one among many"),
-        pytest.param("/home/u/.ssh", PLAIN, SEVERE, id="keys are severe"),
-        pytest.param("/mnt/lake", PLAIN, SEVERE, id="a mount is severe"),
-        pytest.param("/var/lib/docker", PLAIN, SEVERE, id="the data of an engine is severe"),
-        pytest.param("/usr/lib/node_modules/x", PLAIN, PLAIN, id="scratch names in the system are no scratch"),
-        pytest.param("/usr/src/app/node_modules", SCRATCH, SCRATCH, id="sources in the system are work"),
-        pytest.param("/etc/passwd", SEVERE, SEVERE, id="what all depend on is severe"),
-        pytest.param("/tmp", PLAIN, PLAIN, id="all of tmp is somebody's too"),
-        pytest.param("/tmp/a/.git", SCRATCH, SCRATCH, id="a repository in tmp is scratch"),
-        pytest.param("build/prod", SCRATCH, SCRATCH, id="production in build output is scratch"),
-        pytest.param("prod/build", PLAIN, PLAIN, id="build output of production is somebody's"),
-        pytest.param("src/target/x.rs", PLAIN, SCRATCH, id="a source file in target is somebody's"),
-        pytest.param("~/build", SCRATCH, SCRATCH, id="build output in a home is scratch"),
-        pytest.param("a~", SCRATCH, SCRATCH, id="an editor's copy is scratch"),
-        pytest.param("~", PLAIN, SEVERE, id="a home is no editor's copy"),
-        pytest.param("tests/snapshots/a", PLAIN, PLAIN, id="test data is somebody's"),
-    ],
+@cases(
+    "path, one, all_below",
+    {
+        "a folder of the work is one among many": ("src/a", PLAIN, PLAIN),
+        "an installed program is one among many": ("/opt/app", PLAIN, PLAIN),
+        "a folder at the root is severe": ("/data", PLAIN, SEVERE),
+        "a home is severe": ("/home/u", PLAIN, SEVERE),
+        "a folder of a home is one among many": ("/home/u/work", PLAIN, PLAIN),
+        "keys are severe": ("/home/u/.ssh", PLAIN, SEVERE),
+        "a mount is severe": ("/mnt/lake", PLAIN, SEVERE),
+        "the data of an engine is severe": ("/var/lib/docker", PLAIN, SEVERE),
+        "scratch names in the system are no scratch": ("/usr/lib/node_modules/x", PLAIN, PLAIN),
+        "sources in the system are work": ("/usr/src/app/node_modules", SCRATCH, SCRATCH),
+        "what all depend on is severe": ("/etc/passwd", SEVERE, SEVERE),
+        "all of tmp is somebody's too": ("/tmp", PLAIN, PLAIN),
+        "a repository in tmp is scratch": ("/tmp/a/.git", SCRATCH, SCRATCH),
+        "production in build output is scratch": ("build/prod", SCRATCH, SCRATCH),
+        "build output of production is somebody's": ("prod/build", PLAIN, PLAIN),
+        "a source file in target is somebody's": ("src/target/x.rs", PLAIN, SCRATCH),
+        "build output in a home is scratch": ("~/build", SCRATCH, SCRATCH),
+        "an editor's copy is scratch": ("a~", SCRATCH, SCRATCH),
+        "a home is no editor's copy": ("~", PLAIN, SEVERE),
+        "test data is somebody's": ("tests/snapshots/a", PLAIN, PLAIN),
+    },
 )
 def test_badness(path: str, one: Badness, all_below: Badness) -> None:
     assert (badness(path, everything=False), badness(path, everything=True)) == (one, all_below)

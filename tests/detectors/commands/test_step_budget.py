@@ -14,6 +14,7 @@ from haltline.detectors.commands.model import MAX_COMMAND_CHARS
 from haltline.detectors.commands.step_budget import MAX_STEPS, StepBudget
 from haltline.detectors.features.tool_classifier import is_read_whole
 from haltline.schemas.policy import Reading
+from tests.cases import cases
 
 READERS: dict[Reading, Callable[[str], object]] = {
     Reading.SHELL: destructions,
@@ -39,24 +40,24 @@ PADDING = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("reading", "piece"),
-    [
-        pytest.param(Reading.SHELL, "rm x;", id="programs"),
-        pytest.param(Reading.SHELL, "$(rm x) ", id="substitutions"),
-        pytest.param(Reading.SHELL, "a=$a$a;rm $a;", id="variables that grow"),
-        pytest.param(Reading.SHELL, "for a in b c;do rm $a;", id="loops in loops"),
-        pytest.param(Reading.SHELL, "rm {a,b}{c,d} ", id="braces"),
-        pytest.param(Reading.SHELL, "python -c 'import os;os.remove(1)';", id="programs in programs"),
-        pytest.param(Reading.SHELL, "mv a b;rm b/c;", id="renames"),
-        pytest.param(Reading.SHELL, "`rm` ", id="backticks"),
-        pytest.param(Reading.SQL, "exec 'exec ''drop table a''' ", id="statements in statements"),
-        pytest.param(Reading.SQL, "alter table a drop ", id="statements without an end"),
-        pytest.param(Reading.PLAIN, "os.remove(", id="brackets that stay open"),
-        pytest.param(Reading.PLAIN, "def f(a): f(a);os.remove(a)\nf(1)\n", id="functions that call themselves"),
-        pytest.param(Reading.PLAIN, "!rm a\n", id="lines of a notebook"),
-        pytest.param(Reading.PLAIN, "os.remove(a+\n", id="lines that go on"),
-    ],
+@cases(
+    "reading, piece",
+    {
+        "programs": (Reading.SHELL, "rm x;"),
+        "substitutions": (Reading.SHELL, "$(rm x) "),
+        "variables that grow": (Reading.SHELL, "a=$a$a;rm $a;"),
+        "loops in loops": (Reading.SHELL, "for a in b c;do rm $a;"),
+        "braces": (Reading.SHELL, "rm {a,b}{c,d} "),
+        "programs in programs": (Reading.SHELL, "python -c 'import os;os.remove(1)';"),
+        "renames": (Reading.SHELL, "mv a b;rm b/c;"),
+        "backticks": (Reading.SHELL, "`rm` "),
+        "statements in statements": (Reading.SQL, "exec 'exec ''drop table a''' "),
+        "statements without an end": (Reading.SQL, "alter table a drop "),
+        "brackets that stay open": (Reading.PLAIN, "os.remove("),
+        "functions that call themselves": (Reading.PLAIN, "def f(a): f(a);os.remove(a)\nf(1)\n"),
+        "lines of a notebook": (Reading.PLAIN, "!rm a\n"),
+        "lines that go on": (Reading.PLAIN, "os.remove(a+\n"),
+    },
 )
 def test_a_text_as_long_as_may_be_makes_a_bounded_number_of_calls_and_is_reported_to_be_unread(
     reading: Reading, piece: str

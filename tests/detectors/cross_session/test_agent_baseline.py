@@ -1,9 +1,8 @@
 from typing import Any
 
-import pytest
-
 from haltline.detectors.cross_session.agent_baseline import ACTIONS, STEP_S, AgentBaseline
 from haltline.schemas.signals import Signal, SignalKind
+from tests.cases import cases
 from tests.detectors.cross_session.signals import found, reported, signal
 
 USUAL = {"tool:bash": 20.0, "tool:edit": 12.0}
@@ -19,26 +18,22 @@ def profile(number: int, session: str = "", step_s: float = 10.0, **mix: Any) ->
 PAST = [profile(n, step_s=9 + n % 3) for n in range(12)]
 
 
-@pytest.mark.parametrize(
-    ("last", "codes"),
-    [
-        pytest.param(profile(12), [], id="as usual"),
-        pytest.param(profile(12, step_s=4), [], id="twice as fast"),
-        pytest.param(profile(12, step_s=100), [], id="slower"),
-        pytest.param(profile(12, step_s=1), [("agent_rate_drift", "medium")], id="ten times as fast"),
-        pytest.param(
-            profile(12, tool_bash=20, tool_edit=12, effect_network=10), [("agent_capability_drift", "medium")],
-            id="goes to the network, as none did before",
-        ),
-        pytest.param(profile(12, tool_bash=20, tool_edit=12, effect_network=3), [], id="goes there now and then"),
-        pytest.param(profile(12, tool_mail=32), [("agent_mix_drift", "medium")], id="only tools that none used before"),
-        pytest.param(profile(12, tool_bash=32), [], id="one of the usual tools only"),
-        pytest.param(
+@cases(
+    "last, codes",
+    {
+        "as usual": (profile(12), []),
+        "twice as fast": (profile(12, step_s=4), []),
+        "slower": (profile(12, step_s=100), []),
+        "ten times as fast": (profile(12, step_s=1), [("agent_rate_drift", "medium")]),
+        "goes to the network, as none did before": (
+            profile(12, tool_bash=20, tool_edit=12, effect_network=10), [("agent_capability_drift", "medium")]),
+        "goes there now and then": (profile(12, tool_bash=20, tool_edit=12, effect_network=3), []),
+        "only tools that none used before": (profile(12, tool_mail=32), [("agent_mix_drift", "medium")]),
+        "one of the usual tools only": (profile(12, tool_bash=32), []),
+        "faster, with other tools, and it destroys": (
             profile(12, step_s=0.5, tool_mail=32, effect_destructive=32),
-            [("agent_capability_drift", "critical")],
-            id="faster, with other tools, and it destroys",
-        ),
-    ],
+            [("agent_capability_drift", "critical")]),
+    },
 )  # fmt: skip
 def test_a_profile_beside_those_of_the_agent(last: Signal, codes: list[tuple[str, str]]) -> None:
     assert [(code, severity) for _, code, severity in reported(AgentBaseline(), *PAST, last)] == codes

@@ -5,49 +5,42 @@ import pytest
 
 from haltline.detectors.cross_session.agent_destruction import AgentDestruction
 from haltline.schemas.signals import Signal
+from tests.cases import cases
 from tests.detectors.cross_session.signals import destroys, found, reported
 
 RESPAWNED, MANY = "respawned_destruction", "agent_destruction"
 
 
-@pytest.mark.parametrize(
-    ("signals", "findings"),
-    [
-        pytest.param([destroys(0), destroys(5), destroys(10)], [], id="one session alone is its own rules' business"),
-        pytest.param([destroys(0), destroys(5, "s2")], [], id="two attempts are not yet too many"),
-        pytest.param(
+@cases(
+    "signals, findings",
+    {
+        "one session alone is its own rules' business": ([destroys(0), destroys(5), destroys(10)], []),
+        "two attempts are not yet too many": ([destroys(0), destroys(5, "s2")], []),
+        "the next session goes on where the last one ended": (
             [destroys(0), destroys(5), destroys(10, "s2"), destroys(15, "s2"), destroys(20, "s3")],
             [
                 ("s2@10 destructive", RESPAWNED, "high"),
                 ("s2@15 destructive", RESPAWNED, "high"),
                 ("s3@20 destructive", RESPAWNED, "critical"),
             ],
-            id="the next session goes on where the last one ended",
         ),
-        pytest.param(
+        "exactly as old as the window counts": (
             [destroys(0), destroys(450, "s2"), destroys(900, "s3")],
             [("s3@900 destructive", RESPAWNED, "high")],
-            id="exactly as old as the window counts",
         ),
-        pytest.param([destroys(0), destroys(450, "s2"), destroys(900.001, "s3")], [], id="older than it does not"),
-        pytest.param(
+        "older than it does not": ([destroys(0), destroys(450, "s2"), destroys(900.001, "s3")], []),
+        "late ones count at their own time": (
             [destroys(10, "s2"), destroys(5), destroys(0)],
             [("s1@0 destructive", RESPAWNED, "high")],
-            id="late ones count at their own time",
         ),
-        pytest.param(
-            [destroys(n, f"s{n % 3}", f"table=t{n}") for n in range(11)], [], id="eleven different things in 11 s"
-        ),
-        pytest.param(
+        "eleven different things in 11 s": ([destroys(n, f"s{n % 3}", f"table=t{n}") for n in range(11)], []),
+        "the twelfth in a minute, by three sessions": (
             [destroys(n, f"s{n % 3}", f"table=t{n}") for n in range(12)],
             [("s2@11 destructive", MANY, "medium")],
-            id="the twelfth in a minute, by three sessions",
         ),
-        pytest.param([destroys(n, "s1", f"table=t{n}") for n in range(30)], [], id="thirty by one session"),
-        pytest.param(
-            [destroys(10 * n, f"s{n % 3}", f"table=t{n}") for n in range(30)], [], id="thirty in five minutes"
-        ),
-    ],
+        "thirty by one session": ([destroys(n, "s1", f"table=t{n}") for n in range(30)], []),
+        "thirty in five minutes": ([destroys(10 * n, f"s{n % 3}", f"table=t{n}") for n in range(30)], []),
+    },
 )
 def test_what_the_sessions_of_an_agent_destroy(signals: list[Signal], findings: list[tuple[str, str, str]]) -> None:
     assert reported(AgentDestruction(), *signals) == findings

@@ -1,7 +1,6 @@
-import pytest
-
 from haltline.detectors.cross_session.fleet_spike import COUNT, FleetSpike
 from haltline.schemas.signals import Signal, SignalKind, SignalScope
+from tests.cases import cases
 from tests.detectors.cross_session.signals import found, reported, signal
 
 STOPPED = SignalKind.STOPPED
@@ -11,32 +10,24 @@ def minute(number: int, count: int, kind: SignalKind = STOPPED) -> Signal:
     return signal(60 * number, kind, f"m{number}", scope=SignalScope.FLEET, amounts={COUNT: count})
 
 
-@pytest.mark.parametrize(
-    ("signals", "findings"),
-    [
-        pytest.param([minute(0, 9)], [], id="few"),
-        pytest.param([minute(0, 10)], [("m0@0 stopped", "fleet_spike", "high")], id="the least count, with no past"),
-        pytest.param(
-            [minute(n, 4) for n in range(10)] + [minute(10, 19)], [], id="less than five times what was usual"
-        ),
-        pytest.param(
+@cases(
+    "signals, findings",
+    {
+        "few": ([minute(0, 9)], []),
+        "the least count, with no past": ([minute(0, 10)], [("m0@0 stopped", "fleet_spike", "high")]),
+        "less than five times what was usual": ([minute(n, 4) for n in range(10)] + [minute(10, 19)], []),
+        "five times what was usual": (
             [minute(n, 4) for n in range(10)] + [minute(10, 20)],
             [("m10@600 stopped", "fleet_spike", "high")],
-            id="five times what was usual",
         ),
-        pytest.param(
+        "once at each severity in a minute": (
             [minute(0, 10), minute(0, 5), minute(0, 5)],
             [("m0@0 stopped", "fleet_spike", "high"), ("m0@0 stopped", "fleet_spike", "critical")],
-            id="once at each severity in a minute",
         ),
-        pytest.param([minute(0, 299, SignalKind.STARTED)], [], id="sessions begin"),
-        pytest.param(
-            [minute(0, 300, SignalKind.STARTED)],
-            [("m0@0 started", "fleet_spike", "high")],
-            id="too many sessions begin",
-        ),
-        pytest.param([minute(0, 50, SignalKind.DESTRUCTIVE), minute(0, 9)], [], id="each kind is counted by itself"),
-    ],
+        "sessions begin": ([minute(0, 299, SignalKind.STARTED)], []),
+        "too many sessions begin": ([minute(0, 300, SignalKind.STARTED)], [("m0@0 started", "fleet_spike", "high")]),
+        "each kind is counted by itself": ([minute(0, 50, SignalKind.DESTRUCTIVE), minute(0, 9)], []),
+    },
 )
 def test_a_minute_beside_those_before(signals: list[Signal], findings: list[tuple[str, str, str]]) -> None:
     assert reported(FleetSpike(), *signals) == findings

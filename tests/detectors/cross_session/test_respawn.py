@@ -1,7 +1,6 @@
-import pytest
-
 from haltline.detectors.cross_session.respawn import Respawn
 from haltline.schemas.signals import Signal, SignalKind
+from tests.cases import cases
 from tests.detectors.cross_session.signals import found, reported, signal
 
 
@@ -20,47 +19,34 @@ def released(seconds: float, session: str) -> Signal:
 ONE_AFTER_THE_OTHER = [begins(0, "a"), killed(10, "a"), begins(20, "b"), killed(30, "b"), begins(40, "c")]
 
 
-@pytest.mark.parametrize(
-    ("signals", "findings"),
-    [
-        pytest.param(
-            [begins(0, "a"), killed(10, "a"), begins(20, "b")], [], id="a new session after a kill is none yet"
-        ),
-        pytest.param(
+@cases(
+    "signals, findings",
+    {
+        "a new session after a kill is none yet": ([begins(0, "a"), killed(10, "a"), begins(20, "b")], []),
+        "killed, begun anew, killed, begun anew, killed": (
             [*ONE_AFTER_THE_OTHER, killed(50, "c")],
             [("b@30 killed", "respawned", "high"), ("c@50 killed", "respawned", "critical")],
-            id="killed, begun anew, killed, begun anew, killed",
         ),
-        pytest.param(
+        "most of the sessions that share the id go on": (
             [*(begins(15 + n, f"other {n}") for n in range(5)), *ONE_AFTER_THE_OTHER, killed(50, "c")],
             [],
-            id="most of the sessions that share the id go on",
         ),
-        pytest.param(
+        "half of the sessions of the time are of the chain": (
             [*(begins(15 + n, f"other {n}") for n in range(3)), *ONE_AFTER_THE_OTHER, killed(50, "c")],
             [("c@50 killed", "respawned", "critical")],
-            id="half of the sessions of the time are of the chain",
         ),
-        pytest.param(
-            [begins(0, "a"), begins(0, "b"), killed(10, "a"), killed(11, "b")], [], id="two that ran beside each other"
-        ),
-        pytest.param(
+        "two that ran beside each other": ([begins(0, "a"), begins(0, "b"), killed(10, "a"), killed(11, "b")], []),
+        "what an operator released does not count": (
             [begins(0, "a"), killed(10, "a"), released(15, "a"), begins(20, "b"), killed(30, "b")],
             [],
-            id="what an operator released does not count",
         ),
-        pytest.param(
-            [begins(0, "a"), killed(10, "a"), begins(20, "b"), killed(3611, "b")], [], id="more than an hour between"
-        ),
-        pytest.param(
+        "more than an hour between": ([begins(0, "a"), killed(10, "a"), begins(20, "b"), killed(3611, "b")], []),
+        "the first kill is heard of last": (
             [killed(30, "b"), begins(20, "b"), killed(10, "a")],
             [("a@10 killed", "respawned", "high")],
-            id="the first kill is heard of last",
         ),
-        pytest.param(
-            [killed(10, "a"), killed(30, "b")], [], id="nothing is known of how the second began: it gets the doubt"
-        ),
-    ],
+        "nothing is known of how the second began: it gets the doubt": ([killed(10, "a"), killed(30, "b")], []),
+    },
 )
 def test_sessions_one_after_the_other(signals: list[Signal], findings: list[tuple[str, str, str]]) -> None:
     assert reported(Respawn(), *signals) == findings

@@ -1,7 +1,6 @@
-import pytest
-
 from haltline.detectors.cross_session.spawn_storm import SpawnStorm
 from haltline.schemas.signals import Signal, SignalKind, SignalScope
+from tests.cases import cases
 from tests.detectors.cross_session.signals import found, reported, signal
 
 
@@ -23,18 +22,18 @@ def tree(spawners: int, every_s: float = 60) -> list[Signal]:
     return [born(every_s * n, f"t{n}", names[n // 3]) for n in range(3 * spawners)]
 
 
-@pytest.mark.parametrize(
-    ("signals", "findings"),
-    [
-        pytest.param(chain(5), [], id="five generations"),
-        pytest.param(chain(6), [("c5@500 started", "spawn_depth", "high")], id="six generations"),
-        pytest.param(broad(30, 1), [], id="thirty helpers in half a minute"),
-        pytest.param(broad(31, 1), [("w30@30 started", "spawn_rate", "high")], id="one more"),
-        pytest.param(broad(200, 10), [], id="two hundred helpers in half an hour"),
-        pytest.param(tree(8), [], id="eight that start others"),
-        pytest.param(tree(9)[:-2], [("t24@1440 started", "spawn_storm", "high")], id="nine that start others, slowly"),
-        pytest.param([born(0, "a", "root")] * 50, [], id="the same one again and again"),
-    ],
+@cases(
+    "signals, findings",
+    {
+        "five generations": (chain(5), []),
+        "six generations": (chain(6), [("c5@500 started", "spawn_depth", "high")]),
+        "thirty helpers in half a minute": (broad(30, 1), []),
+        "one more": (broad(31, 1), [("w30@30 started", "spawn_rate", "high")]),
+        "two hundred helpers in half an hour": (broad(200, 10), []),
+        "eight that start others": (tree(8), []),
+        "nine that start others, slowly": (tree(9)[:-2], [("t24@1440 started", "spawn_storm", "high")]),
+        "the same one again and again": ([born(0, "a", "root")] * 50, []),
+    },
 )
 def test_what_a_tree_of_sessions_may_do(signals: list[Signal], findings: list[tuple[str, str, str]]) -> None:
     assert reported(SpawnStorm(), *signals) == findings

@@ -5,6 +5,7 @@ import pytest
 from haltline.detectors.cross_session.mission_destruction import MissionDestruction
 from haltline.detectors.cross_session.tree_destruction import TreeDestruction
 from haltline.schemas.signals import Signal, SignalScope
+from tests.cases import cases
 from tests.detectors.cross_session.signals import destroys, found, reported
 
 RULES = {SignalScope.ROOT: (TreeDestruction(), "tree"), SignalScope.MISSION: (MissionDestruction(), "mission")}
@@ -16,29 +17,24 @@ def signals(scope: SignalScope, attempts: list[Attempt]) -> list[Signal]:
 
 
 @pytest.mark.parametrize("scope", list(RULES))
-@pytest.mark.parametrize(
-    ("attempts", "findings"),
-    [
-        pytest.param(
-            [("a", n, "table=orders") for n in range(9)], [], id="one session alone is its own rules' business"
-        ),
-        pytest.param([("a", 0, "table=orders"), ("b", 5, "table=orders")], [], id="two attempts by two sessions"),
-        pytest.param(
+@cases(
+    "attempts, findings",
+    {
+        "one session alone is its own rules' business": ([("a", n, "table=orders") for n in range(9)], []),
+        "two attempts by two sessions": ([("a", 0, "table=orders"), ("b", 5, "table=orders")], []),
+        "the third attempt": (
             [("a", 0, "table=orders"), ("a", 5, "table=orders"), ("b", 9, "table=orders")],
             [("b@9 destructive", "destroyed_again", "high")],
-            id="the third attempt",
         ),
-        pytest.param(
+        "one table under three spellings": (
             [("a", 0, "table=orders"), ("b", 5, "table=dw.ORDERS"), ("c", 9, 'table="orders"')],
             [("c@9 destructive", "destroyed_again", "high")],
-            id="one table under three spellings",
         ),
-        pytest.param(
+        "twelve things in a minute": (
             [(f"s{n}", n, f"table=t{n}") for n in range(12)],
             [("s11@11 destructive", "destruction", "medium")],
-            id="twelve things in a minute",
         ),
-    ],
+    },
 )
 def test_several_sessions_of_one_tree_or_mission(
     scope: SignalScope, attempts: list[Attempt], findings: list[tuple[str, str, str]]

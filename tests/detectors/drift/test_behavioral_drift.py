@@ -8,12 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from haltline.detectors.drift.behavioral_drift import BehavioralDrift
-from haltline.interventions.levels.default_levels import default_level, default_mode
 from haltline.schemas.control import Batch
-from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.events import ActionEvent, Effect, Outcome
 from haltline.schemas.findings import Finding, Severity
-from tests.builders import Watched, at, event, findings
+from tests.builders import Watched, at, event, findings, nearness
+from tests.cases import cases
 
 DETECTOR = BehavioralDrift()
 WORK = ("read_file", "grep", "edit_file", "run_tests")
@@ -54,94 +53,75 @@ def codes(events: Sequence[ActionEvent], detector: BehavioralDrift = DETECTOR, *
     return [finding.code for finding in found(events, detector, **context)]
 
 
-@pytest.mark.parametrize(
-    ("events", "found"),
-    [
-        pytest.param(session((WORK, 40, 10), (WORK, 20, 1)), [RATE], id="ten times faster"),
-        pytest.param(session((WORK, 40, 600), (WORK, 20, 60)), [RATE], id="ten times faster, of a slow agent"),
-        pytest.param(session((WORK, 40, 10), (WORK, 200, 0.05)), [RATE], id="as fast as a machine"),
-        pytest.param(session((["read_file"], 40, 10), (OTHERS, 24, 10)), [MIX], id="other tools in place of the one"),
-        pytest.param(session((WORK, 40, 10), (MANY, 32, 10)), [MIX], id="other tools in place of several"),
-        pytest.param(
+@cases(
+    "events, found",
+    {
+        "ten times faster": (session((WORK, 40, 10), (WORK, 20, 1)), [RATE]),
+        "ten times faster, of a slow agent": (session((WORK, 40, 600), (WORK, 20, 60)), [RATE]),
+        "as fast as a machine": (session((WORK, 40, 10), (WORK, 200, 0.05)), [RATE]),
+        "other tools in place of the one": (session((["read_file"], 40, 10), (OTHERS, 24, 10)), [MIX]),
+        "other tools in place of several": (session((WORK, 40, 10), (MANY, 32, 10)), [MIX]),
+        "other programs": (
             shell(
                 (["cat a.py"], 40, 10), (["paint a", "cd /x && sing b", "sudo fly", "A=1 /bin/run c", "bet"], 30, 10)
             ),
             [MIX],
-            id="other programs",
         ),
-        pytest.param(session((WORK, 40, 10), (["send_mail"], 9, 10)), [CAPABILITY], id="it begins to send mail"),
-        pytest.param(session((WORK, 40, 10), (["update_user"], 9, 10)), [CAPABILITY], id="it begins to change records"),
-        pytest.param(session((WORK, 40, 10), (["drop_table"], 9, 10)), [CAPABILITY], id="it begins to destroy"),
-        pytest.param(
-            session((WORK, 40, 10), (["send_mail", "read_file"], 14, 10)), [CAPABILITY], id="it sends every other time"
-        ),
-        pytest.param(
+        "it begins to send mail": (session((WORK, 40, 10), (["send_mail"], 9, 10)), [CAPABILITY]),
+        "it begins to change records": (session((WORK, 40, 10), (["update_user"], 9, 10)), [CAPABILITY]),
+        "it begins to destroy": (session((WORK, 40, 10), (["drop_table"], 9, 10)), [CAPABILITY]),
+        "it sends every other time": (session((WORK, 40, 10), (["send_mail", "read_file"], 14, 10)), [CAPABILITY]),
+        "a program that goes to the network": (
             shell((["cat a", "ls b"], 40, 10), (["cd /x && curl http://a.example"], 6, 10)),
             [CAPABILITY],
-            id="a program that goes to the network",
         ),
-        pytest.param(
+        "the producer said from the beginning that it goes to the network": (
             session((WORK, 40, 10), (["odd"], 9, 10), effect=Effect.NETWORK),
             [],
-            id="the producer said from the beginning that it goes to the network",
         ),
-        pytest.param(
+        "a second capability while the first is used": (
             session((WORK, 40, 10), (["send_mail"], 9, 10), (["drop_table"], 9, 10)),
             [CAPABILITY, CAPABILITY],
-            id="a second capability while the first is used",
         ),
-    ],
+    },
 )
 def test_it_behaves_otherwise_than_before(events: list[ActionEvent], found: list[str]) -> None:
     assert codes(events) == found
 
 
-@pytest.mark.parametrize(
+@cases(
     "events",
-    [
-        pytest.param(
-            session(
-                (["read_file", "grep", "list_dir"], 40, 10),
-                (["read_file", "edit_file"], 30, 10),
-                (["edit_file", "run_tests"], 40, 10),
-                (["git_diff"], 4, 10),
-            ),
-            id="explore, edit, test, look at it",
+    {
+        "explore, edit, test, look at it": session(
+            (["read_file", "grep", "list_dir"], 40, 10),
+            (["read_file", "edit_file"], 30, 10),
+            (["edit_file", "run_tests"], 40, 10),
+            (["git_diff"], 4, 10),
         ),
-        pytest.param(session((["read_file"], 60, 10), (["edit_file"], 40, 10)), id="reading only, then editing only"),
-        pytest.param(
-            session((["read_file"], 60, 10), (["edit_file", "run_tests", "think"], 60, 10)),
-            id="reading only, then three other tools only",
+        "reading only, then editing only": session((["read_file"], 60, 10), (["edit_file"], 40, 10)),
+        "reading only, then three other tools only": session(
+            (["read_file"], 60, 10), (["edit_file", "run_tests", "think"], 60, 10)
         ),
-        pytest.param(session(*[(["read_file"], 30, 10), (["edit_file"], 10, 10), (["test"], 5, 10)] * 6), id="phases"),
-        pytest.param(
-            shell(
-                (["cd /x && cat a", "grep b c", "ls"], 40, 5), (["sed -i s/a/b/ c", "python t.py", "git diff"], 40, 5)
-            ),
-            id="command lines that explore, then edit and test",
+        "phases": session(*[(["read_file"], 30, 10), (["edit_file"], 10, 10), (["test"], 5, 10)] * 6),
+        "command lines that explore, then edit and test": shell(
+            (["cd /x && cat a", "grep b c", "ls"], 40, 5), (["sed -i s/a/b/ c", "python t.py", "git diff"], 40, 5)
         ),
-        pytest.param(session((OTHERS, 6, 10), (SENDS, 10, 0.1), (["drop_table"], 4, 0.1)), id="before its baseline"),
-        pytest.param(session((WORK, 40, 10), (WORK, 100, 300)), id="slower"),
-        pytest.param(session((WORK, 40, 300), (WORK, 40, 100)), id="three times faster"),
-        pytest.param(session((WORK, 400, 5)), id="no clock but steps"),
-        pytest.param(
-            session(*[(WORK, 8, 3), (["run_tests"], 1, 300)] * 12), id="quick calls, and tests that take long"
-        ),
-        pytest.param(
-            session((WORK, 40, 10), *[(["read_file"], 1, 10), (["read_file"], 24, 0)] * 8), id="parallel calls"
-        ),
-        pytest.param(session((WORK, 40, 30), (["job_status"], 100, 2)), id="polls"),
-        pytest.param(session((WORK, 40, 10), *[([*WORK, "read_file", "send_mail"], 6, 10)] * 20), id="mail at times"),
-        pytest.param(session(([*WORK, "send_mail"], 40, 10), (["send_mail"], 12, 10)), id="it sent mail before"),
-        pytest.param(session((WORK, 40, 10)) + session((WORK, 40, 0.1)), id="a clock that was set back"),
-        pytest.param(
-            shell((["cat a"], 40, 10), (["touch /tmp/t; rm -rf /tmp/t"], 20, 10)), id="its own scratch goes away"
-        ),
-        pytest.param(
-            [*session((WORK, 40, 10)), *session((["send_mail"], 30, 10), outcome=Outcome.REFUSED)],
-            id="calls that were refused and never made",
-        ),
-    ],
+        "before its baseline": session((OTHERS, 6, 10), (SENDS, 10, 0.1), (["drop_table"], 4, 0.1)),
+        "slower": session((WORK, 40, 10), (WORK, 100, 300)),
+        "three times faster": session((WORK, 40, 300), (WORK, 40, 100)),
+        "no clock but steps": session((WORK, 400, 5)),
+        "quick calls, and tests that take long": session(*[(WORK, 8, 3), (["run_tests"], 1, 300)] * 12),
+        "parallel calls": session((WORK, 40, 10), *[(["read_file"], 1, 10), (["read_file"], 24, 0)] * 8),
+        "polls": session((WORK, 40, 30), (["job_status"], 100, 2)),
+        "mail at times": session((WORK, 40, 10), *[([*WORK, "read_file", "send_mail"], 6, 10)] * 20),
+        "it sent mail before": session(([*WORK, "send_mail"], 40, 10), (["send_mail"], 12, 10)),
+        "a clock that was set back": session((WORK, 40, 10)) + session((WORK, 40, 0.1)),
+        "its own scratch goes away": shell((["cat a"], 40, 10), (["touch /tmp/t; rm -rf /tmp/t"], 20, 10)),
+        "calls that were refused and never made": [
+            *session((WORK, 40, 10)),
+            *session((["send_mail"], 30, 10), outcome=Outcome.REFUSED),
+        ],
+    },
 )
 def test_work_that_goes_on(events: list[ActionEvent]) -> None:
     assert codes(events) == []
@@ -199,13 +179,8 @@ def test_settings_decide_what_is_a_drift() -> None:
 
 
 def test_it_says_how_close_it_is() -> None:
-    watched = Watched(DETECTOR)
-    near = []
-    for e in session((WORK, 40, 10), (["send_mail"], 5, 10)):
-        watched(e)
-        near.append(watched.detector.near(watched.state))
-    assert near[39] == 0
-    assert near[42:] == [0.6, 0.8, 1]
+    near = nearness(DETECTOR, session((WORK, 40, 10), (["send_mail"], 5, 10)))
+    assert [near[40], *near[43:]] == [0, 0.6, 0.8, 1]
 
 
 @given(
@@ -239,11 +214,6 @@ def test_the_state_is_small() -> None:
         sizes.append(len(orjson.dumps(watched.state)))
     assert max(sizes) < 1000
     assert sizes[-1] < 400
-
-
-def test_nothing_follows_from_it_unless_a_policy_says_so() -> None:
-    assert default_mode(DETECTOR.id) is Mode.SHADOW
-    assert default_level(DETECTOR.id, Severity.MEDIUM) is Level.NUDGE
 
 
 def test_two_that_come_with_one_action_are_one_finding() -> None:

@@ -4,7 +4,8 @@ import pytest
 
 from haltline.detectors.drift.exploration_wandering import ExplorationWandering
 from haltline.schemas.events import ActionEvent
-from tests.builders import Watched, bash, event, findings, fires_at
+from tests.builders import bash, event, findings, fires_at, nearness
+from tests.cases import cases
 
 DETECTOR = ExplorationWandering()
 WANDERING = ("exploration_wandering", "medium")
@@ -20,42 +21,28 @@ def around(first: int = 0, looks: int = 30) -> list[ActionEvent]:
     return [listing(first + n, FOLDERS[n % len(FOLDERS)]) for n in range(looks)]
 
 
-@pytest.mark.parametrize(
-    ("events", "fires"),
-    [
-        pytest.param(around(), [(23, *WANDERING)], id="from folder to folder and back, told once"),
-        pytest.param(around(looks=23), [], id="not long enough"),
-        pytest.param(
-            [event(s, "list_directory", f"path={FOLDERS[s % 10]}") for s in range(24)],
-            [(23, *WANDERING)],
-            id="by a tool",
-        ),
-        pytest.param(
+@cases(
+    "events, fires",
+    {
+        "from folder to folder and back, told once": (around(), [(23, *WANDERING)]),
+        "not long enough": (around(looks=23), []),
+        "by a tool": ([event(s, "list_directory", f"path={FOLDERS[s % 10]}") for s in range(24)], [(23, *WANDERING)]),
+        "reading files": (
             [bash(s, f"cd /testbed && cat {FOLDERS[s % 10]}/x.py | head") for s in range(24)],
             [(23, *WANDERING)],
-            id="reading files",
         ),
-        pytest.param(
-            [listing(s, f"src/f{s}") for s in range(59)], [], id="through many folders of one depth, once each"
-        ),
-        pytest.param([bash(s, f"sed -n {s},{s + 9}p src/a.py") for s in range(59)], [], id="reading one file"),
-        pytest.param([listing(s, ("src", "tests")[s % 2]) for s in range(59)], [], id="between two folders"),
-        pytest.param(
-            [*around(0, 20), bash(20, "sed -i s/a/b/ src/a.py"), *around(21, 20)], [], id="a change in between"
-        ),
-        pytest.param([*around(0, 20), bash(20, "python -m pytest"), *around(21, 20)], [], id="a program in between"),
-        pytest.param(
+        "through many folders of one depth, once each": ([listing(s, f"src/f{s}") for s in range(59)], []),
+        "reading one file": ([bash(s, f"sed -n {s},{s + 9}p src/a.py") for s in range(59)], []),
+        "between two folders": ([listing(s, ("src", "tests")[s % 2]) for s in range(59)], []),
+        "a change in between": ([*around(0, 20), bash(20, "sed -i s/a/b/ src/a.py"), *around(21, 20)], []),
+        "a program in between": ([*around(0, 20), bash(20, "python -m pytest"), *around(21, 20)], []),
+        "told again when it began anew": (
             [*around(0, 24), bash(24, "make"), *around(25, 24)],
             [(23, *WANDERING), (48, *WANDERING)],
-            id="told again when it began anew",
         ),
-        pytest.param(
-            [*around(0, 23), event(23, "get_user", "user_id=1")], [], id="a look at something else is no look at files"
-        ),
-        pytest.param(
-            [bash(s, f"grep -rn 'a/b' {FOLDERS[s % 10]} > out{s}.txt") for s in range(40)], [], id="looks that write"
-        ),
-    ],
+        "a look at something else is no look at files": ([*around(0, 23), event(23, "get_user", "user_id=1")], []),
+        "looks that write": ([bash(s, f"grep -rn 'a/b' {FOLDERS[s % 10]} > out{s}.txt") for s in range(40)], []),
+    },
 )
 def test_fires(events: Sequence[ActionEvent], fires: list[tuple[float, str, str]]) -> None:
     assert fires_at(DETECTOR, events) == fires
@@ -77,11 +64,9 @@ def test_what_the_finding_says() -> None:
 
 
 def test_it_says_how_close_it_is() -> None:
-    watched = Watched(DETECTOR)
-    assert watched.detector.near(watched.state) == 0
-    for e in around(looks=12):
-        watched(e)
-    assert 0 < watched.detector.near(watched.state) < 0.5
+    near = nearness(DETECTOR, around(looks=12))
+    assert near[0] == 0
+    assert 0 < near[-1] < 0.5
 
 
 def test_looking_without_end_is_reported_though_it_stays_in_one_place() -> None:

@@ -4,7 +4,8 @@ import pytest
 
 from haltline.detectors.drift.goal_drift import GoalDrift
 from haltline.schemas.events import ActionEvent, Kind, Outcome
-from tests.builders import Watched, event, findings, fires_at
+from tests.builders import Watched, event, findings, fires_at, nearness
+from tests.cases import cases
 
 DETECTOR = GoalDrift()
 DRIFT = ("goal_drift", "medium")
@@ -27,44 +28,33 @@ def off_goal(second: int) -> ActionEvent:
     return event(second, "edit", args={"what": "beautiful holiday pictures"})
 
 
-@pytest.mark.parametrize(
-    ("events", "fires"),
-    [
-        pytest.param(
-            [started(), *map(on_goal, range(1, 5)), *map(off_goal, range(5, 15))], [(10, *DRIFT)],
-            id="away from the goal",
-        ),
-        pytest.param(
+@cases(
+    "events, fires",
+    {
+        "away from the goal": (
+            [started(), *map(on_goal, range(1, 5)), *map(off_goal, range(5, 15))], [(10, *DRIFT)]),
+        "not before the mean is low": (
             [started(), *map(on_goal, range(1, 8)), *map(off_goal, range(8, 14))],
-            [(12, *DRIFT)],
-            id="not before the mean is low",
-        ),
-        pytest.param([started(), *map(on_goal, range(1, 40))], [], id="on the goal"),
-        pytest.param([started(), *map(off_goal, range(1, 40))], [], id="never close to the goal"),
-        pytest.param([started(), *map(off_goal, range(1, 9)), *map(on_goal, range(9, 14))], [], id="towards the goal"),
-        pytest.param([*map(on_goal, range(1, 5)), *map(off_goal, range(5, 40))], [], id="without a goal"),
-        pytest.param(
-            [started(), *map(on_goal, range(1, 4)), *map(off_goal, range(4, 10))], [], id="too few actions to judge"
-        ),
-        pytest.param(
+            [(12, *DRIFT)]),
+        "on the goal": ([started(), *map(on_goal, range(1, 40))], []),
+        "never close to the goal": ([started(), *map(off_goal, range(1, 40))], []),
+        "towards the goal": ([started(), *map(off_goal, range(1, 9)), *map(on_goal, range(9, 14))], []),
+        "without a goal": ([*map(on_goal, range(1, 5)), *map(off_goal, range(5, 40))], []),
+        "too few actions to judge": (
+            [started(), *map(on_goal, range(1, 4)), *map(off_goal, range(4, 10))], []),
+        "refused attempts": (
             [started(), *(event(s, "x", outcome=Outcome.REFUSED, args={"w": "other things here"}) for s in range(30))],
-            [],
-            id="refused attempts",
-        ),
-        pytest.param([started(), *(event(s, "x") for s in range(1, 40))], [], id="actions that say nothing"),
-        pytest.param(
+            []),
+        "actions that say nothing": ([started(), *(event(s, "x") for s in range(1, 40))], []),
+        "towards another part of the goal": (
             [started("Greetings.\n\n" + GOAL + "\n\nTake holiday pictures, beautiful ones."),
              *map(on_goal, range(1, 5)), *map(off_goal, range(5, 30))],
-            [],
-            id="towards another part of the goal",
-        ),
-        pytest.param(
+            []),
+        "a new goal begins anew": (
             [started(), *map(on_goal, range(1, 5)), *map(off_goal, range(5, 20)), started("Take holiday pictures"),
              *map(off_goal, range(21, 40))],
-            [(10, *DRIFT)],
-            id="a new goal begins anew",
-        ),
-    ],
+            [(10, *DRIFT)]),
+    },
 )  # fmt: skip
 def test_fires(events: Sequence[ActionEvent], fires: list[tuple[float, str, str]]) -> None:
     assert fires_at(DETECTOR, events) == fires
@@ -97,10 +87,7 @@ def test_overlap_is_not_diluted_by_a_long_goal() -> None:
 
 
 def test_it_says_how_close_it_is() -> None:
-    watched = Watched(DETECTOR)
-    for e in [started(), *map(on_goal, range(1, 5)), *map(off_goal, range(5, 11))]:
-        watched(e)
-    assert watched.detector.near(watched.state) == 1.0
+    assert nearness(DETECTOR, [started(), *map(on_goal, range(1, 5)), *map(off_goal, range(5, 11))])[-1] == 1.0
 
 
 def test_only_so_much_of_a_goal_is_remembered() -> None:

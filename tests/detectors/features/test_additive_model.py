@@ -9,6 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 from haltline.detectors.features.additive_model import MAX_BINS, Feature, Model, shipped
 from haltline.detectors.features.novelty import VALUES
 from haltline.detectors.session.stagnation import SHIPPED
+from tests.cases import cases
 
 MODEL = Model("by hand", 1, 0.5, (Feature("a", (1.0, 3.0), (-1.0, 0.0, 2.0)), Feature("b", (), (0.25,))))
 ADAPTER = TypeAdapter(Model)
@@ -16,15 +17,15 @@ ADAPTER = TypeAdapter(Model)
 numbers = st.floats(-1e6, 1e6)
 
 
-@pytest.mark.parametrize(
-    ("value", "points"),
-    [
-        pytest.param(-100, -1.0, id="far below the first edge"),
-        pytest.param(1.0, -1.0, id="on an edge: the lower bin"),
-        pytest.param(1.0001, 0.0, id="above an edge: the next bin"),
-        pytest.param(3.0, 0.0, id="on the last edge"),
-        pytest.param(1e9, 2.0, id="above the last edge"),
-    ],
+@cases(
+    "value, points",
+    {
+        "far below the first edge": (-100, -1.0),
+        "on an edge: the lower bin": (1.0, -1.0),
+        "above an edge: the next bin": (1.0001, 0.0),
+        "on the last edge": (3.0, 0.0),
+        "above the last edge": (1e9, 2.0),
+    },
 )
 def test_a_value_has_the_points_of_its_bin(value: float, points: float) -> None:
     assert MODEL.features[0].of(value) == points
@@ -51,33 +52,22 @@ def model(**changed: Any) -> dict[str, Any]:
     return {"name": "m", "version": 1, "base": 0.0, "features": [feature()]} | changed
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        pytest.param(model(features=[feature(points=[1.0])]), "expected points for 2 bins, got 1", id="too few points"),
-        pytest.param(
-            model(features=[feature(edges=[2.0, 1.0], points=[0, 0, 0])]),
-            "edges in ascending order",
-            id="edges that fall",
-        ),
-        pytest.param(
-            model(features=[feature(edges=[1.0, 1.0], points=[0, 0, 0])]),
-            "edges in ascending order",
-            id="an edge twice",
-        ),
-        pytest.param(
+@cases(
+    "fields, message",
+    {
+        "too few points": (model(features=[feature(points=[1.0])]), "expected points for 2 bins, got 1"),
+        "edges that fall": (model(features=[feature(edges=[2.0, 1.0], points=[0, 0, 0])]), "edges in ascending order"),
+        "an edge twice": (model(features=[feature(edges=[1.0, 1.0], points=[0, 0, 0])]), "edges in ascending order"),
+        "too many bins": (
             model(features=[feature(edges=list(range(MAX_BINS)), points=[0.0] * (MAX_BINS + 1))]),
             "at most 63 items",
-            id="too many bins",
         ),
-        pytest.param(
-            model(features=[feature(points=[0, 101])]), "less than or equal to 100", id="points out of bounds"
-        ),
-        pytest.param(model(base=float("nan")), "finite number", id="a base that is no number"),
-        pytest.param(model(features=[]), "at least 1 item", id="no feature"),
-        pytest.param(model(version=0), "greater than or equal to 1", id="version 0"),
-        pytest.param(model(weights=[1]), "Unexpected keyword argument", id="an unknown field"),
-    ],
+        "points out of bounds": (model(features=[feature(points=[0, 101])]), "less than or equal to 100"),
+        "a base that is no number": (model(base=float("nan")), "finite number"),
+        "no feature": (model(features=[]), "at least 1 item"),
+        "version 0": (model(version=0), "greater than or equal to 1"),
+        "an unknown field": (model(weights=[1]), "Unexpected keyword argument"),
+    },
 )
 def test_a_wrong_model_is_refused(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):

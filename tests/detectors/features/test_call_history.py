@@ -1,16 +1,11 @@
 import orjson
-import pytest
 
 from haltline.detectors.features.call_history import MAX_CALLS, MAX_ONCE, MAX_ROWS, MAX_TRAIL, Sort, sort_of
-from haltline.detectors.features.observation import CallTracker, Observation, Phase
-from haltline.detectors.features.tool_classifier import Classifier
 from haltline.detectors.session.repetition import Repetition
 from haltline.schemas.events import ActionEvent, Effect
-from haltline.schemas.policy import Policy
-from tests.builders import Watched, bash, call, delete, event
+from tests.builders import Watched, bash, call, delete, event, observed
+from tests.cases import cases
 from tests.detectors.strategies import long_session
-
-CLASSIFIER = Classifier(Policy())
 
 
 def marks(*events: ActionEvent | tuple[ActionEvent, ...]) -> str:
@@ -26,61 +21,50 @@ def look(second: float, result: str = "text") -> ActionEvent:
     return event(second, "read_file", "path=a", output_head=result)
 
 
-@pytest.mark.parametrize(
-    ("events", "expected"),
-    [
-        pytest.param([look(0), look(1), look(2)], "nos", id="new, once more, and again"),
-        pytest.param([look(0), look(1, "b"), look(2)], "nno", id="a result from before tells nothing new"),
-        pytest.param(
-            [event(s, "update_x", "x=1", output_head="ok") for s in range(3)], "crr", id="a change, and receipts"
-        ),
-        pytest.param([event(s, "odd", "x=1", output_head="ok") for s in range(3)], "nrr", id="an unknown tool"),
-        pytest.param(
-            [bash(s, "touch x", output_head="", output_bytes=0) for s in range(2)], "cr", id="a command that writes"
-        ),
-        pytest.param(
-            [bash(s, f"touch /tmp/x{s}", output_head="") for s in range(2)], "cc", id="two that write two files"
-        ),
-        pytest.param([bash(s, f"cat /tmp/x{s}", output_head="") for s in range(2)], "eo", id="two that read nothing"),
-        pytest.param(
-            [event(s, "think", args={"thought": f"{s}"}, output_head="ok") for s in range(2)], "ee", id="thoughts"
-        ),
-        pytest.param([event(s, "job_status", "j=1", output_head="on") for s in range(2)], "nw", id="a poll"),
-        pytest.param([event(0, "update_x", "x=1", error="denied")], "e", id="a change that failed"),
-        pytest.param([event(0, "get_x", "x=1"), event(1, "get_x", "x=1")], "nb", id="results that nobody tells"),
-        pytest.param(
-            [call(s, "read_file", "path=a", output_head="x") for s in range(2)], "no", id="proposed, completed"
-        ),
-        pytest.param(
+@cases(
+    "events, expected",
+    {
+        "new, once more, and again": ([look(0), look(1), look(2)], "nos"),
+        "a result from before tells nothing new": ([look(0), look(1, "b"), look(2)], "nno"),
+        "a change, and receipts": ([event(s, "update_x", "x=1", output_head="ok") for s in range(3)], "crr"),
+        "an unknown tool": ([event(s, "odd", "x=1", output_head="ok") for s in range(3)], "nrr"),
+        "a command that writes": ([bash(s, "touch x", output_head="", output_bytes=0) for s in range(2)], "cr"),
+        "two that write two files": ([bash(s, f"touch /tmp/x{s}", output_head="") for s in range(2)], "cc"),
+        "two that read nothing": ([bash(s, f"cat /tmp/x{s}", output_head="") for s in range(2)], "eo"),
+        "thoughts": ([event(s, "think", args={"thought": f"{s}"}, output_head="ok") for s in range(2)], "ee"),
+        "a poll": ([event(s, "job_status", "j=1", output_head="on") for s in range(2)], "nw"),
+        "a change that failed": ([event(0, "update_x", "x=1", error="denied")], "e"),
+        "results that nobody tells": ([event(0, "get_x", "x=1"), event(1, "get_x", "x=1")], "nb"),
+        "proposed, completed": ([call(s, "read_file", "path=a", output_head="x") for s in range(2)], "no"),
+        "a value that could not be read": (
             [
                 look(0).model_copy(update={"output_head": "<lib.Cursor>", "output_bytes": 9}),
                 look(1).model_copy(update={"output_head": "<lib.Cursor>", "output_bytes": 9}),
             ],
             "nb",
-            id="a value that could not be read",
         ),
-    ],
+    },
 )
 def test_what_a_call_was(events: list[ActionEvent], expected: str) -> None:
     assert marks(*events) == expected
 
 
-@pytest.mark.parametrize(
-    ("made", "sort"),
-    [
-        pytest.param(look(0), Sort.READ, id="a read"),
-        pytest.param(bash(0, "pytest -q"), Sort.READ, id="a program that changes nothing by what it is"),
-        pytest.param(bash(0, "sed -i s/a/b/ x"), Sort.IDEMPOTENT, id="a program that writes"),
-        pytest.param(event(0, "write_file", "path=a"), Sort.IDEMPOTENT, id="a write"),
-        pytest.param(event(0, "update_order", "id=1"), Sort.MUTATING, id="an update"),
-        pytest.param(event(0, "send_email", "to=a"), Sort.MUTATING, id="a message"),
-        pytest.param(delete(0), Sort.DESTRUCTIVE, id="a deletion"),
-        pytest.param(event(0, "press"), Sort.UNKNOWN, id="a tool of which nothing is known"),
-        pytest.param(event(0, "press", effect=Effect.READ), Sort.READ, id="unless it says what it does"),
-    ],
+@cases(
+    "made, sort",
+    {
+        "a read": (look(0), Sort.READ),
+        "a program that changes nothing by what it is": (bash(0, "pytest -q"), Sort.READ),
+        "a program that writes": (bash(0, "sed -i s/a/b/ x"), Sort.IDEMPOTENT),
+        "a write": (event(0, "write_file", "path=a"), Sort.IDEMPOTENT),
+        "an update": (event(0, "update_order", "id=1"), Sort.MUTATING),
+        "a message": (event(0, "send_email", "to=a"), Sort.MUTATING),
+        "a deletion": (delete(0), Sort.DESTRUCTIVE),
+        "a tool of which nothing is known": (event(0, "press"), Sort.UNKNOWN),
+        "unless it says what it does": (event(0, "press", effect=Effect.READ), Sort.READ),
+    },
 )
 def test_sorts(made: ActionEvent, sort: Sort) -> None:
-    assert sort_of(Observation(made, classifier=CLASSIFIER, phase=Phase.BOTH, calls=CallTracker())) is sort
+    assert sort_of(observed(made)[0]) is sort
 
 
 def test_what_is_remembered_is_bounded() -> None:

@@ -1,33 +1,13 @@
 from typing import Any
 
-import pytest
-from msgspec import msgpack
-
 from haltline.detectors.features.call import Phase
 from haltline.detectors.features.call_tracker import MAX_DONE_CALLS, MAX_OPEN_CALLS, CallTracker
-from haltline.detectors.features.observation import Observation
 from haltline.detectors.features.ownership import MAX_TARGETS
-from haltline.detectors.features.tool_classifier import Classifier
 from haltline.schemas.events import ActionEvent, Kind, Outcome
-from haltline.schemas.policy import Policy
-from tests.builders import bash, call, delete, event
+from tests.builders import call, delete, event, observed
+from tests.cases import cases
 
-CLASSIFIER = Classifier(Policy())
 ATTEMPT, RESULT, BOTH, NONE = Phase
-
-
-def take(calls: CallTracker, e: ActionEvent) -> Observation:
-    """One event, as the engine takes it in."""
-    phase, known = calls.phase(e)
-    act = Observation(e, classifier=CLASSIFIER, phase=phase, call=known, calls=calls)
-    _ = act.losses, act.effect  # as a detector would ask, before the event is noted
-    calls.note(act)
-    return act
-
-
-def phases(*events: ActionEvent) -> list[Phase]:
-    calls = CallTracker()
-    return [take(calls, e).phase for e in events]
 
 
 def proposed(second: float, call_id: str | None = "c", action: str = "look_up", **fields: Any) -> ActionEvent:
@@ -38,75 +18,63 @@ def completed(second: float, call_id: str | None = "c", action: str = "look_up",
     return event(second, action, call_id=call_id, event_id=f"r{second}", **fields)
 
 
-@pytest.mark.parametrize(
-    ("events", "expected"),
-    [
-        pytest.param([proposed(0), completed(1)], [ATTEMPT, RESULT], id="proposed and completed"),
-        pytest.param([completed(0)], [BOTH], id="completed only"),
-        pytest.param([completed(1, args={}), proposed(0)], [BOTH, NONE], id="the proposal comes after its result"),
-        pytest.param([completed(1), proposed(0)], [BOTH, ATTEMPT], id="after a result that did not say what it was of"),
-        pytest.param(
+@cases(
+    "events, expected",
+    {
+        "proposed and completed": ([proposed(0), completed(1)], [ATTEMPT, RESULT]),
+        "completed only": ([completed(0)], [BOTH]),
+        "the proposal comes after its result": ([completed(1, args={}), proposed(0)], [BOTH, NONE]),
+        "after a result that did not say what it was of": ([completed(1), proposed(0)], [BOTH, ATTEMPT]),
+        "the same in a session that proposes its calls": (
             [proposed(0), completed(3, "d"), proposed(2, "d"), completed(4)],
             [ATTEMPT, RESULT, ATTEMPT, RESULT],
-            id="the same in a session that proposes its calls",
         ),
-        pytest.param(
+        "the proposal is lost, and the result says what it was of": (
             [proposed(0), completed(3, "d", targets=["x=1"]), proposed(2, "d")],
             [ATTEMPT, BOTH, NONE],
-            id="the proposal is lost, and the result says what it was of",
         ),
-        pytest.param([proposed(0), completed(1), completed(1)], [ATTEMPT, RESULT, NONE], id="the result comes twice"),
-        pytest.param([proposed(0), proposed(0), completed(1)], [ATTEMPT, NONE, RESULT], id="the proposal comes twice"),
-        pytest.param(
+        "the result comes twice": ([proposed(0), completed(1), completed(1)], [ATTEMPT, RESULT, NONE]),
+        "the proposal comes twice": ([proposed(0), proposed(0), completed(1)], [ATTEMPT, NONE, RESULT]),
+        "a producer that uses one call id for ever": (
             [proposed(0), completed(1), proposed(2), completed(3)],
             [ATTEMPT, RESULT, ATTEMPT, RESULT],
-            id="a producer that uses one call id for ever",
         ),
-        pytest.param([completed(0), completed(1), completed(2)], [BOTH, BOTH, BOTH], id="the same, results only"),
-        pytest.param([proposed(0), proposed(1)], [ATTEMPT, ATTEMPT], id="the same, proposals only"),
-        pytest.param(
+        "the same, results only": ([completed(0), completed(1), completed(2)], [BOTH, BOTH, BOTH]),
+        "the same, proposals only": ([proposed(0), proposed(1)], [ATTEMPT, ATTEMPT]),
+        "without call ids, in their order": (
             [proposed(0, None), completed(1, None), proposed(2, None), completed(3, None)],
             [ATTEMPT, RESULT, ATTEMPT, RESULT],
-            id="without call ids, in their order",
         ),
-        pytest.param(
+        "without call ids, in parallel": (
             [proposed(0, None), proposed(1, None), completed(2, None), completed(3, None), completed(4, None)],
             [ATTEMPT, ATTEMPT, RESULT, RESULT, BOTH],
-            id="without call ids, in parallel",
         ),
-        pytest.param(
+        "without call ids, the result of another tool": (
             [proposed(0, None), completed(1, None, "another")],
             [ATTEMPT, BOTH],
-            id="without call ids, the result of another tool",
         ),
-        pytest.param(
+        "events that are not about calls": (
             [
                 event(0, kind=kind)
                 for kind in (Kind.MODEL_TURN, Kind.HEARTBEAT, Kind.SESSION_STARTED, Kind.SESSION_ENDED)
             ],
             [NONE] * 4,
-            id="events that are not about calls",
         ),
-    ],
+    },
 )
 def test_phases(events: list[ActionEvent], expected: list[Phase]) -> None:
-    assert phases(*events) == expected
+    assert [act.phase for act in observed(*events)] == expected
 
 
 def test_a_result_without_call_id_joins_the_first_open_call() -> None:
-    calls = CallTracker()
-    for e in (proposed(0, None, targets=["x=1"]), proposed(1, None, targets=["x=2"])):
-        take(calls, e)
-    act = take(calls, completed(2, None))
+    first, second = proposed(0, None, targets=["x=1"]), proposed(1, None, targets=["x=2"])
+    *_, act = observed(first, second, completed(2, None))
     assert act.call is not None
     assert (act.call.event_id, act.head) == ("p0", "x=1")
 
 
 def test_a_result_takes_what_it_does_not_say_from_its_attempt() -> None:
-    calls = CallTracker()
-    attempt, result = call(0, "delete_asset", "asset_id=a")
-    first = take(calls, attempt)
-    second = take(calls, result)
+    first, second = observed(*call(0, "delete_asset", "asset_id=a"))
     assert [(a.action, a.effect, a.losses, a.index, a.head, a.changes) for a in (first, second)] == [
         (first.action, first.effect, first.losses, 1, "asset_id=a", True)
     ] * 2
@@ -115,71 +83,45 @@ def test_a_result_takes_what_it_does_not_say_from_its_attempt() -> None:
 
 def test_actions_are_counted_once_each() -> None:
     calls = CallTracker()
-    indexes = [take(calls, e).index for e in (*call(0), *call(1), event(2), event(3, kind=Kind.MODEL_TURN))]
-    assert (indexes, calls.actions) == ([1, 1, 2, 2, 3, 3], 3)
+    acts = observed(*call(0), *call(1), event(2), event(3, kind=Kind.MODEL_TURN), calls=calls)
+    assert ([act.index for act in acts], calls.actions) == ([1, 1, 2, 2, 3, 3], 3)
 
 
-@pytest.mark.parametrize(
-    ("before", "target", "lost"),
-    [
-        pytest.param([], "asset_id=a", True, id="somebody's"),
-        pytest.param([event(0, "create_asset", "asset_id=a")], "asset_id=a", False, id="made by the session"),
-        pytest.param([*call(0, "create_asset", "asset_id=a")], "asset_id=a", False, id="made, proposed and completed"),
-        pytest.param([event(0, "create_asset", "asset_id=a", "quota")], "asset_id=a", True, id="making it failed"),
-        pytest.param(
+@cases(
+    "before, target, lost",
+    {
+        "somebody's": ([], "asset_id=a", True),
+        "made by the session": ([event(0, "create_asset", "asset_id=a")], "asset_id=a", False),
+        "made, proposed and completed": ([*call(0, "create_asset", "asset_id=a")], "asset_id=a", False),
+        "making it failed": ([event(0, "create_asset", "asset_id=a", "quota")], "asset_id=a", True),
+        "making it was refused": (
             [event(0, "create_asset", "asset_id=a", outcome=Outcome.REFUSED)],
             "asset_id=a",
             True,
-            id="making it was refused",
         ),
-        pytest.param(
-            [*call(0, "create_asset", "asset_id=a")][:1], "asset_id=a", True, id="making it has no result yet"
-        ),
-        pytest.param([event(0, "create_asset", "asset_id=b")], "asset_id=a", True, id="made something else"),
-        pytest.param([event(0, "write_file", args={"path": "/w/a"})], "path=/w/a", False, id="a file it wrote"),
-        pytest.param(
-            [event(0, "create_folder", args={"path": "/w/x/"})], "path=/w/x/y/z", False, id="in a folder it made"
-        ),
-        pytest.param(
-            [event(0, "create_folder", args={"path": "/w/x"})], "path=/w", True, id="the folder around what it made"
-        ),
-        pytest.param(
-            [event(0, "create_folder", args={"path": "/w/x"})], "path=/w/xy", True, id="a name that begins alike"
-        ),
-        pytest.param(
+        "making it has no result yet": ([*call(0, "create_asset", "asset_id=a")][:1], "asset_id=a", True),
+        "made something else": ([event(0, "create_asset", "asset_id=b")], "asset_id=a", True),
+        "a file it wrote": ([event(0, "write_file", args={"path": "/w/a"})], "path=/w/a", False),
+        "in a folder it made": ([event(0, "create_folder", args={"path": "/w/x/"})], "path=/w/x/y/z", False),
+        "the folder around what it made": ([event(0, "create_folder", args={"path": "/w/x"})], "path=/w", True),
+        "a name that begins alike": ([event(0, "create_folder", args={"path": "/w/x"})], "path=/w/xy", True),
+        "destroyed first, then made": (
             [delete(0, "asset_id=a"), event(1, "create_asset", "asset_id=a")],
             "asset_id=a",
             True,
-            id="destroyed first, then made",
         ),
-        pytest.param(
-            [event(0, "create_database", "database=sales")], "database=sales", True, id="a catastrophe is never its own"
-        ),
-    ],
+        "a catastrophe is never its own": ([event(0, "create_database", "database=sales")], "database=sales", True),
+    },
 )
 def test_whose_thing_it_is(before: list[ActionEvent], target: str, lost: bool) -> None:
-    calls = CallTracker()
-    for e in before:
-        take(calls, e)
     action = "drop_database" if target.startswith("database") else "delete_asset"
-    assert bool(take(calls, event(9, action, target)).losses) is lost
+    assert bool(observed(*before, event(9, action, target))[-1].losses) is lost
 
 
 def test_everything_that_is_remembered_is_bounded() -> None:
     calls = CallTracker()
     for second in range(1000):
-        take(calls, proposed(second, f"open {second}"))
-        take(calls, completed(second, f"done {second}", "create_asset", targets=[f"asset_id={second}"]))
-        take(calls, delete(second, f"asset_id=x{second}"))
-    assert (len(calls.open), len(calls.done), len(calls.belongings.own)) == (
-        MAX_OPEN_CALLS,
-        MAX_DONE_CALLS,
-        MAX_TARGETS,
-    )
-
-
-def test_comes_back_equal_from_json() -> None:
-    calls = CallTracker()
-    for e in (*call(0, "create_asset", "asset_id=a"), call(1, "delete_asset", "asset_id=b")[0], bash(2, "ls")):
-        take(calls, e)
-    assert msgpack.decode(msgpack.encode(calls), type=CallTracker) == calls
+        created = completed(second, f"done {second}", "create_asset", targets=[f"asset_id={second}"])
+        observed(proposed(second, f"open {second}"), created, delete(second, f"asset_id=x{second}"), calls=calls)
+    sizes = (len(calls.open), len(calls.done), len(calls.belongings.own))
+    assert sizes == (MAX_OPEN_CALLS, MAX_DONE_CALLS, MAX_TARGETS)

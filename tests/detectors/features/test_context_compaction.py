@@ -1,9 +1,8 @@
-import pytest
-
 from haltline.detectors.features.context_compaction import ContextCompaction
 from haltline.detectors.session.repetition import Repetition
 from haltline.schemas.events import ActionEvent, Kind, Usage
 from tests.builders import event, fires_at
+from tests.cases import cases
 
 
 def noted(*tokens: int) -> ContextCompaction:
@@ -13,16 +12,16 @@ def noted(*tokens: int) -> ContextCompaction:
     return compaction
 
 
-@pytest.mark.parametrize(
-    ("tokens", "last"),
-    [
-        pytest.param((40_000, 60_000, 15_000, 18_000), 3, id="it fell and stayed low"),
-        pytest.param((40_000, 60_000, 1_000, 61_000), 0, id="a small call in between"),
-        pytest.param((4_000, 6_000, 1_000, 1_200), 0, id="it was small anyway"),
-        pytest.param((40_000, 60_000, 50_000, 45_000), 0, id="it fell a little"),
-        pytest.param((60_000, 10_000, 60_000, 11_000, 12_000), 4, id="it fell after a small call"),
-        pytest.param((0, 0), 0, id="nothing is told"),
-    ],
+@cases(
+    "tokens, last",
+    {
+        "it fell and stayed low": ((40_000, 60_000, 15_000, 18_000), 3),
+        "a small call in between": ((40_000, 60_000, 1_000, 61_000), 0),
+        "it was small anyway": ((4_000, 6_000, 1_000, 1_200), 0),
+        "it fell a little": ((40_000, 60_000, 50_000, 45_000), 0),
+        "it fell after a small call": ((60_000, 10_000, 60_000, 11_000, 12_000), 4),
+        "nothing is told": ((0, 0), 0),
+    },
 )
 def test_when_the_context_was_condensed(tokens: tuple[int, ...], last: int) -> None:
     assert noted(*tokens).last == last

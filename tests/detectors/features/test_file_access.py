@@ -1,16 +1,13 @@
 import pytest
 
 from haltline.detectors.features.file_access import MAX_ACCESSES, accesses
-from haltline.detectors.features.observation import CallTracker, Observation, Phase
-from haltline.detectors.features.tool_classifier import Classifier
 from haltline.schemas.events import ActionEvent
-from haltline.schemas.policy import Policy
-from tests.builders import bash, event
+from tests.builders import bash, event, observed
+from tests.cases import cases
 
 
 def touched(what: ActionEvent) -> list[tuple[str, bool]]:
-    act = Observation(what, classifier=Classifier(Policy()), phase=Phase.BOTH, call=None, calls=CallTracker())
-    return [(path, changes) for path, changes in accesses(act)]
+    return [(path, changes) for path, changes in accesses(observed(what)[0])]
 
 
 @pytest.mark.parametrize(
@@ -47,18 +44,16 @@ def test_a_declared_working_directory() -> None:
     assert touched(event(0, "bash", args={"command": "cat a.py", "cwd": "/srv/app"})) == [("/srv/app/a.py", False)]
 
 
-@pytest.mark.parametrize(
-    ("what", "expected"),
-    [
-        pytest.param(
-            event(0, "Read", args={"file_path": "/a/../etc/passwd"}), [("/etc/passwd", False)], id="an argument"
-        ),
-        pytest.param(event(0, "write_file", "path=.env"), [(".env", True)], id="a target"),
-        pytest.param(event(0, "read_files", args={"paths": ["a", "./b"]}), [("a", False), ("b", False)], id="several"),
-        pytest.param(event(0, "fetch", args={"path": "https://example.org/a"}), [], id="an address is no file"),
-        pytest.param(event(0, "get_user", args={"user_id": "a/b"}), [], id="other arguments"),
-        pytest.param(event(0, "read_file", "user_id=7"), [], id="other targets"),
-    ],
+@cases(
+    "what, expected",
+    {
+        "an argument": (event(0, "Read", args={"file_path": "/a/../etc/passwd"}), [("/etc/passwd", False)]),
+        "a target": (event(0, "write_file", "path=.env"), [(".env", True)]),
+        "several": (event(0, "read_files", args={"paths": ["a", "./b"]}), [("a", False), ("b", False)]),
+        "an address is no file": (event(0, "fetch", args={"path": "https://example.org/a"}), []),
+        "other arguments": (event(0, "get_user", args={"user_id": "a/b"}), []),
+        "other targets": (event(0, "read_file", "user_id=7"), []),
+    },
 )
 def test_other_tools(what: ActionEvent, expected: list[tuple[str, bool]]) -> None:
     assert touched(what) == expected

@@ -7,6 +7,7 @@ from haltline.detectors.features.tool_classifier import Classifier
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.policy import Policy, Tool
 from tests.builders import T0_MS, event
+from tests.cases import cases
 
 CLASSIFIER = Classifier(Policy())
 
@@ -16,66 +17,49 @@ def of(action: str, args: dict[str, Any] | None = None, **fields: Any) -> str:
     return fingerprint(e, action, CLASSIFIER.tool_of(action, e.args))
 
 
-@pytest.mark.parametrize(
-    ("action", "one", "other"),
-    [
-        pytest.param("get_order", {"id": 1, "full": True}, {"full": True, "id": 1}, id="names in another order"),
-        pytest.param("get_order", {"id": 1, "Thought": "a"}, {"id": 1, "Thought": "b"}, id="thoughts"),
-        pytest.param("get_order", {"id": 1, "trace-id": "a"}, {"id": 1, "trace-id": "b"}, id="trace ids"),
-        pytest.param("get_order", {"id": 1, "ts": "10:00"}, {"id": 1, "ts": "10:01"}, id="times by their name"),
-        pytest.param(
+@cases(
+    "action, one, other",
+    {
+        "names in another order": ("get_order", {"id": 1, "full": True}, {"full": True, "id": 1}),
+        "thoughts": ("get_order", {"id": 1, "Thought": "a"}, {"id": 1, "Thought": "b"}),
+        "trace ids": ("get_order", {"id": 1, "trace-id": "a"}, {"id": 1, "trace-id": "b"}),
+        "times by their name": ("get_order", {"id": 1, "ts": "10:00"}, {"id": 1, "ts": "10:01"}),
+        "ids that name nothing": (
             "get_order",
             {"id": 1, "run": "4f1d09aa-1111-4000-8000-00000000000a"},
             {"id": 1, "run": "4f1d09aa-1111-4000-8000-00000000000b"},
-            id="ids that name nothing",
         ),
-        pytest.param(
-            "update_order", {"id": 1, "retry_count": 1}, {"id": 1, "retry_count": 2}, id="counters of attempts"
-        ),
-        pytest.param(
-            "update_order",
-            {"id": 1, "timestamp": T0_MS},
-            {"id": 1, "timestamp": T0_MS + 5000},
-            id="the time of an update",
-        ),
-        pytest.param(
+        "counters of attempts": ("update_order", {"id": 1, "retry_count": 1}, {"id": 1, "retry_count": 2}),
+        "the time of an update": ("update_order", {"id": 1, "timestamp": T0_MS}, {"id": 1, "timestamp": T0_MS + 5000}),
+        "the time of an update as text": (
             "update_order",
             {"id": 1, "now": "2025-06-15T15:06:40Z"},
             {"id": 1, "now": "2025-06-15T15:07:40Z"},
-            id="the time of an update as text",
         ),
-    ],
+    },
 )
 def test_the_same_call(action: str, one: dict[str, Any], other: dict[str, Any]) -> None:
     assert of(action, one) == of(action, other)
 
 
-@pytest.mark.parametrize(
-    ("action", "one", "other"),
-    [
-        pytest.param("get_order", {"id": 1}, {"id": 2}, id="another id"),
-        pytest.param("get_order", {"id": 1}, {"order": 1}, id="another name"),
-        pytest.param(
+@cases(
+    "action, one, other",
+    {
+        "another id": ("get_order", {"id": 1}, {"id": 2}),
+        "another name": ("get_order", {"id": 1}, {"order": 1}),
+        "ids that name what it is about": (
             "get_order",
             {"run_id": "4f1d09aa-1111-4000-8000-00000000000a"},
             {"run_id": "4f1d09aa-1111-4000-8000-00000000000b"},
-            id="ids that name what it is about",
         ),
-        pytest.param("think", {"thought": "a"}, {"thought": "b"}, id="a thought that is all there is"),
-        pytest.param(
-            "approve_request", {"request_id": 1, "by": "x"}, {"request_id": 2, "by": "x"}, id="a request by its id"
-        ),
-        pytest.param("add_reading", {"timestamp": 1, "value": 2}, {"timestamp": 9, "value": 2}, id="times long ago"),
-        pytest.param(
-            "add_reading",
-            {"timestamp": "first", "value": 2},
-            {"timestamp": "last", "value": 2},
-            id="times that are none",
-        ),
-        pytest.param("create_ticket", {"description": "a"}, {"description": "b"}, id="the description of what is made"),
-        pytest.param("write_file", {"path": "/tmp/a1"}, {"path": "/tmp/a2"}, id="temporary files that are written"),
-        pytest.param("sql", {"query": "SELECT 1"}, {"query": "SELECT 2"}, id="statements"),
-    ],
+        "a thought that is all there is": ("think", {"thought": "a"}, {"thought": "b"}),
+        "a request by its id": ("approve_request", {"request_id": 1, "by": "x"}, {"request_id": 2, "by": "x"}),
+        "times long ago": ("add_reading", {"timestamp": 1, "value": 2}, {"timestamp": 9, "value": 2}),
+        "times that are none": ("add_reading", {"timestamp": "first", "value": 2}, {"timestamp": "last", "value": 2}),
+        "the description of what is made": ("create_ticket", {"description": "a"}, {"description": "b"}),
+        "temporary files that are written": ("write_file", {"path": "/tmp/a1"}, {"path": "/tmp/a2"}),
+        "statements": ("sql", {"query": "SELECT 1"}, {"query": "SELECT 2"}),
+    },
 )
 def test_another_call(action: str, one: dict[str, Any], other: dict[str, Any]) -> None:
     assert of(action, one) != of(action, other)
@@ -104,27 +88,27 @@ def test_of_a_command_what_was_left_out_is_distinguished_behind_a_dot() -> None:
     assert "." not in of("bash", {"command": "cat x"})
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        pytest.param("curl http://localhost:8080/a", "curl http://localhost:<port>/a", id="a port"),
-        pytest.param("serve --port 8081", "serve --port", id="a port as an option"),
-        pytest.param("sed -n '10,20p' a.py:12", "sed -n '10,20p' a.py:12", id="line numbers stay"),
-        pytest.param("cat /tmp/tmpab12cd/x.log", "cat <temp>/x.log", id="a temporary path"),
-        pytest.param("cat /tmp/results.txt", "cat /tmp/results.txt", id="a path that is named stays"),
-        pytest.param("sleep 30 && ls", "sleep && ls", id="how long it sleeps"),
-        pytest.param("echo attempt 3; make", "echo attempt; make", id="the number of the attempt"),
-        pytest.param("pytest -q  # once more", "pytest -q", id="a comment"),
-        pytest.param("curl 'x?id=1#top'", "curl 'x?id=1#top'", id="a fragment stays"),
-        pytest.param("curl 'x?id=1&ts=99'", "curl 'x?id=1'", id="a time in a query"),
-        pytest.param("log --since 2025-01-02T10:11:12.5Z x", "log --since <time> x", id="a time"),
-        pytest.param("log --since 2025-01-02 x", "log --since 2025-01-02 x", id="a day stays"),
-        pytest.param("get 1750000000 1750000000123 17500000001", "get <time> <time> 17500000001", id="epoch times"),
-        pytest.param("addr2line 0x7fff12", "addr2line <address>", id="an address"),
-        pytest.param("curl -H 'X-Request-Id: 1234567890' x", "curl -H 'X-Request-id' x", id="a request id in a header"),
-        pytest.param("  ls  ", "ls", id="space around it"),
-        pytest.param("git show 4f1d09aa", "git show 4f1d09aa", id="a commit stays"),
-    ],
+@cases(
+    "text, expected",
+    {
+        "a port": ("curl http://localhost:8080/a", "curl http://localhost:<port>/a"),
+        "a port as an option": ("serve --port 8081", "serve --port"),
+        "line numbers stay": ("sed -n '10,20p' a.py:12", "sed -n '10,20p' a.py:12"),
+        "a temporary path": ("cat /tmp/tmpab12cd/x.log", "cat <temp>/x.log"),
+        "a path that is named stays": ("cat /tmp/results.txt", "cat /tmp/results.txt"),
+        "how long it sleeps": ("sleep 30 && ls", "sleep && ls"),
+        "the number of the attempt": ("echo attempt 3; make", "echo attempt; make"),
+        "a comment": ("pytest -q  # once more", "pytest -q"),
+        "a fragment stays": ("curl 'x?id=1#top'", "curl 'x?id=1#top'"),
+        "a time in a query": ("curl 'x?id=1&ts=99'", "curl 'x?id=1'"),
+        "a time": ("log --since 2025-01-02T10:11:12.5Z x", "log --since <time> x"),
+        "a day stays": ("log --since 2025-01-02 x", "log --since 2025-01-02 x"),
+        "epoch times": ("get 1750000000 1750000000123 17500000001", "get <time> <time> 17500000001"),
+        "an address": ("addr2line 0x7fff12", "addr2line <address>"),
+        "a request id in a header": ("curl -H 'X-Request-Id: 1234567890' x", "curl -H 'X-Request-id' x"),
+        "space around it": ("  ls  ", "ls"),
+        "a commit stays": ("git show 4f1d09aa", "git show 4f1d09aa"),
+    },
 )
 def test_what_is_left_out_of_a_command(text: str, expected: str) -> None:
     assert clean(text, runs=True) == expected
@@ -134,47 +118,43 @@ def test_only_the_beginning_of_a_long_text_is_cleaned() -> None:
     assert clean("a" * 5000 + " 0x123456", runs=True).endswith("0x123456")
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        pytest.param("3 passed in 0.52s", "3 passed in <duration>", id="a duration"),
-        pytest.param("3 of 9 tasks, 33%", "3 of 9 tasks, 33%", id="progress stays"),
-        pytest.param('{"elapsed": 12.5, "n": 3}', '{"elapsed": , "n": 3}', id="a time that went by"),
-        pytest.param("at 12:30:45 pid=99", "at <time> pid=", id="a clock and a process"),
-        pytest.param("<Row at 0x7f00aa>", "<Row at <id>>", id="an address"),
-    ],
+@cases(
+    "text, expected",
+    {
+        "a duration": ("3 passed in 0.52s", "3 passed in <duration>"),
+        "progress stays": ("3 of 9 tasks, 33%", "3 of 9 tasks, 33%"),
+        "a time that went by": ('{"elapsed": 12.5, "n": 3}', '{"elapsed": , "n": 3}'),
+        "a clock and a process": ("at 12:30:45 pid=99", "at <time> pid="),
+        "an address": ("<Row at 0x7f00aa>", "<Row at <id>>"),
+    },
 )
 def test_what_is_left_out_of_a_result(text: str, expected: str) -> None:
     assert clean_result(text) == expected
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        pytest.param({"args": {"q": "a"}, "loop_key": "k"}, {"args": {"q": "b"}, "loop_key": "k"}, True, id="equal"),
-        pytest.param({"args": {"q": "a"}, "loop_key": "k"}, {"args": {"q": "a"}, "loop_key": "m"}, False, id="other"),
-        pytest.param({"args": {"q": "a"}, "loop_key": "k"}, {"args": {"q": "a"}}, False, id="one declares nothing"),
-        pytest.param({"loop_key": ""}, {"args": {"q": "a"}, "loop_key": ""}, True, id="an empty one: any call"),
-    ],
+@cases(
+    "one, other, same",
+    {
+        "equal": ({"args": {"q": "a"}, "loop_key": "k"}, {"args": {"q": "b"}, "loop_key": "k"}, True),
+        "other": ({"args": {"q": "a"}, "loop_key": "k"}, {"args": {"q": "a"}, "loop_key": "m"}, False),
+        "one declares nothing": ({"args": {"q": "a"}, "loop_key": "k"}, {"args": {"q": "a"}}, False),
+        "an empty one: any call": ({"loop_key": ""}, {"args": {"q": "a"}, "loop_key": ""}, True),
+    },
 )
 def test_what_a_tool_declares_as_a_repetition(one: dict[str, Any], other: dict[str, Any], same: bool) -> None:
     assert (of("lookup", **one) == of("lookup", **other)) is same
     assert of("lookup", **one) != of("search", **one)
 
 
-@pytest.mark.parametrize(
-    ("loop_key", "one", "other", "same"),
-    [
-        pytest.param(
-            ("order",), {"order": 1, "note": "a"}, {"order": 1, "note": "b"}, True, id="what is named is equal"
-        ),
-        pytest.param(
-            ("order",), {"order": 1, "note": "a"}, {"order": 2, "note": "a"}, False, id="what is named differs"
-        ),
-        pytest.param((), {"order": 1}, {"order": 2}, True, id="empty: any call of the tool"),
-        pytest.param(None, {"order": 1}, {"order": 2}, False, id="nothing is said"),
-        pytest.param(("command",), {"command": "ls", "n": 1}, {"command": "ls", "n": 2}, True, id="of a command line"),
-    ],
+@cases(
+    "loop_key, one, other, same",
+    {
+        "what is named is equal": (("order",), {"order": 1, "note": "a"}, {"order": 1, "note": "b"}, True),
+        "what is named differs": (("order",), {"order": 1, "note": "a"}, {"order": 2, "note": "a"}, False),
+        "empty: any call of the tool": ((), {"order": 1}, {"order": 2}, True),
+        "nothing is said": (None, {"order": 1}, {"order": 2}, False),
+        "of a command line": (("command",), {"command": "ls", "n": 1}, {"command": "ls", "n": 2}, True),
+    },
 )
 def test_what_the_policy_says_is_a_repetition(
     loop_key: tuple[str, ...] | None, one: dict[str, Any], other: dict[str, Any], same: bool

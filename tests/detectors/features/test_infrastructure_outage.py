@@ -10,20 +10,21 @@ from haltline.detectors.session.error_repetition import ErrorRepetition
 from haltline.detectors.session.repetition import Repetition
 from haltline.detectors.session.retry_storm import RetryStorm
 from tests.builders import event, fires_at
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        pytest.param("HTTP 429: slow down", True, id="too many requests, by its number"),
-        pytest.param("503 Service Unavailable", True, id="a service that is not there"),
-        pytest.param("openai.RateLimitError: rate limit reached", True, id="a limit"),
-        pytest.param("ConnectionResetError: connection reset by peer", True, id="a connection that was reset"),
-        pytest.param("the model is overloaded", True, id="overloaded"),
-        pytest.param("HTTP 404 not found", False, id="what was asked is not there"),
-        pytest.param("expected 503 rows, got 502", False, id="only a number"),
-        pytest.param("KeyError: 'status'", False, id="a mistake"),
-    ],
+@cases(
+    "text, found",
+    {
+        "too many requests, by its number": ("HTTP 429: slow down", True),
+        "a service that is not there": ("503 Service Unavailable", True),
+        "a limit": ("openai.RateLimitError: rate limit reached", True),
+        "a connection that was reset": ("ConnectionResetError: connection reset by peer", True),
+        "overloaded": ("the model is overloaded", True),
+        "what was asked is not there": ("HTTP 404 not found", False),
+        "only a number": ("expected 503 rows, got 502", False),
+        "a mistake": ("KeyError: 'status'", False),
+    },
 )
 def test_errors_of_the_infrastructure(text: str, found: bool) -> None:
     assert is_infrastructure(text) is found
@@ -37,15 +38,15 @@ STORM = RetryStorm(last_actions=20, medium=5, high=6, critical=7)
 
 
 @pytest.mark.parametrize("detector", [ErrorRepetition(), STORM, Repetition()])
-@pytest.mark.parametrize(
-    ("pauses", "error", "found"),
-    [
-        pytest.param([2**n for n in range(12)], "HTTP 429", False, id="longer and longer pauses"),
-        pytest.param([30] * 12, "503 service unavailable", False, id="half a minute each time"),
-        pytest.param([0.1] * 12, "HTTP 429", True, id="at once"),
-        pytest.param([5] * 12, "HTTP 429", True, id="every few seconds"),
-        pytest.param([2**n for n in range(12)], "no such order", True, id="it is no error of the service"),
-    ],
+@cases(
+    "pauses, error, found",
+    {
+        "longer and longer pauses": ([2**n for n in range(12)], "HTTP 429", False),
+        "half a minute each time": ([30] * 12, "503 service unavailable", False),
+        "at once": ([0.1] * 12, "HTTP 429", True),
+        "every few seconds": ([5] * 12, "HTTP 429", True),
+        "it is no error of the service": ([2**n for n in range(12)], "no such order", True),
+    },
 )
 def test_a_service_is_waited_for_or_hammered(
     detector: Detector[Any], pauses: Sequence[float], error: str, found: bool

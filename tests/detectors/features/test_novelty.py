@@ -1,12 +1,11 @@
-import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from msgspec import msgpack
 
 from haltline.detectors.features.novelty import VALUES, WINDOW, Novelty, _words, checksums
 from haltline.detectors.session.stagnation import Stagnation
 from haltline.schemas.events import ActionEvent, Outcome
 from tests.builders import Watched, bash, call, event
+from tests.cases import cases
 from tests.detectors.strategies import long_session, sessions
 
 MAX_BYTES = 8 * 1024
@@ -38,76 +37,67 @@ def test_a_session_that_did_nothing_has_the_values_of_the_start() -> None:
     assert Novelty().values() == tuple(value.start for value in VALUES)
 
 
-@pytest.mark.parametrize(
-    ("events", "expected"),
-    [
-        pytest.param(
+@cases(
+    "events, expected",
+    {
+        "six files with new words are six fresh steps": (
             [read(s, f"/srv/{text[0]}", text) for s, text in enumerate(NEW)],
             {"fresh_20": 6, "stale_balance": 0, "repeats_12": 0, "since_edit": 6},
-            id="six files with new words are six fresh steps",
         ),
-        pytest.param(
+        "one file read six times is one fresh step and five that repeat it": (
             [read(s, "/srv/a", "alpha beacon") for s in range(6)],
             {"fresh_20": 1, "stale_balance": 5, "repeats_12": 5, "aligned_run": 5},
-            id="one file read six times is one fresh step and five that repeat it",
         ),
-        pytest.param(
+        "one command that fails alike four times fails in one new way": (
             [bash(s, "make test", "Error 2: no rule", output_head="", output_bytes=0) for s in range(4)],
             {"negative_20": 4, "new_failures_20": 1, "repeats_12": 3},
-            id="one command that fails alike four times fails in one new way",
         ),
-        pytest.param(
+        "three hosts that do not resolve": (
             [
                 bash(s, f"curl https://{host}.example", "Could not resolve host", output_head="", output_bytes=0)
                 for s, host in enumerate(("one", "two", "three"))
             ],
             {"unreachable_20": 3},
-            id="three hosts that do not resolve",
         ),
-        pytest.param(
+        "one message to each of eight people is a series": (
             [event(s, "send_mail", args={"to": f"{s}@example.org"}, output_head="sent") for s in range(8)],
             {"stale_balance": 0, "results_seen_12": 0},
-            id="one message to each of eight people is a series",
         ),
-        pytest.param(
+        "nine orders that have the same status are a series": (
             [event(s, "get_order", args={"order_id": f"{s}"}, output_head="status: shipped") for s in range(9)],
             {"stale_balance": 0, "results_seen_12": 0},
-            id="nine orders that have the same status are a series",
         ),
-        pytest.param(
+        "nine guesses that are refused are no series": (
             [
                 event(s, "check_password", args={"password": f"{s}"}, output_head="Wrong password", output_bytes=14)
                 for s in range(9)
             ],
             {"negative_20": 9, "stale_balance": 8},
-            id="nine guesses that are refused are no series",
         ),
-        pytest.param(
+        "six different edits": (
             [bash(s, f"sed -i s/{w}/x/ f.py", output_head="", output_bytes=0) for s, w in enumerate(NEW)],
             {"since_edit": 0, "stale_balance": 0},
-            id="six different edits",
         ),
-        pytest.param(
+        "one edit made six times is one": (
             [bash(s, "sed -i s/a/b/ f.py", output_head="", output_bytes=0) for s in range(6)],
             {"since_edit": 5, "repeats_12": 5},
-            id="one edit made six times is one",
         ),
-    ],
+    },
 )
 def test_what_is_measured(events: list[ActionEvent], expected: dict[str, float]) -> None:
     values = measured(events)
     assert {name: values[name] for name in expected} == expected
 
 
-@pytest.mark.parametrize(
-    ("events", "expected"),
-    [
-        pytest.param([event(0, outcome=Outcome.REFUSED)], 0, id="a refused call is no step"),
-        pytest.param([bash(0, "sleep 30; curl x", output_head="")], 0, id="waiting is no step"),
-        pytest.param([event(0, "think", args={"thought": "on"}, output_head="")], 0, id="thinking is no step"),
-        pytest.param(list(call(0, "read_file", args={"path": "a"}, output_head="x")), 1, id="a call is one step"),
-        pytest.param(list(call(0, "read_file", args={"path": "a"}, output_head="x"))[:1], 0, id="no result yet"),
-    ],
+@cases(
+    "events, expected",
+    {
+        "a refused call is no step": ([event(0, outcome=Outcome.REFUSED)], 0),
+        "waiting is no step": ([bash(0, "sleep 30; curl x", output_head="")], 0),
+        "thinking is no step": ([event(0, "think", args={"thought": "on"}, output_head="")], 0),
+        "a call is one step": (list(call(0, "read_file", args={"path": "a"}, output_head="x")), 1),
+        "no result yet": (list(call(0, "read_file", args={"path": "a"}, output_head="x"))[:1], 0),
+    },
 )
 def test_what_a_step_is(events: list[ActionEvent], expected: int) -> None:
     assert steps(events) == expected
@@ -153,17 +143,6 @@ def test_values_stay_within_their_bounds(events: list[ActionEvent]) -> None:
     assert values["since_edit"] <= WINDOW
 
 
-@given(events=sessions(), cut=st.integers(0, 40))
-def test_a_restart_changes_nothing(events: list[ActionEvent], cut: int) -> None:
-    undisturbed, restarted = Watched(Stagnation()), Watched(Stagnation())
-    for number, one in enumerate(events):
-        if number == cut:
-            restarted.calls = msgpack.decode(msgpack.encode(restarted.calls), type=type(restarted.calls))
-        undisturbed(one)
-        restarted(one)
-    assert restarted.calls.novelty == undisturbed.calls.novelty
-
-
 def test_the_state_stays_small() -> None:
     watched = Watched(Stagnation())
     for one in long_session(2_000):
@@ -182,15 +161,15 @@ def test_words_that_are_long_ago_are_forgotten() -> None:
     assert len(novelty.words.split(" ")) <= 400
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        pytest.param("", set(), id="nothing"),
-        pytest.param("GET /srv/App.py: 404", {"get", "srv", "app", "py", "404"}, id="marks stand between words"),
-        pytest.param("Straße über dem Fluß", {"straße", "über", "dem", "fluß"}, id="letters of other languages"),
-        pytest.param("漢字かなまじり文の長い", {"漢字かなまじり文", "の長い"}, id="no spaces: pieces"),
-        pytest.param("half \ud83d a pair", {"half", "pair"}, id="half a character"),
-    ],
+@cases(
+    "text, expected",
+    {
+        "nothing": ("", set()),
+        "marks stand between words": ("GET /srv/App.py: 404", {"get", "srv", "app", "py", "404"}),
+        "letters of other languages": ("Straße über dem Fluß", {"straße", "über", "dem", "fluß"}),
+        "no spaces: pieces": ("漢字かなまじり文の長い", {"漢字かなまじり文", "の長い"}),
+        "half a character": ("half \ud83d a pair", {"half", "pair"}),
+    },
 )
 def test_the_words_of_a_text(text: str, expected: set[str]) -> None:
     assert _words(text) == expected
@@ -202,18 +181,18 @@ def test_a_word_that_is_too_long_is_never_known() -> None:
     assert novelty.words == ""
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        pytest.param("ValueError: 3", True, id="an error in a word"),
-        pytest.param("Permission denied", True, id="one word"),
-        pytest.param("Wrong flag!", True, id="a guess that is refused"),
-        pytest.param("it's not correct", True, id="two words"),
-        pytest.param("I can't do that", True, id="with an apostrophe"),
-        pytest.param("étape: incorrect", True, id="beside letters of other languages"),
-        pytest.param("no changes, not now, time to try", False, id="words that only begin such"),
-        pytest.param("status: shipped", False, id="none"),
-    ],
+@cases(
+    "text, expected",
+    {
+        "an error in a word": ("ValueError: 3", True),
+        "one word": ("Permission denied", True),
+        "a guess that is refused": ("Wrong flag!", True),
+        "two words": ("it's not correct", True),
+        "with an apostrophe": ("I can't do that", True),
+        "beside letters of other languages": ("étape: incorrect", True),
+        "words that only begin such": ("no changes, not now, time to try", False),
+        "none": ("status: shipped", False),
+    },
 )
 def test_what_is_read_as_a_refusal(text: str, expected: bool) -> None:
     values = measured([event(0, "ask", args={"q": "x"}, output_head=text, output_bytes=len(text))])

@@ -1,171 +1,139 @@
 from collections.abc import Sequence
 
 import orjson
-import pytest
 from pydantic import TypeAdapter
 
-from haltline.detectors.features.observation import CallTracker, Observation
+from haltline.detectors.features.observation import CallTracker
 from haltline.detectors.features.ownership import MAX_TARGETS, Ownership
-from haltline.detectors.features.tool_classifier import Classifier
 from haltline.schemas.events import ActionEvent
-from haltline.schemas.policy import Policy
-from tests.builders import bash, call, delete, event
-
-CLASSIFIER = Classifier(Policy())
+from tests.builders import bash, call, delete, event, observed
+from tests.cases import cases
 
 
 def run(*events: ActionEvent) -> tuple[list[str], CallTracker]:
     """What the last event would take away from somebody, and what is remembered then."""
     calls = CallTracker()
-    losses: list[str] = []
-    for e in events:
-        phase, known = calls.phase(e)
-        act = Observation(e, classifier=CLASSIFIER, phase=phase, call=known, calls=calls)
-        losses = [loss.target for loss in act.losses]
-        calls.note(act)
-    return losses, calls
+    *_, last = observed(*events, calls=calls)
+    return [loss.target for loss in last.losses], calls
 
 
 def shell(*commands: str) -> list[ActionEvent]:
     return [bash(second, command) for second, command in enumerate(commands)]
 
 
-@pytest.mark.parametrize(
-    ("events", "lost"),
-    [
-        pytest.param(shell("rm data.csv"), ["path=data.csv"], id="a file that was there"),
-        pytest.param(shell("cat > t.py <<E\nx\nE", "rm t.py"), [], id="a file that it wrote"),
-        pytest.param(shell("touch a b", "rm a b c"), ["path=c"], id="two that it made and one that it did not"),
-        pytest.param(shell("mkdir -p w/x", "rm -rf w/x/y"), [], id="in a folder that it made"),
-        pytest.param(shell("mkdir w/x", "rm -rf w"), ["path=w"], id="the folder around what it made"),
-        pytest.param(shell("mkdir w", "rm -rf wx"), ["path=wx"], id="a name that begins alike"),
-        pytest.param(shell("touch t.py", "cd /testbed && rm t.py"), [], id="made by its relative path"),
-        pytest.param(
-            [event(0, "Write", args={"file_path": "/testbed/t.py"}), bash(1, "rm t.py")],
-            [],
-            id="made by its absolute path",
-        ),
-        pytest.param(
+@cases(
+    "events, lost",
+    {
+        "a file that was there": (shell("rm data.csv"), ["path=data.csv"]),
+        "a file that it wrote": (shell("cat > t.py <<E\nx\nE", "rm t.py"), []),
+        "two that it made and one that it did not": (shell("touch a b", "rm a b c"), ["path=c"]),
+        "in a folder that it made": (shell("mkdir -p w/x", "rm -rf w/x/y"), []),
+        "the folder around what it made": (shell("mkdir w/x", "rm -rf w"), ["path=w"]),
+        "a name that begins alike": (shell("mkdir w", "rm -rf wx"), ["path=wx"]),
+        "made by its relative path": (shell("touch t.py", "cd /testbed && rm t.py"), []),
+        "made by its absolute path": ([event(0, "Write", args={"file_path": "/testbed/t.py"}), bash(1, "rm t.py")], []),
+        "made by the shell, removed by an argument": (
             [bash(0, "mkdir /home/u/app/y"), event(1, "rm_tree", args={"path": "/home/u/app/y"}, effect="destructive")],
             [],
-            id="made by the shell, removed by an argument",
         ),
-        pytest.param(
+        "made below a folder, removed by an argument": (
             [bash(0, "cd /home/u/app && mkdir y"), event(1, "delete_directory", args={"directory": "/home/u/app/y/"})],
             [],
-            id="made below a folder, removed by an argument",
         ),
-        pytest.param(
+        "another one is removed by an argument": (
             [bash(0, "mkdir /home/u/app/y"), event(1, "rm_tree", args={"path": "/home/u/app/z"}, effect="destructive")],
             ["path=/home/u/app/z"],
-            id="another one is removed by an argument",
         ),
-        pytest.param(
+        "it may have been there before": (
             [
                 bash(0, "mkdir -p /home/u/app/y"),
                 event(1, "rm_tree", args={"path": "/home/u/app/y"}, effect="destructive"),
             ],
             ["path=/home/u/app/y"],
-            id="it may have been there before",
         ),
-        pytest.param(
+        "several by an argument, one of them its own": (
             [bash(0, "mkdir /home/u/app/y"), event(1, "delete_files", args={"paths": ["/home/u/app/y/a", "/srv/b"]})],
             ["path=/srv/b"],
-            id="several by an argument, one of them its own",
         ),
-        pytest.param(
+        "made by an argument, removed by the shell": (
             [event(0, "createfile", args={"path": "/srv/t.py", "contents": "x"}), bash(1, "rm /srv/t.py")],
             [],
-            id="made by an argument, removed by the shell",
         ),
-        pytest.param(
+        "a folder made by an argument": (
             [event(0, "mkdir", args={"dir": "/home/u/app/y"}), bash(1, "rm -r /home/u/app/y")],
             [],
-            id="a folder made by an argument",
         ),
-        pytest.param(
+        "an editor only showed it": (
             [
                 event(0, "str_replace_editor", args={"command": "view", "path": "/srv/t.py"}),
                 bash(1, "rm /srv/t.py"),
             ],
             ["path=/srv/t.py"],
-            id="an editor only showed it",
         ),
-        pytest.param(
+        "it only read it": (
             [event(0, "read_file", args={"path": "/srv/t.py"}), bash(1, "rm /srv/t.py")],
             ["path=/srv/t.py"],
-            id="it only read it",
         ),
-        pytest.param(shell("touch /a/t.py", "rm /b/t.py"), ["path=/b/t.py"], id="the same name elsewhere"),
-        pytest.param(
-            shell("rm data.csv", "touch data.csv", "rm data.csv"),
-            ["path=data.csv"],
-            id="somebody's first, then made again",
-        ),
-        pytest.param(
+        "the same name elsewhere": (shell("touch /a/t.py", "rm /b/t.py"), ["path=/b/t.py"]),
+        "somebody's first, then made again": (shell("rm data.csv", "touch data.csv", "rm data.csv"), ["path=data.csv"]),
+        "a program that failed in the end may have made it": (
             [bash(0, "cp a b; false", "exit code 1"), bash(1, "rm b")],
             [],
-            id="a program that failed in the end may have made it",
         ),
-        pytest.param(
+        "writing it failed": (
             [event(0, "Write", error="disk full", args={"file_path": "/a"}), bash(1, "rm /a")],
             ["path=/a"],
-            id="writing it failed",
         ),
-    ],
+    },
 )
 def test_what_the_session_made_is_its_own(events: Sequence[ActionEvent], lost: list[str]) -> None:
     assert run(*events)[0] == lost
 
 
-@pytest.mark.parametrize(
-    ("events", "lost"),
-    [
-        pytest.param(shell("rm out.db", "python gen.py", "rm out.db"), [], id="removed, and a program ran since"),
-        pytest.param(shell("rm -f out.db && python gen.py", "rm -f out.db && python gen.py"), [], id="in one command"),
-        pytest.param(shell("rm -rf proj", "./make_it", "rm -rf proj/sub"), [], id="below what it removed"),
-        pytest.param(shell("rm out.db", "ls", "rm out.db"), ["path=out.db"], id="removed, and only looked since"),
-        pytest.param(shell("rm out.db", "rm out.db"), ["path=out.db"], id="removed twice in a row"),
-        pytest.param(
+@cases(
+    "events, lost",
+    {
+        "removed, and a program ran since": (shell("rm out.db", "python gen.py", "rm out.db"), []),
+        "in one command": (shell("rm -f out.db && python gen.py", "rm -f out.db && python gen.py"), []),
+        "below what it removed": (shell("rm -rf proj", "./make_it", "rm -rf proj/sub"), []),
+        "removed, and only looked since": (shell("rm out.db", "ls", "rm out.db"), ["path=out.db"]),
+        "removed twice in a row": (shell("rm out.db", "rm out.db"), ["path=out.db"]),
+        "removing it failed": (
             [bash(0, "rm out.db", "rm: out.db: still exists"), *shell("ls", "python gen.py", "rm out.db")[1:]],
             ["path=out.db"],
-            id="removing it failed",
         ),
-        pytest.param(shell("rm a.db", "python gen.py", "rm b.db"), ["path=b.db"], id="another file"),
-        pytest.param(
+        "another file": (shell("rm a.db", "python gen.py", "rm b.db"), ["path=b.db"]),
+        "an asset is somebody's, whatever runs": (
             [delete(0), event(1, "run_code", args={"code": "x"}), delete(2)],
             ["asset_id=fact_sales"],
-            id="an asset is somebody's, whatever runs",
         ),
-    ],
+    },
 )
 def test_what_came_back_after_a_program_ran_is_its_own(events: Sequence[ActionEvent], lost: list[str]) -> None:
     assert run(*events)[0] == lost
 
 
-@pytest.mark.parametrize(
-    ("events", "lost"),
-    [
-        pytest.param(shell("git checkout a.py"), ["path=a.py"], id="somebody's changes"),
-        pytest.param(shell("sed -i s/a/b/ a.py", "git checkout a.py"), [], id="its own changes"),
-        pytest.param(shell("git checkout a.py", "git checkout a.py"), [], id="what it has undone before"),
-        pytest.param(
-            shell("sed -i s/a/b/ a.py", "git reset --hard"), ["worktree=."], id="everything, for the first time"
-        ),
-        pytest.param(shell("git reset --hard", "git reset --hard"), [], id="everything, once more"),
-        pytest.param(shell("sed -i s/a/b/ a.py", "rm a.py"), ["path=a.py"], id="a file that it changed is not its own"),
-    ],
+@cases(
+    "events, lost",
+    {
+        "somebody's changes": (shell("git checkout a.py"), ["path=a.py"]),
+        "its own changes": (shell("sed -i s/a/b/ a.py", "git checkout a.py"), []),
+        "what it has undone before": (shell("git checkout a.py", "git checkout a.py"), []),
+        "everything, for the first time": (shell("sed -i s/a/b/ a.py", "git reset --hard"), ["worktree=."]),
+        "everything, once more": (shell("git reset --hard", "git reset --hard"), []),
+        "a file that it changed is not its own": (shell("sed -i s/a/b/ a.py", "rm a.py"), ["path=a.py"]),
+    },
 )
 def test_undoing_its_own_changes_is_no_loss(events: Sequence[ActionEvent], lost: list[str]) -> None:
     assert run(*events)[0] == lost
 
 
-@pytest.mark.parametrize(
-    ("events", "lost"),
-    [
-        pytest.param(shell("rm -rf node_modules /tmp/x a.pyc"), [], id="scratch"),
-        pytest.param(shell("mkdir -p /srv/backups", "rm -rf /srv/backups"), ["path=/srv/backups"], id="a catastrophe"),
-    ],
+@cases(
+    "events, lost",
+    {
+        "scratch": (shell("rm -rf node_modules /tmp/x a.pyc"), []),
+        "a catastrophe": (shell("mkdir -p /srv/backups", "rm -rf /srv/backups"), ["path=/srv/backups"]),
+    },
 )
 def test_how_bad_it_is_decides_first(events: Sequence[ActionEvent], lost: list[str]) -> None:
     assert run(*events)[0] == lost

@@ -1,29 +1,30 @@
 import pytest
 
 from haltline.detectors.features import task_scope
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
-    ("path", "globs", "changes", "covered"),
-    [
-        pytest.param("src/main.ex", ("src/**",), True, True, id="below a folder"),
-        pytest.param("src/a/b/c.py", ("src/**/c.py",), True, True, id="two stars go through folders"),
-        pytest.param("src/c.py", ("src/**/c.py",), True, True, id="two stars stand for no folder too"),
-        pytest.param("src/a/c.py", ("src/*.py",), True, False, id="one star stays within its folder"),
-        pytest.param("src/a/c.py", ("src",), True, True, id="a folder covers what is below it"),
-        pytest.param("src/a/c.py", ("src/",), True, True, id="a folder with a slash too"),
-        pytest.param("source/a.py", ("src",), True, False, id="another folder"),
-        pytest.param("srcs/a.py", ("src",), True, False, id="a folder whose name begins alike"),
-        pytest.param("/testbed/src/a.py", ("src/**",), True, True, id="a relative glob at any depth"),
-        pytest.param("src/a.py", ("/testbed/src/**",), True, True, id="a relative path in the folder of the glob"),
-        pytest.param("lib/a.py", ("/testbed/src/**",), True, False, id="a relative path that the glob has not"),
-        pytest.param("/etc/src/a.py", ("/testbed/src/**",), True, False, id="an absolute path elsewhere"),
-        pytest.param("src", ("src/api/**",), False, True, id="looking at a folder on the way"),
-        pytest.param("/testbed/src", ("/testbed/src/api/**",), False, True, id="on the way to an absolute one"),
-        pytest.param("src", ("src/api/**",), True, False, id="changing a folder on the way"),
-        pytest.param("a[1].py", ("a[1].py",), True, True, id="brackets are ordinary letters"),
-        pytest.param("x", (), True, False, id="no globs cover nothing"),
-    ],
+@cases(
+    "path, globs, changes, covered",
+    {
+        "below a folder": ("src/main.ex", ("src/**",), True, True),
+        "two stars go through folders": ("src/a/b/c.py", ("src/**/c.py",), True, True),
+        "two stars stand for no folder too": ("src/c.py", ("src/**/c.py",), True, True),
+        "one star stays within its folder": ("src/a/c.py", ("src/*.py",), True, False),
+        "a folder covers what is below it": ("src/a/c.py", ("src",), True, True),
+        "a folder with a slash too": ("src/a/c.py", ("src/",), True, True),
+        "another folder": ("source/a.py", ("src",), True, False),
+        "a folder whose name begins alike": ("srcs/a.py", ("src",), True, False),
+        "a relative glob at any depth": ("/testbed/src/a.py", ("src/**",), True, True),
+        "a relative path in the folder of the glob": ("src/a.py", ("/testbed/src/**",), True, True),
+        "a relative path that the glob has not": ("lib/a.py", ("/testbed/src/**",), True, False),
+        "an absolute path elsewhere": ("/etc/src/a.py", ("/testbed/src/**",), True, False),
+        "looking at a folder on the way": ("src", ("src/api/**",), False, True),
+        "on the way to an absolute one": ("/testbed/src", ("/testbed/src/api/**",), False, True),
+        "changing a folder on the way": ("src", ("src/api/**",), True, False),
+        "brackets are ordinary letters": ("a[1].py", ("a[1].py",), True, True),
+        "no globs cover nothing": ("x", (), True, False),
+    },
 )
 def test_in_scope(path: str, globs: tuple[str, ...], changes: bool, covered: bool) -> None:
     assert task_scope.in_scope(path, globs, changes=changes) is covered

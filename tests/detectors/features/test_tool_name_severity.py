@@ -2,6 +2,7 @@ import pytest
 
 from haltline.detectors.commands.model import Badness
 from haltline.detectors.features.tool_name_severity import badness, target
+from tests.cases import cases
 
 SCRATCH, PLAIN, SEVERE = Badness
 
@@ -35,12 +36,12 @@ def test_badness(action: str, what: str, expected: Badness) -> None:
     assert badness(action, what) is expected
 
 
-@pytest.mark.parametrize(
-    ("kind", "value", "expected"),
-    [
-        pytest.param("asset_id", 7, "asset_id=7", id="a number"),
-        pytest.param("path", "/srv//data/./x/", "path=/srv/data/x", id="a path"),
-    ],
+@cases(
+    "kind, value, expected",
+    {
+        "a number": ("asset_id", 7, "asset_id=7"),
+        "a path": ("path", "/srv//data/./x/", "path=/srv/data/x"),
+    },
 )
 def test_targets_in_canonical_form(kind: str, value: object, expected: str) -> None:
     assert target(kind, value) == expected

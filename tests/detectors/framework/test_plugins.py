@@ -21,6 +21,7 @@ from haltline.schemas.policy import Override, Policy, Rule
 from haltline.streams.engine.core import Core, Effects, SessionState
 from haltline.streams.sessions import state_codec
 from tests.builders import delete, event
+from tests.cases import cases
 
 
 @dataclass(slots=True)
@@ -91,27 +92,24 @@ def test_without_being_named_it_is_not_even_imported() -> None:
     assert reasons(run(Core(Policy(), Plugins({"too_many_calls": Source(load, "calls:X")})))) == []
 
 
-@pytest.mark.parametrize(
-    ("policy", "found"),
-    [
-        pytest.param(Policy(rules={"too_many_calls": Rule(settings={"limit": 5})}), ["6 calls"], id="its settings"),
-        pytest.param(Policy(rules={"too_many_calls": Rule(enabled=False)}), [], id="switched off"),
-        pytest.param(
+@cases(
+    "policy, found",
+    {
+        "its settings": (Policy(rules={"too_many_calls": Rule(settings={"limit": 5})}), ["6 calls"]),
+        "switched off": (Policy(rules={"too_many_calls": Rule(enabled=False)}), []),
+        "for this session only": (
             Policy(overrides=(Override(session="s1", rules={"too_many_calls": Rule(enabled=True)}),)),
             ["4 calls", "5 calls", "6 calls"],
-            id="for this session only",
         ),
-        pytest.param(
+        "the stricter setting counts": (
             Policy(rules=NAMED.rules, overrides=(Override(rules={"too_many_calls": Rule(settings={"limit": 1})}),)),
             ["2 calls", "3 calls", "4 calls", "5 calls", "6 calls"],
-            id="the stricter setting counts",
         ),
-        pytest.param(
+        "for others only": (
             Policy(overrides=(Override(session="other", rules={"too_many_calls": Rule(enabled=True)}),)),
             [],
-            id="for others only",
         ),
-    ],
+    },
 )
 def test_a_policy_sets_it_like_a_built_in_one(policy: Policy, found: list[str]) -> None:
     assert reasons(run(Core(policy, plugins()))) == found
@@ -141,38 +139,30 @@ def exit_at_import() -> object:
     raise SystemExit(3)
 
 
-@pytest.mark.parametrize(
-    ("load", "message"),
-    [
-        pytest.param(
-            broken_import, "expected a detector that can be imported, got ImportError: No module", id="an import error"
-        ),
-        pytest.param(exit_at_import, "can be imported, got SystemExit: 3", id="an exit at import"),
-        pytest.param(
-            lambda: 7, "expected a class derived from haltline.detectors.framework.base.Detector, got 7", id="no class"
-        ),
-        pytest.param(lambda: Count, "expected a class derived from .*, got <class .*Count'>", id="another class"),
-        pytest.param(
+@cases(
+    "load, message",
+    {
+        "an import error": (broken_import, "expected a detector that can be imported, got ImportError: No module"),
+        "an exit at import": (exit_at_import, "can be imported, got SystemExit: 3"),
+        "no class": (lambda: 7, "expected a class derived from haltline.detectors.framework.base.Detector, got 7"),
+        "another class": (lambda: Count, "expected a class derived from .*, got <class .*Count'>"),
+        "methods are missing": (
             lambda: type("Half", (Detector,), {"id": "too_many_calls"}),
             "expected every method of a detector, got a class without observe, start",
-            id="methods are missing",
         ),
-        pytest.param(
+        "another id": (
             lambda: type("Other", (TooManyCalls,), {"id": "other"}),
             "expected the id 'too_many_calls', got 'other'",
-            id="another id",
         ),
-        pytest.param(
+        "kinds that are none": (
             lambda: type("Reads", (TooManyCalls,), {"reads": ("action.proposed",)}),
             r"expected reads, a frozenset of Kind, got \('action.proposed',\)",
-            id="kinds that are none",
         ),
-        pytest.param(
+        "a state that is no JSON": (
             lambda: type("Start", (TooManyCalls,), {"start": lambda _: object()}),
             "expected a state that survives JSON, got ",
-            id="a state that is no JSON",
         ),
-    ],
+    },
 )
 def test_what_cannot_be_used_is_refused_with_where_and_why(load: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=rf"^rules\.too_many_calls: .*{message}"):
@@ -225,17 +215,17 @@ def without_evidence(self: Any, state: Count, act: Observation) -> Finding:
     return finding
 
 
-@pytest.mark.parametrize(
-    ("observe", "text", "times"),
-    [
-        pytest.param(raises, "no calls", 6, id="raises"),
-        pytest.param(exits, "expected it to return, got SystemExit: 1", 6, id="exits"),
-        pytest.param(keeps_an_object, "expected a state of plain JSON values", 6, id="keeps what is no JSON"),
-        pytest.param(grows, f"expected a state of at most {MAX_STATE_BYTES} bytes, got", 3, id="keeps too much"),
-        pytest.param(lambda *_: "found", "expected a Finding or None, got 'found'", 6, id="returns something else"),
-        pytest.param(in_anothers_name, "a finding in its own name, got one of 'cycle'", 6, id="in another's name"),
-        pytest.param(without_evidence, r"expected evidence that ends with the event, got \(\)", 6, id="no evidence"),
-    ],
+@cases(
+    "observe, text, times",
+    {
+        "raises": (raises, "no calls", 6),
+        "exits": (exits, "expected it to return, got SystemExit: 1", 6),
+        "keeps what is no JSON": (keeps_an_object, "expected a state of plain JSON values", 6),
+        "keeps too much": (grows, f"expected a state of at most {MAX_STATE_BYTES} bytes, got", 3),
+        "returns something else": (lambda *_: "found", "expected a Finding or None, got 'found'", 6),
+        "in another's name": (in_anothers_name, "a finding in its own name, got one of 'cycle'", 6),
+        "no evidence": (without_evidence, r"expected evidence that ends with the event, got \(\)", 6),
+    },
 )
 def test_one_that_does_harm_is_contained_counted_and_named(observe: object, text: str, times: int) -> None:
     core = Core(NAMED, plugins(type("Harmful", (TooManyCalls,), {"observe": observe})))

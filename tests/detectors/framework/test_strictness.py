@@ -8,6 +8,7 @@ import pytest
 from haltline.detectors import ALL
 from haltline.detectors.framework.base import Detector
 from haltline.detectors.framework.strictness import Stricter, direction_of, stricter
+from tests.cases import cases
 
 SETTINGS = [(detector, setting) for detector in ALL for setting in fields(detector)]
 
@@ -23,25 +24,24 @@ def test_every_setting_declares_which_way_it_is_stricter(detector: type[Detector
     assert stricter(declared, default, default) == default
 
 
-@pytest.mark.parametrize(
-    ("direction", "one", "other", "expected"),
-    [
-        pytest.param(Stricter.LOWER, 3, 5, 3, id="the lower count"),
-        pytest.param(Stricter.LOWER, 5, 3, 3, id="the lower count, said later"),
-        pytest.param(Stricter.HIGHER, 60.0, 10, 60.0, id="the longer window"),
-        pytest.param(Stricter.LOWER, (3, 4, 9), (2, 6, 7), (2, 4, 7), id="steps one by one, still in order"),
-        pytest.param(
+@cases(
+    "direction, one, other, expected",
+    {
+        "the lower count": (Stricter.LOWER, 3, 5, 3),
+        "the lower count, said later": (Stricter.LOWER, 5, 3, 3),
+        "the longer window": (Stricter.HIGHER, 60.0, 10, 60.0),
+        "steps one by one, still in order": (Stricter.LOWER, (3, 4, 9), (2, 6, 7), (2, 4, 7)),
+        "limits key by key, and a limit is stricter than none": (
             Stricter.LOWER,
             {"tokens": 100.0, "calls": 9.0},
             {"tokens": 500.0, "cost_usd": 2.0},
             {"tokens": 100.0, "calls": 9.0, "cost_usd": 2.0},
-            id="limits key by key, and a limit is stricter than none",
         ),
-        pytest.param(Stricter.LOWER, None, 10.0, 10.0, id="a limit where there was none"),
-        pytest.param(Stricter.LOWER, 10.0, None, 10.0, id="a limit is not taken away"),
-        pytest.param(Stricter.MORE, ("a", "b"), ("b", "c"), ("a", "b", "c"), id="both lists, each item once"),
-        pytest.param(Stricter.NEITHER, "overlap", "jaccard", "jaccard", id="no direction: the last word"),
-    ],
+        "a limit where there was none": (Stricter.LOWER, None, 10.0, 10.0),
+        "a limit is not taken away": (Stricter.LOWER, 10.0, None, 10.0),
+        "both lists, each item once": (Stricter.MORE, ("a", "b"), ("b", "c"), ("a", "b", "c")),
+        "no direction: the last word": (Stricter.NEITHER, "overlap", "jaccard", "jaccard"),
+    },
 )
 def test_the_stricter_of_two_values(direction: Stricter, one: object, other: object, expected: object) -> None:
     assert stricter(direction, one, other) == expected

@@ -2,12 +2,11 @@
 
 from typing import Any
 
-import pytest
-
 from haltline.detectors.session.after_refusal import AfterRefusal
 from haltline.schemas.events import Kind, Outcome
 from haltline.schemas.findings import Finding, Severity
 from tests.builders import Watched, event
+from tests.cases import cases
 
 FEW = AfterRefusal(medium=3, high=5, critical=7)
 MEDIUM, HIGH, CRITICAL = Severity.MEDIUM, Severity.HIGH, Severity.CRITICAL
@@ -23,45 +22,34 @@ def severities(events: list[Any], detector: AfterRefusal = FEW) -> list[Severity
     return [None if one is None else one.severity for one in found]
 
 
-@pytest.mark.parametrize(
-    ("events", "expected"),
-    [
-        pytest.param([refused(s) for s in range(3)], [None, None, MEDIUM], id="the third refusal in a row is one"),
-        pytest.param(
+@cases(
+    "events, expected",
+    {
+        "the third refusal in a row is one": ([refused(s) for s in range(3)], [None, None, MEDIUM]),
+        "it is told once for each severity": (
             [refused(s) for s in range(8)],
             [None, None, MEDIUM, None, HIGH, None, CRITICAL, None],
-            id="it is told once for each severity",
         ),
-        pytest.param(
+        "and again with as many more": (
             [refused(s) for s in range(14)],
             [None, None, MEDIUM, None, HIGH, None, CRITICAL, *[None] * 6, CRITICAL],
-            id="and again with as many more",
         ),
-        pytest.param(
-            [refused(s, f"asset_id={s}") for s in range(3)], [None, None, MEDIUM], id="whatever it was that was refused"
-        ),
-        pytest.param(
+        "whatever it was that was refused": ([refused(s, f"asset_id={s}") for s in range(3)], [None, None, MEDIUM]),
+        "and for whatever reason": (
             [refused(s, why=why) for s, why in enumerate(["approval_expired", "budget_exceeded", "no_verdict"])],
             [None, None, MEDIUM],
-            id="and for whatever reason",
         ),
-        pytest.param(
+        "a call that is carried out begins the row anew": (
             [refused(0, "asset_id=a"), refused(1, "asset_id=b"), event(2, "look_up"), refused(3, "asset_id=c")],
             [None] * 4,
-            id="a call that is carried out begins the row anew",
         ),
-        pytest.param(
+        "the same call counts together over others": (
             [refused(0), event(1), refused(2), event(3), refused(4)],
             [None] * 4 + [MEDIUM],
-            id="the same call counts together over others",
         ),
-        pytest.param(
-            [refused(0), event(1), refused(700), event(701), refused(1400)], [None] * 5, id="but not over hours"
-        ),
-        pytest.param(
-            [refused(s, why="interrupted before it began") for s in range(4)], [None] * 4, id="what was interrupted"
-        ),
-    ],
+        "but not over hours": ([refused(0), event(1), refused(700), event(701), refused(1400)], [None] * 5),
+        "what was interrupted": ([refused(s, why="interrupted before it began") for s in range(4)], [None] * 4),
+    },
 )
 def test_refusals_are_counted(events: list[Any], expected: list[Severity | None]) -> None:
     assert severities(events) == expected
@@ -82,8 +70,3 @@ def test_what_was_proposed_and_then_refused_counts_as_what_was_refused_at_once()
         (MEDIUM, 3, "target_frozen_by_operator")
     ]
     assert [evidence.event_id for evidence in found[0].evidence] == ["r0", "r1", "r2"]
-
-
-def test_the_severities_are_in_order() -> None:
-    with pytest.raises(ValueError, match="medium <= high <= critical"):
-        AfterRefusal(medium=9, high=5)

@@ -6,7 +6,8 @@ import pytest
 from haltline.detectors.session.budget import Budget
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.findings import Evidence, Finding, Severity
-from tests.builders import Watched, call, event, findings, fires_at
+from tests.builders import call, event, findings, fires_at, nearness
+from tests.cases import cases
 
 WARNING, EXCEEDED = ("budget_warning", "low"), ("budget_exceeded", "critical")
 
@@ -19,53 +20,38 @@ def started(**limits: float) -> ActionEvent:
     return event(0, "", kind=Kind.SESSION_STARTED, outcome=None, task={"limits": limits})
 
 
-@pytest.mark.parametrize(
-    ("limits", "events", "fires"),
-    [
-        pytest.param({}, [used(s, cost_usd=1e6) for s in range(9)], [], id="without a limit"),
-        pytest.param(
+@cases(
+    "limits, events, fires",
+    {
+        "without a limit": ({}, [used(s, cost_usd=1e6) for s in range(9)], []),
+        "money, and again for each further tenth": (
             {"cost_usd": 10.0}, [used(s, cost_usd=1) for s in range(1, 13)],
-            [(8, *WARNING), (11, *EXCEEDED), (12, *EXCEEDED)], id="money, and again for each further tenth",
-        ),
-        pytest.param(
+            [(8, *WARNING), (11, *EXCEEDED), (12, *EXCEEDED)]),
+        "tokens of every sort": (
             {"tokens": 100}, [used(s, input_tokens=10, output_tokens=10, cache_read_tokens=20) for s in range(1, 4)],
-            [(2, *WARNING), (3, *EXCEEDED)], id="tokens of every sort",
-        ),
-        pytest.param({"calls": 5}, [event(s) for s in range(1, 7)], [(4, *WARNING), (6, *EXCEEDED)], id="calls"),
-        pytest.param(
-            {"calls": 2}, [event(s, outcome=Outcome.REFUSED) for s in range(9)], [], id="refused calls are not made"
-        ),
-        pytest.param(
-            {"duration_s": 100}, [event(s) for s in (0, 79, 80, 100, 101)], [(80, *WARNING), (101, *EXCEEDED)],
-            id="time",
-        ),
-        pytest.param({"duration_s": 100}, [event(s) for s in (90, 80, 0)], [], id="late events take no time"),
-        pytest.param(
-            {"file_ops": 10}, [used(s, file_ops=4) for s in (1, 2, 3)], [(2, *WARNING), (3, *EXCEEDED)],
-            id="file operations",
-        ),
-        pytest.param({"tokens": 100}, [used(1, input_tokens=1000)], [(1, *EXCEEDED)], id="all at once"),
-        pytest.param(
-            {}, [started(cost_usd=2), *(used(s, cost_usd=1) for s in (1, 2, 3))], [(2, *WARNING), (3, *EXCEEDED)],
-            id="declared by the session",
-        ),
-        pytest.param(
+            [(2, *WARNING), (3, *EXCEEDED)]),
+        "calls": ({"calls": 5}, [event(s) for s in range(1, 7)], [(4, *WARNING), (6, *EXCEEDED)]),
+        "refused calls are not made": (
+            {"calls": 2}, [event(s, outcome=Outcome.REFUSED) for s in range(9)], []),
+        "time": (
+            {"duration_s": 100}, [event(s) for s in (0, 79, 80, 100, 101)], [(80, *WARNING), (101, *EXCEEDED)]),
+        "late events take no time": ({"duration_s": 100}, [event(s) for s in (90, 80, 0)], []),
+        "file operations": (
+            {"file_ops": 10}, [used(s, file_ops=4) for s in (1, 2, 3)], [(2, *WARNING), (3, *EXCEEDED)]),
+        "all at once": ({"tokens": 100}, [used(1, input_tokens=1000)], [(1, *EXCEEDED)]),
+        "declared by the session": (
+            {}, [started(cost_usd=2), *(used(s, cost_usd=1) for s in (1, 2, 3))], [(2, *WARNING), (3, *EXCEEDED)]),
+        "a declared limit loosens nothing": (
             {"cost_usd": 2.0}, [started(cost_usd=100), *(used(s, cost_usd=1) for s in (1, 2, 3))],
-            [(2, *WARNING), (3, *EXCEEDED)], id="a declared limit loosens nothing",
-        ),
-        pytest.param(
-            {}, [started(duration_ms=10_000), event(9), event(11)], [(9, *WARNING), (11, *EXCEEDED)],
-            id="a declared time in milliseconds",
-        ),
-        pytest.param(
+            [(2, *WARNING), (3, *EXCEEDED)]),
+        "a declared time in milliseconds": (
+            {}, [started(duration_ms=10_000), event(9), event(11)], [(9, *WARNING), (11, *EXCEEDED)]),
+        "a second declaration loosens nothing": (
             {}, [started(calls=3), started(calls=99), *(event(s) for s in range(1, 5))],
-            [(3, *WARNING), (4, *EXCEEDED)],
-            id="a second declaration loosens nothing",
-        ),
-        pytest.param(
-            {}, [started(wishes=1, calls=0), *(event(s) for s in range(1, 9))], [], id="unknown and empty limits"
-        ),
-    ],
+            [(3, *WARNING), (4, *EXCEEDED)]),
+        "unknown and empty limits": (
+            {}, [started(wishes=1, calls=0), *(event(s) for s in range(1, 9))], []),
+    },
 )  # fmt: skip
 def test_fires(limits: dict[Any, float], events: Sequence[ActionEvent], fires: list[tuple[float, str, str]]) -> None:
     assert fires_at(Budget(limits=limits), events) == fires
@@ -108,10 +94,7 @@ def test_a_total_that_lacks_turns_of_the_model_says_so(
 
 
 def test_it_says_how_close_it_is() -> None:
-    watched = Watched(Budget(limits={"cost_usd": 4, "calls": 100}))
-    assert watched.detector.near(watched.state) == 0
-    watched(used(0, cost_usd=1))
-    assert watched.detector.near(watched.state) == 0.25
+    assert nearness(Budget(limits={"cost_usd": 4, "calls": 100}), [used(0, cost_usd=1)]) == [0, 0.25]
 
 
 def test_a_limit_must_be_more_than_nothing() -> None:

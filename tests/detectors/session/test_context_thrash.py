@@ -1,12 +1,10 @@
 import random
-from collections.abc import Sequence
-
-import pytest
 
 from haltline.detectors.session.context_thrash import ContextThrash
 from haltline.schemas.events import ActionEvent, Kind, Usage
 from haltline.schemas.findings import Severity
-from tests.builders import Watched, event, findings, fires_at
+from tests.builders import event, findings, nearness, severities
+from tests.cases import cases
 
 DETECTOR = ContextThrash()
 FILLS_UP = (40_000, 60_000, 80_000, 100_000)
@@ -19,11 +17,6 @@ def turns(*tokens: int, kind: Kind = Kind.MODEL_TURN) -> list[ActionEvent]:
     ]
 
 
-def severities(events: Sequence[ActionEvent], detector: ContextThrash = DETECTOR) -> str:
-    """The severities of the findings, by their first letters."""
-    return "".join(severity[0] for _, _, severity in fires_at(detector, events))
-
-
 def read(second: float, size: int | None) -> ActionEvent:
     return event(second, "read_file", f"path={second}", output_bytes=size)
 
@@ -33,24 +26,22 @@ def wrote(second: float, tokens: int) -> ActionEvent:
     return event(second, "", kind=Kind.MODEL_TURN, outcome=None, usage=usage, event_id=f"turn {second}")
 
 
-@pytest.mark.parametrize(
-    ("events", "found"),
-    [
-        pytest.param([read(s, 100_000) for s in range(9)], "", id="large files that a context holds"),
-        pytest.param([read(s, None) for s in range(9)], "", id="sizes that nobody tells"),
-        pytest.param([read(0, 2_000_000)], "m", id="an output that no context holds"),
-        pytest.param([read(s, 2_000_000) for s in range(20)], "m" + "h" * 19, id="again and again, never critical"),
-        pytest.param(
-            [read(0, 2_000_000), *(read(s, 10) for s in range(1, 30)), read(30, 2_000_000)], "mm", id="at times"
-        ),
-        pytest.param([wrote(0, 60_000), wrote(1, 10)], "m", id="a turn that wrote without end"),
-        pytest.param([wrote(s, 60_000) for s in range(4)], "mhh", id="turns that write without end"),
-        pytest.param([wrote(0, 60_000), read(1, 10), wrote(2, 10)], "", id="a long turn that ends with a call"),
-        pytest.param([wrote(s, 8_000) for s in range(9)], "", id="turns of an ordinary length"),
-    ],
+@cases(
+    "events, found",
+    {
+        "large files that a context holds": ([read(s, 100_000) for s in range(9)], ""),
+        "sizes that nobody tells": ([read(s, None) for s in range(9)], ""),
+        "an output that no context holds": ([read(0, 2_000_000)], "m"),
+        "again and again, never critical": ([read(s, 2_000_000) for s in range(20)], "m" + "h" * 19),
+        "at times": ([read(0, 2_000_000), *(read(s, 10) for s in range(1, 30)), read(30, 2_000_000)], "mm"),
+        "a turn that wrote without end": ([wrote(0, 60_000), wrote(1, 10)], "m"),
+        "turns that write without end": ([wrote(s, 60_000) for s in range(4)], "mhh"),
+        "a long turn that ends with a call": ([wrote(0, 60_000), read(1, 10), wrote(2, 10)], ""),
+        "turns of an ordinary length": ([wrote(s, 8_000) for s in range(9)], ""),
+    },
 )
 def test_steps_that_no_context_holds(events: list[ActionEvent], found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found
 
 
 def test_the_text_of_a_step_that_no_context_holds() -> None:
@@ -59,34 +50,33 @@ def test_the_text_of_a_step_that_no_context_holds() -> None:
     assert finding.reason == "2000000 bytes of output of one call: read_file path=0"
 
 
-@pytest.mark.parametrize(
-    ("events", "found"),
-    [
-        pytest.param(turns(*FILLS_UP * 3), "", id="two falls are below the count"),
-        pytest.param(turns(*FILLS_UP * 9), "mmhhcc", id="again and again"),
-        pytest.param(turns(*FILLS_UP * 4, kind=Kind.COMPLETED), "m", id="usage is told with results"),
-        pytest.param(turns(*(t // 10 for t in FILLS_UP * 9)), "", id="small contexts"),
-        pytest.param(turns(*[*range(20_000, 100_000, 2_000)] * 5), "", id="at times"),
-        pytest.param(turns(*range(20_000, 200_000, 2_000)), "", id="a context that only grows"),
-        pytest.param(turns(*(t for n in range(40) for t in (50_000 + n * 500, 900))), "", id="small calls in between"),
-        pytest.param(
+@cases(
+    "events, found",
+    {
+        "two falls are below the count": (turns(*FILLS_UP * 3), ""),
+        "again and again": (turns(*FILLS_UP * 9), "mmhhcc"),
+        "usage is told with results": (turns(*FILLS_UP * 4, kind=Kind.COMPLETED), "m"),
+        "small contexts": (turns(*(t // 10 for t in FILLS_UP * 9)), ""),
+        "at times": (turns(*[*range(20_000, 100_000, 2_000)] * 5), ""),
+        "a context that only grows": (turns(*range(20_000, 200_000, 2_000)), ""),
+        "small calls in between": (turns(*(t for n in range(40) for t in (50_000 + n * 500, 900))), ""),
+        "parts of the work with a context of their own": (
             turns(*(t for n in range(9) for t in (50_000 + n, 51_000 + n, 52_000 + n, 5_000, 6_000, 7_000))),
             "",
-            id="parts of the work with a context of their own",
         ),
-        pytest.param(turns(*(40_000, 60_000, 80_000, 30_000, 90_000, 160_000) * 4), "", id="not the same limit"),
-        pytest.param([event(s, "read_file") for s in range(50)], "", id="no usage is told"),
-    ],
+        "not the same limit": (turns(*(40_000, 60_000, 80_000, 30_000, 90_000, 160_000) * 4), ""),
+        "no usage is told": ([event(s, "read_file") for s in range(50)], ""),
+    },
 )
 def test_falls_of_the_context(events: list[ActionEvent], found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found
 
 
 def test_turns_that_read_more_or_less_are_no_pattern() -> None:
     found = []
     for seed in range(50):
         rng = random.Random(seed)
-        found.append(severities(turns(*(rng.randrange(10_000, 150_000) for _ in range(100)))))
+        found.append(severities(DETECTOR, turns(*(rng.randrange(10_000, 150_000) for _ in range(100)))))
     assert found == [""] * 50
 
 
@@ -97,7 +87,7 @@ def test_what_was_read_from_a_cache_counts() -> None:
         )
         for s, t in enumerate(FILLS_UP * 4)
     ]
-    assert severities(events) == "m"
+    assert severities(DETECTOR, events) == "m"
 
 
 def test_the_finding_names_its_evidence() -> None:
@@ -111,14 +101,5 @@ def test_the_finding_names_its_evidence() -> None:
 
 
 def test_it_says_how_close_it_is() -> None:
-    watched = Watched(DETECTOR)
-    near = []
-    for e in turns(*FILLS_UP * 4):
-        watched(e)
-        near.append(round(watched.detector.near(watched.state), 2))
-    assert [near[5], near[9], near[13]] == [0.33, 0.67, 1]
-
-
-def test_counts_go_up() -> None:
-    with pytest.raises(ValueError, match="medium <= high <= critical"):
-        ContextThrash(medium=6)
+    near = nearness(DETECTOR, turns(*FILLS_UP * 4))
+    assert [near[6], near[10], near[14]] == [0.33, 0.67, 1]

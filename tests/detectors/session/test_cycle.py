@@ -5,8 +5,9 @@ import pytest
 
 from haltline.detectors.session.cycle import Cycle
 from haltline.schemas.events import ActionEvent, Kind
-from haltline.schemas.findings import Evidence, Finding, Severity
-from tests.builders import Watched, bash, call, event, fires_at
+from haltline.schemas.findings import Finding, Severity
+from tests.builders import Watched, bash, call, event, evidence, fires_at, in_turn
+from tests.cases import cases
 
 DETECTOR = Cycle()
 
@@ -19,6 +20,10 @@ def look(second: float, what: str = "a", result: str | None = None) -> ActionEve
 def looks(order: str) -> list[ActionEvent]:
     """One read for each letter."""
     return [look(second, what) for second, what in enumerate(order)]
+
+
+def edit(second: float) -> ActionEvent:
+    return bash(second, f"sed -i s/{second:g}/b/ x", output_head="")
 
 
 def pressed(order: str) -> list[ActionEvent]:
@@ -34,42 +39,35 @@ def found(events: Sequence[ActionEvent | Sequence[ActionEvent]], detector: Cycle
     return result
 
 
-@pytest.mark.parametrize(
-    ("events", "expected"),
-    [
-        pytest.param(looks("aba"), {}, id="not yet two rounds"),
-        pytest.param(looks("abab"), {"cycle": "m"}, id="two rounds of two"),
-        pytest.param(looks("ababab"), {"cycle": "mmc"}, id="three rounds of two"),
-        pytest.param(looks("abcabc"), {"cycle": "m"}, id="two rounds of three"),
-        pytest.param(looks("xyzabab"), {"cycle": "m"}, id="after other work"),
-        pytest.param(looks("abbaab"), {"cycle": "mc"}, id="in another order each round"),
-        pytest.param(looks("abcdefghij"), {}, id="always another call"),
-        pytest.param(looks("aaa"), {}, id="one call alone is no round"),
-        pytest.param([look(s, "ab"[s % 2], f"{s}") for s in range(20)], {}, id="other results are progress"),
-        pytest.param(
-            [e for s in range(0, 24, 2) for e in (bash(s, f"sed -i s/{s}/b/ x", output_head=""), look(s + 1))],
+@cases(
+    "events, expected",
+    {
+        "not yet two rounds": (looks("aba"), {}),
+        "two rounds of two": (looks("abab"), {"cycle": "m"}),
+        "three rounds of two": (looks("ababab"), {"cycle": "mmc"}),
+        "two rounds of three": (looks("abcabc"), {"cycle": "m"}),
+        "after other work": (looks("xyzabab"), {"cycle": "m"}),
+        "in another order each round": (looks("abbaab"), {"cycle": "mc"}),
+        "always another call": (looks("abcdefghij"), {}),
+        "one call alone is no round": (looks("aaa"), {}),
+        "other results are progress": ([look(s, "ab"[s % 2], f"{s}") for s in range(20)], {}),
+        "edit and look": (
+            in_turn(range(0, 24, 2), edit, look),
             {},
-            id="edit and look",
         ),
-        pytest.param(
-            [e for s in range(0, 24, 2) for e in (bash(s, "sleep 5", output_head=""), look(s + 1))],
+        "sleep and look": (in_turn(range(0, 24, 2), lambda s: bash(s, "sleep 5", output_head=""), look), {}),
+        "polling in between": (
+            in_turn(range(0, 24, 2), lambda s: event(s, "job_status", "job=1", output_head="x"), look),
             {},
-            id="sleep and look",
         ),
-        pytest.param(
-            [e for s in range(0, 24, 2) for e in (event(s, "job_status", "job=1", output_head="x"), look(s + 1))],
-            {},
-            id="polling in between",
-        ),
-        pytest.param(pressed("abab"), {}, id="two rounds of tools of which nothing is known"),
-        pytest.param(pressed("ababab"), {"cycle": "m"}, id="three of them count as two"),
-        pytest.param(pressed("ababababab"), {"cycle": "mmmmc"}, id="five count as three"),
-        pytest.param(
+        "two rounds of tools of which nothing is known": (pressed("abab"), {}),
+        "three of them count as two": (pressed("ababab"), {"cycle": "m"}),
+        "five count as three": (pressed("ababababab"), {"cycle": "mmmmc"}),
+        "results that nobody tells count half": (
             [event(s, "read_file", f"path=/srv/{'ab'[s % 2]}") for s in range(8)],
             {"cycle": "mmm"},
-            id="results that nobody tells count half",
         ),
-    ],
+    },
 )
 def test_rounds(events: Sequence[ActionEvent], expected: dict[str, str]) -> None:
     assert found(events) == expected
@@ -83,24 +81,22 @@ def test_three_rounds_are_a_stop_whatever_their_length(period: int) -> None:
     assert [severity for _, _, severity in result].count("critical") == 1
 
 
-@pytest.mark.parametrize(
-    ("events", "expected"),
-    [
-        pytest.param(looks("abc" * 3 + "d"), "m", id="three things looked up three times are a hint"),
-        pytest.param(looks("abcdefghijkl" * 2), "m", id="all looked up once more is a hint"),
-        pytest.param(looks("".join(f"ab{c}" for c in "cdefghijklmn")), "mmhhhhccccccccc", id="one new call in three"),
-        pytest.param(looks("".join(f"a{c}" for c in "bcdefghijk")), "", id="half of them new"),
-        pytest.param(
-            [e for s in range(0, 60, 3) for e in (bash(s, f"sed -i s/{s}/b/ x", output_head=""), *looks("ab"))],
+@cases(
+    "events, expected",
+    {
+        "three things looked up three times are a hint": (looks("abc" * 3 + "d"), "m"),
+        "all looked up once more is a hint": (looks("abcdefghijkl" * 2), "m"),
+        "one new call in three": (looks("".join(f"ab{c}" for c in "cdefghijklmn")), "mmhhhhccccccccc"),
+        "half of them new": (looks("".join(f"a{c}" for c in "bcdefghijk")), ""),
+        "one change in three": (
+            in_turn(range(0, 60, 3), edit, look, lambda s: look(s, "b")),
             "",
-            id="one change in three",
         ),
-        pytest.param(
-            [e for s in range(0, 40, 2) for e in (event(s, "submit", "x=1", output_head="ok"), look(s + 1, f"q{s}"))],
+        "a quiz: answers repeat, questions do not": (
+            in_turn(range(0, 40, 2), lambda s: event(s, "submit", "x=1", output_head="ok"), lambda s: look(s, f"q{s}")),
             "",
-            id="a quiz: answers repeat, questions do not",
         ),
-    ],
+    },
 )
 def test_circles(events: Sequence[ActionEvent], expected: str) -> None:
     assert found(events, Cycle(rounds=(16, 16, 16), replay=(16, 16, 16))).get("going_in_circles", "") == expected
@@ -131,11 +127,7 @@ def test_the_finding_tells_the_rounds() -> None:
             severity=Severity.MEDIUM,
             confidence=2 / 3,
             reason="2 rounds of the same 2 calls with the same results in 3s, the last read_file path=/srv/b",
-            evidence=tuple(
-                Evidence(event_id=f"s1@{s} read_file path=/srv/{what}", topic="haltline.actions", partition=0, offset=s)
-                for s, what in enumerate("xabab")
-                if s
-            ),
+            evidence=evidence(looks("xabab")[1:], first=1),
             values={"rounds": 2, "period": 2},
             thresholds={"medium": 2, "high": 3, "critical": 3, "max_period": 5},
         )
@@ -143,46 +135,27 @@ def test_the_finding_tells_the_rounds() -> None:
     assert DETECTOR.near(watched.state) == 1.0
 
 
-def test_as_openhands_says_two_calls_in_turn_three_times_are_stuck() -> None:
-    assert found(looks("ababab"))["cycle"] == "mmc"
-
-
 def test_as_gemini_says_and_earlier_a_cycle_of_three_is_a_loop_by_the_fifteenth_call() -> None:
     assert "c" in found(looks("abc" * 5))["cycle"]
     assert found(looks("abc" * 5), Cycle(rounds=(5, 5, 5), circles=(16, 16, 16))) == {"cycle": "c"}
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        pytest.param({"rounds": (3, 2, 4)}, id="counts out of order"),
-        pytest.param({"max_period": 1}, id="a round of one"),
-        pytest.param({"max_period": 100}, id="a round longer than what is remembered"),
-        pytest.param({"period": 3}, id="an unknown setting"),
-    ],
-)
-def test_wrong_settings_are_refused(settings: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match="validation error"):
-        Cycle(**settings)  # type: ignore[arg-type]  # that they are wrong is what is tested
-
-
-@pytest.mark.parametrize(
-    ("events", "expected"),
-    [
-        pytest.param(looks("abcdefgh" + "abcdefg"), "", id="seven of eight once more"),
-        pytest.param(looks("abcdefgh" * 2), "m", id="a round of eight once more"),
-        pytest.param(looks("abcdefgh" * 2 + "abcd"), "mmhhc", id="one and a half rounds"),
-        pytest.param(looks("abcdefghijklmno" * 2), "mmhhhhhh", id="fifteen calls once more"),
-        pytest.param(looks("abcdefghijklmnop" * 2), "", id="more calls than are remembered"),
-        pytest.param(looks("abcdefgh" + "hgfedcba"), "", id="in another order"),
-        pytest.param(
+@cases(
+    "events, expected",
+    {
+        "seven of eight once more": (looks("abcdefgh" + "abcdefg"), ""),
+        "a round of eight once more": (looks("abcdefgh" * 2), "m"),
+        "one and a half rounds": (looks("abcdefgh" * 2 + "abcd"), "mmhhc"),
+        "fifteen calls once more": (looks("abcdefghijklmno" * 2), "mmhhhhhh"),
+        "more calls than are remembered": (looks("abcdefghijklmnop" * 2), ""),
+        "in another order": (looks("abcdefgh" + "hgfedcba"), ""),
+        "with other results": (
             [*looks("abcdefgh"), *(look(s + 8, what, f"new {what}") for s, what in enumerate("abcdefgh"))],
             "",
-            id="with other results",
         ),
-        pytest.param(pressed("abcdefgh" * 2), "", id="answers that say little: half"),
-        pytest.param(pressed("abcdefgh" * 3), "m", id="answers that say little, for twice as long"),
-    ],
+        "answers that say little: half": (pressed("abcdefgh" * 2), ""),
+        "answers that say little, for twice as long": (pressed("abcdefgh" * 3), "m"),
+    },
 )
 def test_a_long_round_is_replayed(events: Sequence[ActionEvent], expected: str) -> None:
     assert found(events, Cycle(circles=(16, 16, 16))).get("replay", "") == expected

@@ -1,126 +1,103 @@
 from collections.abc import Sequence
 
-import pytest
-
 from haltline.detectors.session.destructive_repeat import DestructiveRepeat
 from haltline.schemas.control import Batch
 from haltline.schemas.events import ActionEvent, Outcome
-from haltline.schemas.findings import Evidence, Finding, Severity
-from tests.builders import Watched, at, bash, call, delete, event, findings, fires_at
+from haltline.schemas.findings import Finding, Severity
+from tests.builders import Watched, at, bash, call, delete, event, evidence, findings, fires_at, nearness
+from tests.cases import cases
 
 DETECTOR = DestructiveRepeat()
 SUSPECTED, DETECTED = ("loop_suspected", "low"), ("loop_detected", "critical")
 
 
-@pytest.mark.parametrize(
-    ("events", "fires"),
-    [
-        pytest.param([delete(0)], [], id="the first attempt"),
-        pytest.param(
+@cases(
+    "events, fires",
+    {
+        "the first attempt": ([delete(0)], []),
+        "the second is suspected and the third a loop": (
             [delete(0), delete(6), delete(12)],
             [(6, *SUSPECTED), (12, *DETECTED)],
-            id="the second is suspected and the third a loop",
         ),
-        pytest.param(
+        "a loop on each further one": (
             [delete(0), delete(6), delete(12), delete(18)],
             [(6, *SUSPECTED), (12, *DETECTED), (18, *DETECTED)],
-            id="a loop on each further one",
         ),
-        pytest.param([delete(s, f"asset_id=a{s}") for s in range(9)], [], id="different targets"),
-        pytest.param(
+        "different targets": ([delete(s, f"asset_id=a{s}") for s in range(9)], []),
+        "two targets in turn": (
             [delete(0), delete(1, "asset_id=other"), delete(2), delete(3, "asset_id=other"), delete(4)],
             [(2, *SUSPECTED), (3, *SUSPECTED), (4, *DETECTED)],
-            id="two targets in turn",
         ),
-        pytest.param(
+        "the same target by other verbs": (
             [delete(0), event(1, "drop_asset", "asset_id=fact_sales"), event(2, "purge_asset", "asset_id=fact_sales")],
             [(1, *SUSPECTED), (2, *DETECTED)],
-            id="the same target by other verbs",
         ),
-        pytest.param(
+        "arguments that change from call to call do not matter": (
             [event(s, "delete_asset", None, args={"asset_id": "x", "request_id": s}) for s in range(3)],
             [(1, *SUSPECTED), (2, *DETECTED)],
-            id="arguments that change from call to call do not matter",
         ),
-        pytest.param(
+        "a table of the same name in another schema": (
             [event(s, "drop_table", None, args={"database": "d", "schema": s, "table": "t"}) for s in range(3)],
             [],
-            id="a table of the same name in another schema",
         ),
-        pytest.param(
+        "looking in between changes nothing": (
             [delete(0), event(1, "get_asset", "asset_id=fact_sales"), delete(2), event(3, "list_assets"), delete(4)],
             [(2, *SUSPECTED), (4, *DETECTED)],
-            id="looking in between changes nothing",
         ),
-        pytest.param(
-            [delete(s) for s in (0, 600, 1200)],
-            [(600, *SUSPECTED), (1200, *DETECTED)],
-            id="slow, but action after action",
-        ),
-        pytest.param(
+        "slow, but action after action": ([delete(s) for s in (0, 600, 1200)], [(600, *SUSPECTED), (1200, *DETECTED)]),
+        "neither within the window nor within the last actions": (
             [e for s in (0, 700, 1400) for e in (delete(s), *(event(s + i, "write_file") for i in range(1, 25)))],
             [],
-            id="neither within the window nor within the last actions",
         ),
-        pytest.param(
+        "slow, with nothing but reads in between": (
             [e for s in (0, 700, 1400) for e in (delete(s), *(event(s + i, "read_file") for i in range(1, 25)))],
             [(700, *SUSPECTED), (1400, *DETECTED)],
-            id="slow, with nothing but reads in between",
         ),
-        pytest.param(
+        "in other case, in quotes, with its schema": (
             [
                 event(s, "drop_table", None, args={"table": name})
                 for s, name in enumerate(("fact_sales", "dw.public.fact_sales", '"DW"."PUBLIC"."FACT_SALES"'))
             ],
             [(1, *SUSPECTED), (2, *DETECTED)],
-            id="in other case, in quotes, with its schema",
         ),
-        pytest.param(
+        "many actions in between, but exactly as old as the window": (
             [e for s in (0, 300, 600) for e in (delete(s), *(event(s + i, "read_file") for i in range(1, 25)))],
             [(300, *SUSPECTED), (600, *DETECTED)],
-            id="many actions in between, but exactly as old as the window",
         ),
-        pytest.param(
-            [delete(s) for s in (12, 6, 0)], [(6, *SUSPECTED), (0, *DETECTED)], id="in whatever order they come"
-        ),
-        pytest.param([event(s, "delete_asset") for s in range(5)], [], id="calls that do not say what they are about"),
-        pytest.param([event(s, "delete_table", "table=tmp_load") for s in range(3)], [], id="scratch is nobody's loss"),
-        pytest.param(
+        "in whatever order they come": ([delete(s) for s in (12, 6, 0)], [(6, *SUSPECTED), (0, *DETECTED)]),
+        "calls that do not say what they are about": ([event(s, "delete_asset") for s in range(5)], []),
+        "scratch is nobody's loss": ([event(s, "delete_table", "table=tmp_load") for s in range(3)], []),
+        "what the session itself made": (
             [event(0, "create_asset", "asset_id=fact_sales"), *(delete(s) for s in range(1, 4))],
             [],
-            id="what the session itself made",
         ),
-        pytest.param(
+        "destroyed and made again, over and over": (
             [e for s in range(3) for e in (delete(s), event(s + 0.5, "create_asset", "asset_id=fact_sales"))],
             [(1, *SUSPECTED), (2, *DETECTED)],
-            id="destroyed and made again, over and over",
         ),
-    ],
+    },
 )
 def test_fires(events: Sequence[ActionEvent], fires: list[tuple[float, str, str]]) -> None:
     assert fires_at(DETECTOR, events) == fires
 
 
-@pytest.mark.parametrize(
-    ("events", "fires"),
-    [
-        pytest.param(
+@cases(
+    "events, fires",
+    {
+        "attempts that failed were executed": (
             [call(s, "delete_asset", "asset_id=fact_sales", "asset still exists") for s in (0, 6, 12)],
             [(6, *SUSPECTED), (12, *DETECTED)],
-            id="attempts that failed were executed",
         ),
-        pytest.param(
+        "refused attempts were not": (
             [call(s, "delete_asset", "asset_id=fact_sales", outcome=Outcome.REFUSED) for s in (0, 6, 12)],
             [],
-            id="refused attempts were not",
         ),
-        pytest.param(
+        "attempts whose result is open go on": (
             [call(s, "delete_asset", "asset_id=fact_sales")[0] for s in (0, 6, 12)],
             [(6, *SUSPECTED), (12, *DETECTED)],
-            id="attempts whose result is open go on",
         ),
-        pytest.param([delete(s, outcome=Outcome.REFUSED) for s in (0, 6, 12)], [], id="refused, and never proposed"),
-    ],
+        "refused, and never proposed": ([delete(s, outcome=Outcome.REFUSED) for s in (0, 6, 12)], []),
+    },
 )
 def test_attempts_and_results(
     events: Sequence[ActionEvent | tuple[ActionEvent, ...]], fires: list[tuple[float, str, str]]
@@ -128,12 +105,12 @@ def test_attempts_and_results(
     assert fires_at(DETECTOR, events) == fires
 
 
-@pytest.mark.parametrize(
-    ("prior", "fires"),
-    [
-        pytest.param(1, ["loop_suspected", "loop_detected", "loop_detected"], id="one before is allowed"),
-        pytest.param(2, ["loop_suspected", "loop_suspected", "loop_detected"], id="two before are allowed"),
-    ],
+@cases(
+    "prior, fires",
+    {
+        "one before is allowed": (1, ["loop_suspected", "loop_detected", "loop_detected"]),
+        "two before are allowed": (2, ["loop_suspected", "loop_suspected", "loop_detected"]),
+    },
 )
 def test_how_many_may_lie_before(prior: int, fires: list[str]) -> None:
     found = findings(DestructiveRepeat(same_target_prior=prior), [delete(s) for s in range(4)])
@@ -152,12 +129,7 @@ def test_the_finding_of_the_loop_guards_scenario() -> None:
         code="loop_detected",
         severity=Severity.CRITICAL,
         reason="loop_detected, 3 deletes on asset_id=fact_sales in 12s",
-        evidence=tuple(
-            Evidence(
-                event_id=f"s1@{s} delete_asset asset_id=fact_sales", topic="haltline.actions", partition=0, offset=i
-            )
-            for i, s in enumerate((0, 6, 12))
-        ),
+        evidence=evidence([delete(s) for s in (0, 6, 12)]),
         values={"deletes": 3, "span_s": 12},
         thresholds={"same_target_prior": 1, "window_s": 600.0, "last_actions": 20},
         target="asset_id=fact_sales",
@@ -165,12 +137,7 @@ def test_the_finding_of_the_loop_guards_scenario() -> None:
 
 
 def test_it_says_how_close_it_is() -> None:
-    watched = Watched(DETECTOR)
-    near = [watched.detector.near(watched.state)]
-    for second in (0, 6, 12):
-        watched(delete(second))
-        near.append(round(watched.detector.near(watched.state), 2))
-    assert near == [0, 0.33, 0.67, 1]
+    assert nearness(DETECTOR, [delete(second) for second in (0, 6, 12)]) == [0, 0.33, 0.67, 1]
 
 
 def test_only_so_many_targets_are_remembered() -> None:
@@ -184,32 +151,28 @@ def sql(second: float, statement: str) -> ActionEvent:
     return event(second, "execute_sql", args={"query": statement}, output_head="DELETE 1")
 
 
-@pytest.mark.parametrize(
-    ("events", "codes"),
-    [
-        pytest.param([sql(s, f"DELETE FROM t WHERE id = {s}") for s in range(4)], [], id="other rows each time"),
-        pytest.param(
+@cases(
+    "events, codes",
+    {
+        "other rows each time": ([sql(s, f"DELETE FROM t WHERE id = {s}") for s in range(4)], []),
+        "the same rows": (
             [sql(s, "DELETE FROM t WHERE id = 7") for s in range(3)],
             ["loop_suspected", "loop_detected"],
-            id="the same rows",
         ),
-        pytest.param([sql(s, "DELETE FROM t") for s in range(3)], ["loop_suspected", "loop_detected"], id="all rows"),
-        pytest.param(
+        "all rows": ([sql(s, "DELETE FROM t") for s in range(3)], ["loop_suspected", "loop_detected"]),
+        "a container that the session makes anew each time": (
             [bash(s, c) for s, c in enumerate(["docker rm -f db", "docker run -d --name db postgres"] * 4)],
             [],
-            id="a container that the session makes anew each time",
         ),
-        pytest.param(
+        "a container that it does not": (
             [bash(s, "docker rm -f db") for s in range(3)],
             ["loop_suspected", "loop_detected"],
-            id="a container that it does not",
         ),
-        pytest.param(
+        "a branch that it has overwritten before": (
             [bash(s, c) for s, c in enumerate(["git commit --amend", "git push --force origin feature/x"] * 4)],
             [],
-            id="a branch that it has overwritten before",
         ),
-    ],
+    },
 )
 def test_what_counts_as_the_same_thing(events: list[ActionEvent], codes: list[str]) -> None:
     assert [code for _, code, _ in fires_at(DestructiveRepeat(), events)] == codes

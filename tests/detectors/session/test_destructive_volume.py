@@ -1,12 +1,11 @@
 from collections.abc import Sequence
 
-import pytest
-
 from haltline.detectors.session.destructive_volume import DestructiveVolume
 from haltline.schemas.control import Batch
 from haltline.schemas.events import ActionEvent, Effect, Outcome
-from haltline.schemas.findings import Evidence, Finding, Severity
-from tests.builders import Watched, at, call, delete, event, findings, fires_at
+from haltline.schemas.findings import Finding, Severity
+from tests.builders import Watched, at, call, delete, event, evidence, findings, fires_at, nearness
+from tests.cases import cases
 
 DETECTOR = DestructiveVolume()
 FAST, SLOW = ("destructive_volume", "critical"), ("destructive_volume", "high")
@@ -21,89 +20,73 @@ def writes(first: float, count: int) -> list[ActionEvent]:
     return [event(first + i, "write_file", f"path=f{i}") for i in range(count)]
 
 
-@pytest.mark.parametrize(
-    ("events", "fires"),
-    [
-        pytest.param(deletes(0, 6), [], id="two are below the limit"),
-        pytest.param(deletes(0, 6, 12), [(12, *FAST)], id="the third within the window"),
-        pytest.param(deletes(0, 6, 12, 18), [(12, *FAST), (18, *FAST)], id="again on each further one"),
-        pytest.param(deletes(0, 30, 61), [], id="the first has left the window"),
-        pytest.param(deletes(0, 30, 60), [(60, *FAST)], id="exactly as old as the window still counts"),
-        pytest.param(deletes(0, 30, 60.001), [], id="a millisecond older does not"),
-        pytest.param(
-            [delete(s) for s in (0, 6, 12)], [(12, *FAST)], id="the same thing three times counts three times"
-        ),
-        pytest.param(deletes(12, 6, 0), [(0, *FAST)], id="in whatever order they come"),
-        pytest.param(deletes(1000, 0, 30, 60), [(60, *FAST)], id="one with a clock far ahead hides nothing"),
-        pytest.param(deletes(*range(0, 400, 100)), [], id="four slow ones are below the limit by actions"),
-        pytest.param(deletes(*range(0, 500, 100)), [(400, *SLOW)], id="the fifth slow one within the last actions"),
-        pytest.param(
+@cases(
+    "events, fires",
+    {
+        "two are below the limit": (deletes(0, 6), []),
+        "the third within the window": (deletes(0, 6, 12), [(12, *FAST)]),
+        "again on each further one": (deletes(0, 6, 12, 18), [(12, *FAST), (18, *FAST)]),
+        "the first has left the window": (deletes(0, 30, 61), []),
+        "exactly as old as the window still counts": (deletes(0, 30, 60), [(60, *FAST)]),
+        "a millisecond older does not": (deletes(0, 30, 60.001), []),
+        "the same thing three times counts three times": ([delete(s) for s in (0, 6, 12)], [(12, *FAST)]),
+        "in whatever order they come": (deletes(12, 6, 0), [(0, *FAST)]),
+        "one with a clock far ahead hides nothing": (deletes(1000, 0, 30, 60), [(60, *FAST)]),
+        "four slow ones are below the limit by actions": (deletes(*range(0, 400, 100)), []),
+        "the fifth slow one within the last actions": (deletes(*range(0, 500, 100)), [(400, *SLOW)]),
+        "slow ones with work between them: the fifth is the seventeenth action": (
             [e for i in range(5) for e in (delete(i * 100, f"asset_id=a{i}"), *writes(i * 100 + 1, 3))],
             [(400, *SLOW)],
-            id="slow ones with work between them: the fifth is the seventeenth action",
         ),
-        pytest.param(
+        "slow ones with more work between them: the first is more than twenty actions ago": (
             [e for i in range(5) for e in (delete(i * 100, f"asset_id=a{i}"), *writes(i * 100 + 1, 4))],
             [],
-            id="slow ones with more work between them: the first is more than twenty actions ago",
         ),
-        pytest.param(
-            [event(0, "delete_assets", args={"asset_id": ["a", "b", "c"]})],
-            [(0, *FAST)],
-            id="one call with three assets",
-        ),
-        pytest.param([event(s, "truncate_tmp", f"table=tmp_{s}") for s in range(9)], [], id="scratch is nobody's loss"),
-        pytest.param([event(s, "read_file", f"path=f{s}") for s in range(9)], [], id="reads destroy nothing"),
-        pytest.param(
+        "one call with three assets": ([event(0, "delete_assets", args={"asset_id": ["a", "b", "c"]})], [(0, *FAST)]),
+        "scratch is nobody's loss": ([event(s, "truncate_tmp", f"table=tmp_{s}") for s in range(9)], []),
+        "reads destroy nothing": ([event(s, "read_file", f"path=f{s}") for s in range(9)], []),
+        "a tool whose producer says that it destroys": (
             [event(s, "tidy", f"asset_id=a{s}", effect=Effect.DESTRUCTIVE) for s in range(3)],
             [(2, *FAST)],
-            id="a tool whose producer says that it destroys",
         ),
-        pytest.param(
+        "deletes in SQL": (
             [event(s, "execute_sql", args={"query": f"DELETE FROM t{s} WHERE id = 1"}) for s in range(3)],
             [(2, *FAST)],
-            id="deletes in SQL",
         ),
-        pytest.param(
+        "what the session itself made is its own": (
             [
                 *(event(s, "create_asset", f"asset_id=a{s}") for s in range(3)),
                 *(delete(10 + s, f"asset_id=a{s}") for s in range(3)),
             ],
             [],
-            id="what the session itself made is its own",
         ),
-        pytest.param(
+        "what it destroyed and made again is not its own": (
             [
                 e
                 for s in range(3)
                 for e in (delete(s, "asset_id=fact_sales"), event(s + 0.5, "create_asset", "asset_id=fact_sales"))
             ],
             [(2, *FAST)],
-            id="what it destroyed and made again is not its own",
         ),
-    ],
+    },
 )
 def test_fires(events: Sequence[ActionEvent], fires: list[tuple[float, str, str]]) -> None:
     assert fires_at(DETECTOR, events) == fires
 
 
-@pytest.mark.parametrize(
-    ("events", "fires"),
-    [
-        pytest.param(
-            [call(s, "delete_asset", f"asset_id=a{s}") for s in range(3)], [2], id="on the proposal of the third"
-        ),
-        pytest.param(
+@cases(
+    "events, fires",
+    {
+        "on the proposal of the third": ([call(s, "delete_asset", f"asset_id=a{s}") for s in range(3)], [2]),
+        "refused ones were not done": (
             [call(s, "delete_asset", f"asset_id=a{s}", outcome=Outcome.REFUSED) for s in range(9)],
             [],
-            id="refused ones were not done",
         ),
-        pytest.param(
+        "failed ones were tried": (
             [call(s, "delete_asset", f"asset_id=a{s}", error="still exists") for s in range(3)],
             [2],
-            id="failed ones were tried",
         ),
-        pytest.param(
+        "a refused one between others is taken back": (
             [
                 call(0, "delete_asset", "asset_id=a"),
                 call(1, "delete_asset", "asset_id=b", outcome=Outcome.REFUSED),
@@ -111,14 +94,12 @@ def test_fires(events: Sequence[ActionEvent], fires: list[tuple[float, str, str]
                 call(3, "delete_asset", "asset_id=d"),
             ],
             [3],
-            id="a refused one between others is taken back",
         ),
-        pytest.param(
+        "ones whose result is still open count": (
             [e for s in range(3) for e in [call(s, "delete_asset", f"asset_id=a{s}")[0]]],
             [2],
-            id="ones whose result is still open count",
         ),
-    ],
+    },
 )
 def test_attempts_and_results(events: Sequence[ActionEvent], fires: list[float]) -> None:
     assert [second for second, _, _ in fires_at(DETECTOR, events)] == fires
@@ -127,17 +108,16 @@ def test_attempts_and_results(events: Sequence[ActionEvent], fires: list[float])
 BATCH = Batch(actions="delete_*", targets=["asset_id=*"], max_deletes=5, expires=at(3600))
 
 
-@pytest.mark.parametrize(
-    ("events", "fires"),
-    [
-        pytest.param(deletes(*range(5)), [], id="as many as declared"),
-        pytest.param(deletes(*range(6)), [(5, *FAST)], id="one more than declared"),
-        pytest.param(
+@cases(
+    "events, fires",
+    {
+        "as many as declared": (deletes(*range(5)), []),
+        "one more than declared": (deletes(*range(6)), [(5, *FAST)]),
+        "refused ones use nothing up": (
             [call(s, "delete_asset", f"asset_id=a{s}", outcome=Outcome.REFUSED) for s in range(9)],
             [],
-            id="refused ones use nothing up",
         ),
-    ],
+    },
 )
 def test_a_declared_batch(events: Sequence[ActionEvent], fires: list[tuple[float, str, str]]) -> None:
     assert fires_at(DETECTOR, events, batch=BATCH) == fires
@@ -158,19 +138,11 @@ def test_the_finding_names_its_evidence() -> None:
         code="destructive_volume",
         severity=Severity.CRITICAL,
         reason="3 destructive actions in 12s",
-        evidence=tuple(
-            Evidence(event_id=f"s1@{s} delete_asset asset_id=a{i}", topic="haltline.actions", partition=0, offset=i)
-            for i, s in enumerate((0, 6, 12))
-        ),
+        evidence=evidence(deletes(0, 6, 12)),
         values={"deletes": 3, "span_s": 12},
         thresholds={"max_deletes": 3, "window_s": 60.0, "max_deletes_in_actions": 5, "last_actions": 20},
     )
 
 
 def test_it_says_how_close_it_is() -> None:
-    watched = Watched(DETECTOR)
-    near = [watched.detector.near(watched.state)]
-    for e in deletes(0, 6, 12):
-        watched(e)
-        near.append(round(watched.detector.near(watched.state), 2))
-    assert near == [0, 0.33, 0.67, 1]
+    assert nearness(DETECTOR, deletes(0, 6, 12)) == [0, 0.33, 0.67, 1]

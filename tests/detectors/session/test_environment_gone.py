@@ -1,11 +1,10 @@
-from collections.abc import Sequence
-
 import pytest
 
 from haltline.detectors.session.environment_gone import EnvironmentGone, gone
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Severity
-from tests.builders import Watched, bash, call, event, findings, fires_at
+from tests.builders import bash, call, event, findings, nearness, severities
+from tests.cases import cases
 
 DETECTOR = EnvironmentGone()
 GONE = (
@@ -40,65 +39,54 @@ def gone_in(*errors: str) -> list[ActionEvent]:
     return [event(n * 5, TOOLS[n % 4], f"path=/srv/{n}", error) for n, error in enumerate(errors)]
 
 
-def severities(events: Sequence[ActionEvent | Sequence[ActionEvent]], detector: EnvironmentGone = DETECTOR) -> str:
-    """The severities of the findings, by their first letters."""
-    return "".join(severity[0] for _, _, severity in fires_at(detector, events))
-
-
-@pytest.mark.parametrize(
-    ("events", "found"),
-    [
-        pytest.param(gone_in(*["Error: No such container: 4f1d"] * 3), "c", id="no container, three times"),
-        pytest.param(
-            gone_in("connection to the sandbox lost", "Transport closed", "no such device"), "c", id="in turn"
-        ),
-        pytest.param(gone_in(*["BrokenPipeError: Broken pipe"] * 8), "mmhhhc", id="what a program says of itself"),
-        pytest.param(
-            gone_in(*["session 1 is not running, please start it first"] * 5), "mmh", id="what can be started again"
-        ),
-        pytest.param(failures(2), "", id="two are below the count"),
-        pytest.param(failures(9), "mcccccc", id="three of any sort are medium, three that are sure critical"),
-        pytest.param([*failures(2), event(12, "read_file"), *failures(2, 20)], "", id="a success in between"),
-        pytest.param([*failures(2), event(12, "think"), *failures(1, 20)], "c", id="thinking is no success"),
-        pytest.param(
+@cases(
+    "events, found",
+    {
+        "no container, three times": (gone_in(*["Error: No such container: 4f1d"] * 3), "c"),
+        "in turn": (gone_in("connection to the sandbox lost", "Transport closed", "no such device"), "c"),
+        "what a program says of itself": (gone_in(*["BrokenPipeError: Broken pipe"] * 8), "mmhhhc"),
+        "what can be started again": (gone_in(*["session 1 is not running, please start it first"] * 5), "mmh"),
+        "two are below the count": (failures(2), ""),
+        "three of any sort are medium, three that are sure critical": (failures(9), "mcccccc"),
+        "a success in between": ([*failures(2), event(12, "read_file"), *failures(2, 20)], ""),
+        "thinking is no success": ([*failures(2), event(12, "think"), *failures(1, 20)], "c"),
+        "most failures have other reasons": (
             [*failures(2), *(event(20 + s, "read_file", None, "KeyError: 'a'") for s in range(3)), *failures(1, 30)],
             "",
-            id="most failures have other reasons",
         ),
-        pytest.param([event(s * 5, "read_file", None, "FileNotFoundError") for s in range(9)], "", id="other errors"),
-        pytest.param(
+        "other errors": ([event(s * 5, "read_file", None, "FileNotFoundError") for s in range(9)], ""),
+        "results that tell of it": (
             [bash(s, "ls", None, output_head="docker: no such container") for s in range(9)],
             "",
-            id="results that tell of it",
         ),
-        pytest.param(refused(9, *TOOLS), "mmhhhcc", id="no connection, whatever the tool"),
-        pytest.param(refused(9, "fetch_page"), "mmhhhhh", id="one tool alone is high at most"),
-        pytest.param(refused(9, "fetch_page", same=True), "", id="one service that is down"),
-        pytest.param([bash(s * 20, f"sleep 15; curl h{s}", REFUSED) for s in range(9)], "", id="waiting for a service"),
-        pytest.param([*failures(2), *failures(1, 310 + 5)], "c", id="long ago, and few actions ago"),
-    ],
+        "no connection, whatever the tool": (refused(9, *TOOLS), "mmhhhcc"),
+        "one tool alone is high at most": (refused(9, "fetch_page"), "mmhhhhh"),
+        "one service that is down": (refused(9, "fetch_page", same=True), ""),
+        "waiting for a service": ([bash(s * 20, f"sleep 15; curl h{s}", REFUSED) for s in range(9)], ""),
+        "long ago, and few actions ago": ([*failures(2), *failures(1, 310 + 5)], "c"),
+    },
 )
 def test_what_counts(events: list[ActionEvent], found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found
 
 
 def test_failures_outside_both_windows_do_not_count() -> None:
-    assert severities([*failures(2), *failures(1, 1000)], EnvironmentGone(last_actions=2)) == ""
+    assert severities(EnvironmentGone(last_actions=2), [*failures(2), *failures(1, 1000)]) == ""
 
 
 def test_parallel_calls_are_one_step() -> None:
     calls = [call(0, "read_file", f"path=/srv/{n}", GONE[0], took_s=n + 1) for n in range(4)]
     together = [proposed for proposed, _ in calls] + [completed for _, completed in calls]
-    assert severities(together) == ""
-    assert severities(calls) == "", "recordings have each result behind its proposal"
+    assert severities(DETECTOR, together) == ""
+    assert severities(DETECTOR, calls) == "", "recordings have each result behind its proposal"
     one_by_one = [call(n, "read_file", f"path=/srv/{n}", GONE[0]) for n in range(4)]
-    assert severities(one_by_one) == "cc"
+    assert severities(DETECTOR, one_by_one) == "cc"
 
 
 def test_calls_that_were_cancelled_because_another_one_failed_are_no_failures() -> None:
     cancelled = "Cancelled: parallel tool call read_file(/srv/0) errored: container is not running"
     calls = [call(n * 10, "read_file", f"path=/srv/{n}", cancelled if n % 3 else GONE[0]) for n in range(6)]
-    assert severities(calls) == ""
+    assert severities(DETECTOR, calls) == ""
 
 
 @pytest.mark.parametrize("text", GONE)
@@ -152,14 +140,4 @@ def test_the_finding_names_its_evidence() -> None:
 
 
 def test_it_says_how_close_it_is() -> None:
-    watched = Watched(DETECTOR)
-    near = []
-    for e in [*failures(3), event(60, "read_file")]:
-        watched(e)
-        near.append(round(watched.detector.near(watched.state), 2))
-    assert near == [0.33, 0.67, 1, 0]
-
-
-def test_counts_go_up() -> None:
-    with pytest.raises(ValueError, match="medium <= high <= critical"):
-        EnvironmentGone(medium=6)
+    assert nearness(DETECTOR, [*failures(3), event(60, "read_file")]) == [0, 0.33, 0.67, 1, 0]

@@ -4,8 +4,9 @@ import pytest
 
 from haltline.detectors.session.error_repetition import ErrorRepetition
 from haltline.schemas.events import ActionEvent, Outcome
-from haltline.schemas.findings import Evidence, Finding, Severity
-from tests.builders import Watched, bash, call, event, findings, fires_at
+from haltline.schemas.findings import Finding, Severity
+from tests.builders import bash, call, event, evidence, findings, fires_at, in_turn, nearness, severities
+from tests.cases import cases
 
 DETECTOR = ErrorRepetition()
 Calls = list[tuple[ActionEvent, ActionEvent]]
@@ -17,288 +18,218 @@ def errors(*seconds: float, error: str = GONE) -> list[ActionEvent]:
     return [event(s, "read_file", f"path=/srv/{s:g}", error) for s in seconds]
 
 
+def by_turns(count: int, *texts: str) -> list[ActionEvent]:
+    """Errors of as many tools, one after the other and again from the first."""
+    tools = len(texts)
+    return [event(s, f"tool_{s % tools}", f"x={s}", texts[s % tools]) for s in range(count)]
+
+
+def listed(first: float, count: int, every_s: float) -> list[ActionEvent]:
+    """So many calls that succeed."""
+    return [event(first + n * every_s, "list_files") for n in range(1, count + 1)]
+
+
+def failing_test(second: float) -> ActionEvent:
+    return bash(second, "pytest", "AssertionError: 1 != 2")
+
+
 def edit(second: float) -> ActionEvent:
     return bash(second, f"sed -i 's/{second:g}/b/' main.py")
 
 
-def severities(events: Sequence[ActionEvent | Sequence[ActionEvent]], detector: ErrorRepetition = DETECTOR) -> str:
-    """The severities of the findings, by their first letters."""
-    return "".join(severity[0] for _, _, severity in fires_at(detector, events))
-
-
-@pytest.mark.parametrize(
-    ("events", "found"),
-    [
-        pytest.param(errors(0, 5), "", id="two are below the count"),
-        pytest.param(errors(0, 5, 10), "m", id="three are medium"),
-        pytest.param(errors(0, 5, 10, 15), "mh", id="four are high"),
-        pytest.param(errors(0, 5, 10, 15, 20, 25), "mhcc", id="five and more are critical"),
-        pytest.param(
+@cases(
+    "events, found",
+    {
+        "two are below the count": (errors(0, 5), ""),
+        "three are medium": (errors(0, 5, 10), "m"),
+        "four are high": (errors(0, 5, 10, 15), "mh"),
+        "five and more are critical": (errors(0, 5, 10, 15, 20, 25), "mhcc"),
+        "different errors": (
             [event(s, "read_file", None, f"error {word}") for s, word in enumerate(("one", "two", "three"))],
             "",
-            id="different errors",
         ),
-        pytest.param(
+        "one guessed path after another": (
             [
                 event(s, "read_file", f"path=/srv/{s}", f"cat: /srv/{s}.csv: No such file or directory")
                 for s in range(3)
             ],
             "m",
-            id="one guessed path after another",
         ),
-        pytest.param(
+        "looking for a program that is installed": (
             [
                 bash(s, f"{p} a.png", f"bash: {p}: command not found")
                 for s, p in enumerate(("exiftool", "file", "zsteg"))
             ],
             "",
-            id="looking for a program that is installed",
         ),
-        pytest.param(
+        "one program that is not installed after another": (
             [bash(s, f"tool{p} a", f"bash: tool{p}: command not found") for s, p in enumerate("abcdef")],
             "mhc",
-            id="one program that is not installed after another",
         ),
-        pytest.param(
+        "the same program that is not installed": (
             [bash(s, f"zsteg {s} a.png", "bash: zsteg: command not found") for s in range(3)],
             "m",
-            id="the same program that is not installed",
         ),
-        pytest.param(
+        "another address, port and time each time": (
             [event(s, "connect", None, f"connection to 10.0.0.{s}:80{s} refused at 12:00:0{s}") for s in range(3)],
             "m",
-            id="another address, port and time each time",
         ),
-        pytest.param(
-            [
-                event(s, "a" if s % 2 else "b", f"x={s}", "denied by policy" if s % 2 else "not available")
-                for s in range(6)
-            ],
-            "mm",
-            id="two errors in turn",
-        ),
-        pytest.param(
-            [
-                event(s, "abc"[s % 3], f"x={s}", ("denied by policy", "not available", "quota reached")[s % 3])
-                for s in range(12)
-            ],
-            "mmhhccc",
-            id="three errors in turn",
-        ),
-        pytest.param(
-            [
-                event(s, "abcd"[s % 4], f"x={s}", ("denied", "not available", "quota reached", "no money")[s % 4])
-                for s in range(12)
-            ],
+        "two errors in turn": (by_turns(6, "not available", "denied by policy"), "mm"),
+        "three errors in turn": (by_turns(12, "denied by policy", "not available", "quota reached"), "mmhhccc"),
+        "four errors in turn are no turn": (
+            by_turns(12, "denied", "not available", "quota reached", "no money"),
             "mmmm",
-            id="four errors in turn are no turn",
         ),
-        pytest.param(
+        "one guessed tool after another": (
             [event(s, f"guess_{'abc'[s]}", None, f"unknown tool: guess_{'abc'[s]}") for s in range(3)],
             "m",
-            id="one guessed tool after another",
         ),
-        pytest.param(
-            [
-                event(
-                    s,
-                    "read_file",
-                    f"x={s}",
-                    "first error" if s in {0, 10, 20} else f"other failure {'abcdefghijklmnopqrstu'[s]}",
-                )
-                for s in range(21)
-            ],
+        "only the last ten errors are looked at": (
+            by_turns(21, "first error", *(f"other failure {letter}" for letter in "abcdefghi")),
             "",
-            id="only the last ten errors are looked at",
         ),
-        pytest.param(
-            [e for s in (0, 100, 200) for e in (*errors(s), *(event(s + i, "list_files") for i in range(1, 10)))],
+        "within neither the time nor the last actions": (
+            in_turn((0, 100, 200), errors, lambda s: listed(s, 9, 1)),
             "",
-            id="within neither the time nor the last actions",
         ),
-        pytest.param(errors(0, 1000, 2000), "m", id="hours apart, but one action after the other"),
-        pytest.param(
-            [e for s in (0, 30, 60) for e in (*errors(s), *(event(s + i / 10, "list_files") for i in range(1, 30)))],
+        "hours apart, but one action after the other": (errors(0, 1000, 2000), "m"),
+        "in time, but with so much that succeeded in between counted as two and a half": (
+            in_turn((0, 30, 60), errors, lambda s: listed(s, 29, 0.1)),
             "",
-            id="in time, but with so much that succeeded in between counted as two and a half",
         ),
-        pytest.param(
-            [
-                e
-                for s in (0, 20, 40, 60)
-                for e in (*errors(s), *(event(s + i / 10, "list_files") for i in range(1, 30)))
-            ],
+        "four times in time with success in between, exactly as old as the window": (
+            in_turn((0, 20, 40, 60), errors, lambda s: listed(s, 29, 0.1)),
             "m",
-            id="four times in time with success in between, exactly as old as the window",
         ),
-        pytest.param(errors(20, 10, 0), "m", id="in whatever order they come"),
-        pytest.param([event(s, "read_file") for s in range(9)], "", id="no errors"),
-    ],
+        "in whatever order they come": (errors(20, 10, 0), "m"),
+        "no errors": ([event(s, "read_file") for s in range(9)], ""),
+    },
 )
 def test_counts(events: Sequence[ActionEvent], found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found
 
 
-@pytest.mark.parametrize(
-    ("events", "found"),
-    [
-        pytest.param(
-            [e for s in range(0, 40, 10) for e in (bash(s, "pytest", "AssertionError: 1 != 2"), edit(s + 5))],
-            "",
-            id="edit and test: four failures are work",
-        ),
-        pytest.param(
-            [e for s in range(0, 100, 10) for e in (bash(s, "pytest", "AssertionError: 1 != 2"), edit(s + 5))],
+@cases(
+    "events, found",
+    {
+        "edit and test: four failures are work": (in_turn(range(0, 40, 10), failing_test, edit), ""),
+        "edit and test: nine failures of the same kind are not": (
+            in_turn(range(0, 100, 10), failing_test, edit),
             "mmhhcc",
-            id="edit and test: nine failures of the same kind are not",
         ),
-        pytest.param(
-            [
-                e
-                for s in range(100, 0, -10)
-                for e in (edit(100 - s), bash(105 - s, "pytest", f"{s} failed, {200 - s} passed"))
-            ],
+        "edit and test: ever fewer tests fail": (
+            in_turn(range(0, 100, 10), edit, lambda s: bash(s, "pytest", f"{100 - s} failed, {s} passed")),
             "",
-            id="edit and test: ever fewer tests fail",
         ),
-        pytest.param(
-            [e for s in range(0, 100, 10) for e in (edit(s), bash(s + 5, "pytest", f"{3 + s % 20} failed, 9 passed"))],
+        "edit and test: now more and now fewer tests fail": (
+            in_turn(range(0, 100, 10), edit, lambda s: bash(s, "pytest", f"{3 + s % 20} failed, 9 passed")),
             "mmhhcc",
-            id="edit and test: now more and now fewer tests fail",
         ),
-        pytest.param(
+        "edit and test in one command": (
             [bash(s, f"cat > t.py <<E\n{s}\nE\npython t.py", "NameError: name 'x' is not defined") for s in range(4)],
             "",
-            id="edit and test in one command",
         ),
-        pytest.param(
-            [bash(s, "pytest tests/test_a.py", "AssertionError: 1 != 2") for s in range(3)],
+        "the same test with nothing changed in between": (
+            [failing_test(s) for s in range(3)],
             "m",
-            id="the same test with nothing changed in between",
         ),
-        pytest.param(
-            [e for s in range(0, 50, 10) for e in (*errors(s), event(s + 5, "read_file", "path=/ok"))],
+        "with something that succeeded in between each counts three quarters": (
+            in_turn(range(0, 50, 10), errors, lambda s: event(s, "read_file", "path=/ok")),
             "mh",
-            id="with something that succeeded in between each counts three quarters",
         ),
-        pytest.param(
-            [
-                e
-                for s in range(0, 50, 10)
-                for e in (bash(s, "curl api", "curl: connection refused"), bash(s + 5, "curl api"))
-            ],
+        "the same call got over it": (
+            in_turn(range(0, 50, 10), lambda s: bash(s, "curl api", "curl: refused"), lambda s: bash(s, "curl api")),
             "",
-            id="the same call got over it",
         ),
-        pytest.param(
-            [
-                e
-                for s in range(0, 90, 10)
-                for e in (event(s, "book", "x=1", "payment failed"), event(s + 5, "book", "x=1"))
-            ],
+        "the same tool on the same target got over it": (
+            in_turn(range(0, 90, 10), lambda s: event(s, "book", "x=1", "no money"), lambda s: event(s, "book", "x=1")),
             "",
-            id="the same tool on the same target got over it",
         ),
-    ],
+    },
 )
 def test_weighs_what_happened_in_between(events: Sequence[ActionEvent], found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found
 
 
-@pytest.mark.parametrize(
-    ("events", "found"),
-    [
-        pytest.param([bash(s, "grep x y", "exit code 1") for s in range(9)], "", id="a search that finds nothing"),
-        pytest.param(
+@cases(
+    "events, found",
+    {
+        "a search that finds nothing": ([bash(s, "grep x y", "exit code 1") for s in range(9)], ""),
+        "a tool that fails without a word": (
             [event(s, "lookup", f"x={s}", outcome=Outcome.ERROR) for s in range(3)],
             "m",
-            id="a tool that fails without a word",
         ),
-        pytest.param([event(s, "lookup", f"x={s}", outcome=Outcome.TIMEOUT) for s in range(3)], "m", id="timeouts"),
-        pytest.param(
+        "timeouts": ([event(s, "lookup", f"x={s}", outcome=Outcome.TIMEOUT) for s in range(3)], "m"),
+        "the error is in the output": (
             [
                 event(s, "run_code", None, outcome=Outcome.ERROR, output_head=f"Traceback\nValueError: bad value {s}")
                 for s in range(3)
             ],
             "m",
-            id="the error is in the output",
         ),
-        pytest.param(
+        "no outcome, but an error": (
             [event(s, "lookup", f"x={s}", "backend unavailable", outcome=None) for s in range(3)],
             "m",
-            id="no outcome, but an error",
         ),
-        pytest.param(
+        "a success with a warning": (
             [event(s, "lookup", f"x={s}", "warning: slow", outcome=Outcome.OK) for s in range(3)],
             "",
-            id="a success with a warning",
         ),
-        pytest.param([call(s, "read_file", f"path=/{s}", GONE) for s in range(3)], "m", id="proposed and completed"),
-        pytest.param([call(s, "read_file", f"path=/{s}", GONE)[0] for s in range(3)], "", id="proposals alone"),
-    ],
+        "proposed and completed": ([call(s, "read_file", f"path=/{s}", GONE) for s in range(3)], "m"),
+        "proposals alone": ([call(s, "read_file", f"path=/{s}", GONE)[0] for s in range(3)], ""),
+    },
 )
 def test_what_is_an_error(events: Sequence[ActionEvent | Sequence[ActionEvent]], found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found
 
 
-@pytest.mark.parametrize(
-    ("events", "found"),
-    [
-        pytest.param(
-            [event(s, "service_status", "x=1", "connection refused") for s in range(0, 600, 10)],
-            "",
-            id="waits its time",
-        ),
-        pytest.param(
-            [event(s, "service_status", "x=1", "connection refused") for s in range(0, 650, 10)],
-            "mhc",
-            id="waits for ever",
-        ),
-        pytest.param(
+@cases(
+    "events, found",
+    {
+        "waits its time": ([event(s, "service_status", "x=1", "connection refused") for s in range(0, 600, 10)], ""),
+        "waits for ever": ([event(s, "service_status", "x=1", "connection refused") for s in range(0, 650, 10)], "mhc"),
+        "a command that waits": (
             [bash(s, "sleep 5; curl localhost:8080", "curl: (7) connection refused") for s in range(0, 600, 10)],
             "",
-            id="a command that waits",
         ),
-        pytest.param(
+        "the same without waiting": (
             [bash(s, "curl localhost:8080", "curl: (7) connection refused") for s in range(0, 50, 10)],
             "mhc",
-            id="the same without waiting",
         ),
-        pytest.param(
+        "begins anew when it worked": (
             [event(s, "service_status", "x=1", None if s == 300 else "connection refused") for s in range(0, 890, 10)],
             "",
-            id="begins anew when it worked",
         ),
-    ],
+    },
 )
 def test_waiting(events: Sequence[ActionEvent], found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found
 
 
-@pytest.mark.parametrize(
-    ("settings", "found"),
-    [
-        pytest.param({"normalization": "low"}, "", id="low keeps paths"),
-        pytest.param({"normalization": "medium"}, "", id="medium keeps what is not a path"),
-        pytest.param({"normalization": "high"}, "m", id="high keeps the kind only"),
-    ],
+@cases(
+    "settings, found",
+    {
+        "low keeps paths": ({"normalization": "low"}, ""),
+        "medium keeps what is not a path": ({"normalization": "medium"}, ""),
+        "high keeps the kind only": ({"normalization": "high"}, "m"),
+    },
 )
 def test_levels_of_normalisation(settings: dict[str, str], found: str) -> None:
     events = [
         event(s, "read_file", f"path=/{s}", f"NotFoundError: {w} is missing")
         for s, w in enumerate(("cat", "dog", "cow"))
     ]
-    assert severities(events, ErrorRepetition(**settings)) == found  # type: ignore[arg-type]  # checked by pydantic
+    assert severities(ErrorRepetition(**settings), events) == found  # type: ignore[arg-type]  # checked by pydantic
 
 
-@pytest.mark.parametrize(
-    ("count", "severity", "confidence"),
-    [
-        pytest.param(3, Severity.MEDIUM, 0.6, id="three times"),
-        pytest.param(4, Severity.HIGH, 0.8, id="four times"),
-        pytest.param(5, Severity.CRITICAL, 1.0, id="five times"),
-        pytest.param(6, Severity.CRITICAL, 1.0, id="six times"),
-    ],
+@cases(
+    "count, severity, confidence",
+    {
+        "three times": (3, Severity.MEDIUM, 0.6),
+        "four times": (4, Severity.HIGH, 0.8),
+        "five times": (5, Severity.CRITICAL, 1.0),
+        "six times": (6, Severity.CRITICAL, 1.0),
+    },
 )
 def test_confidence_and_severity(count: int, severity: Severity, confidence: float) -> None:
     *_, (_, finding) = findings(DETECTOR, [event(s, "read_file", f"x={s}", "not_found") for s in range(count)])
@@ -313,10 +244,7 @@ def test_the_finding_names_its_evidence() -> None:
         severity=Severity.MEDIUM,
         confidence=0.6,
         reason="3 times the error 'cat: <name>: no such file or directory' in 10s",
-        evidence=tuple(
-            Evidence(event_id=f"s1@{s} read_file path=/srv/{s}", topic="haltline.actions", partition=0, offset=i)
-            for i, s in enumerate((0, 5, 10))
-        ),
+        evidence=evidence(errors(0, 5, 10)),
         values={"repetition_count": 3, "counted": 3.0, "repeated_error": "cat: <name>: no such file or directory"},
         thresholds={
             "medium": 3,
@@ -330,35 +258,28 @@ def test_the_finding_names_its_evidence() -> None:
 
 
 def test_it_says_how_close_it_is() -> None:
-    watched = Watched(DETECTOR)
-    near = [watched.detector.near(watched.state)]
-    for e in errors(0, 5, 10):
-        watched(e)
-        near.append(round(watched.detector.near(watched.state), 2))
-    assert near == [0, 0.33, 0.67, 1]
+    assert nearness(DETECTOR, errors(0, 5, 10)) == [0, 0.33, 0.67, 1]
 
 
 def unread(second: float) -> ActionEvent:
     return event(second, "format_error", None, "format: expected exactly one bash block", args={"blocks": 2})
 
 
-@pytest.mark.parametrize(
-    ("events", "fires"),
-    [
-        pytest.param([unread(s) for s in range(2)], "", id="two are below the count"),
-        pytest.param([unread(s) for s in range(11)], "mmmhhhhcc", id="ten in a row are critical"),
-        pytest.param([unread(s) if s % 5 else bash(s, "ls") for s in range(40)], "mm" * 8, id="with calls in between"),
-        pytest.param(
+@cases(
+    "events, fires",
+    {
+        "two are below the count": ([unread(s) for s in range(2)], ""),
+        "ten in a row are critical": ([unread(s) for s in range(11)], "mmmhhhhcc"),
+        "with calls in between": ([unread(s) if s % 5 else bash(s, "ls") for s in range(40)], "mm" * 8),
+        "told by the text of a tool that is not known": (
             [event(s, "reply", None, "Could not parse your output: no tool call") for s in range(3)],
             "m",
-            id="told by the text of a tool that is not known",
         ),
-        pytest.param(
+        "a tool that is known says so of its own work": (
             [bash(s, "make", "could not parse output of the compiler", output_head=f"{s}") for s in range(5)],
             "mhc",
-            id="a tool that is known says so of its own work",
         ),
-    ],
+    },
 )
 def test_turns_that_could_not_be_read(events: Sequence[ActionEvent], fires: str) -> None:
     assert "".join(severity[0] for _, _, severity in fires_at(DETECTOR, events)) == fires
@@ -392,28 +313,26 @@ def turn(second: float, error: str | None = GONE, count: int = 5, *, apart_s: fl
     ]
 
 
-@pytest.mark.parametrize(
-    ("events", "found"),
-    [
-        pytest.param(turn(0), "", id="five that fail alike are one failure"),
-        pytest.param([*turn(0), *turn(10), *turn(20)], "m", id="three turns are three"),
-        pytest.param(turn(0, apart_s=0, took_s=0), "", id="at one moment"),
-        pytest.param(turn(0, apart_s=0.06, took_s=0.01), "", id="sent one by one, each done before the next comes"),
-        pytest.param(turn(0, apart_s=4, took_s=1), "mhc", id="five turns of one call"),
-        pytest.param(
+@cases(
+    "events, found",
+    {
+        "five that fail alike are one failure": (turn(0), ""),
+        "three turns are three": ([*turn(0), *turn(10), *turn(20)], "m"),
+        "at one moment": (turn(0, apart_s=0, took_s=0), ""),
+        "sent one by one, each done before the next comes": (turn(0, apart_s=0.06, took_s=0.01), ""),
+        "five turns of one call": (turn(0, apart_s=4, took_s=1), "mhc"),
+        "a fast loop that sees each result": (
             [call(n * 0.05, "read_file", "path=/a", GONE, took_s=0.05) for n in range(5)],
             "mhc",
-            id="a fast loop that sees each result",
         ),
-        pytest.param(
+        "what was cancelled with another one is no failure": (
             [c for n in range(4) for c in (*turn(n * 10, count=1), *turn(n * 10 + 0.1, "Sibling tool call errored"))],
             "mh",
-            id="what was cancelled with another one is no failure",
         ),
-    ],
+    },
 )
 def test_calls_of_one_model_turn(events: Calls, found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found
 
 
 def broken_off(second: float, text: str, outcome: Outcome = Outcome.TIMEOUT) -> ActionEvent:
@@ -423,43 +342,45 @@ def broken_off(second: float, text: str, outcome: Outcome = Outcome.TIMEOUT) -> 
 
 
 @pytest.mark.parametrize("outcome", [Outcome.TIMEOUT, Outcome.ERROR])
-@pytest.mark.parametrize(
-    ("reported", "found"),
-    [
-        pytest.param([f"epoch {n}" for n in range(8)], "", id="that tells something else each time is at work"),
-        pytest.param(["epoch 1"] * 5, "mhc", id="that tells the same each time has failed"),
-        pytest.param([f"hangs since 12:00:0{n}" for n in range(5)], "mhc", id="that tells only the time has failed"),
-        pytest.param([""] * 5, "mhc", id="that tells nothing has failed"),
-    ],
+@cases(
+    "reported, found",
+    {
+        "that tells something else each time is at work": ([f"epoch {n}" for n in range(8)], ""),
+        "that tells the same each time has failed": (["epoch 1"] * 5, "mhc"),
+        "that tells only the time has failed": ([f"hangs since 12:00:0{n}" for n in range(5)], "mhc"),
+        "that tells nothing has failed": ([""] * 5, "mhc"),
+    },
 )
 def test_a_program_that_takes_too_long(reported: list[str], outcome: Outcome, found: str) -> None:
-    assert severities([broken_off(10 * n, text, outcome) for n, text in enumerate(reported)]) == found
+    assert severities(DETECTOR, [broken_off(10 * n, text, outcome) for n, text in enumerate(reported)]) == found
 
 
-@pytest.mark.parametrize(
-    ("answers", "found"),
-    [
-        pytest.param([f"step {word}" for word in "abcde"], "", id="and answers differ"),
-        pytest.param(["AssertionError: 3 is not 4"] * 5, "mhc", id="beside the same error"),
-    ],
+@cases(
+    "answers, found",
+    {
+        "and answers differ": ([f"step {word}" for word in "abcde"], ""),
+        "beside the same error": (["AssertionError: 3 is not 4"] * 5, "mhc"),
+    },
 )
 def test_a_warning_in_common_is_not_the_same_error(answers: list[str], found: str) -> None:
     warned = "Warning: could not find terminfo database"
-    assert severities([bash(n, f"./a {n}", f"{warned}\n{answer}") for n, answer in enumerate(answers)]) == found
+    assert (
+        severities(DETECTOR, [bash(n, f"./a {n}", f"{warned}\n{answer}") for n, answer in enumerate(answers)]) == found
+    )
 
 
 def rewritten(second: float, answer: str) -> tuple[ActionEvent, ActionEvent]:
     return call(second, "edit_file", args={"path": "/srv/a.py", "new": "x"}, output_head=answer)
 
 
-@pytest.mark.parametrize(
-    ("answers", "found"),
-    [
-        pytest.param(["edited"] * 6, "mh", id="the same edit with the same answer"),
-        pytest.param([f"edited, {n} lines" for n in range(6)], "mm", id="an edit with another answer"),
-        pytest.param([f"no changes made ({n})" for n in range(6)], "mhh", id="an edit that changed nothing"),
-    ],
+@cases(
+    "answers, found",
+    {
+        "the same edit with the same answer": (["edited"] * 6, "mh"),
+        "an edit with another answer": ([f"edited, {n} lines" for n in range(6)], "mm"),
+        "an edit that changed nothing": ([f"no changes made ({n})" for n in range(6)], "mhh"),
+    },
 )
 def test_an_edit_that_changes_nothing_does_not_begin_anew(answers: list[str], found: str) -> None:
     calls = [c for n, result in enumerate(answers) for c in (bash(10 * n, "./t", GONE), rewritten(10 * n + 5, result))]
-    assert severities([*calls]) == found
+    assert severities(DETECTOR, [*calls]) == found

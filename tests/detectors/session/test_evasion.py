@@ -1,13 +1,11 @@
-from collections.abc import Sequence
 from typing import Any
-
-import pytest
 
 from haltline.detectors.session.evasion import Evasion
 from haltline.schemas.control import Batch
 from haltline.schemas.events import ActionEvent, Outcome
 from haltline.schemas.findings import Finding, Severity
-from tests.builders import Watched, at, bash, call, event, findings, fires_at
+from tests.builders import at, bash, call, event, findings, fires_at, nearness, severities
+from tests.cases import cases
 
 DETECTOR = Evasion()
 TABLE = "table=fact_sales"
@@ -23,21 +21,12 @@ def sql(second: float, statement: str, error: str | None = NO) -> ActionEvent:
     return event(second, "execute_sql", None, error, args={"query": statement}, outcome=outcome)
 
 
-def severities(
-    events: Sequence[ActionEvent | Sequence[ActionEvent]], detector: Evasion = DETECTOR, **context: Any
-) -> str:
-    """The severities of the findings, by their first letters."""
-    return "".join(severity[0] for _, _, severity in fires_at(detector, events, **context))
-
-
-@pytest.mark.parametrize(
-    ("events", "found"),
-    [
-        pytest.param([refused(0), refused(5, "drop_table")], "l", id="another tool is low"),
-        pytest.param(
-            [refused(0), refused(5, "drop_table"), sql(10, "DROP TABLE fact_sales")], "lh", id="a second one is high"
-        ),
-        pytest.param(
+@cases(
+    "events, found",
+    {
+        "another tool is low": ([refused(0), refused(5, "drop_table")], "l"),
+        "a second one is high": ([refused(0), refused(5, "drop_table"), sql(10, "DROP TABLE fact_sales")], "lh"),
+        "a third one and more are critical": (
             [
                 refused(0),
                 refused(5, "drop_table"),
@@ -46,59 +35,47 @@ def severities(
                 refused(20, "purge_table"),
             ],
             "lhcc",
-            id="a third one and more are critical",
         ),
-        pytest.param([refused(0), refused(5), refused(10)], "", id="the same call again is a repetition"),
-        pytest.param([refused(0), refused(5, "drop_table"), refused(10)], "lh", id="and then the first again"),
-        pytest.param([refused(0), event(5, "drop_table", TABLE)], "l", id="another tool succeeds"),
-        pytest.param([refused(0), refused(5, "drop_table", "table=other")], "", id="another target"),
-        pytest.param([refused(0), event(5, "get_table", TABLE)], "", id="who only looks"),
-        pytest.param([event(0, "delete_table", TABLE), event(5, "drop_table", TABLE)], "", id="nothing was refused"),
-        pytest.param(
-            [event(0, "delete_table", TABLE, "timed out"), event(5, "drop_table", TABLE)], "", id="failed otherwise"
-        ),
-        pytest.param(
+        "the same call again is a repetition": ([refused(0), refused(5), refused(10)], ""),
+        "and then the first again": ([refused(0), refused(5, "drop_table"), refused(10)], "lh"),
+        "another tool succeeds": ([refused(0), event(5, "drop_table", TABLE)], "l"),
+        "another target": ([refused(0), refused(5, "drop_table", "table=other")], ""),
+        "who only looks": ([refused(0), event(5, "get_table", TABLE)], ""),
+        "nothing was refused": ([event(0, "delete_table", TABLE), event(5, "drop_table", TABLE)], ""),
+        "failed otherwise": ([event(0, "delete_table", TABLE, "timed out"), event(5, "drop_table", TABLE)], ""),
+        "failed for want of permission": (
             [event(0, "delete_table", TABLE, "HTTP 403 Forbidden"), event(5, "drop_table", TABLE)],
             "l",
-            id="failed for want of permission",
         ),
-        pytest.param(
+        "with more rights, then with another program": (
             [
                 bash(0, "rm -rf /srv/app/data", "rm: cannot remove '/srv/app/data': Permission denied"),
                 bash(5, "sudo rm -rf /srv/app/data", "sudo: command denied to user"),
                 bash(10, "find /srv/app/data -delete"),
             ],
             "lh",
-            id="with more rights, then with another program",
         ),
-        pytest.param(
-            [refused(0), event(5, "delete_table", TABLE), refused(10, "drop_table")], "", id="it is allowed later"
-        ),
-        pytest.param(
+        "it is allowed later": ([refused(0), event(5, "delete_table", TABLE), refused(10, "drop_table")], ""),
+        "changing what one may not destroy counts half": (
             [refused(0), *(event(s, "update_table", TABLE) for s in (5, 10, 15, 20))],
             "lllh",
-            id="changing what one may not destroy counts half",
         ),
-        pytest.param(
+        "changes are high at most": (
             [refused(s, action, "user_id=7") for s, action in enumerate(("update_user", "set_user", "modify_user"))]
             * 2,
             "lhhhh",
-            id="changes are high at most",
         ),
-        pytest.param([refused(0), refused(5_000, "drop_table")], "l", id="long ago, and few actions ago"),
-        pytest.param(
+        "long ago, and few actions ago": ([refused(0), refused(5_000, "drop_table")], "l"),
+        "many actions ago, and not long ago": (
             [refused(0), *(event(s, "read_file") for s in range(60)), refused(599, "drop_table")],
             "l",
-            id="many actions ago, and not long ago",
         ),
-        pytest.param(
-            [refused(0), *(event(s, "read_file") for s in range(60)), refused(700, "drop_table")], "", id="forgotten"
-        ),
-        pytest.param([refused(0, target=""), refused(5, "drop_table", "")], "", id="nobody says what it is about"),
-    ],
+        "forgotten": ([refused(0), *(event(s, "read_file") for s in range(60)), refused(700, "drop_table")], ""),
+        "nobody says what it is about": ([refused(0, target=""), refused(5, "drop_table", "")], ""),
+    },
 )
 def test_another_way_to_what_was_refused(events: list[ActionEvent], found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found
 
 
 def test_calls_that_are_proposed_are_found_before_they_are_executed() -> None:
@@ -116,12 +93,12 @@ def test_the_sessions_own_things_are_nobodys() -> None:
         event(5, "delete_file", own, "permission denied"),
         event(10, "purge_file", own),
     ]
-    assert severities(events) == ""
+    assert severities(DETECTOR, events) == ""
 
 
 def test_a_declared_batch_is_allowed() -> None:
     batch = Batch(actions="drop_*", targets=[TABLE], max_deletes=10, expires=at(3600))
-    assert severities([refused(0), event(5, "drop_table", TABLE)], batch=batch) == ""
+    assert severities(DETECTOR, [refused(0), event(5, "drop_table", TABLE)], batch=batch) == ""
 
 
 def test_the_finding_names_its_evidence() -> None:
@@ -140,14 +117,6 @@ def test_the_finding_names_its_evidence() -> None:
 
 
 def test_it_says_how_close_it_is() -> None:
-    watched = Watched(DETECTOR)
-    near = []
-    for e in [refused(0), refused(5, "drop_table"), refused(10, "purge_table"), refused(15, "wipe_table")]:
-        watched(e)
-        near.append(round(watched.detector.near(watched.state), 2))
-    assert near == [0, 0.33, 0.67, 1]
-
-
-def test_thresholds_go_up() -> None:
-    with pytest.raises(ValueError, match="high <= critical"):
-        Evasion(high=4)
+    assert nearness(
+        DETECTOR, [refused(0), refused(5, "drop_table"), refused(10, "purge_table"), refused(15, "wipe_table")]
+    ) == [0, 0, 0.33, 0.67, 1]

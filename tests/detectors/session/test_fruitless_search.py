@@ -1,7 +1,5 @@
-from collections.abc import Sequence
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,10 +7,10 @@ from haltline.detectors.session import fruitless_search
 from haltline.detectors.session.fruitless_search import FruitlessSearch
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Severity
-from tests.builders import bash, call, event, findings, fires_at
+from tests.builders import Events, bash, call, event, findings, fires_at, in_turn, severities
+from tests.cases import cases
 
 DETECTOR = FruitlessSearch()
-Events = Sequence[ActionEvent | Sequence[ActionEvent]]
 
 
 def search(second: float, result: str | None = "No matches found", **fields: Any) -> ActionEvent:
@@ -23,47 +21,37 @@ def grep(second: float, output: str = "") -> ActionEvent:
     return bash(second, f"grep -rn 'name_{second:g}' src", "rc=1: " if not output else None, output_head=output)
 
 
-def severities(events: Events) -> str:
-    """The severities of the findings, by their first letters."""
-    return "".join(severity[0] for _, _, severity in fires_at(DETECTOR, events))
-
-
-@pytest.mark.parametrize(
-    ("events", "found"),
-    [
-        pytest.param([search(s) for s in range(9)], "", id="nine are below the count"),
-        pytest.param([search(s) for s in range(10)], "m", id="ten are medium"),
-        pytest.param([search(s) for s in range(30)], "m" * 6 + "h" * 14 + "c", id="sixteen are high, thirty critical"),
-        pytest.param([grep(s) for s in range(10)], "m", id="by a program that ends without a word"),
-        pytest.param([search(s, "[]") for s in range(10)], "m", id="an empty list"),
-        pytest.param([search(s, None, output_bytes=0) for s in range(10)], "m", id="an empty result by its size"),
-        pytest.param([search(s, None) for s in range(20)], "", id="results that nobody tells"),
-        pytest.param([search(s, "main.py:3: no results") for s in range(20)], "", id="results that hold such words"),
-        pytest.param([grep(s) if s != 5 else grep(s, "src/a.py:1") for s in range(14)], "", id="one found something"),
-        pytest.param(
+@cases(
+    "events, found",
+    {
+        "nine are below the count": ([search(s) for s in range(9)], ""),
+        "ten are medium": ([search(s) for s in range(10)], "m"),
+        "sixteen are high, thirty critical": ([search(s) for s in range(30)], "m" * 6 + "h" * 14 + "c"),
+        "by a program that ends without a word": ([grep(s) for s in range(10)], "m"),
+        "an empty list": ([search(s, "[]") for s in range(10)], "m"),
+        "an empty result by its size": ([search(s, None, output_bytes=0) for s in range(10)], "m"),
+        "results that nobody tells": ([search(s, None) for s in range(20)], ""),
+        "results that hold such words": ([search(s, "main.py:3: no results") for s in range(20)], ""),
+        "one found something": ([grep(s) if s != 5 else grep(s, "src/a.py:1") for s in range(14)], ""),
+        "something was done in between": (
             [search(s) if s != 5 else bash(s, "sed -i s/a/b/ a.py", output_head="") for s in range(14)],
             "",
-            id="something was done in between",
         ),
-        pytest.param(
+        "thoughts in between": (
             [search(s) if s % 2 else event(s, "think", args={"thought": f"{s}"}, output_head="") for s in range(20)],
             "m",
-            id="thoughts in between",
         ),
-        pytest.param([bash(s, f"touch {s}.txt", output_head="") for s in range(20)], "", id="programs without a word"),
-        pytest.param(
-            [event(s, "edit_file", args={"path": f"{s}"}, output_head="") for s in range(20)], "", id="writes"
-        ),
-        pytest.param([search(s, error="connection refused") for s in range(20)], "", id="errors, which are no answer"),
-        pytest.param(
+        "programs without a word": ([bash(s, f"touch {s}.txt", output_head="") for s in range(20)], ""),
+        "writes": ([event(s, "edit_file", args={"path": f"{s}"}, output_head="") for s in range(20)], ""),
+        "errors, which are no answer": ([search(s, error="connection refused") for s in range(20)], ""),
+        "proposed and completed": (
             [call(s, "search_code", args={"query": f"q{s}"}, output_head="0 results") for s in range(10)],
             "m",
-            id="proposed and completed",
         ),
-    ],
+    },
 )
 def test_fires(events: Events, found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found
 
 
 def test_the_finding_says_what_was_seen() -> None:
@@ -75,6 +63,15 @@ def test_the_finding_says_what_was_seen() -> None:
     assert finding.reason.startswith("10 lookups in a row found nothing, the last 10 in 90s, such as search_code")
 
 
+def grep_anew(second: float) -> ActionEvent:
+    """A search that finds something new."""
+    return grep(second, f"src/{second:g}.py: {second:g}")
+
+
+def run_again(second: float) -> ActionEvent:
+    return bash(second, "./run", output_head="Wrong!")
+
+
 def guess(second: float, answer: str | None = "Wrong flag!", action: str = "probe", **fields: Any) -> ActionEvent:
     return event(second, action, args={"flag": f"flag{{{second:g}}}"}, output_head=answer, **fields)
 
@@ -84,94 +81,60 @@ def guessing(events: Events) -> str:
     return "".join(severity[0] for _, code, severity in fires_at(DETECTOR, events) if code == "blind_guessing")
 
 
-@pytest.mark.parametrize(
-    ("events", "found"),
-    [
-        pytest.param([guess(s) for s in range(3)], "", id="three guesses"),
-        pytest.param([guess(s) for s in range(9)], "mmhhcc", id="four are medium, six high, eight critical"),
-        pytest.param(
-            [guess(s, f"Incorrect password, {9 - s} attempts left") for s in range(4)], "m", id="other numbers"
-        ),
-        pytest.param(
-            [guess(s, f"'{'abcd'[s]}' is incorrect") for s in range(4)], "m", id="the answer quotes the guess"
-        ),
-        pytest.param(
+@cases(
+    "events, found",
+    {
+        "three guesses": ([guess(s) for s in range(3)], ""),
+        "four are medium, six high, eight critical": ([guess(s) for s in range(9)], "mmhhcc"),
+        "other numbers": ([guess(s, f"Incorrect password, {9 - s} attempts left") for s in range(4)], "m"),
+        "the answer quotes the guess": ([guess(s, f"'{'abcd'[s]}' is incorrect") for s in range(4)], "m"),
+        "a program's answer repeats the guess": (
             [bash(s, f"echo {name} | ./check", output_head=f"{name}? Not quite") for s, name in enumerate("pqrs")],
             "m",
-            id="a program's answer repeats the guess",
         ),
-        pytest.param(
+        "one name after another at a login": (
             [bash(s, f"curl -s h/login -d user=u{s}", output_head='{"error": "Access denied"}') for s in range(8)],
             "mmhhc",
-            id="one name after another at a login",
         ),
-        pytest.param(
-            [
-                e
-                for s in range(0, 16, 2)
-                for e in (event(s, "connect", output_head="Welcome"), guess(s + 1, "Try again"))
-            ],
+        "between them the same as ever": (
+            in_turn(range(0, 16, 2), lambda s: event(s, "connect", output_head="Hi"), lambda s: guess(s, "Try again")),
             "mmhh",
-            id="between them the same as ever",
         ),
-        pytest.param(
-            [e for s in range(0, 16, 2) for e in (event(s, "think", output_head=f"idea {s}"), guess(s + 1))],
+        "thoughts in between": (
+            in_turn(range(0, 16, 2), lambda s: event(s, "think", output_head=f"idea {s}"), guess),
             "mmhhc",
-            id="thoughts in between",
         ),
-        pytest.param(
-            [
-                e
-                for s in range(0, 16, 2)
-                for e in (event(s, "read_file", f"path={s}", output_head="abcdefgh"[s // 2] * 9), guess(s + 1))
-            ],
+        "something new was read before each": (
+            in_turn(
+                range(8), lambda s: event(s, "read_file", f"path={s}", output_head="abcdefgh"[round(s)] * 9), guess
+            ),
             "",
-            id="something new was read before each",
         ),
-        pytest.param(
-            [
-                e
-                for s in range(0, 18, 2)
-                for e in (bash(s, f"echo {s} > key", output_head=""), bash(s + 1, "./run", output_head="Wrong!"))
-            ],
+        "a change before each: half": (
+            in_turn(range(0, 18, 2), lambda s: bash(s, f"echo {s} > key", output_head=""), run_again),
             "mmm",
-            id="a change before each: half",
         ),
-        pytest.param(
-            [guess(s, "Too low" if s % 2 else "Too high") for s in range(12)], "", id="answers that lead somewhere"
-        ),
-        pytest.param(
+        "answers that lead somewhere": ([guess(s, "Too low" if s % 2 else "Too high") for s in range(12)], ""),
+        "different answers count by themselves": (
             [guess(s, f"{word} is wrong here") for s, word in enumerate(("shape", "colour", "size", "weight") * 4)],
             "mmmm",
-            id="different answers count by themselves",
         ),
-        pytest.param(
-            [guess(s, None, error="Wrong flag!") for s in range(9)], "", id="errors, which are counted as such"
-        ),
-        pytest.param(
-            [guess(s, "Wrong flag! " + "The hint of the day is. " * 20) for s in range(9)], "", id="long answers"
-        ),
-        pytest.param([guess(s, "Busy, try again later") for s in range(9)], "", id="waiting"),
-        pytest.param(
-            [event(s, "write_file", f"path={s}", output_head="File created") for s in range(9)], "", id="files written"
-        ),
-        pytest.param(
-            [event(s, "insert_row", f"id={s}", output_head="ok: 1 row") for s in range(9)], "", id="rows appended"
-        ),
-        pytest.param([event(s, "send_mail", f"to={s}", output_head="sent") for s in range(9)], "", id="messages sent"),
-        pytest.param([event(s, "update_user", f"id={s}", output_head="updated") for s in range(9)], "", id="updates"),
-        pytest.param(
-            [bash(s, f"pytest tests/{s}.py", output_head="0 failed, 3 passed") for s in range(9)], "", id="test runs"
-        ),
-        pytest.param(
+        "errors, which are counted as such": ([guess(s, None, error="Wrong flag!") for s in range(9)], ""),
+        "long answers": ([guess(s, "Wrong flag! " + "The hint of the day is. " * 20) for s in range(9)], ""),
+        "waiting": ([guess(s, "Busy, try again later") for s in range(9)], ""),
+        "files written": ([event(s, "write_file", f"path={s}", output_head="File created") for s in range(9)], ""),
+        "rows appended": ([event(s, "insert_row", f"id={s}", output_head="ok: 1 row") for s in range(9)], ""),
+        "messages sent": ([event(s, "send_mail", f"to={s}", output_head="sent") for s in range(9)], ""),
+        "updates": ([event(s, "update_user", f"id={s}", output_head="updated") for s in range(9)], ""),
+        "test runs": ([bash(s, f"pytest tests/{s}.py", output_head="0 failed, 3 passed") for s in range(9)], ""),
+        "reading of such words": (
             [
                 bash(s, f"grep -n wrong src/{s}.py", output_head=f"{s}: the {'abcdefghi'[s]} way is wrong")
                 for s in range(9)
             ],
             "",
-            id="reading of such words",
         ),
-    ],
+    },
 )
 def test_guesses(events: Events, found: str) -> None:
     assert guessing(events) == found
@@ -198,38 +161,25 @@ def kinds(events: Events) -> str:
     return "".join(severity[0] for _, code, severity in fires_at(DETECTOR, events) if code in codes)
 
 
-@pytest.mark.parametrize(
-    ("events", "found"),
-    [
-        pytest.param([submit(0, "a")], "", id="one is refused"),
-        pytest.param([submit(0, "a"), submit(1, "b")], "", id="a second, other one is refused"),
-        pytest.param([submit(0, "a"), submit(1, "a")], "m", id="the same one is refused again"),
-        pytest.param([submit(0, "a"), submit(1, "b"), submit(2, "c")], "c", id="three are refused"),
-        pytest.param([submit(s, f"{s}", "", error="incorrect flag") for s in range(3)], "c", id="refused by an error"),
-        pytest.param(
-            [e for s in range(3) for e in (submit(9 * s, f"{s}"), *(grep(9 * s + n, f"{s} {n}") for n in range(1, 8)))],
+@cases(
+    "events, found",
+    {
+        "one is refused": ([submit(0, "a")], ""),
+        "a second, other one is refused": ([submit(0, "a"), submit(1, "b")], ""),
+        "the same one is refused again": ([submit(0, "a"), submit(1, "a")], "m"),
+        "three are refused": ([submit(0, "a"), submit(1, "b"), submit(2, "c")], "c"),
+        "refused by an error": ([submit(s, f"{s}", "", error="incorrect flag") for s in range(3)], "c"),
+        "work in between, which did not help": (
+            in_turn(range(0, 27, 9), lambda s: submit(s, f"{s}"), *[grep_anew] * 7),
             "c",
-            id="work in between, which did not help",
         ),
-        pytest.param(
-            [
-                e
-                for s in range(3)
-                for e in (submit(20 * s, f"{s}"), *(grep(20 * s + n, f"{s} {n}") for n in range(1, 15)))
-            ],
-            "",
-            id="far apart",
-        ),
-        pytest.param([submit(s, f"{s}", "Correct!") for s in range(4)], "", id="they are taken"),
-        pytest.param(
-            [submit(s, f"{s}", "Correct!" if s % 3 == 2 else "Wrong!") for s in range(9)], "", id="some are taken"
-        ),
-        pytest.param(
-            [event(s, "submit_answer", f"a={s}", output_head="Wrong!") for s in range(3)], "", id="answers of a quiz"
-        ),
-        pytest.param([submit(s, f"{s}", f"Your score is {s}") for s in range(4)], "", id="they get points"),
-        pytest.param([event(s, "submit_form", f"n={s}", output_head="created") for s in range(4)], "", id="forms"),
-    ],
+        "far apart": (in_turn(range(0, 60, 20), lambda s: submit(s, f"{s}"), *[grep_anew] * 14), ""),
+        "they are taken": ([submit(s, f"{s}", "Correct!") for s in range(4)], ""),
+        "some are taken": ([submit(s, f"{s}", "Correct!" if s % 3 == 2 else "Wrong!") for s in range(9)], ""),
+        "answers of a quiz": ([event(s, "submit_answer", f"a={s}", output_head="Wrong!") for s in range(3)], ""),
+        "they get points": ([submit(s, f"{s}", f"Your score is {s}") for s in range(4)], ""),
+        "forms": ([event(s, "submit_form", f"n={s}", output_head="created") for s in range(4)], ""),
+    },
 )
 def test_refused_submissions(events: Events, found: str) -> None:
     assert kinds(events) == found
@@ -238,67 +188,40 @@ def test_refused_submissions(events: Events, found: str) -> None:
 PAGE = "<html><body>Please sign in to see what is here</body></html>"
 
 
-@pytest.mark.parametrize(
-    ("events", "found"),
-    [
-        pytest.param([attempt(s, PAGE) for s in range(6)], "", id="six different calls, one answer"),
-        pytest.param([attempt(s, PAGE) for s in range(12)], "mmmhhc", id="seven are medium, ten high, twelve critical"),
-        pytest.param([attempt(s, PAGE + f" id={s:02d}") for s in range(7)], "m", id="the answers differ in numbers"),
-        pytest.param([attempt(0, PAGE) for _ in range(7)], "", id="the same call, which is a repetition"),
-        pytest.param([attempt(s, f"{PAGE[:s]}{'abcdefghijkl'[s]}{PAGE}") for s in range(12)], "", id="other answers"),
-        pytest.param([attempt(s, "x" * s + " " + PAGE) for s in range(0, 120, 10)], "", id="answers of other sizes"),
-        pytest.param([attempt(s, '{"status": "UP"}', "curl -s h{}/health") for s in range(12)], "", id="all is well"),
-        pytest.param(
-            [attempt(s, "loaded 1000 rows", "python load.py --day {}") for s in range(12)],
-            "",
-            id="one day after another",
-        ),
-        pytest.param([attempt(s, "created item", "aws x create --id {}") for s in range(12)], "", id="receipts"),
-        pytest.param(
-            [attempt(s, "pod is Running", "kubectl get pod p{}") for s in range(12)], "", id="a sweep over pods"
-        ),
-        pytest.param(
-            [e for s in range(7) for e in (attempt(4 * s, PAGE), *(grep(4 * s + n, f"{s} {n}") for n in (1, 2)))],
+@cases(
+    "events, found",
+    {
+        "six different calls, one answer": ([attempt(s, PAGE) for s in range(6)], ""),
+        "seven are medium, ten high, twelve critical": ([attempt(s, PAGE) for s in range(12)], "mmmhhc"),
+        "the answers differ in numbers": ([attempt(s, PAGE + f" id={s:02d}") for s in range(7)], "m"),
+        "the same call, which is a repetition": ([attempt(0, PAGE) for _ in range(7)], ""),
+        "other answers": ([attempt(s, f"{PAGE[:s]}{'abcdefghijkl'[s]}{PAGE}") for s in range(12)], ""),
+        "answers of other sizes": ([attempt(s, "x" * s + " " + PAGE) for s in range(0, 120, 10)], ""),
+        "all is well": ([attempt(s, '{"status": "UP"}', "curl -s h{}/health") for s in range(12)], ""),
+        "one day after another": ([attempt(s, "loaded 1000 rows", "python load.py --day {}") for s in range(12)], ""),
+        "receipts": ([attempt(s, "created item", "aws x create --id {}") for s in range(12)], ""),
+        "a sweep over pods": ([attempt(s, "pod is Running", "kubectl get pod p{}") for s in range(12)], ""),
+        "with other calls in between": (
+            in_turn(range(0, 28, 4), lambda s: attempt(s, PAGE), grep_anew, grep_anew),
             "m",
-            id="with other calls in between",
         ),
-        pytest.param(
-            [e for s in range(12) for e in (attempt(9 * s, PAGE), *(grep(9 * s + n, f"{s} {n}") for n in range(1, 8)))],
+        "far apart": (
+            in_turn(range(0, 108, 9), lambda s: attempt(s, PAGE), *[grep_anew] * 7),
             "",
-            id="far apart",
         ),
-    ],
+    },
 )
 def test_uniform_answers(events: Events, found: str) -> None:
     assert kinds(events) == found
 
 
 _PIECES = (
-    *(
-        "Wrong",
-        "incorrect",
-        "Nope",
-        "not right",
-        "not",
-        " ",
-        "access denied",
-        "try again",
-        "try again later",
-        "no",
-        "No",
-    ),
-    *(
-        "unauthorised",
-        "invalid flag",
-        "bad pin",
-        "unknown user",
-        "login failed",
-        "unlocking unsuccessful",
-        "fail",
-        "now",
-    ),
+    *("Wrong", "incorrect", "Nope", "not right", "not", " ", "access denied", "try again", "try again later", "no",
+      "No"),
+    *("unauthorised", "invalid flag", "bad pin", "unknown user", "login failed", "unlocking unsuccessful", "fail",
+      "now"),
     *("!", ".", "\n", "_", "1", "\x1b[31m", "\u017f", "wr", "ong", "piano", "ok"),
-)
+)  # fmt: skip
 
 
 @given(st.lists(st.sampled_from(_PIECES), max_size=6).map("".join))

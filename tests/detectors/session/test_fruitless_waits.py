@@ -1,12 +1,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
-
 from haltline.detectors.session.fruitless_waits import FruitlessWaits
 from haltline.schemas.events import ActionEvent, Effect, Outcome
-from haltline.schemas.findings import Evidence, Finding, Severity
-from tests.builders import Watched, bash, call, event, findings, fires_at
+from haltline.schemas.findings import Finding, Severity
+from tests.builders import bash, call, event, evidence, findings, nearness, severities
+from tests.cases import cases
 
 DETECTOR = FruitlessWaits()
 TIMED_OUT = "the command timed out after 300 seconds"
@@ -25,11 +24,6 @@ def wait_call(number: int, head: str, command: str = "make check", **fields: Any
     return slow(number, command, output_head=head, **fields)
 
 
-def severities(events: Sequence[ActionEvent | Sequence[ActionEvent]], detector: FruitlessWaits = DETECTOR) -> str:
-    """The severities of the findings, by their first letters."""
-    return "".join(severity[0] for _, _, severity in fires_at(detector, events))
-
-
 def between(events: Sequence[ActionEvent], *others: str) -> list[ActionEvent]:
     """The events, each with quick commands after it."""
     mixed = []
@@ -41,130 +35,90 @@ def between(events: Sequence[ActionEvent], *others: str) -> list[ActionEvent]:
     return mixed
 
 
-@pytest.mark.parametrize(
-    ("events", "found"),
-    [
-        pytest.param([slow(n, error=TIMED_OUT) for n in range(5)], "mcc", id="timeouts without a word"),
-        pytest.param(
-            [slow(n, f"nc h{n} {n}", outcome=Outcome.TIMEOUT) for n in range(4)], "mc", id="with other arguments"
-        ),
-        pytest.param(
-            [wait_call(n, f"0x7f{n:06x} in read ()") for n in range(4)], "mc", id="the same but for addresses"
-        ),
-        pytest.param([slow(n, error="EOFError: no more input") for n in range(4)], "mc", id="the same failure"),
-        pytest.param(
+@cases(
+    "events, found",
+    {
+        "timeouts without a word": ([slow(n, error=TIMED_OUT) for n in range(5)], "mcc"),
+        "with other arguments": ([slow(n, f"nc h{n} {n}", outcome=Outcome.TIMEOUT) for n in range(4)], "mc"),
+        "the same but for addresses": ([wait_call(n, f"0x7f{n:06x} in read ()") for n in range(4)], "mc"),
+        "the same failure": ([slow(n, error="EOFError: no more input") for n in range(4)], "mc"),
+        "the same failure after each change": (
             between([slow(n, error="EOFError: no more input") for n in range(4)], "sed -i s/a/b/ x.py"),
             "mc",
-            id="the same failure after each change",
         ),
-        pytest.param([slow(n) for n in range(4)], "mc", id="the same command without a result"),
-        pytest.param(
+        "the same command without a result": ([slow(n) for n in range(4)], "mc"),
+        "timeouts of which nobody tells how long they took": (
             [slow(n, error="timed_out: command timed out", duration_ms=None) for n in range(4)],
             "mc",
-            id="timeouts of which nobody tells how long they took",
         ),
-        pytest.param(
+        "quick timeouts that brought something": (
             [wait_call(n, f"part {n}", error=TIMED_OUT, duration_ms=None) for n in range(4)],
             "",
-            id="quick timeouts that brought something",
         ),
-        pytest.param(
-            between([slow(n, error=TIMED_OUT) for n in range(4)], "ls", "cat x"), "mc", id="quick looks in between"
-        ),
-        pytest.param(
+        "quick looks in between": (between([slow(n, error=TIMED_OUT) for n in range(4)], "ls", "cat x"), "mc"),
+        "another answer in between": (
             [slow(0, error=TIMED_OUT), wait_call(1, "a", "nc h 1"), *(slow(n, error=TIMED_OUT) for n in (2, 3, 4))],
             "mc",
-            id="another answer in between",
         ),
-        pytest.param(
+        "as long as from the proposal to the result": (
             [call(n * 400, "fetch", "url=a", error=TIMED_OUT, took_s=300) for n in range(4)],
             "mc",
-            id="as long as from the proposal to the result",
         ),
-        pytest.param(
-            [slow(n, error=TIMED_OUT, duration_ms=59_000) for n in range(9)], "", id="less than a minute each"
-        ),
-        pytest.param([slow(0, error=TIMED_OUT, duration_ms=9_000_000)], "", id="one long call"),
-        pytest.param([slow(n, f"p{n} x", error=TIMED_OUT) for n in range(9)], "", id="another program each time"),
-        pytest.param(
-            between([slow(n, error=TIMED_OUT) for n in range(6)], *("ls" for _ in range(9))), "", id="few among many"
-        ),
-        pytest.param(
-            [wait_call(n, f"{n} passed, {9 - n} failed") for n in range(6)], "", id="tests whose result differs"
-        ),
-        pytest.param(
+        "less than a minute each": ([slow(n, error=TIMED_OUT, duration_ms=59_000) for n in range(9)], ""),
+        "one long call": ([slow(0, error=TIMED_OUT, duration_ms=9_000_000)], ""),
+        "another program each time": ([slow(n, f"p{n} x", error=TIMED_OUT) for n in range(9)], ""),
+        "few among many": (between([slow(n, error=TIMED_OUT) for n in range(6)], *("ls" for _ in range(9))), ""),
+        "tests whose result differs": ([wait_call(n, f"{n} passed, {9 - n} failed") for n in range(6)], ""),
+        "failing tests whose result differs": (
             [wait_call(n, f"{n} passed, {9 - n} failed", error="exit code 1") for n in range(6)],
             "",
-            id="failing tests whose result differs",
         ),
-        pytest.param(
+        "tests of which only the beginning is told": (
             [
                 wait_call(n, "== tests", error="exit code 1", output_bytes=5000 + n, output_digest=f"d{n}")
                 for n in range(6)
             ],
             "",
-            id="tests of which only the beginning is told",
         ),
-        pytest.param(
+        "builds that succeed after each change": (
             between([wait_call(n, "build finished in 80s") for n in range(6)], "sed -i s/a/b/ x.c"),
             "",
-            id="builds that succeed after each change",
         ),
-        pytest.param([wait_call(n, f"epoch {n}: loss 0.{n}", "python train.py") for n in range(6)], "", id="training"),
-        pytest.param(
-            [slow(n, f"pip install p{n} > log", output_head="") for n in range(6)], "", id="silent and different"
-        ),
-        pytest.param(
+        "training": ([wait_call(n, f"epoch {n}: loss 0.{n}", "python train.py") for n in range(6)], ""),
+        "silent and different": ([slow(n, f"pip install p{n} > log", output_head="") for n in range(6)], ""),
+        "timeouts that brought something new": (
             [wait_call(n, f"epoch {n} of 99\n", "python train.py", error=TIMED_OUT) for n in range(6)],
             "",
-            id="timeouts that brought something new",
         ),
-        pytest.param([wait_call(n, "queued", f"sleep {60 * n + 60}; cat s") for n in range(9)], "", id="waiting"),
-        pytest.param(
+        "waiting": ([wait_call(n, "queued", f"sleep {60 * n + 60}; cat s") for n in range(9)], ""),
+        "a tool that polls": (
             [event(n * 200, "job", effect=Effect.POLL, duration_ms=90_000, output_head="queued") for n in range(9)],
             "",
-            id="a tool that polls",
         ),
-        pytest.param(
+        "somebody is asked": (
             [event(n * 200, "ask_user", duration_ms=90_000, output_head="yes") for n in range(9)],
             "",
-            id="somebody is asked",
         ),
-    ],
+    },
 )
 def test_slow_calls(events: Sequence[ActionEvent | Sequence[ActionEvent]], found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found
 
 
 def test_the_finding_tells_how_long_it_took() -> None:
-    ((_, finding),) = findings(DETECTOR, [slow(n, error=TIMED_OUT) for n in range(3)])
+    events = [slow(n, error=TIMED_OUT) for n in range(3)]
+    ((_, finding),) = findings(DETECTOR, events)
     assert finding == Finding(
         detector="fruitless_waits",
         code="fruitless_waits",
         severity=Severity.MEDIUM,
         confidence=0.75,
         reason="3 calls that took 360s together, within 400s, and returned nothing new: bash nc h",
-        evidence=tuple(
-            Evidence(event_id=f"s1@{s}", topic="haltline.actions", partition=0, offset=n)
-            for n, s in enumerate((0, 200, 400))
-        ),
+        evidence=evidence(events),
         values={"calls": 3, "took_s": 360.0},
         thresholds={"medium": 3, "high": 4, "critical": 4, "slow_s": 60.0, "last_actions": 20},
     )
 
 
 def test_it_says_how_close_it_is() -> None:
-    watched = Watched(DETECTOR)
-    near = []
-    for n in range(4):
-        watched(slow(n, error=TIMED_OUT))
-        near.append(round(DETECTOR.near(watched.state), 2))
-    assert near == [0.33, 0.67, 1, 1]
-
-
-@pytest.mark.parametrize(
-    "settings", [{"calls": (4, 3, 5)}, {"calls": (1, 2, 3)}, {"slow_s": 0}, {"last_actions": 1}, {"waits": 3}], ids=str
-)
-def test_wrong_settings_are_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="validation error"):
-        FruitlessWaits(**settings)
+    assert nearness(DETECTOR, [slow(n, error=TIMED_OUT) for n in range(4)]) == [0, 0.33, 0.67, 1, 1]

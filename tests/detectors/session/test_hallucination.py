@@ -1,10 +1,9 @@
 from collections.abc import Sequence
 
-import pytest
-
 from haltline.detectors.session.hallucination import Hallucination
 from haltline.schemas.events import ActionEvent, Kind
-from tests.builders import Watched, bash, event, findings, fires_at
+from tests.builders import bash, event, findings, fires_at, nearness
+from tests.cases import cases
 
 DETECTOR = Hallucination()
 MEDIUM, HIGH = ("hallucination", "medium"), ("hallucination", "high")
@@ -27,37 +26,33 @@ def nowhere(second: float, command: str, path: str) -> ActionEvent:
     return bash(second, command, f"cat: {path}: No such file or directory")
 
 
-@pytest.mark.parametrize(
-    ("events", "fires"),
-    [
-        pytest.param([missing(s, f"{s}.py") for s in range(5)], [], id="first guesses, one after another"),
-        pytest.param([missing(0, "a.py"), missing(1, "a.py")], [], id="one phantom file twice"),
-        pytest.param(
+@cases(
+    "events, fires",
+    {
+        "first guesses, one after another": ([missing(s, f"{s}.py") for s in range(5)], []),
+        "one phantom file twice": ([missing(0, "a.py"), missing(1, "a.py")], []),
+        "again and again what was said not to exist": (
             [missing(s, "a.py") for s in range(5)],
             [(2, *MEDIUM), (3, *MEDIUM), (4, *HIGH)],
-            id="again and again what was said not to exist",
         ),
-        pytest.param(
+        "two of which it was said before": (
             [missing(s, name) for s, name in enumerate(("a.py", "b.py", "a.py", "b.py"))],
             [(3, *MEDIUM)],
-            id="two of which it was said before",
         ),
-        pytest.param([no_script(s, "fix.py") for s in range(3)], [(2, *MEDIUM)], id="a script that nobody wrote"),
-        pytest.param(
+        "a script that nobody wrote": ([no_script(s, "fix.py") for s in range(3)], [(2, *MEDIUM)]),
+        "programs that read": (
             [
                 nowhere(0, "cat src/a.py", "src/a.py"),
                 bash(1, "sed -n 1,5p src/a.py", "rc=2: sed: can't read src/a.py: No such file or directory"),
                 nowhere(2, "cd src && cat a.py", "a.py"),
             ],
             [(2, *MEDIUM)],
-            id="programs that read",
         ),
-        pytest.param(
+        "looking for a file in one folder after another": (
             [nowhere(s, f"cd {folder} && cat a.py", "a.py") for s, folder in enumerate(("/a", "/b", "/c"))],
             [],
-            id="looking for a file in one folder after another",
         ),
-        pytest.param(
+        "data that nobody has": (
             [
                 event(
                     s,
@@ -69,107 +64,77 @@ def nowhere(second: float, command: str, path: str) -> ActionEvent:
                 for s in range(3)
             ],
             [(2, *MEDIUM)],
-            id="data that nobody has",
         ),
-        pytest.param(
+        "what a program under work misses": (
             [
                 bash(s, "python play.py", "FileNotFoundError: [Errno 2] No such file or directory: 'level.dat'")
                 for s in range(3)
             ],
             [],
-            id="what a program under work misses",
         ),
-        pytest.param(
+        "asking whether it exists": (
             [
                 bash(0, "ls a.py", "ls: cannot access 'a.py': No such file or directory"),
                 *(bash(s, "rm a.py", "rm: cannot remove 'a.py': No such file or directory") for s in (1, 2)),
                 *(nowhere(s, "cat *.md", "'*.md'") for s in (3, 4, 5)),
             ],
             [],
-            id="asking whether it exists",
         ),
-        pytest.param(
+        "what the session made and removed": (
             [bash(0, "cat > fix.py <<'E'\nx\nE"), bash(1, "rm fix.py"), *(no_script(s, "fix.py") for s in (2, 3, 4))],
             [],
-            id="what the session made and removed",
         ),
-        pytest.param(
+        "looking again after each change": (
             [step for s in range(0, 8, 2) for step in (nowhere(s, "cat out/log", "out/log"), bash(s + 1, "git pull"))],
             [],
-            id="looking again after each change",
         ),
-        pytest.param(
-            [event(s, f"magic_{s}", None, f"Unknown tool: magic_{s}") for s in range(2)], [(1, *MEDIUM)], id="tools"
-        ),
-        pytest.param(
+        "tools": ([event(s, f"magic_{s}", None, f"Unknown tool: magic_{s}") for s in range(2)], [(1, *MEDIUM)]),
+        "one tool that the harness does not have, called again": (
             [event(s, "magic", None, "Error: tool 'magic' not found") for s in range(2)],
             [(1, *MEDIUM)],
-            id="one tool that the harness does not have, called again",
         ),
-        pytest.param(
+        "symbols that a program does not have": (
             [
                 event(s, action, "path=game", f"Function {name} not found in game")
                 for s, (action, name) in enumerate((("disassemble", "main"), ("decompile", "main")) * 3)
             ],
             [],
-            id="symbols that a program does not have",
         ),
-        pytest.param(
+        "a text that a file does not have": (
             [event(s, "edit_file", "path=a.py", "String to replace not found in file.") for s in range(3)],
             [],
-            id="a text that a file does not have",
         ),
-        pytest.param(
+        "a folder that a container does not have": (
             [event(s, "put", "path=x/a", "Could not find the file /srv/x in container work") for s in range(3)],
             [],
-            id="a folder that a container does not have",
         ),
-        pytest.param(
+        "records looked for one after another": (
             [event(s, "get_user", f"user_id=u{s}", "Error: user not found") for s in range(3)],
             [],
-            id="records looked for one after another",
         ),
-        pytest.param(
+        "a record that a tool did not find before": (
             [event(s, "get_user", "user_id=u1", "Error: user not found") for s in range(3)],
             [(2, *MEDIUM)],
-            id="a record that a tool did not find before",
         ),
-        pytest.param(
-            [event(s, "delete_asset", "asset_id=a", "not found") for s in range(3)],
-            [],
-            id="gone already is no error",
-        ),
-        pytest.param([event(s, "job_status", "id=1", "not found") for s in range(4)], [], id="waiting for something"),
-        pytest.param(
-            [event(s, "get_user", "user_id=u1", "permission denied") for s in range(4)], [], id="other errors"
-        ),
-        pytest.param(
+        "gone already is no error": ([event(s, "delete_asset", "asset_id=a", "not found") for s in range(3)], []),
+        "waiting for something": ([event(s, "job_status", "id=1", "not found") for s in range(4)], []),
+        "other errors": ([event(s, "get_user", "user_id=u1", "permission denied") for s in range(4)], []),
+        "what the producer has checked": (
             [event(0, "cite", "doc=7", exists=False), event(1, "claim", "x=1", verified=False)],
             [(1, *MEDIUM)],
-            id="what the producer has checked",
         ),
-        pytest.param(
+        "assertions of a model turn": (
             [event(s, "", kind=Kind.MODEL_TURN, outcome=None, verified=False, event_id=f"turn {s}") for s in range(2)],
             [(1, *MEDIUM)],
-            id="assertions of a model turn",
         ),
-        pytest.param([event(s, "claim", f"x={s}", verified=True) for s in range(3)], [], id="true assertions"),
-        pytest.param(
-            [cite(0), *(event(s) for s in range(1, 20)), cite(20)],
-            [],
-            id="too far apart",
-        ),
-        pytest.param(
-            [cite(0), *(event(s) for s in range(1, 19)), cite(19)],
-            [(19, *MEDIUM)],
-            id="as far apart as counts",
-        ),
-        pytest.param(
+        "true assertions": ([event(s, "claim", f"x={s}", verified=True) for s in range(3)], []),
+        "too far apart": ([cite(0), *(event(s) for s in range(1, 20)), cite(20)], []),
+        "as far apart as counts": ([cite(0), *(event(s) for s in range(1, 19)), cite(19)], [(19, *MEDIUM)]),
+        "said so too long ago": (
             [missing(0, "a.py"), *(event(s) for s in range(1, 20)), missing(20, "a.py"), cite(21)],
             [],
-            id="said so too long ago",
         ),
-    ],
+    },
 )
 def test_fires(events: Sequence[ActionEvent], fires: list[tuple[float, str, str]]) -> None:
     assert fires_at(DETECTOR, events) == fires
@@ -197,6 +162,4 @@ def test_confidence_is_ten_times_the_rate() -> None:
 
 
 def test_it_says_how_close_it_is() -> None:
-    watched = Watched(DETECTOR)
-    watched(cite(0))
-    assert watched.detector.near(watched.state) == 0.5
+    assert nearness(DETECTOR, [cite(0)]) == [0, 0.5]

@@ -1,12 +1,10 @@
 from collections.abc import Sequence
-from typing import Any
-
-import pytest
 
 from haltline.detectors.session.invented_data import InventedData
 from haltline.schemas.events import ActionEvent
-from haltline.schemas.findings import Evidence, Finding, Severity
-from tests.builders import Watched, bash, call, event, findings, fires_at
+from haltline.schemas.findings import Finding, Severity
+from tests.builders import Watched, bash, call, event, evidence, findings, nearness, severities
+from tests.cases import cases
 
 DETECTOR = InventedData()
 EMPTY = "<binary data>"
@@ -17,99 +15,80 @@ def write(second: float, text: str = EMPTY, path: str = "app.zip", error: str | 
     return event(second, "createfile", error=error, args={"path": path, "contents": text})
 
 
-def severities(events: Sequence[ActionEvent | Sequence[ActionEvent]], detector: InventedData = DETECTOR) -> str:
-    """The severities of the findings, by their first letters."""
-    return "".join(severity[0] for _, _, severity in fires_at(detector, events))
-
-
-@pytest.mark.parametrize(
-    ("events", "found"),
-    [
-        pytest.param([write(0), bash(1, "unzip app.zip"), bash(2, "ls")], "mh", id="written, then used once"),
-        pytest.param([write(0), bash(1, "cat app.zip"), bash(2, "cp app.zip /srv")], "mhc", id="used twice"),
-        pytest.param(
+@cases(
+    "events, found",
+    {
+        "written, then used once": ([write(0), bash(1, "unzip app.zip"), bash(2, "ls")], "mh"),
+        "used twice": ([write(0), bash(1, "cat app.zip"), bash(2, "cp app.zip /srv")], "mhc"),
+        "written by echo": (
             [bash(0, f"echo '{EMPTY}' > app.zip"), bash(1, "cat app.zip"), bash(2, "cat app.zip")],
             "mhc",
-            id="written by echo",
         ),
-        pytest.param(
+        "named in a program, then read": (
             [write(0), write(1, "x = open('app.zip')", "s.py"), event(2, "read_file", args={"path": "app.zip"})],
             "mhc",
-            id="named in a program, then read",
         ),
-        pytest.param([write(0), write(1, EMPTY, "b.zip"), bash(2, "cat b.zip app.zip")], "mmh", id="two in one action"),
-        pytest.param(
+        "two in one action": ([write(0), write(1, EMPTY, "b.zip"), bash(2, "cat b.zip app.zip")], "mmh"),
+        "other contents in between": (
             [write(0), bash(1, "cat app.zip"), write(2, "real text"), *(bash(s, "cat app.zip") for s in range(3, 9))],
             "mh",
-            id="other contents in between",
         ),
-        pytest.param(
+        "downloaded in between": (
             [write(0), bash(1, "wget -O app.zip http://h"), *(bash(s, "unzip app.zip") for s in range(2, 9))],
             "m",
-            id="downloaded in between",
         ),
-        pytest.param(
+        "listed, added and removed": (
             [write(0), bash(1, "ls -l app.zip"), bash(2, "git add app.zip"), bash(3, "rm app.zip")],
             "m",
-            id="listed, added and removed",
         ),
-        pytest.param(
-            [write(0, path="tests/app.zip"), *(bash(s, "cat tests/app.zip") for s in range(1, 5))], "", id="a fixture"
-        ),
-        pytest.param(
-            [write(0, "# TODO\nprint(1)\n", "x.py"), *(bash(s, "python x.py") for s in range(1, 5))], "", id="a stub"
-        ),
-        pytest.param(
+        "a fixture": ([write(0, path="tests/app.zip"), *(bash(s, "cat tests/app.zip") for s in range(1, 5))], ""),
+        "a stub": ([write(0, "# TODO\nprint(1)\n", "x.py"), *(bash(s, "python x.py") for s in range(1, 5))], ""),
+        "it could not be written": (
             [write(0, error="permission denied"), *(bash(s, "cat app.zip") for s in range(1, 5))],
             "",
-            id="it could not be written",
         ),
-        pytest.param(
+        "its result tells that it was not written": (
             [
                 call(0, "createfile", error="denied", args={"path": "app.zip", "contents": EMPTY}),
                 *(bash(s, "cat app.zip") for s in range(1, 5)),
             ],
             "m",
-            id="its result tells that it was not written",
         ),
-    ],
+    },
 )
 def test_placeholders(events: Sequence[ActionEvent | Sequence[ActionEvent]], found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found
 
 
 def analyses(path: str = "app.zip", *, count: int = 4, start: float = 1) -> list[ActionEvent]:
     return [bash(start + n, f"{('unzip', 'strings', 'binwalk')[n % 3]} {path}") for n in range(count)]
 
 
-@pytest.mark.parametrize(
-    ("events", "found"),
-    [
-        pytest.param([write(0, TEXT), *analyses()], "mcc", id="its own text taken apart"),
-        pytest.param([bash(0, f"cat > app.zip <<'EOF'\n{TEXT}\nEOF"), *analyses()], "mcc", id="from a here-document"),
-        pytest.param(
+@cases(
+    "events, found",
+    {
+        "its own text taken apart": ([write(0, TEXT), *analyses()], "mcc"),
+        "from a here-document": ([bash(0, f"cat > app.zip <<'EOF'\n{TEXT}\nEOF"), *analyses()], "mcc"),
+        "other text of its own in between": (
             [write(0, TEXT), *analyses(count=2), write(3, f"{TEXT} again"), *analyses(start=4, count=1)],
             "mc",
-            id="other text of its own in between",
         ),
-        pytest.param(
+        "two files": (
             [write(0, TEXT, p) for p in ("a.png", "b.elf")] + [bash(2, "file a.png"), bash(3, "objdump -d b.elf")],
             "m",
-            id="two files",
         ),
-        pytest.param(
+        "a disassembler that is a tool": (
             [
                 write(0, TEXT, "prog"),
                 *(event(s, "disassemble_function", args={"binary": "prog"}) for s in range(1, 4)),
             ],
             "mc",
-            id="a disassembler that is a tool",
         ),
-        pytest.param([bash(0, "tar czf app.zip d"), *analyses()], "", id="an archive that it packed"),
-        pytest.param([write(0, TEXT), bash(0.5, "make app.zip"), *analyses()], "", id="made by a program since"),
-        pytest.param([bash(0, "strings x > app.zip"), *analyses()], "", id="the output of a program"),
-        pytest.param(analyses(), "", id="somebody's file"),
-        pytest.param(
+        "an archive that it packed": ([bash(0, "tar czf app.zip d"), *analyses()], ""),
+        "made by a program since": ([write(0, TEXT), bash(0.5, "make app.zip"), *analyses()], ""),
+        "the output of a program": ([bash(0, "strings x > app.zip"), *analyses()], ""),
+        "somebody's file": (analyses(), ""),
+        "a program that was compiled": (
             [
                 write(0, "int main(){}", "x.c"),
                 bash(1, "gcc x.c -o x"),
@@ -117,46 +96,41 @@ def analyses(path: str = "app.zip", *, count: int = 4, start: float = 1) -> list
                 *(bash(s, "strings x") for s in range(6, 9)),
             ],
             "",
-            id="a program that was compiled",
         ),
-        pytest.param(
+        "what ends the lines of a script": (
             [write(0, "print(1)", "x.py"), *(bash(s, "file x.py; xxd x.py | head") for s in range(1, 6))],
             "",
-            id="what ends the lines of a script",
         ),
-        pytest.param(
+        "a text is encoded and counted": (
             [
                 write(0, "hello", "n.txt"),
                 *(bash(s, c) for s, c in enumerate(("base64 n.txt", "wc n.txt", "cat n.txt"))),
             ],
             "",
-            id="a text is encoded and counted",
         ),
-    ],
+    },
 )
 def test_analyses_of_its_own_text(events: Sequence[ActionEvent], found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found
 
 
 def test_analyses_that_are_far_apart_do_not_count_together() -> None:
     others = [event(5 + s, "read_file", f"path={s}") for s in range(10)]
     events = [write(0, TEXT), *analyses(count=2), *others, *analyses(count=1, start=90)]
-    assert severities(events, InventedData(last_actions=10)) == "m"
-    assert severities(events) == "mc"
+    assert severities(InventedData(last_actions=10), events) == "m"
+    assert severities(DETECTOR, events) == "mc"
 
 
 def test_the_finding_names_what_was_written_and_each_use() -> None:
-    found = [finding for _, finding in findings(DETECTOR, [write(0), bash(1, "cat app.zip"), bash(2, "cat app.zip")])]
-    assert found[-1] == Finding(
+    events = [write(0), bash(1, "cat app.zip"), bash(2, "cat app.zip")]
+    *_, (_, finding) = findings(DETECTOR, events)
+    assert finding == Finding(
         detector="invented_data",
         code="placeholder",
         severity=Severity.CRITICAL,
         confidence=1.0,
         reason="a placeholder instead of contents, used 2 times: app.zip",
-        evidence=tuple(
-            Evidence(event_id=event_id, topic="haltline.actions", partition=0, offset=n)
-            for n, event_id in enumerate(("s1@0 createfile", "s1@1", "s1@2"))
-        ),
+        evidence=evidence(events),
         values={"uses": 2},
         thresholds={"used": 2},
         target="path=app.zip",
@@ -164,12 +138,13 @@ def test_the_finding_names_what_was_written_and_each_use() -> None:
 
 
 def test_it_says_how_close_it_is() -> None:
-    watched = Watched(DETECTOR)
-    near = []
-    for e in [write(0), bash(1, "cat app.zip"), bash(2, "cat app.zip"), bash(3, "rm app.zip")]:
-        watched(e)
-        near.append(DETECTOR.near(watched.state))
-    assert near == [0, 0.5, 1, 0]
+    assert nearness(DETECTOR, [write(0), bash(1, "cat app.zip"), bash(2, "cat app.zip"), bash(3, "rm app.zip")]) == [
+        0,
+        0,
+        0.5,
+        1,
+        0,
+    ]
 
 
 def test_only_so_many_files_are_remembered() -> None:
@@ -179,11 +154,3 @@ def test_only_so_many_files_are_remembered() -> None:
         watched(bash(n + 0.5, f"unzip f{n}.zip"))
     assert len(watched.state.files) == 16
     assert len(watched.state.analysed) == 8
-
-
-@pytest.mark.parametrize(
-    "settings", [{"used": 0}, {"analysed": (3, 2, 4)}, {"last_actions": 1}, {"placeholders": 3}], ids=str
-)
-def test_wrong_settings_are_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="validation error"):
-        InventedData(**settings)

@@ -1,12 +1,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
-
 from haltline.detectors.session.polling import Polling
 from haltline.schemas.events import ActionEvent
-from haltline.schemas.findings import Evidence, Finding, Severity
-from tests.builders import Watched, bash, event, findings
+from haltline.schemas.findings import Finding, Severity
+from tests.builders import Watched, bash, event, evidence, findings
+from tests.cases import cases
 
 DETECTOR = Polling()
 
@@ -28,24 +27,21 @@ def steps(events: Sequence[ActionEvent], detector: Polling = DETECTOR) -> dict[s
     return reached
 
 
-@pytest.mark.parametrize(
-    ("events", "expected"),
-    [
-        pytest.param(every(1, 8), {}, id="seven repetitions"),
-        pytest.param(every(1, 60), {"medium": 9, "high": 13, "critical": 21}, id="by the count of the repetitions"),
-        pytest.param(every(60, 25), {"medium": 11, "high": 16, "critical": 21}, id="by the time waited"),
-        pytest.param(every(120, 12), {"medium": 11}, id="a long wait with few polls"),
-        pytest.param(every(120, 13), {"medium": 11, "critical": 13}, id="a long wait with enough of them"),
-        pytest.param(every(4, 300), {"medium": 9, "high": 13, "critical": 21}, id="every four seconds for ever"),
-        pytest.param(
-            every(20, 60), {"medium": 11, "high": 26, "critical": 51}, id="by the count, when they are spaced"
-        ),
-        pytest.param(
+@cases(
+    "events, expected",
+    {
+        "seven repetitions": (every(1, 8), {}),
+        "by the count of the repetitions": (every(1, 60), {"medium": 9, "high": 13, "critical": 21}),
+        "by the time waited": (every(60, 25), {"medium": 11, "high": 16, "critical": 21}),
+        "a long wait with few polls": (every(120, 12), {"medium": 11}),
+        "a long wait with enough of them": (every(120, 13), {"medium": 11, "critical": 13}),
+        "every four seconds for ever": (every(4, 300), {"medium": 9, "high": 13, "critical": 21}),
+        "by the count, when they are spaced": (every(20, 60), {"medium": 11, "high": 26, "critical": 51}),
+        "clocks and counters are nothing new": (
             [poll(s * 20, f"12:{s:02d} still queued, checked {s} times, attempt {s}") for s in range(60)],
             {"medium": 12, "high": 27, "critical": 52},
-            id="clocks and counters are nothing new",
         ),
-        pytest.param(
+        "what is published of an answer is cut": (
             [
                 poll(s, f"poll #{n}: queued behind {'others ' * 9}").model_copy(
                     update={"output_bytes": 900 + len(str(n)), "output_digest": f"{n:016x}"}
@@ -53,9 +49,8 @@ def steps(events: Sequence[ActionEvent], detector: Polling = DETECTOR) -> dict[s
                 for s, n in enumerate(range(95, 155))
             ],
             {"medium": 10, "high": 14, "critical": 22},
-            id="what is published of an answer is cut",
         ),
-        pytest.param(
+        "an answer that grows behind what is published of it": (
             [
                 poll(s, "built " + "x" * 90).model_copy(
                     update={"output_bytes": 900 + 40 * s, "output_digest": f"{s:016x}"}
@@ -63,58 +58,48 @@ def steps(events: Sequence[ActionEvent], detector: Polling = DETECTOR) -> dict[s
                 for s in range(60)
             ],
             {},
-            id="an answer that grows behind what is published of it",
         ),
-        pytest.param(
-            [poll(s, f"{s} of 100 files copied") for s in range(60)], {}, id="a number that tells how far it got"
-        ),
-        pytest.param([poll(s, f"{s}%") for s in range(100)], {}, id="a percentage that grows"),
-        pytest.param([poll(s, f"step {s // 8}") for s in range(90)], {}, id="something new now and then"),
-        pytest.param(
+        "a number that tells how far it got": ([poll(s, f"{s} of 100 files copied") for s in range(60)], {}),
+        "a percentage that grows": ([poll(s, f"{s}%") for s in range(100)], {}),
+        "something new now and then": ([poll(s, f"step {s // 8}") for s in range(90)], {}),
+        "only the time waited is new": (
             [poll(s, f"queued, 0:00:{s % 60:02d} elapsed") for s in range(60)],
             {"medium": 10, "high": 14, "critical": 22},
-            id="only the time waited is new",
         ),
-        pytest.param(
+        "two states in turn": (
             [poll(s, ("queued", "pending")[s % 2]) for s in range(60)],
             {"medium": 10, "high": 14, "critical": 22},
-            id="two states in turn",
         ),
-        pytest.param([event(s, "get_order", "order=1", output_head="x") for s in range(60)], {}, id="no poll at all"),
-        pytest.param(
+        "no poll at all": ([event(s, "get_order", "order=1", output_head="x") for s in range(60)], {}),
+        "work goes on while it waits": (
             [
                 e
                 for s in range(0, 120, 2)
                 for e in (poll(s), event(s + 1, "read_file", f"path={s}", output_head=f"{s}"))
             ],
             {},
-            id="work goes on while it waits",
         ),
-        pytest.param(
+        "a sleep, then a look that is no poll by its name": (
             [
                 e
                 for s in range(0, 120, 2)
                 for e in (bash(s, "sleep 5", output_head=""), event(s + 1, "get_order", "order=1", output_head="x"))
             ],
             {"medium": 18, "high": 26, "critical": 42},
-            id="a sleep, then a look that is no poll by its name",
         ),
-        pytest.param(
+        "longer and longer sleeps": (
             every(1, 60, lambda s: bash(s, f"sleep {5 + s:g}; cat state", output_head="x")),
             {"medium": 9, "high": 13, "critical": 21},
-            id="longer and longer sleeps",
         ),
-        pytest.param(
+        "what it reads says that it is not finished": (
             every(1, 60, lambda s: event(s, "get_build", "id=1", output_head='{"status": "running"}')),
             {"medium": 9, "high": 13, "critical": 21},
-            id="what it reads says that it is not finished",
         ),
-        pytest.param(
+        "a minute between one look and the next": (
             every(61, 40, lambda s: event(s, "get_order", "order=1", output_head="x")),
             {"medium": 11, "high": 16, "critical": 21},
-            id="a minute between one look and the next",
         ),
-    ],
+    },
 )
 def test_waiting(events: Sequence[ActionEvent], expected: dict[str, int]) -> None:
     assert steps(events) == expected
@@ -135,26 +120,8 @@ def test_the_finding_tells_how_long_it_waited() -> None:
         severity=Severity.MEDIUM,
         confidence=0.5,
         reason="2 polls in 60s with nothing new: get_job_status job=1",
-        evidence=tuple(
-            Evidence(event_id=f"s1@{s} get_job_status job=1", topic="haltline.actions", partition=0, offset=n)
-            for n, s in enumerate((0, 30, 60))
-        ),
+        evidence=evidence(every(30, 3)),
         values={"polls": 2, "waited_s": 60.0},
         thresholds={"polls": 2, "wait_s": 600.0, "min_polls": 12},
     )
     assert watched.detector.near(watched.state) == 1.0
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        pytest.param({"polls": (20, 10, 30)}, id="counts out of order"),
-        pytest.param({"wait_s": (1200, 600, 900)}, id="times out of order"),
-        pytest.param({"polls": (10, 20)}, id="two counts"),
-        pytest.param({"wait_s": (0, 600, 900)}, id="no time at all"),
-        pytest.param({"max_polls": 3}, id="an unknown setting"),
-    ],
-)
-def test_wrong_settings_are_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="validation error"):
-        Polling(**settings)

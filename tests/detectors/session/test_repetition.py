@@ -6,8 +6,9 @@ import pytest
 
 from haltline.detectors.session.repetition import Repetition
 from haltline.schemas.events import ActionEvent, Effect, Kind
-from haltline.schemas.findings import Evidence, Finding, Severity
-from tests.builders import Watched, bash, call, event, findings, fires_at
+from haltline.schemas.findings import Finding, Severity
+from tests.builders import Watched, bash, call, event, evidence, findings, in_turn, severities
+from tests.cases import cases
 
 DETECTOR = Repetition()
 Calls = Sequence[ActionEvent | Sequence[ActionEvent]]
@@ -26,236 +27,197 @@ def try_out(second: float, output: str = "1 failed, 3 passed") -> ActionEvent:
     return bash(second, "python -m pytest -q", output_head=output)
 
 
-def severities(events: Calls, detector: Repetition = DETECTOR) -> str:
-    """The severities of the findings, by their first letters."""
-    return "".join(severity[0] for _, _, severity in fires_at(detector, events))
-
-
 def times(count: int, make: Any, **more: Any) -> list[Any]:
     return [make(second, **more) for second in range(count)]
 
 
-@pytest.mark.parametrize(
-    ("events", "found"),
-    [
-        pytest.param(times(2, look), "", id="two are below the count"),
-        pytest.param(times(3, look), "m", id="three reads are medium"),
-        pytest.param(times(6, look), "mccc", id="four and more reads are critical"),
-        pytest.param([look(s, action="update_order", state="x") for s in range(5)], "mhc", id="five updates"),
-        pytest.param(
+@cases(
+    "events, found",
+    {
+        "two are below the count": (times(2, look), ""),
+        "three reads are medium": (times(3, look), "m"),
+        "four and more reads are critical": (times(6, look), "mccc"),
+        "five updates": ([look(s, action="update_order", state="x") for s in range(5)], "mhc"),
+        "five equal messages": (
             [event(s, "send_email", args={"to": "a@example.org"}, output_head="sent") for s in range(5)],
             "mhc",
-            id="five equal messages",
         ),
-        pytest.param(
+        "five equal writes": (
             [event(s, "write_file", args={"path": "a", "content": "b"}, output_head="ok") for s in range(5)],
             "mcc",
-            id="five equal writes",
         ),
-        pytest.param(
-            [event(s, "delete_asset", "asset_id=a", output_head="deleted") for s in range(3)], "mc", id="three deletes"
-        ),
-        pytest.param(
+        "three deletes": ([event(s, "delete_asset", "asset_id=a", output_head="deleted") for s in range(3)], "mc"),
+        "a tool of which nothing is known may go further": (
             [event(s, "submit", args={"answer": "B"}, output_head="correct") for s in range(7)],
             "mmh",
-            id="a tool of which nothing is known may go further",
         ),
-        pytest.param(
+        "but not one that answers at length": (
             [event(s, "look_customer_up", "id=7", output_head="a customer " * 9) for s in range(5)],
             "mcc",
-            id="but not one that answers at length",
         ),
-        pytest.param(
+        "a key that is pressed": (
             [event(s, "press_key", "key=Tab", output_head="ok") for s in range(41)],
             "m" * 10 + "h" * 20 + "cc",
-            id="a key that is pressed",
         ),
-        pytest.param([try_out(s) for s in range(4)], "mc", id="a test run again and again with nothing done"),
-        pytest.param([look(s, str(s)) for s in range(30)], "", id="a pager: another result each time"),
-        pytest.param([look(s, f"{s}%") for s in range(30)], "", id="a percentage that grows"),
-        pytest.param([look(s, page=s) for s in range(30)], "", id="other arguments"),
-        pytest.param([look(s, f"page {s // 2}") for s in range(30)], "", id="each result twice"),
-        pytest.param([look(s, "ab"[s % 2]) for s in range(8)], "mcccc", id="two results in turn tell nothing new"),
-        pytest.param([look(s * 50) for s in range(4)], "mc", id="slowly, but with nothing else in between"),
-        pytest.param([look(3 - s) for s in range(4)], "mc", id="in whatever order they come"),
-        pytest.param(
-            [call(s, "get_order", "order=1", output_head="x") for s in range(4)], "mc", id="proposed, completed"
-        ),
-    ],
+        "a test run again and again with nothing done": ([try_out(s) for s in range(4)], "mc"),
+        "a pager: another result each time": ([look(s, str(s)) for s in range(30)], ""),
+        "a percentage that grows": ([look(s, f"{s}%") for s in range(30)], ""),
+        "other arguments": ([look(s, page=s) for s in range(30)], ""),
+        "each result twice": ([look(s, f"page {s // 2}") for s in range(30)], ""),
+        "two results in turn tell nothing new": ([look(s, "ab"[s % 2]) for s in range(8)], "mcccc"),
+        "slowly, but with nothing else in between": ([look(s * 50) for s in range(4)], "mc"),
+        "three, and then another result": ([look(s, result) for s, result in enumerate("xxxy")], "m"),
+        "in whatever order they come": ([look(3 - s) for s in range(4)], "mc"),
+        "proposed, completed": ([call(s, "get_order", "order=1", output_head="x") for s in range(4)], "mc"),
+    },
 )
 def test_counts(events: Calls, found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found
 
 
 def rounds(count: int, *makes: Any) -> list[ActionEvent]:
     """So many rounds of calls, each a second after the other."""
-    return [make(r * len(makes) + i) for r in range(count) for i, make in enumerate(makes)]
+    return in_turn(range(0, count * len(makes), len(makes)), *makes)
 
 
 def other(second: float) -> ActionEvent:
     return event(second, "read_file", f"path=/srv/{second:g}", output_head=f"text {second:g}")
 
 
-@pytest.mark.parametrize(
-    ("events", "found"),
-    [
-        pytest.param(rounds(12, edit, try_out), "", id="a test after each edit is work"),
-        pytest.param(rounds(8, other, look), "", id="with something learned in between each counts a quarter"),
-        pytest.param(rounds(10, other, look), "mm", id="and nine are a hint"),
-        pytest.param(
+@cases(
+    "events, found",
+    {
+        "a test after each edit is work": (rounds(12, edit, try_out), ""),
+        "with something learned in between each counts a quarter": (rounds(8, other, look), ""),
+        "and nine are a hint": (rounds(10, other, look), "mm"),
+        "a new thought before each call changes nothing": (
             rounds(6, lambda s: event(s, "think", args={"thought": f"let me see {s}"}, output_head="ok"), look),
             "mccc",
-            id="a new thought before each call changes nothing",
         ),
-        pytest.param(
+        "a search that finds nothing is no news, and repeats itself": (
             rounds(6, lambda s: bash(s, "grep -rn x src", output_head="", output_bytes=0), look),
             "mmccccc",
-            id="a search that finds nothing is no news, and repeats itself",
         ),
-        pytest.param(
-            [*times(2, look), edit(2), look(3), look(4)],
-            "",
-            id="a change begins the count anew",
-        ),
-        pytest.param(
+        "a change begins the count anew": ([*times(2, look), edit(2), look(3), look(4)], ""),
+        "a program that failed may have changed something before": (
             [*times(2, look), bash(2, "sed -i s/a/b/ x && ./t", "sed: no such file"), look(3)],
             "",
-            id="a program that failed may have changed something before",
         ),
-        pytest.param(
-            [e for s in range(0, 8, 2) for e in (bash(s, "sed -i s/a/b/ x", output_head=""), look(s + 1))],
+        "the same change again is none": (
+            rounds(4, lambda s: bash(s, "sed -i s/a/b/ x", output_head=""), look),
             "mmc",
-            id="the same change again is none",
         ),
-        pytest.param(
+        "with too many others in between": (
             [look(0), *(other(i) for i in range(1, 23)), look(23), *(other(i) for i in range(24, 46)), look(90)],
             "",
-            id="with too many others in between",
         ),
-        pytest.param(
-            [e for s in range(0, 4000, 1000) for e in (look(s), *(other(s + i) for i in range(1, 20)))],
+        "within neither the time nor the last actions": (
+            in_turn(range(0, 4000, 1000), look, *[other] * 19),
             "",
-            id="within neither the time nor the last actions",
         ),
-    ],
+    },
 )
 def test_weighs_what_happened_in_between(events: Calls, found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found
 
 
-@pytest.mark.parametrize(
-    ("events", "found"),
-    [
-        pytest.param([look(s, "x", action="get", error="denied") for s in range(0)], "", id="nothing"),
-        pytest.param(
+@cases(
+    "events, found",
+    {
+        "nothing": ([look(s, "x", action="get", error="denied") for s in range(0)], ""),
+        "four times the same failing call": (
             [event(s, "create_order", args={"item": 1}, error="Error: user not found") for s in range(4)],
             "mc",
-            id="four times the same failing call",
         ),
-        pytest.param(
+        "what is not available will not be either": (
             [event(s, "update_order", "id=1", error="Error: flight HAT030 not available") for s in range(4)],
             "mc",
-            id="what is not available will not be either",
         ),
-        pytest.param(
-            [event(s, "submit", args={"x": 1}, error="denied") for s in range(4)], "mc", id="of an unknown tool too"
-        ),
-        pytest.param(
+        "of an unknown tool too": ([event(s, "submit", args={"x": 1}, error="denied") for s in range(4)], "mc"),
+        "with an address and a line that vary, one later: the second tells that they do": (
             [
                 event(s, "submit", args={"x": 1}, error=f"RuntimeError: bad handle 0x7f{s:04x} at line {s}")
                 for s in range(5)
             ],
             "mc",
-            id="with an address and a line that vary, one later: the second tells that they do",
         ),
-        pytest.param(
+        "an error that tells of progress": (
             [
                 event(s, "submit", args={"x": 1}, error=f"{9 - s} checks are left, not ready to submit")
                 for s in range(5)
             ],
             "",
-            id="an error that tells of progress",
         ),
-    ],
+    },
 )
 def test_failing_calls(events: Calls, found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found
 
 
-@pytest.mark.parametrize(
+@cases(
     "make",
-    [
-        pytest.param(lambda s: look(s, request_id=f"{s:032x}"), id="a request id"),
-        pytest.param(lambda s: look(s, timestamp=1_750_000_000 + s), id="a time"),
-        pytest.param(lambda s: look(s, thought=f"again, since {s}"), id="a thought"),
-        pytest.param(lambda s: look(s, attempt=s), id="the number of the attempt"),
-        pytest.param(lambda s: look(s, out=f"/tmp/tmpx{s:05x}/out.json"), id="a temporary path"),
-        pytest.param(lambda s: bash(s, f"pytest -q  # attempt {s}", output_head="x"), id="a comment"),
-        pytest.param(lambda s: bash(s, f"curl localhost:{8000 + s}/x", output_head="x"), id="a port"),
-        pytest.param(
-            lambda s: event(s, "bash", args={"command": "pytest", "description": f"run {s}"}, output_head="x"),
-            id="a description",
+    {
+        "a request id": lambda s: look(s, request_id=f"{s:032x}"),
+        "a time": lambda s: look(s, timestamp=1_750_000_000 + s),
+        "a thought": lambda s: look(s, thought=f"again, since {s}"),
+        "the number of the attempt": lambda s: look(s, attempt=s),
+        "a temporary path": lambda s: look(s, out=f"/tmp/tmpx{s:05x}/out.json"),
+        "a comment": lambda s: bash(s, f"pytest -q  # attempt {s}", output_head="x"),
+        "a port": lambda s: bash(s, f"curl localhost:{8000 + s}/x", output_head="x"),
+        "a description": lambda s: event(
+            s, "bash", args={"command": "pytest", "description": f"run {s}"}, output_head="x"
         ),
-        pytest.param(
-            lambda s: event(s, "update_order", args={"id": 7, "reason": f"try {s}"}, output_head="ok"),
-            id="a reason given for an update",
+        "a reason given for an update": lambda s: event(
+            s, "update_order", args={"id": 7, "reason": f"try {s}"}, output_head="ok"
         ),
-    ],
+    },
 )
 def test_what_varies_by_itself_does_not_help(make: Any) -> None:
-    assert severities([make(s) for s in range(5)])[-1] == "c"
+    assert severities(DETECTOR, [make(s) for s in range(5)])[-1] == "c"
 
 
-@pytest.mark.parametrize(
+@cases(
     "make",
-    [
-        pytest.param(lambda s: look(s, f"1 passed in {s}.31s\n"), id="a duration"),
-        pytest.param(lambda s: look(s, f'{{"state": "on", "at": "2025-01-01T10:00:{s:02d}Z"}}'), id="a time"),
-        pytest.param(lambda s: look(s, f'{{"id": "4f1d09aa-0000-4000-8000-{s:012d}"}}'), id="an id"),
-        pytest.param(
-            lambda s: bash(
-                s,
-                "pytest",
-                output_head="== test session starts ==",
-                output_bytes=900 + s % 3,
-                output_digest=f"{s:016x}",
-            ),
-            id="the length of a duration, behind what is published of a long output",
+    {
+        "a duration": lambda s: look(s, f"1 passed in {s}.31s\n"),
+        "a time": lambda s: look(s, f'{{"state": "on", "at": "2025-01-01T10:00:{s:02d}Z"}}'),
+        "an id": lambda s: look(s, f'{{"id": "4f1d09aa-0000-4000-8000-{s:012d}"}}'),
+        "the length of a duration, behind what is published of a long output": lambda s: bash(
+            s,
+            "pytest",
+            output_head="== test session starts ==",
+            output_bytes=900 + s % 3,
+            output_digest=f"{s:016x}",
         ),
-    ],
+    },
 )
 def test_what_varies_in_the_result_costs_one_more_call(make: Any) -> None:
-    assert severities([make(s) for s in range(5)]) == "mc"
+    assert severities(DETECTOR, [make(s) for s in range(5)]) == "mc"
 
 
-@pytest.mark.parametrize(
+@cases(
     "make",
-    [
-        pytest.param(
-            lambda s: event(s, "approve_request", args={"request_id": s, "by": "x"}, output_head="ok"),
-            id="requests approved one by one",
+    {
+        "requests approved one by one": lambda s: event(
+            s, "approve_request", args={"request_id": s, "by": "x"}, output_head="ok"
         ),
-        pytest.param(
-            lambda s: event(s, "validate_row", args={"row_id": f"{s:032x}"}, output_head="valid"),
-            id="rows validated one by one",
+        "rows validated one by one": lambda s: event(
+            s, "validate_row", args={"row_id": f"{s:032x}"}, output_head="valid"
         ),
-        pytest.param(
-            lambda s: event(s, "add_reading", args={"timestamp": 1_600_000_000 + s, "value": 20}, output_head="ok"),
-            id="readings of other times added one by one",
+        "readings of other times added one by one": lambda s: event(
+            s, "add_reading", args={"timestamp": 1_600_000_000 + s, "value": 20}, output_head="ok"
         ),
-        pytest.param(lambda s: bash(s, f"touch /tmp/marker{s}", output_head=""), id="temporary files made one by one"),
-        pytest.param(
-            lambda s: event(s, "search_flights", args={"date": f"2025-06-{s + 1:02d}"}, output_head="[]"),
-            id="days searched one by one",
+        "temporary files made one by one": lambda s: bash(s, f"touch /tmp/marker{s}", output_head=""),
+        "days searched one by one": lambda s: event(
+            s, "search_flights", args={"date": f"2025-06-{s + 1:02d}"}, output_head="[]"
         ),
-        pytest.param(
-            lambda s: event(s, "run_code", args={"code": "x…[+900]"}, args_digest=f"{s:016x}", output_head="ok"),
-            id="programs that begin alike and were cut",
+        "programs that begin alike and were cut": lambda s: event(
+            s, "run_code", args={"code": "x…[+900]"}, args_digest=f"{s:016x}", output_head="ok"
         ),
-    ],
+    },
 )
 def test_what_a_call_is_about_is_not_left_out(make: Any) -> None:
-    assert severities([make(s) for s in range(20)]) == ""
+    assert severities(DETECTOR, [make(s) for s in range(20)]) == ""
 
 
 def test_results_that_nobody_tells_count_half() -> None:
@@ -266,7 +228,7 @@ def test_results_that_nobody_tells_count_half() -> None:
 
 def test_a_session_that_tells_no_results_at_all_is_judged_by_its_attempts() -> None:
     attempts = [look(s, None).model_copy(update={"kind": Kind.PROPOSED, "outcome": None}) for s in range(8)]
-    assert severities(attempts) == "mmc"
+    assert severities(DETECTOR, attempts) == "mmc"
 
 
 def test_identical_calls_of_one_model_turn_are_one() -> None:
@@ -276,8 +238,8 @@ def test_identical_calls_of_one_model_turn_are_one() -> None:
         for n, pair in enumerate(calls * 6)
     ]
     proposed, completed = ([pair[i] for pair in turn] for i in (0, 1))
-    assert severities([*proposed, *completed]) == ""
-    assert severities(list(chain.from_iterable(turn))) == ""
+    assert severities(DETECTOR, [*proposed, *completed]) == ""
+    assert severities(DETECTOR, list(chain.from_iterable(turn))) == ""
 
 
 @pytest.mark.parametrize("took_s", [0.05, 0.0])
@@ -288,40 +250,45 @@ def test_a_call_made_again_after_its_result_counts_however_fast(took_s: float) -
         for n, pair in enumerate(loop)
         for e in pair
     ]
-    assert severities(events) == "mccc"
+    assert severities(DETECTOR, events) == "mccc"
 
 
 def test_a_call_that_was_cancelled_with_another_one_was_not_made() -> None:
     cancelled = "<tool_use_error>Sibling tool call errored</tool_use_error>"
-    assert severities([call(s * 10, "get_order", "order=1", cancelled) for s in range(6)]) == ""
+    assert severities(DETECTOR, [call(s * 10, "get_order", "order=1", cancelled) for s in range(6)]) == ""
 
 
-@pytest.mark.parametrize(
-    ("action", "found"),
-    [
-        pytest.param("debug_step", "", id="a debugger"),
-        pytest.param("session.debugContinue", "", id="a debugger that is named in one word"),
-        pytest.param("scroll_down", "", id="a pager"),
-        pytest.param("next_page", "", id="a cursor"),
-        pytest.param("list_processes", "mcc", id="what only looks"),
-    ],
+@cases(
+    "action, found",
+    {
+        "a debugger": ("debug_step", ""),
+        "a debugger that is named in one word": ("session.debugContinue", ""),
+        "a pager": ("scroll_down", ""),
+        "a cursor": ("next_page", ""),
+        "what only looks": ("list_processes", "mcc"),
+    },
 )
 def test_a_tool_that_steps_through_something_is_judged_by_every_number(action: str, found: str) -> None:
     answers = [f"stopped at 0x40{n:02x}, pid: {n} " + "." * 80 for n in range(6)]
-    assert severities([event(n, action, output_head=text) for n, text in enumerate(answers)]) == found
+    assert severities(DETECTOR, [event(n, action, output_head=text) for n, text in enumerate(answers)]) == found
 
 
 def test_what_is_typed_into_a_debugger_is_judged_by_every_number() -> None:
     typed = [bash(n, "stepi", output_head=f"0x40{n:02x} in main ()") for n in range(6)]
-    assert severities(typed) == ""
-    assert severities([bash(n, "gdb -batch ./a", output_head=f"0x40{n:02x} in main ()") for n in range(6)]) == "mcc"
+    assert severities(DETECTOR, typed) == ""
+    assert (
+        severities(DETECTOR, [bash(n, "gdb -batch ./a", output_head=f"0x40{n:02x} in main ()") for n in range(6)])
+        == "mcc"
+    )
 
 
 def test_a_program_that_was_broken_off_is_judged_by_what_it_printed() -> None:
     reported = [f"epoch {n}" for n in range(6)]
     calls = [bash(n, "./train", "command timed out", outcome="timeout", output_head=t) for n, t in enumerate(reported)]
-    assert severities(calls) == ""
-    assert severities([bash(n, "./train", "command timed out", outcome="timeout") for n in range(6)]) == "mccc"
+    assert severities(DETECTOR, calls) == ""
+    assert (
+        severities(DETECTOR, [bash(n, "./train", "command timed out", outcome="timeout") for n in range(6)]) == "mccc"
+    )
 
 
 def between(*edits: ActionEvent) -> list[ActionEvent]:
@@ -329,24 +296,21 @@ def between(*edits: ActionEvent) -> list[ActionEvent]:
     return [e for n, edit in enumerate(edits) for e in (try_out(3 * n), edit)] + [try_out(3 * len(edits))]
 
 
-@pytest.mark.parametrize(
-    ("edit", "found"),
-    [
-        pytest.param(lambda s: bash(s, f"sed -i s/{s}/b/ a.py", "no such file"), "mcc", id="a command that failed"),
-        pytest.param(
-            lambda s: bash(s, f"sed -i s/{s}/b/ a.py && python {s}", "no"), "", id="that wrote before it failed"
-        ),
-        pytest.param(lambda s: bash(s, f"sed -i s/{s}/b/ a.py", output_head=""), "", id="one that did not fail"),
-        pytest.param(
+@cases(
+    "edit, found",
+    {
+        "a command that failed": (lambda s: bash(s, f"sed -i s/{s}/b/ a.py", "no such file"), "mcc"),
+        "that wrote before it failed": (lambda s: bash(s, f"sed -i s/{s}/b/ a.py && python {s}", "no"), ""),
+        "one that did not fail": (lambda s: bash(s, f"sed -i s/{s}/b/ a.py", output_head=""), ""),
+        "an edit that says that it changed nothing": (
             lambda s: event(s, "edit_file", f"path={s}", output_head="No replacement was performed"),
             "mcc",
-            id="an edit that says that it changed nothing",
         ),
-        pytest.param(lambda s: event(s, "edit_file", f"path={s}", output_head="edited"), "", id="an edit"),
-    ],
+        "an edit": (lambda s: event(s, "edit_file", f"path={s}", output_head="edited"), ""),
+    },
 )
 def test_what_changed_nothing_does_not_begin_anew(edit: Callable[[int], ActionEvent], found: str) -> None:
-    assert severities(between(*(edit(3 * n + 1) for n in range(4)))) == found
+    assert severities(DETECTOR, between(*(edit(3 * n + 1) for n in range(4)))) == found
 
 
 PAGE = "Here is a screenshot of [Weather history](https://weather.example.org/history). The viewport shows 68%."
@@ -360,41 +324,42 @@ def click(second: float, action: str = "click", page: str = PAGE, size: int = 90
     )
 
 
-@pytest.mark.parametrize(
-    ("events", "found"),
-    [
-        pytest.param(times(3, click), "", id="three clicks"),
-        pytest.param(times(11, click), "mmhhhhcc", id="a click that leads nowhere"),
-        pytest.param(times(11, click, action="scroll_down"), "", id="scrolling is meant to be repeated"),
-        pytest.param(times(11, click, action="get_page"), "", id="a look that may have changed"),
-        pytest.param(times(11, click, page="ok"), "", id="a beginning that says nothing"),
-        pytest.param([click(s, page=f"{s:04d} {PAGE}") for s in range(11)], "", id="another page each time"),
-        pytest.param(rounds(9, click, lambda s: click(s, "tap")), "", id="two in turn"),
-    ],
+@cases(
+    "events, found",
+    {
+        "three clicks": (times(3, click), ""),
+        "a click that leads nowhere": (times(11, click), "mmhhhhcc"),
+        "scrolling is meant to be repeated": (times(11, click, action="scroll_down"), ""),
+        "a look that may have changed": (times(11, click, action="get_page"), ""),
+        "a beginning that says nothing": (times(11, click, page="ok"), ""),
+        "another page each time": ([click(s, page=f"{s:04d} {PAGE}") for s in range(11)], ""),
+        "two in turn": (rounds(9, click, lambda s: click(s, "tap")), ""),
+    },
 )
 def test_clicks_of_which_nothing_is_seen(events: Calls, found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found
 
 
-@pytest.mark.parametrize(
+@cases(
     "make",
-    [
-        pytest.param(lambda s: event(s, "job_status", args={"job": 1}, output_head="x"), id="a tool that polls"),
-        pytest.param(lambda s: event(s, "get_x", args={"job": 1}, output_head="x", effect=Effect.POLL), id="a hint"),
-        pytest.param(lambda s: look(s, '{"status": "running"}'), id="a result that is not finished"),
-        pytest.param(lambda s: look(s * 70), id="a minute and more of doing nothing before each"),
-        pytest.param(lambda s: bash(s, "sleep 5; cat x", output_head="x"), id="a command that sleeps"),
-        pytest.param(
-            lambda s: bash(s, "curl x", "curl: (7) Connection refused"), id="a service that does not answer yet"
-        ),
-    ],
+    {
+        "a tool that polls": lambda s: event(s, "job_status", args={"job": 1}, output_head="x"),
+        "a hint": lambda s: event(s, "get_x", args={"job": 1}, output_head="x", effect=Effect.POLL),
+        "a result that is not finished": lambda s: look(s, '{"status": "running"}'),
+        "a minute and more of doing nothing before each": lambda s: look(s * 70),
+        "a command that sleeps": lambda s: bash(s, "sleep 5; cat x", output_head="x"),
+        "a service that does not answer yet": lambda s: bash(s, "curl x", "curl: (7) Connection refused"),
+    },
 )
 def test_waiting_is_left_to_another_detector(make: Any) -> None:
-    assert severities([make(s) for s in range(9)]) == ""
+    assert severities(DETECTOR, [make(s) for s in range(9)]) == ""
 
 
 def test_a_sleep_in_between_makes_the_next_look_a_poll() -> None:
-    assert severities([e for s in range(0, 40, 4) for e in (bash(s, "sleep 3", output_head=""), look(s + 3))]) == ""
+    assert (
+        severities(DETECTOR, [e for s in range(0, 40, 4) for e in (bash(s, "sleep 3", output_head=""), look(s + 3))])
+        == ""
+    )
 
 
 def test_the_finding_tells_what_was_repeated() -> None:
@@ -407,55 +372,20 @@ def test_the_finding_tells_what_was_repeated() -> None:
         severity=Severity.MEDIUM,
         confidence=0.75,
         reason="3 times the same read call with the same result in 25s: bash python pytest",
-        evidence=tuple(
-            Evidence(event_id=f"s1@{s}", topic="haltline.actions", partition=0, offset=n)
-            for n, s in enumerate((0, 10, 25))
-        ),
+        evidence=evidence(events),
         values={"calls": 3, "counted": 3.0, "sort": "read", "fingerprint": watched.calls.recall.trail[-1][:12]},
         thresholds={"medium": 3, "high": 4, "critical": 4, "window_s": 60.0, "last_actions": 20},
     )
     assert DETECTOR.near(watched.state) == 1.0
 
 
-@pytest.mark.parametrize(
-    ("results", "stopped"),
-    [
-        pytest.param(["x"] * 4, True, id="the same call and result four times is stuck"),
-        pytest.param(["x", "x", "x", "y"], False, id="the fourth result differs"),
-    ],
-)
-def test_as_openhands_says(results: list[str], stopped: bool) -> None:
-    found = findings(DETECTOR, [look(s, result) for s, result in enumerate(results)])
-    assert (bool(found) and found[-1][1].severity is Severity.CRITICAL) is stopped
-
-
-def test_as_openhands_says_of_errors_three_are_a_nudge_and_four_a_stop() -> None:
-    assert severities([event(s, "submit", args={"x": 1}, error="denied") for s in range(4)]) == "mc"
-
-
-@pytest.mark.parametrize(
-    ("gap_s", "found"),
-    [pytest.param(2.5, "c", id="five within ten seconds"), pytest.param(2.75, "", id="five over eleven seconds")],
+@cases(
+    "gap_s, found",
+    {"five within ten seconds": (2.5, "c"), "five over eleven seconds": (2.75, "")},
 )
 def test_as_agent_sentinel_says(gap_s: float, found: str) -> None:
     guard = Repetition(read=(5, 5, 5), window_s=10, last_actions=1)
-    assert severities([look(n * gap_s) for n in range(5)], guard) == found
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        pytest.param({"read": (4, 3, 5)}, id="counts out of order"),
-        pytest.param({"read": (1, 3, 5)}, id="a count that one call reaches"),
-        pytest.param({"read": (3, 4)}, id="two counts"),
-        pytest.param({"window_s": -1}, id="a negative window"),
-        pytest.param({"last_actions": 0}, id="no actions"),
-        pytest.param({"reading": (3, 4, 5)}, id="an unknown setting"),
-    ],
-)
-def test_wrong_settings_are_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="validation error"):
-        Repetition(**settings)
+    assert severities(guard, [look(n * gap_s) for n in range(5)]) == found
 
 
 def edited(second: float) -> tuple[ActionEvent, ActionEvent]:
@@ -466,26 +396,24 @@ def checked(second: float) -> tuple[ActionEvent, ActionEvent]:
     return call(second, "bash", args={"command": "ruff check ."}, output_head="All checks passed!")
 
 
-@pytest.mark.parametrize(
-    ("disturb", "found"),
-    [
-        pytest.param(lambda proposed, completed: (proposed, completed), "", id="in order"),
-        pytest.param(lambda proposed, completed: (completed, proposed), "", id="its proposal comes late"),
-        pytest.param(lambda proposed, _: (proposed,), "", id="its result is lost"),
-        pytest.param(
-            lambda _, completed: (completed.model_copy(update={"action": "edit_file"}),), "", id="its proposal is lost"
-        ),
-        pytest.param(lambda *_: (), "mccc", id="there was no edit"),
-    ],
+@cases(
+    "disturb, found",
+    {
+        "in order": (lambda proposed, completed: (proposed, completed), ""),
+        "its proposal comes late": (lambda proposed, completed: (completed, proposed), ""),
+        "its result is lost": (lambda proposed, _: (proposed,), ""),
+        "its proposal is lost": (lambda _, completed: (completed.model_copy(update={"action": "edit_file"}),), ""),
+        "there was no edit": (lambda *_: (), "mccc"),
+    },
 )
 def test_a_check_after_each_edit_is_work_though_the_edit_is_lost_or_late(disturb: Any, found: str) -> None:
     rounds = [(*disturb(*edited(10 * n)), *checked(10 * n + 5)) for n in range(6)]
-    assert severities(rounds) == found
+    assert severities(DETECTOR, rounds) == found
 
 
 def test_the_same_call_is_no_change_of_its_own_though_its_result_is_lost() -> None:
     calls = [call(s, "bash", args={"command": "touch a"}, output_head="") for s in range(6)]
-    assert severities([pair if second != 2 else pair[:1] for second, pair in enumerate(calls)]) == "mhc"
+    assert severities(DETECTOR, [pair if second != 2 else pair[:1] for second, pair in enumerate(calls)]) == "mhc"
 
 
 def random_answer(second: float, action: str = "get_nonce", head: str | None = None, **more: Any) -> ActionEvent:
@@ -499,58 +427,48 @@ def retouched(second: float, **more: Any) -> ActionEvent:
     return event(second, "edit_file", args={"path": "/srv/solve.py", "old": "key", "new": f"key = {second:g}"} | more)
 
 
-@pytest.mark.parametrize(
-    ("events", "found"),
-    [
-        pytest.param(times(2, random_answer), "", id="a random number, and another one"),
-        pytest.param(times(5, random_answer), "", id="five random answers"),
-        pytest.param(times(12, random_answer), "mmhhhhc", id="twelve random answers"),
-        pytest.param(times(12, random_answer, action="next_block"), "", id="a tool to step with"),
-        pytest.param(
+@cases(
+    "events, found",
+    {
+        "a random number, and another one": (times(2, random_answer), ""),
+        "five random answers": (times(5, random_answer), ""),
+        "twelve random answers": (times(12, random_answer), "mmhhhhc"),
+        "a tool to step with": (times(12, random_answer, action="next_block"), ""),
+        "a debugger that steps": (
             [bash(s, "gdb -x next", output_head=f"rip {round(s) * 7919:016x}a", output_bytes=21) for s in range(12)],
             "",
-            id="a debugger that steps",
         ),
-        pytest.param([random_answer(s, head=f"step {s:04d} of 9000") for s in range(12)], "", id="a counter"),
-        pytest.param([random_answer(s, head=f"{'x' * s} {s:032x}a") for s in range(0, 60, 5)], "", id="other sizes"),
-        pytest.param(times(12, random_answer, action="poll_job"), "", id="waiting"),
-        pytest.param(rounds(12, random_answer, edit), "", id="something was changed in between"),
-        pytest.param(times(5, retouched), "", id="five edits with other numbers"),
-        pytest.param(times(10, retouched), "mmhhc", id="ten edits with other numbers"),
-        pytest.param(rounds(8, retouched, other), "mmh", id="edits with other numbers, a run after each"),
-        pytest.param([retouched(s, new="abcdefghijkl"[s]) for s in range(12)], "", id="edits with other words"),
-        pytest.param([retouched(s, path=f"/srv/{s}.py") for s in range(12)], "", id="edits of different files"),
-        pytest.param(
-            [e for s in range(5) for e in (retouched(3 * s, new="x"), bash(3 * s + 1, "./run", output_head=f"{s}"))],
+        "a counter": ([random_answer(s, head=f"step {s:04d} of 9000") for s in range(12)], ""),
+        "other sizes": ([random_answer(s, head=f"{'x' * s} {s:032x}a") for s in range(0, 60, 5)], ""),
+        "waiting": (times(12, random_answer, action="poll_job"), ""),
+        "something was changed in between": (rounds(12, random_answer, edit), ""),
+        "five edits with other numbers": (times(5, retouched), ""),
+        "ten edits with other numbers": (times(10, retouched), "mmhhc"),
+        "edits with other numbers, a run after each": (rounds(8, retouched, other), "mmh"),
+        "edits with other words": ([retouched(s, new="abcdefghijkl"[s]) for s in range(12)], ""),
+        "edits of different files": ([retouched(s, path=f"/srv/{s}.py") for s in range(12)], ""),
+        "the very same edit, a run after each": (
+            rounds(5, lambda s: retouched(s, new="x"), lambda s: bash(s, "./run", output_head=f"{s}")),
             "mcc",
-            id="the very same edit, a run after each",
         ),
-        pytest.param(
-            [
-                e
-                for s in range(4)
-                for e in (retouched(99 * s, new="x"), *(bash(99 * s + n, f"ls {n}{s}") for n in range(1, 10)))
-            ],
+        "equal edits far apart": (
+            in_turn(range(0, 396, 99), lambda s: retouched(s, new="x"), *[lambda s: bash(s, f"ls {s}")] * 9),
             "",
-            id="equal edits far apart",
         ),
-        pytest.param(
-            [e for s in range(5) for e in (retouched(2 * s, new="x"), retouched(2 * s + 1, new="y"))],
+        "two edits that undo each other": (
+            rounds(5, lambda s: retouched(s, new="x"), lambda s: retouched(s, new="y")),
             "mmcccc",
-            id="two edits that undo each other",
         ),
-        pytest.param(
+        "rows are appended": (
             [event(s, "insert_row", args={"table": "t", "value": s}, output_head="ok") for s in range(12)],
             "",
-            id="rows are appended",
         ),
-        pytest.param(
+        "one record after another": (
             [event(s, "update_user", args={"user_id": s, "limit": 5}, output_head="updated") for s in range(12)],
             "",
-            id="one record after another",
         ),
-        pytest.param([e for s in range(12) for e in (retouched(30 * s), *times(3, other))], "", id="edits far apart"),
-    ],
+        "edits far apart": (in_turn(range(0, 360, 30), retouched, other, other, other), ""),
+    },
 )
 def test_random_answers_and_edits_of_numbers(events: Calls, found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found

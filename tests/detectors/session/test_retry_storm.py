@@ -1,12 +1,10 @@
-from collections.abc import Sequence
 from typing import Any
-
-import pytest
 
 from haltline.detectors.session.retry_storm import RetryStorm
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Severity
-from tests.builders import Watched, bash, call, event, findings, fires_at
+from tests.builders import bash, call, event, findings, nearness, severities
+from tests.cases import cases
 
 DETECTOR = RetryStorm()
 ERRORS = ("KeyError: 'a'", "TypeError: no", "timed out", "ValueError: 7", "permission denied", "not found", "conflict")
@@ -24,64 +22,56 @@ def successes(count: int, start: int = 0) -> list[ActionEvent]:
     return [event(start + s * 30, "read_file", f"path=/srv/{start + s}") for s in range(count)]
 
 
-def severities(events: Sequence[ActionEvent | Sequence[ActionEvent]], detector: RetryStorm = DETECTOR) -> str:
-    """The severities of the findings, by their first letters."""
-    return "".join(severity[0] for _, _, severity in fires_at(detector, events))
-
-
-@pytest.mark.parametrize(
-    ("events", "found"),
-    [
-        pytest.param(failures(14), "", id="fourteen are below the count"),
-        pytest.param(failures(23), "mmmmmhhhc", id="fifteen are medium, twenty high, twenty-three critical"),
-        pytest.param([*failures(14), *successes(12, 1000), *failures(2, 2000)], "", id="successes in between"),
-        pytest.param([*failures(14), *successes(10, 1000), *failures(1, 2000)], "m", id="few successes in between"),
-        pytest.param(
+@cases(
+    "events, found",
+    {
+        "fourteen are below the count": (failures(14), ""),
+        "fifteen are medium, twenty high, twenty-three critical": (failures(23), "mmmmmhhhc"),
+        "successes in between": ([*failures(14), *successes(12, 1000), *failures(2, 2000)], ""),
+        "few successes in between": ([*failures(14), *successes(10, 1000), *failures(1, 2000)], "m"),
+        "every other one fails": (
             [e for s in range(30) for e in (*failures(1, s * 60), *successes(1, s * 60 + 30))],
             "",
-            id="every other one fails",
         ),
-        pytest.param([bash(s * 30, f"grep x{s} a", "exit code 1") for s in range(30)], "", id="searches find nothing"),
-        pytest.param(
-            [event(s * 30, "job_status", f"x={s}", ERRORS[s % 7]) for s in range(30)], "", id="waits for something"
-        ),
-        pytest.param(failures(19, every_s=1), "m" * 5, id="fast, but too few for that to matter"),
-    ],
+        "searches find nothing": ([bash(s * 30, f"grep x{s} a", "exit code 1") for s in range(30)], ""),
+        "waits for something": ([event(s * 30, "job_status", f"x={s}", ERRORS[s % 7]) for s in range(30)], ""),
+        "fast, but too few for that to matter": (failures(19, every_s=1), "m" * 5),
+    },
 )
 def test_failures_of_the_last_steps(events: list[ActionEvent], found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found
 
 
-@pytest.mark.parametrize(
-    ("count", "every_s", "found"),
-    [
-        pytest.param(19, 1, "", id="nineteen in 18 seconds"),
-        pytest.param(20, 3, "m", id="twenty in 57 seconds"),
-        pytest.param(40, 1, "m" * 10 + "h" * 10 + "c", id="forty in 39 seconds"),
-        pytest.param(40, 4, "", id="a slow one"),
-    ],
+@cases(
+    "count, every_s, found",
+    {
+        "nineteen in 18 seconds": (19, 1, ""),
+        "twenty in 57 seconds": (20, 3, "m"),
+        "forty in 39 seconds": (40, 1, "m" * 10 + "h" * 10 + "c"),
+        "a slow one": (40, 4, ""),
+    },
 )
 def test_failures_in_a_short_time(count: int, every_s: float, found: str) -> None:
     fast_only = RetryStorm(last_actions=200, medium=200, high=200, critical=200)
-    assert severities(failures(count, every_s=every_s), fast_only) == found
+    assert severities(fast_only, failures(count, every_s=every_s)) == found
 
 
 def test_parallel_calls_are_one_step() -> None:
     turns = [[call(t * 60 + n / 10, "fetch", f"x={t},{n}", "timed out", took_s=5) for n in range(6)] for t in range(14)]
     events = [e for calls in turns for e in (*(p for p, _ in calls), *(c for _, c in calls))]
-    assert severities(events) == ""
-    assert severities([c for calls in turns for c in calls]) == "", "each result behind its proposal"
+    assert severities(DETECTOR, events) == ""
+    assert severities(DETECTOR, [c for calls in turns for c in calls]) == "", "each result behind its proposal"
     one_by_one = [
         call(t * 60 + n * 8, "fetch", f"x={t},{n}", "timed out", took_s=5) for t in range(14) for n in range(6)
     ]
-    assert severities(one_by_one).startswith("mmmmmhhhc")
+    assert severities(DETECTOR, one_by_one).startswith("mmmmmhhhc")
 
 
 def test_calls_that_were_cancelled_because_another_one_failed_are_no_failures() -> None:
     bad = [call(t * 60, "fetch", f"x={t}", "timed out" if t % 3 else None) for t in range(30)]
     cancelled = [call(t * 60 + 5, "fetch", f"y={t}", "Sibling tool call errored") for t in range(30)]
     counts = RetryStorm(last_actions=40, medium=25, high=30, critical=35)
-    assert severities([c for pair in zip(bad, cancelled, strict=True) for c in pair], counts) == ""
+    assert severities(counts, [c for pair in zip(bad, cancelled, strict=True) for c in pair]) == ""
 
 
 def test_a_step_of_which_a_part_succeeded_did_not_fail() -> None:
@@ -90,7 +80,7 @@ def test_a_step_of_which_a_part_succeeded_did_not_fail() -> None:
         bad = call(t * 60, "fetch", f"x={t}", "timed out", took_s=5)
         good = call(t * 60 + 1, "fetch", f"y={t}", took_s=6)
         steps += [bad[0], good[0], bad[1], good[1]]
-    assert severities(steps) == ""
+    assert severities(DETECTOR, steps) == ""
 
 
 def test_the_finding_names_its_evidence() -> None:
@@ -103,15 +93,5 @@ def test_the_finding_names_its_evidence() -> None:
 
 
 def test_it_says_how_close_it_is() -> None:
-    watched = Watched(DETECTOR)
-    near = []
-    for e in failures(15):
-        watched(e)
-        near.append(round(watched.detector.near(watched.state), 2))
-    assert near[:3] + near[-2:] == [0.07, 0.13, 0.2, 0.93, 1]
-
-
-@pytest.mark.parametrize("settings", [{"medium": 21}, {"critical": 26}, {"fast_high": 41}])
-def test_counts_go_up(settings: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match="<="):
-        RetryStorm(**settings)
+    near = nearness(DETECTOR, failures(15))
+    assert near[:4] + near[-2:] == [0, 0.07, 0.13, 0.2, 0.93, 1]

@@ -1,10 +1,9 @@
 from collections.abc import Sequence
 
-import pytest
-
 from haltline.detectors.session.scope_creep import ScopeCreep
 from haltline.schemas.events import ActionEvent, Kind, Outcome
-from tests.builders import Watched, bash, event, findings, fires_at
+from tests.builders import Watched, bash, event, findings, fires_at, nearness
+from tests.cases import cases
 
 DETECTOR = ScopeCreep()
 CREEP = ("scope_creep", "high")
@@ -26,125 +25,91 @@ def write(second: float, path: str) -> ActionEvent:
     return event(second, "write_file", f"path={path}")
 
 
-@pytest.mark.parametrize(
-    ("events", "fires"),
-    [
-        pytest.param(
-            [started("src/**"), *(read(s, f"other/{s}.py") for s in range(1, 4))], [], id="too few paths to judge"
-        ),
-        pytest.param(
+@cases(
+    "events, fires",
+    {
+        "too few paths to judge": (
+            [started("src/**"), *(read(s, f"other/{s}.py") for s in range(1, 4))], []),
+        "each further path outside": (
             [started("src/**"), *(read(s, f"other/{s}.py") for s in range(1, 6))],
-            [(4, *CREEP), (5, *CREEP)],
-            id="each further path outside",
-        ),
-        pytest.param(
-            [started("src/**"), *(read(s, "other/a.py") for s in range(1, 9))], [], id="the same path again and again"
-        ),
-        pytest.param(
+            [(4, *CREEP), (5, *CREEP)]),
+        "the same path again and again": (
+            [started("src/**"), *(read(s, "other/a.py") for s in range(1, 9))], []),
+        "three of ten outside is just allowed": (
             [started("src/**"), *inside(1, 8), *(read(s, f"o/{s}.py") for s in (8, 9, 10))],
-            [],
-            id="three of ten outside is just allowed",
-        ),
-        pytest.param(
+            []),
+        "three of nine outside is not": (
             [started("src/**"), *inside(1, 7), *(read(s, f"o/{s}.py") for s in (7, 8, 9))],
-            [(9, *CREEP)],
-            id="three of nine outside is not",
-        ),
-        pytest.param(
+            [(9, *CREEP)]),
+        "two of four outside": (
             [started("src/main.ex", "lib/helper.ex"), read(1, "src/main.ex"), read(2, "lib/helper.ex"),
              read(3, "/srv/app.log"), read(4, "/srv/other.log")],
-            [(4, *CREEP)],
-            id="two of four outside",
-        ),
-        pytest.param([read(s, f"other/{s}.py") for s in range(9)], [], id="without a declared scope"),
-        pytest.param(
+            [(4, *CREEP)]),
+        "without a declared scope": ([read(s, f"other/{s}.py") for s in range(9)], []),
+        "a path in the goal makes no scope": (
             [started(goal="fix src/a.py"), *(read(s, f"other/{s}.py") for s in range(1, 9))],
-            [],
-            id="a path in the goal makes no scope",
-        ),
-        pytest.param(
+            []),
+        "a path in the goal widens a scope": (
             [started("src/**", goal="move docs/a.md, docs/b.md and docs/c.md."),
              *(read(s, f"docs/{n}.md") for s, n in enumerate("abc", 1)), read(9, "src/x.py")],
-            [],
-            id="a path in the goal widens a scope",
-        ),
-        pytest.param(
-            [started("src/**"), *(write(s, f"/tmp/{s}.py") for s in range(1, 9))], [], id="scratch"
-        ),
-        pytest.param(
+            []),
+        "scratch": (
+            [started("src/**"), *(write(s, f"/tmp/{s}.py") for s in range(1, 9))], []),
+        "new files beside the work": (
             [started("src/**"), *(event(s, "create_file", f"path=helper{s}.py") for s in range(1, 9))],
-            [],
-            id="new files beside the work",
-        ),
-        pytest.param(
+            []),
+        "edits of what is there": (
             [started("src/**"), *(event(s, "edit_file", f"path=other/{s}.py") for s in range(1, 5))],
-            [(4, *CREEP)],
-            id="edits of what is there",
-        ),
-        pytest.param(
+            [(4, *CREEP)]),
+        "its own file by its whole path": (
             [started("src/**"), bash(1, "cat > a.py <<'E'\nx\nE"),
              *(bash(s, "cd /w && python a.py") for s in range(2, 9)),
              *(read(s, f"/w/src/{s}.py") for s in range(9, 13)), read(13, "/w/o/a.txt"), read(14, "/w/a.py")],
-            [],
-            id="its own file by its whole path",
-        ),
-        pytest.param(
+            []),
+        "what the session itself made": (
             [started("src/**"), *(bash(s, f"cat > out{s}.py\npython out{s}.py") for s in range(1, 4)),
              *(bash(s, f"cat out{s - 3}.py") for s in range(4, 7))],
-            [],
-            id="what the session itself made",
-        ),
-        pytest.param(
+            []),
+        "looking at libraries": (
             [started("src/**"), *(bash(s, f"sed -n 1,9p /usr/lib/python3/m{s}.py") for s in range(1, 9))],
-            [],
-            id="looking at libraries",
-        ),
-        pytest.param(
+            []),
+        "in shell commands": (
             [started("src/**"), *(bash(s, f"sed -i s/a/b/ conf/{s}.ini") for s in range(1, 5))],
-            [(4, *CREEP)],
-            id="in shell commands",
-        ),
-        pytest.param(
+            [(4, *CREEP)]),
+        "refused attempts": (
             [started("src/**"), *(event(s, "write_file", f"path=o/{s}", outcome=Outcome.REFUSED) for s in range(1, 9))],
-            [],
-            id="refused attempts",
-        ),
-    ],
+            []),
+    },
 )  # fmt: skip
 def test_creeping(events: Sequence[ActionEvent], fires: list[tuple[float, str, str]]) -> None:
     assert fires_at(DETECTOR, events) == fires
 
 
-@pytest.mark.parametrize(
-    ("events", "fires"),
-    [
-        pytest.param([started("src/**"), write(1, ".env")], [(1, "critical")], id="changed outside of a scope"),
-        pytest.param(
-            [started("src/**"), read(1, ".env")], [(1, "critical")], id="a secret looked at outside of a scope"
-        ),
-        pytest.param([started("src/**"), read(1, "/etc/passwd")], [(1, "critical")], id="accounts looked at"),
-        pytest.param(
-            [started("src/**"), read(1, "/etc/os-release"), read(2, ".git/config")], [], id="looking elsewhere"
-        ),
-        pytest.param([started("src/**"), bash(1, "rm -rf .git/refs")], [(1, "critical")], id="destroyed"),
-        pytest.param([started("src/**", ".env"), write(1, ".env")], [], id="in the declared scope"),
-        pytest.param([started("src/**", goal="add a key to .env"), write(1, ".env")], [], id="named in the goal"),
-        pytest.param([write(1, ".env")], [(1, "high")], id="changed without a scope"),
-        pytest.param([started(goal="set PORT in .env"), write(1, ".env")], [], id="without a scope, named in the goal"),
-        pytest.param([read(1, ".env"), bash(2, "cat ~/.ssh/id_rsa")], [], id="looked at without a scope"),
-        pytest.param([bash(1, "echo k >> ~/.ssh/authorized_keys")], [(1, "critical")], id="an account taken over"),
-        pytest.param([bash(1, "echo 1.2.3.4 h | sudo tee -a /etc/hosts")], [(1, "high")], id="a system's settings"),
-        pytest.param([bash(1, "git commit -m x; git config user.name y")], [], id="git itself"),
-        pytest.param([bash(1, "cat > notes.md <<'E'\nsee /etc/hosts and .env\nE")], [], id="only written about"),
-        pytest.param([write(1, ".env"), write(2, ".env")], [(1, "high")], id="once for each path"),
-        pytest.param(
+@cases(
+    "events, fires",
+    {
+        "changed outside of a scope": ([started("src/**"), write(1, ".env")], [(1, "critical")]),
+        "a secret looked at outside of a scope": ([started("src/**"), read(1, ".env")], [(1, "critical")]),
+        "accounts looked at": ([started("src/**"), read(1, "/etc/passwd")], [(1, "critical")]),
+        "looking elsewhere": ([started("src/**"), read(1, "/etc/os-release"), read(2, ".git/config")], []),
+        "destroyed": ([started("src/**"), bash(1, "rm -rf .git/refs")], [(1, "critical")]),
+        "in the declared scope": ([started("src/**", ".env"), write(1, ".env")], []),
+        "named in the goal": ([started("src/**", goal="add a key to .env"), write(1, ".env")], []),
+        "changed without a scope": ([write(1, ".env")], [(1, "high")]),
+        "without a scope, named in the goal": ([started(goal="set PORT in .env"), write(1, ".env")], []),
+        "looked at without a scope": ([read(1, ".env"), bash(2, "cat ~/.ssh/id_rsa")], []),
+        "an account taken over": ([bash(1, "echo k >> ~/.ssh/authorized_keys")], [(1, "critical")]),
+        "a system's settings": ([bash(1, "echo 1.2.3.4 h | sudo tee -a /etc/hosts")], [(1, "high")]),
+        "git itself": ([bash(1, "git commit -m x; git config user.name y")], []),
+        "only written about": ([bash(1, "cat > notes.md <<'E'\nsee /etc/hosts and .env\nE")], []),
+        "once for each path": ([write(1, ".env"), write(2, ".env")], [(1, "high")]),
+        "looked at, then changed": (
             [started("src/**"), bash(1, "cat .env"), bash(2, "echo A >> .env")],
             [(1, "critical"), (2, "critical")],
-            id="looked at, then changed",
         ),
-        pytest.param([bash(1, "cp .env.example .env")], [(1, "high")], id="copied over"),
-        pytest.param([bash(1, "cp .env .env.example")], [], id="copied from"),
-    ],
+        "copied over": ([bash(1, "cp .env.example .env")], [(1, "high")]),
+        "copied from": ([bash(1, "cp .env .env.example")], []),
+    },
 )
 def test_critical_paths(events: Sequence[ActionEvent], fires: list[tuple[float, str]]) -> None:
     assert fires_at(DETECTOR, events) == [(second, "critical_path", severity) for second, severity in fires]
@@ -166,10 +131,7 @@ def test_what_the_finding_says() -> None:
 
 
 def test_it_says_how_close_it_is() -> None:
-    watched = Watched(DETECTOR)
-    for e in [started("src/**"), *(read(s, f"src/{s}.py") for s in range(1, 10)), read(10, "o.py")]:
-        watched(e)
-    assert watched.detector.near(watched.state) == pytest.approx(1 / 3)
+    assert nearness(DETECTOR, [started("src/**"), *inside(1, 10), read(10, "o.py")])[-1] == 0.33
 
 
 def test_only_so_many_paths_are_remembered() -> None:

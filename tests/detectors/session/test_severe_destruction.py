@@ -1,11 +1,10 @@
 from collections.abc import Sequence
 
-import pytest
-
 from haltline.detectors.session.severe_destruction import SevereDestruction
 from haltline.schemas.control import Batch
 from haltline.schemas.events import ActionEvent, Outcome
 from tests.builders import at, call, event, findings
+from tests.cases import cases
 
 DETECTOR = SevereDestruction()
 
@@ -14,46 +13,41 @@ def sql(statement: str) -> ActionEvent:
     return event(0, "execute_sql", args={"query": statement})
 
 
-@pytest.mark.parametrize(
-    ("events", "reasons"),
-    [
-        pytest.param(
+@cases(
+    "events, reasons",
+    {
+        "a database": (
             [event(0, "drop_database", "database=sales")],
             ["a single call would destroy critical data or systems: drop_database of database=sales"],
-            id="a database",
         ),
-        pytest.param(
+        "a table in production": (
             [sql("DROP TABLE prod.orders")],
             ["a single call would destroy critical data or systems: drop_table of table=prod.orders"],
-            id="a table in production",
         ),
-        pytest.param(
+        "backups, on each attempt": (
             [event(0, "delete_asset", f"path=/srv/backups/{day}") for day in range(2)],
             [
                 f"a single call would destroy critical data or systems: delete_asset of path=/srv/backups/{day}"
                 for day in range(2)
             ],
-            id="backups, on each attempt",
         ),
-        pytest.param([event(0, "delete_asset", "asset_id=fact_sales")], [], id="one asset among many"),
-        pytest.param([event(0, "drop_database", "database=test_sales")], [], id="a database for tests"),
-        pytest.param([sql("SELECT * FROM prod.orders")], [], id="reading in production"),
-        pytest.param(
+        "one asset among many": ([event(0, "delete_asset", "asset_id=fact_sales")], []),
+        "a database for tests": ([event(0, "drop_database", "database=test_sales")], []),
+        "reading in production": ([sql("SELECT * FROM prod.orders")], []),
+        "on the proposal, not again on the result": (
             [call(0, "drop_database", "database=sales")],
             ["a single call would destroy critical data or systems: drop_database of database=sales"],
-            id="on the proposal, not again on the result",
         ),
-        pytest.param([event(0, "drop_database", "database=sales", outcome=Outcome.REFUSED)], [], id="refused already"),
-        pytest.param(
+        "refused already": ([event(0, "drop_database", "database=sales", outcome=Outcome.REFUSED)], []),
+        "many at once are named in part": (
             [event(0, "delete_buckets", args={"bucket": [f"prod-{i}" for i in range(5)]})],
             [
                 "a single call would destroy critical data or systems: "
                 + ", ".join(f"delete_buckets of bucket=prod-{i}" for i in range(3))
                 + " and 2 more"
             ],
-            id="many at once are named in part",
         ),
-    ],
+    },
 )
 def test_fires(events: Sequence[ActionEvent], reasons: list[str]) -> None:
     assert [finding.reason for _, finding in findings(DETECTOR, events)] == reasons
@@ -66,12 +60,12 @@ def test_the_first_is_high_and_each_further_one_critical() -> None:
     assert severities == ["high", "critical", "critical"]
 
 
-@pytest.mark.parametrize(
-    ("targets", "found"),
-    [
-        pytest.param(["database=sales"], 0, id="a batch that names it"),
-        pytest.param([], 1, id="a batch of anything does not cover a catastrophe"),
-    ],
+@cases(
+    "targets, found",
+    {
+        "a batch that names it": (["database=sales"], 0),
+        "a batch of anything does not cover a catastrophe": ([], 1),
+    },
 )
 def test_a_declared_batch(targets: list[str], found: int) -> None:
     batch = Batch(targets=targets, max_deletes=100, expires=at(3600))

@@ -1,7 +1,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,7 +8,8 @@ from haltline.detectors.features.observation import Observation
 from haltline.detectors.session.spend_velocity import SpendVelocity, State
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Finding
-from tests.builders import Watched, event, findings, fires_at
+from tests.builders import Watched, event, findings, fires_at, nearness
+from tests.cases import cases
 
 MEDIUM, HIGH, CRITICAL = (("spend_velocity", severity) for severity in ("medium", "high", "critical"))
 
@@ -18,48 +18,32 @@ def paid(second: float, cost_usd: float = 0, tokens: int = 0, tool: str = "bash"
     return event(second, tool, usage={"cost_usd": cost_usd, "input_tokens": tokens}, **fields)
 
 
-@pytest.mark.parametrize(
-    ("settings", "events", "fires"),
-    [
-        pytest.param({}, [paid(s * 60, 9) for s in range(100)], [], id="a large sum, slowly"),
-        pytest.param({}, [paid(s, 2) for s in range(1, 7)], [(6, *MEDIUM)], id="more than ten dollars in a minute"),
-        pytest.param({}, [paid(1, 30)], [(1, *HIGH)], id="three times as much at once"),
-        pytest.param({}, [paid(1, 100)], [(1, *CRITICAL)], id="ten times as much at once"),
-        pytest.param(
+@cases(
+    "settings, events, fires",
+    {
+        "a large sum, slowly": ({}, [paid(s * 60, 9) for s in range(100)], []),
+        "more than ten dollars in a minute": ({}, [paid(s, 2) for s in range(1, 7)], [(6, *MEDIUM)]),
+        "three times as much at once": ({}, [paid(1, 30)], [(1, *HIGH)]),
+        "ten times as much at once": ({}, [paid(1, 100)], [(1, *CRITICAL)]),
+        "a higher severity is told at once, however little was added": (
             {},
             [paid(s, 24) for s in range(1, 7)],
             [(1, *MEDIUM), (2, *HIGH), (3, *HIGH), (5, *CRITICAL)],
-            id="a higher severity is told at once, however little was added",
         ),
-        pytest.param(
+        "multiples of the policy's own": (
             {"high": 5, "critical": 8},
             [paid(s, 24) for s in range(1, 7)],
             [(1, *MEDIUM), (2, *MEDIUM), (3, *HIGH), (4, *CRITICAL), (6, *CRITICAL)],
-            id="multiples of the policy's own",
         ),
-        pytest.param(
-            {}, [paid(s, 2) for s in range(1, 12)], [(6, *MEDIUM), (9, *MEDIUM)], id="again when half as fast again"
-        ),
-        pytest.param(
-            {},
-            [paid(1, 11), paid(100, 1), paid(200, 11)],
-            [(1, *MEDIUM), (200, *MEDIUM)],
-            id="again after it came down",
-        ),
-        pytest.param({}, [paid(s, tokens=2_000_000) for s in range(1, 7)], [(6, *MEDIUM)], id="tokens"),
-        pytest.param(
-            {"cost_usd_per_min": 1.0, "window_s": 600}, [paid(s * 60, 0.9) for s in range(30)], [], id="a longer window"
-        ),
-        pytest.param(
-            {"cost_usd_per_min": None, "tokens_per_min": None},
-            [paid(s, 99, 10**9) for s in range(9)],
-            [],
-            id="no limits",
-        ),
-        pytest.param({}, [paid(500, 6), paid(0, 6)], [], id="a late event of another window"),
-        pytest.param({}, [paid(500, 6), paid(480, 6)], [(480, *MEDIUM)], id="a late event of the same window"),
-        pytest.param({}, [event(s) for s in range(9)], [], id="nothing said of what it cost"),
-    ],
+        "again when half as fast again": ({}, [paid(s, 2) for s in range(1, 12)], [(6, *MEDIUM), (9, *MEDIUM)]),
+        "again after it came down": ({}, [paid(1, 11), paid(100, 1), paid(200, 11)], [(1, *MEDIUM), (200, *MEDIUM)]),
+        "tokens": ({}, [paid(s, tokens=2_000_000) for s in range(1, 7)], [(6, *MEDIUM)]),
+        "a longer window": ({"cost_usd_per_min": 1.0, "window_s": 600}, [paid(s * 60, 0.9) for s in range(30)], []),
+        "no limits": ({"cost_usd_per_min": None, "tokens_per_min": None}, [paid(s, 99, 10**9) for s in range(9)], []),
+        "a late event of another window": ({}, [paid(500, 6), paid(0, 6)], []),
+        "a late event of the same window": ({}, [paid(500, 6), paid(480, 6)], [(480, *MEDIUM)]),
+        "nothing said of what it cost": ({}, [event(s) for s in range(9)], []),
+    },
 )
 def test_fires(settings: dict[str, Any], events: Sequence[ActionEvent], fires: list[tuple[float, str, str]]) -> None:
     assert fires_at(SpendVelocity(**settings), events) == fires
@@ -88,9 +72,7 @@ def test_it_says_where_the_money_went() -> None:
 
 
 def test_it_says_how_close_it_is() -> None:
-    watched = Watched(SpendVelocity())
-    watched(paid(1, 5))
-    assert watched.detector.near(watched.state) == 0.5
+    assert nearness(SpendVelocity(), [paid(1, 5)]) == [0, 0.5]
 
 
 def test_only_so_many_sources_are_remembered() -> None:

@@ -7,6 +7,7 @@ from haltline.detectors.session.stagnation import SHIPPED, Stagnation
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Severity
 from tests.builders import Watched, bash, event, findings, fires_at
+from tests.cases import cases
 
 ANIMALS = ("badger", "cormorant", "dormouse", "eagle", "ferret", "goshawk", "heron", "ibex", "jackdaw", "kestrel")
 
@@ -75,27 +76,22 @@ def test_a_step_that_is_scored_low_breaks_the_row() -> None:
     assert [f.severity.value if f else None for f in found] == [None, "high", None, "high", "critical"]
 
 
-@pytest.mark.parametrize(
-    ("events", "expected"),
-    [
-        pytest.param(
+@cases(
+    "events, expected",
+    {
+        "one command that fails alike": (
             [bash(4 * s, "python app.py", "KeyError: 'name'", output_head="", output_bytes=0) for s in range(14)],
-            "critical",
-            id="one command that fails alike",
-        ),
-        pytest.param(
-            [look(4 * s, ("a", "b", "c")[s % 3]) for s in range(24)], "critical", id="three files in turn"
-        ),
-        pytest.param(edit_and_test(15), None, id="edit and test with other results"),
-        pytest.param([look(4 * s, f"{a}/{b}") for s, (a, b) in enumerate(
-            (a, b) for a in ANIMALS[:5] for b in ANIMALS[5:])], None, id="many files read once"),
-        pytest.param(
+            "critical"),
+        "three files in turn": (
+            [look(4 * s, ("a", "b", "c")[s % 3]) for s in range(24)], "critical"),
+        "edit and test with other results": (edit_and_test(15), None),
+        "many files read once": ([look(4 * s, f"{a}/{b}") for s, (a, b) in enumerate(
+            (a, b) for a in ANIMALS[:5] for b in ANIMALS[5:])], None),
+        "one message to each of forty people": (
             [event(4 * s, "send_mail", args={"to": f"{s}@example.org"}, output_head="sent") for s in range(40)],
-            None,
-            id="one message to each of forty people",
-        ),
-        pytest.param([look(0, "a"), look(4, "a")], None, id="one look more at the same"),
-    ],
+            None),
+        "one look more at the same": ([look(0, "a"), look(4, "a")], None),
+    },
 )  # fmt: skip
 def test_the_shipped_model(events: list[ActionEvent], expected: str | None) -> None:
     severities = [severity for _, _, severity in fires_at(Stagnation(), events)]
@@ -108,14 +104,12 @@ def test_the_shipped_model_says_where_it_comes_from() -> None:
     assert SHIPPED.quality["task left out: stop stopped"]
 
 
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [
-        pytest.param({"hint_at": 3.0, "pause_at": 2.0}, "hint_at <= firm_at <= pause_at", id="steps in disorder"),
-        pytest.param(
-            {"model": Model("x", 1, 0.0, (Feature("a", (), (0.0,)),))}, "a model of stale_balance", id="other features"
-        ),
-    ],
+@cases(
+    "settings, expected",
+    {
+        "steps in disorder": ({"hint_at": 3.0, "pause_at": 2.0}, "hint_at <= firm_at <= pause_at"),
+        "other features": ({"model": Model("x", 1, 0.0, (Feature("a", (), (0.0,)),))}, "a model of stale_balance"),
+    },
 )
 def test_settings_that_cannot_be_used(settings: dict[str, object], expected: str) -> None:
     with pytest.raises(ValidationError, match=expected):

@@ -1,7 +1,5 @@
 from dataclasses import replace
 
-import pytest
-
 from haltline.detectors import build
 from haltline.detectors.features.additive_model import Model
 from haltline.detectors.session.stagnation import SHIPPED, Stagnation
@@ -13,6 +11,7 @@ from haltline.schemas.policy import Policy, Rule
 from haltline.streams.engine.core import Core
 from haltline.streams.replay.backtest import Recorded, backtest
 from tests.builders import Watched, call
+from tests.cases import cases
 
 LEARNED = replace(SHIPPED, name="learned", version=2)
 STRICTER = replace(LEARNED, base=5.0)
@@ -32,24 +31,22 @@ def shadowed(**rule: object) -> Policy:
     return Policy.model_validate({"rules": {**others, "stagnation_candidate": rule}})
 
 
-@pytest.mark.parametrize(
-    ("rules", "runs"),
-    [
-        pytest.param({}, False, id="without a word"),
-        pytest.param({"stagnation_candidate": Rule()}, False, id="named without a model"),
-        pytest.param({"stagnation_candidate": Rule(settings={"pause_at": 2.5})}, False, id="with a threshold only"),
-        pytest.param({"stagnation_candidate": Rule(settings={"model": SHIPPED})}, False, id="with the shipped model"),
-        pytest.param({"stagnation_candidate": Rule(settings={"model": LEARNED})}, True, id="with a learned model"),
-        pytest.param(
-            {"stagnation_candidate": Rule(enabled=False, settings={"model": LEARNED})}, False, id="switched off"
-        ),
-    ],
+@cases(
+    "rules, runs",
+    {
+        "without a word": ({}, False),
+        "named without a model": ({"stagnation_candidate": Rule()}, False),
+        "with a threshold only": ({"stagnation_candidate": Rule(settings={"pause_at": 2.5})}, False),
+        "with the shipped model": ({"stagnation_candidate": Rule(settings={"model": SHIPPED})}, False),
+        "with a learned model": ({"stagnation_candidate": Rule(settings={"model": LEARNED})}, True),
+        "switched off": ({"stagnation_candidate": Rule(enabled=False, settings={"model": LEARNED})}, False),
+    },
 )
 def test_it_runs_only_with_a_model_of_its_own(rules: dict[str, Rule], runs: bool) -> None:
     assert any(isinstance(detector, StagnationCandidate) for detector in build(rules)) is runs
 
 
-@pytest.mark.parametrize("model", [pytest.param(LEARNED, id="equal points"), pytest.param(STRICTER, id="more points")])
+@cases("model", {"equal points": LEARNED, "more points": STRICTER})
 def test_it_finds_what_stagnation_would_with_its_model(model: Model) -> None:
     one, other = Watched(StagnationCandidate(model=model)), Watched(Stagnation(model=model))
     found = [(one(event), other(event)) for event in repeats(15)]

@@ -1,12 +1,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
-
 from haltline.detectors.session.verify_mismatch import VerifyMismatch
 from haltline.schemas.events import ActionEvent, Outcome
-from haltline.schemas.findings import Evidence, Finding, Severity
-from tests.builders import Watched, bash, call, delete, event, fires_at
+from haltline.schemas.findings import Finding, Severity
+from tests.builders import Watched, bash, call, delete, event, evidence, severities
+from tests.cases import cases
 
 DETECTOR = VerifyMismatch()
 Events = Sequence[ActionEvent | Sequence[ActionEvent]]
@@ -20,122 +19,93 @@ def listed(second: float, result: str = "dim_date fact_sales fact_stock") -> Act
     return event(second, "list_assets", output_head=result)
 
 
-def severities(events: Events) -> str:
-    """The severities of the findings, by their first letters."""
-    return "".join(severity[0] for _, _, severity in fires_at(DETECTOR, events))
-
-
-@pytest.mark.parametrize(
-    ("events", "found"),
-    [
-        pytest.param([delete(0, output_head="asset still exists")], "m", id="its own result says that it is there"),
-        pytest.param([delete(0, output_head="deleted")], "", id="deleted, and nobody looks"),
-        pytest.param([delete(0), get(1)], "m", id="read afterwards"),
-        pytest.param([delete(0), listed(1)], "m", id="listed afterwards"),
-        pytest.param([delete(0), delete(1)], "m", id="deleted once more, with success"),
-        pytest.param(
-            [delete(s, output_head="asset still exists") for s in range(4)], "mhcc", id="still there each time"
-        ),
-        pytest.param(
-            [e for s in range(0, 8, 2) for e in (delete(s), get(s + 1))], "mhccccc", id="deleted, there, deleted"
-        ),
-        pytest.param(
+@cases(
+    "events, found",
+    {
+        "its own result says that it is there": ([delete(0, output_head="asset still exists")], "m"),
+        "deleted, and nobody looks": ([delete(0, output_head="deleted")], ""),
+        "read afterwards": ([delete(0), get(1)], "m"),
+        "listed afterwards": ([delete(0), listed(1)], "m"),
+        "deleted once more, with success": ([delete(0), delete(1)], "m"),
+        "still there each time": ([delete(s, output_head="asset still exists") for s in range(4)], "mhcc"),
+        "deleted, there, deleted": ([e for s in range(0, 8, 2) for e in (delete(s), get(s + 1))], "mhccccc"),
+        "proposed and completed": (
             [
                 call(0, "delete_asset", "asset_id=fact_sales"),
                 call(2, "get_asset", "asset_id=fact_sales", output_head="x"),
             ],
             "m",
-            id="proposed and completed",
         ),
-        pytest.param(
+        "a folder removed by a shell and listed": (
             [bash(0, "rm -rf /srv/warehouse/y24"), bash(1, "ls /srv/warehouse", output_head="y23\ny24\n")],
             "m",
-            id="a folder removed by a shell and listed",
         ),
-        pytest.param(
+        "written, and not found": (
             [
                 event(0, "write_file", "path=/srv/a.txt", output_head="ok"),
                 event(1, "read_file", "path=/srv/a.txt", "FileNotFoundError: no such file: /srv/a.txt"),
             ],
             "m",
-            id="written, and not found",
         ),
-    ],
+    },
 )
 def test_what_was_done_and_is_not_so(events: Events, found: str) -> None:
-    assert severities(events) == found
+    assert severities(DETECTOR, events) == found
 
 
-@pytest.mark.parametrize(
+@cases(
     "events",
-    [
-        pytest.param([delete(0, error="denied"), get(1)], id="the deletion failed"),
-        pytest.param([delete(0, error="denied", outcome=Outcome.REFUSED), get(1)], id="it was refused"),
-        pytest.param([delete(0), get(1, "asset not found")], id="reading says that it is gone"),
-        pytest.param([delete(0), get(1, "null")], id="reading says null"),
-        pytest.param([delete(0), get(1, error="404 not found")], id="reading fails"),
-        pytest.param([delete(0), listed(1, "dim_date fact_stock")], id="the list is without it"),
-        pytest.param([delete(0), listed(1, "dim_date fact_sales_2024")], id="the list has one that begins alike"),
-        pytest.param(
-            [delete(0), listed(1, "fact_stock\nfact_sales: deleted\n")], id="the list says that it was deleted"
-        ),
-        pytest.param([delete(0), delete(1, "asset_id=other")], id="another is deleted"),
-        pytest.param(
-            [delete(0), event(1, "create_asset", "asset_id=fact_sales", output_head="ok"), get(2)],
-            id="it was recreated",
-        ),
-        pytest.param(
-            [
-                bash(0, "rm -rf /srv/warehouse/y24"),
-                bash(1, "python load.py"),
-                bash(2, "ls /srv/warehouse", output_head="y24"),
-            ],
-            id="a program ran in between",
-        ),
-        pytest.param(
-            [bash(0, "rm -rf /srv/warehouse/y24"), bash(1, "ls /srv/other", output_head="y24")],
-            id="another folder holds one of that name",
-        ),
-        pytest.param(
-            [bash(0, "rm -rf /srv/warehouse/y24"), bash(1, "grep y24 /srv/warehouse/log", output_head="y24 was here")],
-            id="it is spoken of",
-        ),
-        pytest.param([delete(0), *(event(s, "read_file", f"path={s}") for s in range(1, 60)), get(99)], id="long ago"),
-        pytest.param(
-            [
-                event(0, "write_file", "path=/srv/a.txt", output_head="ok"),
-                bash(1, "mv /srv/a.txt /srv/b.txt"),
-                event(2, "read_file", "path=/srv/a.txt", "FileNotFoundError: no such file"),
-            ],
-            id="moved away",
-        ),
-        pytest.param(
-            [
-                event(0, "write_file", "path=/srv/a.txt", output_head="ok"),
-                event(1, "read_file", "path=/srv/a.txt", "PermissionError: denied"),
-            ],
-            id="written, and not readable",
-        ),
-    ],
+    {
+        "the deletion failed": [delete(0, error="denied"), get(1)],
+        "it was refused": [delete(0, error="denied", outcome=Outcome.REFUSED), get(1)],
+        "reading says that it is gone": [delete(0), get(1, "asset not found")],
+        "reading says null": [delete(0), get(1, "null")],
+        "reading fails": [delete(0), get(1, error="404 not found")],
+        "the list is without it": [delete(0), listed(1, "dim_date fact_stock")],
+        "the list has one that begins alike": [delete(0), listed(1, "dim_date fact_sales_2024")],
+        "the list says that it was deleted": [delete(0), listed(1, "fact_stock\nfact_sales: deleted\n")],
+        "another is deleted": [delete(0), delete(1, "asset_id=other")],
+        "it was recreated": [delete(0), event(1, "create_asset", "asset_id=fact_sales", output_head="ok"), get(2)],
+        "a program ran in between": [
+            bash(0, "rm -rf /srv/warehouse/y24"),
+            bash(1, "python load.py"),
+            bash(2, "ls /srv/warehouse", output_head="y24"),
+        ],
+        "another folder holds one of that name": [
+            bash(0, "rm -rf /srv/warehouse/y24"),
+            bash(1, "ls /srv/other", output_head="y24"),
+        ],
+        "it is spoken of": [
+            bash(0, "rm -rf /srv/warehouse/y24"),
+            bash(1, "grep y24 /srv/warehouse/log", output_head="y24 was here"),
+        ],
+        "long ago": [delete(0), *(event(s, "read_file", f"path={s}") for s in range(1, 60)), get(99)],
+        "moved away": [
+            event(0, "write_file", "path=/srv/a.txt", output_head="ok"),
+            bash(1, "mv /srv/a.txt /srv/b.txt"),
+            event(2, "read_file", "path=/srv/a.txt", "FileNotFoundError: no such file"),
+        ],
+        "written, and not readable": [
+            event(0, "write_file", "path=/srv/a.txt", output_head="ok"),
+            event(1, "read_file", "path=/srv/a.txt", "PermissionError: denied"),
+        ],
+    },
 )
 def test_what_is_as_declared(events: Events) -> None:
-    assert severities(events) == ""
+    assert severities(DETECTOR, events) == ""
 
 
 def test_the_finding_names_the_target_and_each_event() -> None:
     watched = Watched(DETECTOR)
     assert watched(delete(0)) is None
     assert watched(get(5)) is not None
-    ids = ("s1@0 delete_asset asset_id=fact_sales", "s1@5 get_asset asset_id=fact_sales", "s1@9 list_assets")
     assert watched(listed(9)) == Finding(
         detector="verify_mismatch",
         code="verify_mismatch",
         severity=Severity.HIGH,
         confidence=0.8,
         reason="asset_id=fact_sales was deleted but still exists, 2 times in 9s",
-        evidence=tuple(
-            Evidence(event_id=i, topic="haltline.actions", partition=0, offset=n) for n, i in enumerate(ids)
-        ),
+        evidence=evidence([delete(0), get(5), listed(9)]),
         values={"mismatches": 2, "span_s": 9},
         thresholds={"medium": 1, "high": 2, "critical": 3},
         target="asset_id=fact_sales",
@@ -150,27 +120,14 @@ def test_only_so_many_claims_are_held() -> None:
     assert len(watched.state.claims) == 16
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        pytest.param({"medium": 3, "high": 2}, id="counts out of order"),
-        pytest.param({"last_actions": 0}, id="no actions"),
-        pytest.param({"low": 1}, id="an unknown setting"),
-    ],
-)
-def test_wrong_settings_are_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="validation error"):
-        VerifyMismatch(**settings)
-
-
 def test_results_whose_proposals_come_late_are_not_of_one_target() -> None:
     calls = [call(s, "delete_asset", f"asset_id=stg_{s}", output_head="deleted") for s in range(6)]
     named = [(proposed, completed.model_copy(update={"action": "delete_asset"})) for proposed, completed in calls]
-    assert severities([named[0], *((completed, proposed) for proposed, completed in named[1:])]) == ""
+    assert severities(DETECTOR, [named[0], *((completed, proposed) for proposed, completed in named[1:])]) == ""
 
 
 def test_what_was_only_emptied_or_overwritten_may_still_be_there() -> None:
     emptied = [bash(0, "truncate -s 0 /srv/logs/a.log"), bash(1, "ls /srv/logs", output_head="a.log")]
     rows = [event(s, "execute_sql", args={"query": f"DELETE FROM t WHERE id = {s}"}, output_head="1") for s in (2, 3)]
     pushed = [bash(s, "git push --force origin feature/x") for s in (4, 5)]
-    assert severities([*emptied, *rows, *pushed]) == ""
+    assert severities(DETECTOR, [*emptied, *rows, *pushed]) == ""

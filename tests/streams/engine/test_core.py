@@ -12,6 +12,7 @@ from haltline.schemas.policy import Exemption, Override, Policy, Rule
 from haltline.streams.engine.core import MAX_SEEN, Core, Position, SessionState
 from haltline.streams.engine.core import Effects as Followed
 from haltline.streams.sessions import state_codec
+from tests.cases import cases
 
 T0_MS = 1_750_000_000_000
 LOOP_GUARD = ("destructive_repeat", "destructive_volume")
@@ -76,6 +77,20 @@ class Session:
         self.state = state_codec.decode(state_codec.encode(followed.state))
         return followed
 
+    def stopped(self, decision_id: str, second: float, decided_at: float | None = None) -> Followed:
+        """The agent's side says that it has carried out a kill."""
+        answer = Feedback(
+            feedback_id="f",
+            decision_id=decision_id,
+            session_id="s1",
+            stage=Stage.STOPPED,
+            time=at(second),
+            decided_at=None if decided_at is None else at(decided_at),
+        )
+        followed = self.core.on_feedback(self.state, answer, Position("haltline.feedback", 0, 0))
+        self.state = followed.state
+        return followed
+
     def deletes(self, *seconds: float, targets: list[str] | None = None) -> list[str]:
         """The verdicts on deletes at these seconds, each executed when it was allowed."""
         verdicts = []
@@ -104,13 +119,13 @@ def test_the_third_delete_of_one_table_is_refused() -> None:
     assert session.state.standing.killed.reason == "loop_detected, 3 deletes on asset_id=fact_sales in 12s"
 
 
-@pytest.mark.parametrize(
-    ("seconds", "last"),
-    [
-        pytest.param((0, 30, 60), KILLED, id="an entry exactly as old as the window still counts"),
-        pytest.param((0, 0, 0), KILLED, id="all at one moment"),
-        pytest.param((0, 6, 3), KILLED, id="a late one counts at its own time"),
-    ],
+@cases(
+    "seconds, last",
+    {
+        "an entry exactly as old as the window still counts": ((0, 30, 60), KILLED),
+        "all at one moment": ((0, 0, 0), KILLED),
+        "a late one counts at its own time": ((0, 6, 3), KILLED),
+    },
 )
 def test_windows(seconds: tuple[float, ...], last: str) -> None:
     session = Session()
@@ -157,14 +172,14 @@ def test_after_the_kill_every_call_is_refused_until_an_operator_resets() -> None
     assert session.deletes(40) == [ALLOWED]
 
 
-@pytest.mark.parametrize(
-    ("cost_usd", "level", "counted"),
-    [
-        pytest.param(5, None, "", id="within its limit"),
-        pytest.param(20, Level.NUDGE, "", id="a little too fast"),
-        pytest.param(40, Level.PAUSE, "turn_after_stop", id="frozen"),
-        pytest.param(200, Level.KILL, "turn_after_stop", id="killed"),
-    ],
+@cases(
+    "cost_usd, level, counted",
+    {
+        "within its limit": (5, None, ""),
+        "a little too fast": (20, Level.NUDGE, ""),
+        "frozen": (40, Level.PAUSE, "turn_after_stop"),
+        "killed": (200, Level.KILL, "turn_after_stop"),
+    },
 )
 def test_turns_of_a_stopped_session_are_counted(cost_usd: float, level: Level | None, counted: str) -> None:
     core, usage = Core(), Usage(cost_usd=cost_usd)
@@ -205,46 +220,32 @@ def test_the_ring_of_seen_events_is_bounded() -> None:
     assert len(session.state.seen) == MAX_SEEN * 6
 
 
-@pytest.mark.parametrize(
-    ("override", "verdicts"),
-    [
-        pytest.param(Override(agent="cleaner", rules={}), [ALLOWED, SUSPECTED, KILLED], id="nothing said"),
-        pytest.param(
+@cases(
+    "override, verdicts",
+    {
+        "nothing said": (Override(agent="cleaner", rules={}), [ALLOWED, SUSPECTED, KILLED]),
+        "a looser repeat leaves the volume in force": (
             exempt(agent="clean*", rules={"destructive_repeat": Rule(settings={"same_target_prior": 3})}),
-            [ALLOWED, SUSPECTED, KILLED],
-            id="a looser repeat leaves the volume in force",
-        ),
-        pytest.param(
+            [ALLOWED, SUSPECTED, KILLED]),
+        "both signals off for one session": (
             exempt(session="s1", rules={r: Rule(enabled=False) for r in LOOP_GUARD}),
-            [ALLOWED, ALLOWED, ALLOWED],
-            id="both signals off for one session",
-        ),
-        pytest.param(
+            [ALLOWED, ALLOWED, ALLOWED]),
+        "in shadow all is only recorded": (
             exempt(agent="cleaner", rules={r: Rule(mode=Mode.SHADOW) for r in LOOP_GUARD}),
-            [ALLOWED, "ALLOW allowed, loop_suspected in shadow", "ALLOW allowed, loop_detected in shadow"],
-            id="in shadow all is only recorded",
-        ),
-        pytest.param(
+            [ALLOWED, "ALLOW allowed, loop_suspected in shadow", "ALLOW allowed, loop_detected in shadow"]),
+        "what would loosen is not heard without an exemption": (
             Override(agent="cleaner", rules={r: Rule(mode=Mode.SHADOW, enabled=False) for r in LOOP_GUARD}),
-            [ALLOWED, SUSPECTED, KILLED],
-            id="what would loosen is not heard without an exemption",
-        ),
-        pytest.param(
+            [ALLOWED, SUSPECTED, KILLED]),
+        "an exemption that ends between two events": (
             exempt(session="s1", rules={r: Rule(mode=Mode.SHADOW) for r in LOOP_GUARD}, until=12),
-            [ALLOWED, "ALLOW allowed, loop_suspected in shadow", KILLED],
-            id="an exemption that ends between two events",
-        ),
-        pytest.param(
+            [ALLOWED, "ALLOW allowed, loop_suspected in shadow", KILLED]),
+        "another agent's override does not concern this one": (
             Override(agent="other", rules={"destructive_repeat": Rule(enabled=False)}),
-            [ALLOWED, SUSPECTED, KILLED],
-            id="another agent's override does not concern this one",
-        ),
-        pytest.param(
+            [ALLOWED, SUSPECTED, KILLED]),
+        "a stricter volume for one session": (
             Override(session="s1", rules={"destructive_volume": Rule(settings={"max_deletes": 2})}),
-            [ALLOWED, KILLED, KILLED],
-            id="a stricter volume for one session",
-        ),
-    ],
+            [ALLOWED, KILLED, KILLED]),
+    },
 )  # fmt: skip
 def test_overrides_by_agent_and_session(override: Override, verdicts: list[str]) -> None:
     only_counting = {"step_review": Rule(enabled=False)}
@@ -256,15 +257,7 @@ def test_the_stop_is_known_once_the_agents_side_acknowledged_it() -> None:
     session.deletes(0, 6, 12)
     assert session.state is not None
     assert session.state.standing.killed is not None
-    answer = Feedback(
-        feedback_id="f1",
-        decision_id=session.state.standing.killed.decision_id,
-        session_id="s1",
-        stage=Stage.STOPPED,
-        time=at(12) + 70,
-        decided_at=at(12),
-    )
-    followed = session.core.on_feedback(session.state, answer, Position("haltline.feedback", 0, 0))
+    followed = session.stopped(session.state.standing.killed.decision_id, 12.07, decided_at=12)
     assert followed.control is not None
     assert (followed.control.stopped_at, followed.control.time_to_stop_ms) == (at(12) + 70, 70)
 
@@ -275,14 +268,7 @@ def test_a_stop_that_overtook_its_event_is_in_the_kills_first_record() -> None:
     assert twin.state is not None
     assert twin.state.standing.killed is not None
     session.deletes(0, 6)
-    answer = Feedback(
-        feedback_id="f1",
-        decision_id=twin.state.standing.killed.decision_id,
-        session_id="s1",
-        stage=Stage.STOPPED,
-        time=at(12),
-    )
-    session.core.on_feedback(session.state, answer, Position("haltline.feedback", 0, 0))
+    session.stopped(twin.state.standing.killed.decision_id, 12)
     control = session(attempt(12)).control
     assert control is not None
     assert (control.stopped_at, control.time_to_stop_ms) == (at(12), 0)
@@ -338,21 +324,17 @@ def killed_session() -> Session:
     return session
 
 
-@pytest.mark.parametrize(
-    ("event", "found"),
-    [
-        pytest.param(carried_out(60), True, id="an act that nobody asked about is an incident"),
-        pytest.param(attempt(60), True, id="a proposal that asks is refused, and an incident"),
-        pytest.param(attempt(22.001, await_verdict=False), True, id="just after the grace time"),
-        pytest.param(attempt(22), False, id="within the grace time"),
-        pytest.param(carried_out(60, outcome=Outcome.REFUSED), False, id="a refusal shows that the kill holds"),
-        pytest.param(
-            carried_out(60, call_id="open", action="read_asset"), False, id="the end of what had begun before"
-        ),
-        pytest.param(
-            attempt(60, kind=Kind.MODEL_TURN, action="", targets=[], await_verdict=False), False, id="a model turn"
-        ),
-    ],
+@cases(
+    "event, found",
+    {
+        "an act that nobody asked about is an incident": (carried_out(60), True),
+        "a proposal that asks is refused, and an incident": (attempt(60), True),
+        "just after the grace time": (attempt(22.001, await_verdict=False), True),
+        "within the grace time": (attempt(22), False),
+        "a refusal shows that the kill holds": (carried_out(60, outcome=Outcome.REFUSED), False),
+        "the end of what had begun before": (carried_out(60, call_id="open", action="read_asset"), False),
+        "a model turn": (attempt(60, kind=Kind.MODEL_TURN, action="", targets=[], await_verdict=False), False),
+    },
 )
 def test_what_a_killed_session_begins_after_the_grace_time_is_an_incident(event: ActionEvent, found: bool) -> None:
     followed = killed_session()(event)
@@ -411,13 +393,8 @@ def test_the_answer_to_a_kill_and_the_end_of_the_session_come_in_any_order(answe
     session.deletes(0, 10)
     kill = session.command(CommandKind.KILL, 12).decision
     assert kill is not None
-    answer = Feedback(
-        feedback_id="f", decision_id=kill.decision_id, session_id="s1", stage=Stage.STOPPED,
-        time=at(13), decided_at=at(12.5),
-    )  # fmt: skip
-    controls = []
-    for step in (0, 1) if answer_first else (1, 0):
-        followed = session(ended(14)) if step else session.core.on_feedback(session.state, answer)
-        session.state = followed.state
-        controls += [followed.control] if followed.control is not None else []
+    before = [] if answer_first else [session(ended(14))]
+    answered = session.stopped(kill.decision_id, 13, decided_at=12.5)
+    after = [session(ended(14))] if answer_first else []
+    controls = [one.control for one in (*before, answered, *after) if one.control is not None]
     assert (controls[-1].stopped_at, controls[-1].time_to_stop_ms) == (at(13), 500)

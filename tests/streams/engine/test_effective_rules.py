@@ -10,6 +10,7 @@ from haltline.schemas.findings import Severity
 from haltline.schemas.policy import Exemption, Override, Policy, Preset, Rule
 from haltline.streams.engine import effective_rules
 from haltline.streams.engine.effective_rules import EffectiveRules, rule_of, without_effect
+from tests.cases import cases
 
 VOLUME = "destructive_volume"
 EXEMPTION = Exemption(by="ada", reason="yearly clean-up", expires=2_000_000_000_000)
@@ -32,23 +33,20 @@ def merged(base: Rule | None, *overrides: Override, rule: str = VOLUME) -> Rule:
     return rule_of(policy, BY_ID[rule], overrides)
 
 
-@pytest.mark.parametrize(
-    ("base", "overrides", "settings"),
-    [
-        pytest.param({"max_deletes": 5}, [{"max_deletes": 2}], {"max_deletes": 2}, id="the lower threshold of two"),
-        pytest.param({"max_deletes": 2}, [{"max_deletes": 5}], {"max_deletes": 2}, id="a looser one is not heard"),
-        pytest.param(None, [{"max_deletes": 50}], {"max_deletes": 3}, id="nor one looser than the default"),
-        pytest.param({"window_s": 60}, [{"window_s": 600}], {"window_s": 600.0}, id="the longer window of two"),
-        pytest.param(
+@cases(
+    "base, overrides, settings",
+    {
+        "the lower threshold of two": ({"max_deletes": 5}, [{"max_deletes": 2}], {"max_deletes": 2}),
+        "a looser one is not heard": ({"max_deletes": 2}, [{"max_deletes": 5}], {"max_deletes": 2}),
+        "nor one looser than the default": (None, [{"max_deletes": 50}], {"max_deletes": 3}),
+        "the longer window of two": ({"window_s": 60}, [{"window_s": 600}], {"window_s": 600.0}),
+        "setting by setting over several": (
             {"max_deletes": 5},
             [{"max_deletes": 4, "window_s": 10}, {"max_deletes": 3, "window_s": 90}],
             {"max_deletes": 3, "window_s": 90.0},
-            id="setting by setting over several",
         ),
-        pytest.param(
-            {"max_deletes": 5}, [{"max_deletes": 3}, {"max_deletes": 4}], {"max_deletes": 3}, id="whatever the order"
-        ),
-    ],
+        "whatever the order": ({"max_deletes": 5}, [{"max_deletes": 3}, {"max_deletes": 4}], {"max_deletes": 3}),
+    },
 )
 def test_settings_merge_to_the_strictest(
     base: dict[str, Any] | None, overrides: list[dict[str, Any]], settings: dict[str, Any]
@@ -56,35 +54,28 @@ def test_settings_merge_to_the_strictest(
     assert merged(Rule(settings=base) if base else None, *(said(settings=s) for s in overrides)).settings == settings
 
 
-@pytest.mark.parametrize(
-    ("rule", "base", "override", "settings"),
-    [
-        pytest.param(
+@cases(
+    "rule, base, override, settings",
+    {
+        "limits by resource": (
             "budget",
             {"limits": {"tokens": 1000, "calls": 10}},
             {"limits": {"tokens": 5000, "cost_usd": 2}},
-            {"limits": {"tokens": 1000, "calls": 10, "cost_usd": 2}},
-            id="limits by resource",
-        ),
-        pytest.param(
+            {"limits": {"tokens": 1000, "calls": 10, "cost_usd": 2}}),
+        "a floor above the built-in one is not heard": (
             "resource_growth",
             {},
             {"floors": {"tokens": 10**9}},
-            None,
-            id="a floor above the built-in one is not heard",
-        ),
-        pytest.param("repetition", {"read": (4, 5, 9)}, {"read": [3, 7, 8]}, {"read": (3, 5, 8)}, id="steps each"),
-        pytest.param(
+            None),
+        "steps each": ("repetition", {"read": (4, 5, 9)}, {"read": [3, 7, 8]}, {"read": (3, 5, 8)}),
+        "lists of what must not be touched are joined": (
             "scope_creep",
             {"critical_paths": ["/srv/a"]},
             {"critical_paths": ["/srv/b"]},
-            {"critical_paths": ("/srv/a", "/srv/b")},
-            id="lists of what must not be touched are joined",
-        ),
-        pytest.param(
-            "spend_velocity", {}, {"cost_usd_per_min": None}, {"cost_usd_per_min": 10.0}, id="no limit is not heard"
-        ),
-    ],
+            {"critical_paths": ("/srv/a", "/srv/b")}),
+        "no limit is not heard": (
+            "spend_velocity", {}, {"cost_usd_per_min": None}, {"cost_usd_per_min": 10.0}),
+    },
 )  # fmt: skip
 def test_every_kind_of_setting_merges(
     rule: str, base: dict[str, Any], override: dict[str, Any], settings: dict[str, Any] | None
@@ -96,17 +87,15 @@ def test_every_kind_of_setting_merges(
         assert found == settings
 
 
-@pytest.mark.parametrize(
-    ("base", "override", "expected"),
-    [
-        pytest.param(Rule(mode=Mode.WARN), {"mode": Mode.ENFORCE}, {"mode": Mode.ENFORCE}, id="the stronger mode"),
-        pytest.param(Rule(mode=Mode.WARN), {"mode": Mode.SHADOW}, {"mode": Mode.WARN}, id="a weaker mode is not heard"),
-        pytest.param(Rule(enabled=False), {"enabled": True}, {"enabled": True}, id="on wins"),
-        pytest.param(Rule(), {"enabled": False}, {"enabled": True}, id="off is not heard"),
-        pytest.param(
-            Rule(enabled=False), {"settings": {"max_deletes": 2}}, {"enabled": False}, id="what is off stays off unsaid"
-        ),
-    ],
+@cases(
+    "base, override, expected",
+    {
+        "the stronger mode": (Rule(mode=Mode.WARN), {"mode": Mode.ENFORCE}, {"mode": Mode.ENFORCE}),
+        "a weaker mode is not heard": (Rule(mode=Mode.WARN), {"mode": Mode.SHADOW}, {"mode": Mode.WARN}),
+        "on wins": (Rule(enabled=False), {"enabled": True}, {"enabled": True}),
+        "off is not heard": (Rule(), {"enabled": False}, {"enabled": True}),
+        "what is off stays off unsaid": (Rule(enabled=False), {"settings": {"max_deletes": 2}}, {"enabled": False}),
+    },
 )
 def test_mode_and_enabled_merge_to_the_strictest(
     base: Rule, override: dict[str, Any], expected: dict[str, Any]
@@ -174,33 +163,24 @@ def test_settings_without_effect_are_reported() -> None:
     assert "50 is looser than 3, which holds" in lines[2]
 
 
-@pytest.mark.parametrize(
-    ("policy", "message"),
-    [
-        pytest.param(
-            Policy(overrides=(said(rule="volume"),)), "overrides.0.rules.volume: expected one of", id="an unknown rule"
-        ),
-        pytest.param(
+@cases(
+    "policy, message",
+    {
+        "an unknown rule": (
+            Policy(overrides=(said(rule="volume"),)), "overrides.0.rules.volume: expected one of"),
+        "an unknown setting": (
             Policy(overrides=(said(), said(settings={"max_delets": 3}))),
-            f"overrides.1.rules.{VOLUME}.settings.max_delets: expected one of max_deletes, ",
-            id="an unknown setting",
-        ),
-        pytest.param(
+            f"overrides.1.rules.{VOLUME}.settings.max_delets: expected one of max_deletes, "),
+        "out of its bounds, also where it would not be heard": (
             Policy(overrides=(said(settings={"max_deletes": 0}),)),
-            f"overrides.0.rules.{VOLUME}.settings.max_deletes: expected greater than or equal to 1, got 0",
-            id="out of its bounds, also where it would not be heard",
-        ),
-        pytest.param(
+            f"overrides.0.rules.{VOLUME}.settings.max_deletes: expected greater than or equal to 1, got 0"),
+        "the last of many": (
             Policy(overrides=(*NINE, said(agent="a*", settings={"max_deletes": "many"}))),
-            f"overrides.9.rules.{VOLUME}.settings.max_deletes: expected a valid integer",
-            id="the last of many",
-        ),
-        pytest.param(
+            f"overrides.9.rules.{VOLUME}.settings.max_deletes: expected a valid integer"),
+        "a preset that nobody spelled out": (
             Policy(preset=Preset.STARTER),
-            "preset: expected its rules spelled out",
-            id="a preset that nobody spelled out",
-        ),
-    ],
+            "preset: expected its rules spelled out"),
+    },
 )  # fmt: skip
 def test_a_wrong_policy_says_where_what_was_expected_and_what_was_found(policy: Policy, message: str) -> None:
     with pytest.raises(ValueError) as raised:  # noqa: PT011 - the beginning of the message is compared
@@ -224,18 +204,18 @@ def test_overrides_that_are_wrong_only_together_are_found_among_many() -> None:
         EffectiveRules(Policy(overrides=(*others, *wrong)))
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "meet"),
-    [
-        pytest.param("a", "a", True, id="the same name"),
-        pytest.param("a", "b", False, id="two names"),
-        pytest.param("team-a-7", "team-a-*", True, id="a name and a pattern that matches it"),
-        pytest.param("team-b-7", "team-a-*", False, id="a name and a pattern that does not"),
-        pytest.param("team-a-*", "team-b-*", False, id="patterns that begin differently"),
-        pytest.param("*-read", "*-write", False, id="patterns that end differently"),
-        pytest.param("a*", "*z", True, id="patterns that may meet"),
-        pytest.param("[ab]*", "c*", True, id="sets of letters are not looked into"),
-    ],
+@cases(
+    "one, other, meet",
+    {
+        "the same name": ("a", "a", True),
+        "two names": ("a", "b", False),
+        "a name and a pattern that matches it": ("team-a-7", "team-a-*", True),
+        "a name and a pattern that does not": ("team-b-7", "team-a-*", False),
+        "patterns that begin differently": ("team-a-*", "team-b-*", False),
+        "patterns that end differently": ("*-read", "*-write", False),
+        "patterns that may meet": ("a*", "*z", True),
+        "sets of letters are not looked into": ("[ab]*", "c*", True),
+    },
 )
 def test_overrides_that_can_never_meet_are_not_tried_together(one: str, other: str, meet: bool) -> None:
     pair = [exempted_errors(one, high=8, critical=9), exempted_errors(other, critical=6)]

@@ -24,6 +24,7 @@ from haltline.streams.engine.groups import Runs
 from haltline.streams.replay.compare import Comparison
 from haltline.streams.replay.traces import read_traces
 from tests.builders import at, call
+from tests.cases import cases
 from tests.detectors.strategies import events
 from tests.streams.grouped import TOPICS, Input, Log, both
 
@@ -38,41 +39,31 @@ def exempt(until_s: float, **result: object) -> Override:
     return Override.model_validate({"exemption": exemption, **result})
 
 
-POLICIES = [
-    pytest.param(Policy(rules=IN_SHADOW), id="five rules in shadow"),
-    pytest.param(
-        Policy(rules=IN_SHADOW | dict.fromkeys(("repetition", *LOOP_GUARD, *(p.id for p in ACROSS)), SHADOW)),
-        id="what stops most sessions, and all across sessions, in shadow",
+POLICIES = {
+    "five rules in shadow": Policy(rules=IN_SHADOW),
+    "what stops most sessions, and all across sessions, in shadow": Policy(
+        rules=IN_SHADOW | dict.fromkeys(("repetition", *LOOP_GUARD, *(p.id for p in ACROSS)), SHADOW)
     ),
-    pytest.param(
-        Policy(rules=IN_SHADOW | {"combination": Rule(mode=Mode.ENFORCE, levels={Severity.HIGH: Level.PAUSE})}),
-        id="an enforced rule that goes by rules in shadow",
+    "an enforced rule that goes by rules in shadow": Policy(
+        rules=IN_SHADOW | {"combination": Rule(mode=Mode.ENFORCE, levels={Severity.HIGH: Level.PAUSE})}
     ),
-    pytest.param(
-        Policy(rules=IN_SHADOW, overrides=(Override(session="*1*", rules={"goal_drift": Rule(mode=Mode.ENFORCE)}),)),
-        id="an override that enforces a rule for some sessions",
+    "an override that enforces a rule for some sessions": Policy(
+        rules=IN_SHADOW, overrides=(Override(session="*1*", rules={"goal_drift": Rule(mode=Mode.ENFORCE)}),)
     ),
-    pytest.param(
-        Policy(overrides=(exempt(40, rules=dict.fromkeys((*LOOP_GUARD, "error_repetition"), SHADOW)),)),
-        id="an exemption that ends in the middle",
+    "an exemption that ends in the middle": Policy(
+        overrides=(exempt(40, rules=dict.fromkeys((*LOOP_GUARD, "error_repetition"), SHADOW)),)
     ),
-    pytest.param(
-        Policy(
-            rules=IN_SHADOW | {"repetition": SHADOW},
-            operations=Operations(probation=ProbationRules(actions=6, rules={"repetition": Rule(mode=Mode.ENFORCE)})),
-        ),
-        id="a probation that enforces a rule in shadow",
+    "a probation that enforces a rule in shadow": Policy(
+        rules=IN_SHADOW | {"repetition": SHADOW},
+        operations=Operations(probation=ProbationRules(actions=6, rules={"repetition": Rule(mode=Mode.ENFORCE)})),
     ),
-    pytest.param(
-        Policy.model_validate(
-            {
-                "rules": {"error_repetition": {"mode": "shadow"}},
-                "interventions": {"acgp": [{"flag_from": "low", "mode": "shadow"}]},
-            }
-        ),
-        id="sessions evaluated in shadow by ACGP",
+    "sessions evaluated in shadow by ACGP": Policy.model_validate(
+        {
+            "rules": {"error_repetition": {"mode": "shadow"}},
+            "interventions": {"acgp": [{"flag_from": "low", "mode": "shadow"}]},
+        }
     ),
-]  # fmt: skip
+}
 
 
 def disturbed(story: Sequence[ActionEvent], *, every: int = 7) -> Iterable[Input]:
@@ -87,9 +78,9 @@ def disturbed(story: Sequence[ActionEvent], *, every: int = 7) -> Iterable[Input
             )
 
 
-def synthetic(every: int = 3) -> list[ActionEvent]:
-    cases = [family.case(1) for family in FAMILIES[::every]]
-    return [event for case in cases for event in case.events]
+def synthetic() -> list[ActionEvent]:
+    """The beginnings of a third of all synthetic sessions, long enough for what they show."""
+    return [event for family in FAMILIES[::3] for event in family.case(1).events[:60]]
 
 
 def difference(one: Log, two: Log) -> dict[str, list[str]]:
@@ -100,9 +91,12 @@ def difference(one: Log, two: Log) -> dict[str, list[str]]:
 NONE: dict[str, list[str]] = {"missing": [], "more": []}
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-def test_two_groups_write_together_what_one_writes(policy: Policy) -> None:
-    one, two = both(policy, list(disturbed(synthetic())))
+@cases("policy", POLICIES)
+def test_two_groups_write_together_what_one_writes_though_they_start_again_from_their_changelogs(
+    policy: Policy,
+) -> None:
+    story = list(disturbed(synthetic()))
+    one, two = Log(policy, Runs.ALL).run(story), Log(policy, Runs.ENFORCED, Runs.SHADOW).run(story, restart_every=9)
     assert difference(one, two) == NONE
     assert one.of(TOPICS.detections)
     assert {d["mode"] for d in two.of(TOPICS.detections, 1)} <= {"shadow"}
@@ -110,25 +104,17 @@ def test_two_groups_write_together_what_one_writes(policy: Policy) -> None:
     assert "shadow" not in {d["mode"] for d in two.of(TOPICS.detections)}
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-def test_so_they_do_when_both_start_again_from_their_changelogs(policy: Policy) -> None:
-    story = list(disturbed(synthetic()[:600]))
-    one, two = Log(policy, Runs.ALL).run(story), both(policy, story, restart_every=5)[1]
-    assert difference(one, two) == NONE
-
-
 @pytest.mark.skipif(not TRACES.exists(), reason="the recorded traces (../shared/traces) are not here")
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("name", ["miniswe", "spotter", "taubench", "whowhen"])
-def test_so_they_do_on_recorded_sessions(name: str, policy: Policy) -> None:
-    sessions = islice(read_traces(TRACES / f"{name}.jsonl.gz"), 0, 30, 5)
-    story = list(disturbed([one for session in sessions for _, one in session.events], every=60))
-    one, two = both(policy, story)
+@cases("policy", POLICIES)
+def test_so_they_do_on_recorded_sessions(policy: Policy) -> None:
+    sources = [read_traces(TRACES / f"{name}.jsonl.gz") for name in ("miniswe", "spotter", "taubench", "whowhen")]
+    sessions = [session for source in sources for session in islice(source, 0, 30, 15)]
+    one, two = both(policy, list(disturbed([one for session in sessions for _, one in session.events], every=60)))
     assert difference(one, two) == NONE
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.lists(events() | events("s2"), max_size=60), st.sampled_from([p.values[0] for p in POLICIES]))
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(events() | events("s2"), max_size=60), st.sampled_from(list(POLICIES.values())))
 def test_so_they_do_on_whatever_comes(story: list[ActionEvent], policy: Policy) -> None:
     one, two = both(policy, list(disturbed(story, every=5)))
     assert difference(one, two) == NONE
@@ -143,22 +129,21 @@ def test_the_enforcing_group_keeps_nothing_of_what_is_in_shadow() -> None:
     assert enforcing.state_bytes() < shadow.state_bytes() == one.groups[0].state_bytes()
 
 
-@pytest.mark.parametrize(
-    ("policy", "idle"),
-    [
-        pytest.param(Policy(), True, id="the default policy has no rule in shadow that can find anything"),
-        pytest.param(Policy(rules={"goal_drift": Rule()}), False, id="a rule that is in shadow by itself"),
-        pytest.param(Policy(rules={"goal_drift": Rule(enabled=False)}), True, id="one that is off"),
-        pytest.param(Policy(rules={"goal_drift": Rule(mode=Mode.WARN)}), True, id="one that was taken out of shadow"),
-        pytest.param(Policy(overrides=(exempt(9, rules={"cycle": SHADOW}),)), False, id="an exemption into shadow"),
-        pytest.param(Policy(overrides=(Override(rules={"cycle": SHADOW}),)), True, id="an override that is not heard"),
-        pytest.param(Policy(rules={"respawn": SHADOW}), False, id="a rule across sessions"),
-        pytest.param(
+@cases(
+    "policy, idle",
+    {
+        "the default policy has no rule in shadow that can find anything": (Policy(), True),
+        "a rule that is in shadow by itself": (Policy(rules={"goal_drift": Rule()}), False),
+        "one that is off": (Policy(rules={"goal_drift": Rule(enabled=False)}), True),
+        "one that was taken out of shadow": (Policy(rules={"goal_drift": Rule(mode=Mode.WARN)}), True),
+        "an exemption into shadow": (Policy(overrides=(exempt(9, rules={"cycle": SHADOW}),)), False),
+        "an override that is not heard": (Policy(overrides=(Override(rules={"cycle": SHADOW}),)), True),
+        "a rule across sessions": (Policy(rules={"respawn": SHADOW}), False),
+        "one that runs on probation": (
             Policy(operations=Operations(probation=ProbationRules(rules={"goal_drift": Rule(enabled=True)}))),
             False,
-            id="one that runs on probation",
         ),
-    ],
+    },
 )
 def test_a_group_for_rules_in_shadow_rests_while_there_is_none(policy: Policy, idle: bool) -> None:
     assert Core(policy, runs=Runs.SHADOW).idle is idle
@@ -218,12 +203,12 @@ NOW = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("then", "same"),
-    [
-        pytest.param([BEFORE], 1, id="of a release in which it was the verdict, too"),
-        pytest.param(NOW, 2, id="of this one"),
-    ],
+@cases(
+    "then, same",
+    {
+        "of a release in which it was the verdict, too": ([BEFORE], 1),
+        "of this one": (NOW, 2),
+    },
 )
 def test_a_replay_of_what_was_recorded_in_shadow_says_the_same(then: list[dict[str, object]], same: int) -> None:
     compared = Comparison(exact=True)

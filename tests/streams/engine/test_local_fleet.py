@@ -131,6 +131,7 @@ def test_what_a_killed_session_started_is_killed_with_it_and_what_it_starts_late
 
 def test_the_first_session_takes_all_of_its_tree_with_it_also_where_only_parents_are_named() -> None:
     family = tree()
+    family.command(operator(CommandKind.KILL, ScopeKind.SESSION, "a", 5))
     family.command(operator(CommandKind.KILL, ScopeKind.SESSION, "root", 10))
     assert family.killed == ["a", "b", "c", "root"]
     unnamed = fleet()

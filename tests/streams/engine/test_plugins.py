@@ -18,11 +18,10 @@ from haltline.streams.engine.core import Core
 from haltline.streams.engine.plugins import installed
 from haltline.streams.local.system import health_url
 from haltline.streams.policy.loader import BadPolicy, parse_policy
-from haltline.streams.sessions.processor import SessionProcessor
-from tests.builders import T0_MS, event
+from tests.builders import event
 from tests.mock_cluster import QuickBroker
 from tests.streams.running import running_worker
-from tests.streams.sessions.test_processor import Counted, Raw, Sent
+from tests.streams.sessions.bench import Bench
 from tests.waiting import wait_until
 
 DETECTOR = '''
@@ -133,18 +132,11 @@ def test_one_that_raises_is_counted_by_name_and_its_event_kept(site: Path) -> No
     broken = DETECTOR.replace("state.locks += 1", "state.locks += 1 / 0")
     install(site, "broken_locks", broken, "table_locks = broken_locks:TableLocks")
     plugins = installed()
-    counted, sent = Counted(), Sent()
-    pipeline = SessionProcessor(
-        Core(parse_policy(POLICY, plugins=plugins), plugins),
-        topics=Topics(),
-        partitions=1,
-        load=lambda _: None,
-        outbox=sent,
-        metrics=counted,
-    )
-    pipeline.process([Raw("haltline.actions", 0, n, T0_MS, b"s1", e.to_json()) for n, e in enumerate(LOCKS)])
-    assert counted.told.count("table_locks raised") == len(LOCKS)
-    assert sent.of("haltline.dead-letter") == [e.to_json() for e in LOCKS]
+    worker = Bench(core=Core(parse_policy(POLICY, plugins=plugins), plugins))
+    for lock in LOCKS:
+        worker.put("haltline.actions", lock)
+    assert worker.counted.told.count("table_locks raised") == len(LOCKS)
+    assert worker.sent.of("haltline.dead-letter") == [lock.to_json() for lock in LOCKS]
 
 
 @pytest.mark.usefixtures("locks")
@@ -180,12 +172,6 @@ def test_two_packages_of_one_name_are_refused_by_the_command(site: Path, tmp_pat
     result = CliRunner().invoke(app, ["backtest", str(tmp_path / "none.jsonl")])
     assert result.exit_code == Exit.USAGE
     assert "expected one detector of the name 'table_locks'" in result.output.replace("\n", " ")
-
-
-def test_the_name_of_a_built_in_detector_is_refused(site: Path) -> None:
-    install(site, "evil_locks", DETECTOR, "cycle = evil_locks:TableLocks")
-    with pytest.raises(ValueError, match=r"got 'cycle' from evil_locks:TableLocks of evil_locks 1.2"):
-        Core(Policy(), installed())
 
 
 def test_a_worker_switches_off_a_slow_one_and_says_so(

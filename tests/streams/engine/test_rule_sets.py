@@ -9,12 +9,13 @@ import pytest
 from haltline.detectors import PATTERNS
 from haltline.interventions.levels.default_levels import default_mode
 from haltline.schemas.decisions import Level, Mode
-from haltline.schemas.events import ActionEvent
-from haltline.schemas.policy import Policy, Rule
+from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.policy import Override, Policy, Rule
 from haltline.streams.engine.core import Core, SessionState
 from haltline.streams.policy.loader import parse_policy
 from haltline.streams.replay.traces import read_traces
-from tests.builders import bash
+from tests.builders import bash, event
+from tests.cases import cases
 
 TRACES = Path(__file__).parents[3] / ".." / "shared" / "traces" / "taubench.jsonl.gz"
 LOOK = bash(0, "cat /etc/shadow")
@@ -23,6 +24,12 @@ OF_REVIEWS = {
     "name": "reviewed", "type": "event_count", "select": {"found": {"finding": "step_review"}}, "timespan": "1m",
     "condition": {"gte": 1},
 }  # fmt: skip
+
+DRIFTING = [
+    event(0, "", kind=Kind.SESSION_STARTED, outcome=None, task={"goal": "Repair invoice export rounding"}),
+    *(event(s, "edit", args={"what": "repair rounding invoice export"}) for s in range(1, 5)),
+    *(event(s, "edit", args={"what": f"beautiful holiday pictures {chr(92 + s)}"}) for s in range(5, 15)),
+]
 
 
 def looked(policy: Policy, *, alone: bool) -> set[str]:
@@ -60,8 +67,8 @@ def test_both_say_the_same_to_the_agent() -> None:
     worker, alone, result = Core(), Core(alone=True), 0
     for session in read_traces(TRACES):
         states: list[SessionState | None] = [None, None]
-        for _, event in session.events:
-            outcomes = [core.on_event(state, event) for core, state in zip((worker, alone), states, strict=True)]
+        for _, one in session.events:
+            outcomes = [core.on_event(state, one) for core, state in zip((worker, alone), states, strict=True)]
             states = [outcome.state for outcome in outcomes]
             received = [o.decision for o in outcomes if o.decision is not None and o.decision.level > Level.ALLOW]
             assert len({(d.level, d.code, d.message, d.evidence) for d in received}) == min(1, len(received))
@@ -89,7 +96,36 @@ def test_what_was_measured_is_forgotten_when_no_rule_asks_any_more() -> None:
 
 def steps_measured(state: SessionState | None, policy: Policy, events: Iterable[ActionEvent]) -> SessionState:
     core = Core(policy)
-    for event in events:
-        state = core.on_event(state, event).state
+    for one in events:
+        state = core.on_event(state, one).state
     assert state is not None
     return state
+
+
+@cases(
+    "policy, mode, level",
+    {
+        "named without a mode": (Policy(rules={"goal_drift": Rule()}), Mode.SHADOW, Level.ALLOW),
+        "other settings": (Policy(rules={"goal_drift": Rule(settings={"mean": 0.6})}), Mode.SHADOW, Level.ALLOW),
+        "trusted by the policy": (Policy(rules={"goal_drift": Rule(mode=Mode.ENFORCE)}), Mode.ENFORCE, Level.NUDGE),
+        "trusted for some sessions": (
+            Policy(overrides=(Override(session="s*", rules={"goal_drift": Rule(mode=Mode.ENFORCE)}),)),
+            Mode.ENFORCE,
+            Level.NUDGE,
+        ),
+    },
+)
+def test_a_rule_that_cannot_be_trusted_is_shadowed(policy: Policy, mode: Mode, level: Level) -> None:
+    core, state = Core(policy), SessionState(session_id="s1")
+    outcomes = [core.on_event(state, e) for e in DRIFTING]
+    ((detection, decision),) = [
+        (d, o.decision) for o in outcomes for d in o.detections if d.finding.detector == "goal_drift"
+    ]
+    assert detection.mode == mode.value
+    assert decision is not None
+    assert (decision.mode, decision.level) == (mode, level)
+
+
+def test_an_optional_rule_runs_only_where_a_policy_names_it() -> None:
+    for rules in ({}, {"goal_drift": Rule(enabled=False)}):
+        assert "goal_drift" not in Core(Policy(rules=rules)).on_event(None, DRIFTING[0]).state.detectors

@@ -10,6 +10,7 @@ from confluent_kafka.admin import NewPartitions, NewTopic  # type: ignore[attr-d
 
 from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.runtime.worker_process import EXIT_FAILED
+from tests.cases import cases
 from tests.streams.counting import get, produce, shows, unused_port
 from tests.streams.runtime.test_worker_process_kafka import KEYS, PARTITIONS, Site, members
 from tests.waiting import wait_until
@@ -61,7 +62,7 @@ def send(site: Site, topic: str, records: int) -> None:
     site.sent += produce(site.bootstrap, topic, random.choices(KEYS, k=records))
 
 
-@pytest.mark.parametrize("place", [pytest.param(1, id="events"), pytest.param(0, id="commands")])
+@cases("place", {"events": 1, "commands": 0})
 def test_a_topic_that_is_recreated_under_a_running_worker_is_begun_anew(site: Site, place: int) -> None:
     topic = site.topics[place]
     with site.worker(**LOOK_OFTEN) as worker:

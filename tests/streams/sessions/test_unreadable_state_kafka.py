@@ -1,6 +1,7 @@
-"""A record of the changelog that cannot be read, on a real Kafka: one session begins anew, everybody else goes on."""
+"""Records of the changelog that cannot be read, on a real Kafka: those sessions begin anew, all others go on."""
 
 from collections.abc import Iterator
+from itertools import count, islice
 from pathlib import Path
 
 import orjson
@@ -22,13 +23,23 @@ from tests.conftest import PARTITIONS, changelog_of
 from tests.streams.counting import Log
 from tests.waiting import wait_until
 
-KILLED, OTHER = next(
-    (one, other)
-    for one in ("killed",)
-    for other in (f"other-{n}" for n in range(100))
-    if partition_of(one, PARTITIONS) == partition_of(other, PARTITIONS)
+HOME = 0
+DAMAGED_1, DAMAGED_2, DAMAGED_3, OTHER = islice(
+    (name for name in map("session-{}".format, count()) if partition_of(name, PARTITIONS) == HOME), 4
 )
-HOME = partition_of(KILLED, PARTITIONS)
+Headers = list[tuple[str, str | bytes | None]]
+DAMAGE: dict[str, tuple[bytes, Headers]] = {
+    # A broken body.
+    DAMAGED_1: (b"\x00damage", []),
+    # A cut body under an epoch of far ahead and broken logs.
+    DAMAGED_2: (
+        b'{"v":1,"session_id":"killed","events":',
+        [(EPOCH_HEADER, Epoch(2**40, 0).encode()), (TOPIC_IDS_HEADER, b"\xff")],
+    ),
+    # A body that is due, under a broken epoch.
+    DAMAGED_3: (b'{"due_ms":1,"v":1', [(EPOCH_HEADER, b"short")]),
+}
+"""By session: what is written over its state."""
 
 
 class Site:
@@ -76,51 +87,44 @@ def site(kafka: LocalKafka, kafka_topics: Topics, tmp_path: Path) -> Iterator[Si
     site.log.close()
 
 
-@pytest.mark.parametrize(
-    ("value", "headers"),
-    [
-        pytest.param(b"\x00damage", [], id="a broken body"),
-        pytest.param(
-            b'{"v":1,"session_id":"killed","events":',
-            [(EPOCH_HEADER, Epoch(2**40, 0).encode()), (TOPIC_IDS_HEADER, b"\xff")],
-            id="a cut body under an epoch of far ahead and broken logs",
-        ),
-        pytest.param(b'{"due_ms":1,"v":1', [(EPOCH_HEADER, b"short")], id="a body that is due, under a broken epoch"),
-    ],
-)
-def test_a_session_whose_record_is_damaged_begins_anew_and_nobody_else_notices(
-    site: Site, tmp_path: Path, value: bytes, headers: list[tuple[str, str | bytes | None]]
-) -> None:
+def test_sessions_whose_records_are_damaged_begin_anew_and_nobody_else_notices(site: Site, tmp_path: Path) -> None:
     operator = Operator(site.bootstrap, topics=site.topics, group=site.group, answer_within_s=30.0)
     with Children(tmp_path / "before") as children:
         site.worker(children)
-        site.act(KILLED)
         site.act(OTHER)
-        assert operator.kill(ScopeKind.SESSION, KILLED, by="alice", reason="enough").answered
+        for session in DAMAGE:
+            site.act(session)
+            assert operator.kill(ScopeKind.SESSION, session, by="alice", reason="enough").answered
         site.log.wait_until_committed(site.group, [site.topics.commands])
     control = site.log.records(site.topics.control)
     producer = Producer({"bootstrap.servers": site.bootstrap})
-    producer.produce(site.changelog, key=KILLED, value=value, partition=HOME, headers=headers)
+    for session, (value, headers) in DAMAGE.items():
+        producer.produce(site.changelog, key=session, value=value, partition=HOME, headers=headers)
     producer.flush(10)
 
     with Children(tmp_path / "after") as children:
         worker = site.worker(children)
-        site.act(KILLED)
-        site.act(OTHER)
-        wait_until(site.letters, "the bytes are kept")
-        (letter,) = site.letters()
-        assert (letter.reason, letter.topic, letter.partition, letter.key, letter.raw) == (
-            BadRecord.UNREADABLE_STATE, site.changelog, HOME, KILLED.encode(), value,
-        )  # fmt: skip
-        assert f"session {KILLED}, partition {HOME} of {site.changelog}" in worker.log_file.read_text()
-        assert "haltline kill" in worker.log_file.read_text()
-        assert (site.events(KILLED), site.events(OTHER)) == (1, 2)
+        for session in (*DAMAGE, OTHER):
+            site.act(session)
+        wait_until(lambda: len(site.letters()) == len(DAMAGE), "the bytes are kept")
+        assert {
+            letter.key: (letter.reason, letter.topic, letter.partition, letter.raw) for letter in site.letters()
+        } == {
+            session.encode(): (BadRecord.UNREADABLE_STATE, site.changelog, HOME, value)
+            for session, (value, _) in DAMAGE.items()
+        }
+        told = worker.log_file.read_text()
+        assert all(f"session {session}, partition {HOME} of {site.changelog}" in told for session in DAMAGE)
+        assert "haltline kill" in told
+        assert [site.events(session) for session in (*DAMAGE, OTHER)] == [1, 1, 1, 2]
         assert [m.value() for m in site.log.records(site.topics.control)] == [m.value() for m in control]
         assert worker.exit_code is None
 
     with Children(tmp_path / "again") as children:
         site.worker(children)
-        site.act(KILLED)
-        assert (site.events(KILLED), len(site.letters())) == (2, 1)
-        assert operator.reset(ScopeKind.SESSION, KILLED, by="alice", reason="seen to").answered
-        assert [m.value() for m in site.log.records(site.topics.control)][-1] is None
+        site.act(DAMAGED_1)
+        assert (site.events(DAMAGED_1), len(site.letters())) == (2, len(DAMAGE))
+        assert operator.reset(ScopeKind.SESSION, DAMAGED_1, by="alice", reason="seen to").answered
+        assert {m.key(): m.value() for m in site.log.records(site.topics.control)}[
+            f"session:{DAMAGED_1}".encode()
+        ] is None
