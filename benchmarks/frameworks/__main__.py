@@ -27,7 +27,8 @@ from haltline.cli.frameworks.table import FRAMEWORKS
 from haltline.schemas.topics import Topics
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.clients.typescript import is_built
-from tests.conformance.environments import PACKAGES, ROOT, drivers, is_made, python_of
+from tests.conformance.environments import PACKAGES, drivers, is_made, python_of
+from tests.locks import ROOT
 
 COMMITTED: Final = ROOT / "benchmarks" / "results" / "frameworks.json"
 PAGE: Final = ROOT / "docs" / "benchmarks.md"

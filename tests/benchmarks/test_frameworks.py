@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.frameworks.__main__ import COMMITTED, PAGE, in_javascript, main, measurable, written
 from benchmarks.frameworks.plain import without_adapter
-from tests.conformance.environments import ROOT
+from tests.locks import ROOT
 
 
 @pytest.mark.parametrize("driver", [one for one in measurable() if one not in in_javascript()])

@@ -3,8 +3,9 @@
 import ast
 from typing import Final
 
-from tests.conformance.environments import ROOT, drivers
+from tests.conformance.environments import drivers
 from tests.conformance.harness import CAPABILITIES
+from tests.locks import ROOT
 
 PAGE: Final = ROOT / "docs" / "integrations.md"
 BEGIN, END = "<!-- capabilities: written by tests/conformance/table.py -->\n", "<!-- end of capabilities -->\n"

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from tests.conformance.cases import CASES
-from tests.conformance.environments import ROOT, drivers, python_of, require_environment
+from tests.conformance.environments import drivers, python_of, require_environment
 from tests.conformance.harness import CAPABILITIES
 from tests.conformance.own import agent_hooks_vectors
 from tests.conformance.table import PAGE, lacks_of, page
+from tests.locks import ROOT
 
 RUN_S = 600
 LISTED = {"agent_hooks": agent_hooks_vectors.NAMES}

@@ -47,7 +47,7 @@ def test_what_was_intervened_is_listed_filtered_and_reported_in_whole(client: Te
 
 
 def test_filters(client: TestClient) -> None:
-    expected = [
+    expected: list[tuple[dict[str, str], int]] = [
         ({"agent_id": "cleaner"}, 3),
         ({"agent_id": "other"}, 0),
         ({"run_id": "a", "policy_id": "destructive_repeat"}, 2),
@@ -56,7 +56,7 @@ def test_filters(client: TestClient) -> None:
         ({"end_date": "2025-06-15T15:06:42"}, 1),  # in UTC
         ({"search": "FACT_SALES"}, 3),
         ({"search": "100%_"}, 0),  # signs of SQL are signs
-        ({"min_prevented_usd": 0}, 0),
+        ({"min_prevented_usd": "0"}, 0),
     ]
     for filters, count in expected:
         page = client.get("/api/v1/interventions", params=BEFORE | filters).json()
@@ -103,7 +103,7 @@ OF_SDK = {
 
 
 def test_a_record_that_is_created_is_read_by_its_writer_counts_and_can_be_hidden(client: TestClient) -> None:
-    run = {"run_id": NEW["run_id"]}
+    run = {"run_id": str(NEW["run_id"])}
     made = client.post("/api/v1/interventions", json=NEW)
     assert made.status_code == 201, made.text
     record = made.json()

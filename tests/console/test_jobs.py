@@ -11,7 +11,7 @@ from haltline.console.access.keys import Role
 from haltline.console.access.rate_limits import RateLimits
 from haltline.schemas.topics import Topics
 from haltline.streams.local.embedded_broker import EmbeddedBroker
-from tests.console.serving import LOOP, bearer, has, serving
+from tests.console.serving import LOOP, bearer, serving
 from tests.console.topics import messages_of, produce
 from tests.mock_cluster import QuickBroker
 from tests.streams.engine.test_local_fleet import spends
@@ -27,7 +27,9 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
         broker.ensure_topics(Topics())
         produce(broker.bootstrap, messages_of([spends(0, "b", 0.5), *LOOP]))
         with serving(broker.bootstrap, tmp_path_factory.mktemp("jobs") / "model.db") as client:
-            wait_until(has(client, 3), "the read model has every decision")
+            wait_until(
+                lambda: client.get("/api/v1/interventions").json()["total"] == 3, "the read model has every decision"
+            )
             wait_until(lambda: client.get("/api/v1/detections").json()["total"] >= 3, "and every finding")
             yield client
 

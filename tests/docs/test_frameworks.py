@@ -4,9 +4,10 @@ import pytest
 
 from haltline.cli.frameworks.rows import Framework
 from haltline.cli.frameworks.table import FRAMEWORKS
-from tests.conformance.environments import ROOT, drivers
+from tests.conformance.environments import drivers
 from tests.docs.frameworks import FOLDER, INDEX, drivers_of, index, page_of
 from tests.docs.pages import anchors
+from tests.locks import ROOT
 
 EACH = pytest.mark.parametrize("row", FRAMEWORKS.values(), ids=FRAMEWORKS)
 

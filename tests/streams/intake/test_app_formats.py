@@ -101,9 +101,10 @@ def request_of(spans: int, *, without_id: int = 0) -> pb.ExportTraceServiceReque
 
 
 Answered = tuple[int, str, bytes]
+Posted = tuple[bytes, str, dict[str, str]]
 
 
-def posted(embedded: EmbeddedBroker, *requests: tuple[bytes, str, dict[str, str]]) -> list[Answered]:
+def posted(embedded: EmbeddedBroker, *requests: Posted) -> list[Answered]:
     """What an intake answers to each body of this type, with these headers: status, type, body."""
 
     async def run() -> list[Answered]:
@@ -158,7 +159,8 @@ def test_without_the_package_for_protobuf_json_is_asked_for(
     embedded: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.proto.collector.trace.v1", None)
-    packed, text = (request_of(1).SerializeToString(), otlp.PROTOBUF, {}), (b"{}", "application/json", {})
+    packed: Posted = (request_of(1).SerializeToString(), otlp.PROTOBUF, {})
+    text: Posted = (b"{}", "application/json", {})
     assert [status for status, *_ in posted(embedded, packed, text)] == [415, 200]
 
 

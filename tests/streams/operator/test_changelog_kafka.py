@@ -70,7 +70,7 @@ class Site:
 
     def write(self, key: bytes, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]) -> None:
         producer = Producer({"bootstrap.servers": self.bootstrap})
-        producer.produce(self.changelog, key=key, value=value, partition=HOME, headers=list(headers))  # type: ignore[arg-type]  # its stubs want str or bytes in one list
+        producer.produce(self.changelog, key=key, value=value, partition=HOME, headers=list(headers))
         assert producer.flush(10) == 0
 
     def commit_all(self) -> None:
