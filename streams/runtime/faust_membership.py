@@ -14,6 +14,9 @@ from haltline.streams.runtime.worker_settings import WorkerSettings
 _REQUEST_TIMEOUT_S: Final = 90.0
 _STOP_WITHIN_S: Final = 20.0
 _HEARTBEAT_AGAIN_AFTER_S: Final = 0.1
+_METADATA_AGE_MS: Final = 3_000
+"""A leader of the group that does not know the topics, as a broker has just started again, assigns nothing to anybody.
+It assigns again when it has asked again; Faust's default is five minutes."""
 
 
 class FaustMembership:
@@ -30,6 +33,7 @@ class FaustMembership:
             stream_wait_empty=False,
             consumer_auto_offset_reset="earliest",
             consumer_group_instance_id=settings.instance_id,
+            consumer_metadata_max_age_ms=_METADATA_AGE_MS,
             broker_credentials=faust_credentials(settings.client),
             broker_request_timeout=max(_REQUEST_TIMEOUT_S, settings.session_timeout_s),
             broker_session_timeout=settings.session_timeout_s,
