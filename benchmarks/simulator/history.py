@@ -108,7 +108,7 @@ class History:
         else:
             process = start_sink(self.world, self.broker, name, self.table, sink_of(self.sink))
         self.running[name] = process
-        self.changed_at = self.world.now
+        self.changed_at = max(self.changed_at, self.world.now)
         self.all.append(process)
         process.on_end.append(lambda: self.has_ended(name, process))
 
@@ -120,7 +120,7 @@ class History:
             self.unexpected.append(f"{name} ended: {reason!r}")
         if self.running.get(name) is process:
             del self.running[name]
-            self.changed_at = self.world.now
+            self.changed_at = max(self.changed_at, self.world.now)
             if self.healing:
                 self.restarts += 1
             if not self.ending and name not in self.resting:
