@@ -22,6 +22,7 @@ from benchmarks.simulator.fleet import (
 from benchmarks.simulator.group import group_of, with_changelog
 from benchmarks.simulator.outcome import Outcome
 from benchmarks.simulator.plan import FAULTS_FOR_S, Deed, Step, plan_of
+from benchmarks.simulator.producer import ABANDONED_S
 from benchmarks.simulator.workload import PARTITIONS, TOPICS, traffic
 from benchmarks.simulator.world import Process, Stuck, World, described
 from haltline.schemas.topics import LAYOUT, Cleanup
@@ -107,7 +108,7 @@ class History:
         else:
             process = start_sink(self.world, self.broker, name, self.table, sink_of(self.sink))
         self.running[name] = process
-        self.changed_at = self.world.now
+        self.changed_at = max(self.changed_at, self.world.now)
         self.all.append(process)
         process.on_end.append(lambda: self.has_ended(name, process))
 
@@ -119,7 +120,7 @@ class History:
             self.unexpected.append(f"{name} ended: {reason!r}")
         if self.running.get(name) is process:
             del self.running[name]
-            self.changed_at = self.world.now
+            self.changed_at = max(self.changed_at, self.world.now)
             if self.healing:
                 self.restarts += 1
             if not self.ending and name not in self.resting:
@@ -226,6 +227,7 @@ class History:
         world = self.world
         world.trace("heals")
         self.healing = world.calm = True
+        self.changed_at = world.now + ABANDONED_S - _SETTLED_S  # what was handed over may land until then
         world.at_point.clear()
         self.broker.slow = 1.0
         for process in self.all:
@@ -247,15 +249,17 @@ class History:
                     self.recreate()
                 self.endure(life)
             self.ending = True
-            clean = len(self.ends)
-            for process in list(self.running.values()):
+            last = list(self.running.values())
+            for process in last:
                 process.terminate()
             self.until(lambda: not self.running)
         except Stuck as stuck:
             outcome.differences.append(f"{stuck}: {self.where()}")
         else:
             outcome.differences += [] if self.unexpected else checks.compare(self)
-            unclean = [end for end in self.ends[clean:] if not end.endswith(": stopped")]
+            unclean = [
+                f"{process.name}: {described(process.reason)}" for process in last if process.reason != "stopped"
+            ]
             outcome.differences += [f"expected a process to stop cleanly, got {end}" for end in unclean]
         outcome.differences += self.unexpected
         outcome.steps, outcome.seconds, outcome.ends = world.steps, world.now - began, self.ends

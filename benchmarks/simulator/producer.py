@@ -15,7 +15,7 @@ from haltline.schemas.partitioner import murmur2
 _IN_FLIGHT: Final = 200
 _LOST_ANSWER_SHARE: Final = 0.01
 """Of the batches: the answer is lost, the batch is sent again, and the broker knows it already."""
-_ABANDONED_S: Final = 4.0
+ABANDONED_S: Final = 3.0
 """How much later what a killed or frozen process had handed over may land."""
 
 OnDelivery = Callable[[KafkaError | None, Message], object]
@@ -168,7 +168,7 @@ class _Pipe:
         self.handed_over = int(world.random() * (len(self.waiting) + 1))
         if self.handed_over and world.chance(0.5):
             self.sending = True
-            world.after(world.random() * _ABANDONED_S, self.arrives)
+            world.after(world.random() * ABANDONED_S, self.arrives)
 
     def resume(self) -> None:
         self.abandoned = False
