@@ -158,8 +158,8 @@ def test_without_the_package_for_protobuf_json_is_asked_for(
     embedded: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.proto.collector.trace.v1", None)
-    packed, text = (request_of(1).SerializeToString(), otlp.PROTOBUF, {}), (b"{}", "application/json", {})
-    assert [status for status, *_ in posted(embedded, packed, text)] == [415, 200]
+    requests = [(request_of(1).SerializeToString(), otlp.PROTOBUF), (b"{}", "application/json")]
+    assert [status for status, *_ in posted(embedded, *[(*request, {}) for request in requests])] == [415, 200]
 
 
 ATTRIBUTES = {

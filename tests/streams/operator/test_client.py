@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -145,9 +146,9 @@ def test_an_operators_own_kill_has_no_rule_to_be_right_about(operator: Operator)
 
 
 def test_what_may_not_be_commanded_is_refused_and_never_sent(system: str, operator: Operator) -> None:
-    by_ada = {"by": "ada", "reason": "loops"}
+    by_ada: dict[str, Any] = {"by": "ada", "reason": "loops"}
     too_long = timedelta(hours=8, seconds=1)
-    for says, command in {
+    refused: dict[str, Callable[[], object]] = {
         "reason: expected a text that says it, got '  '": lambda: operator.reset(
             SESSION, "never", by="ada", reason="  "
         ),
@@ -158,7 +159,8 @@ def test_what_may_not_be_commanded_is_refused_and_never_sent(system: str, operat
             "never", max_deletes=1, lasts=too_long, **by_ada
         ),
         "expected one of confirmed, false_alarm": lambda: operator.label(a_decision("d1", "never"), "no", **by_ada),
-    }.items():
+    }
+    for says, command in refused.items():
         with pytest.raises(NotAllowed, match=says):
             command()
     assert commands(system, "never") == []
