@@ -101,10 +101,9 @@ def request_of(spans: int, *, without_id: int = 0) -> pb.ExportTraceServiceReque
 
 
 Answered = tuple[int, str, bytes]
-Posted = tuple[bytes, str, dict[str, str]]
 
 
-def posted(embedded: EmbeddedBroker, *requests: Posted) -> list[Answered]:
+def posted(embedded: EmbeddedBroker, *requests: tuple[bytes, str, dict[str, str]]) -> list[Answered]:
     """What an intake answers to each body of this type, with these headers: status, type, body."""
 
     async def run() -> list[Answered]:
@@ -159,9 +158,8 @@ def test_without_the_package_for_protobuf_json_is_asked_for(
     embedded: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.proto.collector.trace.v1", None)
-    packed: Posted = (request_of(1).SerializeToString(), otlp.PROTOBUF, {})
-    text: Posted = (b"{}", "application/json", {})
-    assert [status for status, *_ in posted(embedded, packed, text)] == [415, 200]
+    requests = [(request_of(1).SerializeToString(), otlp.PROTOBUF), (b"{}", "application/json")]
+    assert [status for status, *_ in posted(embedded, *[(*request, {}) for request in requests])] == [415, 200]
 
 
 ATTRIBUTES = {
