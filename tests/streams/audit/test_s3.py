@@ -38,8 +38,8 @@ def store() -> Iterator[Options]:
     urllib.request.urlopen(urllib.request.Request(f"{endpoint}/audit", method="PUT")).close()
     options = {"AWS_ENDPOINT_URL": endpoint, "AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1"}
     yield options | {"AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any"}
-    server.terminate()
-    server.wait(10)
+    server.kill()
+    server.wait()
 
 
 def _answers(port: int) -> bool:
