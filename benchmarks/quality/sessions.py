@@ -15,6 +15,8 @@ SHARED = Path(__file__).parents[3] / "shared"
 TRACES = SHARED / "traces"
 JUDGED = SHARED / "judged"
 FILES = ("miniswe", "taubench", "whowhen", "spotter")
+WHOLE = "whole.jsonl.gz"
+"""The judged sessions once more, with whole texts."""
 VERDICTS = "verdicts.jsonl"
 
 _BY_MODEL = frozenset({"nyuctf", "sweagent"})
@@ -77,7 +79,7 @@ def default_files() -> list[Path]:
 def files_in(folder: Path) -> list[Path]:
     """The files of recorded sessions in a folder, without those beside them and without verdicts."""
     files = sorted([*folder.glob("*.jsonl"), *folder.glob("*.jsonl.gz")])
-    return [file for file in files if file.name != VERDICTS and ".sessions." not in file.name]
+    return [file for file in files if file.name not in {VERDICTS, WHOLE} and ".sessions." not in file.name]
 
 
 def read(files: Sequence[Path], judgements: Mapping[str, Judgement] | None = None) -> Iterator[Known]:

@@ -244,8 +244,8 @@ def said_of_offsets(client: TestClient) -> tuple[list[str], int, int]:
     """The titles of what is wrong with the console, and the statuses of /healthz and /readyz, which name the cure."""
     replies = [client.get(path) for path in ("/healthz", "/readyz")]
     assert all("haltline console --rebuild" in reply.json()["problem"] for reply in replies)
-    problems = client.get("/api/v1/protection").json()["problems"]
-    assert all("haltline console --rebuild" in [step["command"] for step in one["steps"]] for one in problems)
+    found = client.get("/api/v1/protection").json()["problems"]  # a busy machine may have others
+    problems = [one for one in found if "haltline console --rebuild" in [step["command"] for step in one["steps"]]]
     return [one["title"] for one in problems], replies[0].status_code, replies[1].status_code
 
 

@@ -105,13 +105,14 @@ approvals = st.builds(
     since=times,
     expires=times,
 )
+LEVELS = (Level.ALLOW, Level.NUDGE, Level.PAUSE, Level.KILL)
 decisions = st.builds(
     Decision,
     decision_id=ids,
     session_id=sessions,
     event_id=ids,
     time=times,
-    level=st.sampled_from([Level.ALLOW, Level.NUDGE, Level.PAUSE, Level.KILL]),
+    level=st.just(Level.ALLOW),
     code=names,
     reason=names,
     detector=st.sampled_from(["", "approval", "repetition"]),
@@ -119,7 +120,8 @@ decisions = st.builds(
     approval=st.none() | approvals,
     cost_prevented_usd=usd,
     incident=st.none() | st.builds(Incident, incident_id=st.just("report"), summary=names, root_cause=names),
-)
+).map(lambda decision: decision.model_copy(update={"level": LEVELS[ord(decision.decision_id[-1]) % len(LEVELS)]}))
+"""A decision that is sent again has its level: the id is made of what it is about."""
 foreign = st.builds(
     InterventionRecord,
     id=st.sampled_from(["int_1", "r1", "r2"]),

@@ -17,7 +17,7 @@ from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.local.subprocesses import Child, Children
 from haltline.streams.local.system import start_worker, wait_until_ready
 from haltline.streams.operator.client import Operator
-from haltline.streams.runtime.changelog import EPOCH_HEADER, TOPIC_IDS_HEADER, Epoch
+from haltline.streams.runtime.changelog import EPOCH_HEADER, OWNER_HEADER, TOPIC_IDS_HEADER
 from haltline.streams.sessions import state_codec
 from tests.conftest import PARTITIONS, changelog_of
 from tests.streams.counting import Log
@@ -31,10 +31,10 @@ Headers = list[tuple[str, str | bytes | None]]
 DAMAGE: dict[str, tuple[bytes, Headers]] = {
     # A broken body.
     DAMAGED_1: (b"\x00damage", []),
-    # A cut body under an epoch of far ahead and broken logs.
+    # A cut body under a broken owner and broken logs.
     DAMAGED_2: (
         b'{"v":1,"session_id":"killed","events":',
-        [(EPOCH_HEADER, Epoch(2**40, 0).encode()), (TOPIC_IDS_HEADER, b"\xff")],
+        [(OWNER_HEADER, b"short"), (TOPIC_IDS_HEADER, b"\xff")],
     ),
     # A body that is due, under a broken epoch.
     DAMAGED_3: (b'{"due_ms":1,"v":1', [(EPOCH_HEADER, b"short")]),
