@@ -119,6 +119,7 @@ def test_a_kill_is_known_by_a_companion_that_was_killed_and_started_anew(
     embedded: EmbeddedBroker, folder: Path
 ) -> None:
     claude = ClaudeCode(folder, embedded.bootstrap)
+    claude.run = claude.in_a_process  # type: ignore[method-assign]  # this one would go on listening for its companion
     with StandIn(embedded.bootstrap) as worker:
         assert claude.pre("Read") == {}
         worker.control(standing(scope_id="s1"))
