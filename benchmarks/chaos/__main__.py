@@ -1,7 +1,7 @@
 """`python -m benchmarks.chaos`: kill, freeze and restart everything under load, then count; again with other seeds.
 
-A seed fixes what is done to whom and when, not how long each process takes. Exit 0 only if nothing differs in any run
-from what the pure core says about the same events.
+A seed fixes which process is struck, how and when, not how long each process takes. Exit 0 only if nothing differs in
+any run from what the pure core says about the same events.
 """
 
 import argparse

@@ -46,10 +46,6 @@ class OwnedPartitions:
         """The states of a partition that is held."""
         return self._held[partition]
 
-    def held(self) -> Mapping[int, PartitionState]:
-        """By number, owned or not."""
-        return self._held
-
     def owned(self) -> Collection[PartitionState]:
         """What may be written now."""
         return self._owned.values()

@@ -170,4 +170,4 @@ def test_a_console_that_is_away_says_so_and_is_there_again(chromium: Browser, ad
         page.context.set_offline(False)
         page.get_by_role("button", name="Preview").click()
         expect(page.get_by_role("button", name="Kill 1 session")).to_be_enabled()
-        expect(away).to_have_count(0)
+        expect(page.get_by_role("alert")).to_have_count(0)
