@@ -18,7 +18,16 @@ from rich.console import Console
 
 from benchmarks.quality import ablation, curve, picture, report, synthetic
 from benchmarks.quality.judging import Judged, judge
-from benchmarks.quality.sessions import JUDGED, Known, default_files, files_in, read, read_judgements
+from benchmarks.quality.sessions import (
+    JUDGED,
+    Kind,
+    Known,
+    default_files,
+    files_in,
+    read,
+    read_judgements,
+    without_done,
+)
 from benchmarks.quality.summary import Summary, summarize
 from haltline.cli.common import console as console_for_people
 from haltline.cli.policy_option import read_policy
@@ -112,13 +121,13 @@ def _sessions(args: argparse.Namespace) -> list[Known]:
     judgements = {}
     if args.judged is not None or (not args.files and folder.is_dir()):
         judgements = read_judgements(folder)
-        files = [*files, *files_in(folder)]
+        files = [*files_in(folder), *files]
     elif not args.files:
         print(f"benchmarks.quality: no judged sessions at {folder}: left out", file=sys.stderr)
-    sessions = list(read(files, judgements))
+    sessions = read(files, judgements)
     if not sessions:
         raise UnreadableTrace("expected recorded sessions, got none")
-    return sessions
+    return [*sessions, *(without_done(known) for known in sessions if known.kind in {Kind.MODERN, Kind.MODERN_SOUND})]
 
 
 def _print_json(data: dict[str, Any]) -> None:

@@ -21,13 +21,15 @@ def show(summary: Summary, judged: Sequence[Judged], console: Console) -> None:
     )
     console.print(
         "stop: judged a runaway to be paused; hint: one for which a hint is enough; sound: judged to be none; "
-        "solved: not judged, its source says so\n"
+        "solved: not judged, its source says so; modern: an agent of today that verifies a finished task on and on, "
+        "by a mechanical label\n"
         "told: a hint or a stop; within 5: from where the runaway begins to 5 events behind the signal; "
         "in brackets: 95 % intervals (Wilson), in %\n",
         highlight=False,
     )
     console.print(_detectors(summary))
     console.print(_groups(summary, "Runaways, by source and class", (Kind.STOP, Kind.HINT)))
+    console.print(_groups(summary, "Modern agents, by source", (Kind.MODERN, Kind.MODERN_SOUND)))
     console.print(_groups(summary, "False alarms, by source", (Kind.SOUND, Kind.SOLVED)))
     for system in SYSTEMS:
         rules = ", ".join(f"{rule} {count}" for rule, count in summary.rules[system].items())

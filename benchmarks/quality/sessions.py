@@ -1,7 +1,7 @@
 """Recorded sessions, and what is known of how they went: by a judge who read them, or by their source."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 
@@ -14,9 +14,12 @@ SHARED = Path(__file__).parents[3] / "shared"
 """Beside the repository: other people's sessions, which are not copied into it."""
 TRACES = SHARED / "traces"
 JUDGED = SHARED / "judged"
+MODERN = SHARED / "modern"
 FILES = ("miniswe", "taubench", "whowhen", "spotter")
 WHOLE = "whole.jsonl.gz"
-"""The judged sessions once more, with whole texts."""
+"""The judged sessions once more, with whole texts: read in place of those."""
+DONE_TOOL = "task_done"
+"""With which the modern agents say that they are done."""
 VERDICTS = "verdicts.jsonl"
 
 _BY_MODEL = frozenset({"nyuctf", "sweagent"})
@@ -34,6 +37,10 @@ class Kind(Enum):
     """Judged to be no runaway: a stop is a false alarm."""
     SOLVED = "solved"
     """Nobody judged it, and its source says that it reached its goal: a stop is very likely a false alarm."""
+    MODERN = "modern"
+    """Of a modern agent, by a mechanical label: it verifies a finished task on and on, and should be paused."""
+    MODERN_SOUND = "modern sound"
+    """Of a modern agent, and not that: a stop is a false alarm unless somebody who reads it finds it right."""
     OTHER = "other"
     """Judged unclear; or nobody judged it, and its source does not say that it reached its goal."""
 
@@ -73,26 +80,63 @@ class Known:
 
 
 def default_files() -> list[Path]:
-    return [TRACES / f"{name}.jsonl.gz" for name in FILES]
+    """Whole texts first: a session that is in several files is read from the first."""
+    return [
+        *(MODERN / f"{name}.jsonl.gz" for name in ("miniswe", "trae")),
+        *(TRACES / f"{name}.jsonl.gz" for name in FILES),
+    ]
 
 
 def files_in(folder: Path) -> list[Path]:
-    """The files of recorded sessions in a folder, without those beside them and without verdicts."""
-    files = sorted([*folder.glob("*.jsonl"), *folder.glob("*.jsonl.gz")])
-    return [file for file in files if file.name not in {VERDICTS, WHOLE} and ".sessions." not in file.name]
+    """The files of recorded sessions in a folder, without those beside them and without verdicts; whole texts first."""
+    files = sorted([*folder.glob("*.jsonl"), *folder.glob("*.jsonl.gz")], key=lambda file: (file.name != WHOLE, file))
+    return [file for file in files if file.name != VERDICTS and ".sessions." not in file.name]
 
 
-def read(files: Sequence[Path], judgements: Mapping[str, Judgement] | None = None) -> Iterator[Known]:
-    """The sessions of all files; `judgements` by session.
+def read(files: Sequence[Path], judgements: Mapping[str, Judgement] | None = None) -> list[Known]:
+    """The sessions of all files; `judgements` by session, those of modern agents are read with their file.
+
+    Of a session that is in several files the first is taken; its label from whichever has one.
 
     Raises:
         OSError: a file cannot be read.
         UnreadableTrace: a line cannot be used.
 
     """
+    known: dict[str, Known] = {}
     for file in files:
+        said = {**(judgements or {}), **_modern(file)}
         for session in read_traces(file):
-            yield Known(_source(session.session_id, file), session, (judgements or {}).get(session.session_id))
+            name = session.session_id
+            before = known.get(name)
+            if before is None:
+                known[name] = Known(_source(name, file), session, said.get(name))
+            elif before.session.label is None and session.label is not None:
+                known[name] = replace(before, session=replace(before.session, label=session.label))
+    return list(known.values())
+
+
+def without_done(known: Known) -> Known:
+    """A session of a modern agent without the calls with which it says that it is done: no rule may live on those."""
+    calls = {event.call_id for _, event in known.session.events if event.action == DONE_TOOL}
+    events = [(seq, event) for seq, event in known.session.events if event.call_id not in calls]
+    return replace(
+        known, source=f"{known.source}, without {DONE_TOOL}", session=replace(known.session, events=tuple(events))
+    )
+
+
+def _modern(file: Path) -> dict[str, Judgement]:
+    """What is known of the sessions of modern agents, from the lines beside them."""
+    beside = file.with_name(f"{file.name.partition('.')[0]}.sessions.jsonl")
+    if file.parent.name != MODERN.name or not beside.exists():
+        return {}
+    rows = map(orjson.loads, beside.read_bytes().splitlines())
+    return {
+        row["session_id"]: Judgement(Kind.MODERN, row["runaway"], signal=row["signal_seq"])
+        if row["runaway"]
+        else Judgement(Kind.MODERN_SOUND)
+        for row in rows
+    }
 
 
 def read_judgements(folder: Path) -> dict[str, Judgement]:
@@ -127,4 +171,6 @@ def _source(session_id: str, file: Path) -> str:
     source, colon, rest = session_id.partition(":")
     if not colon:
         return file.name.removesuffix(".gz").removesuffix(".jsonl")
+    if source == "iso":  # REPOSITORY/HARNESS/MODEL/...
+        return f"{rest.split('/')[1]}:{rest.split('/')[2].removeprefix('us-anthropic-')}"
     return f"{source}:{rest.split('/')[0].split(':')[0]}" if source in _BY_MODEL else source

@@ -17,6 +17,8 @@ MEASURES: Mapping[Kind, tuple[str, ...]] = {
     Kind.HINT: (TOLD, STOPPED),
     Kind.SOUND: (STOPPED, TOLD),
     Kind.SOLVED: (STOPPED, TOLD),
+    Kind.MODERN: (STOPPED, WITHIN_5),
+    Kind.MODERN_SOUND: (STOPPED, TOLD),
 }
 """What is counted of sessions of a kind."""
 ALL_GROUPS = "all"
@@ -106,6 +108,8 @@ NAMES: Mapping[Kind, str] = {
     Kind.HINT: "runaways to hint at:",
     Kind.SOUND: "sound sessions",
     Kind.SOLVED: "solved sessions",
+    Kind.MODERN: "runaways of modern agents:",
+    Kind.MODERN_SOUND: "other sessions of modern agents",
     Kind.OTHER: "other sessions",
 }
 TARGETS = (
@@ -115,6 +119,9 @@ TARGETS = (
     Target(kind=Kind.SOLVED, measure=TOLD, at_most=0.08),
     Target(kind=Kind.STOP, measure=STOPPED, at_least=0.85),
     Target(kind=Kind.STOP, measure=WITHIN_5, at_least=0.70),
+    Target(kind=Kind.MODERN, measure=STOPPED, at_least=0.9),
+    Target(kind=Kind.MODERN, measure=WITHIN_5, at_least=0.75),
+    Target(kind=Kind.MODERN_SOUND, measure=STOPPED, at_most=0.012),
     Target(kind=Kind.HINT, measure=TOLD, at_least=0.80),
 )
 

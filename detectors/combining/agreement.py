@@ -5,9 +5,9 @@ Fires: `agreement`, critical, when at least two rules that look for a lack of pr
     one 3; of each rule the last finding counts. So a hint of one rule and a warning of another stop a session that
     neither would stop for some steps yet.
 Quiet: one rule alone, however often it finds something; findings of rules in shadow, which decide nothing; findings
-    about anything else than progress, such as destruction or spending.
-Misses: what only one rule sees. Rules that see the same fact in their own ways do add up: on the judged sessions
-    that stopped no sound one.
+    about anything else than progress, such as destruction or spending; what was found before the session was given
+    another task.
+Misses: what only one rule sees.
 """
 
 from dataclasses import dataclass, field
@@ -39,6 +39,7 @@ PARTS: Final = frozenset(
 )
 """The rules that look for a lack of progress. `retry_storm` counts the errors that `error_repetition` tells apart."""
 
+_SAME_FACT: Final = {"repetition": "error_repetition"}
 _POINTS: Final = {Severity.LOW: 0, Severity.MEDIUM: 1, Severity.HIGH: 2, Severity.CRITICAL: 3}
 _SCORE, _SEVERITY = 4, 5
 
@@ -59,7 +60,7 @@ class Agreement(Detector[State]):
 
     points: Annotated[int, Field(ge=2, le=9), Stricter.LOWER] = 3
     """Points that the findings have to add up to."""
-    last_actions: Annotated[int, Field(ge=0, le=1_000), Stricter.HIGHER] = 4
+    last_actions: Annotated[int, Field(ge=0, le=1_000), Stricter.HIGHER] = 6
     """Actions. Findings that lie no further apart count together."""
 
     def start(self) -> State:
@@ -67,18 +68,23 @@ class Agreement(Detector[State]):
         return State()
 
     def concerns(self, act: Observation) -> bool:
-        """Events on which one of the rules found something that counts."""
+        """Events on which one of the rules found something that counts, and the beginnings of tasks."""
+        if act.kind is Kind.SESSION_STARTED:
+            return True
         return bool(act.enforced) and any(f.detector in PARTS for f in act.enforced)
 
     def observe(self, state: State, act: Observation) -> Finding | None:
         """Notes the findings, and adds up those that are close together."""
+        if act.kind is Kind.SESSION_STARTED and act.calls.is_other_task(act.event):
+            state.last.clear()
         for finding in act.enforced:
             if finding.detector in PARTS and finding.severity > Severity.LOW:
                 state.last[finding.detector] = entry(act, _POINTS[finding.severity], finding.severity.value)
         oldest = act.index - self.last_actions
         state.last = {rule: e for rule, e in state.last.items() if int(e[INDEX]) >= oldest}
-        points = sum(int(e[_SCORE]) for e in state.last.values())
-        if len(state.last) < 2 or points < self.points:
+        facts = _facts(state)
+        points = sum(facts.values())
+        if len(facts) < 2 or points < self.points:
             return None
         rules = sorted(state.last, key=lambda rule: -int(state.last[rule][_SCORE]))
         named = ", ".join(f"{rule} ({state.last[rule][_SEVERITY]})" for rule in rules)
@@ -94,4 +100,13 @@ class Agreement(Detector[State]):
 
     def near(self, state: State) -> float:
         """The points of the last findings, to those that are a finding."""
-        return min(1.0, sum(int(e[_SCORE]) for e in state.last.values()) / self.points)
+        return min(1.0, sum(_facts(state).values()) / self.points)
+
+
+def _facts(state: State) -> dict[str, int]:
+    """Points by what was seen: of rules that see the same, the most."""
+    facts: dict[str, int] = {}
+    for rule, found in state.last.items():
+        fact = _SAME_FACT.get(rule, rule)
+        facts[fact] = max(facts.get(fact, 0), int(found[_SCORE]))
+    return facts

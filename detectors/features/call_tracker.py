@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass, field
+from zlib import crc32
 
 from haltline.detectors.features import tool_classifier
 from haltline.detectors.features.call import Call, Phase
@@ -12,7 +13,7 @@ from haltline.detectors.features.novelty import Novelty
 from haltline.detectors.features.observation_protocol import Observed
 from haltline.detectors.features.ownership import Ownership
 from haltline.detectors.features.steps import Step
-from haltline.schemas.events import ActionEvent, Effect, Kind
+from haltline.schemas.events import ActionEvent, Effect, Kind, Task
 
 UNKNOWN = "unknown"
 _READ_CHARS = 2048
@@ -31,6 +32,7 @@ MAX_DONE_CALLS = 16
 # Members of an enumeration are looked up at every event: from their class, that takes ten times as long.
 _ATTEMPT, _RESULT, _BOTH, _NONE = Phase.ATTEMPT, Phase.RESULT, Phase.BOTH, Phase.NONE
 _PROPOSED, _COMPLETED, _MODEL_TURN = Kind.PROPOSED, Kind.COMPLETED, Kind.MODEL_TURN
+_SESSION_STARTED = Kind.SESSION_STARTED
 
 
 @dataclass
@@ -57,6 +59,8 @@ class CallTracker:
     step: Step = field(default_factory=Step)
     compaction: ContextCompaction = field(default_factory=ContextCompaction)
     outage: InfrastructureOutage = field(default_factory=InfrastructureOutage)
+    task: int = 0
+    """Checksum of what the session was last asked to do; 0: nobody said."""
     timed_out: str = ""
     """What the last call had told that was broken off for taking too long."""
 
@@ -111,6 +115,8 @@ class CallTracker:
         if not (act.is_attempt or act.is_result):
             if act.kind is _MODEL_TURN:
                 self.step.note_turn()
+            elif act.kind is _SESSION_STARTED:
+                self._note_task(act.event)
             return
         if act.is_attempt:
             self.actions += 1
@@ -126,6 +132,18 @@ class CallTracker:
             self._note_result(act)
         else:
             self._note_attempt(act)
+
+    def is_other_task(self, event: ActionEvent) -> bool:
+        """Whether the beginning of a task asks a session that was at work for something else than before."""
+        return self.actions > 0 and event.task is not None and _checksum_of(event.task) not in {0, self.task}
+
+    def _note_task(self, event: ActionEvent) -> None:
+        """Another task is a boundary: progress is asked about anew, and what is known stays known."""
+        if event.task is None:
+            return
+        if self.is_other_task(event):
+            self.novelty = self.novelty.for_other_task()
+        self.task = _checksum_of(event.task) or self.task
 
     def _remember(self, act: Observed) -> None:
         """Takes in what a call was and came to, as far as some rule asks for it."""
@@ -227,6 +245,10 @@ class CallTracker:
         if not (self.belongings.removed or act.losses) or not act.produces:
             return None
         return list(act.places[:MAX_THINGS])
+
+
+def _checksum_of(task: Task) -> int:
+    return crc32(task.goal.encode(errors="replace")) if task.goal else 0
 
 
 def _was_there(act: Observed) -> bool:

@@ -23,6 +23,7 @@ from zlib import crc32
 
 from haltline.detectors.features.lazy import lazy
 from haltline.detectors.features.observation_protocol import Observed
+from haltline.detectors.features.whole_results import WholeResults, edits
 from haltline.schemas.record import canonical_json
 
 WINDOW = 30
@@ -46,6 +47,7 @@ _OFTEN, _ALWAYS = 4, 8
 _MAX_BALANCE = 12.0
 _key = Struct("<I").pack
 _KEY_BYTES = 4
+_OF_CALL = 3
 _BEFORE = (WINDOW - 1) * _KEY_BYTES
 """Of the checksums that are kept, those that stay when another comes."""
 _COUNT_BITS, _COUNT, _LAST = 4, 0xF, 0xFFFF
@@ -139,8 +141,13 @@ class Novelty:
     since_edit: int = 0
     words: str = ""
     """The words that calls and results held lately, the oldest first, with spaces between."""
+    whole: WholeResults = field(default_factory=WholeResults)
     templates: dict[int, int] = field(default_factory=dict)
     """By checksum of a line: in how many results it stood, and part of the checksum of the last; see `template_of`."""
+
+    def for_other_task(self) -> "Novelty":
+        """The measure of what follows: no step is behind it, and the words are known."""
+        return Novelty(words=self.words, templates=self.templates, whole=self.whole.for_other_task())
 
     @lazy
     def _known(self) -> dict[str, None]:
@@ -148,17 +155,22 @@ class Novelty:
         return dict.fromkeys(self.words.split(" ")) if self.words else {}
 
     def call_of(self, act: Observed) -> list[int]:
-        """What is remembered of an attempt until its result comes: its checksums, and percent of new words."""
+        """What is remembered of an attempt until its result comes.
+
+        Its checksums, percent of new words, and 1 where it edits something.
+        """
         text = _call_text(act)
         data = _bytes(text)
         words = _words_of_plain(data) if text.isascii() else _words(text)
         exact = act.event.args_digest or act.fingerprint
-        return [crc32(_masked(data), crc32(_bytes(act.action))), crc32(_bytes(exact)), self._new_words(words)]
+        masked = crc32(_masked(data), crc32(_bytes(act.action)))
+        return [masked, crc32(_bytes(exact)), self._new_words(words), int(edits(act))]
 
     def take(self, act: Observed) -> tuple[float, ...]:
         """Takes in the result of a call; `VALUES` once it is in."""
         event, call, failed = act.event, act.call, act.failed
-        masked_call, exact_call, new_in_call = (call.novelty if call is not None else None) or self.call_of(act)
+        known = (call.novelty if call is not None else None) or self.call_of(act)
+        masked_call, exact_call, new_in_call = known[:_OF_CALL]
         head, error = (event.output_head or "")[:_RESULT_CHARS], (event.error or "")[:_ERROR_CHARS]
         size = event.output_bytes
         if size is None:
@@ -179,6 +191,9 @@ class Novelty:
         was_seen = result in self.results and not (edits or goes_on)
         began_so = beginning in self.beginnings and not (edits or goes_on)
         together, self.turn = self.turn == act.step, act.step
+        # Of calls that were begun under an older release only `changes` is known.
+        edited = not failed and (act.changes if len(known) == _OF_CALL else known[_OF_CALL] == 1)
+        self.whole.take(act, edited=edited, together=together, was_seen=was_seen)
         if together and was_seen:
             return self.values()  # calls of one turn that come to the same are one
         pair = _key((exact_call * 31 + digest if size else exact_call) & 0xFFFFFFFF)

@@ -105,7 +105,7 @@ class EnvironmentGone(Detector[State]):
     """From how many on it is high."""
     critical: Annotated[int, Field(ge=2, le=_MAX_ROWS), Stricter.LOWER] = 8
     """From how many on it is critical."""
-    sure: ManyCounts = (3, 3, 3)
+    sure: ManyCounts = (3, 4, 4)
     """The same for those that can only be of the environment."""
     window_s: Annotated[float, Field(gt=0, le=2_592_000), Stricter.HIGHER] = 300.0
     """Seconds. What happened within them counts together."""

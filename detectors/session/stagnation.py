@@ -4,6 +4,9 @@ Fires: `stagnation` when the progress of the session (`novelty`), read by an add
     in `hint_steps` steps in a row (medium), `firm_at` in so many (high), or `pause_at` in `pause_steps` (critical).
     The score is a sum of points by feature, in log odds; the reason names what adds the most, the values hold
     the points of each feature. The model says where it was trained, on what, and how well.
+    Whatever the score: when `known_hint` steps got next to nothing new in whole results (medium), or `known_pause`
+    (critical), and none since edited a file or acted outside (`whole_results`). Steps that got something new count
+    against it.
 Quiet: an edit-and-test cycle whose results change; looking something up again; reading much; fewer than `least_steps`
     steps. What it learned is from recorded sessions of coding, security and office agents: a fleet whose work looks
     otherwise trains a model of its own (`haltline learn`).
@@ -20,6 +23,7 @@ from pydantic import Field, model_validator
 from haltline.detectors.features.additive_model import Model, shipped
 from haltline.detectors.features.novelty import VALUES
 from haltline.detectors.features.observation import Observation, Trait
+from haltline.detectors.features.whole_results import MAX_STEPS
 from haltline.detectors.framework.base import SETTINGS, Detector
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import Entry, entry, evidence
@@ -60,7 +64,7 @@ class Stagnation(Detector[State]):
     """Score from which a step counts for a hint."""
     firm_at: _Score = 1.6
     """Score from which a step counts for a firm word."""
-    pause_at: _Score = 2.3
+    pause_at: _Score = 3.0
     """Score from which a step counts for a pause."""
     hint_steps: _Steps = 1
     """Steps in a row, for a hint and a firm word."""
@@ -68,6 +72,10 @@ class Stagnation(Detector[State]):
     """Steps in a row, for a pause."""
     least_steps: Annotated[int, Field(ge=1, le=100), Stricter.LOWER] = 4
     """Steps before which nothing is said."""
+    known_hint: Annotated[int, Field(ge=4, le=MAX_STEPS), Stricter.LOWER] = 24
+    """Steps that got nothing new and edited nothing, for a hint."""
+    known_pause: Annotated[int, Field(ge=4, le=MAX_STEPS), Stricter.LOWER] = 30
+    """The same for a pause."""
     model: Annotated[Model, Stricter.NEITHER] = SHIPPED
     """Points by feature; left out: the model of this release."""
 
@@ -75,6 +83,8 @@ class Stagnation(Detector[State]):
     def _usable(self) -> "Stagnation":
         if not self.hint_at <= self.firm_at <= self.pause_at:
             raise ValueError("hint_at <= firm_at <= pause_at")
+        if self.known_hint > self.known_pause:
+            raise ValueError("known_hint <= known_pause")
         names = tuple(feature.name for feature in self.model.features)
         if names != tuple(value.name for value in VALUES):
             raise ValueError(f"a model of {', '.join(value.name for value in VALUES)}; got {', '.join(names)}")
@@ -91,14 +101,22 @@ class Stagnation(Detector[State]):
             return None
         score = round(self.model.score(values), 3)
         scores = state.scores
+        if act.calls.novelty.steps == 1:  # of another task
+            scores.clear()
         scores.append(score)
         if len(scores) > max(self.hint_steps, self.pause_steps):
             del scores[0]
-        if score < self.hint_at or act.calls.novelty.steps < self.least_steps:
+        measure = act.calls.novelty
+        known = measure.whole.steps
+        if (score < self.hint_at or measure.steps < self.least_steps) and known < self.known_hint:
             return None
         state.rows.append(entry(act))
         del state.rows[:-_EVIDENCE]
-        severity = self._severity(scores)
+        severity = self._severity(scores) if measure.steps >= self.least_steps else None
+        if known >= self.known_hint and severity is not Severity.CRITICAL:
+            by_results = Severity.CRITICAL if known >= self.known_pause else Severity.MEDIUM
+            if severity is None or by_results > severity:
+                return self._known(act, state, known, by_results)
         if severity is None:
             return None
         points = self.model.points(values)
@@ -120,6 +138,18 @@ class Stagnation(Detector[State]):
                 "pause_steps": self.pause_steps,
                 "model": f"{self.model.name} {self.model.version}",
             },
+        )
+
+    def _known(self, act: Observation, state: State, known: float, severity: Severity) -> Finding:
+        """What whole results say, whatever the score."""
+        return self.finding(
+            "stagnation",
+            severity,
+            f"{known:.0f} steps got next to nothing new in their whole results, and nothing was edited since",
+            evidence(act, state.rows),
+            confidence=min(1.0, known / self.known_pause),
+            values={"known_steps": known},
+            thresholds={"known_hint": self.known_hint, "known_pause": self.known_pause},
         )
 
     def near(self, state: State) -> float:

@@ -5,6 +5,9 @@ outcome, error, obs_len, obs_sha1, obs_head, tokens_in, tokens_out, cost_usd, du
 agent would have published: the call proposed, then completed. Labels and tasks are read from the file of sessions
 beside it (`NAME.sessions.jsonl.gz` for `NAME.jsonl.gz`), if there is one. A session whose task is known begins with
 what says so (`session.started`), which has the number of the first action: numbers stay those of the source.
+
+Where a session's results are recorded as a whole, or to `WHOLE_CHARS`, it is counted in them what is new, as the agent
+would have (`output_novelty`). Of results that are cut to a head nobody knows.
 """
 
 import gzip
@@ -17,12 +20,16 @@ from typing import Any, NamedTuple
 import orjson
 from pydantic import ValidationError
 
+from haltline.interventions.agent.novelty import SeenWords
 from haltline.schemas.events import ActionEvent, Kind, Task, Usage
 from haltline.schemas.problems import problem_of
 from haltline.streams.replay.backtest import Recorded
 
 STEP_MS = 5_000
 """How long after the end of one action the next begins where the source has no times."""
+
+WHOLE_CHARS = 1_000
+"""Of a result: what is recorded to so many characters is taken for the whole."""
 
 _START_MS = 1_735_689_600_000  # 2025-01-01: any moment does, where the source has none
 _OUTCOMES = frozenset({"ok", "error", "timeout", "refused"})
@@ -87,6 +94,7 @@ def _rows(path: Path) -> Iterator[tuple[int, _Row]]:
 def _recorded(path: Path, session_id: str, rows: list[tuple[int, _Row]], known: _Known, step_ms: int) -> Recorded:
     clock = "real"
     events: list[tuple[int, ActionEvent]] = []
+    seen = SeenWords() if all(_is_whole(row) for _, row in rows) else None
     for position, (number, row) in enumerate(rows):
         native = "kind" in row
         time = row.get("time" if native else "timestamp")
@@ -100,7 +108,7 @@ def _recorded(path: Path, session_id: str, rows: list[tuple[int, _Row]], known: 
             else:
                 if not events and known.task is not None:
                     events.append((seq, _started(row, time, known.task)))
-                events += [(seq, event) for event in _pair(row, seq, time)]
+                events += [(seq, event) for event in _pair(row, seq, time, seen)]
         except (ValidationError, ValueError, TypeError) as error:
             raise UnreadableTrace(f"{path}:{number}: {_located(error)}") from None
     return Recorded(session_id, tuple(events), label=known.label, clock=clock)
@@ -128,7 +136,15 @@ def _started(row: _Row, time: int | str, task: Task) -> ActionEvent:
     )
 
 
-def _pair(row: _Row, seq: int, time: int | str) -> tuple[ActionEvent, ActionEvent]:
+def _is_whole(row: _Row) -> bool:
+    """Whether a result is recorded as a whole, as far as matters; ActionEvents bring their own counts."""
+    head, size = row.get("obs_head"), row.get("obs_len")
+    if "kind" in row or not (isinstance(head, str) and isinstance(size, int)):
+        return "kind" not in row and not size
+    return len(head) >= min(size, WHOLE_CHARS) or len(head.encode(errors="replace")) >= size
+
+
+def _pair(row: _Row, seq: int, time: int | str, seen: SeenWords | None) -> tuple[ActionEvent, ActionEvent]:
     """What the agent would have published for one recorded action."""
     session_id = row["session_id"]
     time_ms = _ms(time)
@@ -150,6 +166,8 @@ def _pair(row: _Row, seq: int, time: int | str) -> tuple[ActionEvent, ActionEven
         "output_head": row.get("obs_head"),
         "usage": _usage(row),
     }
+    if seen is not None:
+        ended["output_novelty"] = seen.take(row.get("obs_head"), row.get("error"), args=row.get("args"))
     proposed = {"event_id": f"{session_id}/{seq}/proposed", "kind": Kind.PROPOSED, "time": time_ms}
     completed = {"event_id": f"{session_id}/{seq}", "kind": Kind.COMPLETED, "time": time_ms + round(duration_ms)}
     return (

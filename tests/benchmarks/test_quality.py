@@ -125,7 +125,7 @@ def test_peers_are_counted_on_the_same_sessions(tmp_path: Path, capsys: pytest.C
 
 @pytest.mark.skipif(not (JUDGED / "score.py").exists(), reason="no judged sessions beside the repository")
 def test_the_counts_are_those_of_the_judges_own_script(folder: Path) -> None:
-    sessions = list(read(files_in(folder), read_judgements(folder)))
+    sessions = read(files_in(folder), read_judgements(folder))
     policy, core = Policy(), Core(Policy())
     results = folder / "results.json"
     recorded = [session for file in files_in(folder) for session in read_traces(file)]
@@ -305,8 +305,9 @@ def test_generated_sessions_are_judged_by_family(capsys: pytest.CaptureFixture[s
     not all(file.exists() for file in [*default_files(), JUDGED]), reason="no recorded sessions beside the repository"
 )
 def test_recorded_sessions_are_all_read() -> None:
-    known = list(read([*default_files(), *files_in(JUDGED)], read_judgements(JUDGED)))
-    assert len(known) == 853 + 1278
-    assert sum(k.session.length for k in known) == 21_792 + 24_756
+    known = read([*files_in(JUDGED), *default_files()], read_judgements(JUDGED))
+    assert len(known) == 853 + 1278 + 269
+    assert sum(k.session.length for k in known) == 21_792 + 24_756 + 11_253
     kinds = {kind: sum(k.kind is kind for k in known) for kind in Kind}
     assert (kinds[Kind.STOP], kinds[Kind.HINT], kinds[Kind.SOUND], kinds[Kind.SOLVED]) == (194, 148, 340, 507)
+    assert (kinds[Kind.MODERN], kinds[Kind.MODERN_SOUND]) == (13, 256)

@@ -48,8 +48,10 @@ VERY_STUCK = found("stagnation", HIGH)
         "three hints": ([[STUCK], [CYCLE], [ERRORS]], "..c"),
         "one rule alone": ([[VERY_STUCK], [VERY_STUCK], [VERY_STUCK]], "..."),
         "of each rule the last finding counts": ([[VERY_STUCK], [STUCK], [CYCLE]], "..."),
-        "four actions apart": ([[CYCLE], [], [], [], [VERY_STUCK]], "....c"),
-        "five actions apart": ([[CYCLE], [], [], [], [], [VERY_STUCK]], "......"),
+        "six actions apart": ([[CYCLE], *[[]] * 5, [VERY_STUCK]], "......c"),
+        "seven actions apart": ([[CYCLE], *[[]] * 6, [VERY_STUCK]], "........"),
+        "two rules that see the same fact": ([[found("repetition", MEDIUM), found("error_repetition", HIGH)]], "."),
+        "and a third": ([[found("repetition", MEDIUM), found("error_repetition", HIGH), CYCLE]], "c"),
         "again when they go on": ([[CYCLE, VERY_STUCK], [], [CYCLE]], "c.c"),
         "what is only noted does not count": ([[found("cycle", LOW), VERY_STUCK]], "."),
         "a rule about something else": ([[found("destructive_repeat", HIGH), CYCLE]], "."),
@@ -78,7 +80,7 @@ def test_the_finding_names_the_rules_and_where_they_saw_it() -> None:
     finding = watched(event(1), [VERY_STUCK])
     assert finding is not None
     assert (finding.code, finding.severity) == ("agreement", CRITICAL)
-    assert finding.reason == "2 rules within 4 actions: stagnation (high), cycle (medium)"
+    assert finding.reason == "2 rules within 6 actions: stagnation (high), cycle (medium)"
     assert finding.values == {"points": 3, "rules": "stagnation, cycle"}
     assert len(finding.evidence) == 2
 

@@ -42,14 +42,15 @@ def gone_in(*errors: str) -> list[ActionEvent]:
 @cases(
     "events, found",
     {
-        "no container, three times": (gone_in(*["Error: No such container: 4f1d"] * 3), "c"),
-        "in turn": (gone_in("connection to the sandbox lost", "Transport closed", "no such device"), "c"),
+        "no container: three attempts are a hint, the fourth is one too many": (
+            gone_in(*["Error: No such container: 4f1d"] * 4), "mc"),
+        "in turn": (gone_in("connection to the sandbox lost", "Transport closed", "no such device", "No such pod"), "mc"),
         "what a program says of itself": (gone_in(*["BrokenPipeError: Broken pipe"] * 8), "mmhhhc"),
         "what can be started again": (gone_in(*["session 1 is not running, please start it first"] * 5), "mmh"),
         "two are below the count": (failures(2), ""),
-        "three of any sort are medium, three that are sure critical": (failures(9), "mcccccc"),
+        "three of any sort are medium, four that are sure critical": (failures(9), "mmccccc"),
         "a success in between": ([*failures(2), event(12, "read_file"), *failures(2, 20)], ""),
-        "thinking is no success": ([*failures(2), event(12, "think"), *failures(1, 20)], "c"),
+        "thinking is no success": ([*failures(2), event(12, "think"), *failures(1, 20)], "m"),
         "most failures have other reasons": (
             [*failures(2), *(event(20 + s, "read_file", None, "KeyError: 'a'") for s in range(3)), *failures(1, 30)],
             "",
@@ -63,9 +64,9 @@ def gone_in(*errors: str) -> list[ActionEvent]:
         "one tool alone is high at most": (refused(9, "fetch_page"), "mmhhhhh"),
         "one service that is down": (refused(9, "fetch_page", same=True), ""),
         "waiting for a service": ([bash(s * 20, f"sleep 15; curl h{s}", REFUSED) for s in range(9)], ""),
-        "long ago, and few actions ago": ([*failures(2), *failures(1, 310 + 5)], "c"),
+        "long ago, and few actions ago": ([*failures(2), *failures(1, 310 + 5)], "m"),
     },
-)
+)  # fmt: skip
 def test_what_counts(events: list[ActionEvent], found: str) -> None:
     assert severities(DETECTOR, events) == found
 
@@ -80,7 +81,7 @@ def test_parallel_calls_are_one_step() -> None:
     assert severities(DETECTOR, together) == ""
     assert severities(DETECTOR, calls) == "", "recordings have each result behind its proposal"
     one_by_one = [call(n, "read_file", f"path=/srv/{n}", GONE[0]) for n in range(4)]
-    assert severities(DETECTOR, one_by_one) == "cc"
+    assert severities(DETECTOR, one_by_one) == "mc"
 
 
 def test_calls_that_were_cancelled_because_another_one_failed_are_no_failures() -> None:
@@ -130,7 +131,7 @@ def test_other_errors(text: str) -> None:
 
 def test_the_finding_names_its_evidence() -> None:
     ((_, finding),) = findings(DETECTOR, failures(3))
-    assert (finding.code, finding.severity, finding.confidence) == ("environment_gone", Severity.MEDIUM, 2 / 3)
+    assert (finding.code, finding.severity, finding.confidence) == ("environment_gone", Severity.MEDIUM, 0.5)
     assert finding.reason == (
         "3 steps in 10s failed because the environment is gone, none succeeded: "
         "'no such container', 'read-only file system', 'brokenpipe'"

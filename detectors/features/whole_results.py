@@ -1,0 +1,123 @@
+"""For how many steps a session got next to nothing new, and edited nothing: counted in whole results.
+
+The agent's side tells of each result how many of its words are new in the session (`output_novelty`). `FRESH` new
+words make up for one step, and a result with more takes one step back; an edit, and an act outside, begin anew. So
+each step can be another call with a long answer, and still nothing comes of them: a finished patch that is looked at
+from ever new sides, a file that is read once more.
+
+Without that field only a result that was there before has nothing new; any other counts as fresh. Where the agent's side began anew, nothing counts until it has seen `UNSURE` results again.
+"""
+
+import re
+from dataclasses import dataclass
+
+from haltline.detectors.features.observation_protocol import Observed
+from haltline.schemas.events import ActionEvent, Effect
+from haltline.schemas.policy import Reading
+
+_NETWORK = Effect.NETWORK
+FRESH = 10
+"""New words that make up for one step: the unit of `balance`."""
+_MOST_FRESH = 2 * FRESH
+MAX_STEPS = 99
+UNSURE = 20
+_LATE = 8
+"""Results of one session may be told in another order, by so many."""
+DECLARES = frozenset((
+    "task_done", "finish", "finished", "complete", "complete_task", "attempt_completion", "submit", "done",
+    "todo_write", "todowrite", "taskcreate", "taskupdate", "update_plan", "write_todos",
+))  # fmt: skip
+"""Tools with which an agent says what it has done or will do: neither a look nor a change."""
+
+_READ_CHARS = 4096
+_REPORTS = re.compile(r"[\w)}-]\.(?:md|txt|log|rst|diff|patch)\b")
+"""Files that tell of work, and are none."""
+_WRITTEN = re.compile(r">>?\s*[\"']?([\w./~${}()-]+)")
+_EDITS = re.compile(
+    r"\b(?:sed|perl)\s+(?:-\w+\s+)*-\w*i|(?<![-\w])patch\s+-|\bapply_patch\b|\btee\s|\.write(?:_text)?\("
+)
+_OUTSIDE = re.compile(
+    r"\bgit\s+push\b|\bcurl\b[^|;&\n]*\s(?:-X\s*(?:POST|PUT|PATCH|DELETE)|-d|--data\S*|-F|-T)\s"
+    r"|\b(?:kubectl|oc)\s+(?:apply|create|rollout|scale|patch)\b|\bhelm\s+(?:install|upgrade)\b|\bterraform\s+apply\b"
+    r"|\b(?:docker|podman)\s+(?:push|run|compose\s+up)\b|\b(?:npm|cargo|twine|gem)\s+(?:publish|upload|push)\b"
+    r"|\bgh\s+\w+\s+(?:create|merge|comment|edit|close)\b|\b(?:scp|rsync|sendmail)\s"
+)
+_TELLS = re.compile(r"(?:^|[_.\W])(?:send|post|publish|reply|respond|notify|comment)(?:$|[_.\W])")
+"""Tools that reach somebody outside, where those that only fetch have the same effect."""
+
+
+def edits(act: Observed) -> bool:
+    """Whether an attempt writes something of its own, or acts outside, by its words.
+
+    What only moves what is there is none: other commits, copies, a patch of what was committed. Nor is a report.
+    """
+    name = act.action.lower()
+    if not act.changes:
+        return not act.runs and act.tool.effect is _NETWORK and _TELLS.search(name) is not None
+    if name in DECLARES:
+        return False
+    if not act.runs:
+        return not any(_REPORTS.search(target) for target in act.targets)
+    text = act.text[:_READ_CHARS]
+    if act.tool.reading is not Reading.SHELL:
+        return True
+    if "<<" in text:
+        written = _WRITTEN.search(text)
+        if written is not None:
+            return _REPORTS.search(written[1]) is None
+        return "write" in text or "patch" in text
+    return _EDITS.search(text) is not None or _OUTSIDE.search(text) is not None
+
+
+@dataclass
+class WholeResults:
+    """The count of one session. Plain JSON values: part of its state."""
+
+    balance: int = 0
+    """Steps with nothing new since the last edit, times `FRESH`."""
+    results: int = 0
+    """How many results the agent's side had counted before the last one that it told of."""
+    unsure: int = 0
+    """So many results are still to come until what the agent's side says is new is new."""
+
+    @property
+    def steps(self) -> float:
+        """How many steps got nothing new since the last edit, less those that did."""
+        return self.balance / FRESH
+
+    def for_other_task(self) -> "WholeResults":
+        """The count of what follows: it begins anew, and the agent's side knows what it knew."""
+        return WholeResults(results=self.results, unsure=self.unsure)
+
+    def take(self, act: Observed, *, edited: bool, together: bool, was_seen: bool) -> None:
+        """Takes in a result.
+
+        Args:
+            act: the end of a call.
+            edited: it wrote something, or acted outside.
+            together: it is of the same step as the one before, which counts once.
+            was_seen: the same result was there before.
+
+        """
+        new = self._told(act.event, was_seen=was_seen)
+        if edited:
+            self.balance = 0
+            return
+        if new is None or act.action.lower() in DECLARES:
+            return
+        by = FRESH - min(_MOST_FRESH, new)
+        if by < 0 or not together:
+            self.balance = min(MAX_STEPS * FRESH, max(0, self.balance + by))
+
+    def _told(self, event: ActionEvent, *, was_seen: bool) -> int | None:
+        """Words that are new in the session; None: nobody knows."""
+        told = event.output_novelty
+        if told is None:
+            return 0 if was_seen else _MOST_FRESH
+        if told.results < self.results - _LATE or (told.results == 0 and self.results):
+            self.unsure = UNSURE
+        self.results = told.results
+        if self.unsure:
+            self.unsure -= 1
+            return None
+        return told.new_words

@@ -1,0 +1,152 @@
+"""What is counted in whole results. All of these sessions are made by hand."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haltline.detectors.features.whole_results import MAX_STEPS, UNSURE, WholeResults
+from haltline.detectors.session.stagnation import Stagnation
+from haltline.schemas.events import ActionEvent, Kind, Novelty, Task
+from haltline.schemas.findings import Severity
+from tests.builders import Watched, bash, event, fires_at
+from tests.cases import cases
+
+
+def told(new_words: int, results: int = 50) -> Novelty:
+    return Novelty(new_words=new_words, words=max(40, new_words), results=results)
+
+
+def look(number: int, new_words: int = 0, **fields: object) -> ActionEvent:
+    """A fresh command with a long answer: only the agent's side knows that there is next to nothing new in it."""
+    return bash(
+        10 * number,
+        f"git show {number:x}a:src/part{number}.py | sed -n {number},90p",
+        output_head=f"line {number} of the patch, other than the one before: {'value ' * (number % 7)}",
+        output_bytes=4_000 + number,
+        output_novelty=told(new_words, 50 + number),
+        **fields,
+    )
+
+
+SILENT: dict[str, object] = {"output_head": "", "output_novelty": told(0, 62)}
+
+
+def watched(events: list[ActionEvent]) -> Watched:
+    session = Watched(Stagnation())
+    for one in events:
+        session(one)
+    return session
+
+
+def steps(events: list[ActionEvent]) -> float:
+    return watched(events).calls.novelty.whole.steps
+
+
+def and_then(act: ActionEvent) -> list[ActionEvent]:
+    return [*(look(n) for n in range(12)), act]
+
+
+def write(path: str, **fields: object) -> ActionEvent:
+    return event(900, "write_file", f"path={path}", args={"path": path, "text": "x"}, **{"output_head": "ok"} | fields)
+
+
+@cases(
+    "act, expected",
+    {
+        "a look with nothing new": (look(20), 13),
+        "a look with five new words": (look(20, 5), 12.5),
+        "a look with a hundred new words takes one step back": (look(20, 100), 11),
+        "an edit of a file begins anew": (write("src/app.py"), 0),
+        "an edit that fails is none": (write("src/app.py", error="no such file", **SILENT), 13),
+        "a report of the work is none": (write("docs/SUMMARY.md", **SILENT), 13),
+        "an edit in place": (bash(900, "sed -i s/a/b/ src/app.py", **SILENT), 0),
+        "a program by heredoc": (bash(900, "cat > src/a.py <<'E'\nx = 1\nE", **SILENT), 0),
+        "a report by heredoc": (bash(900, "cat > DONE.txt <<'E'\nall done\nE", **SILENT), 13),
+        "another commit is no edit": (bash(900, "git checkout main && git stash", **SILENT), 13),
+        "nor is the patch of what was committed": (
+            bash(900, "git format-patch -1 HEAD --stdout > fix.patch", **SILENT), 13),
+        "what is published acts outside": (bash(900, "git add -A && git push origin fix", **SILENT), 0),
+        "so does a request that changes something": (
+            bash(900, "curl -X POST https://api.example.org/orders -d '{}' > o.json", **SILENT), 0),
+        "a statement that changes rows": (
+            event(900, "sql", args={"query": "UPDATE t SET a = 1"}, output_head="1", output_novelty=told(0)), 0),
+        "a mail": (event(900, "send_email", args={"to": "a@example.org"}, output_head="ok"), 0),
+        "the word that it is done": (event(900, "task_done", args={"message": "done"}, output_head="done"), 12),
+        "a plan": (event(900, "todo_write", args={"todos": ["check"]}, output_head="ok"), 12),
+        "a result of which nobody knows how much is new": (
+            bash(900, "ls -R /srv", output_head="alpha", output_bytes=9_000), 11),
+        "one that was there before": (look(3).model_copy(update={"output_novelty": None}), 13),
+    },
+)  # fmt: skip
+def test_what_a_step_counts(act: ActionEvent, expected: float) -> None:
+    assert steps(and_then(act)) == expected
+
+
+def test_thirty_steps_with_nothing_new_are_a_pause_and_a_hint_comes_before() -> None:
+    found = fires_at(Stagnation(), [look(n) for n in range(40)])
+    assert [severity for _, _, severity in found[:6]] == ["medium"] * 6
+    assert found[0][0] == 230
+    assert found[6] == (290, "stagnation", "critical")
+
+
+def test_the_finding_says_what_was_counted() -> None:
+    session = Watched(Stagnation())
+    last = [session(look(n)) for n in range(30)][-1]
+    assert last is not None
+    assert last.severity is Severity.CRITICAL
+    assert last.reason == "30 steps got next to nothing new in their whole results, and nothing was edited since"
+    assert last.values["known_steps"] == 30
+    assert last.thresholds["known_pause"] == 30
+
+
+def test_an_edit_before_each_test_run_is_work() -> None:
+    events = []
+    for n in range(40):
+        events.append(bash(20 * n, f"sed -i s/{n}/{n + 1}/ src/app.py", **SILENT))
+        events.append(bash(20 * n + 9, "pytest -q", output_head=f"{n} failed, {n} passed", output_novelty=told(1)))
+    assert steps(events) <= 1
+
+
+def test_calls_of_one_turn_are_one_step() -> None:
+    events = []
+    for n in range(4):
+        for part in range(5):
+            events.append(look(n * 10 + part).model_copy(update={"time": look(n * 10).time, "duration_ms": 0.0}))
+    assert steps(events) == 4
+
+
+def test_another_task_begins_anew_and_the_same_told_again_does_not() -> None:
+    def asked(second: float, goal: str) -> ActionEvent:
+        return event(second, "", kind=Kind.SESSION_STARTED, task=Task(goal=goal))
+
+    first = [asked(0, "fix it"), *(look(n) for n in range(1, 29))]
+    assert steps([*first, asked(300, "fix it"), look(31)]) == 29
+    assert steps([*first, asked(300, "now write the docs"), look(31)]) == 1
+
+
+def test_an_agent_side_that_began_anew_is_not_believed_for_a_while() -> None:
+    before = [look(n) for n in range(10)]
+    again = [
+        bash(200 + n, f"cat part{n}", output_head=f"part {n}", output_bytes=5_000, output_novelty=told(90, n))
+        for n in range(UNSURE)
+    ]
+    assert steps([*before, *again]) == 10
+    assert steps([*before, *again, look(100).model_copy(update={"output_novelty": told(0, UNSURE)})]) == 11
+
+
+def test_results_that_are_told_in_another_order_are_no_new_beginning() -> None:
+    orders = [(0, 50), (0, 52), (0, 51), (0, 53)]
+    events = [
+        look(n).model_copy(update={"output_novelty": told(new, results)}) for n, (new, results) in enumerate(orders)
+    ]
+    assert steps(events) == 4
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)), max_size=60))
+def test_the_count_stays_within_its_bounds(rows: list[tuple[int, int]]) -> None:
+    session = Watched(Stagnation())
+    for number, (new, results) in enumerate(rows):
+        session(look(number).model_copy(update={"output_novelty": told(new, results)}))
+    whole = session.calls.novelty.whole
+    assert 0 <= whole.steps <= MAX_STEPS
+    assert 0 <= whole.unsure <= UNSURE
+    assert WholeResults().steps == 0
