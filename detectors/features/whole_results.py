@@ -5,7 +5,8 @@ words make up for one step, and a result with more takes one step back; an edit,
 each step can be another call with a long answer, and still nothing comes of them: a finished patch that is looked at
 from ever new sides, a file that is read once more.
 
-Without that field only a result that was there before has nothing new; any other counts as fresh. Where the agent's side began anew, nothing counts until it has seen `UNSURE` results again.
+Without that field only a result that was there before has nothing new; any other counts as fresh. Where the agent's
+side began anew, nothing counts until it has seen `UNSURE` results again.
 """
 
 import re

@@ -44,7 +44,8 @@ def gone_in(*errors: str) -> list[ActionEvent]:
     {
         "no container: three attempts are a hint, the fourth is one too many": (
             gone_in(*["Error: No such container: 4f1d"] * 4), "mc"),
-        "in turn": (gone_in("connection to the sandbox lost", "Transport closed", "no such device", "No such pod"), "mc"),
+        "in turn": (
+            gone_in("connection to the sandbox lost", "Transport closed", "no such device", "No such pod"), "mc"),
         "what a program says of itself": (gone_in(*["BrokenPipeError: Broken pipe"] * 8), "mmhhhc"),
         "what can be started again": (gone_in(*["session 1 is not running, please start it first"] * 5), "mmh"),
         "two are below the count": (failures(2), ""),
