@@ -70,6 +70,9 @@ _DELETES = re.compile(r"^(?:sqlalchemy\.)?delete\.\w|\w\.delete$")
 _COMMAND = re.compile(r"\s*(?:sudo\s+)?[\w./-]+(?:\s|$)")
 
 
+_OF_DATABASES = frozenset(("sql", "thing"))
+
+
 class Call(NamedTuple):
     """One call of a program that matters."""
 
@@ -104,7 +107,10 @@ def calls(text: str, depth: int = 0, work: StepBudget | None = None) -> list[Cal
     program = _Program(tokens(text[: 4 * _MAX_TEXT_CHARS], work), depth, work)
     program.run(0, len(program.tokens))
     program.emptied()
-    return list(dict.fromkeys(program.found))
+    found = list(dict.fromkeys(program.found))
+    if found and code_calls.keeps_in_memory(text):
+        return [call for call in found if call.kind not in _OF_DATABASES]
+    return found
 
 
 class _Program:

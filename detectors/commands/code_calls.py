@@ -93,6 +93,20 @@ _UNMISTAKABLE = frozenset((
 """Names that files are removed by, whatever they are called on."""
 
 
+_IN_MEMORY = re.compile(r"['\"]:memory:['\"]|sqlite(?:\+\w+)?:///?(?::memory:)?['\"]")
+_ELSEWHERE = re.compile(
+    r"\bhost\b|psycopg|mysql|postgres|mongo|boto3|redis|cassandra|oracle|snowflake|bigquery|\w+://(?!['\"]|/?:memory:)"
+    r"|connect\((?!\s*['\"]:memory:)",
+    re.IGNORECASE,
+)
+"""What may reach another database, or a service."""
+
+
+def keeps_in_memory(program: str) -> bool:
+    """Whether a program has a database in memory and no other: nothing of it is left when the program ends."""
+    return _IN_MEMORY.search(program) is not None and _ELSEWHERE.search(program) is None
+
+
 def is_removal(ref: str) -> bool:
     """Whether a call removes the files that its first argument names."""
     base, _, last = ref.rpartition(".")
@@ -130,6 +144,8 @@ def takes_away(ref: str, *, named: bool) -> str:
         verbs = verbs[:-1]
     if len(verbs) < 2 or "_".join(verbs) in _NOT_DATA or not _NOUNS_OF_CODE.isdisjoint(verbs):
         return ""
+    if last[:1].isupper() and "_".join(verbs) == "delete_model":
+        return ""  # an operation of a migration: it is only written down
     verb = destroying_verb("_".join(verbs))
     if verb == "remove" and not {"table", "bucket", "database", "collection"}.isdisjoint(verbs):
         return "_".join(verbs)
