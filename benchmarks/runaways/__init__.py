@@ -1,6 +1,6 @@
 """Generated runaways and healthy sessions, with the truth about each."""
 
-from benchmarks.runaways import destruction, errors, excess, healthy, repetition
+from benchmarks.runaways import destruction, errors, excess, healthy, known_results, repetition
 from benchmarks.runaways.case import Case, Family
 
 __all__ = ["FAMILIES", "Case", "Family"]
@@ -10,5 +10,6 @@ FAMILIES: tuple[Family, ...] = (
     *errors.FAMILIES,
     *repetition.FAMILIES,
     *excess.FAMILIES,
+    *known_results.FAMILIES,
     *healthy.FAMILIES,
 )

@@ -7,7 +7,7 @@ from hashlib import blake2b
 from typing import Any
 
 from haltline.schemas.control import Batch, Command, CommandKind
-from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage
+from haltline.schemas.events import ActionEvent, Kind, Novelty, Outcome, Usage
 
 START_MS = 1_750_000_000_000
 _HEAD_CHARS = 300
@@ -51,6 +51,8 @@ class Call:
     usage: Usage | None = None
     took_s: float | None = None
     output_bytes: int | None = None
+    new_words: int | None = None
+    """Of the whole result, as the agent's side counts them; None: it does not say."""
 
 
 @dataclass
@@ -200,7 +202,10 @@ class Script:
     def _came(self, call: Call) -> dict[str, Any]:
         outcome = call.outcome or (Outcome.OK if call.error is None else Outcome.ERROR)
         output = call.output if call.output is not None else ("" if call.error else self.text())
-        return {"outcome": outcome, "error": call.error} | _output(output, call.output_bytes)
+        fields = {"outcome": outcome, "error": call.error} | _output(output, call.output_bytes)
+        if call.new_words is not None:
+            fields["output_novelty"] = Novelty(new_words=call.new_words, words=200, results=self.actions)
+        return fields
 
     def _tell(self, kind: Kind, **fields: Any) -> None:
         event = ActionEvent(
