@@ -1,6 +1,6 @@
 """For how many steps a session got next to nothing new, and edited nothing: counted in whole results.
 
-The agent's side tells of each result how many of its words are new in the session (`output_novelty`). `FRESH` new
+The agent's side reports of each result how many of its words are new in the session (`output_novelty`). `FRESH` new
 words make up for one step, and a result with more takes one step back; an edit, and an act outside, begin anew. So
 each step can be another call with a long answer, and still nothing comes of them: a finished patch that is looked at
 from ever new sides, a file that is read once more.
@@ -32,7 +32,7 @@ DECLARES = frozenset((
 
 _READ_CHARS = 4096
 _REPORTS = re.compile(r"[\w)}-]\.(?:md|txt|log|rst|diff|patch)\b")
-"""Files that tell of work, and are none."""
+"""files that report work."""
 _WRITTEN = re.compile(r">>?\s*[\"']?([\w./~${}()-]+)")
 _EDITS = re.compile(
     r"\b(?:sed|perl)\s+(?:-\w+\s+)*-\w*i|(?<![-\w])patch\s+-|\bapply_patch\b|\btee\s|\.write(?:_text)?\("
@@ -77,7 +77,7 @@ class WholeResults:
     balance: int = 0
     """Steps with nothing new since the last edit, times `FRESH`."""
     results: int = 0
-    """How many results the agent's side had counted before the last one that it told of."""
+    """How many results the agent's side had counted before the last one that it reported."""
     unsure: int = 0
     """So many results are still to come until what the agent's side says is new is new."""
 
@@ -100,7 +100,7 @@ class WholeResults:
             was_seen: the same result was there before.
 
         """
-        new = self._told(act.event, was_seen=was_seen)
+        new = self._new_words(act.event, was_seen=was_seen)
         if edited:
             self.balance = 0
             return
@@ -110,7 +110,7 @@ class WholeResults:
         if by < 0 or not together:
             self.balance = min(MAX_STEPS * FRESH, max(0, self.balance + by))
 
-    def _told(self, event: ActionEvent, *, was_seen: bool) -> int | None:
+    def _new_words(self, event: ActionEvent, *, was_seen: bool) -> int | None:
         """Words that are new in the session; None: nobody knows."""
         told = event.output_novelty
         if told is None:

@@ -60,15 +60,15 @@ class Stagnation(Detector[State]):
     recalls: ClassVar[bool] = True
     measures: ClassVar[bool] = True
 
-    hint_at: _Score = 1.5
+    hint_at: _Score = 1.2
     """Score from which a step counts for a hint."""
-    firm_at: _Score = 1.6
+    firm_at: _Score = 1.2
     """Score from which a step counts for a firm word."""
-    pause_at: _Score = 3.0
+    pause_at: _Score = 2.6
     """Score from which a step counts for a pause."""
     hint_steps: _Steps = 1
     """Steps in a row, for a hint and a firm word."""
-    pause_steps: _Steps = 2
+    pause_steps: _Steps = 1
     """Steps in a row, for a pause."""
     least_steps: Annotated[int, Field(ge=1, le=100), Stricter.LOWER] = 4
     """Steps before which nothing is said."""
