@@ -64,7 +64,9 @@ def test_a_finding_names_what_repeats_and_gives_the_points_of_each_feature() -> 
 
 def test_a_step_that_is_scored_low_breaks_the_row() -> None:
     watched = Watched(
-        Stagnation(model=model(negative_20=((), (0.0,)), aligned_run=((0.5,), (-5.0, 3.0))), least_steps=1)
+        Stagnation(
+            model=model(negative_20=((), (0.0,)), aligned_run=((0.5,), (-5.0, 3.0))), least_steps=1, pause_steps=2
+        )
     )
     order = [
         event(
