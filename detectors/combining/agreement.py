@@ -60,7 +60,7 @@ class Agreement(Detector[State]):
 
     points: Annotated[int, Field(ge=2, le=9), Stricter.LOWER] = 3
     """Points that the findings have to add up to."""
-    last_actions: Annotated[int, Field(ge=0, le=1_000), Stricter.HIGHER] = 6
+    last_actions: Annotated[int, Field(ge=0, le=1_000), Stricter.HIGHER] = 4
     """Actions. Findings that lie no further apart count together."""
 
     def start(self) -> State:

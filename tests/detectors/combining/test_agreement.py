@@ -48,8 +48,8 @@ VERY_STUCK = found("stagnation", HIGH)
         "three hints": ([[STUCK], [CYCLE], [ERRORS]], "..c"),
         "one rule alone": ([[VERY_STUCK], [VERY_STUCK], [VERY_STUCK]], "..."),
         "of each rule the last finding counts": ([[VERY_STUCK], [STUCK], [CYCLE]], "..."),
-        "six actions apart": ([[CYCLE], *[[]] * 5, [VERY_STUCK]], "......c"),
-        "seven actions apart": ([[CYCLE], *[[]] * 6, [VERY_STUCK]], "........"),
+        "four actions apart": ([[CYCLE], *[[]] * 3, [VERY_STUCK]], "....c"),
+        "five actions apart": ([[CYCLE], *[[]] * 4, [VERY_STUCK]], "......"),
         "two rules that see the same fact": ([[found("repetition", MEDIUM), found("error_repetition", HIGH)]], "."),
         "and a third": ([[found("repetition", MEDIUM), found("error_repetition", HIGH), CYCLE]], "c"),
         "again when they go on": ([[CYCLE, VERY_STUCK], [], [CYCLE]], "c.c"),
@@ -80,7 +80,7 @@ def test_the_finding_names_the_rules_and_where_they_saw_it() -> None:
     finding = watched(event(1), [VERY_STUCK])
     assert finding is not None
     assert (finding.code, finding.severity) == ("agreement", CRITICAL)
-    assert finding.reason == "2 rules within 6 actions: stagnation (high), cycle (medium)"
+    assert finding.reason == "2 rules within 4 actions: stagnation (high), cycle (medium)"
     assert finding.values == {"points": 3, "rules": "stagnation, cycle"}
     assert len(finding.evidence) == 2
 
