@@ -11,7 +11,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import orjson
 import pytest
@@ -26,8 +26,7 @@ from mcp.client import Client
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.streamable_http import EventCallback, EventMessage, EventStore
-from mcp.types import JSONRPCMessage, ToolAnnotations
-from pydantic import Field
+from mcp.types import JSONRPCMessage
 from yarl import URL
 
 from haltline.cli.agent import mcp_proxy
@@ -40,7 +39,8 @@ from haltline.interventions.agent.testing import ScriptedGuard, decision
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
 from haltline.streams.local.embedded_broker import EmbeddedBroker
-from tests.interventions.agent.integrations.mcp_cases import ENDS, MESSAGES, REACHED, say, six_calls
+from tests.interventions.agent.integrations.mcp_cases import CALL, CALLS, ENDS, MESSAGES, REACHED, say, six_calls
+from tests.interventions.agent.integrations.mcp_server import server_of as files_server
 from tests.interventions.agent.stand_in import StandIn, third_delete_kills
 from tests.waiting import wait_until
 
@@ -64,21 +64,7 @@ class Kept(EventStore):
 
 
 def server_of(reached: list[str]) -> MCPServer:
-    server = MCPServer("files")
-
-    @server.tool(annotations=ToolAnnotations(read_only_hint=True))
-    def read_file(path: Annotated[str, Field(json_schema_extra={"x-mcp-header": "Path"})]) -> str:
-        reached.append(f"read {path}")
-        return f"text of {path}"
-
-    @server.tool(annotations=ToolAnnotations(destructive_hint=True))
-    def tidy(path: str) -> str:
-        reached.append(f"tidy {path}")
-        return f"tidied {path}"
-
-    @server.tool()
-    def fail(path: str) -> str:
-        raise ValueError(f"no such file: {path}")
+    server = files_server(reached.append)
 
     @server.tool()
     async def slow(context: Context) -> str:
@@ -215,17 +201,15 @@ def test_when_the_broker_is_real_a_kill_is_obeyed_by_the_command(embedded: Embed
 
         async with serving(app) as url:
             command = ["-m", "haltline.cli", "mcp-proxy", "--bootstrap", embedded.bootstrap, "--session", "s1"]
-            proxy = await asyncio.create_subprocess_exec(
-                sys.executable, *command, "--url", url, "--port", "0",
-                "--header-file", str(tmp_path / "headers"),
-                stdout=asyncio.subprocess.PIPE, env=ENVIRONMENT,
-            )  # fmt: skip
+            command += ["--url", url, "--port", "0", "--header-file", str(tmp_path / "headers")]
+            piped = {"stdout": asyncio.subprocess.PIPE, "env": ENVIRONMENT}
+            proxy = await asyncio.create_subprocess_exec(sys.executable, *command, **piped)
             assert proxy.stdout is not None
             address = (await proxy.stdout.readline()).decode().strip()
             output = []
             async with Client(address) as client:
-                for name, path in (("delete_x", "a"), ("delete_x", "a"), ("delete_x", "a"), ("read_file", "a")):
-                    result = await client.call_tool(name, {"path": path})
+                for name in (*["delete_x"] * 3, "read_file"):
+                    result = await client.call_tool(name, {"path": "a"})
                     text = "".join(block.text for block in result.content if block.type == "text")
                     output.append((bool(result.is_error), text.split(":")[0]))
             proxy.send_signal(signal.SIGTERM)
@@ -298,27 +282,13 @@ def posted(body: bytes, guards: Guards, **headers: str) -> tuple[tuple[int, byte
         async with http.post("/mcp", data=body, headers={"Content-Type": "application/json", **headers}) as response:
             return response.status, await response.read()
 
-    result, actual = with_echo(talk, guards)
-    return result, actual
+    return with_echo(talk, guards)
 
 
-CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "rm", "arguments": {}}}
 ALL_BLOCKED: Callable[[ActionEvent], Level] = lambda _: Level.BLOCK  # noqa: E731
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        pytest.param(orjson.dumps(CALL), id="a call"),
-        pytest.param(orjson.dumps([CALL, CALL | {"id": 2}]), id="a batch of calls"),
-        pytest.param(orjson.dumps(CALL).replace(b"{}", b'{"x": NaN}'), id="a number that only some read"),
-        pytest.param(orjson.dumps(CALL).replace(b"{}", b'{"x": "\\ud800"}'), id="half a pair of surrogates"),
-        pytest.param(orjson.dumps(CALL).replace(b"tools", b"\\u0074ools"), id="an escaped name"),
-        pytest.param(orjson.dumps(CALL).replace(b'{"jsonrpc"', b'{"method":"ping","jsonrpc"'), id="two methods"),
-        pytest.param(orjson.dumps({n: v for n, v in CALL.items() if n != "id"}), id="a call without an id"),
-        pytest.param(orjson.dumps(CALL).replace(b"{}", b"[" * 5000 + b"]" * 5000), id="nested without end"),
-    ],
-)
+@pytest.mark.parametrize("body", CALLS.values(), ids=CALLS)
 def test_a_refused_call_never_reaches_the_server(body: bytes) -> None:
     guards = Guards(ALL_BLOCKED)
     (status, result), actual = posted(body, guards)
@@ -327,11 +297,10 @@ def test_a_refused_call_never_reaches_the_server(body: bytes) -> None:
 
 
 def test_a_call_that_is_compressed_is_checked_and_what_is_not_what_it_says_is_reported() -> None:
-    (status, result), actual = posted(
-        gzip.compress(orjson.dumps(CALL)), Guards(ALL_BLOCKED), **{"Content-Encoding": "gzip"}
-    )
+    gzipped = {"Content-Encoding": "gzip"}
+    (status, result), actual = posted(gzip.compress(CALLS["a call"]), Guards(ALL_BLOCKED), **gzipped)
     assert (status, actual, b"isError" in result) == (200, [], True)
-    (status, result), actual = posted(b"no gzip", Guards(), **{"Content-Encoding": "gzip"})
+    (status, result), actual = posted(b"no gzip", Guards(), **gzipped)
     assert (status, actual, orjson.loads(result)["error"]["code"]) == (400, [], -32700)
 
 
@@ -406,8 +375,7 @@ async def _posted(http: Http) -> int:
 
 
 def test_a_call_that_is_taken_back_while_it_waits_for_its_verdict_is_not_made() -> None:
-    asked_for = threading.Event()
-    taken_back = threading.Event()
+    asked_for, taken_back = threading.Event(), threading.Event()
 
     def verdict(_: ActionEvent) -> Level:
         asked_for.set()
@@ -422,13 +390,12 @@ def test_a_call_that_is_taken_back_while_it_waits_for_its_verdict_is_not_made() 
         made.cancel({"method": "notifications/cancelled", "params": {"requestId": 2}})
         made.cancel({"method": "notifications/cancelled", "params": {"requestId": CALL["id"]}})
         taken_back.set()
-        assert call.result(20).refusal == {
-            "jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "haltline: not made: it was taken back"},
-        }  # fmt: skip
+        error = {"code": -32603, "message": "haltline: not made: it was taken back"}
+        assert call.result(20).refusal == {"jsonrpc": "2.0", "id": 1, "error": error}
     assert guards.ends() == [("rm", Outcome.ERROR)]
 
 
-@pytest.mark.parametrize("pieces", [1, 2, 3, 7, 1000])
+@pytest.mark.parametrize("pieces", [1, 3, 1000])
 @pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n", b"\r\r"])
 def test_a_stream_is_read_whatever_its_pieces(pieces: int, end: bytes) -> None:
     guards = Guards(lambda event: decision(Level.NUDGE, event, message="Think again."))
@@ -448,10 +415,9 @@ def test_a_stream_is_read_whatever_its_pieces(pieces: int, end: bytes) -> None:
 
     result, _ = with_echo(talk, guards, answer)
     first, second = result.split(end, 1)
-    assert first == b": comment"
-    lines = second.strip().splitlines()
-    assert lines[0] == b"id: 7"
-    content = orjson.loads(lines[1].removeprefix(b"data: "))["result"]["content"]
+    number, data = second.strip().splitlines()
+    assert (first, number) == (b": comment", b"id: 7")
+    content = orjson.loads(data.removeprefix(b"data: "))["result"]["content"]
     assert content == [{"type": "text", "text": "haltline: Think again."}]
     assert guards.ends() == [("rm", Outcome.OK)]
 
