@@ -1,5 +1,7 @@
 """The compacted control topic, and changes of the topic of actions, on a real Kafka."""
 
+from collections.abc import Iterator
+
 import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented there; its stubs miss it
@@ -11,6 +13,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented 
     NewTopic,
 )
 
+from haltline.interventions.agent import Guard
 from haltline.interventions.agent.transport.worker_presence import GONE, MADE_ANEW, MOVED
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.partitioner import partition_of
@@ -37,8 +40,8 @@ def test_of_many_kills_and_resets_the_last_holds_also_when_all_was_compacted_dow
 ) -> None:
     changes = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in QUICK.items()]
     topic = ConfigResource(ConfigResource.Type.TOPIC, kafka_topics.control, incremental_configs=changes)
-    for future in AdminClient({"bootstrap.servers": kafka.bootstrap}).incremental_alter_configs([topic]).values():
-        future.result()
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.incremental_alter_configs([topic])[topic].result()
     with StandIn(kafka.bootstrap, topics=kafka_topics) as worker:
         worker.control(standing(scope_id="killed"))
         worker.control(standing(ScopeKind.TOOL, "drop_table"))
@@ -61,34 +64,45 @@ def test_of_many_kills_and_resets_the_last_holds_also_when_all_was_compacted_dow
             assert attempt(other, "drop_table") == KILLED
 
 
-def test_an_agent_learns_that_nobody_watches_it_when_its_topic_gets_partitions_is_gone_or_was_recreated(
-    kafka: LocalKafka, kafka_topics: Topics, caplog: pytest.LogCaptureFixture
+NAMES = (f"s{n}" for n in range(100))
+MOVES = next(name for name in NAMES if partition_of(name, PARTITIONS) != partition_of(name, PARTITIONS + 2))
+
+
+@pytest.fixture
+def watched(kafka: LocalKafka, kafka_topics: Topics) -> Iterator[Guard]:
+    with guard_of(kafka.bootstrap, MOVES, topic_prefix=kafka_topics.prefix, mode="async") as guard:
+        for _ in range(5):
+            attempt(guard)
+        wait_until(lambda: guard.degraded is None, "all is well")
+        yield guard
+
+
+def test_an_agent_learns_that_nobody_watches_it_while_its_topic_is_gone_or_was_recreated(
+    kafka: LocalKafka, kafka_topics: Topics, watched: Guard, caplog: pytest.LogCaptureFixture
 ) -> None:
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    names = (f"s{n}" for n in range(100))
-    moves = next(name for name in names if partition_of(name, PARTITIONS) != partition_of(name, PARTITIONS + 2))
+    admin, topic = AdminClient({"bootstrap.servers": kafka.bootstrap}), kafka_topics.actions
 
     def is_made() -> bool:
         try:
-            admin.create_topics([NewTopic(kafka_topics.actions, PARTITIONS, 1)])[kafka_topics.actions].result()
+            admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result()
         except KafkaException:  # its deletion is not over yet
             return False
         return True
 
-    with guard_of(kafka.bootstrap, moves, topic_prefix=kafka_topics.prefix, mode="async") as guard:
-        for _ in range(5):
-            attempt(guard)
-        wait_until(lambda: guard.degraded is None, "all is well")
-        added = admin.create_partitions([NewPartitions(kafka_topics.actions, PARTITIONS + 2)])
-        added[kafka_topics.actions].result()
-        wait_until(lambda: guard.degraded == MOVED, "the guard knows that its session has moved")
-        admin.delete_topics([kafka_topics.actions])[kafka_topics.actions].result()
-        wait_until(lambda: guard.degraded == GONE, "the guard knows that it is gone")
-        wait_until(is_made, "it is recreated")
-        wait_until(
-            lambda: attempt(guard) == "executed" and guard.degraded == MADE_ANEW,
-            "the guard knows that it was recreated",
-            deadline_s=90,
-        )
-        assert guard.dropped == 0
+    def is_told() -> bool:
+        return attempt(watched) == "executed" and watched.degraded == MADE_ANEW
+
+    admin.delete_topics([topic])[topic].result()
+    wait_until(lambda: watched.degraded == GONE, "the guard knows that it is gone")
+    wait_until(is_made, "it is recreated")
+    wait_until(is_told, "the guard knows that it was recreated", deadline_s=90)
+    assert watched.dropped == 0
     assert f"haltline: what this process does goes unwatched: {GONE}" in caplog.text
+
+
+def test_an_agent_learns_that_its_session_is_in_a_partition_that_nobody_reads(
+    kafka: LocalKafka, kafka_topics: Topics, watched: Guard
+) -> None:
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.create_partitions([NewPartitions(kafka_topics.actions, PARTITIONS + 2)])[kafka_topics.actions].result()
+    wait_until(lambda: watched.degraded == MOVED, "the guard knows that its session has moved")
