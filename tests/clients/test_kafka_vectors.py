@@ -1,5 +1,3 @@
-"""The cases that the TypeScript client is tested with are those of this implementation."""
-
 from tests.clients.kafka_vectors import FILE, as_text
 
 

@@ -1,5 +1,3 @@
-"""Programs that use the npm package, behind a real intake."""
-
 import json
 import os
 import shutil

@@ -1,5 +1,3 @@
-"""The TypeScript client over a broker: the product's embedded one, with a stand-in for the worker."""
-
 import os
 import subprocess
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""The programs of docs/go.md and docs/java.md, and that in JavaScript, as they stand, before a real intake."""
-
 import os
 import shutil
 import signal

@@ -1,5 +1,3 @@
-"""What a policy document may say of interventions: the loader and the published schema agree."""
-
 import jsonschema
 import pytest
 import yaml
@@ -7,6 +5,8 @@ import yaml
 from haltline.schemas.intervening import PARTS
 from haltline.streams.policy.json_schema import policy_schema
 from haltline.streams.policy.loader import BadPolicy, parse_policy
+from tests.cases import cases
+from tests.interventions.cases import some
 
 SCHEMA = policy_schema()
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
@@ -59,21 +59,18 @@ def test_a_document_is_loaded_when_the_schema_takes_it(document: str, good: bool
             parse_policy(text)
 
 
-@pytest.mark.parametrize(
-    ("document", "why"),
-    [
-        pytest.param("{stop: NUDGE}", "stop: expected PAUSE or harder, got NUDGE", id="a stop that stops nothing"),
-        pytest.param(
-            "{modifications: [{action: x}]}", "expected put, cap or remove, got none", id="a change of nothing"
-        ),
-        pytest.param(
+@cases(
+    "document, why",
+    {
+        "a stop that stops nothing": ("{stop: NUDGE}", "stop: expected PAUSE or harder, got NUDGE"),
+        "a change of nothing": ("{modifications: [{action: x}]}", "expected put, cap or remove, got none"),
+        "thresholds out of order": (
             "{acgp: [{thresholds: {ok: 0.5, nudge: 0.4, escalate: 0.6}}]}",
             "expected ok <= nudge <= escalate, got 0.5, 0.4, 0.6",
-            id="thresholds out of order",
         ),
-        pytest.param("{acgp: [{weights: {reasoning: 0.5}}]}", "expected weights that sum to 1, got 0.5", id="weights"),
-        pytest.param("{strategy: hopeful}", r"interventions\.strategy: expected by_rule, ", id="an unknown strategy"),
-    ],
+        "weights": ("{acgp: [{weights: {reasoning: 0.5}}]}", "expected weights that sum to 1, got 0.5"),
+        "an unknown strategy": ("{strategy: hopeful}", r"interventions\.strategy: expected by_rule, "),
+    },
 )
 def test_what_no_schema_can_say_is_refused_by_the_loader(document: str, why: str) -> None:
     with pytest.raises(BadPolicy, match=why):
@@ -90,5 +87,4 @@ def test_every_part_is_described_in_the_schema(part: type) -> None:
 
 def test_a_regulated_policy_warns_less_often() -> None:
     regulated = parse_policy("{preset: regulated}")
-    assert regulated.interventions is not None
-    assert regulated.interventions.after_warnings == 2
+    assert some(regulated.interventions).after_warnings == 2

@@ -1,5 +1,3 @@
-"""What cannot be used gets a reason, says where it was and what came, and is never raised as anything else."""
-
 import math
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""A record that could not be read, on its topic: the raw bytes as value, all else as headers."""
-
 from base64 import b64decode
 from pathlib import Path
 

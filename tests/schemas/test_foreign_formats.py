@@ -1,5 +1,3 @@
-"""CloudEvents over Kafka, binary and structured, and OTel GenAI spans are read as ActionEvents."""
-
 from base64 import b64encode
 from typing import Any
 
@@ -10,6 +8,7 @@ from haltline.schemas.dead_letter import BadRecord
 from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage
 from haltline.schemas.otel import of_agents
 from haltline.schemas.wire import MAX_EVENT_BYTES, InvalidRecord, decode_event
+from tests.cases import cases
 
 TIME_MS = 1_750_075_200_000
 ATTRIBUTES = {
@@ -100,66 +99,55 @@ def test_headers_that_say_nothing_of_a_format_do_not_matter() -> None:
     assert decode_event(EXPECTED.to_json(), headers) == EXPECTED
 
 
-@pytest.mark.parametrize(
-    ("headers", "value", "reason", "text"),
-    [
-        pytest.param(
+@cases(
+    "headers, value, reason, text",
+    {
+        "another format suffix": (
             content_type("application/cloudevents+avro"),
             structured(),
             BadRecord.UNKNOWN_FORMAT,
             "application/cloudevents+avro",
-            id="another format suffix",
         ),
-        pytest.param(
+        "a batch, which Kafka does not have": (
             content_type("application/cloudevents-batch+json"),
             structured(),
             BadRecord.UNKNOWN_FORMAT,
             "batch",
-            id="a batch, which Kafka does not have",
         ),
-        pytest.param(
-            content_type("application/cloudevents"), structured(), BadRecord.UNKNOWN_FORMAT, "+json", id="no suffix"
-        ),
-        pytest.param(STRUCTURED, None, BadRecord.EMPTY, "no value", id="a structured tombstone"),
-        pytest.param(binary(), None, BadRecord.EMPTY, "no value", id="a binary tombstone"),
-        pytest.param(STRUCTURED, b"{", BadRecord.NOT_JSON, "", id="structured and cut"),
-        pytest.param(binary(), b"<xml/>", BadRecord.NOT_JSON, "", id="binary with XML"),
-        pytest.param(STRUCTURED, b"[]", BadRecord.INVALID, "list", id="structured and an array"),
-        pytest.param(binary(), b"[1]", BadRecord.INVALID, "list", id="binary and an array"),
-        pytest.param(STRUCTURED, structured(data="text"), BadRecord.INVALID, "str", id="data that is a text"),
-        pytest.param(STRUCTURED, structured(data_base64="%"), BadRecord.INVALID, "", id="data that is not base64"),
-        pytest.param(STRUCTURED, structured(data_base64=7), BadRecord.INVALID, "", id="base64 that is a number"),
-        pytest.param(STRUCTURED, structured(type="com.example.lunch"), BadRecord.INVALID, "lunch", id="another type"),
-        pytest.param(STRUCTURED, structured(subject=None), BadRecord.INVALID, "session_id", id="no subject"),
-        pytest.param(
-            STRUCTURED, structured(specversion="0.3"), BadRecord.INVALID, "expected 1.0, got '0.3'", id="older"
-        ),
-        pytest.param(
-            STRUCTURED, orjson.dumps({"id": "e"}), BadRecord.INVALID, "expected 1.0, got None", id="no version"
-        ),
-        pytest.param(STRUCTURED, structured(time="now"), BadRecord.INVALID, "time", id="no time"),
-        pytest.param(
+        "no suffix": (content_type("application/cloudevents"), structured(), BadRecord.UNKNOWN_FORMAT, "+json"),
+        "a structured tombstone": (STRUCTURED, None, BadRecord.EMPTY, "no value"),
+        "a binary tombstone": (binary(), None, BadRecord.EMPTY, "no value"),
+        "structured and cut": (STRUCTURED, b"{", BadRecord.NOT_JSON, ""),
+        "binary with XML": (binary(), b"<xml/>", BadRecord.NOT_JSON, ""),
+        "structured and an array": (STRUCTURED, b"[]", BadRecord.INVALID, "list"),
+        "binary and an array": (binary(), b"[1]", BadRecord.INVALID, "list"),
+        "data that is a text": (STRUCTURED, structured(data="text"), BadRecord.INVALID, "str"),
+        "data that is not base64": (STRUCTURED, structured(data_base64="%"), BadRecord.INVALID, ""),
+        "base64 that is a number": (STRUCTURED, structured(data_base64=7), BadRecord.INVALID, ""),
+        "another type": (STRUCTURED, structured(type="com.example.lunch"), BadRecord.INVALID, "lunch"),
+        "no subject": (STRUCTURED, structured(subject=None), BadRecord.INVALID, "session_id"),
+        "older": (STRUCTURED, structured(specversion="0.3"), BadRecord.INVALID, "expected 1.0, got '0.3'"),
+        "no version": (STRUCTURED, orjson.dumps({"id": "e"}), BadRecord.INVALID, "expected 1.0, got None"),
+        "no time": (STRUCTURED, structured(time="now"), BadRecord.INVALID, "time"),
+        "nested 500 deep": (
             STRUCTURED,
             b'{"specversion":"1.0","data":{"a":' + b"[" * 500 + b"]" * 500 + b"}}",
             BadRecord.INVALID,
             "ecursion",
-            id="nested 500 deep",
         ),
-        pytest.param(
+        "too large": (
             STRUCTURED,
             structured(data={"args": {"a": "a" * MAX_EVENT_BYTES}}),
             BadRecord.TOO_LARGE,
             str(MAX_EVENT_BYTES),
-            id="too large",
         ),
-        pytest.param(
+        "a header that is not UTF-8": (
             [("ce_specversion", b"1.0"), ("ce_id", b"\xff")],
             b"{}",
             BadRecord.INVALID,
             "utf-8",
-            id="a header that is not UTF-8",
         ),
-    ],
+    },
 )
 def test_a_bad_cloud_event_has_a_reason(headers: Headers, value: bytes | None, reason: BadRecord, text: str) -> None:
     with pytest.raises(InvalidRecord) as caught:
@@ -322,28 +310,27 @@ def test_a_failed_span_is_an_error(attributes: dict[str, Any], status: Any, erro
     assert event.error == error
 
 
-@pytest.mark.parametrize(
-    ("value", "reason"),
-    [
-        pytest.param(b"", BadRecord.EMPTY, id="empty"),
-        pytest.param(b"{", BadRecord.NOT_JSON, id="not JSON"),
-        pytest.param(b"[]", BadRecord.INVALID, id="an array"),
-        pytest.param(b"{}", BadRecord.INVALID, id="no ids and no times"),
-        pytest.param(span({}, attributes=["a"]), BadRecord.INVALID, id="attributes that are texts"),
-        pytest.param(span({}, attributes=[{"key": "a", "value": "b"}]), BadRecord.INVALID, id="a value without a type"),
-        pytest.param(span({}, attributes=7), BadRecord.INVALID, id="attributes that are a number"),
-        pytest.param(span({}, status="bad"), BadRecord.INVALID, id="a status that is a text"),
-        pytest.param(span({}, endTimeUnixNano="9" * 4000), BadRecord.INVALID, id="a time of 4,000 digits"),
-        pytest.param(span({}, endTimeUnixNano="9" * 28), BadRecord.INVALID, id="a time beyond 64 bits"),
-        pytest.param(span({}, endTimeUnixNano="253402300799000000000"), BadRecord.INVALID, id="the year 9999"),
-        pytest.param(span({}, endTimeUnixNano="0"), BadRecord.INVALID, id="an end before the start"),
-        pytest.param(span({"gen_ai.usage.input_tokens": "many"}), BadRecord.INVALID, id="tokens that are a text"),
-        pytest.param(
+@cases(
+    "value, reason",
+    {
+        "empty": (b"", BadRecord.EMPTY),
+        "not JSON": (b"{", BadRecord.NOT_JSON),
+        "an array": (b"[]", BadRecord.INVALID),
+        "no ids and no times": (b"{}", BadRecord.INVALID),
+        "attributes that are texts": (span({}, attributes=["a"]), BadRecord.INVALID),
+        "a value without a type": (span({}, attributes=[{"key": "a", "value": "b"}]), BadRecord.INVALID),
+        "attributes that are a number": (span({}, attributes=7), BadRecord.INVALID),
+        "a status that is a text": (span({}, status="bad"), BadRecord.INVALID),
+        "a time of 4,000 digits": (span({}, endTimeUnixNano="9" * 4000), BadRecord.INVALID),
+        "a time beyond 64 bits": (span({}, endTimeUnixNano="9" * 28), BadRecord.INVALID),
+        "the year 9999": (span({}, endTimeUnixNano="253402300799000000000"), BadRecord.INVALID),
+        "an end before the start": (span({}, endTimeUnixNano="0"), BadRecord.INVALID),
+        "tokens that are a text": (span({"gen_ai.usage.input_tokens": "many"}), BadRecord.INVALID),
+        "a value that is nested 300 deep": (
             b'{"attributes":[{"key":"a","value":' + b'{"arrayValue":{"values":[' * 300 + b"]}}" * 300 + b"}]}",
             BadRecord.INVALID,
-            id="a value that is nested 300 deep",
         ),
-    ],
+    },
 )
 def test_a_bad_span_has_a_reason(value: bytes, reason: BadRecord) -> None:
     with pytest.raises(InvalidRecord) as caught:

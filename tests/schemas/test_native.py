@@ -1,5 +1,3 @@
-"""Both decoders of an event say the same: what msgspec reads is what the model says, and it reads no other bytes."""
-
 import json
 import subprocess
 import sys

@@ -1,5 +1,3 @@
-"""Severity, level, mode and effect have an order of their own, never the alphabet's."""
-
 import copy
 import operator
 import pickle

@@ -1,5 +1,3 @@
-"""Our own partitioner names the same partition as the clients that produce."""
-
 import random
 
 import pytest

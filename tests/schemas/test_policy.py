@@ -1,5 +1,3 @@
-"""A policy's overrides: whom they hold for, and until when."""
-
 import orjson
 import pytest
 

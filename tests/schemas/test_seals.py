@@ -1,5 +1,3 @@
-"""A seal holds for one record as it was signed, and for no other."""
-
 from pathlib import Path
 
 import pytest

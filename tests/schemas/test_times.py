@@ -1,5 +1,3 @@
-"""When something happened: RFC 3339 or epoch milliseconds, from 2000 to 2100."""
-
 from datetime import UTC, datetime, timedelta, timezone
 
 import orjson

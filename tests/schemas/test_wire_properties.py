@@ -1,5 +1,3 @@
-"""Whatever comes, reading it gives a record or an InvalidRecord, and nothing else."""
-
 import json
 from contextlib import suppress
 from typing import Any

@@ -1,5 +1,3 @@
-"""What ends the waiting of a call for a person, and what does not; over the scripted guard, without a broker."""
-
 from collections.abc import Sequence
 
 import pytest
@@ -10,6 +8,7 @@ from haltline.schemas.control import HALTLINE, ControlRecord, ControlState
 from haltline.schemas.decisions import WHOLE_SESSION, ApprovalState, Decision, ScopeKind
 from haltline.schemas.events import ActionEvent
 from tests.builders import about_approval
+from tests.interventions.cases import some
 
 PENDING, APPROVED, REJECTED = ApprovalState.PENDING, ApprovalState.APPROVED, ApprovalState.REJECTED
 ASKS = (PENDING, Level.PAUSE)
@@ -92,8 +91,7 @@ def test_what_was_paused_by_the_result_of_the_call_before_passes_once_a_person_s
 def of_session(event: ActionEvent, result: Said, number: int) -> Decision:
     """As `answer_to`, about a request to let the whole session go on."""
     one = answer_to(event, result, number)
-    assert one.approval is not None
-    return one.model_copy(update={"approval": one.approval.model_copy(update={"action": WHOLE_SESSION})})
+    return one.model_copy(update={"approval": some(one.approval).model_copy(update={"action": WHOLE_SESSION})})
 
 
 @pytest.mark.parametrize("freeze_at", [pytest.param(0, id="the freeze first"), pytest.param(1, id="the request first")])

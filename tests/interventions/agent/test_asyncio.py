@@ -1,5 +1,3 @@
-"""Coroutine functions: the event loop is never held, and a cancelled call is told."""
-
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,5 +1,3 @@
-"""How calls are described and told, whatever they are; over the shipped scripted guard, without a broker."""
-
 from concurrent.futures import ThreadPoolExecutor
 
 import orjson
@@ -13,6 +11,7 @@ from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.wire import decode_event
 from tests.interventions.agent.attempts import attempt, attempts
+from tests.interventions.cases import some
 
 
 def test_the_agents_own_exception_goes_through_unchanged_and_is_reported() -> None:
@@ -48,8 +47,7 @@ def test_a_turn_of_the_model_is_reported_with_what_it_used() -> None:
     guard.model_turn(usage=Usage(input_tokens=900, output_tokens=100), output="I shall delete it with token=abcdef")
     turn = guard.events[-1]
     assert turn.kind is Kind.MODEL_TURN
-    assert turn.usage is not None
-    assert (turn.usage.input_tokens, turn.usage.output_tokens) == (900, 100)
+    assert (some(turn.usage).input_tokens, some(turn.usage).output_tokens) == (900, 100)
     assert turn.output_head == "I shall delete it with token=[redacted:token]"
 
 
@@ -135,8 +133,7 @@ def test_effects_targets_and_goals_are_reported_and_no_secret_with_them() -> Non
     guard = ScriptedGuard(task=Task(goal="log in with password=hunter22", expected_paths=["/srv/**"]))
     assert attempt(guard, "tidy", effect="destructive", targets=["bucket=raw"]) == "executed"
     assert (guard.events[-1].effect, guard.events[-1].targets) == (Effect.DESTRUCTIVE, ["bucket=raw"])
-    task = guard.events[0].task
-    assert task is not None
+    task = some(guard.events[0].task)
     assert (task.goal, task.expected_paths) == ("log in with password=[redacted:password]", ["/srv/**"])
 
 

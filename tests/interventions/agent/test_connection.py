@@ -1,5 +1,3 @@
-"""One connection for all guards of a process; the broker away, slow and back; nothing destructive is dropped unseen."""
-
 import subprocess
 import sys
 import threading

@@ -1,5 +1,3 @@
-"""What a guard does with what it is told; over the shipped scripted guard, without a broker."""
-
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +10,7 @@ from haltline.schemas.decisions import ApprovalState, ScopeKind
 from tests.builders import about_approval
 from tests.cases import cases
 from tests.interventions.agent.attempts import attempt, attempts
+from tests.interventions.cases import some
 
 Tool = Callable[[str], str]
 KILLED = "session_killed_loop_guard"
@@ -93,9 +92,8 @@ def test_each_level_does_to_the_call_what_it_says(level: Level, code: str | None
         with pytest.raises(Refused) as refused, guard.action("get_asset"):
             pytest.fail("it was executed")
         assert str(refused.value) == f"{code}: for the model"
-        assert refused.value.decision is not None
-        assert refused.value.decision.level is level
-        assert refused.value.decision.reason not in str(refused.value)
+        assert some(refused.value.decision).level is level
+        assert some(refused.value.decision).reason not in str(refused.value)
     assert attempt(guard) == (KILLED if level is Level.KILL else "executed")
     assert (guard.killed, stages(guard)) == (level is Level.KILL, acknowledged)
 

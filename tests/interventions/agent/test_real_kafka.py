@@ -1,5 +1,3 @@
-"""The compacted control topic, and changes of the topic of actions, on a real Kafka."""
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,5 +1,3 @@
-"""Approvals that an agent's own guard asks for, through the core and the real codec: for one call, never by time."""
-
 import pytest
 
 from haltline.schemas.control import CallRequest, CommandKind

@@ -1,5 +1,3 @@
-"""A person's approval, through the core and the real codec: bound to the call, used once, never given by time."""
-
 from typing import Any
 
 import pytest
@@ -12,6 +10,7 @@ from haltline.schemas.findings import Severity
 from haltline.schemas.intervening import Interventions
 from haltline.schemas.policy import ApprovalRules, Operations, Policy, Rule
 from tests.builders import at
+from tests.interventions.cases import some
 from tests.interventions.control.core_session import CoreSession, decided, shown
 
 PAUSING = {"destructive_repeat": Rule(levels=dict.fromkeys(Severity, Level.PAUSE), settings={"window_s": 100_000})}
@@ -125,10 +124,8 @@ def test_a_critical_request_takes_two_different_people_and_is_rejected_once_they
         (approved, [(APPROVE, "ada"), (APPROVE, "ada"), (REJECT, "cy"), (APPROVE, "bo")]),
         (rejected, [(REJECT, "ada"), (REJECT, "bo")]),
     ):
-        decision = session.does(0, action="bash", args={"command": "rm -rf /"}, targets=[]).decision
-        assert decision is not None
-        critical = decision.approval
-        assert critical is not None
+        decision = some(session.does(0, action="bash", args={"command": "rm -rf /"}, targets=[]).decision)
+        critical = some(decision.approval)
         assert (critical.priority, critical.quorum, critical.voters) == (Severity.CRITICAL, 2, 3)
         about = {"request_id": critical.request_id, "nonce": critical.nonce}
         codes = [
@@ -183,8 +180,7 @@ def test_who_approves_what_came_after_warnings_begins_their_count_anew() -> None
 
     decisions = [decision for number in range(5) for decision in fails(number)]
     assert [d.level for d in decisions] == [Level.NUDGE, Level.NUDGE, Level.PAUSE]
-    request = decisions[-1].approval
-    assert request is not None
+    request = some(decisions[-1].approval)
     session.command(APPROVE, 60, request_id=request.request_id, nonce=request.nonce)
     assert fails(6)[-1].level is Level.NUDGE
 
@@ -202,8 +198,7 @@ def lined_up() -> tuple[Session, Approval]:
         decision = session.propose(second, force=number)
         assert shown(decision)[:2] == ("PAUSE", "loop_detected")
         assert decision is not None
-        assert decision.approval is not None
-        assert (decision.approval.request_id, decision.approval.behind) == (request.request_id, True)
+        assert (some(decision.approval).request_id, some(decision.approval).behind) == (request.request_id, True)
         assert decision.expires == request.expires
     return session, request
 

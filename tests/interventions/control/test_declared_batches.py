@@ -1,5 +1,3 @@
-"""Bulk work that an operator declared, through the core and the real codec."""
-
 import pytest
 
 from haltline.interventions.control.declared_batches import MAX_BATCHES, declare
@@ -8,6 +6,7 @@ from haltline.schemas.control import Batch, Command, CommandKind
 from haltline.schemas.decisions import Decision
 from tests.builders import T0_MS, at
 from tests.cases import cases
+from tests.interventions.cases import some
 from tests.interventions.control.core_session import CoreSession
 
 HOUR_S = 3600
@@ -26,9 +25,7 @@ class Session(CoreSession):
         self.took(self.core.on_command(None, command))
 
     def deletes(self, second: float, target: str, *, waits: bool = True) -> Decision:
-        decision = self.does(second, target, await_verdict=waits, effect=None).decision
-        assert decision is not None
-        return decision
+        return some(self.does(second, target, await_verdict=waits, effect=None).decision)
 
 
 def codes(session: Session, *targets: str) -> list[str]:

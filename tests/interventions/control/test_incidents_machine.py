@@ -32,6 +32,7 @@ from haltline.streams.engine.core import Core, Position, SessionState
 from haltline.streams.engine.core import Effects as Followed
 from haltline.streams.operator.incidents import fold
 from haltline.streams.sessions import state_codec
+from tests.interventions.cases import some
 
 T0_MS = 1_750_000_000_000
 POLICY = Policy(
@@ -180,8 +181,7 @@ class Incidents(RuleBasedStateMachine):
     @precondition(lambda self: self._is_killed)
     @rule()
     def acknowledges(self) -> None:
-        kill = self.state.standing.killed
-        assert kill is not None
+        kill = some(self.state.standing.killed)
         self._take(
             "on_feedback",
             Feedback(

@@ -1,5 +1,3 @@
-"""A kill has stopped somebody when they say so: until then it is sent again, and then it is an incident."""
-
 import pytest
 
 from haltline.interventions.control import kill_acknowledgement

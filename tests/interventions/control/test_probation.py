@@ -1,5 +1,3 @@
-"""A reset, and what a released session is held to; through the core and the real codec."""
-
 from typing import Any
 
 import pytest
@@ -8,6 +6,7 @@ from haltline.schemas.control import CommandKind, ControlState
 from haltline.schemas.policy import Operations, Policy, ProbationRules
 from haltline.streams.engine.core import Effects
 from tests.builders import at
+from tests.interventions.cases import some
 from tests.interventions.control.core_session import CoreSession, shown
 
 KILL, RESET = CommandKind.KILL, CommandKind.RESET
@@ -35,8 +34,7 @@ class Session(CoreSession):
     @property
     def locked_s(self) -> float:
         """How long the lockout is."""
-        kill = self.known.standing.killed
-        assert kill is not None
+        kill = some(self.known.standing.killed)
         return 0 if kill.locked_until_ms is None else (kill.locked_until_ms - kill.since_ms) / 1000
 
 
@@ -61,8 +59,7 @@ def test_a_refusal_on_probation_is_a_kill_that_locks_and_an_operators_kill_locks
     session.released()
     outcome = session.does(20, "x", action="drop_database")
     assert shown(outcome.decision)[:2] == ("KILL", "session_killed_on_probation")
-    assert outcome.control is not None
-    assert (outcome.control.locked_until, session.locked_s) == (at(120), 100)
+    assert (some(outcome.control).locked_until, session.locked_s) == (at(120), 100)
     other.released()
     other.command(KILL, 20)
     assert other.locked_s == 0
@@ -86,8 +83,7 @@ def test_within_the_lockout_a_reset_takes_two_different_operators_and_after_it_o
         one.trips(20)
     refused = session.command(RESET, 30)
     assert (refused.released, refused.followup, session.is_killed) == (False, "reset_refused", True)
-    assert refused.control is not None
-    assert refused.control.locked_until == at(121)
+    assert some(refused.control).locked_until == at(121)
     session.command(RESET, 31, force=True)
     assert session.is_killed, "the same one twice is one"
     session.command(RESET, 32, "bo")
@@ -127,9 +123,8 @@ def test_an_operator_says_how_long_probation_is(result: int | None, left: int | 
 def test_where_a_reset_asks_for_a_new_session_the_old_one_stays_closed() -> None:
     session = Session(reset_requires_new_session=True)
     outcome = session.released()
-    assert outcome.control is not None
     closed = "session_closed_by_operator"
-    assert (outcome.control.state, outcome.control.code) == (ControlState.KILLED, closed)
+    assert (some(outcome.control).state, some(outcome.control).code) == (ControlState.KILLED, closed)
     assert shown(session.does(20, "a", action="read_asset").decision)[:2] == ("KILL", closed)
 
 

@@ -1,5 +1,3 @@
-"""What operators do to an agent, a mission, a tool, a target, the fleet, or to hold a session."""
-
 from typing import Any
 
 import pytest
@@ -14,6 +12,7 @@ from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.policy import Operations, Policy
 from tests.builders import T0_MS, at
 from tests.cases import cases
+from tests.interventions.cases import some
 
 KILL, RESET, FREEZE = CommandKind.KILL, CommandKind.RESET, CommandKind.FREEZE
 CONTAIN, LIFT = CommandKind.CONTAIN, CommandKind.LIFT
@@ -63,8 +62,7 @@ def test_what_stands_after_what_operators_say(commands: list[CommandKind], state
 
 def test_a_second_kill_leaves_the_first_ones_record_and_one_session_may_be_released() -> None:
     scope = Scope()
-    first = scope.says(KILL, 1, "ada").control
-    assert first is not None
+    first = some(scope.says(KILL, 1, "ada").control)
     assert (first.key, first.by, first.code) == ("agent:cleaner", "ada", "agent_killed_by_operator")
     assert scope.says(KILL, 2, "bo") == NOTHING
     result = scope.says(RESET, 3, session="s1")

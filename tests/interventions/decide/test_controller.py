@@ -9,7 +9,7 @@ from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.policy import Policy, Rule
 from tests.builders import T0_MS
 from tests.cases import cases
-from tests.interventions.cases import Story, found, proposed
+from tests.interventions.cases import Story, found, proposed, some
 
 LOW, HIGH, CRITICAL = Severity.LOW, Severity.HIGH, Severity.CRITICAL
 KILLED = (Level.KILL, "session_killed_loop_guard")
@@ -71,8 +71,7 @@ def test_the_harder_of_one_batch_wins_in_any_order_with_the_same_id() -> None:
 def test_a_kill_by_two_findings_is_haltlines_own() -> None:
     story = Story()
     story.tell(0, found(CRITICAL, "destructive_volume"), looping(CRITICAL, target="asset_id=x"))
-    assert story.standing.killed is not None
-    assert story.standing.killed.by == "haltline"
+    assert some(story.standing.killed).by == "haltline"
 
 
 @cases(
@@ -85,8 +84,7 @@ def test_a_kill_by_two_findings_is_haltlines_own() -> None:
 )
 def test_a_mode_holds_a_level_back(mode: Mode, level: Level, would: Level | None) -> None:
     story = Story()
-    decision = story.tell(0, looping(CRITICAL), rule=Rule(mode=mode))
-    assert decision is not None
+    decision = some(story.tell(0, looping(CRITICAL), rule=Rule(mode=mode)))
     killed = story.standing.killed is not None
     assert (decision.level, decision.would, killed) == (level, would, level is Level.KILL)
 
@@ -140,8 +138,7 @@ def test_after_a_kill_every_proposal_is_refused_and_counted() -> None:
 def test_an_operators_kill_is_a_decision_once() -> None:
     controller, standing = Controller(Policy()), SessionControl()
     kill = Command(command_id="k1", kind=CommandKind.KILL, id="s1", by="alice", reason="it loops", time=T0_MS)
-    first = controller.kill(standing, kill, "a1")
-    assert first is not None
+    first = some(controller.kill(standing, kill, "a1"))
     assert (first.level, first.code) == (Level.KILL, "session_killed_by_operator")
     assert first.reason == "killed by alice: it loops"
     assert controller.kill(standing, kill, "a1") is None
@@ -174,8 +171,7 @@ def test_a_stop_that_comes_before_its_kill_is_not_forgotten() -> None:
         assert not Controller.acknowledge(story.standing, feedback(Stage.STOPPED, decision_id))
     assert list(story.standing.stopped_early) == ["x2", "x3", "x4", twin.decision_id]
     story.tell(0, looping(CRITICAL))
-    assert story.standing.killed is not None
-    assert (story.standing.killed.stopped_at_ms, story.standing.killed.time_to_stop_ms) == (T0_MS + 40, 0)
+    assert (some(story.standing.killed).stopped_at_ms, some(story.standing.killed).time_to_stop_ms) == (T0_MS + 40, 0)
 
 
 def test_the_control_record_says_what_stands() -> None:

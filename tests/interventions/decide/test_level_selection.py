@@ -1,5 +1,3 @@
-"""What a controller chooses over the course of a session."""
-
 from typing import Any
 
 import orjson
@@ -14,7 +12,7 @@ from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.events import Effect
 from haltline.schemas.findings import Severity
 from haltline.schemas.policy import Policy, Rule
-from tests.interventions.cases import Story, found
+from tests.interventions.cases import Story, found, some
 
 LOW, MEDIUM, HIGH, CRITICAL = Severity
 
@@ -125,11 +123,9 @@ def test_what_the_agent_did_not_hear_uses_up_none_of_its_hints_and_is_no_part_of
     assert session.level(200, found(MEDIUM, "cycle")) == "NUDGE"
     assert session.level(201, found(MEDIUM, "polling")) == "NUDGE"
     assert session.level(202, found(MEDIUM, "repetition")) is None
-    killed = session.tell(203, found(CRITICAL, "destructive_repeat"))
-    assert killed is not None
-    assert killed.incident is not None
-    assert killed.incident.snapshot["interventions"] == 2
-    assert [moment.what[:9] for moment in killed.incident.timeline[1:]] == ["NUDGE for", "NUDGE for", "KILL at e"]
+    killed = some(session.tell(203, found(CRITICAL, "destructive_repeat")))
+    assert some(killed.incident).snapshot["interventions"] == 2
+    assert [moment.what[:9] for moment in some(killed.incident).timeline[1:]] == ["NUDGE for", "NUDGE for", "KILL at e"]
 
 
 @pytest.mark.parametrize(
@@ -148,8 +144,7 @@ def test_a_mode(mode: Mode, severity: Severity, seconds: tuple[int, ...], expect
 
 
 def test_a_shadow_decision_says_what_would_have_been_done() -> None:
-    shadow = story().tell(0, found(CRITICAL, "destructive_repeat"), rule=Rule(mode=Mode.SHADOW))
-    assert shadow is not None
+    shadow = some(story().tell(0, found(CRITICAL, "destructive_repeat"), rule=Rule(mode=Mode.SHADOW)))
     assert (shadow.level, shadow.would, shadow.would_do) == (Level.ALLOW, Level.KILL, "the session stopped")
     assert shadow.message == ""
     assert (shadow.incident, shadow.limits, shadow.rollback) == (None, None, None)
@@ -190,6 +185,5 @@ def test_any_session_is_bounded_deterministic_and_survives_a_restart(
 @given(STRATEGIES, st.lists(FINDINGS, min_size=2, max_size=4, unique_by=lambda f: f.detector))
 def test_a_harder_decision_beats_every_softer_one_of_the_same_batch(strategy: str, findings: list[Any]) -> None:
     alone = [story(strategy=strategy).tell(0, finding) for finding in findings]
-    together = story(strategy=strategy).tell(0, *findings)
-    assert together is not None
+    together = some(story(strategy=strategy).tell(0, *findings))
     assert together.level == max(d.level for d in alone if d is not None)

@@ -1,5 +1,3 @@
-"""The strategies by themselves: numbers of the published system, and where they were repaired."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

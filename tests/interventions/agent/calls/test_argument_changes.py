@@ -1,5 +1,3 @@
-"""Changed arguments, from the policy to the function that is called; and checkpoints."""
-
 import asyncio
 from typing import Any
 
@@ -9,6 +7,7 @@ from haltline.interventions.agent import Guard, Refused
 from haltline.schemas.decisions import Level
 from haltline.schemas.findings import Severity
 from haltline.schemas.policy import Policy
+from tests.interventions.cases import some
 
 
 def policy(decision: str = "nudge", **modification: Any) -> Policy:
@@ -117,10 +116,8 @@ def test_a_rollback_names_the_checkpoint_that_the_agents_side_reported() -> None
     delete_asset("fact_sales")
     with pytest.raises(Refused) as refused:
         delete_asset("fact_sales")
-    decision = refused.value.decision
-    assert decision is not None
+    decision = some(refused.value.decision)
     assert decision.level is Level.ROLLBACK
-    assert decision.rollback is not None
     # In this process there is no log with offsets, and all of it happened within a moment: none is surely from before.
-    assert decision.rollback.recovery_needed
-    assert "before the deletes: may have been taken after the issue began" in decision.rollback.why
+    assert some(decision.rollback).recovery_needed
+    assert "before the deletes: may have been taken after the issue began" in some(decision.rollback).why

@@ -1,5 +1,3 @@
-"""What a call of mode async waits for."""
-
 from typing import Any
 
 import pytest

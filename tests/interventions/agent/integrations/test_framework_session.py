@@ -1,5 +1,3 @@
-"""What the adapters of frameworks share, where the conformance cases cannot look."""
-
 import asyncio
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""What the conformance cases have not: images, calls without a name, and tools that cannot be guarded."""
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-"""`haltline hook` as Claude Code runs it: a new process for each hook, and a companion that they share."""
-
 import contextlib
 import io
 import json

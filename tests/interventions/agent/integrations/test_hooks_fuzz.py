@@ -1,5 +1,3 @@
-"""Whatever a hook is told on its standard input: an answer that Claude Code can read, or what was wanted and came."""
-
 import asyncio
 import json
 import socket

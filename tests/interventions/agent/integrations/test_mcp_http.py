@@ -1,5 +1,3 @@
-"""The official SDK's client and server, over HTTP, on the two sides of the proxy."""
-
 import asyncio
 import contextlib
 import gzip
@@ -42,6 +40,7 @@ from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.interventions.agent.integrations.mcp_cases import CALL, CALLS, ENDS, MESSAGES, REACHED, say, six_calls
 from tests.interventions.agent.integrations.mcp_server import server_of as files_server
 from tests.interventions.agent.stand_in import StandIn, third_delete_kills
+from tests.interventions.cases import some
 from tests.waiting import wait_until
 
 
@@ -204,8 +203,7 @@ def test_when_the_broker_is_real_a_kill_is_obeyed_by_the_command(embedded: Embed
             command += ["--url", url, "--port", "0", "--header-file", str(tmp_path / "headers")]
             piped = {"stdout": asyncio.subprocess.PIPE, "env": ENVIRONMENT}
             proxy = await asyncio.create_subprocess_exec(sys.executable, *command, **piped)
-            assert proxy.stdout is not None
-            address = (await proxy.stdout.readline()).decode().strip()
+            address = (await some(proxy.stdout).readline()).decode().strip()
             output = []
             async with Client(address) as client:
                 for name in (*["delete_x"] * 3, "read_file"):

@@ -1,5 +1,3 @@
-"""The official SDK's client on one side of the proxy, and its server on the other."""
-
 import asyncio
 import io
 import os

@@ -1,5 +1,3 @@
-"""What the model used, read from a transcript that Claude Code writes beside its work."""
-
 import asyncio
 import json
 from collections.abc import Iterator, Sequence
@@ -15,6 +13,7 @@ from hypothesis import strategies as st
 from haltline.interventions.agent.integrations.claude_code import transcript
 from haltline.interventions.agent.integrations.claude_code.transcript import WRITTEN_WITHIN_S, Transcript
 from haltline.schemas.events import Kind, Usage
+from tests.cases import cases
 from tests.interventions.agent.integrations.test_hooks import Hooks
 
 Line = dict[str, Any] | str
@@ -56,34 +55,30 @@ def counted(path: Path, parts: Sequence[bytes], *, subagent: bool = False) -> tu
     return asyncio.run(read())
 
 
-@pytest.mark.parametrize(
-    ("lines", "tokens"),
-    [
-        pytest.param([ASKED, ANSWERED], [5], id="a conversation of one message"),
-        pytest.param([ASKED, CALLED, RESULT, ANSWERED], [3, 5], id="a call and the answer"),
-        pytest.param(
+@cases(
+    "lines, tokens",
+    {
+        "a conversation of one message": ([ASKED, ANSWERED], [5]),
+        "a call and the answer": ([ASKED, CALLED, RESULT, ANSWERED], [3, 5]),
+        "a message of several lines counts once": (
             [ASKED, says("m1", THINKS, reason="end_turn"), says("m1", TEXT, reason="end_turn")],
             [3],
-            id="a message of several lines counts once",
         ),
-        pytest.param(
+        "a text before a call is no answer": (
             [says("m1", TEXT, reason="tool_use"), says("m1", CALL, reason="tool_use"), RESULT, ANSWERED],
             [3, 5],
-            id="a text before a call is no answer",
         ),
-        pytest.param([says("m1", TEXT, reason="pause_turn"), ANSWERED], [3, 5], id="a turn that pauses goes on"),
-        pytest.param(
+        "a turn that pauses goes on": ([says("m1", TEXT, reason="pause_turn"), ANSWERED], [3, 5]),
+        "releases that leave out the reason": (
             [ASKED, says("m1", THINKS), says("m1", CALL), RESULT, says("m2", TEXT, tokens=5)],
             [3, 5],
-            id="releases that leave out the reason",
         ),
-        pytest.param(
+        "a subagent's lines are not its agent's": (
             [says("m9", TEXT, reason="end_turn", isSidechain=True), CALLED, RESULT, ANSWERED],
             [3, 5],
-            id="a subagent's lines are not its agent's",
         ),
-        pytest.param(["not json", "[1]", "{}", '"\\ud83d"', ANSWERED], [5], id="lines that are something else"),
-    ],
+        "lines that are something else": (["not json", "[1]", "{}", '"\\ud83d"', ANSWERED], [5]),
+    },
 )
 @pytest.mark.parametrize("at_once", [True, False], ids=["at once", "line by line"])
 def test_what_is_written_while_the_hook_waits_is_counted(
@@ -157,21 +152,19 @@ def turns_of(hooks: Hooks, session_id: str = "s1") -> list[int | None]:
 
 
 @pytest.mark.usefixtures("_impatient")
-@pytest.mark.parametrize(
-    ("events", "lines", "turns"),
-    [
-        pytest.param(["Stop"], [ANSWERED], [5], id="the answer is there at Stop"),
-        pytest.param(["Stop"], None, [None], id="no transcript at Stop"),
-        pytest.param(["Stop"], [ASKED], [None], id="no answer at Stop"),
-        pytest.param(["PreToolUse", "Stop"], [CALLED], [3, None], id="a call and no answer at Stop"),
-        pytest.param(["PreToolUse", "SessionEnd"], [CALLED], [3], id="a call that ended the session"),
-        pytest.param(["PreToolUse", "SessionEnd"], None, [None], id="such a call and no transcript"),
-        pytest.param(["Stop", "SessionEnd"], [ANSWERED], [5], id="nothing new at the end of the session"),
-        pytest.param(
-            ["PreToolUse", "SubagentStop", "Stop"], [CALLED, RESULT, ANSWERED], [3, 5], id="nameless subagent"
-        ),
-        pytest.param(["SessionEnd"], None, [], id="a session without a turn"),
-    ],
+@cases(
+    "events, lines, turns",
+    {
+        "the answer is there at Stop": (["Stop"], [ANSWERED], [5]),
+        "no transcript at Stop": (["Stop"], None, [None]),
+        "no answer at Stop": (["Stop"], [ASKED], [None]),
+        "a call and no answer at Stop": (["PreToolUse", "Stop"], [CALLED], [3, None]),
+        "a call that ended the session": (["PreToolUse", "SessionEnd"], [CALLED], [3]),
+        "such a call and no transcript": (["PreToolUse", "SessionEnd"], None, [None]),
+        "nothing new at the end of the session": (["Stop", "SessionEnd"], [ANSWERED], [5]),
+        "nameless subagent": (["PreToolUse", "SubagentStop", "Stop"], [CALLED, RESULT, ANSWERED], [3, 5]),
+        "a session without a turn": (["SessionEnd"], None, []),
+    },
 )
 def test_a_turn_that_cannot_be_counted_is_published_without_usage(
     events: Sequence[str], lines: Sequence[Line] | None, turns: list[int | None], tmp_path: Path

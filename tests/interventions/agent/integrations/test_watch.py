@@ -1,5 +1,3 @@
-"""`haltline watch` as a process, with an agent that has children."""
-
 import contextlib
 import io
 import json

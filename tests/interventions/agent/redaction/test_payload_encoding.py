@@ -1,5 +1,3 @@
-"""Arguments and results of any kind: bounded, without secrets, and told apart by their digest."""
-
 import decimal
 import math
 from dataclasses import dataclass

@@ -1,5 +1,3 @@
-"""The author's rules and the limits of a throttling, as an agent meets them; the harder of both sides holds."""
-
 import asyncio
 import os
 import signal
@@ -15,6 +13,7 @@ from haltline.interventions.agent.testing import ScriptedGuard, decision
 from haltline.interventions.agent.transport.local_decider import LocalDecider
 from haltline.schemas.events import Kind, Outcome
 from haltline.schemas.findings import Severity
+from tests.interventions.cases import some
 
 
 def code_of(call: Callable[[], object]) -> str | None:
@@ -42,9 +41,8 @@ def test_a_refused_call_says_to_its_author_what_was_measured_and_to_the_model_wh
         " (usd must be at most 500)"
     )
     assert decided is not None
-    assert decided.remediation is not None
-    assert decided.remediation.reason_code == "ARGUMENT_CONSTRAINT_VIOLATED"
-    assert decided.remediation.argument_violations == ("usd must be at most 500",)
+    assert some(decided.remediation).reason_code == "ARGUMENT_CONSTRAINT_VIOLATED"
+    assert some(decided.remediation).argument_violations == ("usd must be at most 500",)
     # The worker sees the attempt, and is not asked; the decision is none of its own.
     completed = [event for event in guard.events if event.kind is Kind.COMPLETED]
     assert [(event.outcome, event.error) for event in completed] == [(Outcome.REFUSED, decided.code)]
@@ -187,8 +185,7 @@ def test_severity_of_the_authors_own_decisions_is_left_out() -> None:
     guard = ScriptedGuard(rules=ClientRules(denied_actions=("x",)))
     with pytest.raises(Refused) as refused, guard.action("x"):
         pass
-    assert refused.value.decision is not None
-    assert refused.value.decision.severity not in set(Severity)
+    assert some(refused.value.decision).severity not in set(Severity)
 
 
 def nested(depth: int) -> object:

@@ -1,5 +1,3 @@
-"""The rules of an agent's author, one table for each kind of them; and the book that puts them together."""
-
 from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -19,6 +17,8 @@ from haltline.interventions.agent.rules.settings import Arguments, ClientRules, 
 from haltline.interventions.agent.rules.throttled import MIB, Throttled
 from haltline.interventions.agent.rules.windows import Loop, Rate
 from haltline.schemas.events import Effect, Usage
+from tests.cases import cases
+from tests.interventions.cases import some
 
 S = 1000  # ms
 
@@ -76,8 +76,7 @@ def test_a_budget_is_never_overdrawn_by_calls_that_cost_what_they_estimated(
     book = RuleBook(ClientRules(session_budget=float(limit)))
     held = spent = 0
     for cost, how in calls:
-        ticket = book.begin("act", {}, 0, cost_usd=float(cost))
-        assert ticket is not None
+        ticket = some(book.begin("act", {}, 0, cost_usd=float(cost)))
         assert (ticket.refused is None) is (held + spent + cost <= limit)
         if ticket.refused is not None or how == "release":
             book.release(ticket)
@@ -89,20 +88,16 @@ def test_a_budget_is_never_overdrawn_by_calls_that_cost_what_they_estimated(
         assert book.spent_usd == spent <= limit
 
 
-@pytest.mark.parametrize(
-    ("limit", "times_s", "passes"),
-    [
-        pytest.param((3, 60), [0, 1, 2, 3], [True, True, True, False], id="one more than the count is refused"),
-        pytest.param(
-            (3, 60), [0, 1, 2, 61], [True, True, True, True], id="when the first has left the window it goes on"
-        ),
-        pytest.param(
-            (1, 60), [0, 60, 60.001], [True, False, True], id="a call exactly as old as the window still counts"
-        ),
-        pytest.param((2, 10), [0, 9, 9.5, 10.5], [True, True, False, True], id="what was refused does not count"),
-        pytest.param((0, 10), [0, 100], [False, False], id="a count of none lets nothing pass"),
-        pytest.param((40, 60), [0] * 41, [True] * 40 + [False], id="a count above 32 is reached"),
-    ],
+@cases(
+    "limit, times_s, passes",
+    {
+        "one more than the count is refused": ((3, 60), [0, 1, 2, 3], [True, True, True, False]),
+        "when the first has left the window it goes on": ((3, 60), [0, 1, 2, 61], [True, True, True, True]),
+        "a call exactly as old as the window still counts": ((1, 60), [0, 60, 60.001], [True, False, True]),
+        "what was refused does not count": ((2, 10), [0, 9, 9.5, 10.5], [True, True, False, True]),
+        "a count of none lets nothing pass": ((0, 10), [0, 100], [False, False]),
+        "a count above 32 is reached": ((40, 60), [0] * 41, [True] * 40 + [False]),
+    },
 )
 def test_a_rate_limit(limit: tuple[int, float], times_s: Sequence[float], passes: Sequence[bool]) -> None:
     rate = Rate("send_mail", RateLimit(max_count=limit[0], window_seconds=limit[1]))
@@ -134,26 +129,19 @@ def call(**args: Any) -> dict[str, Any]:
     return args
 
 
-@pytest.mark.parametrize(
-    ("rule", "calls", "loops"),
-    [
-        pytest.param({}, [(0, call(a=1))] * 5, [4], id="the fifth equal call within ten seconds"),
-        pytest.param({}, [(i * 2.5, call(a=1)) for i in range(5)], [4], id="the first exactly ten seconds old counts"),
-        pytest.param({}, [(i * 2.75, call(a=1)) for i in range(5)], [], id="five over eleven seconds are none"),
-        pytest.param({}, [(0, call(a=i)) for i in range(9)], [], id="other arguments are other calls"),
-        pytest.param({}, [(0, call(a=1))] * 7, [4, 5, 6], id="refused attempts keep counting"),
-        pytest.param(
-            {"arg_exclude": ("id",)},
-            [(0, call(a=1, id=i)) for i in range(5)],
-            [4],
-            id="what varies by itself is left out",
-        ),
-        pytest.param({"threshold": 40}, [(0, call(a=1))] * 40, [39], id="a threshold above 32 is reached"),
-        pytest.param(
-            {}, [(0, call(a=1, b=2)), (0, call(b=2, a=1))] * 3, [4, 5], id="the order of arguments says nothing"
-        ),
-        pytest.param({}, [(0, call(a=2**80))] * 5, [4], id="arguments that JSON does not know are compared too"),
-    ],
+@cases(
+    "rule, calls, loops",
+    {
+        "the fifth equal call within ten seconds": ({}, [(0, call(a=1))] * 5, [4]),
+        "the first exactly ten seconds old counts": ({}, [(i * 2.5, call(a=1)) for i in range(5)], [4]),
+        "five over eleven seconds are none": ({}, [(i * 2.75, call(a=1)) for i in range(5)], []),
+        "other arguments are other calls": ({}, [(0, call(a=i)) for i in range(9)], []),
+        "refused attempts keep counting": ({}, [(0, call(a=1))] * 7, [4, 5, 6]),
+        "what varies by itself is left out": ({"arg_exclude": ("id",)}, [(0, call(a=1, id=i)) for i in range(5)], [4]),
+        "a threshold above 32 is reached": ({"threshold": 40}, [(0, call(a=1))] * 40, [39]),
+        "the order of arguments says nothing": ({}, [(0, call(a=1, b=2)), (0, call(b=2, a=1))] * 3, [4, 5]),
+        "arguments that JSON does not know are compared too": ({}, [(0, call(a=2**80))] * 5, [4]),
+    },
 )
 def test_a_loop_rule(rule: dict[str, Any], calls: Sequence[tuple[float, dict[str, Any]]], loops: Sequence[int]) -> None:
     loop = Loop(LoopRule(**rule))
@@ -226,22 +214,19 @@ def test_an_argument(expected: dict[str, Any], value: object, wrong: str) -> Non
     ],
 )
 def test_what_forbids_holds_under_every_servers_prefix(fields: dict[str, Any], action: str) -> None:
-    ticket = RuleBook(ClientRules.model_validate(fields)).begin(action, {}, 0)
-    assert ticket is not None
+    ticket = some(RuleBook(ClientRules.model_validate(fields)).begin(action, {}, 0))
     assert ticket.refused is not None
 
 
 @pytest.mark.parametrize(("action", "refused"), [("look", False), ("mcp__elsewhere__look", True)])
 def test_what_allows_does_so_under_the_whole_name_only(action: str, refused: bool) -> None:
-    ticket = RuleBook(ClientRules(allowed_actions=("look",))).begin(action, {}, 0)
-    assert ticket is not None
+    ticket = some(RuleBook(ClientRules(allowed_actions=("look",))).begin(action, {}, 0))
     assert (ticket.refused is not None) is refused
 
 
 def test_required_arguments_and_all_that_is_wrong_are_reported_at_once() -> None:
     expected = Arguments(required=("to", "amount"), properties={"note": Constraint(type="string")})
-    objection = constraints.against("pay", expected, {"to": None, "note": 3})
-    assert objection is not None
+    objection = some(constraints.against("pay", expected, {"to": None, "note": 3}))
     assert objection.argument_violations == ("to is required", "amount is required", "note must be of type string")
     assert constraints.against("pay", expected, {"to": "a", "amount": 1}) is None
 
@@ -269,13 +254,11 @@ def test_a_failed_look_is_no_evidence_and_a_new_run_has_seen_nothing() -> None:
     book = RuleBook(ClientRules(evidence_requirements={"refund": ("lookup_*",)}))
 
     def refund() -> str | None:
-        ticket = book.begin("refund", {}, 0)
-        assert ticket is not None
+        ticket = some(book.begin("refund", {}, 0))
         return ticket.refused.code if ticket.refused else None
 
     def look(*, ok: bool) -> None:
-        ticket = book.begin("lookup_order", {}, 0)
-        assert ticket is not None
+        ticket = some(book.begin("lookup_order", {}, 0))
         book.end(ticket, 0, ok=ok)
 
     look(ok=False)
@@ -319,8 +302,7 @@ def test_what_failed_may_be_tried_again_and_what_is_kept_is_bounded() -> None:
 )
 def test_lists(action: str, code: str | None) -> None:
     book = RuleBook(ClientRules(allowed_actions=("*_asset",), denied_actions=("delete_*",)))
-    ticket = book.begin(action, {}, 0)
-    assert ticket is not None
+    ticket = some(book.begin(action, {}, 0))
     assert (ticket.refused.code if ticket.refused else None) == code
 
 
@@ -366,8 +348,7 @@ def test_a_throttling_that_ends_earlier_or_is_softer_takes_nothing_from_the_one_
     throttled.note(Effect.WRITE)
     throttled.used(Usage(input_tokens=101))
     throttled.take({"max_file_operations": 9, "batch_size": 4}, 10 * S, 20 * S)
-    objection = throttled.against(Effect.WRITE, 11 * S)
-    assert objection is not None
+    objection = some(throttled.against(Effect.WRITE, 11 * S))
     assert (objection.values, objection.thresholds) == ({"max_file_operations": 3}, {"max_file_operations": 2})
     assert objection.retry_after_s == 289
     assert throttled.limits(11 * S) == {"max_file_operations": 2, "max_tokens": 100, "batch_size": 4}
@@ -439,8 +420,7 @@ def test_the_stricter_of_two_files_holds_in_everything() -> None:
 
 
 def test_what_is_not_strict_is_only_reported() -> None:
-    ticket = RuleBook(ClientRules(denied_actions=("x",), strict_mode=False)).begin("x", {}, 0)
-    assert ticket is not None
+    ticket = some(RuleBook(ClientRules(denied_actions=("x",), strict_mode=False)).begin("x", {}, 0))
     assert ticket.refused is None
     assert [(result.code, result.blocks) for result in ticket.objections] == [("denied_action", False)]
 
@@ -453,27 +433,25 @@ def test_rules_are_read_from_files_and_merged(tmp_path: Any) -> None:
         '[argument_constraints.pay]\nrequired = ["to"]\n[argument_constraints.pay.properties.amount]\nmaximum = 500\n'
     )
     json.write_text('{"session_budget": 3, "loop_rules": [{"threshold": 3}]}')
-    rules = ClientRules.from_env({"HALTLINE_AGENT_RULES": f"{toml}:{json}"})
-    assert rules is not None
+    rules = some(ClientRules.from_env({"HALTLINE_AGENT_RULES": f"{toml}:{json}"}))
     assert (rules.session_budget, rules.denied_actions) == (3, ("drop_*",))
     assert rules.rate_limits == {"send_mail": (RateLimit(max_count=3, window_seconds=60),)}
     assert rules.argument_constraints["pay"][0].properties["amount"].maximum == 500
     assert ClientRules.from_env({}) is None
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        pytest.param('{"session_budgit": 1}', "session_budgit", id="a name that is none"),
-        pytest.param('{"session_budget": -1}', "session_budget", id="an amount that cannot be"),
-        pytest.param(
+@cases(
+    "text, says",
+    {
+        "a name that is none": ('{"session_budgit": 1}', "session_budgit"),
+        "an amount that cannot be": ('{"session_budget": -1}', "session_budget"),
+        "a pattern that is none": (
             '{"argument_constraints": {"a": {"properties": {"x": {"pattern": "("}}}}}',
             "regular expression",
-            id="a pattern that is none",
         ),
-        pytest.param('{"evidence_max_age_seconds": {"a": 1}}', "evidence_requirements", id="an age of nothing"),
-        pytest.param("{", "JSON or TOML", id="no JSON"),
-    ],
+        "an age of nothing": ('{"evidence_max_age_seconds": {"a": 1}}', "evidence_requirements"),
+        "no JSON": ("{", "JSON or TOML"),
+    },
 )
 def test_rules_that_cannot_be_are_refused_with_the_file_and_the_reason(tmp_path: Any, text: str, says: str) -> None:
     file = tmp_path / "rules.json"

@@ -1,5 +1,3 @@
-"""What waits on disk: in order, bounded, across processes, whatever a crash left of it."""
-
 from collections.abc import Callable
 from pathlib import Path
 

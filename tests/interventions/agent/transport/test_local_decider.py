@@ -1,5 +1,3 @@
-"""Local mode: the worker's own core decides in the agent's process."""
-
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

@@ -1,5 +1,3 @@
-"""With a key, an agent believes what a worker has sealed: whoever else writes may stop it, and never release it."""
-
 from collections.abc import Iterator
 from pathlib import Path
 

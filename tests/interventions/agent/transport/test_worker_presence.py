@@ -1,5 +1,3 @@
-"""Whether workers can see what a process does, by the topic of actions itself."""
-
 import pytest
 
 from haltline.interventions.agent.transport.worker_presence import (
