@@ -151,6 +151,22 @@ def test_a_subagent_is_a_session_below_its_agents_and_each_ends_at_the_latest_wi
     assert {hooks.published(s)[-1] for s in ("s1", "s1/a7", "s1/a8")} == {(Kind.SESSION_ENDED, None)}
 
 
+def blocked(event: ActionEvent) -> Decision:
+    return decision(Level.BLOCK, event, code="scope_creep", message="Not this.")
+
+
+@pytest.mark.parametrize("verdict", [Level.ALLOW, blocked], ids=["allowed", "refused"])
+def test_a_hint_that_came_between_two_calls_is_delivered_once_with_the_next_whatever_becomes_of_it(
+    verdict: Verdict,
+) -> None:
+    hooks = Hooks(verdict)
+    hooks("SessionStart")
+    for _ in range(2):  # delivered twice
+        hooks.guards["s1"].send(decision(Level.NUDGE, hooks.guards["s1"].events[0], message="Read the task again."))
+    answers = [hooks.pre(call_id=call_id) for call_id in ("t1", "t2")]
+    assert [str(answer).count("Read the task again.") for answer in answers] == [1, 0]
+
+
 @pytest.mark.parametrize("event", ["UserPromptSubmit", "PostToolUse", "Stop"])
 @pytest.mark.parametrize("state", [ControlState.KILLED, ControlState.FROZEN, ControlState.CONTAINED])
 def test_every_hook_ends_the_turn_of_a_stopped_session(event: str, state: ControlState) -> None:
