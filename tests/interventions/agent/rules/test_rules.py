@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from haltline.interventions.agent.rules import constraints
-from haltline.interventions.agent.rules.book import RuleBook, Ticket
+from haltline.interventions.agent.rules.book import RuleBook
 from haltline.interventions.agent.rules.budgets import Budget
 from haltline.interventions.agent.rules.evidence import Evidence
 from haltline.interventions.agent.rules.objection import TEXTS, Objection
@@ -149,79 +149,92 @@ def test_a_loop_rule(rule: dict[str, Any], calls: Sequence[tuple[float, dict[str
     assert [number for number, objection in enumerate(found) if objection is not None] == loops
 
 
+def begun(rules: ClientRules, action: str, **args: Any) -> str | None:
+    """The code of the objection to a first call; None: it may be made."""
+    return code_of(RuleBook(rules), action, **args)
+
+
+def code_of(book: RuleBook, action: str, **args: Any) -> str | None:
+    refused = some(book.begin(action, args, 0)).refused
+    return None if refused is None else refused.code
+
+
 def test_two_sessions_do_not_trip_each_other() -> None:
     rules = ClientRules(loop_rules=(LoopRule(threshold=2),))
-    books = RuleBook(rules), RuleBook(rules)
-    assert all((book.begin("search", {"q": 1}, 0) or Ticket("")).refused is None for book in books)
+    assert [begun(rules, "search", q=1), begun(rules, "search", q=1)] == [None, None]
 
 
-@pytest.mark.parametrize(
-    ("expected", "value", "wrong"),
-    [
-        pytest.param({"type": "string"}, "a", "", id="a text is a string"),
-        pytest.param({"type": "string"}, 1, "must be of type string", id="a number is not"),
-        pytest.param({"type": "integer"}, 2.0, "", id="a whole number is an integer"),
-        pytest.param({"type": "integer"}, 2.5, "must be of type integer", id="another is not"),
-        pytest.param({"type": "integer"}, True, "must be of type integer", id="true is no integer"),
-        pytest.param({"type": "number"}, False, "must be of type number", id="false is no number"),
-        pytest.param({"type": "boolean"}, True, "", id="true is a boolean"),
-        pytest.param({"type": "array"}, (1,), "", id="a tuple is an array"),
-        pytest.param({"type": "object"}, [], "must be of type object", id="a list is no object"),
-        pytest.param({"type": "null"}, None, "", id="None is null"),
-        pytest.param({"minimum": 1}, 1, "", id="the minimum is allowed"),
-        pytest.param({"minimum": 1}, 0, "must be at least 1", id="less is not"),
-        pytest.param({"maximum": 500}, 500, "", id="the maximum is allowed"),
-        pytest.param({"maximum": 500}, 500.01, "must be at most 500", id="more is not"),
-        pytest.param({"maximum": 500}, float("nan"), "must be at most 500", id="what is no number is no way around"),
-        pytest.param({"maximum": 500}, "900", "must be a number", id="a number in a text is no way around"),
-        pytest.param({"maximum": 500}, [900], "must be a number", id="nor one in a list"),
-        pytest.param({"maximum": 500}, Decimal(900), "must be at most 500", id="nor one of another type"),
-        pytest.param({"maximum": 500}, None, "", id="nothing is not given"),
-        pytest.param({"enum": ["EUR", "USD"]}, "EUR", "", id="one of those that are named"),
-        pytest.param({"enum": ["EUR", "USD"]}, "GBP", "must be one of EUR, USD", id="none of them"),
-        pytest.param({"enum": [1]}, True, "must be one of 1", id="true is not 1"),
-        pytest.param({"pattern": "^[a-z]+$"}, "abc", "", id="a text that matches"),
-        pytest.param({"pattern": "^[a-z]+$"}, "a1", "must match ^[a-z]+$", id="one that does not"),
-        pytest.param({"pattern": "b"}, "abc", "", id="a pattern is found anywhere, as in JSON Schema"),
-        pytest.param({"pattern": "^[a-z]+$"}, Path("abc"), "", id="a path is a text"),
-        pytest.param({"pattern": "^[a-z]+$"}, Path("/etc"), "must match ^[a-z]+$", id="also when it does not match"),
-        pytest.param({"pattern": "^[a-z]+$"}, ["A1"], "must be a text", id="a text in a list is no way around"),
-        pytest.param({"pattern": "^[a-z]+$"}, {"a": 1}, "must be a text", id="nor one in an object"),
-        pytest.param({"pattern": "^[a-z]+$"}, 17, "must be a text", id="nor is a number"),
-        pytest.param({"pattern": "^[a-z]+$"}, None, "", id="no text is not given"),
-        pytest.param({"max_length": 3}, "abcd", "must not be longer than 3", id="too long a text"),
-        pytest.param({"max_length": 3}, [1, 2, 3], "", id="a list that is short enough"),
-        pytest.param({"max_length": 3}, {"a": 1, "b": 2, "c": 3, "d": 4}, "must not be longer than 3", id="an object"),
-        pytest.param({"max_length": 3}, Path("/etc"), "must not be longer than 3", id="too long a path"),
-        pytest.param({"max_length": 3}, 1234, "must not be longer than 3", id="what has no length is not short"),
-    ],
-)
-def test_an_argument(expected: dict[str, Any], value: object, wrong: str) -> None:
+TYPE = "must be of type"
+ARGUMENTS: list[tuple[dict[str, Any], list[Any], dict[str, list[Any]]]] = [
+    ({"type": "string"}, ["a"], {f"{TYPE} string": [1]}),
+    ({"type": "integer"}, [2.0], {f"{TYPE} integer": [2.5, True]}),
+    ({"type": "number"}, [1.5], {f"{TYPE} number": [False]}),
+    ({"type": "boolean"}, [True], {}),
+    ({"type": "array"}, [(1,)], {}),
+    ({"type": "object"}, [{}], {f"{TYPE} object": [[]]}),
+    ({"type": "null"}, [None], {}),
+    ({"minimum": 1}, [1], {"must be at least 1": [0]}),
+    # What is no number, and a number in a text or a list, is no way around.
+    (
+        {"maximum": 500},
+        [500, None],
+        {"must be at most 500": [500.01, float("nan"), Decimal(900)], "must be a number": ["900", [900]]},
+    ),
+    ({"enum": ["EUR", "USD"]}, ["EUR"], {"must be one of EUR, USD": ["GBP"]}),
+    ({"enum": [1]}, [1], {"must be one of 1": [True]}),
+    # A path is a text; one in a list or an object is no way around.
+    (
+        {"pattern": "^[a-z]+$"},
+        ["abc", Path("abc"), None],
+        {"must match ^[a-z]+$": ["a1", Path("/etc")], "must be a text": [["A1"], {"a": 1}, 17]},
+    ),
+    ({"pattern": "b"}, ["abc"], {}),  # found anywhere, as in JSON Schema
+    (
+        {"max_length": 3},
+        [[1, 2, 3]],
+        {"must not be longer than 3": ["abcd", dict.fromkeys("abcd"), Path("/etc"), 1234]},
+    ),
+]
+"""A constraint, what it lets pass, and what is wrong with other values."""
+
+
+@pytest.mark.parametrize(("expected", "right", "wrong"), ARGUMENTS, ids=[str(row[0]) for row in ARGUMENTS])
+def test_an_argument(expected: dict[str, Any], right: list[Any], wrong: dict[str, list[Any]]) -> None:
     arguments = Arguments(properties={"x": Constraint(**expected)})
-    objection = constraints.against("act", arguments, {"x": value})
-    assert (objection.argument_violations if objection else ()) == ((f"x {wrong}",) if wrong else ())
+    for value in right:
+        assert constraints.against("act", arguments, {"x": value}) is None
+    for text, values in wrong.items():
+        for value in values:
+            objection = some(constraints.against("act", arguments, {"x": value}))
+            assert objection.argument_violations == (f"x {text}",)
 
 
-@pytest.mark.parametrize("action", ["delete_asset", "mcp__catalog__deleteAsset", "catalog.delete-asset"])
-@pytest.mark.parametrize(
+@cases(
     "fields",
-    [
-        pytest.param({"denied_actions": ["delete_*"]}, id="denied"),
-        pytest.param({"argument_constraints": {"delete_*": {"required": ["why"]}}}, id="an argument is missing"),
-        pytest.param({"rate_limits": {"delete_*": {"max_count": 0, "window_seconds": 60}}}, id="too often"),
-        pytest.param({"evidence_requirements": {"delete_*": ["look"]}}, id="nothing was looked up"),
-        pytest.param({"action_budgets": {"delete_*": 1.0}, "prices": {"delete_*": 2.0}}, id="too dear"),
-    ],
+    {
+        "denied": {"denied_actions": ["delete_*"]},
+        "an argument is missing": {"argument_constraints": {"delete_*": {"required": ["why"]}}},
+        "too often": {"rate_limits": {"delete_*": {"max_count": 0, "window_seconds": 60}}},
+        "nothing was looked up": {"evidence_requirements": {"delete_*": ["look"]}},
+        "too dear": {"action_budgets": {"delete_*": 1.0}, "prices": {"delete_*": 2.0}},
+    },
 )
-def test_what_forbids_holds_under_every_servers_prefix(fields: dict[str, Any], action: str) -> None:
-    ticket = some(RuleBook(ClientRules.model_validate(fields)).begin(action, {}, 0))
-    assert ticket.refused is not None
+def test_what_forbids_holds_under_every_servers_prefix(fields: dict[str, Any]) -> None:
+    rules = ClientRules.model_validate(fields)
+    names = ("delete_asset", "mcp__catalog__deleteAsset", "catalog.delete-asset")
+    assert None not in [begun(rules, name) for name in names]
 
 
-@pytest.mark.parametrize(("action", "refused"), [("look", False), ("mcp__elsewhere__look", True)])
-def test_what_allows_does_so_under_the_whole_name_only(action: str, refused: bool) -> None:
-    ticket = some(RuleBook(ClientRules(allowed_actions=("look",))).begin(action, {}, 0))
-    assert (ticket.refused is not None) is refused
+def test_lists_allow_under_the_whole_name_only_and_what_is_denied_is_so_though_it_is_allowed_too() -> None:
+    rules = ClientRules(allowed_actions=("*_asset", "look"), denied_actions=("delete_*",))
+    expected = {
+        "get_asset": None,
+        "look": None,
+        "mcp__elsewhere__look": "not_in_allowlist",
+        "delete_asset": "denied_action",
+        "send_mail": "not_in_allowlist",
+    }
+    assert {name: begun(rules, name) for name in expected} == expected
 
 
 def test_required_arguments_and_all_that_is_wrong_are_reported_at_once() -> None:
@@ -252,21 +265,12 @@ def test_evidence(seen: Sequence[tuple[str, float]], now_s: float, code: str | N
 
 def test_a_failed_look_is_no_evidence_and_a_new_run_has_seen_nothing() -> None:
     book = RuleBook(ClientRules(evidence_requirements={"refund": ("lookup_*",)}))
-
-    def refund() -> str | None:
-        ticket = some(book.begin("refund", {}, 0))
-        return ticket.refused.code if ticket.refused else None
-
-    def look(*, ok: bool) -> None:
-        ticket = some(book.begin("lookup_order", {}, 0))
-        book.end(ticket, 0, ok=ok)
-
-    look(ok=False)
-    assert refund() == "missing_evidence"
-    look(ok=True)
-    assert refund() is None
+    found = []
+    for ok in (False, True):
+        book.end(some(book.begin("lookup_order", {}, 0)), 0, ok=ok)
+        found.append(code_of(book, "refund"))
     book.begin_run()
-    assert refund() == "missing_evidence"
+    assert [*found, code_of(book, "refund")] == ["missing_evidence", None, "missing_evidence"]
 
 
 def test_a_result_is_given_again_until_it_is_too_old() -> None:
@@ -283,27 +287,10 @@ def test_a_result_is_given_again_until_it_is_too_old() -> None:
 
 def test_what_failed_may_be_tried_again_and_what_is_kept_is_bounded() -> None:
     replays = Replays(ttl_s=3600, max_kept=2)
-    assert replays.begin("pay", "k", 0) is None
-    replays.end("pay", "k", None)
-    assert replays.begin("pay", "k", 0) is None
-    for key in "abc":
+    for key, kept in (("k", None), ("k", None), *((key, Kept(key, True, 0)) for key in "abc")):
         assert replays.begin("pay", key, 0) is None
-        replays.end("pay", key, Kept(key, True, 0))
+        replays.end("pay", key, kept)
     assert [replays.begin("pay", key, 0) is None for key in "abc"] == [True, False, False]
-
-
-@pytest.mark.parametrize(
-    ("action", "code"),
-    [
-        pytest.param("get_asset", None, id="on the list"),
-        pytest.param("delete_asset", "denied_action", id="denied, though it is on the list too"),
-        pytest.param("send_mail", "not_in_allowlist", id="on no list"),
-    ],
-)
-def test_lists(action: str, code: str | None) -> None:
-    book = RuleBook(ClientRules(allowed_actions=("*_asset",), denied_actions=("delete_*",)))
-    ticket = some(book.begin(action, {}, 0))
-    assert (ticket.refused.code if ticket.refused else None) == code
 
 
 LIMITS = {"max_file_operations": 2.0, "max_tokens": 100.0, "max_memory_mb": 10.0, "batch_size": 4.0}
@@ -334,13 +321,6 @@ def test_limits_of_a_throttling(used: Sequence[Effect | Usage], effect: Effect, 
     assert throttled.against(effect, 300 * S) is None, "over"
 
 
-def test_the_lower_of_two_throttlings_holds() -> None:
-    throttled = Throttled(hold_s=300)
-    throttled.take({"max_tokens": 50, "batch_size": 8}, 0)
-    throttled.take({"max_tokens": 80, "batch_size": 4}, 0)
-    assert throttled.limits(1) == {"max_tokens": 50, "batch_size": 4}
-
-
 def test_a_throttling_that_ends_earlier_or_is_softer_takes_nothing_from_the_one_before() -> None:
     throttled = Throttled(hold_s=300)
     throttled.take({"max_file_operations": 2, "max_tokens": 100}, 0, 300 * S)
@@ -359,11 +339,11 @@ def test_a_throttling_that_ends_earlier_or_is_softer_takes_nothing_from_the_one_
 
 def test_of_two_limits_the_lower_holds_until_its_own_end_and_then_the_other() -> None:
     throttled = Throttled(hold_s=300)
-    throttled.take({"max_tokens": 100}, 0, 300 * S)
-    throttled.take({"max_tokens": 10}, 0, 20 * S)
+    throttled.take({"max_tokens": 100, "batch_size": 4}, 0, 300 * S)
+    throttled.take({"max_tokens": 10, "batch_size": 8}, 0, 20 * S)
+    assert throttled.limits(1) == {"max_tokens": 10, "batch_size": 4}
     throttled.used(Usage(input_tokens=50))
-    assert throttled.against(Effect.WRITE, 19 * S) is not None
-    assert throttled.against(Effect.WRITE, 20 * S) is None
+    assert [throttled.against(Effect.WRITE, second * S) is None for second in (19, 20)] == [False, True]
     throttled.used(Usage(input_tokens=51))
     assert throttled.against(Effect.WRITE, 21 * S) is not None
 
@@ -412,11 +392,7 @@ def test_the_stricter_of_two_files_holds_in_everything() -> None:
     assert (both.idempotency_ttl_seconds, both.strict_mode, both.evidence_max_age_seconds) == (60, True, {"r": 30})
     assert set(both.evidence_requirements["r"]) == {"l", "m"}
     assert len(both.rate_limits["a"]) == 2, "neither is stricter than the other: both hold"
-    refused = {
-        name: (RuleBook(both).begin(name, {}, 0) or Ticket("")).refused
-        for name in ("get_a", "put_a", "del_a", "x", "y")
-    }
-    assert {name for name, objection in refused.items() if objection is None} == {"put_a"}
+    assert [name for name in ("get_a", "put_a", "del_a", "x", "y") if begun(both, name) is None] == ["put_a"]
 
 
 def test_what_is_not_strict_is_only_reported() -> None:
