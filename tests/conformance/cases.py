@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 from unittest import mock
@@ -111,7 +111,8 @@ def ends(seen: Seen, run: Run, turns: int) -> None:
 @case("calls that are allowed are made in their order, and the model reads their results unchanged")
 def _(seen: Seen) -> None:
     guard = ScriptedGuard()
-    calls = [work("a", id="call-7"), get("b"), Call("list_assets"), work("Ünïcode 名 🦊")]
+    asked = [work("a"), get("b"), Call("list_assets"), work("Ünïcode 名 🦊")]
+    calls = [replace(call, id=f"call-{number}") for number, call in enumerate(asked)]
     run = seen.run(guard, *([call] for call in calls))
     results = ["done a", "rows of b", "fact_sales", "done Ünïcode 名 🦊"]
     assert (run.read, run.stopped) == (results, "")
@@ -123,7 +124,7 @@ def _(seen: Seen) -> None:
     own = {e.call_id: e.output_head for e in of(guard, Kind.COMPLETED)}
     assert own == {e.call_id: result for e, result in zip(proposed, results, strict=True)}
     if "call_ids" in seen.can:
-        assert proposed[0].call_id == "call-7"
+        assert [e.call_id for e in proposed] == [call.id for call in calls]
 
 
 @case("of a result of 100,000 characters the beginning is published")
