@@ -39,9 +39,20 @@ def cluster(mock_cluster: Callable[[int], MockCluster]) -> MockCluster:
     return cluster
 
 
+AGENT = """
+import sys
+from tests.interventions.agent.attempts import attempts, guard_of
+
+bootstrap, session_id, tool, times, prefix = sys.argv[1:]
+with guard_of(bootstrap, session_id, mode="blocking", topic_prefix=prefix) as guard:
+    codes = attempts(guard, int(times), tool)
+print(*codes, f"executed {codes.count('executed')}", sep="\\n")
+"""
+
+
 def in_a_process(bootstrap: str, session_id: str, tool: str, times: int, prefix: str = "haltline.") -> list[str]:
-    module = "tests.interventions.agent.agent_process"
-    command = [sys.executable, "-m", module, bootstrap, session_id, tool, str(times), prefix]
+    """What becomes of the calls of an agent in a process of its own, and how many were executed."""
+    command = [sys.executable, "-c", AGENT, bootstrap, session_id, tool, str(times), prefix]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()

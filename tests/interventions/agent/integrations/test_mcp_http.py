@@ -255,11 +255,10 @@ def with_echo(
     """What a client says to a proxy before a server that answers each request with its own body."""
     actual: list[bytes] = []
 
-    async def echo(request: web.Request) -> web.StreamResponse:
+    async def echo(request: web.Request) -> Any:
         actual.append(await request.read())
         if answer is not None:
-            response: web.StreamResponse = await answer(request)
-            return response
+            return await answer(request)
         return web.Response(body=actual[-1], content_type="application/json")
 
     async def run() -> Any:
@@ -275,14 +274,18 @@ def with_echo(
     return asyncio.run(run()), actual
 
 
-def posted(body: bytes, guards: Guards, **headers: str) -> tuple[tuple[int, bytes], list[bytes]]:
-    async def talk(http: Http) -> tuple[int, bytes]:
-        async with http.post("/mcp", data=body, headers={"Content-Type": "application/json", **headers}) as response:
-            return response.status, await response.read()
+async def post(http: Http, body: bytes, **headers: str) -> tuple[int, bytes]:
+    named = {"Content-Type": "application/json", **headers}
+    async with http.post("/mcp", data=body, headers=named, allow_redirects=False) as response:
+        assert "Location" not in response.headers
+        return response.status, await response.read()
 
-    return with_echo(talk, guards)
+
+def posted(body: bytes, guards: Guards, answer: Any = None, **headers: str) -> tuple[tuple[int, bytes], list[bytes]]:
+    return with_echo(lambda http: post(http, body, **headers), guards, answer)
 
 
+A_CALL = CALLS["a call"]
 ALL_BLOCKED: Callable[[ActionEvent], Level] = lambda _: Level.BLOCK  # noqa: E731
 
 
@@ -296,7 +299,7 @@ def test_a_refused_call_never_reaches_the_server(body: bytes) -> None:
 
 def test_a_call_that_is_compressed_is_checked_and_what_is_not_what_it_says_is_reported() -> None:
     gzipped = {"Content-Encoding": "gzip"}
-    (status, result), actual = posted(gzip.compress(CALLS["a call"]), Guards(ALL_BLOCKED), **gzipped)
+    (status, result), actual = posted(gzip.compress(A_CALL), Guards(ALL_BLOCKED), **gzipped)
     assert (status, actual, b"isError" in result) == (200, [], True)
     (status, result), actual = posted(b"no gzip", Guards(), **gzipped)
     assert (status, actual, orjson.loads(result)["error"]["code"]) == (400, [], -32700)
@@ -345,31 +348,24 @@ def test_a_call_that_its_client_takes_back_by_going_away_is_taken_back_from_the_
     ended: list[str] = []
 
     async def talk(http: Http) -> None:
-        reached, left = asyncio.Event(), asyncio.Event()
-        waiting.extend((reached, left))
-        call = asyncio.create_task(_posted(http))
+        call = asyncio.create_task(post(http, A_CALL))
         await reached.wait()
         call.cancel()
         await left.wait()
 
-    waiting: list[asyncio.Event] = []
+    reached, left = asyncio.Event(), asyncio.Event()
 
     async def never(_: web.Request) -> web.Response:
-        waiting[0].set()
+        reached.set()
         try:
             await asyncio.Event().wait()
         finally:
             ended.append("the server's handler")
-            waiting[1].set()
+            left.set()
         return web.Response()
 
     with_echo(talk, guards, never)
     assert (ended, guards.ends()) == (["the server's handler"], [("rm", Outcome.UNKNOWN)])
-
-
-async def _posted(http: Http) -> int:
-    async with http.post("/mcp", json=CALL) as response:
-        return response.status
 
 
 def test_a_call_that_is_taken_back_while_it_waits_for_its_verdict_is_not_made() -> None:
@@ -407,11 +403,7 @@ def test_a_stream_is_read_whatever_its_pieces(pieces: int, end: bytes) -> None:
             await response.write(stream[at : at + pieces])
         return response
 
-    async def talk(http: Http) -> bytes:
-        async with http.post("/mcp", json=CALL) as response:
-            return await response.read()
-
-    result, _ = with_echo(talk, guards, answer)
+    (_, result), _ = posted(A_CALL, guards, answer)
     first, second = result.split(end, 1)
     number, data = second.strip().splitlines()
     assert (first, number) == (b": comment", b"id: 7")
@@ -424,14 +416,10 @@ def test_a_redirect_that_would_lead_past_the_guard_is_not_passed_on() -> None:
     async def away(_: web.Request) -> web.Response:
         return web.Response(status=307, headers={"Location": "http://elsewhere.example/mcp"})
 
-    async def talk(http: Http) -> tuple[int, Any, bool]:
-        async with http.post("/mcp", json=CALL, allow_redirects=False) as response:
-            return response.status, await response.json(), "Location" in response.headers
-
     guards = Guards(lambda _: Level.ALLOW)
-    (status, result, location), _ = with_echo(talk, guards, away)
-    assert (status, location) == (502, False)
-    assert "http://elsewhere.example/mcp" in result["error"]["message"]
+    (status, result), _ = posted(A_CALL, guards, away)
+    assert status == 502
+    assert "http://elsewhere.example/mcp" in orjson.loads(result)["error"]["message"]
     assert guards.ends() == [("rm", Outcome.UNKNOWN)]
 
 
@@ -468,17 +456,13 @@ def test_any_body_and_any_answer_is_taken() -> None:
         done = 0
         loop = asyncio.get_running_loop()
 
-        async def ask(body: bytes, session: dict[str, str]) -> tuple[int, bytes]:
-            async with http.post("/mcp", data=body, headers={"Content-Type": "application/json"} | session) as response:
-                return response.status, await response.read()
-
         @given(ANY_BODY, ANY_BODY, st.booleans(), st.sampled_from(({}, {"Mcp-Session-Id": "a"})))
         @at_most(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
         def any_body(body: bytes, data: bytes, is_stream: bool, session: dict[str, str]) -> None:
             nonlocal done
             stream = b"event: message\ndata: " + data.replace(b"\n", b"") + b"\r\n\r\n"
             answers.append((stream, "text/event-stream") if is_stream else (data, "application/json"))
-            status, actual = asyncio.run_coroutine_threadsafe(ask(body, session), loop).result(20)
+            status, actual = asyncio.run_coroutine_threadsafe(post(http, body, **session), loop).result(20)
             assert status in {200, 202, 400}, actual
             done += 1
 

@@ -44,15 +44,12 @@ def counted(path: Path, parts: Sequence[bytes], *, subagent: bool = False) -> tu
         with path.open("ab") as file:
             file.write(next(left, b""))
 
-    async def read() -> tuple[list[int], bool]:
-        read = Transcript(path, subagent=subagent, sleep=write_next)
-        usages: list[Usage | None] = [*await read.wait(for_answer=True)]
-        lacks = read.lacks_turn(for_answer=True)
-        usages.append(read.end())
-        assert read.end() is None
-        return [usage.input_tokens for usage in usages if usage is not None], lacks
-
-    return asyncio.run(read())
+    read = Transcript(path, subagent=subagent, sleep=write_next)
+    usages: list[Usage | None] = [*asyncio.run(read.wait(for_answer=True))]
+    lacks = read.lacks_turn(for_answer=True)
+    usages.append(read.end())
+    assert read.end() is None
+    return [usage.input_tokens for usage in usages if usage is not None], lacks
 
 
 @cases(
@@ -97,44 +94,37 @@ def test_a_transcript_may_be_cut_anywhere_between_two_writes(cuts: list[int]) ->
         assert counted(Path(folder) / "t.jsonl", parts) == ([3, 3, 5], False)
 
 
-def test_what_was_there_before_is_another_runs_but_for_a_subagent(tmp_path: Path) -> None:
+def test_what_was_there_before_is_another_runs_but_for_a_subagent_and_long_lines_are_read(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_bytes(written(CALLED))
     assert counted(path, [written(ANSWERED)]) == ([5], False)
     assert counted(path, [], subagent=True) == ([3, 5], False)
-
-
-def test_a_line_longer_than_what_is_read_at_once_is_read(tmp_path: Path) -> None:
-    image = {"type": "user", "message": {"content": "x" * (5 * 1024 * 1024)}}
-    assert counted(tmp_path / "t.jsonl", [written(CALLED, image, ANSWERED)]) == ([3, 5], False)
+    image = {"type": "user", "message": {"content": "x" * (5 * 1024 * 1024)}}  # more than is read at once
+    assert counted(tmp_path / "long.jsonl", [written(CALLED, image, ANSWERED)]) == ([3, 5], False)
 
 
 @pytest.mark.parametrize("lines", [[], [ASKED], [CALLED, RESULT]], ids=["no file", "no message", "no answer"])
 def test_a_wait_ends_and_is_not_repeated_until_something_is_written(lines: Sequence[Line], tmp_path: Path) -> None:
-    path = tmp_path / "t.jsonl"
-    waited_s = 0.0
+    path, waited_s = tmp_path / "t.jsonl", 0.0
 
     async def pass_time(seconds: float) -> None:
         nonlocal waited_s
         waited_s += seconds
 
-    async def stop(read: Transcript) -> bool:
-        await read.wait(for_answer=True)
-        lacks = read.lacks_turn(for_answer=True)
+    def waits(*more: Line) -> float:
+        """How long a stop waits for its answer, which does not come, once these lines are there as well."""
+        if more:
+            with path.open("ab") as file:
+                file.write(written(*more))
+        before = waited_s
+        asyncio.run(read.wait(for_answer=True))
+        assert read.lacks_turn(for_answer=True)
         read.end()
-        return lacks
+        return waited_s - before
 
     read = Transcript(path, subagent=False, sleep=pass_time)
-    if lines:
-        path.write_bytes(written(*lines))
-    assert asyncio.run(stop(read))
-    assert waited_s == pytest.approx(WRITTEN_WITHIN_S, abs=0.2)
-    assert asyncio.run(stop(read))
-    assert waited_s == pytest.approx(WRITTEN_WITHIN_S, abs=0.2)
-    with path.open("ab") as file:
-        file.write(written(ASKED))
-    assert asyncio.run(stop(read))
-    assert waited_s == pytest.approx(2 * WRITTEN_WITHIN_S, abs=0.2)
+    whole = pytest.approx(WRITTEN_WITHIN_S, abs=0.2)
+    assert [waits(*lines), waits(), waits(ASKED)] == [whole, 0, whole]
 
 
 # The hooks that read it.
