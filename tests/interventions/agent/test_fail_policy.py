@@ -147,12 +147,6 @@ def test_a_verdict_that_comes_too_late_takes_effect_at_the_next_action_unless_it
     assert (some(refused.value.decision).decision_id == "late") is (own is Level.ALLOW)
 
 
-def test_a_mode_of_one_call_is_not_waited_for() -> None:
-    guard = ScriptedGuard(None, budget_s=60.0)
-    assert attempt(guard, "delete_asset", mode="async") == "executed"
-    assert not guard.events[1].await_verdict
-
-
 def test_without_a_link_an_asynchronous_destructive_call_is_refused_and_a_read_goes_on() -> None:
     guard = ScriptedGuard(mode="async")
     guard.script.up = False

@@ -162,15 +162,6 @@ def test_a_reset_does_not_revive_a_killed_guard_but_a_new_one_works(scope: tuple
     assert attempt(ScriptedGuard(session_id="s1", agent_id="cleaner")) == "executed"
 
 
-def test_a_killed_tool_is_released_by_a_reset() -> None:
-    guard = ScriptedGuard()
-    guard.kill(scope=ScopeKind.TOOL, scope_id="delete_asset", code="tool_killed_by_operator")
-    assert [attempt(guard, name) for name in ("delete_asset", "get_asset")] == ["tool_killed_by_operator", "executed"]
-    assert not guard.killed
-    guard.reset(scope=ScopeKind.TOOL, scope_id="delete_asset")
-    assert attempt(guard, "delete_asset") == "executed"
-
-
 def test_while_it_is_read_anew_what_stood_holds_and_then_what_is_read_takes_its_place() -> None:
     guard = ScriptedGuard(fail_closed_from=None, start_budget_s=0.0)
     guard.kill(scope=ScopeKind.TOOL, scope_id="delete_asset", code="tool_killed_by_operator")
@@ -239,12 +230,6 @@ def test_hints_reach_the_call_and_the_callback_which_may_raise(caplog: pytest.Lo
 
 
 # Approvals.
-
-
-def test_without_waiting_a_call_that_needs_approval_is_refused_at_once() -> None:
-    asks = [lambda event: about_approval(event, ApprovalState.PENDING, Level.PAUSE)]
-    guard = ScriptedGuard(*asks, session_id="s1", approval_wait_s=0)
-    assert attempts(guard, 1) == ["approval_pending"]
 
 
 def asynchronous(**options: Any) -> tuple[ScriptedGuard, Tool, Tool, list[str]]:

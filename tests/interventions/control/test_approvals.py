@@ -74,13 +74,6 @@ def test_the_next_such_call_and_none_with_other_arguments_uses_an_approval_that_
     assert shown(session.propose(33))[0] == "PAUSE"
 
 
-@pytest.mark.parametrize("changed", [{"nonce": "of another"}, {"request_id": "none"}])
-def test_an_answer_to_something_else_changes_nothing(changed: dict[str, Any]) -> None:
-    session = Session()
-    assert session.says(APPROVE, session.paused(), **changed) == []
-    assert shown(session.propose(30))[0] == "PAUSE"
-
-
 def test_what_nobody_answers_is_refused_and_it_is_known_that_nobody_did() -> None:
     session = Session()
     request = session.paused()
@@ -143,13 +136,6 @@ def test_a_call_that_no_longer_waits_gets_no_answer_and_leaves_its_approval_to_t
     session.completed(15, Outcome.REFUSED)
     assert session.told(APPROVE, request) == [("ALLOW", "approved", request.request_id)]
     assert shown(session.propose(22)) == ("ALLOW", "approved", "p3")
-
-
-def test_of_two_that_wait_one_is_let_pass() -> None:
-    session = Session()
-    request = session.paused()
-    session.propose(11)
-    assert session.told(APPROVE, request) == [("ALLOW", "approved", "p2"), ("BLOCK", "approval_used", "p3")]
 
 
 def test_requests_are_bounded() -> None:

@@ -50,12 +50,6 @@ def test_progressive_goes_up_while_nothing_helps_and_down_when_something_did_aft
     assert session.level(8000, found(MEDIUM), actions=10) == "REINFORCE"  # two of three
 
 
-def test_pattern_specific() -> None:
-    session = story(strategy="pattern_specific")
-    assert session.level(0, found(LOW, "scope_creep")) == "REINFORCE"
-    assert session.level(0, found(HIGH, "resource_growth")) == "KILL"
-
-
 @pytest.mark.parametrize(
     ("interventions", "level"),
     [

@@ -65,12 +65,9 @@ class ClaudeCode:
     def companions(self) -> list[int]:
         """The processes that hold a guard, by the socket that stands in their command line."""
         found = []
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
-                try:
-                    command = (entry / "cmdline").read_bytes().decode(errors="replace")
-                except OSError:
-                    continue
+        for entry in filter(lambda entry: entry.name.isdigit(), Path("/proc").iterdir()):
+            with contextlib.suppress(OSError):
+                command = (entry / "cmdline").read_bytes().decode(errors="replace")
                 if "claude_code.companion" in command and str(self.folder) in command:
                     found.append(int(entry.name))
         return found
@@ -128,17 +125,19 @@ def test_a_kill_is_known_by_a_companion_that_was_killed_and_started_anew_also_wi
 
 def test_no_call_that_cannot_be_read_goes_on_after_a_kill_or_before(embedded: EmbeddedBroker, folder: Path) -> None:
     claude = ClaudeCode(folder, embedded.bootstrap)
+
+    def answer(call_id: str, **fields: Any) -> dict[str, Any]:
+        done = claude("PreToolUse", tool_use_id=call_id, **fields)
+        return dict(json.loads(done.stdout)) if done.stdout else {}
+
+    half = {"tool_name": "Bash", "tool_input": {"command": "rm -rf x # \ud83d"}}
     with StandIn(embedded.bootstrap, kills_deletes) as worker:
-        half = claude("PreToolUse", tool_name="Bash", tool_use_id="t0", tool_input={"command": "ls # \ud83d"})
-        assert (half.returncode, half.stdout) == (0, "")
-        assert worker.of(Kind.PROPOSED)[0].args == {"command": "ls # ?"}
-        unread = claude("PreToolUse", tool_use_id="t1")
-        assert json.loads(unread.stdout)["hookSpecificOutput"]["permissionDecision"] == "deny"
+        assert answer("t0", **half) == {}
+        assert worker.of(Kind.PROPOSED)[0].args == {"command": "rm -rf x # ?"}
+        assert answer("t1")["hookSpecificOutput"]["permissionDecision"] == "deny"
         assert claude.pre("delete_asset", "t2")["continue"] is False
-        after = claude("PreToolUse", tool_name="Bash", tool_use_id="t3", tool_input={"command": "rm -rf x # \ud83d"})
-        assert json.loads(after.stdout)["continue"] is False
-        unread = claude("PreToolUse", tool_use_id="t4")
-        assert json.loads(unread.stdout)["stopReason"].startswith("haltline: session_killed")
+        assert answer("t3", **half)["continue"] is False
+        assert answer("t4")["stopReason"].startswith("haltline: session_killed")
 
 
 def test_with_the_broker_away_the_fail_policy_holds_and_a_call_that_cannot_be_read_is_blocked(folder: Path) -> None:
