@@ -91,9 +91,7 @@ await session.end();
 """Proposes one call."""
 
 
-def test_kills_freezes_and_pauses_are_obeyed_and_large_arguments_do_not_hide_a_target(
-    embedded: EmbeddedBroker, tmp_path: Path
-) -> None:
+def test_kills_freezes_and_pauses_are_obeyed_whatever_the_arguments(embedded: EmbeddedBroker, tmp_path: Path) -> None:
     node = require_built()
 
     def asked(name: str, args: dict[str, str], padding: int = 0, **options: Any) -> list[str]:

@@ -117,9 +117,7 @@ def test_the_table_has_every_type_and_outcome() -> None:
         pytest.param(RecordOutcome.BLOCKED, 7.5, id="expired: its cost was too"),
     ],
 )
-def test_what_a_pause_has_prevented_depends_on_a_persons_word(
-    resolution: RecordOutcome | None, prevented: float
-) -> None:
+def test_what_a_pause_prevented_depends_on_a_persons_word(resolution: RecordOutcome | None, prevented: float) -> None:
     record = record_of(decision(Level.PAUSE, estimated_cost_usd=7.5, cost_prevented_usd=7.5), resolution=resolution)
     assert record is not None
     assert (record.estimated_cost_usd, record.cost_prevented_usd) == (7.5, prevented)

@@ -69,9 +69,7 @@ def test_it_holds_for_a_shift_at_most_whatever_the_command_says_and_twice_it_is_
         "after it, no more": ("delete_asset", ["asset_id=stg_1"], 60.001, False),
     },
 )
-def test_a_declared_batch_covers_only_what_it_says(
-    action: str, targets: list[str], second: float, covered: bool
-) -> None:
+def test_a_batch_covers_only_what_it_says(action: str, targets: list[str], second: float, covered: bool) -> None:
     standing = SessionControl()
     declare(standing, declared())
     assert (standing.batch_for(action, targets, at(second)) is not None) is covered

@@ -70,9 +70,7 @@ def test_a_budget_is_warned_of(spent: Sequence[float], reported: Sequence[float 
         st.tuples(st.integers(0, 9), st.sampled_from(["end", "fail", "release", "leave open"])), max_size=30
     ),
 )
-def test_a_budget_is_never_overdrawn_by_calls_that_cost_what_they_estimated(
-    limit: int, calls: list[tuple[int, str]]
-) -> None:
+def test_a_budget_is_never_overdrawn_by_calls_at_their_estimate(limit: int, calls: list[tuple[int, str]]) -> None:
     book = RuleBook(ClientRules(session_budget=float(limit)))
     held = spent = 0
     for cost, how in calls:
