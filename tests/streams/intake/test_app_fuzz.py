@@ -165,7 +165,7 @@ def test_every_request_has_a_clear_answer_and_what_was_accepted_is_on_the_topic(
         @given(request=requests(), is_compressed=st.booleans())
         @example(request=("/v1/events", json.dumps(GOOD).encode(), {"Content-Type": JSON}), is_compressed=True)
         @example(request=("/v1/traces", json.dumps(ODD_SPAN).encode(), {"Content-Type": JSON}), is_compressed=False)
-        @settings(max_examples=120, suppress_health_check=list(HealthCheck))
+        @settings(max_examples=50, suppress_health_check=list(HealthCheck))
         def any_request(request: tuple[str, bytes, dict[str, str]], is_compressed: bool) -> None:
             nonlocal accepted
             path, body, headers = request

@@ -8,7 +8,7 @@ from aiohttp.test_utils import TestServer
 
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.settings import GuardSettings
-from haltline.interventions.agent.testing import ScriptedGuard, decision
+from haltline.interventions.agent.testing import ScriptedGuard
 from haltline.interventions.agent.transport.local_decider import forget_kills
 from haltline.schemas.decisions import ApprovalState, Level
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
@@ -27,11 +27,12 @@ def key() -> str:
     return uuid.uuid4().hex
 
 
-def scripted(guard: Guard, talk: Any, *, settings: GuardSettings | None = None, **options: Any) -> Any:
-    """What a client says to an intake whose every session is this guard's."""
+def scripted(guard: Guard | None, talk: Any, *, settings: GuardSettings | None = None, **options: Any) -> Any:
+    """What a client says to an intake whose every session is this guard's; None: each has its own."""
+    made = {} if guard is None else {"make_guard": lambda _: guard}
 
     async def run() -> Any:
-        intake = Intake(settings or GuardSettings(mode="local"), make_guard=lambda _: guard, **options)
+        intake = Intake(settings or GuardSettings(mode="local"), **made, **options)
         async with TestServer(intake.app()) as server, ClientSession(server.make_url("/")) as http:
 
             async def post(path: str, body: Any, **headers: str) -> tuple[int, Any]:
@@ -181,11 +182,10 @@ def test_a_client_that_prefers_to_ask_again_is_answered_while_a_person_decides()
 
 def test_what_failed_is_tried_again_with_the_same_key() -> None:
     async def talk(post: Post) -> list[int]:
-        headers = {"Idempotency-Key": key()}
-        end = {"session_id": "s1", "call_id": "c1"}
-        first = await post("/v1/result", end, **headers)
+        headers, end = {"Idempotency-Key": key()}, {"session_id": "s1", "call_id": "c1"}
+        found = [(await post("/v1/result", end, **headers))[0]]
         await post("/v1/verdict", CALL)
-        return [first[0], (await post("/v1/result", end, **headers))[0], (await post("/v1/result", end, **headers))[0]]
+        return found + [(await post("/v1/result", end, **headers))[0] for _ in range(2)]
 
     assert scripted(ScriptedGuard(), talk) == [404, 200, 200]
 
@@ -195,30 +195,18 @@ def test_an_intake_beside_its_agent_decides_in_its_own_process(mode: str) -> Non
     forget_kills()
     delete = {"session_id": "s1", "agent_id": "js", "action": "delete_asset", "args": {"asset_id": "x"}, "mode": mode}
 
-    async def run() -> list[Any]:
-        async with (
-            TestServer(Intake(GuardSettings(mode="local")).app()) as server,
-            ClientSession(server.make_url("/")) as http,
-        ):
+    async def talk(post: Post) -> list[Any]:
+        found = [(await post("/v1/verdict", delete | {"call_id": f"c{n}"}))[1].get("code") for n in range(3)]
+        await post("/v1/end", delete)
+        again = (await post("/v1/verdict", delete | {"action": "read"}))[1]
+        below = {"session_id": "below", "parent_session_id": "s1", "kind": "model.turn"}
+        child = (await post("/v1/verdict", delete | below))[1]
+        events = await post("/v1/events", {"events": [{"kind": "model.turn", "session_id": "s1"}]})
+        return [*found, again["killed"], child["killed"], events[0]]
 
-            async def post(path: str, body: Any) -> tuple[int, Any]:
-                async with http.post(path, json=body) as response:
-                    return response.status, await response.json()
-
-            found = [(await post("/v1/verdict", delete | {"call_id": f"c{n}"}))[1].get("code") for n in range(3)]
-            await post("/v1/end", delete)
-            again = (await post("/v1/verdict", delete | {"action": "read"}))[1]
-            below = {"session_id": "below", "parent_session_id": "s1", "kind": "model.turn"}
-            child = (await post("/v1/verdict", delete | below))[1]
-            events = await post("/v1/events", {"events": [{"kind": "model.turn", "session_id": "s1"}]})
-            async with http.get("/healthz") as response:
-                return [*found, again["killed"], child["killed"], events[0], response.status]
-
-    found = asyncio.run(run())
+    found = scripted(None, talk)
     forget_kills()
-    assert found[:2] == [None, None]
-    assert found[2] == "session_killed_loop_guard"
-    assert found[3:] == [True, True, 501, 200]
+    assert found == [None, None, "session_killed_loop_guard", True, True, 501]
 
 
 def test_a_session_below_another_one_is_stopped_with_it() -> None:
@@ -243,16 +231,12 @@ def test_the_mode_of_a_session_or_of_one_call_is_its_clients() -> None:
         made.append(settings)
         return ScriptedGuard(None, None, settings=settings.changed(budget_s=0.05, first_budget_s=0))
 
-    async def run() -> list[Any]:
-        intake = Intake(GuardSettings(bootstrap="127.0.0.1:9", close_budget_s=0), make_guard=make_guard)
-        async with TestServer(intake.app()) as server, ClientSession(server.make_url("/")) as http:
-            found = []
-            for changes in ({"session_mode": "blocking"}, {"mode": "async", "action": "drop_table"}):
-                async with http.post("/v1/verdict", json=CALL | changes) as response:
-                    found.append((await response.json()).get("code"))
-            return found
+    async def talk(post: Post) -> list[Any]:
+        changes = ({"session_mode": "blocking"}, {"mode": "async", "action": "drop_table"})
+        return [(await post("/v1/verdict", CALL | change))[1].get("code") for change in changes]
 
-    assert asyncio.run(run()) == [None, "no_verdict"]
+    settings = GuardSettings(bootstrap="127.0.0.1:9", close_budget_s=0)
+    assert scripted(None, talk, settings=settings, make_guard=make_guard) == [None, "no_verdict"]
     assert [settings.mode for settings in made] == ["blocking"]
 
 
@@ -267,23 +251,3 @@ def test_a_call_that_may_destroy_something_waits_in_mode_async_too(*, holds: boo
 
     scripted(guard, talk, settings=settings, holds_mode=holds)
     assert [e.await_verdict for e in guard.events if e.kind is Kind.PROPOSED] == waits
-
-
-def test_a_hint_of_a_decision_is_part_of_the_verdict() -> None:
-    guard = ScriptedGuard(lambda event: decision(Level.NUDGE, event, message="Think again."))
-
-    async def talk(post: Post) -> Any:
-        return (await post("/v1/verdict", CALL))[1]["hints"]
-
-    assert scripted(guard, talk) == "Think again."
-
-
-def test_usage_under_other_names_is_an_error_and_not_forgotten() -> None:
-    body = {"session_id": "s1", "usage": {"prompt_tokens": 900, "output_tokens": 40}}
-    status, answer = scripted(ScriptedGuard(), lambda post: post("/v1/turn", body))
-    (problem,) = answer["errors"]
-    assert (status, problem.partition(",")[0], problem.endswith("got 'prompt_tokens'")) == (
-        400,
-        "usage: expected fields of input_tokens",
-        True,
-    )

@@ -39,10 +39,6 @@ System = tuple[Gateway, StandIn]
 
 
 def say(event: ActionEvent) -> Decision | Level | None:
-    if event.session_id.startswith("hint"):
-        return decision(Level.NUDGE, event)
-    if event.action == "drop_database":
-        return decision(Level.PAUSE, event)
     level = by_deletes(event)
     return decision(Level.KILL, event).model_copy(update={"message": STOPPED}) if level is Level.KILL else level
 
@@ -113,34 +109,6 @@ def test_a_stream_with_a_refused_call_has_no_end(system: System) -> None:
     assert "session_killed_loop_guard" in texts[2]
     assert len(worker.of(Kind.PROPOSED, "stream-1")) == 3
     used_once(system, "stream-1", 3)
-
-
-def test_a_refused_call_blocks_its_response_and_the_others_are_not_made(system: System) -> None:
-    gateway, worker = system
-    named = json.dumps([["delete_asset", {"asset_id": "a", "password": "hunter2"}], ["drop_database", {}]])
-    status, text = gateway.ask("several-1", tools=TOOLS, messages=[{"role": "user", "content": named}])
-    assert (status, "pause" in text) == (400, True), text
-    wait_until(lambda: len(worker.outcomes("several-1")) == 2, "neither was made")
-    assert worker.outcomes("several-1") == [Outcome.REFUSED] * 2
-    assert worker.of(Kind.PROPOSED, "several-1")[0].args == {"asset_id": "a", "password": "[redacted:password]"}
-
-
-def test_a_hint_stands_behind_the_result_that_the_model_reads(system: System) -> None:
-    gateway, _ = system
-    messages: list[dict[str, Any]] = [{"role": "user", "content": "hint-1"}]
-    answer = json.loads(gateway.ask("hint-1", tools=TOOLS, messages=messages)[1])["choices"][0]["message"]
-    result = {"role": "tool", "tool_call_id": answer["tool_calls"][0]["id"], "content": "still there"}
-    messages += [{"role": "assistant", "content": None, "tool_calls": answer["tool_calls"]}, result]
-    assert gateway.ask("hint-1", tools=TOOLS, messages=messages)[0] == 200
-    read = [request for request in gateway.model.requests if request["messages"][0]["content"] == "hint-1"][-1]
-    assert read["messages"][-1]["content"] == "still there\n\nNUDGE: for the model"
-
-
-def test_an_agent_without_a_session_is_told_how_to_name_one(system: System) -> None:
-    gateway, _ = system
-    assert gateway.ask(None)[0] == 200  # no tools
-    status, text = gateway.ask(None, tools=TOOLS, metadata={"session_id": "of-the-body"})
-    assert (status, "no_session" in text, "x-litellm-session-id" in text) == (400, True, True), text
 
 
 def test_the_same_through_anthropic_s_messages(system: System) -> None:
