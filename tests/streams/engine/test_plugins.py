@@ -4,7 +4,6 @@ import urllib.request
 from pathlib import Path
 from textwrap import dedent
 
-import orjson
 import pytest
 from confluent_kafka import Producer
 from typer.testing import CliRunner
@@ -102,17 +101,6 @@ def test_a_policy_names_it_and_it_decides() -> None:
         "3 tables locked",
         "4 tables locked",
     ]
-
-
-@pytest.mark.usefixtures("locks")
-def test_backtest_runs_it(tmp_path: Path) -> None:
-    (tmp_path / "policy.yaml").write_text(POLICY)
-    (tmp_path / "sessions.jsonl").write_bytes(b"\n".join(e.to_json() for e in LOCKS))
-    arguments = ["backtest", "--json", "--policy", str(tmp_path / "policy.yaml"), str(tmp_path / "sessions.jsonl")]
-    output = CliRunner().invoke(app, arguments)
-    assert output.exit_code == Exit.OK, output.output
-    result = orjson.loads(output.stdout)
-    assert (result["level"], result["first"]["detector"], result["first"]["seq"]) == ("PAUSE", "table_locks", 1)
 
 
 @pytest.mark.usefixtures("locks")

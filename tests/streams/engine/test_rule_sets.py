@@ -1,7 +1,6 @@
 """Which detectors look at a session: in a worker all of them, in the agent's own process those that are heeded."""
 
 from collections.abc import Iterable
-from pathlib import Path
 
 import orjson
 import pytest
@@ -13,11 +12,9 @@ from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.policy import Override, Policy, Rule
 from haltline.streams.engine.core import Core, SessionState
 from haltline.streams.policy.loader import parse_policy
-from haltline.streams.replay.traces import read_traces
 from tests.builders import bash, event
 from tests.cases import cases
 
-TRACES = Path(__file__).parents[3] / ".." / "shared" / "traces" / "taubench.jsonl.gz"
 LOOK = bash(0, "cat /etc/shadow")
 """An attempt that the review of steps, in shadow by default, looks at and remembers."""
 OF_REVIEWS = {
@@ -60,21 +57,6 @@ def test_a_rule_that_a_policy_takes_out_of_shadow_is_enforced_everywhere(mode: M
 )
 def test_what_a_correlation_goes_by_is_looked_for(status: str, *, runs: bool) -> None:
     assert ("step_review" in looked(correlating(status), alone=True)) is runs
-
-
-@pytest.mark.skipif(not TRACES.exists(), reason="needs the recorded traces beside the repository")
-def test_both_say_the_same_to_the_agent() -> None:
-    worker, alone, result = Core(), Core(alone=True), 0
-    for session in read_traces(TRACES):
-        states: list[SessionState | None] = [None, None]
-        for _, one in session.events:
-            outcomes = [core.on_event(state, one) for core, state in zip((worker, alone), states, strict=True)]
-            states = [outcome.state for outcome in outcomes]
-            received = [o.decision for o in outcomes if o.decision is not None and o.decision.level > Level.ALLOW]
-            assert len({(d.level, d.code, d.message, d.evidence) for d in received}) == min(1, len(received))
-            assert len(received) in (0, 2)
-            result += len(received) // 2
-    assert result > 0
 
 
 @pytest.mark.parametrize(("rule", "measured"), [("stagnation", True), ("error_repetition", False)])

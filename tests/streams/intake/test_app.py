@@ -13,13 +13,12 @@ from aiohttp.test_utils import TestServer
 
 from haltline.interventions.agent.rules.settings import ClientRules
 from haltline.interventions.agent.settings import GuardSettings
-from haltline.schemas.control import ControlState
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.streams.intake.app import Intake
 from haltline.streams.intake.otlp import MAX_SPANS, NotOtlp, spans_of
 from haltline.streams.local.embedded_broker import EmbeddedBroker
-from tests.interventions.agent.stand_in import StandIn, decision, now_ms, silent, standing, third_delete_kills
+from tests.interventions.agent.stand_in import StandIn, decision, now_ms, third_delete_kills
 from tests.streams.intaking import Post, serving, with_intake
 from tests.waiting import wait_until
 
@@ -157,34 +156,6 @@ def test_a_verdict_says_what_the_model_should_hear_and_what_must_change(embedded
     with StandIn(embedded.bootstrap, say):
         result = with_intake(embedded.bootstrap, talk)
     assert result == [(200, {"allowed": True, "call_id": "c", "killed": False} | expected) for _, expected in VERDICTS]
-
-
-def test_the_models_next_turn_is_refused_once_the_session_is_frozen(embedded: EmbeddedBroker) -> None:
-    turn = {"session_id": "s1", "kind": "model.turn"}
-    with StandIn(embedded.bootstrap) as worker:
-
-        async def talk(post: Post) -> list[Any]:
-            before = await post("/v1/verdict", turn)
-            worker.control(standing(state=ControlState.FROZEN, code="session_frozen_spend_velocity"))
-            frozen = before
-            while frozen[1]["allowed"]:  # until the entry has arrived
-                await asyncio.sleep(0.02)
-                frozen = await post("/v1/verdict", turn)
-            return [before, frozen]
-
-        before, (status, frozen) = with_intake(embedded.bootstrap, talk)
-    assert before == (200, {"allowed": True, "killed": False})
-    assert (status, frozen["code"], frozen["killed"]) == (200, "session_frozen_spend_velocity", False)
-
-
-def test_without_a_verdict_in_time_only_calls_that_destroy_are_refused(embedded: EmbeddedBroker) -> None:
-    async def talk(post: Post) -> list[Any]:
-        calls = [{"session_id": "s1", "action": name} for name in ("read_file", "drop_table")]
-        return [(await post("/v1/verdict", call))[1] for call in calls]
-
-    with StandIn(embedded.bootstrap, silent):
-        read, drop = with_intake(embedded.bootstrap, talk, budget_s=0.05)
-    assert (read["allowed"], drop["allowed"], drop["code"]) == (True, False, "no_verdict")
 
 
 QUESTIONS: list[tuple[str, Any, int, str]] = [

@@ -145,17 +145,25 @@ def test_a_call_that_was_allowed_and_has_ended_is_not_allowed_again_by_its_key()
 
 def test_a_call_that_was_allowed_is_refused_by_its_key_once_its_session_was_killed() -> None:
     guard = ScriptedGuard()
-    mine, turn = {"Idempotency-Key": key()}, {"Idempotency-Key": key()}
+    mine, turn, end = ({"Idempotency-Key": key()} for _ in range(3))
     of_turn = {"session_id": "s1", "kind": "model.turn"}
 
     async def talk(post: Post) -> list[Any]:
-        found = [(await post("/v1/verdict", CALL, **mine))[1], (await post("/v1/verdict", of_turn, **turn))[1]]
+        async def asked() -> list[tuple[Any, ...]]:
+            answers = [await post("/v1/verdict", CALL, **mine), await post("/v1/verdict", of_turn, **turn)]
+            return [(verdict["allowed"], verdict["killed"], verdict.get("call_id")) for _, verdict in answers]
+
+        ended = {"session_id": "s1", "call_id": "c1"}
+        failed = (await post("/v1/result", ended, **end))[0]
+        found = await asked()
         guard.kill()
-        found += [(await post("/v1/verdict", CALL, **mine))[1], (await post("/v1/verdict", of_turn, **turn))[1]]
-        return [(verdict["allowed"], verdict["killed"], verdict.get("call_id")) for verdict in found]
+        found += await asked()
+        return [*found, failed, (await post("/v1/result", ended, **end))[0]]
 
     allowed, refused = (True, False), (False, True)
-    assert scripted(guard, talk) == [(*allowed, "c1"), (*allowed, None), (*refused, "c1"), (*refused, None)]
+    found = scripted(guard, talk)
+    assert found[:4] == [(*allowed, "c1"), (*allowed, None), (*refused, "c1"), (*refused, None)]
+    assert found[4:] == [404, 200], "what failed is tried again with the same key"
 
 
 def test_a_client_that_prefers_to_ask_again_is_answered_while_a_person_decides() -> None:
@@ -178,16 +186,6 @@ def test_a_client_that_prefers_to_ask_again_is_answered_while_a_person_decides()
 
     assert scripted(guard, talk) == [(202, {"waiting": True}), (200, True)]
     assert len(asked) == 1
-
-
-def test_what_failed_is_tried_again_with_the_same_key() -> None:
-    async def talk(post: Post) -> list[int]:
-        headers, end = {"Idempotency-Key": key()}, {"session_id": "s1", "call_id": "c1"}
-        found = [(await post("/v1/result", end, **headers))[0]]
-        await post("/v1/verdict", CALL)
-        return found + [(await post("/v1/result", end, **headers))[0] for _ in range(2)]
-
-    assert scripted(ScriptedGuard(), talk) == [404, 200, 200]
 
 
 @pytest.mark.parametrize("mode", ["async", "blocking", "local"])

@@ -14,7 +14,7 @@ from haltline.detectors.session.stagnation import SHIPPED
 from haltline.streams.learning.fit import PLACES, ROUNDS, Floats, fit, scores_of
 
 Steps = tuple[Floats, Floats, Floats]
-few = settings(max_examples=15, deadline=None)
+few = settings(max_examples=8, deadline=None)
 seeds = st.integers(0, 2**16)
 
 
@@ -50,7 +50,7 @@ def trained(
     return model, boosters[0]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("prior", [pytest.param(None, id="from nothing"), pytest.param(SHIPPED, id="on a prior")])
 def test_points_add_up_to_what_the_trees_say(seed: int, prior: Model | None, monkeypatch: pytest.MonkeyPatch) -> None:
     of = steps(seed)
@@ -115,18 +115,8 @@ def test_steps_of_one_kind_are_refused(kind: float) -> None:
     values, _, weights = steps(1)
     with pytest.raises(ValueError, match="expected steps of runaways and of sound sessions, got only one kind"):
         fit(values, weights * 0 + kind, weights, seed=1, name="m")
-
-
-def test_a_kind_that_weighs_nothing_is_none() -> None:
-    values, fruitless, _ = steps(1)
-    with pytest.raises(ValueError, match="got only one kind"):
-        fit(values, fruitless, fruitless, seed=1, name="m")
-
-
-def test_a_model_says_what_it_is() -> None:
-    model = fit(*steps(2), seed=2, name="learned", version=7, trained={"on": "a table", "seed": 2}, rounds=5)
-    assert (model.name, model.version, model.trained) == ("learned", 7, {"on": "a table", "seed": 2})
-    assert [feature.name for feature in model.features] == [value.name for value in VALUES]
+    with pytest.raises(ValueError, match="got only one kind"):  # one that weighs nothing is none
+        fit(values, (weights > 0.5) * 1.0, (weights > 0.5) * 1.0, seed=1, name="m")
 
 
 def test_a_prior_with_every_bin_taken_stays_within_the_limit() -> None:

@@ -104,18 +104,6 @@ def test_trips_that_appear_and_move_by_session_with_what_both_policies_come_to(h
     assert last == {"summary": {"changes": changes, "policy": STRICT, "against": NOW}}
 
 
-def test_trips_that_vanish_the_other_way_round(history: Path, policies: Path) -> None:
-    options = ("--policy", policies / "now.yaml", "--against", policies / "strict.yaml", "--json")
-    *sessions, last = map(orjson.loads, run(history, *options).splitlines())
-    vanished = {one["session_id"]: one["change"] for one in sessions}
-    assert vanished == {"loop": "moves", "pair": "vanishes", "tidy": "vanishes", "once": "same"}
-    assert last["summary"] == {
-        "changes": {"moves": 1, "vanishes": 2, "same": 1},
-        "policy": NOW,
-        "against": STRICT,
-    }
-
-
 def test_people_read_what_changes_and_the_story_of_each_would_be_kill(history: Path, policies: Path) -> None:
     result = run(history, "--policy", policies / "strict.yaml", "--against", policies / "now.yaml").splitlines()
     assert result[result.index(next(line for line in result if line.startswith("now: "))) :] == [

@@ -55,7 +55,7 @@ def test_an_older_release_sees_that_it_is_another_version() -> None:
         assert orjson.loads(state_codec.encode(state))["v"] == state_codec.VERSION == 2
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+@pytest.mark.parametrize("family", FAMILIES[::4], ids=lambda family: family.name)
 def test_a_session_decides_the_same_when_its_state_is_written_and_read_after_every_event(family: Any) -> None:
     core, state, kept = Core(), None, None
     for offset, event in enumerate(family.case(1).events[:60]):
@@ -86,11 +86,6 @@ def test_words_are_known_again_from_their_text(texts: list[set[str]]) -> None:
 def test_the_state_of_a_detector_that_is_gone_is_kept_for_the_release_that_knows_it() -> None:
     state = SessionState("s1", detectors={"of_tomorrow": {"count": 3}})
     assert state_codec.decode(state_codec.encode(state)) == state
-
-
-def test_what_is_remembered_is_shown_by_its_names() -> None:
-    shown = state_codec.shown(SessionState("s1", seen=b"\x01\xff", events=3))
-    assert (shown["session_id"], shown["seen"], shown["events"]) == ("s1", "01ff", 3)
 
 
 WRITTEN = state_codec.encode(SessionState("s1"))
