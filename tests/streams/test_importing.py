@@ -127,15 +127,11 @@ def test_times_that_are_not_reported_are_made_up_and_counted(tmp_path: Path) -> 
     assert recording.untimed == 2
 
 
-def test_secrets_are_taken_out(tmp_path: Path) -> None:
-    swe = {"trajectory": [{"action": "export API_KEY=abcdef123", "observation": "token=abcdef123"}]}
-    assert "abcdef123" not in "".join(e.to_json().decode() for e in imported(tmp_path, swe))
-
-
-def test_subagents_are_sessions_below(tmp_path: Path) -> None:
-    lines = [{**CLAUDE[1], "isSidechain": True, "agentId": "a7"}]
-    (event, _) = imported(tmp_path, lines, lines=True)
+def test_subagents_are_sessions_below_and_each_line_of_an_evaluation_of_openhands_is_one(tmp_path: Path) -> None:
+    (event, _) = imported(tmp_path, [{**CLAUDE[1], "isSidechain": True, "agentId": "a7"}], lines=True)
     assert (event.session_id, event.parent_session_id) == ("s1/a7", "s1")
+    lines = [{"instance_id": name, "history": OPENHANDS} for name in ("django-1", "django-2")]
+    assert [e.session_id for e in imported(tmp_path, lines, lines=True)] == ["django-1"] * 3 + ["django-2"] * 3
 
 
 def test_what_is_no_recording_says_so(tmp_path: Path) -> None:
@@ -188,11 +184,6 @@ def test_half_a_surrogate_pair_is_read_in_lines_and_in_one_value(tmp_path: Path)
         texts = [str(event.args) for event in imported.events() if event.kind is Kind.PROPOSED]
         assert ["ls ?" in text for text in texts] == [True]
         assert imported.skipped == []
-
-
-def test_each_line_of_an_evaluation_of_openhands_is_a_session(tmp_path: Path) -> None:
-    lines = [{"instance_id": name, "history": OPENHANDS} for name in ("django-1", "django-2")]
-    assert [e.session_id for e in imported(tmp_path, lines, lines=True)] == ["django-1"] * 3 + ["django-2"] * 3
 
 
 def test_a_moment_is_read_or_none() -> None:

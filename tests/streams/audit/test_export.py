@@ -33,15 +33,14 @@ def test_json_and_csv_have_every_row_that_is_asked_for(audit: Audit) -> None:
     assert [row["event_id"] for row in table] == [row["event_id"] for row in rows]
 
 
-def test_a_parquet_file_is_one_that_other_programs_read(audit: Audit, tmp_path: Path) -> None:
-    out = tmp_path / "some.parquet"
-    code, _, output = run("export", "--table", audit.uri, "--where", AT_7, "--out", out)
+def test_files_are_those_that_other_programs_read_also_of_no_rows_and_stay_where_an_export_fails(
+    audit: Audit, tmp_path: Path
+) -> None:
+    some, kept = tmp_path / "some.parquet", tmp_path / "kills.csv"
+    code, _, output = run("export", "--table", audit.uri, "--where", AT_7, "--out", some)
     assert (code, output.strip()) == (0, "1 rows")
-    read = read_parquet(str(out)).read_all()
+    read = read_parquet(str(some)).read_all()
     assert (read.num_rows, read["offset"][0].as_py()) == (1, 7)
-
-
-def test_no_rows_are_an_answer_too_with_the_names_of_the_columns(audit: Audit, tmp_path: Path) -> None:
     nobody = ("export", "--table", audit.uri, "--where", "session_id = 'nobody'", "--out")
     for form in ("csv", "json", "cef", "parquet"):
         assert run(*nobody, tmp_path / f"none.{form}")[::2] == (0, "0 rows\n"), form
@@ -49,6 +48,11 @@ def test_no_rows_are_an_answer_too_with_the_names_of_the_columns(audit: Audit, t
     assert (read.num_rows, read.schema.names[:3]) == (0, ["sink", "topic", "partition"])
     texts = [(tmp_path / f"none.{form}").read_text() for form in ("csv", "json", "cef")]
     assert [text.startswith("sink,topic,partition,") for text in texts] == [True, False, False]
+    kept.write_text("of yesterday")
+    assert run("export", "--table", audit.uri, "--where", "nonsense = 1", "--out", kept)[0] == 2
+    assert (kept.read_text(), sorted(tmp_path.glob("*kills*"))) == ("of yesterday", [kept])
+    (tmp_path / "elsewhere").symlink_to(kept)
+    assert run("export", "--table", audit.uri, "--where", AT_7, "--out", tmp_path / "elsewhere")[0] == 0
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
@@ -146,12 +150,3 @@ def test_a_witness_that_is_none_is_named_with_its_line(audit: Audit, tmp_path: P
         (tmp_path / "kept.jsonl").write_bytes(line)
         code, _, output = run("verify", "--table", audit.uri, "--witness", tmp_path / "kept.jsonl")
         assert (code, "kept.jsonl, line 1: expected a checkpoint" in " ".join(output.split())) == (2, True), output
-
-
-def test_an_export_that_fails_leaves_the_file_that_was_there(audit: Audit, tmp_path: Path) -> None:
-    out = tmp_path / "kills.csv"
-    out.write_text("of yesterday")
-    assert run("export", "--table", audit.uri, "--where", "nonsense = 1", "--out", out)[0] == 2
-    assert (out.read_text(), sorted(tmp_path.glob("*kills*"))) == ("of yesterday", [out])
-    (tmp_path / "elsewhere").symlink_to(out)
-    assert run("export", "--table", audit.uri, "--where", AT_7, "--out", tmp_path / "elsewhere")[0] == 0

@@ -144,16 +144,13 @@ def test_turns_of_a_stopped_session_are_counted(cost_usd: float, level: Level | 
 
 
 @pytest.mark.parametrize("same", ["offset", "event_id"])
-def test_an_event_that_comes_twice_changes_nothing(same: str) -> None:
+def test_an_event_that_comes_twice_changes_nothing_and_the_ring_of_seen_ones_is_bounded(same: str) -> None:
     core = Core()
     first = core.on_event(None, attempt(0), Position("haltline.actions", 0, 5))
     before = {**state_codec.shown(first.state), "offsets": {}}
     again = core.on_event(first.state, attempt(0), Position("haltline.actions", 0, 5 if same == "offset" else 6))
     after = {**state_codec.shown(again.state), "offsets": {}}
     assert (again.applied, again.decision, after) == (False, None, before)
-
-
-def test_the_ring_of_seen_events_is_bounded() -> None:
     session = Session()
     for second in range(MAX_SEEN + 20):
         session(attempt(second, action="read_file", effect="read"))

@@ -121,14 +121,9 @@ def test_what_a_killed_session_started_is_killed_with_it_and_what_it_starts_late
     assert standing is not None
     assert (standing.code, standing.by) == ("session_killed_with_parent", "haltline")
     assert standing.reason == "descends from b, which was killed: killed by ada: agreed"
-
-
-def test_a_session_that_was_released_may_start_others_again_and_its_descendants_stay_killed() -> None:
-    family = tree()
-    family.command(operator(CommandKind.KILL, ScopeKind.SESSION, "a", 10))
-    family.command(operator(CommandKind.RESET, ScopeKind.SESSION, "a", 20))
-    family.event(begins(30, "new", "a", "root"))
-    assert family.killed == ["b"]
+    family.command(operator(CommandKind.RESET, ScopeKind.SESSION, "a", 40))
+    family.event(begins(50, "new", "a", "root"))
+    assert family.killed == ["b", "d"], "who was released may start others again, and its descendants stay killed"
 
 
 def test_a_storm_of_copies_is_stopped_at_its_root() -> None:
@@ -184,26 +179,19 @@ def test_several_agents_at_one_table_are_warned_of_and_where_a_policy_says_so_it
     assert ("NUDGE target asset_id=fact_sales: target_destruction" in decided(warned), controls(warned)) == (True, [])
     enforced = attempts({"target_destruction": Rule(mode=Mode.ENFORCE)})
     assert [(c.key, c.state) for c in controls(enforced)] == [(f"target:{TABLE}", ControlState.FROZEN)]
-
-
-def test_files_are_other_ones_in_each_sandbox() -> None:
     sandboxes = fleet()
     for n in range(30):
-        remove = event(n, f"s{n}", call_id="c", action="bash", args={"command": "rm -rf /srv/data"})
-        sandboxes.event(remove)
-    assert [key for key in sandboxes.scopes if key[0] == "target"] == []
+        sandboxes.event(event(n, f"s{n}", call_id="c", action="bash", args={"command": "rm -rf /srv/data"}))
+    assert [key for key in sandboxes.scopes if key[0] == "target"] == [], "files are other ones in each sandbox"
     assert "agent_destruction" not in sandboxes.scopes["agent", "cleaner"].detectors
 
 
 def test_what_is_reported_to_the_fleet_adds_up_to_what_was_done() -> None:
-    core = Core()
-    state, counted = None, 0.0
+    core, state, counted = Core(), None, 0.0
     for n in range(100):
-        signal = Signal(
-            signal_id=f"g{n}", kind="stopped", scope="agent", id="a", session_id=f"s{n}", agent_id="a",
-            event_id=f"e{n}", time=at(n * 0.7),
-        )  # fmt: skip
-        outcome = core.on_signal(state, signal)
+        about = {"signal_id": f"g{n}", "session_id": f"s{n}", "event_id": f"e{n}", "time": at(n * 0.7)}
+        of_agent = {"kind": "stopped", "scope": "agent", "id": "a", "agent_id": "a"}
+        outcome = core.on_signal(state, Signal.model_validate(of_agent | about))
         state = outcome.state
         counted += sum(reported.amount("count") for reported in outcome.signals)
     assert state is not None

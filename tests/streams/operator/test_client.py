@@ -98,16 +98,13 @@ def test_a_label_finds_the_session_of_its_decision(system: str, operator: Operat
     assert answer.answered
     with pytest.raises(NotFound, match="decision not found: d-none"):
         operator.decision("d-none")
-    command = answer.command
-    assert (command.id, command.decision_id, command.label) == ("label-1", "d-label-1", "false_alarm")
-
-
-def test_an_operators_own_kill_has_no_rule_to_be_right_about(operator: Operator) -> None:
     killed = operator.kill(SESSION, "label-2", by="ada", reason="loops").after
     assert killed is not None
     with pytest.raises(NotAllowed, match=r"expected the decision of a rule.*haltline missed label-2 --rule RULE"):
         operator.label(operator.decision(killed.decision_id[:16]), "confirmed", by="ada", reason="checked")
-    assert len(commands(operator._bootstrap, "label-2")) == 1, "no label was sent"
+    assert len(commands(system, "label-2")) == 1, "no label was sent"
+    command = answer.command
+    assert (command.id, command.decision_id, command.label) == ("label-1", "d-label-1", "false_alarm")
 
 
 def test_what_may_not_be_commanded_is_refused_and_never_sent(system: str, operator: Operator) -> None:
@@ -148,6 +145,8 @@ def test_without_a_worker_the_command_is_kept_and_carried_out_later(embedded: Em
     assert len(commands(embedded.bootstrap, "later")) == 2
     assert sum(partition.lag_records for partition in hasty.lag()) == 2
     assert hasty.standing() == []
+    with pytest.raises(NoSuchTopic, match=r"topic other\.control: expected one that is there"):
+        Operator(embedded.bootstrap, topics=Topics("other.")).standing()
     with running_worker(embedded.bootstrap, tmp_path):
         wait_until(lambda: [record.id for record in hasty.standing()] == ["later"], "the kill stands")
 
@@ -163,8 +162,3 @@ def test_a_broker_that_is_far_away_is_reached(mock_cluster: Callable[..., MockCl
     cluster = mock_cluster()
     cluster.set_round_trip(700)
     open_consumer(cluster.bootstrap, "far", within_s=30.0).close()
-
-
-def test_topics_that_are_missing_are_named(embedded: EmbeddedBroker) -> None:
-    with pytest.raises(NoSuchTopic, match=r"topic other\.control: expected one that is there"):
-        Operator(embedded.bootstrap, topics=Topics("other.")).standing()

@@ -46,25 +46,19 @@ def test_every_metric_of_the_table_is_exposed_once_it_is_asked_for() -> None:
     assert {PREFIX + d.name.removesuffix("_total") for d in METRICS} <= exposed(metrics)
 
 
-def test_what_a_process_does_not_keep_does_not_stand_at_0_in_it() -> None:
-    assert {name for name in exposed(Metrics("worker")) if name.startswith(PREFIX)} == {"haltline_build_info"}
-
-
-def test_what_alerts_wait_for_stands_at_0_before_it_happens_first() -> None:
+def test_what_alerts_wait_for_stands_at_0_before_it_happens_first_and_what_a_process_does_not_keep_does_not() -> None:
     metrics = Metrics("worker")
-    SessionMetrics(metrics)
+    assert {name for name in exposed(metrics) if name.startswith(PREFIX)} == {"haltline_build_info"}
+    build = r'haltline_build_info\{component="worker",python="3\.\d+\.\d+",version="[^"]+"\} 1\.0'
+    assert re.search(build, metrics.exposition().decode())
+    meter = SessionMetrics(metrics)
     for what in ("kill_unacknowledged", "activity_after_kill", "approval_expired"):
         assert metrics.registry.get_sample_value("haltline_followups_total", {"what": what}) == 0
     for reason in BadRecord:
         assert metrics.registry.get_sample_value("haltline_dead_letters_total", {"reason": reason}) == 0
-
-
-def test_what_a_killed_session_still_does_is_counted_for_itself() -> None:
-    metrics = Metrics("worker")
-    meter = SessionMetrics(metrics)
     found = {"detector": "killed", "severity": Severity.CRITICAL, "reason": "it goes on", "evidence": ()}
-    meter.finding(Finding.model_validate({**found, "code": "activity_after_kill"}))
-    meter.finding(Finding.model_validate({**found, "code": "kill_unacknowledged"}))
+    for code in ("activity_after_kill", "kill_unacknowledged"):
+        meter.finding(Finding.model_validate({**found, "code": code}))
     assert metrics.registry.get_sample_value("haltline_followups_total", {"what": "activity_after_kill"}) == 1
     assert _sum(metrics, "haltline_findings_total", detector="killed") == 2
 
@@ -79,12 +73,6 @@ def test_children_are_made_once_and_count() -> None:
     labels = {"detector": "loop", "level": "PAUSE", "mode": "enforce"}
     assert metrics.registry.get_sample_value("haltline_decisions_total", labels) == 3
     assert metrics.registry.get_sample_value("haltline_rebalances_total") == 1
-
-
-def test_the_build_is_reported() -> None:
-    text = Metrics("worker").exposition().decode()
-
-    assert re.search(r'haltline_build_info\{component="worker",python="3\.\d+\.\d+",version="[^"]+"\} 1\.0', text)
 
 
 def test_asking_for_another_kind_or_for_what_is_not_in_the_table_is_an_error() -> None:
