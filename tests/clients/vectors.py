@@ -59,10 +59,8 @@ def texts() -> list[str]:
     """Those of the tests of redaction, and some of many pieces."""
     found = [text for module in (secrets_tests, pii_tests) for text in _texts_of(module)]
     chance = random.Random(19)
-    for _ in range(700):
-        found.append("".join(chance.choice(PIECES) for _ in range(chance.randint(2, 9))))
-    for _ in range(150):
-        found.append("".join(chance.choice(PERSONS) for _ in range(chance.randint(1, 6))))
+    for pieces, number, least, most in ((PIECES, 700, 2, 9), (PERSONS, 150, 1, 6)):
+        found += ["".join(chance.choice(pieces) for _ in range(chance.randint(least, most))) for _ in range(number)]
     return list(dict.fromkeys(text for text in found if len(text) <= 2000 and not _has_a_pair(text)))
 
 
