@@ -23,6 +23,7 @@ from benchmarks.chaos.verify import Check, Difference
 from haltline.streams.engine.core import Position, SessionState
 from haltline.streams.runtime.changelog import EPOCH_HEADER, Epoch
 from haltline.streams.sessions import state_codec
+from tests.cases import cases
 
 FIRST, SECOND = Owner("worker-1.1", 41, 1, claim=0, at_ms=1_000), Owner("worker-2.3", 42, 1, claim=3579, at_ms=5_000)
 OWNERS = Owners([SECOND, FIRST])
@@ -265,11 +266,11 @@ def test_a_failing_run_names_the_folder_with_everything() -> None:
     assert sum("x" * 200 in line for line in every_difference(WRONG)) == 5, "uncut in the file"
 
 
-@pytest.mark.parametrize(
-    ("results", "lines"),
-    [
-        pytest.param([GOOD], ["VERDICT: nothing lost, nothing counted twice."], id="one run"),
-        pytest.param(
+@cases(
+    "results, lines",
+    {
+        "one run": ([GOOD], ["VERDICT: nothing lost, nothing counted twice."]),
+        "nothing differs": (
             [GOOD, replace(GOOD, seed=9)],
             [
                 "     seed  load                    took  checks wrong",
@@ -278,9 +279,8 @@ def test_a_failing_run_names_the_folder_with_everything() -> None:
                 "",
                 "VERDICT: nothing lost, nothing counted twice in 2 runs.",
             ],
-            id="nothing differs",
         ),
-        pytest.param(
+        "some differ": (
             [GOOD, WRONG, ENDED],
             [
                 "     seed  load                    took  checks wrong",
@@ -290,9 +290,8 @@ def test_a_failing_run_names_the_folder_with_everything() -> None:
                 "",
                 "VERDICT: WRONG: 2 of 3 runs differ.",
             ],
-            id="some differ",
         ),
-    ],
+    },
 )
 def test_the_summary_of_a_series(results: Sequence[Result], lines: Sequence[str]) -> None:
     assert summary(results) == lines

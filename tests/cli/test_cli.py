@@ -20,6 +20,7 @@ from haltline.schemas.topics import Topics
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.policy.json_schema import policy_schema
+from tests.cases import cases
 from tests.mock_cluster import QuickBroker
 from tests.streams.running import running_system
 
@@ -50,13 +51,8 @@ def test_a_bare_install_says_what_to_install() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        pytest.param(("status",), id="status"),
-        pytest.param(("kill", "s1", *BY_ADA), id="kill"),
-        pytest.param(("worker", "--metrics-port", "0"), id="worker"),
-    ],
+@cases(
+    "arguments", {"status": ("status",), "kill": ("kill", "s1", *BY_ADA), "worker": ("worker", "--metrics-port", "0")}
 )
 def test_no_broker_is_exit_3_and_names_the_address(arguments: tuple[str, ...]) -> None:
     done = haltline(*arguments, "--bootstrap", NOBODY)

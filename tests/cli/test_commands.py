@@ -30,6 +30,7 @@ from haltline.schemas.wire import MODELS
 from haltline.streams.engine.groups import Runs
 from haltline.streams.importing.formats import FORMATS
 from haltline.streams.local.kafka import DEFAULT_PARTITIONS, DEFAULT_PORT
+from tests.cases import cases
 from tests.deploy.commands import parsed
 
 # Not pydantic, with which typer itself reads the values of options.
@@ -222,12 +223,9 @@ def test_bash_completes(words: str, expected: set[str]) -> None:
     assert (set(done.stdout.split()), done.stderr) == (expected, "")
 
 
-@pytest.mark.parametrize(
-    ("shell", "expected"),
-    [
-        pytest.param("zsh", '"verify":"Verify that no record', id="zsh"),
-        pytest.param("fish", "verify\tVerify that no record", id="fish"),
-    ],
+@cases(
+    "shell, expected",
+    {"zsh": ("zsh", '"verify":"Verify that no record'), "fish": ("fish", "verify\tVerify that no record")},
 )
 def test_other_shells_complete_with_the_help_of_each(shell: str, expected: str) -> None:
     script = CliRunner().invoke(app, ["completion", shell]).stdout

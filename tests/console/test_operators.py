@@ -12,6 +12,7 @@ from haltline.console.app import create_app
 from haltline.console.settings import ConsoleSettings
 from haltline.interventions.agent import Guard, Refused
 from haltline.schemas.topics import Topics
+from tests.cases import cases
 from tests.console.databases import database
 from tests.console.serving import KEYS, bearer
 from tests.mock_cluster import QuickBroker
@@ -110,29 +111,19 @@ def call(guard: Guard, action: str, asset: str) -> str:
         return refused.code
 
 
-@pytest.mark.parametrize(
-    ("word", "scope", "name", "state", "actual"),
-    [
-        pytest.param(
-            "freeze",
-            "session",
-            "s-hold",
-            "frozen",
-            ["session_frozen_by_operator"] * 2,
-            id="a frozen session does nothing",
-        ),
-        pytest.param(
+@cases(
+    "word, scope, name, state, actual",
+    {
+        "a frozen session does nothing": ("freeze", "session", "s-hold", "frozen", ["session_frozen_by_operator"] * 2),
+        "a contained one only looks": (
             "contain",
             "session",
             "s-hold",
             "contained",
             ["executed", "session_contained_by_operator"],
-            id="a contained one only looks",
         ),
-        pytest.param(
-            "freeze", "tool", "tag_asset", "frozen", ["executed", "tool_frozen_by_operator"], id="a tool, for everybody"
-        ),
-    ],
+        "a tool, for everybody": ("freeze", "tool", "tag_asset", "frozen", ["executed", "tool_frozen_by_operator"]),
+    },
 )
 def test_what_is_held_over_http_is_refused_listed_and_lifted(
     system: tuple[str, TestClient], word: str, scope: str, name: str, state: str, actual: list[str]

@@ -33,6 +33,7 @@ from haltline.streams.kafka.produce import produce_confirmed
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.operator.canary import goal_of
 from haltline.streams.runtime.health import Partition
+from tests.cases import cases
 from tests.console.databases import database
 from tests.console.serving import bearer, serving
 from tests.console.topics import messages_of, produce
@@ -249,14 +250,12 @@ def said_of_offsets(client: TestClient) -> tuple[list[str], int, int]:
     return [one["title"] for one in problems], replies[0].status_code, replies[1].status_code
 
 
-@pytest.mark.parametrize(
-    ("reached", "expected"),
-    [
-        pytest.param(1, (["The console misses records"], 200, 200), id="records were deleted before they were read"),
-        pytest.param(
-            99, (["The console has read more than the topics hold"], 200, 503), id="the topic ends before what was read"
-        ),
-    ],
+@cases(
+    "reached, expected",
+    {
+        "records were deleted before they were read": (1, (["The console misses records"], 200, 200)),
+        "the topic ends before what was read": (99, (["The console has read more than the topics hold"], 200, 503)),
+    },
 )
 def test_offsets_that_do_not_fit_the_topics_are_reported_with_what_to_do(
     tmp_path: Path, reached: int, expected: tuple[list[str], int, int]

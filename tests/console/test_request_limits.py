@@ -4,7 +4,6 @@ import asyncio
 import gzip
 from typing import Any
 
-import pytest
 from fastapi import HTTPException, Request
 from fastapi.testclient import TestClient
 from starlette.types import Message, Receive, Scope, Send
@@ -12,6 +11,7 @@ from starlette.types import Message, Receive, Scope, Send
 from haltline.console.access.keys import Role, Who
 from haltline.console.request_limits import LARGE_BYTES, MAX_BODY_BYTES, MAX_LARGE, RequestLimits
 from haltline.streams.json_text import MAX_VALUES
+from tests.cases import cases
 
 JSON = {"Content-Type": "application/json"}
 
@@ -64,18 +64,16 @@ def test_nor_has_a_query_one(client: TestClient) -> None:
         assert client.get("/api/v1/approvals/pending", params={"limit": number}).status_code in {200, 422}
 
 
-@pytest.mark.parametrize(
-    ("path", "headers", "body", "status"),
-    [
-        pytest.param("/api/v1/ingest", {"Content-Encoding": "gzip"}, b"", 415, id="where none is read"),
-        pytest.param("/v1/ingest/traces", {"Content-Encoding": "br"}, b"", 415, id="in a way that is not read"),
-        pytest.param(
-            "/v1/ingest/traces", {"Content-Encoding": "gzip", "Content-Type": "text/html"}, b"", 415, id="another type"
-        ),
-        pytest.param("/v1/ingest/traces", {"Content-Encoding": "gzip"}, b" " * 2**26, 413, id="a bomb"),
-        pytest.param("/v1/ingest/traces", {"Content-Encoding": "gzip"}, b"{", 400, id="what is not JSON"),
-        pytest.param("/v1/ingest/traces", {"Content-Encoding": "gzip"}, b"[" * 2**18, 400, id="brackets without end"),
-    ],
+@cases(
+    "path, headers, body, status",
+    {
+        "where none is read": ("/api/v1/ingest", {"Content-Encoding": "gzip"}, b"", 415),
+        "in a way that is not read": ("/v1/ingest/traces", {"Content-Encoding": "br"}, b"", 415),
+        "another type": ("/v1/ingest/traces", {"Content-Encoding": "gzip", "Content-Type": "text/html"}, b"", 415),
+        "a bomb": ("/v1/ingest/traces", {"Content-Encoding": "gzip"}, b" " * 2**26, 413),
+        "what is not JSON": ("/v1/ingest/traces", {"Content-Encoding": "gzip"}, b"{", 400),
+        "brackets without end": ("/v1/ingest/traces", {"Content-Encoding": "gzip"}, b"[" * 2**18, 400),
+    },
 )
 def test_what_is_packed_is_read_after_its_type_and_within_bounds(
     client: TestClient, path: str, headers: dict[str, str], body: bytes, status: int
@@ -143,13 +141,9 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-@pytest.mark.parametrize(
-    ("path", "most"),
-    [
-        pytest.param("/api/v1/wait", 8, id="requests"),
-        pytest.param("/api/v1/events", 1, id="streams"),
-        pytest.param("/v1/stream/traces", 1, id="streams of traces"),
-    ],
+@cases(
+    "path, most",
+    {"requests": ("/api/v1/wait", 8), "streams": ("/api/v1/events", 1), "streams of traces": ("/v1/stream/traces", 1)},
 )
 def test_a_key_has_so_many_at_a_time_and_another_key_its_own(path: str, most: int) -> None:
     async def run() -> list[int | None]:
@@ -183,13 +177,7 @@ def test_large_bodies_are_read_by_few_at_a_time_one_of_a_key_and_small_ones_besi
     asyncio.run(run())
 
 
-@pytest.mark.parametrize(
-    ("sizes", "status"),
-    [
-        pytest.param([MAX_BODY_BYTES, 1], 413, id="too long, in parts"),
-        pytest.param([10], 408, id="too slow"),
-    ],
-)
+@cases("sizes, status", {"too long, in parts": ([MAX_BODY_BYTES, 1], 413), "too slow": ([10], 408)})
 def test_a_body_without_a_length_is_read_so_far_and_no_longer(sizes: list[int], status: int) -> None:
     async def run() -> int | None:
         request = Asked(Route(within_s=0.05).door)

@@ -205,12 +205,3 @@ def test_a_chart_is_drawn_in_the_colours_of_the_theme(chromium: Browser, address
         page.get_by_role("button", name="Theme").click()
         expect(canvas).to_be_visible()
         assert canvas.evaluate("one => one.toDataURL()") != light
-
-
-def test_the_charting_library_is_loaded_only_where_something_is_drawn(page: Page) -> None:
-    loaded: list[str] = []
-    page.on("request", lambda request: loaded.append(request.url))
-    for name in ("sessions", "incidents", "approvals", "kill", "policies"):
-        page.goto(f"/{name}")
-        expect(page.locator("h1")).to_be_visible()
-    assert [url for url in loaded if "uplot" in url.lower()] == []

@@ -18,6 +18,7 @@ from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.intervention_records import RecordOutcome
 from haltline.schemas.policy import Policy
 from haltline.streams.policy.loader import parse_policy
+from tests.cases import cases
 from tests.console.databases import database
 from tests.console.read_model.test_intervention_queries import DAYS, FIRST_MS, keep, level_of, made
 from tests.console.topics import Said, messages_of, rows
@@ -32,9 +33,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Engine:
     return engine
 
 
-@pytest.mark.parametrize(
-    "hours", [pytest.param(1, id="an hour"), pytest.param(24, id="a day"), pytest.param(168, id="a week")]
-)
+@cases("hours", {"an hour": 1, "a day": 24, "a week": 168})
 def test_trips_over_time_and_the_top_are_what_a_list_has(filled: Engine, hours: int) -> None:
     drawn = fleet.trips(filled, NOW_MS, hours)
     tripped = [one for one in made() if one.outcome is not RecordOutcome.WARNED]
@@ -117,22 +116,20 @@ def test_targets_of_an_incident_are_those_of_the_calls_in_its_evidence(taken: tu
     }
 
 
-@pytest.mark.parametrize(
-    ("document", "expected"),
-    [
-        pytest.param("name: default", [("spend_velocity", "cost_usd", 10.0, "session and minute")], id="the defaults"),
-        pytest.param(
+@cases(
+    "document, expected",
+    {
+        "the defaults": ("name: default", [("spend_velocity", "cost_usd", 10.0, "session and minute")]),
+        "a total of an agent and no rate": (
             "rules: {spend_velocity: {enabled: false}, agent_budget: {settings: {limits: {cost_usd: 9}, period_h: 2}}}",
             [("agent_budget", "cost_usd", 9.0, "agent and 2 h")],
-            id="a total of an agent and no rate",
         ),
-        pytest.param(
+        "an override for the agent": (
             "overrides: [{agent: cleaner, rules: {budget: {settings: {limits: {cost_usd: 2}}}}}]",
             [("budget", "cost_usd", 2.0, "session"), ("spend_velocity", "cost_usd", 10.0, "session and minute")],
-            id="an override for the agent",
         ),
-        pytest.param("rules: {spend_velocity: {settings: {cost_usd_per_min: null}}}", [], id="none"),
-    ],
+        "none": ("rules: {spend_velocity: {settings: {cost_usd_per_min: null}}}", []),
+    },
 )
 def test_limits_are_those_of_the_policy_for_the_session(
     document: str, expected: list[tuple[str, str, float, str]]
