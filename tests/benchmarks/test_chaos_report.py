@@ -18,11 +18,10 @@ from benchmarks.chaos.owners import Owner, Owners, owners_of
 from benchmarks.chaos.parting import Parted, Parting
 from benchmarks.chaos.read_model import Rows, differences_of
 from benchmarks.chaos.report import LINES, WIDTH, Compared
-from benchmarks.chaos.series import Result, every_difference, seeds_of, shown_in_full, summary
+from benchmarks.chaos.series import Result, every_difference, shown_in_full, summary
 from benchmarks.chaos.verify import Check, Difference
 from haltline.streams.engine.core import Position, SessionState
 from haltline.streams.runtime.changelog import EPOCH_HEADER, Epoch
-from haltline.streams.sessions import state_codec
 from tests.cases import cases
 
 FIRST, SECOND = Owner("worker-1.1", 41, 1, claim=0, at_ms=1_000), Owner("worker-2.3", 42, 1, claim=3579, at_ms=5_000)
@@ -126,10 +125,6 @@ def state_of_events(state: dict[str, Any]) -> dict[str, Any]:
     return {"events": state["events"]}
 
 
-def test_a_state_is_compared_as_its_codec_shows_it() -> None:
-    assert state_of_events(state_codec.shown(SessionState("s", events=3))) == {"events": 3}
-
-
 # What is shown of differences.
 
 
@@ -188,12 +183,6 @@ def test_what_differs_fits_on_one_screen(lengths: list[int], good: int) -> None:
         assert len(shown) == whole
 
 
-def test_what_has_no_room_is_counted() -> None:
-    shown = report.screen("head", [compared("a", 2), compared("b", 50), Compared(Check("c", "all"))], ["foot"])
-    assert len(shown) == LINES
-    assert shown[-3:] == ["         and 18 more lines", "ok     1 other checks", "foot"]
-
-
 # A series of runs.
 
 
@@ -209,28 +198,6 @@ def test_what_has_no_room_is_counted() -> None:
 )
 def test_the_seeds_of_a_series(words: str, seeds: Sequence[int]) -> None:
     assert options(words.split()).seeds == seeds
-
-
-def test_without_a_seed_one_is_taken_by_chance() -> None:
-    assert len(options([]).seeds) == 1
-    assert len(options(["--runs", "3"]).seeds) == 3
-
-
-@pytest.mark.parametrize(
-    "words",
-    ["--seed x", "--seeds 1,x", "--seed 1,2", "--seed 1 --seeds 2", "--runs 0", "--seconds 0", "--once --seconds 3"],
-)
-def test_what_cannot_be_run_ends_the_command(words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        options(words.split())
-    assert "error" in capsys.readouterr().err
-
-
-@given(st.lists(st.integers(0, 10_000), min_size=1), st.none() | st.integers(1, 30))
-def test_a_series_has_as_many_runs_as_were_asked_for(named: list[int], runs: int | None) -> None:
-    seeds = seeds_of(named, runs)
-    assert len(seeds) == (runs or len(named))
-    assert seeds[: len(named)] == named[: len(seeds)]
 
 
 GOOD = Result(
@@ -250,10 +217,6 @@ def test_each_run_has_a_verdict_in_one_line() -> None:
             "RuntimeError: expected everybody ready within 180 s"
         ),
     ]
-
-
-def test_a_run_without_a_difference_shows_every_check_and_what_it_notes() -> None:
-    assert shown_in_full(GOOD) == ["ok     c: all", "         strike 1: not kept"]
 
 
 def test_a_failing_run_names_the_folder_with_everything() -> None:

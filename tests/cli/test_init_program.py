@@ -18,7 +18,6 @@ from haltline.cli.frameworks.rows import Framework
 from haltline.cli.frameworks.source import CannotEdit
 from haltline.cli.frameworks.table import FRAMEWORKS
 from haltline.cli.operator import init_program
-from tests.cases import cases
 from tests.examples.unguarded import unguarded
 
 IMPORTS = "from haltline import Guard, GuardSettings\nfrom haltline.interventions.agent.integrations."
@@ -36,68 +35,77 @@ def haltline(*words: str) -> Result:
     return CliRunner().invoke(app, ["init", *words], env={"COLUMNS": "300"})
 
 
-@cases(
-    "framework, program, expected",
-    {
-        "a call on one line": (
+@pytest.mark.parametrize(
+    ("framework", "program", "expected"),
+    [
+        pytest.param(
             "pydantic-ai",
             '"""Mine."""\nfrom pydantic_ai import Agent\n\nagent = Agent("m")  # a comment\n',
             f'"""Mine."""\nfrom pydantic_ai import Agent\n\n{PYDANTIC_AI}\n{GUARD}'
             'agent = Agent("m", capabilities=[HaltlineCapability(guard)])  # a comment\n',
+            id="a call on one line",
         ),
-        "an argument a line, a renamed module, and letters of two bytes": (
+        pytest.param(
             "pydantic-ai",
             "import pydantic_ai as p\n\na = p.Agent(\n    'm',\n    tools=[x],  # é\n    # more\n)\n",
             f"import pydantic_ai as p\n\n{PYDANTIC_AI}\n{GUARD}"
             "a = p.Agent(\n    'm',\n    tools=[x],  # é\n"
             "    capabilities=[HaltlineCapability(guard)],\n    # more\n)\n",
+            id="an argument a line, a renamed module, and letters of two bytes",
         ),
-        "in a function, with capabilities of its own": (
+        pytest.param(
             "pydantic-ai",
             "from pydantic_ai import Agent\ndef f():\n    é = 'é'; a = 1\n    return Agent(é, capabilities=[Mine()])\n",
             f"from pydantic_ai import Agent\n\n{PYDANTIC_AI}def f():\n    é = 'é'; a = 1\n    {GUARD}"
             "    return Agent(é, capabilities=[HaltlineCapability(guard), Mine()])\n",
+            id="in a function, with capabilities of its own",
         ),
-        "two functions share one guard, under a name that is free": (
+        pytest.param(
             "pydantic-ai",
             "from pydantic_ai import Agent\n@one\ndef f():\n    return Agent()\ndef g(guard):\n    return Agent()\n",
             f"from pydantic_ai import Agent\n\n{PYDANTIC_AI}haltline_{GUARD}\n\n@one\ndef f():\n"
             "    return Agent(capabilities=[HaltlineCapability(haltline_guard)])\ndef g(guard):\n"
             "    return Agent(capabilities=[HaltlineCapability(haltline_guard)])\n",
+            id="two functions share one guard, under a name that is free",
         ),
-        "two kinds of changes": (
+        pytest.param(
             "openai-agents",
             "from agents import Agent, Runner\na = Agent(name='a', tools=TOOLS)\nRunner.run_sync(a, 'x',)\n",
             f"from agents import Agent, Runner\n\n{IMPORTS}openai_agents import HaltlineAgents\n{GUARD}"
             "adapter = HaltlineAgents(guard)\na = Agent(name='a', tools=adapter.guarded(TOOLS))\n"
             "Runner.run_sync(a, 'x', hooks=adapter.hooks)\n",
+            id="two kinds of changes",
         ),
-        "the agent that manages others only": (
+        pytest.param(
             "smolagents",
             "from smolagents import CodeAgent\na = CodeAgent(m, managed_agents=[CodeAgent(m)])\n",
             f"from smolagents import CodeAgent\n\n{IMPORTS}smolagents import guarded\n{GUARD}"
             "a = guarded(CodeAgent(m, managed_agents=[CodeAgent(m)]), guard)\n",
+            id="the agent that manages others only",
         ),
-        "a statement within a block": (
+        pytest.param(
             "crewai",
             "import crewai\ndef f(c):\n    result = c.kickoff(\n        inputs={},\n    )\n    return result\n",
             f"import crewai\n\n{IMPORTS}crewai import guarded\ndef f(c):\n    {GUARD}    with guarded(guard):\n"
             "        result = c.kickoff(\n            inputs={},\n        )\n    return result\n",
+            id="a statement within a block",
         ),
-        "the app and not its runner": (
+        pytest.param(
             "google-adk",
             "from google.adk.apps import App\nfrom google.adk.runners import Runner\nr = Runner(app=App(name='a'))\n",
             "from google.adk.apps import App\nfrom google.adk.runners import Runner\n\n"
             f"{IMPORTS}google_adk import HaltlinePlugin\n{GUARD}"
             "r = Runner(app=App(name='a', plugins=[HaltlinePlugin(guard)]))\n",
+            id="the app and not its runner",
         ),
-        "line ends of Windows": (
+        pytest.param(
             "agent-framework",
             "from agent_framework import Agent\r\na = Agent(c)\r\n",
             f"from agent_framework import Agent\n\n{IMPORTS}agent_framework import haltline_middleware\n{GUARD}"
             "a = Agent(c, middleware=[*haltline_middleware(guard)])\n".replace("\n", "\r\n"),
+            id="line ends of Windows",
         ),
-        "an agent with its types, and annotations": (
+        pytest.param(
             "pydantic-ai",
             "from pydantic_ai import Agent\na = Agent('x')\nb = Agent[None, str]('y', tools=[t])\n"
             "def f(a: Agent[None, str]) -> 'Agent': ...\n",
@@ -105,16 +113,18 @@ def haltline(*words: str) -> Result:
             "a = Agent('x', capabilities=[HaltlineCapability(guard)])\n"
             "b = Agent[None, str]('y', tools=[t], capabilities=[HaltlineCapability(guard)])\n"
             "def f(a: Agent[None, str]) -> 'Agent': ...\n",
+            id="an agent with its types, and annotations",
         ),
-        "the workflow of several agents": (
+        pytest.param(
             "llama-index",
             "from llama_index.core.agent import AgentWorkflow, ReActAgent\na = ReActAgent()\n"
             "w = AgentWorkflow(agents=[a, ReActAgent()])\n",
             "from llama_index.core.agent import AgentWorkflow, ReActAgent\n\n"
             f"{IMPORTS}llama_index import guarded\na = ReActAgent()\n{GUARD}"
             "w = guarded(AgentWorkflow(agents=[a, ReActAgent()]), guard)\n",
+            id="the workflow of several agents",
         ),
-    },
+    ],
 )
 def test_a_program_is_put_behind_a_guard(framework: str, program: str, expected: str) -> None:
     if "\r" in expected:

@@ -92,6 +92,7 @@ def test_a_console_ends_although_a_page_listens_and_signs_its_pages_in(
                 console.terminate()
                 assert "event: missed" not in "".join(chunks)
         assert console.wait(30) == 0
+        assert "/sign-in#token=" not in console.stdout.read(), "a pipe is no terminal"
     finally:
         console.kill()
         console.wait()
