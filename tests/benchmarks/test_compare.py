@@ -71,14 +71,11 @@ def test_what_is_better_one_way_is_worse_the_other(one: float, other: float) -> 
     assert back.verdict is opposite[there.verdict]
 
 
-def test_figures_that_only_one_run_has_are_named() -> None:
+def test_what_only_one_run_has_and_how_they_differ_is_remarked() -> None:
     small = document() | {"sink": []}
     gone, actual = only_in_one(document(), small)
     assert actual == []
     assert "haltline audit: rows/s" in gone
-
-
-def test_a_loud_run_and_other_settings_are_remarked() -> None:
     result = remarks(document(others={"sink": 0.5}), document(settings={"events": 7}))
     assert any("old: The machine was not quiet" in line for line in result)
     assert "Settings differ: events." in result

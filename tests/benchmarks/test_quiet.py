@@ -56,19 +56,13 @@ def test_the_share_of_others(used_s: float, own_s: float, expected: float) -> No
     assert others_share(Reading(100.0, 50.0, 7.0), Reading(120.0, 50.0 + used_s, 7.0 + own_s)) == expected
 
 
-def test_a_quiet_run_needs_no_note() -> None:
+def test_a_loud_part_is_named_a_quiet_run_is_not_and_what_is_not_known_is_neither() -> None:
     parts = {"throughput": 0.01, "sink": LOUD_FROM - 0.001}
     assert is_quiet(parts)
     assert note(parts) == ""
-
-
-def test_a_loud_part_is_named_and_quiet_ones_are_not() -> None:
     result = note({"throughput": 0.01, "sink": 0.31})
     assert not is_quiet({"throughput": 0.01, "sink": 0.31})
     assert "sink 31%" in result
     assert "throughput" not in result
-
-
-def test_a_system_that_does_not_say_is_not_called_quiet() -> None:
     assert is_quiet({}) is None
     assert "not known" in note({})

@@ -35,11 +35,12 @@ def test_only_what_stands_between_the_marks_is_written() -> None:
     assert tables.written(text, document()) == text
 
 
-def test_ratios_are_to_the_peers_of_the_run() -> None:
+def test_the_summary_names_ratios_to_the_peers_and_the_version_of_the_broker() -> None:
     summary = tables.tables(document())["summary"].markdown()
     assert "30,000 events/s: 10.0 times stock Faust with the same rules" in summary
     assert "Kafka Streams 100,000 events/s, a bare loop 120,000 events/s" in summary
     assert "p50 1.5 ms, 1.50 times the echo's; p99 6.0 ms, 1.50 times the echo's" in summary
+    assert f"<version>{kafka_version()}</version>" in POM.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", ["summary", "run"])
@@ -54,7 +55,3 @@ def test_the_command_shows_every_table(tmp_path: Path, capsys: pytest.CaptureFix
     assert main(["table", str(file)]) == 0
     out = capsys.readouterr().out
     assert all(title in out for title in ("Throughput", "A guarded call", "Growth", "A plan for 100,000 agents"))
-
-
-def test_kafka_streams_is_of_the_version_of_the_broker() -> None:
-    assert f"<version>{kafka_version()}</version>" in POM.read_text(encoding="utf-8")

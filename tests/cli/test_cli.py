@@ -152,7 +152,7 @@ def test_kill_status_reset_as_a_script_sees_them(system: str) -> None:
     assert (released["before"]["id"], released["after"]["state"]) == ("script", "probation")
 
 
-def test_a_batch_says_what_it_allows(system: str) -> None:
+def test_a_batch_says_what_it_allows_and_a_label_of_an_unknown_decision_is_exit_1(system: str) -> None:
     done = haltline(
         *("batch", "bulk", "--max-deletes", "100", "--actions", "delete_*", "--targets", "asset_id=stg_*"),
         *(*BY_ADA, *PATIENT, "--bootstrap", system),
@@ -160,6 +160,9 @@ def test_a_batch_says_what_it_allows(system: str) -> None:
     assert done.exit_code == Exit.OK
     assert done.stdout.startswith("session bulk may do 100 destructive acts until 20")
     assert done.stdout.endswith(": delete_* on asset_id=stg_*; no events of this session were found yet\n")
+    done = haltline("label", "d-none", "confirmed", *BY_ADA, "--bootstrap", system)
+    assert done.exit_code == Exit.NO
+    assert "decision not found: d-none" in done.stderr
 
 
 def test_without_a_worker_a_command_is_exit_1_and_says_that_it_is_kept(embedded: EmbeddedBroker) -> None:
@@ -170,12 +173,6 @@ def test_without_a_worker_a_command_is_exit_1_and_says_that_it_is_kept(embedded:
     here = ("--bootstrap", embedded.bootstrap, "--timeout", "0.3", "--json")
     as_json = haltline("kill", "s1", "--unknown", *BY_ADA, *here)
     assert orjson.loads(as_json.stdout)["answered"] is False
-
-
-def test_a_label_of_an_unknown_decision_is_exit_1(system: str) -> None:
-    done = haltline("label", "d-none", "confirmed", *BY_ADA, "--bootstrap", system)
-    assert done.exit_code == Exit.NO
-    assert "decision not found: d-none" in done.stderr
 
 
 def event_record(session_id: str, agent_id: str = "cleaner", mission_id: str | None = None) -> bytes:
@@ -348,7 +345,7 @@ def test_topics_are_checked_then_made_then_right_on_a_real_cluster(kafka: LocalK
     assert "expected 4, as the rest, got 3" in haltline("topics", "check", "--partitions", "4", *there[:-1]).stdout
 
 
-def test_doctor_says_what_is_bad_and_what_to_do() -> None:
+def test_doctor_says_what_is_bad_and_what_to_do_and_finds_a_running_system_well(system: str) -> None:
     done = haltline("doctor", "--bootstrap", NOBODY, "--worker", f"http://{NOBODY}", "--json")
     assert done.exit_code == Exit.NO
     checks = {check["what"]: check for check in orjson.loads(done.stdout)}
@@ -357,9 +354,6 @@ def test_doctor_says_what_is_bad_and_what_to_do() -> None:
     assert checks["broker"]["verdict"] == "bad"
     assert "--bootstrap" in checks["broker"]["do"]
     assert checks["worker's health"]["verdict"] == "bad"
-
-
-def test_doctor_finds_a_running_system_well(system: str) -> None:
     done = haltline("doctor", "--bootstrap", system, "--worker", f"http://{NOBODY}", "--json")
     checks = {check["what"]: check["verdict"] for check in orjson.loads(done.stdout)}
     assert (checks["broker"], checks["topics"], checks["workers' progress"]) == ("ok", "ok", "ok")

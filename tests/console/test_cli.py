@@ -17,7 +17,7 @@ from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.waiting import wait_until
 
 
-def test_a_key_that_was_made_opens_the_console_with_its_role(tmp_path: Path) -> None:
+def test_a_key_that_was_made_opens_the_console_with_its_role_and_as_json_is_one_document(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["console", "key", 'ada "the first"', "--role", "viewer"])
     key = done.stdout.splitlines()[0].split()[-1]
     file = tmp_path / "keys.yaml"
@@ -26,15 +26,9 @@ def test_a_key_that_was_made_opens_the_console_with_its_role(tmp_path: Path) -> 
     assert keys.who(key) == Who('ada "the first"', Role.VIEWER)
     assert keys.who(key + "x") is None
     assert key not in "".join(done.stdout.splitlines()[1:])
-
-
-def test_a_key_as_json_is_one_document() -> None:
     done = CliRunner().invoke(app, ["console", "key", "ada", "--role", "viewer", "--json"])
     made = orjson.loads(done.stdout)
     assert made["entry"] == {"name": "ada", "role": "viewer", "sha256": digest_of(made["key"])}
-
-
-def test_a_role_that_is_none_is_refused() -> None:
     done = CliRunner().invoke(app, ["console", "key", "ada", "--role", "god"])
     assert done.exit_code == Exit.USAGE
     assert "--role: expected one of viewer, agent, operator, admin, got 'god'" in done.stderr

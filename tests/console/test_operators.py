@@ -7,14 +7,11 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from haltline.console.access.keys import Keys, Role, Who
-from haltline.console.app import create_app
-from haltline.console.settings import ConsoleSettings
+from haltline.console.access.keys import Role
 from haltline.interventions.agent import Guard, Refused
 from haltline.schemas.topics import Topics
 from tests.cases import cases
-from tests.console.databases import database
-from tests.console.serving import KEYS, bearer
+from tests.console.serving import bearer, serving
 from tests.mock_cluster import QuickBroker
 from tests.streams.operator.test_approval_client import PATIENT, delete, guard_of, in_background
 from tests.streams.running import running_worker
@@ -25,15 +22,14 @@ from tests.waiting import wait_until
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, TestClient]]:
     folder = tmp_path_factory.mktemp("operators")
     (folder / "policy.yaml").write_text(PATIENT)
-    keys = Keys.of((key, Who(f"{role} ada", role)) for role, key in KEYS.items())
     with QuickBroker() as broker:
         broker.ensure_topics(Topics())
-        with running_worker(broker.bootstrap, folder, "--policy", str(folder / "policy.yaml")):
-            settings = ConsoleSettings(
-                bootstrap=broker.bootstrap, keys=keys, database=database(folder), answer_within_s=30
-            )
-            with TestClient(create_app(settings), headers=bearer(Role.OPERATOR)) as client:
-                yield broker.bootstrap, client
+        with (
+            running_worker(broker.bootstrap, folder, "--policy", str(folder / "policy.yaml")),
+            serving(broker.bootstrap, folder / "model.db", answer_within_s=30) as client,
+        ):
+            client.headers.update(bearer(Role.OPERATOR))
+            yield broker.bootstrap, client
 
 
 def waiting(client: TestClient, session: str) -> dict[str, Any]:

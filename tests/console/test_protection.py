@@ -90,15 +90,12 @@ def test_workers_that_stand_still_are_reported(looks: list[Look], reported: dict
     assert all(problem.part is Part.WORKERS for problem in found)
 
 
-def test_it_says_which_partitions_and_since_when() -> None:
+def test_it_says_which_partitions_since_when_but_not_what_retention_took_away() -> None:
     (problem,) = after([(3.0 * n, {EMPTY: (7 + n, 99), OTHER: (4, 5)}) for n in range(12)])
     assert (problem.title, problem.since_s) == ("Protection is down", 0.0)
     assert "partition 3 of haltline.actions" in problem.what
     (both,) = after([(3.0 * n, {EMPTY: (7, 99), OTHER: (4, 5)}) for n in range(12)])
     assert "partitions 0, 3 of haltline.actions" in both.what
-
-
-def test_what_retention_took_away_waits_for_nobody() -> None:
     sample = samples({EMPTY: 3, OTHER: None}, {EMPTY: 10, OTHER: 10}, {EMPTY: 10, OTHER: 10})
     assert [one.end_offset - one.next_offset for one in sample.values()] == [0, 0]
 

@@ -24,14 +24,17 @@ def test_a_body_without_a_key_is_not_read(client: TestClient) -> None:
             assert (answer.status_code, answer.headers["connection"]) == (401, "close"), (path, key)
 
 
-def test_what_is_too_long_is_refused(client: TestClient) -> None:
+def test_what_is_too_long_or_of_too_many_values_is_refused_unparsed(client: TestClient) -> None:
     for path in ("/api/v1/ingest", "/v1/ingest/traces", "/api/v1/policies/check", "/healthz"):
         answer = client.post(path, content=b"x" * (MAX_BODY_BYTES + 1), headers=JSON)
         assert answer.status_code == 413, path
         assert f"expected at most {MAX_BODY_BYTES} bytes" in answer.json()["detail"]
+    for path in ("/api/v1/ingest", "/v1/ingest/traces"):
+        answer = client.post(path, content=b"[" + b"[]," * MAX_VALUES + b"[]]", headers=JSON)
+        assert (answer.status_code, "values" in answer.json()["detail"]) == (413, True), path
 
 
-def test_a_number_that_json_does_not_have_is_422(client: TestClient) -> None:
+def test_numbers_that_json_and_queries_do_not_have_are_422_and_told_without_the_body(client: TestClient) -> None:
     numbers = (b"NaN", b"Infinity", b"-Infinity", b"1e999")
     ingested = [("/api/v1/ingest", b'{"entries": [{"cost": %s}]}' % number) for number in numbers]
     for path, body in (
@@ -42,26 +45,14 @@ def test_a_number_that_json_does_not_have_is_422(client: TestClient) -> None:
         ("/v1/ingest/traces/batch", b'{"events": [{"cost": 1e999}]}'),
     ):
         assert client.post(path, content=body, headers=JSON).status_code == 422, (path, body)
-
-
-def test_a_body_of_too_many_values_is_not_parsed(client: TestClient) -> None:
-    for path in ("/api/v1/ingest", "/v1/ingest/traces"):
-        answer = client.post(path, content=b"[" + b"[]," * MAX_VALUES + b"[]]", headers=JSON)
-        assert (answer.status_code, "values" in answer.json()["detail"]) == (413, True), path
-
-
-def test_what_is_wrong_with_a_body_is_reported_without_the_body(client: TestClient) -> None:
+    for number in ("nan", "inf", "-inf"):
+        assert client.get("/api/v1/interventions", params={"min_prevented_usd": number}).status_code == 422
+        assert client.get("/api/v1/approvals/pending", params={"limit": number}).status_code in {200, 422}
     answer = client.post("/api/v1/ingest", content=b"[" + b"[]," * 10_000 + b"[]]", headers=JSON)
     assert answer.status_code == 422
     assert len(answer.content) < 1000
     short = client.get("/api/v1/interventions", params={"limit": "many"}).json()["detail"][0]
     assert (short["loc"], short["input"]) == (["query", "limit"], "many")
-
-
-def test_nor_has_a_query_one(client: TestClient) -> None:
-    for number in ("nan", "inf", "-inf"):
-        assert client.get("/api/v1/interventions", params={"min_prevented_usd": number}).status_code == 422
-        assert client.get("/api/v1/approvals/pending", params={"limit": number}).status_code in {200, 422}
 
 
 @cases(

@@ -27,7 +27,6 @@ from haltline.console.access.keys import Role
 from haltline.console.read_model import tables
 from haltline.console.sdk_rules import ConsoleRules
 from haltline.schemas.topics import Topics
-from tests.console.databases import database
 from tests.console.sdk import fresh_sdk, on_a_port, ruled
 from tests.console.serving import KEYS, bearer
 from tests.mock_cluster import QuickBroker
@@ -60,7 +59,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Test
         broker.ensure_topics(Topics())
         with (
             running_worker(broker.bootstrap, folder),
-            ruled(broker.bootstrap, database(folder), RULES) as admin,
+            ruled(broker.bootstrap, folder, RULES) as admin,
             on_a_port(admin.app) as url,
         ):
             yield url, admin, broker.bootstrap, folder
@@ -210,7 +209,7 @@ def test_an_approval_lets_one_call_through_once(
     admin.post(f"{of}/approve", json={"reason": "well"})
     wait_until(lambda: admin.get(of).json()["status"] == "approved", "it is approved")
     assert [admin.get(f"{of}/poll").json()["status"] for _ in range(2)] == ["approved"] * 2, "a look uses nothing"
-    with ruled(bootstrap, database(folder), RULES) as other, ThreadPoolExecutor(8) as threads:
+    with ruled(bootstrap, folder, RULES) as other, ThreadPoolExecutor(8) as threads:
         consoles = [admin, other]
         wait_until(lambda: other.get(of).json()["status"] == "approved", "the other console knows of it")
         answers = list(
@@ -323,7 +322,7 @@ def test_a_budget_holds_across_processes_and_restarts_and_settles_with_what_was_
 ) -> None:
     _, _, bootstrap, folder = system
     spent_before = _monthly(admin)
-    with ruled(bootstrap, database(folder), RULES) as other, on_a_port(other.app) as elsewhere:
+    with ruled(bootstrap, folder, RULES) as other, on_a_port(other.app) as elsewhere:
         CostTracker.set_group("night-7")
         backends = [RemoteCostBackend(one, AGENT, timeout=30.0) for one in (url, elsewhere)]
         with ThreadPoolExecutor(8) as threads:
@@ -331,7 +330,7 @@ def test_a_budget_holds_across_processes_and_restarts_and_settles_with_what_was_
     refused = [answer for answer in answers if answer is not None]
     assert len(answers) - len(refused) == 6, "3 USD in all, from two consoles at once"
     assert {(one.budget_type, one.spent, one.limit) for one in refused} == {("group", 3.5, 3.0)}
-    with ruled(bootstrap, database(folder), RULES) as again:
+    with ruled(bootstrap, folder, RULES) as again:
         assert _reserve(again, 0.5, group_id="night-7").json()["detail"]["budget_type"] == "group", "after a restart"
     sync = BackgroundSync(SyncConfig(url, AGENT, run_id="trains"))
     Ledger.record("train", {}, "done", cost_usd=0.1, duration_ms=1.0, outcome="success", tags=[], run_id="trains")

@@ -10,11 +10,8 @@ RUNNING = [detector for detector in ALL if detector is not StagnationCandidate a
 """Without a word of the policy: a candidate runs only with a model, and what is optional where it is named."""
 
 
-def test_without_a_word_every_detector_runs_with_its_defaults() -> None:
+def test_without_a_word_every_detector_runs_with_its_defaults_but_those_that_are_disabled() -> None:
     assert build({}) == tuple(detector() for detector in RUNNING)
-
-
-def test_a_disabled_detector_does_not_run() -> None:
     rules = {"resource_growth": Rule(enabled=False)}
     assert [d.id for d in build(rules)] == [d.id for d in RUNNING if d.id != "resource_growth"]
 

@@ -5,22 +5,14 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
-from haltline.console.access.keys import Keys
-from haltline.console.settings import ConsoleSettings
-from haltline.schemas.topics import Topics
-from tests.console.browser.conftest import served, signed_in
+from tests.console.browser.conftest import console_of, signed_in
 from tests.console.browser.scene import HOSTILE, LOOP, STUCK, fill_topics
-from tests.mock_cluster import QuickBroker
 
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with QuickBroker() as broker:
-        broker.ensure_topics(Topics())
-        fill_topics(broker.bootstrap)
-        database = f"sqlite:///{tmp_path_factory.mktemp('finding')}/model.db"
-        with served(ConsoleSettings(bootstrap=broker.bootstrap, keys=Keys({}), database=database)) as address:
-            yield address
+    with console_of(tmp_path_factory.mktemp("finding"), fill_topics) as (_, address):
+        yield address
 
 
 @pytest.fixture
@@ -29,7 +21,7 @@ def page(chromium: Browser, address: str) -> Iterator[Page]:
         yield page
 
 
-def test_a_session_is_found_from_any_page_with_the_keyboard_alone(page: Page) -> None:
+def test_a_session_is_found_with_the_keyboard_alone_by_what_was_typed_last(page: Page) -> None:
     page.goto("/policies")
     box = page.get_by_role("combobox", name="Search everything")
     expect(page.locator("#document")).to_be_visible()
@@ -49,9 +41,6 @@ def test_a_session_is_found_from_any_page_with_the_keyboard_alone(page: Page) ->
     expect(page.get_by_text('Nothing matches "no such thing anywhere".')).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_role("listbox", name="Results")).to_be_hidden()
-
-
-def test_the_answer_to_what_was_typed_last_is_shown(page: Page) -> None:
     held: list[Route] = []
     page.route("**/api/v1/search?q=night*", lambda route: held.append(route))  # noqa: PLW0108  # Playwright takes no builtin
     box = page.get_by_label("Search everything")

@@ -6,29 +6,27 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from haltline.console.access.keys import Keys, Role
-from haltline.console.settings import ConsoleSettings
-from haltline.schemas.topics import Topics
-from tests.console.browser.conftest import served, signed_in
+from haltline.console.access.keys import Role
+from tests.console.browser.conftest import console_of, signed_in
 from tests.console.browser.scene import HOSTILE, LOOP, STUCK, fill_topics, runaway
 from tests.console.topics import messages_of, produce
-from tests.mock_cluster import QuickBroker
 
 
 @pytest.fixture(scope="module")
-def broker() -> Iterator[str]:
-    with QuickBroker() as broker:
-        broker.ensure_topics(Topics())
-        fill_topics(broker.bootstrap)
-        yield broker.bootstrap
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """The broker's address, and the console's."""
+    with console_of(tmp_path_factory.mktemp("looking"), fill_topics) as system:
+        yield system
 
 
-@pytest.fixture(scope="module")
-def address(broker: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    database = tmp_path_factory.mktemp("looking") / "model.db"
-    settings = ConsoleSettings(bootstrap=broker, keys=Keys({}), database=f"sqlite:///{database}", answer_within_s=1)
-    with served(settings) as address:
-        yield address
+@pytest.fixture
+def broker(system: tuple[str, str]) -> str:
+    return system[0]
+
+
+@pytest.fixture
+def address(system: tuple[str, str]) -> str:
+    return system[1]
 
 
 @pytest.fixture
@@ -189,22 +187,17 @@ def test_who_signs_out_is_out_and_a_wrong_key_says_so(chromium: Browser, address
 
 
 def test_an_empty_console_says_what_will_come(chromium: Browser, tmp_path: Path) -> None:
-    with QuickBroker() as broker:
-        broker.ensure_topics(Topics())
-        settings = ConsoleSettings(
-            bootstrap=broker.bootstrap, keys=Keys({}), database=f"sqlite:///{tmp_path}/model.db", answer_within_s=1
-        )
-        with served(settings) as address, signed_in(chromium, address) as page:
-            expect(page.get_by_text("They appear as soon as an agent publishes")).to_be_visible()
-            for name, text in (
-                ("interventions", "No interventions yet."),
-                ("kill", "Nothing is stopped."),
-                ("approvals", "No requests are waiting."),
-                ("precision", "No decisions are labelled yet."),
-                ("audit", "No audit table"),
-            ):
-                page.goto(f"/{name}")
-                expect(page.get_by_text(text).first).to_be_visible()
+    with console_of(tmp_path) as (_, address), signed_in(chromium, address) as page:
+        expect(page.get_by_text("They appear as soon as an agent publishes")).to_be_visible()
+        for name, text in (
+            ("interventions", "No interventions yet."),
+            ("kill", "Nothing is stopped."),
+            ("approvals", "No requests are waiting."),
+            ("precision", "No decisions are labelled yet."),
+            ("audit", "No audit table"),
+        ):
+            page.goto(f"/{name}")
+            expect(page.get_by_text(text).first).to_be_visible()
 
 
 def test_a_failure_is_reported_in_the_servers_words_and_can_be_tried_again(chromium: Browser, address: str) -> None:

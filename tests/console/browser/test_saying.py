@@ -5,11 +5,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page
 
-from haltline.console.access.keys import Keys
-from haltline.console.settings import ConsoleSettings
-from haltline.schemas.topics import Topics
-from tests.console.browser.conftest import served, signed_in
-from tests.mock_cluster import QuickBroker
+from tests.console.browser.conftest import console_of, signed_in
 
 NOW_MS = "Date.parse('2026-11-23T14:05:00')"  # in the reader's zone
 S, MIN, H, D = 1, 60, 3600, 86_400
@@ -17,13 +13,11 @@ S, MIN, H, D = 1, 60, 3600, 86_400
 
 @pytest.fixture(scope="module")
 def page(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    with QuickBroker() as broker:
-        broker.ensure_topics(Topics())
-        database = f"sqlite:///{tmp_path_factory.mktemp('saying')}/model.db"
-        settings = ConsoleSettings(bootstrap=broker.bootstrap, keys=Keys({}), database=database)
-        zone = "America/New_York"
-        with served(settings) as address, signed_in(chromium, address, timezone_id=zone) as page:
-            yield page
+    with (
+        console_of(tmp_path_factory.mktemp("saying")) as (_, address),
+        signed_in(chromium, address, timezone_id="America/New_York") as page,
+    ):
+        yield page
 
 
 def say(page: Page, expression: str) -> str:

@@ -83,16 +83,13 @@ def taken(tmp_path_factory: pytest.TempPathFactory) -> tuple[Engine, list[Said]]
     return engine, said
 
 
-def test_what_is_spent_is_added_up_by_minute_and_the_largest_session_is_told(taken: tuple[Engine, list[Said]]) -> None:
+def test_what_is_spent_live_and_touched_is_that_of_the_sessions_and_their_incidents(
+    taken: tuple[Engine, list[Said]],
+) -> None:
     spent = fleet.spending(taken[0], NOW_MS)
     assert len(spent["cost_usd"]) == 60
     last = zip(spent["cost_usd"][-4:], spent["most_usd"][-4:], spent["sessions"][-4:], strict=True)
     assert list(last) == [(0.0, 0.0, 0), (0.5, 0.25, 2), (0.5, 0.25, 2), (0.75, 0.25, 3)]
-
-
-def test_live_sessions_are_under_the_cause_of_their_incident_and_the_worst_come_first(
-    taken: tuple[Engine, list[Said]],
-) -> None:
     engine, said = taken
     found = fleet.live(engine, NOW_MS, 10)
     assert [(group["cause"], [one["session_id"] for one in group["sessions"]]) for group in found["groups"]] == [
@@ -104,9 +101,6 @@ def test_live_sessions_are_under_the_cause_of_their_incident_and_the_worst_come_
     assert found["groups"][0]["incident_id"] in incidents
     cut = fleet.live(engine, NOW_MS, 1)
     assert (cut["total"], [len(group["sessions"]) for group in cut["groups"]]) == (3, [1])
-
-
-def test_targets_of_an_incident_are_those_of_the_calls_in_its_evidence(taken: tuple[Engine, list[Said]]) -> None:
     engine, said = taken
     decisions = [one for _, _, one in said if isinstance(one, Decision) and one.detector]
     targets = targets_of(engine, [orjson.loads(one.to_json()) for one in decisions])

@@ -66,22 +66,16 @@ def test_phases(events: list[ActionEvent], expected: list[Phase]) -> None:
     assert [act.phase for act in observed(*events)] == expected
 
 
-def test_a_result_without_call_id_joins_the_first_open_call() -> None:
+def test_results_join_their_attempts_and_actions_are_counted_once_each() -> None:
     first, second = proposed(0, None, targets=["x=1"]), proposed(1, None, targets=["x=2"])
     *_, act = observed(first, second, completed(2, None))
     assert act.call is not None
     assert (act.call.event_id, act.head) == ("p0", "x=1")
-
-
-def test_a_result_takes_what_it_does_not_say_from_its_attempt() -> None:
     first, second = observed(*call(0, "delete_asset", "asset_id=a"))
     assert [(a.action, a.effect, a.losses, a.index, a.head, a.changes) for a in (first, second)] == [
         (first.action, first.effect, first.losses, 1, "asset_id=a", True)
     ] * 2
     assert [loss.target for loss in second.losses] == ["asset_id=a"]
-
-
-def test_actions_are_counted_once_each() -> None:
     calls = CallTracker()
     acts = observed(*call(0), *call(1), event(2), event(3, kind=Kind.MODEL_TURN), calls=calls)
     assert ([act.index for act in acts], calls.actions) == ([1, 1, 2, 2, 3, 3], 3)

@@ -139,12 +139,9 @@ def test_how_bad_it_is_decides_first(events: Sequence[ActionEvent], lost: list[s
     assert run(*events)[0] == lost
 
 
-def test_a_call_that_was_only_proposed_made_nothing() -> None:
+def test_what_was_only_proposed_made_nothing_and_all_is_bounded_and_comes_back_from_json() -> None:
     proposed, _ = call(0, "create_asset", "asset_id=a")
     assert run(proposed, delete(1, "asset_id=a"))[0] == ["asset_id=a"]
-
-
-def test_it_is_bounded_and_comes_back_equal_from_json() -> None:
     commands = (f"touch f{n}; rm g{n}" for n in range(2 * MAX_TARGETS))
     belongings = run(*shell(*commands))[1].belongings
     assert (len(belongings.own), len(belongings.removed)) == (MAX_TARGETS, MAX_TARGETS)
