@@ -62,7 +62,7 @@ def test_figures_of_peers_and_the_calibration_are_not_judged() -> None:
     assert {RATE, COST, "core, core with every detector: times its calibration"} <= named
 
 
-@settings(max_examples=20)  # each reads and compares whole files
+@settings(max_examples=8)  # each reads and compares whole files
 @given(st.floats(0.05, 20.0), st.floats(0.05, 20.0))
 def test_what_is_better_one_way_is_worse_the_other(one: float, other: float) -> None:
     there = change(RATE, rounds([one] * 2, [1.0] * 2), rounds([other] * 2, [1.0] * 2))

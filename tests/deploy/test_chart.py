@@ -4,6 +4,7 @@ import json
 import re
 import runpy
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -80,9 +81,15 @@ def template(values: dict[str, Any], *options: str) -> subprocess.CompletedProce
 
 
 def objects(values: dict[str, Any]) -> list[dict[str, Any]]:
-    done = template(values)
+    return [one for one in yaml.load_all(_made(json.dumps(values)), yaml.CSafeLoader) if one]
+
+
+@cache
+def _made(values: str) -> str:
+    """What Helm makes of these values, once."""
+    done = template(json.loads(values))
     assert done.returncode == 0, done.stderr
-    return [one for one in yaml.safe_load_all(done.stdout) if one]
+    return done.stdout
 
 
 def of(found: list[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:

@@ -32,7 +32,7 @@ HERE = Path(__file__).parent
 
 DETECTORS: list[Detector[Any]] = [detector() for detector in ALL]
 every_detector = pytest.mark.parametrize("detector", [pytest.param(detector, id=detector.id) for detector in DETECTORS])
-thorough = settings(max_examples=100)
+thorough = settings(max_examples=40)
 
 
 def found(watched: Watched, events: list[ActionEvent]) -> list[Finding]:

@@ -46,11 +46,16 @@ def test_commands_in_the_folder_find_broker_table_and_processes_with_nothing_typ
         deadline_s=WITHIN_S,
     )
     assert folder.run("audit", "verify").startswith("VERIFIED"), "with the key that init has made"
-    checks = {str(check["what"]): check for check in folder.json("doctor")}
+
+    def checked() -> dict[str, dict[str, object]]:
+        return {str(check["what"]): check for check in folder.json("doctor")}
+
+    healthy = ("worker's health", "sink's health", "console's health")
+    wait_until(lambda: {checked()[name]["verdict"] for name in healthy} == {"ok"}, "all is well", deadline_s=WITHIN_S)
+    checks = checked()
     files = [str(folder.path / file) for file in ("haltline.toml", ".haltline/up.toml")]
     assert str(checks["configuration"]["found"]).split(", ") == files
     assert [check for check in checks.values() if check["verdict"] == "bad"] == []
-    assert {checks[name]["verdict"] for name in ("worker's health", "sink's health", "console's health")} == {"ok"}
     folder.run("replay", "audit")
     assert "KILL" in folder.run("backtest", "audit")
 

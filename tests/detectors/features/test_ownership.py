@@ -128,15 +128,9 @@ def test_undoing_its_own_changes_is_no_loss(events: Sequence[ActionEvent], lost:
     assert run(*events)[0] == lost
 
 
-@cases(
-    "events, lost",
-    {
-        "scratch": (shell("rm -rf node_modules /tmp/x a.pyc"), []),
-        "a catastrophe": (shell("mkdir -p /srv/backups", "rm -rf /srv/backups"), ["path=/srv/backups"]),
-    },
-)
-def test_how_bad_it_is_decides_first(events: Sequence[ActionEvent], lost: list[str]) -> None:
-    assert run(*events)[0] == lost
+def test_how_bad_it_is_decides_first() -> None:
+    assert run(*shell("rm -rf node_modules /tmp/x a.pyc"))[0] == [], "scratch"
+    assert run(*shell("mkdir -p /srv/backups", "rm -rf /srv/backups"))[0] == ["path=/srv/backups"], "a catastrophe"
 
 
 def test_what_was_only_proposed_made_nothing_and_all_is_bounded_and_comes_back_from_json() -> None:
