@@ -16,7 +16,6 @@ from benchmarks.chaos.expected import LogRecord, Place
 from benchmarks.chaos.history import histories
 from benchmarks.chaos.owners import Owner, Owners, owners_of
 from benchmarks.chaos.parting import Parted, Parting
-from benchmarks.chaos.read_model import Rows, differences_of
 from benchmarks.chaos.report import LINES, WIDTH, Compared
 from benchmarks.chaos.series import Result, every_difference, shown_in_full, summary
 from benchmarks.chaos.verify import Check, Difference
@@ -47,16 +46,6 @@ def test_owners_are_read_from_the_logs_of_workers(tmp_path: Path, line: str) -> 
     assert str(owners.at_offset(3, 9999)) == "worker-2.3, pid 42, claim at 4816"
     assert owners.at_time(1, 0) == owners.at_offset(1, 3579)
     assert owners.at_offset(2, 9999) is None
-
-
-@pytest.mark.parametrize(("offset", "owner"), [(0, FIRST), (3578, FIRST), (3579, SECOND), (9999, SECOND)])
-def test_the_owner_at_an_offset_is_whose_claim_is_the_last_before_it(offset: int, owner: Owner) -> None:
-    assert OWNERS.at_offset(1, offset) == owner
-
-
-@pytest.mark.parametrize(("time_ms", "owner"), [(0, FIRST), (1_000, FIRST), (4_999, FIRST), (5_000, SECOND)])
-def test_the_owner_at_a_time_is_who_owned_it_last_before(time_ms: int, owner: Owner) -> None:
-    assert OWNERS.at_time(1, time_ms) == owner
 
 
 # Where a state parts from the core's.
@@ -112,18 +101,6 @@ def test_a_state_parts_at(changelog: Changelog, parted: Parted | None) -> None:
     assert changelog.first("s", events=6) == parted
 
 
-def test_of_a_topic_that_was_recreated_either_record_at_a_place_may_be_meant() -> None:
-    records = Changelog().state("s", at=1, events=9).records
-    parting = Parting(histories(records).values(), {"s"}, lambda _, value: orjson.loads(value), state_of_events)
-    for events in (2, 9, 3):
-        parting.observe("s", Position("actions", 0, 1), SessionState("s", events=events))
-    assert parting.first("s") == Parted(1, 0, "nothing behind it")
-
-
-def state_of_events(state: dict[str, Any]) -> dict[str, Any]:
-    return {"events": state["events"]}
-
-
 # What is shown of differences.
 
 
@@ -147,22 +124,6 @@ def test_what_follows_from_events_is_grouped_by_the_partition_of_its_evidence() 
         "actions partition 1: 2, offsets 881 to 1200, owner worker-2.3, pid 42, claim at 3579; e.g. b; 2 missing",
         "actions partition 2: 1, offsets 3 to 3, owner not known; e.g. c; 1 missing",
         "of no known place: 1; e.g. d; 1 missing",
-    ]
-
-
-def test_rows_of_the_read_model_are_grouped_by_table_and_column_with_two_examples() -> None:
-    expected: Rows = {(f"s{n}",): {"words": "path=/srv" + "x" * n, "events": n} for n in range(4)}
-    actual: Rows = {key: row | {"words": row["words"].replace("/srv", "/sr v")} for key, row in expected.items()}
-    actual["new",] = actual.pop(("s3",))
-    differences = sorted(differences_of("sessions", expected, actual), key=lambda one: one.about)
-    assert report.of_kinds(differences) == [
-        "3 sessions: differ in words",
-        "  e.g. sessions s0: words at character 8 of 9 and 10 expected 'path=/srv' got 'path=/sr v'",
-        "  e.g. sessions s1: words at character 8 of 10 and 11 expected 'path=/srvx' got 'path=/sr vx'",
-        "1 sessions: missing",
-        f"  e.g. sessions s3: expected, is missing: {expected['s3',]!r}",
-        "1 sessions: unexpected",
-        f"  e.g. sessions new: got, was not expected: {actual['new',]!r}",
     ]
 
 

@@ -1,6 +1,8 @@
 import pytest
 
-from haltline.detectors import ALL, PATTERNS, build
+from haltline.detectors import ALL, PATTERNS, act, base, build
+from haltline.detectors.features.observation import Observation, Trait
+from haltline.detectors.framework.base import SETTINGS, Detector, Pattern
 from haltline.detectors.session.stagnation_candidate import StagnationCandidate
 from haltline.schemas.policy import Policy, Rule
 from tests.cases import cases
@@ -57,3 +59,9 @@ def test_a_wrong_rule_says_where_what_was_expected_and_what_was_found(rules: dic
     with pytest.raises(ValueError) as raised:  # noqa: PT011 - the whole message is compared
         build(policy.rules)
     assert str(raised.value) == message
+
+
+def test_former_names_are_the_same_classes() -> None:
+    """Packages with detectors of their own go on importing what they imported before, for one release."""
+    assert (base.Detector, base.Pattern, base.SETTINGS) == (Detector, Pattern, SETTINGS)
+    assert (act.Act, act.Sight) == (Observation, Trait)
