@@ -5,7 +5,7 @@ from pydantic import TypeAdapter
 
 from haltline.detectors.features.observation import CallTracker
 from haltline.detectors.features.ownership import MAX_TARGETS, Ownership
-from haltline.schemas.events import ActionEvent
+from haltline.schemas.events import ActionEvent, Outcome
 from tests.builders import bash, call, delete, event, observed
 from tests.cases import cases
 
@@ -79,6 +79,10 @@ def shell(*commands: str) -> list[ActionEvent]:
         "a program that failed in the end may have made it": (
             [bash(0, "cp a b; false", "exit code 1"), bash(1, "rm b")],
             [],
+        ),
+        "making it was refused": (
+            [event(0, "create_asset", "asset_id=a", outcome=Outcome.REFUSED), delete(1, "asset_id=a")],
+            ["asset_id=a"],
         ),
         "writing it failed": (
             [event(0, "Write", error="disk full", args={"file_path": "/a"}), bash(1, "rm /a")],
