@@ -101,7 +101,7 @@ def _and_more(count: int) -> None:
 
 def _story(result: Result) -> str:
     if result.first is None:
-        return result.level
+        return f"{result.level}, asks" if result.asks else result.level
     return f"{result.first.level} at {result.first.seq} by {result.first.detector}"
 
 

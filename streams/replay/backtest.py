@@ -69,6 +69,7 @@ class Result:
     label: str | None = None
     clock: str = "real"
     level: str = Level.ALLOW.value
+    """The hardest that was decided, asks left out."""
     first: FirstStop | None = None
     findings: list[FoundAt] = field(default_factory=list)
     decisions: list[DecidedAt] = field(default_factory=list)
@@ -89,10 +90,11 @@ class Result:
             return
         self.decisions.append(DecidedAt(seq, decision.level.value, decision.detector, decision.reason))
         self.cost_prevented_usd += decision.cost_prevented_usd or 0.0
-        self.level = max(Level(self.level), decision.level).value
         if is_ask(decision.detector, decision.level):
             self.asks += 1
-        elif decision.level >= Level.PAUSE and self.first is None:
+            return
+        self.level = max(Level(self.level), decision.level).value
+        if decision.level >= Level.PAUSE and self.first is None:
             self.first = FirstStop(seq, decision.event_id, decision.detector, decision.level.value)
 
     def to_dict(self) -> dict[str, object]:

@@ -12,7 +12,7 @@ from haltline.detectors.framework.plugins import NO_PLUGINS, Plugins
 from haltline.schemas.decisions import Level
 from haltline.schemas.policy import Policy
 from haltline.streams.policy.loader import BadPolicy, parse_policy
-from haltline.streams.replay.backtest import DecidedAt, Result
+from haltline.streams.replay.backtest import Result
 from haltline.streams.replay.label_precision import CONFIRMED, FALSE_ALARM, MISSED
 
 APPEARS: Final = "appears"
@@ -105,17 +105,13 @@ class Totals:
         }
 
 
-def _is_hint(decision: DecidedAt) -> bool:
-    return Level.ALLOW < Level(decision.level) < Level.PAUSE
-
-
 def totals_of(results: Sequence[Result]) -> Totals:
     """Counts and sums over sessions."""
     stopped = [result for result in results if result.first is not None]
     return Totals(
         sessions=len(results),
         stopped=len(stopped),
-        nudged=sum(result.first is None and any(_is_hint(d) for d in result.decisions) for result in results),
+        nudged=sum(result.first is None and Level(result.level) >= Level.NUDGE for result in results),
         asked=sum(result.asks > 0 for result in results),
         stopped_by_label=dict(sorted(Counter(result.label or "-" for result in stopped).items())),
         cost_prevented_usd=round(sum(result.cost_prevented_usd for result in results), 6),

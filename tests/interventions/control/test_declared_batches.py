@@ -71,7 +71,7 @@ def test_each_act_that_it_covers_is_reported_with_how_much_is_used(waits: bool) 
 def test_what_is_beyond_its_maximum_counts_as_always() -> None:
     session = Session(declared(max_deletes=5))
     result = [shown(session.deletes(n, f"stg_{n}"))[0] for n in range(8)]
-    assert result == ["ALLOW declared_batch"] * 5 + ["ALLOW allowed"] * 2 + ["KILL session_killed_loop_guard"]
+    assert result == ["ALLOW declared_batch"] * 5 + ["ALLOW allowed"] * 2 + ["PAUSE destructive_volume"]
 
 
 def test_the_same_target_again_still_counts() -> None:
@@ -88,7 +88,7 @@ def test_the_same_target_again_still_counts() -> None:
 def test_what_was_not_declared_counts_beside_it() -> None:
     session = Session(declared())
     result = [shown(session.deletes(n, f"fact_{n}"))[0] for n in range(3)]
-    assert result[-1] == "KILL session_killed_loop_guard"
+    assert result[-1] == "PAUSE destructive_volume"
 
 
 def test_it_holds_for_a_shift_at_most_whatever_the_command_says() -> None:

@@ -24,6 +24,10 @@ def _sessions_begin_anew() -> Iterator[None]:
     forget_kills()
 
 
+def delete_asset(asset_id: str) -> str:
+    return f"{asset_id} is gone"
+
+
 def attempts(guard: Guard, times: int, *, asset_id: str = "fact_sales") -> list[str]:
     @guard.tool
     def delete_asset(asset_id: str) -> str:
@@ -42,6 +46,15 @@ def test_the_third_delete_is_refused_without_any_broker() -> None:
     with Guard(mode="local", session_id="s1") as guard:
         assert attempts(guard, 5) == ["executed", "executed", *["session_killed_loop_guard"] * 3]
         assert guard.killed
+
+
+def test_many_deletes_are_refused_with_how_to_allow_them_and_the_session_goes_on() -> None:
+    with Guard(mode="local", session_id="s1") as guard:
+        said = [attempts(guard, 1, asset_id=f"a{n}")[0] for n in range(4)]
+        assert said == ["executed", "executed", "approval_pending", "approval_pending"]
+        with pytest.raises(Refused, match=r"max_deletes.*tools.*Kafka"):
+            guard.tool(delete_asset)("a5")
+        assert not guard.killed
 
 
 def test_a_session_that_spends_too_fast_is_frozen_and_then_killed_before_its_next_turn() -> None:
