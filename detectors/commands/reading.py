@@ -261,7 +261,7 @@ def file_destructions(file: str, text: str, *, cwd: str | None = None) -> tuple[
         return ()
     # A script that begins by removing what it is about to make takes nobody's thing away.
     text = text[:MAX_COMMAND_CHARS]
-    made = (*creations(text, cwd=cwd), *code_creations(text, cwd=cwd))
+    made = (*creations(text, cwd=cwd), *code_creations(text, cwd=cwd, folders=False))
     remade = {target for target in made if not target.startswith("path=/")}
     return tuple(one for one in found if one.target not in remade)[:_MAX_OF_FILE]
 

@@ -1,6 +1,7 @@
 """What an action takes away of what it makes itself: nobody had it before.
 
-A command line that writes a file and removes it further on; a program that removes a file and writes it anew.
+A command line that writes a file and removes it further on; a program that removes a file and writes it anew. Not a
+folder that is made anew: what was in it is gone.
 
 Misses: the order in which a command line uses a name that it puts together, unless the name is computed when it runs.
 """
@@ -20,7 +21,7 @@ def made_in_passing(act: ToolCall) -> Collection[str]:
     """Targets that an attempt takes away, and that were not there before it."""
     if not act.runs or not act.text:
         return ()
-    by_code = code_creations(act.text, cwd=tool_classifier.cwd_of(act.event))
+    by_code = code_creations(act.text, cwd=tool_classifier.cwd_of(act.event), folders=False)
     made = tool_classifier.creates(act)
     taken = {destruction.target for destruction in act.destroys if destruction.target.startswith("path=")}
     return {
