@@ -27,13 +27,13 @@ def made_in_passing(act: ToolCall) -> Collection[str]:
     return {
         target
         for target in taken.intersection((*made, *by_code))
-        if target in by_code or _COMPUTED in target or _is_named_before(act.text, target.rpartition("/")[2])
+        if target in by_code or _COMPUTED in target or _is_written_before(act.text, target.rpartition("/")[2])
     }
 
 
-def _is_named_before(text: str, target: str) -> bool:
-    """Whether a command line names a file before it removes it for the first time."""
+def _is_written_before(text: str, target: str) -> bool:
+    """Whether a command line writes a file before it removes it for the first time."""
     name = re.escape(target.removeprefix("path="))
     removal = re.compile(rf"\b(?:rm|rmdir|unlink|shred|trash)\b[^;&|\n]*?{name}").search(text, 0, MAX_COMMAND_CHARS)
-    named = re.compile(name).search(text, 0, MAX_COMMAND_CHARS)
-    return removal is not None and named is not None and named.start() < removal.start()
+    written = re.compile(rf"(?:>|\btee|-[oO])\s*[\"']?[\w./~-]*{name}").search(text, 0, MAX_COMMAND_CHARS)
+    return removal is not None and written is not None and written.start() < removal.start()
