@@ -97,6 +97,8 @@ class Preset(StrEnum):
     """Only the loop guard and severe destruction are enforced; the rest warns or records."""
     STANDARD = "standard"
     """The defaults of every rule."""
+    LITERAL = "literal"
+    """Many destructive acts on different targets kill the session; by default a person is asked."""
     REGULATED = "regulated"
     """Lower thresholds and harder interventions."""
 
@@ -120,6 +122,8 @@ class ApprovalRules(_Part):
     """The same for requests of priority critical: a critical finding about an act that destroys."""
     critical_voters: Annotated[int, Field(ge=1, le=9)] = 3
     """Out of so many operators: a critical request is rejected once the others can no longer make the quorum."""
+    covers: Annotated[int, Field(ge=0, le=10_000)] = 100
+    """An approval of a volume of destructive acts lets so many more of them pass in the session; 0: none."""
 
 
 class ProbationRules(_Part):

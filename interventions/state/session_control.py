@@ -126,6 +126,8 @@ class SessionControl:
     """An operator has frozen or contained it."""
     release_asked: RepeatedCommand | None = None
     """A reset within the lockout."""
+    rejected: dict[str, str] = field(default_factory=dict)
+    """By rule that asks once in a session: who has rejected its request."""
     incidents: dict[str, OpenIncident] = field(default_factory=dict)
     """By cause: what is open; the one that counted longest ago first."""
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from haltline.interventions.levels.default_levels import is_ask
 from haltline.schemas.control import Command, ControlRecord, Feedback
 from haltline.schemas.dead_letter import DeadLetter
 from haltline.schemas.decisions import Decision, Level, Mode, ScopeKind
@@ -52,7 +53,8 @@ def of_decision(decision: Decision) -> str:
     """`session_killed: loop_detected, 3 deletes on asset_id=fact_sales in 12s`."""
     if decision.mode is not Mode.ENFORCE and decision.would is not None and decision.would > decision.level:
         return f"{decision.mode}, would be {_done(decision.scope, decision.would)}: {decision.reason}"
-    return f"{_done(decision.scope, decision.level)}: {decision.reason}"
+    done = "asked" if is_ask(decision.detector, decision.level) else _done(decision.scope, decision.level)
+    return f"{done}: {decision.reason}"
 
 
 def of_feedback(feedback: Feedback) -> str:
