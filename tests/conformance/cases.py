@@ -11,7 +11,7 @@ from haltline.interventions.agent.integrations.framework_session import Framewor
 from haltline.interventions.agent.testing import ScriptedGuard, Verdict, decision
 from haltline.schemas.control import ControlState
 from haltline.schemas.decisions import ApprovalState, Level
-from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
+from haltline.schemas.events import ActionEvent, Effect, Kind, Novelty, Outcome
 from tests.builders import about_approval
 from tests.conformance.harness import CACHED, END, INPUT, OUTPUT, Call, Run, Script, during, ran
 
@@ -104,7 +104,8 @@ def _(seen: Seen) -> None:
     run = seen.run(guard, [work("a")])
     assert (run.read, ran, run.stopped) == (["done a"], ["work a"], "")
     assert outcomes(guard) == [Outcome.OK]
-    assert of(guard, Kind.COMPLETED)[0].output_head == "done a"
+    (end,) = of(guard, Kind.COMPLETED)
+    assert (end.output_head, end.output_novelty) == ("done a", Novelty(new_words=1, words=1, results=0))
 
 
 @case("calls of several turns are made in their order")

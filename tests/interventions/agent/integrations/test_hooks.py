@@ -8,7 +8,7 @@ from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.testing import ScriptedGuard, Verdict, decision
 from haltline.schemas.control import ControlState
 from haltline.schemas.decisions import Decision, Level
-from haltline.schemas.events import ActionEvent, Kind, Outcome
+from haltline.schemas.events import ActionEvent, Kind, Novelty, Outcome
 
 SETTINGS = GuardSettings(bootstrap="scripted", mode="blocking", budget_s=0.05, approval_wait_s=0)
 
@@ -160,6 +160,7 @@ def test_a_call_and_its_result_are_reported_under_claude_codes_own_id() -> None:
     assert (proposed.kind, proposed.call_id, proposed.args) == (Kind.PROPOSED, "toolu_1", {"command": "ls"})
     assert (completed.kind, completed.call_id, completed.outcome) == (Kind.COMPLETED, "toolu_1", Outcome.OK)
     assert completed.output_head == '{"stdout":"a.txt"}'
+    assert completed.output_novelty == Novelty(new_words=2, words=2, results=0)
 
 
 def test_a_failed_call_is_reported_with_its_error() -> None:
