@@ -165,6 +165,9 @@ def test_every_event_of_a_sample_is_read(name: str) -> None:
     times = [event.time for event in events]
     assert times == sorted(times)
     assert 1_795_000_000_000 < times[0] <= times[-1] < times[0] + 10_000
+    for session_id in {event.session_id for event in events}:
+        ends = [e for e in events if e.kind is ENDED and e.session_id == session_id and (e.error or e.output_head)]
+        assert [e.output_novelty and e.output_novelty.results for e in ends] == list(range(len(ends)))
     above = {event.parent_session_id for event in events} - {None}
     assert above <= {event.session_id for event in events} or name == "claude_agent_sdk_subagent.jsonl"
     for asked, ended in zip(

@@ -11,7 +11,7 @@ from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.testing import ScriptedGuard
 from haltline.interventions.agent.transport.local_decider import forget_kills
 from haltline.schemas.decisions import ApprovalState, Level
-from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
+from haltline.schemas.events import ActionEvent, Effect, Kind, Novelty, Outcome
 from haltline.streams.intake.app import Intake
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.builders import about_approval
@@ -71,19 +71,31 @@ def test_a_result_that_its_client_describes_is_published_as_it_is_without_secret
     timeout = {"outcome": "timeout", "error": "TimeoutError: token=abcdef"}
 
     async def talk(post: Post) -> list[Any]:
-        ends: list[dict[str, Any]] = [{"outcome": "ok", "described": SAID}, timeout, {"error": "no"}]
+        novelty = {"new_words": 2, "words": 9, "results": 4}
+        ends: list[dict[str, Any]] = [
+            {"outcome": "ok", "described": SAID, "novelty": novelty},
+            timeout | {"novelty": novelty | {"results": 5}},
+            {"error": "no"},
+            {"outcome": "ok", "described": SAID},
+        ]
         found = []
         for number, end in enumerate(ends):
             await post("/v1/verdict", CALL | {"call_id": f"c{number}"})
             found.append(await post("/v1/result", {"session_id": "s1", "call_id": f"c{number}"} | end))
         return found
 
-    assert scripted(guard, talk) == [(200, {})] * 3
-    ok, late, failed = (e for e in guard.events if e.kind is Kind.COMPLETED)
+    assert scripted(guard, talk) == [(200, {})] * 4
+    ok, late, failed, older = (e for e in guard.events if e.kind is Kind.COMPLETED)
     assert (ok.output_digest, ok.output_bytes, ok.outcome) == (SAID["digest"], 100_000, Outcome.OK)
     assert ok.output_head == "long token=[redacted:token]"
     assert (late.outcome, late.error) == (Outcome.TIMEOUT, "TimeoutError: token=[redacted:token]")
     assert (failed.outcome, failed.error) == (Outcome.ERROR, "ToolFailed: no")
+    assert (ok.output_novelty, late.output_novelty) == (
+        Novelty(new_words=2, words=9, results=4),
+        Novelty(new_words=2, words=9, results=5),
+    )
+    assert failed.output_novelty == Novelty(new_words=1, words=1, results=0)
+    assert older.output_novelty is None  # only its beginning is known
 
 
 def test_arguments_that_were_cut_are_known_to_be() -> None:
