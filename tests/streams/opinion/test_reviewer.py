@@ -174,8 +174,8 @@ def test_a_text_that_tells_the_judge_what_to_answer_does_not_decide(
     ("rules", "limit"),
     [
         pytest.param({"max_per_hour": 2}, "max_per_hour", id="requests"),
-        pytest.param({"input_usd": 1000, "max_usd_per_hour": 3}, "max_usd_per_hour", id="an hour"),
-        pytest.param({"input_usd": 1000, "max_usd_per_hour": 9, "max_usd_per_day": 3}, "max_usd_per_day", id="a day"),
+        pytest.param({"input_usd": 1000, "max_usd_per_hour": 2.5}, "max_usd_per_hour", id="an hour"),
+        pytest.param({"input_usd": 1000, "max_usd_per_hour": 9, "max_usd_per_day": 2.5}, "max_usd_per_day", id="a day"),
     ],
 )
 def test_the_model_is_not_called_beyond_the_limit_not_even_after_a_restart(
