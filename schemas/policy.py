@@ -11,6 +11,7 @@ from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.events import Effect
 from haltline.schemas.findings import Severity
 from haltline.schemas.intervening import Interventions
+from haltline.schemas.opinions import OpinionRules
 from haltline.schemas.record import EpochMs, Id, Name, Record
 
 MAX_ENTRIES = 1000
@@ -194,6 +195,8 @@ class Policy(Record):
     """A session that was idle for so long starts anew; a kill outlives it."""
     operations: Operations | None = None
     """Approvals, kills and resets; left out: the defaults of each."""
+    opinion: OpinionRules | None = None
+    """Second opinions of a model on findings in doubt; left out: none are requested."""
 
     published: Published | None = None
     """Added when it is published; not part of what is decided."""

@@ -59,6 +59,7 @@ LINES = [
     (TOPICS.control, control(time_to_stop_ms=40), f"session_killed by haltline: {REASON}; stopped after 40 ms"),
     (TOPICS.control, FROZEN, "fleet_frozen * by bob: drill"),
     (TOPICS.signals, records.signal(), "destructive of agent cleaner: delete_asset asset_id=fact_sales"),
+    (TOPICS.opinions, records.opinion(), "opinion on stagnation: runaway: one file is read again"),
     (TOPICS.notifications, records.notification(), NOTIFIED),
     (TOPICS.incidents, records.incident(),
      f"incident 4f1c09ab opened: destructive_repeat, BLOCK, 1 time: {REASON}"),

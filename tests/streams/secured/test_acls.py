@@ -34,6 +34,11 @@ def test_what_runs_rules_in_shadow_writes_what_they_find_and_its_own_state() -> 
     assert {"haltline-shadow"} == {name for name in groups if name.startswith("haltline-")}
 
 
+def test_what_talks_to_a_model_writes_its_opinions_and_nothing_else() -> None:
+    assert may(Role.OPINION, May.WRITE) == {TOPICS.opinions}
+    assert [role for role in Role if TOPICS.opinions in may(role, May.WRITE)] == [Role.OPINION]
+
+
 def test_the_lines_are_those_of_kafkas_own_tool() -> None:
     done = CliRunner().invoke(app, ["topics", "acls", "--agent", "User:bot", "--bootstrap", "kafka-1:9092"])
     assert done.exit_code == 0
