@@ -17,6 +17,7 @@ import orjson
 import tests.interventions.agent.redaction.test_pii as pii_tests
 import tests.interventions.agent.redaction.test_secrets as secrets_tests
 from haltline.interventions.agent.call import describe_output
+from haltline.interventions.agent.novelty import SeenWords
 from haltline.interventions.agent.redaction.payload_encoding import digest, plain, plain_text
 from haltline.interventions.agent.redaction.pii import without_pii_text
 from haltline.interventions.agent.redaction.secrets import is_secret_name, redact, redact_text
@@ -53,6 +54,17 @@ TOOLS: Final = (
     "deletetables", "nukedatabase", "", "_", "a" * 600, "delete" + "x" * 600, "reset_password", "terminate",
     "is_clear", "to_trash", "archive_asset", "format_disk", "format_text", "del", "delete\u200b_asset", "ﬁnd_x",
 )  # fmt: skip
+
+
+RESULTS: Final = (
+    ("", None), ("ab a_1 abc", None), ("abc", None), ("ABC abc_d x1y22", {"path": "src/new_file.py", "line": 40}),
+    ("src new_file 40 41", None), ("über naïve 名前abc ١٢ 🦊fox\ud800end", None), ("line\nnext\ttab C:\\new", None),
+    ({"text": "line\nnext\tmore \"quoted\" C:\\new \u0001bell", "n": [1, -2.5, True, None]}, None),
+    (["line", {"é\nafter": 7}], {"a": {"b": ["deep\nest"]}}), ({"repeat": ["word tail ", 7000]}, None),
+    ({"repeat": ["é", 32_767]}, {"beyond": {"repeat": ["xy ", 30_000]}}), ({"cut": {"repeat": ["q", 70_000]}}, None),
+    ({"repeat": ["0123456789abc", 6000]}, None),
+)  # fmt: skip
+"""Of one session: what calls returned, and their arguments."""
 
 
 def texts() -> list[str]:
@@ -108,6 +120,7 @@ def vectors() -> dict[str, Any]:
         "values": [[value, redact(expanded(value))] for value in values() if not _is_long(value)],
         "payloads": list(_payloads()),
         "outputs": list(_outputs()),
+        "novelty": list(_novelty()),
         "digests": [
             [text, digest(text.encode()), digest(text.encode(), KEY)] for text in ("", "a", "x" * 128, "é" * 999)
         ],
@@ -149,6 +162,12 @@ def _outputs() -> Iterator[list[Any]]:
         for value in values():
             if value is not None:
                 yield [value, chars, describe_output(expanded(value), settings)]
+
+
+def _novelty() -> Iterator[list[Any]]:
+    seen = SeenWords()
+    for result, args in RESULTS:
+        yield [result, args, seen.take(expanded(result), args=expanded(args)).model_dump()]
 
 
 def _texts_of(module: Any) -> Iterator[str]:

@@ -14,7 +14,7 @@ from haltline.interventions.agent.integrations.framework_session import Framewor
 from haltline.interventions.agent.testing import ScriptedGuard, Verdict, decision
 from haltline.schemas.control import ControlState
 from haltline.schemas.decisions import ApprovalState, Level
-from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
+from haltline.schemas.events import ActionEvent, Effect, Kind, Novelty, Outcome
 from tests.builders import about_approval
 from tests.conformance.harness import CACHED, END, INPUT, OUTPUT, Call, Run, Script, during, ran
 
@@ -120,6 +120,8 @@ def _(seen: Seen) -> None:
     assert outcomes(guard) == [Outcome.OK] * 4
     own = {e.call_id: e.output_head for e in of(guard, Kind.COMPLETED)}
     assert own == {e.call_id: result for e, result in zip(proposed, results, strict=True)}
+    new = [e.output_novelty for e in of(guard, Kind.COMPLETED)]
+    assert (new[0], [one and one.results for one in new]) == (Novelty(new_words=1, words=1, results=0), [0, 1, 2, 3])
     if "call_ids" in seen.can:
         assert [e.call_id for e in proposed] == [call.id for call in calls]
 

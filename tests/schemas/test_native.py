@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from haltline.schemas import native
-from haltline.schemas.events import ActionEvent, Task, Usage
+from haltline.schemas.events import ActionEvent, Novelty, Task, Usage
 from haltline.schemas.wire import InvalidRecord, decode, decode_event
 from haltline.streams.replay.traces import read_traces
 
@@ -25,7 +25,8 @@ EVENT: dict[str, Any] = {
     "time": 1_750_000_000_000, "call_id": "c", "action": "delete_asset", "args": {"asset_id": "x", "deep": [1, None]},
     "args_digest": "d", "unread_from": 9, "targets": ["asset_id=x"], "effect": "destructive", "loop_key": "k",
     "outcome": "error", "error": "still there", "duration_ms": 3, "output_digest": "o", "output_bytes": 7,
-    "output_head": "h", "await_verdict": False, "dropped": 2,
+    "output_head": "h", "output_novelty": {"new_words": 2, "words": 9, "results": 4},
+    "await_verdict": False, "dropped": 2,
     "usage": {"input_tokens": 3, "output_tokens": 4, "cost_usd": 0.25, "cpu_ms": 1, "memory_bytes": 5, "file_ops": 6},
     "task": {"goal": "tidy up", "expected_paths": ["src"], "limits": {"cost_usd": 2}},
 }  # fmt: skip
@@ -62,7 +63,7 @@ odd = st.sampled_from([
     "1999-01-01T00:00:00Z", "20250616T120000+0100", 946_684_799_999, 4_102_444_800_000, ["t"] * 1001, nested(199),
     nested(150), {"goal": "x"}, {"limits": {"x": 10**400}}, {"id": "c1"},
 ])  # fmt: skip
-inner_names = st.sampled_from([*Usage.model_fields, *Task.model_fields, "x"])
+inner_names = st.sampled_from([*Usage.model_fields, *Task.model_fields, *Novelty.model_fields, "x"])
 inner = st.dictionaries(inner_names, values | odd, max_size=3)
 names = st.sampled_from([*ActionEvent.model_fields, "of_a_later_release"])
 
@@ -123,7 +124,13 @@ def test_an_event_of_every_field_but_a_checkpoint_is_read_by_msgspec() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "struct"), [(ActionEvent, native.EventFields), (Usage, native.UsageFields), (Task, native.TaskFields)]
+    ("model", "struct"),
+    [
+        (ActionEvent, native.EventFields),
+        (Usage, native.UsageFields),
+        (Task, native.TaskFields),
+        (Novelty, native.NoveltyFields),
+    ],
 )
 def test_both_have_the_same_fields_in_the_same_order(model: type[BaseModel], struct: type) -> None:
     assert struct.__struct_fields__ == tuple(model.model_fields)  # type: ignore[attr-defined]  # of every Struct

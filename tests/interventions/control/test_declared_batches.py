@@ -10,7 +10,7 @@ from tests.interventions.cases import some
 from tests.interventions.control.core_session import CoreSession
 
 HOUR_S = 3600
-KILLED = "KILL session_killed_loop_guard"
+ASKED, KILLED = "PAUSE destructive_volume", "KILL session_killed_loop_guard"
 
 
 def declared(number: int = 1, *, lasts_s: float = 60, max_deletes: int = 100) -> Command:
@@ -43,8 +43,8 @@ def test_each_act_that_it_covers_is_reported_with_how_much_is_used(waits: bool) 
 
 def test_what_is_beyond_its_maximum_or_was_not_declared_counts_as_always() -> None:
     beyond = codes(Session(declared(max_deletes=5)), *(f"stg_{n}" for n in range(8)))
-    assert beyond == ["ALLOW declared_batch"] * 5 + ["ALLOW allowed"] * 2 + [KILLED]
-    assert codes(Session(declared()), "fact_1", "fact_2", "fact_3")[-1] == KILLED
+    assert beyond == ["ALLOW declared_batch"] * 5 + ["ALLOW allowed"] * 2 + [ASKED]
+    assert codes(Session(declared()), "fact_1", "fact_2", "fact_3")[-1] == ASKED
     same = codes(Session(declared()), *["stg_1"] * 3)
     assert same == ["ALLOW declared_batch", "NUDGE loop_suspected", KILLED], "the same target again still counts"
 

@@ -8,7 +8,7 @@ from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.testing import ScriptedGuard, Verdict, decision
 from haltline.schemas.control import ControlState
 from haltline.schemas.decisions import Decision, Level
-from haltline.schemas.events import ActionEvent, Kind, Outcome
+from haltline.schemas.events import ActionEvent, Kind, Novelty, Outcome
 from tests.cases import cases
 
 SETTINGS = GuardSettings(bootstrap="scripted", mode="blocking", budget_s=0.05, approval_wait_s=0)
@@ -122,6 +122,7 @@ def test_calls_and_their_ends_are_reported_under_claude_codes_own_ids() -> None:
         ("t1", "Bash", Outcome.OK, "y", None),
         ("t3", "Bash", Outcome.ERROR, None, "ToolFailed: no such file"),
     ]
+    assert events[3].output_novelty == Novelty(new_words=2, words=2, results=0)
 
 
 def test_a_call_that_its_user_did_not_allow_ends_as_unknown_with_the_turn() -> None:

@@ -148,6 +148,8 @@ def test_calls_go_through_and_refused_ones_are_errors_for_the_model(mode: str, h
 
     _, reached = through(talk, guards, mode, **how)
     assert (reached, guards.ends()) == (REACHED, ENDS)
+    made = [e.output_novelty for e in guards.events if e.kind is Kind.COMPLETED and e.outcome is not Outcome.REFUSED]
+    assert sorted(end.results for end in made if end is not None) == list(range(len(made)))
     proposed = {e.action: e.effect for e in guards.events if e.kind is Kind.PROPOSED}
     assert proposed["mcp__files__tidy"] is Effect.DESTRUCTIVE
     sessions = {e.session_id for e in guards.events}

@@ -38,6 +38,18 @@ def test_the_second_delete_is_warned_of_and_the_third_refused_and_other_sessions
     assert attempts(Guard(mode="local", session_id="s1"), 1, asset_id="other") == [KILLED], "also a new guard of it"
 
 
+def test_many_deletes_are_refused_with_how_to_allow_them_and_the_session_goes_on() -> None:
+    with Guard(mode="local", session_id="s1") as guard:
+        said = [attempts(guard, 1, asset_id=f"a{n}")[0] for n in range(4)]
+        assert said == ["executed", "executed", "approval_pending", "approval_pending"]
+        with (
+            pytest.raises(Refused, match=r"max_deletes.*tools.*Kafka"),
+            guard.action("delete_asset", args={"asset_id": "a5"}),
+        ):
+            pass
+        assert not guard.killed
+
+
 def test_a_session_that_spends_too_fast_is_frozen_and_then_killed_before_its_next_turn() -> None:
     guard = Guard(mode="local", session_id="spender")
     guard.check()
