@@ -262,7 +262,6 @@ def test_each_situation_has_a_plan_and_the_harder_the_answer_the_less_is_left_to
     result = some(at_level(level, rule).recovery)
     assert (result.situation, result.ways[0], result.attempts) == (situation, first, attempts)
     assert len(result.steps) == 3 or level > Level.THROTTLE
-    assert result.fallback == "Stay paused until a person has looked.", "nobody answering is no reason to go on"
 
 
 MODIFY = [
@@ -340,6 +339,8 @@ def test_the_model_hears_no_threshold_no_value_and_no_rule(level: Level, rule: s
     received = decision.message + (decision.remediation.to_json().decode() if decision.remediation is not None else "")
     received += " ".join(decision.recovery.steps if decision.recovery is not None else ())
     assert decision.message
+    if level >= Level.REINFORCE:
+        assert some(decision.recovery).fallback == "Stay paused until a person has looked."
     assert not re.search(r"\d", received)
     assert rule not in received
     assert decision.reason not in received
