@@ -104,7 +104,7 @@ class _Recorder:
         return None if verdict is None else verdict.decision_id
 
     def _admit_with(self, *given: Any) -> Any:
-        return self._admit_without(*given, verdict=self.last)
+        return self._admit_without(*given, self.last)
 
     def _admit_without(
         self,
