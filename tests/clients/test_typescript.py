@@ -107,7 +107,12 @@ def test_kills_freezes_and_pauses_are_obeyed_whatever_the_arguments(embedded: Em
         padding = 3000  # what is sent of `args` names no path
         assert asked("bash", {"path": "/etc"}, padding) == [frozen]
         assert asked("bash", {"path": "/srv"}, padding) == ["allowed"]
-        soon = {"effects": {"work": "write"}, "budgetMs": 1000, "approvalWaitMs": 0, "failClosedFrom": None}
+        soon: dict[str, Any] = {
+            "effects": {"work": "write"},
+            "budgetMs": 1000,
+            "approvalWaitMs": 0,
+            "failClosedFrom": None,
+        }
         assert asked("work", {}, **soon) == ["approval_pending"], "a write that no person has approved in time"
         with subprocess.Popen([node, str(WORKING), url, "s2"], stdout=subprocess.PIPE, text=True) as agent:
             wait_until(lambda: worker.of(Kind.COMPLETED, "s2"), "the agent works")

@@ -16,7 +16,7 @@ ASKED, KILLED = "PAUSE destructive_volume", "KILL session_killed_loop_guard"
 def declared(number: int = 1, *, lasts_s: float = 60, max_deletes: int = 100) -> Command:
     batch = Batch(actions="delete_*", targets=["asset_id=stg_*"], max_deletes=max_deletes, expires=at(lasts_s))
     about = {"id": "s1", "by": "ada", "reason": "quarterly clean-up", "time": T0_MS}
-    return Command(command_id=f"b{number}", kind=CommandKind.BATCH, batch=batch, **about)  # type: ignore[arg-type]  # by name
+    return Command(command_id=f"b{number}", kind=CommandKind.BATCH, batch=batch, **about)
 
 
 class Session(CoreSession):

@@ -203,8 +203,8 @@ def test_when_the_broker_is_real_a_kill_is_obeyed_by_the_command(embedded: Embed
         async with serving(app) as url:
             command = ["-m", "haltline.cli", "mcp-proxy", "--bootstrap", embedded.bootstrap, "--session", "s1"]
             command += ["--url", url, "--port", "0", "--header-file", str(tmp_path / "headers")]
-            piped = {"stdout": asyncio.subprocess.PIPE, "env": ENVIRONMENT}
-            proxy = await asyncio.create_subprocess_exec(sys.executable, *command, **piped)
+            pipe = asyncio.subprocess.PIPE
+            proxy = await asyncio.create_subprocess_exec(sys.executable, *command, stdout=pipe, env=ENVIRONMENT)
             address = (await some(proxy.stdout).readline()).decode().strip()
             output = []
             async with Client(address) as client:
