@@ -76,6 +76,21 @@ class Usage(Record):
         return self.input_tokens + self.output_tokens + self.cache_read_tokens
 
 
+class Novelty(Record):
+    """How much of the whole result of a call is new in its session. Counts only, no text.
+
+    A word is `[A-Za-z_]{3,}` or a run of the digits 0 to 9. The result of a call that failed is the text of its error.
+    """
+
+    new_words: Count
+    """Those of `words` that stood in no earlier result of the session, and in no argument of a call that has ended."""
+    words: Count
+    """Distinct words of the result, of its first 64 KiB as UTF-8."""
+    results: Count
+    """Results of the session that were counted before this one. Fewer than the session's earlier events with this
+    field: the producer was restarted, and what was known before may count as new once more."""
+
+
 class Task(Record):
     """What a session was asked to do."""
 
@@ -125,6 +140,8 @@ class ActionEvent(Record):
     output_digest: Name | None = None
     output_bytes: Count | None = None
     output_head: str | None = None
+    output_novelty: Novelty | None = None
+    """Of the end of an action; None: the producer does not say."""
 
     usage: Usage | None = None
     """On a turn of the model, none, or one without tokens and costs, says that what it used is not known."""

@@ -14,7 +14,7 @@ from msgspec import DecodeError, Meta, Struct
 from msgspec.json import Decoder
 from msgspec.structs import asdict
 
-from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome, Task, Usage
+from haltline.schemas.events import ActionEvent, Effect, Kind, Novelty, Outcome, Task, Usage
 from haltline.schemas.record import EARLIEST_MS, LATEST_MS, JsonObject, epoch_ms, trusting
 
 _MAX_BRACKETS: Final = 150
@@ -37,6 +37,14 @@ class UsageFields(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
     memory_bytes: _Count = 0
     cpu_ms: _Amount = 0
     file_ops: _Count = 0
+
+
+class NoveltyFields(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """The fields of `Novelty`."""
+
+    new_words: _Count
+    words: _Count
+    results: _Count
 
 
 class TaskFields(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
@@ -75,6 +83,7 @@ class EventFields(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
     output_digest: _Name | None = None
     output_bytes: _Count | None = None
     output_head: str | None = None
+    output_novelty: NoveltyFields | None = None
     usage: UsageFields | None = None
     task: TaskFields | None = None
     checkpoint: None = None
@@ -83,7 +92,7 @@ class EventFields(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
 
 
 _decode: Final = Decoder(EventFields).decode
-_event, _usage, _task = trusting(ActionEvent), trusting(Usage), trusting(Task)
+_event, _usage, _task, _novelty = trusting(ActionEvent), trusting(Usage), trusting(Task), trusting(Novelty)
 
 
 def fields_of(value: bytes) -> EventFields | None:
@@ -112,6 +121,8 @@ def read(value: bytes) -> ActionEvent | None:
             return None
     if document.usage is not None:
         fields["usage"] = _usage(asdict(document.usage))
+    if document.output_novelty is not None:
+        fields["output_novelty"] = _novelty(asdict(document.output_novelty))
     if document.task is not None:
         fields["task"] = _task(asdict(document.task))
     return _event(fields)

@@ -24,7 +24,7 @@ from benchmarks.simulator.outcome import Outcome
 from benchmarks.simulator.parallel import quiet, results
 from benchmarks.simulator.runs import run
 
-_AT_MOST: Final = 150
+_AT_MOST: Final = 400
 """Histories in which a mistake has to be found."""
 _SHOWN: Final = 8
 

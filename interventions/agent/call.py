@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 import orjson
 
 from haltline.interventions.agent.described import CutArguments, DescribedError, DescribedOutput
+from haltline.interventions.agent.novelty import SeenWords
 from haltline.interventions.agent.redaction.payload_encoding import Plain, plain, plain_output, plain_text, raw_digest
 from haltline.interventions.agent.rules.book import Ticket
 from haltline.interventions.agent.rules.known_effects import known_effect, only_keeps
@@ -28,6 +29,8 @@ _ONCE_KEY: Final = secrets.token_bytes(32)
 _MAX_TARGETS = 1000
 _MAX_NAME_CHARS = 512
 _MAX_ERROR_CHARS = 2000
+WITH_RESULT: Final = frozenset({Outcome.OK, Outcome.ERROR, Outcome.TIMEOUT})
+"""Of calls with another outcome the text of the error is no result: not made, or what came of it is not known."""
 
 
 @dataclass(slots=True)
@@ -154,12 +157,8 @@ class NotMade(Exception):
 def describe_error(error: BaseException, *, pii: bytes | None = None) -> dict[str, Any]:
     """The fields of an event that tell how it failed."""
     if isinstance(error, DescribedError):
-        return {"outcome": error.outcome, "error": plain_text(str(error), max_chars=_MAX_ERROR_CHARS, pii=pii)}
-    try:
-        text = str(error)
-    except Exception:  # somebody's __str__
-        text = "<its message cannot be read>"
-    if isinstance(error, TimeoutError):
+        outcome = error.outcome
+    elif isinstance(error, TimeoutError):
         outcome = Outcome.TIMEOUT
     elif isinstance(error, NotMade):
         outcome = Outcome.REFUSED
@@ -167,10 +166,33 @@ def describe_error(error: BaseException, *, pii: bytes | None = None) -> dict[st
         outcome = Outcome.ERROR
     else:
         outcome = Outcome.UNKNOWN  # cancelled or interrupted: what it did until then is not known
-    return {
-        "outcome": outcome,
-        "error": plain_text(f"{type(error).__name__}: {text}", max_chars=_MAX_ERROR_CHARS, pii=pii),
-    }
+    return {"outcome": outcome, "error": plain_text(_error_text(error), max_chars=_MAX_ERROR_CHARS, pii=pii)}
+
+
+def _error_text(error: BaseException) -> str:
+    """The whole of it."""
+    try:
+        text = str(error)
+    except Exception:  # somebody's __str__
+        text = "<its message cannot be read>"
+    return text if isinstance(error, DescribedError) else f"{type(error).__name__}: {text}"
+
+
+def describe_novelty(
+    seen: SeenWords, args: Mapping[str, Any], result: Sequence[Any], error: BaseException | None, outcome: Outcome
+) -> dict[str, Any]:
+    """The field of an event about what is new in a result, none or one value, or in an error; empty where neither is.
+
+    What a client has counted itself stays: it alone has seen the whole.
+    """
+    described = [one for one in (*result, error) if isinstance(one, DescribedOutput | DescribedError)]
+    counted = next((one.novelty for one in described if one.novelty is not None), None)
+    if counted is None:
+        is_whole = not any(isinstance(one, DescribedOutput) for one in described)
+        texts = [*result, *([] if error is None else [_error_text(error)])]
+        if is_whole and texts and (result or outcome in WITH_RESULT):
+            counted = seen.take(*texts, args=dict(args))
+    return {} if counted is None else {"output_novelty": counted}
 
 
 def checked(

@@ -6,7 +6,7 @@ through for secrets once more.
 
 from dataclasses import dataclass
 
-from haltline.schemas.events import Outcome
+from haltline.schemas.events import Novelty, Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +28,15 @@ class DescribedOutput:
     size_bytes: int
     head: str | None
     """Its beginning; None: nothing is shown."""
+    novelty: Novelty | None = None
+    """What is new in the whole; None: the client does not say."""
 
 
 class DescribedError(Exception):
     """How a call failed."""
 
-    def __init__(self, outcome: Outcome, text: str) -> None:
+    def __init__(self, outcome: Outcome, text: str, novelty: Novelty | None = None) -> None:
         super().__init__(text)
         self.outcome = outcome
+        self.novelty = novelty
+        """What is new in the whole text; None: the client does not say, and so it is counted here."""

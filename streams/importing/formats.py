@@ -8,6 +8,7 @@ import orjson
 
 from haltline.interventions.agent.integrations.any_json import readable
 from haltline.interventions.agent.integrations.cleaning import cleaned
+from haltline.interventions.agent.novelty import SeenBySession
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas import otel, wire
 from haltline.schemas.events import ActionEvent
@@ -145,9 +146,10 @@ class Imported:
 
     def _spans(self) -> Iterator[ActionEvent]:
         spans = otel.of_agents(span for one in self._content.lines for span in spans_of(one))
+        seen = SeenBySession()
         for span in sorted(spans, key=lambda span: str(span.get("endTimeUnixNano", "")).zfill(24)):
             try:
-                event = cleaned(wire.decode_event(orjson.dumps(span), _HEADERS), _SETTINGS)
+                event = cleaned(wire.decode_event(orjson.dumps(span), _HEADERS), _SETTINGS, seen)
             except wire.InvalidRecord as bad:
                 self.skipped.append(f"span {span.get('spanId')!r:.40}: {bad}")
             else:
@@ -158,10 +160,11 @@ class Imported:
         from haltline.streams.replay.traces import UnreadableTrace, read_traces  # noqa: PLC0415  # brings every detector
 
         try:
+            seen = SeenBySession()
             for recorded in read_traces(self._path):
                 self.untimed += len(recorded.events) if recorded.clock != "real" else 0
                 for _, event in recorded.events:
-                    yield cleaned(event, _SETTINGS).model_copy(update=self._named())
+                    yield cleaned(event, _SETTINGS, seen).model_copy(update=self._named())
         except UnreadableTrace as bad:
             raise NotReadable(str(bad)) from None
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from haltline.interventions.agent.call import describe_output
 from haltline.interventions.agent.integrations.cleaning import cleaned
+from haltline.interventions.agent.novelty import SeenBySession
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage
 from haltline.schemas.record import EARLIEST_MS, LATEST_MS
@@ -54,6 +55,7 @@ class Recording:
         """The events: the same ids each time, without secrets, a made-up time where the recording tells none."""
         seqs: dict[str, int] = {}
         calls: dict[str, tuple[str, dict[str, Any] | None]] = {}
+        seen = SeenBySession()
         now_ms = start_ms
         for step in self.steps:
             if step.time_ms is None:
@@ -71,6 +73,8 @@ class Recording:
             else:
                 action, args = step.action, step.args
             output = describe_output(step.output, _SETTINGS) if step.output is not None else {}
+            if step.kind is Kind.COMPLETED and output | ({"error": step.error} if step.error else {}):
+                output["output_novelty"] = seen.of(session_id).take(step.output, step.error, args=args)
             event = ActionEvent(
                 event_id=blake2b(f"{session_id}\0{seq}".encode(), digest_size=12).hexdigest(),
                 kind=step.kind,

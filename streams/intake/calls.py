@@ -11,7 +11,7 @@ from typing import Any, Final
 from haltline.interventions.agent.described import CutArguments, DescribedError, DescribedOutput
 from haltline.interventions.agent.integrations.framework_session import Answer
 from haltline.interventions.agent.refused import Refused
-from haltline.schemas.events import Kind, Outcome, Usage
+from haltline.schemas.events import Kind, Novelty, Outcome, Usage
 from haltline.streams.intake.problems import Bad, bad_values
 from haltline.streams.intake.repeated import Reply
 from haltline.streams.intake.requests import text_of
@@ -137,9 +137,10 @@ class Calls:
 
     async def _result(self, fields: dict[str, Any]) -> Reply:
         session_id, call_id = text_of(fields, "session_id"), text_of(fields, "call_id")
-        described = _described(fields)
+        novelty = _novelty_of(fields)
+        described = _described(fields, novelty)
         value = fields.get("output") if described is None else described
-        error, session = _error_of(fields), self._sessions.known(session_id)
+        error, session = _error_of(fields, novelty), self._sessions.known(session_id)
         if session is None or not session.complete(call_id, value, error=error):
             raise Bad(
                 404, f"call_id: expected a call of session {session_id} that was asked about, got {call_id!r:.80}"
@@ -174,7 +175,17 @@ def _cut_of(fields: Mapping[str, Any]) -> CutArguments | None:
     return CutArguments(_digest(fields.get("args_digest"), "args_digest"), _count(unread_from, "unread_from"))
 
 
-def _described(fields: Mapping[str, Any]) -> DescribedOutput | None:
+def _novelty_of(fields: Mapping[str, Any]) -> Novelty | None:
+    """What a client has counted in a result that it alone has seen as a whole; None: it does not say."""
+    given = fields.get("novelty")
+    if given is None:
+        return None
+    if not isinstance(given, dict):
+        raise Bad(400, f"novelty: expected an object, got {type(given).__name__}")
+    return Novelty(**{name: _count(given.get(name), f"novelty.{name}") for name in Novelty.model_fields})
+
+
+def _described(fields: Mapping[str, Any], novelty: Novelty | None = None) -> DescribedOutput | None:
     """An output of which its client tells the digest, the size and the beginning."""
     described = fields.get("described")
     if described is None:
@@ -186,10 +197,11 @@ def _described(fields: Mapping[str, Any]) -> DescribedOutput | None:
         None if digest is None else _digest(digest, "described.digest"),
         _count(described.get("bytes"), "described.bytes"),
         _text_or_none(described, "head", "described.head"),
+        novelty,
     )
 
 
-def _error_of(fields: Mapping[str, Any]) -> DescribedError | str | None:
+def _error_of(fields: Mapping[str, Any], novelty: Novelty | None) -> DescribedError | str | None:
     """How a call failed; with an outcome, in the client's own words."""
     error, outcome = fields.get("error"), fields.get("outcome")
     if outcome is None:
@@ -198,7 +210,7 @@ def _error_of(fields: Mapping[str, Any]) -> DescribedError | str | None:
         return None
     if outcome not in _FAILURES:
         raise Bad(400, f"outcome: expected one of ok, {', '.join(sorted(_FAILURES))}, got {outcome!r:.80}")
-    return DescribedError(Outcome(outcome), "" if error is None else str(error))
+    return DescribedError(Outcome(outcome), "" if error is None else str(error), novelty)
 
 
 def _digest(value: Any, name: str) -> str:

@@ -9,6 +9,7 @@ from prometheus_client import Counter
 
 from haltline.interventions.agent.integrations.cleaning import cleaned
 from haltline.interventions.agent.integrations.publishing import Publisher
+from haltline.interventions.agent.novelty import SeenBySession
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas import otel, wire
 from haltline.schemas.events import ActionEvent
@@ -26,6 +27,7 @@ class TopicWriter:
         """`accepted` counts the events that the broker has confirmed. Raises KafkaException."""
         self._settings = settings
         self._accepted = accepted
+        self._seen = SeenBySession()
         self._publisher = None if settings.bootstrap is None else Publisher(settings)
 
     async def publish(self, events: Iterable[ActionEvent]) -> int:
@@ -61,7 +63,7 @@ class TopicWriter:
 
     def checked(self, value: bytes, headers: list[tuple[str, bytes]]) -> ActionEvent:
         """One record as it may be published. Raises InvalidRecord."""
-        return cleaned(wire.decode_event(value, headers), self._settings)
+        return cleaned(wire.decode_event(value, headers), self._settings, self._seen)
 
     async def healthy(self) -> bool | None:
         """Whether the broker answers and has the topic; None: there is none, as it is decided here."""

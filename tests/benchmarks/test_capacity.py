@@ -94,7 +94,7 @@ def test_partitions_are_three_for_each_worker_or_as_many_as_keep_what_agents_rea
 def test_a_plan_adds_up() -> None:
     found = plan(KNOWN, DEMAND, Prices(), Limits())
     assert (found.workers, found.sinks, found.partitions) == (2, 1, 1344)
-    assert found.brokers == 13  # 1,344 partitions of 12 topics, three times, 4,000 on each
+    assert found.brokers == 14  # 1,344 partitions of 13 topics, three times, 4,000 on each
     assert found.rows_per_s == 15_000
     assert found.changelog_bytes_per_s == 40_000_000
     assert found.worker_memory_bytes == memory_bytes(KNOWN, 200_000)

@@ -62,6 +62,7 @@ NO_JSON = {
     "audit": "a service",
     "console": "a service",
     "notify": "a service",
+    "opinion": "a service",
     "kafka": "a service",
     "completion": "prints a script",
     "schemas": "prints JSON always",

@@ -47,6 +47,7 @@ EVERYTHING: Final[dict[str, Any]] = {
         "ingress": {"enabled": True, "className": "nginx", "tlsSecret": "certificate", "annotations": {"a": "b"}},
     },
     "networkPolicy": {"kafka": {"namespace": ""}, "extraEgress": [{"ports": [{"port": 4317}]}]},
+    "opinion": {"enabled": True, "url": "http://models.example.org/v1", "model": "judge-1"},
     "keda": {"enabled": True},
     "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
     "prometheusRule": {"enabled": True, "runbooks": "https://wiki.example.org/runbooks/"},
@@ -262,6 +263,7 @@ EXTRA_OF: Final = {
     "console": "console",
     "intake": "intake",
     "notify": "notify",
+    "opinion": "opinion",
     "HALTLINE_CONSOLE_DATABASE": "postgresql",
     "HALTLINE_VERIFY_KEY": "sealed",
 }

@@ -128,9 +128,12 @@ def test_the_glossary_is_in_alphabetical_order() -> None:
     assert terms == sorted(terms, key=str.lower)
 
 
-@pytest.mark.parametrize("part", ["policy", "correlations", "interventions"])
-def test_each_part_of_a_policy_is_one(part: str) -> None:
-    ((_, document),) = fences_of(between(DOCS / "policy.md", part))
+@pytest.mark.parametrize(
+    ("page", "part"),
+    [("policy", "policy"), ("policy", "correlations"), ("policy", "interventions"), ("opinion", "opinion")],
+)
+def test_each_part_of_a_policy_is_one(page: str, part: str) -> None:
+    ((_, document),) = fences_of(between(DOCS / f"{page}.md", part))
     parse_policy(document)
 
 

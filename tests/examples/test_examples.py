@@ -1,5 +1,3 @@
-"""Every example runs, with the real library and a scripted model, and is stopped; so is one that init has guarded."""
-
 import os
 import signal
 import subprocess

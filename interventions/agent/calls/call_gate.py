@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from typing import Any, Final
 
-from haltline.interventions.agent.call import Call, describe_error, describe_output
+from haltline.interventions.agent.call import Call, describe_error, describe_novelty, describe_output
 from haltline.interventions.agent.calls.event_publisher import CallEvent, EventPublisher, now_ms
 from haltline.interventions.agent.calls.guarded_call import Action, Steps
 from haltline.interventions.agent.checkpoints import Checkpoints
@@ -20,6 +20,7 @@ from haltline.interventions.agent.enforcement.pending_approvals import (
     APPROVAL_EXPIRED,
     APPROVAL_PENDING,
     awaits_approval,
+    refused_alone,
 )
 from haltline.interventions.agent.enforcement.refusal_cause import (
     NOBODY,
@@ -32,6 +33,7 @@ from haltline.interventions.agent.enforcement.refusal_cause import (
 )
 from haltline.interventions.agent.enforcement.rollback import BY_THE_AGENT, roll_back, waits_for
 from haltline.interventions.agent.enforcement.token_bucket import TokenBucket
+from haltline.interventions.agent.novelty import SeenWords
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.rules.book import RuleBook, copied
 from haltline.interventions.agent.rules.objection import UNCHECKED, Objection
@@ -40,7 +42,7 @@ from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.transport.transport import Decider, Transport
 from haltline.interventions.state.call_digest import parameters
 from haltline.schemas.control import Stage
-from haltline.schemas.decisions import Approval, Decision, Level
+from haltline.schemas.decisions import WHOLE_SESSION, Approval, Decision, Level
 from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage
 
 log: Final = logging.getLogger("haltline.agent")
@@ -75,6 +77,7 @@ class CallGate:
         """When its guard began to listen, by the monotonic clock; None: not yet."""
         self.rules = RuleBook(settings.rules)
         self.throttled = Throttled(settings.throttle_s)
+        self._seen = SeenWords()
         self._fail_policy = FailPolicy(settings)
 
     def connect(self, transport: Transport) -> None:
@@ -91,6 +94,7 @@ class CallGate:
         """In a child: as `connect`, with what its parent had counted and what had killed it."""
         killed = self.enforcer.killed
         self.rules.after_fork()
+        self._seen.after_fork()
         if self.decider is not None:
             self.decider.after_fork()
         self.connect(transport)
@@ -274,6 +278,8 @@ class CallGate:
         self, call: Call, proposal: CallEvent, paused: Decision, approval: Approval
     ) -> "Generator[tuple[Future[Any], float], None, Decision]":
         """What a person says, in time; else the request itself, which refuses."""
+        if self.settings.bootstrap is None and approval.action != WHOLE_SESSION:
+            return refused_alone(paused)
         answer = self.enforcer.await_approval(proposal.event_id)
         until_ms = approval.expires
         wait_s = min(self.settings.approval_wait_s, (until_ms - now_ms()) / 1000)
@@ -319,6 +325,8 @@ class CallGate:
                 fields["usage"] = Usage(cost_usd=cost_usd)
             if action.has_value:
                 fields.update(describe_output(action.value, self.settings))
+            result = [action.value] if action.has_value else []
+            fields.update(describe_novelty(self._seen, call.args, result, error, fields["outcome"]))
             fields["duration_ms"] = (time.perf_counter_ns() - action.began_ns) // 1000 / 1000
             event = self.publisher.call_event(_COMPLETED, call, **fields)
             self.publisher.publish(event, must=self._fail_policy.is_closed(call))

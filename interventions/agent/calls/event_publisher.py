@@ -24,6 +24,9 @@ _DEFAULTS: Final = {
     if not field.is_required()
 }
 
+_RECORDS: Final = frozenset({"usage", "output_novelty"})
+"""Fields of the end of a call that hold records of their own."""
+
 _of: Final = trusting(ActionEvent)
 
 log: Final = logging.getLogger("haltline.agent")
@@ -76,8 +79,8 @@ class EventPublisher:
         write = fields_of_event
         if encoded is not None and fields_of_event["args"] is not None:
             write = fields_of_event | {"args": orjson.Fragment(encoded)}
-        if "usage" in fields_of_event:
-            write = write | {"usage": orjson.Fragment(fields_of_event["usage"].to_json())}
+        for name in _RECORDS & fields_of_event.keys():
+            write = write | {name: orjson.Fragment(fields_of_event[name].to_json())}
         return CallEvent(fields_of_event, orjson.dumps(write))
 
     def _fields(

@@ -1,17 +1,24 @@
 """Events that others made, without secrets and within bounds, as the guard would have made them."""
 
+from haltline.interventions.agent.call import WITH_RESULT
+from haltline.interventions.agent.novelty import SeenBySession
 from haltline.interventions.agent.redaction.payload_encoding import plain, plain_text
 from haltline.interventions.agent.redaction.secrets import without_secrets
 from haltline.interventions.agent.settings import GuardSettings
-from haltline.schemas.events import ActionEvent
+from haltline.schemas.events import ActionEvent, Kind
 
 _MAX_TARGET_CHARS = 504
 _MAX_ERROR_CHARS = 2000
 
 
-def cleaned(event: ActionEvent, settings: GuardSettings) -> ActionEvent:
-    """The event as it may be published. A digest that its producer gave stays: only it has seen the whole."""
+def cleaned(event: ActionEvent, settings: GuardSettings, seen: SeenBySession | None = None) -> ActionEvent:
+    """The event as it may be published. A digest that its producer gave stays: only it has seen the whole.
+
+    With `seen`, the words of a result that is there as a whole are counted, where its producer has not done so.
+    """
     changes: dict[str, object] = {}
+    if seen is not None and event.output_novelty is None and _has_whole_result(event):
+        changes["output_novelty"] = seen.of(event.session_id).take(event.output_head, event.error, args=event.args)
     key, pii = settings.digest_key.encode(), settings.pii_key
     if event.args is not None:
         args = plain(event.args, max_bytes=settings.max_args_bytes, key=key, pii=pii)
@@ -28,3 +35,10 @@ def cleaned(event: ActionEvent, settings: GuardSettings) -> ActionEvent:
     if event.task is not None:
         changes["task"] = without_secrets(event.task, pii=pii)
     return event.model_copy(update=changes)
+
+
+def _has_whole_result(event: ActionEvent) -> bool:
+    head, size = event.output_head, event.output_bytes
+    if event.kind is not Kind.COMPLETED or event.outcome not in WITH_RESULT:
+        return False
+    return event.error is not None if head is None else size == len(head.encode(errors="replace"))

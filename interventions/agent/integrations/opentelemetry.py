@@ -24,6 +24,7 @@ from opentelemetry.trace import Status, StatusCode, get_current_span
 
 from haltline.interventions.agent.integrations.cleaning import cleaned
 from haltline.interventions.agent.integrations.publishing import Publisher
+from haltline.interventions.agent.novelty import SeenBySession
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas import otel, wire
 from haltline.schemas.events import ActionEvent
@@ -47,6 +48,7 @@ class HaltlineSpanExporter(SpanExporter):
         self._settings = settings
         self._pid = os.getpid()
         self._publisher = Publisher(settings)
+        self._seen = SeenBySession()
         self._lock = threading.Lock()
         self.dropped = 0
         """Spans that could not be read, or that the broker did not take."""
@@ -90,7 +92,7 @@ class HaltlineSpanExporter(SpanExporter):
             published.add_done_callback(lambda done: self._drop(int(done.exception() is not None)))
 
     def _event(self, span: JsonObject) -> ActionEvent:
-        return cleaned(wire.decode_event(orjson.dumps(span, default=str), _HEADERS), self._settings)
+        return cleaned(wire.decode_event(orjson.dumps(span, default=str), _HEADERS), self._settings, self._seen)
 
     def _drop(self, count: int) -> None:
         with self._lock:

@@ -75,6 +75,11 @@ def raw_digest(value: Any, key: bytes) -> str | None:
     return None if opaque else digest(whole, key)
 
 
+def whole_json(value: Any) -> bytes:
+    """Any value as JSON, secrets and all: for this process alone."""
+    return _encode(value)[0]
+
+
 def plain_output(text: str, *, max_chars: int, key: bytes = b"", pii: bytes | None = None) -> tuple[str, str]:
     """The beginning of a text without secrets, and the digest of the whole: as `plain_text` and `plain` give them."""
     if pii is None and len(text) <= _REDACT_WHOLE_BYTES:

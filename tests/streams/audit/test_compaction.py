@@ -2,8 +2,8 @@
 
 import threading
 from pathlib import Path
+from typing import Any
 
-import pytest
 from deltalake import DeltaTable
 
 from haltline.schemas.topics import Topics
@@ -69,19 +69,14 @@ def test_few_files_are_left_alone_and_many_become_few_and_nothing_of_the_proof_i
 
 
 def test_what_fails_is_reported_and_tried_again(tmp_path: Path) -> None:
-    settings = AuditSettings(
-        bootstrap="x:1", table=str(tmp_path / "none"), compact_commits=2, compact_every_s=0.0, vacuum_hours=None
-    )
-    compactor = Compactor(settings)
+    often: dict[str, Any] = {"compact_commits": 2, "compact_every_s": 0.0, "vacuum_hours": None}
+    compactor = Compactor(AuditSettings(bootstrap="x:1", table=str(tmp_path / "none"), **often))
     ended: list[Ended] = []
 
     def looks() -> bool:
         ended.extend(one for one in [compactor.look()] if one is not None)
         return bool(ended)
 
-    compactor.wrote()
-    assert compactor.look() is None
-    assert compactor._running is None, "one commit is not many"
     for _ in range(2):
         ended.clear()
         compactor.wrote()
@@ -89,9 +84,3 @@ def test_what_fails_is_reported_and_tried_again(tmp_path: Path) -> None:
         wait_until(looks, "a run has ended", deadline_s=60)
         assert "No such file or directory" in str(ended[0].what)
     compactor.close()
-
-
-def test_settings_that_cannot_work_are_refused() -> None:
-    for wrong in ({"compact_commits": 1}, {"compact_every_s": -1.0}, {"vacuum_hours": -1}):
-        with pytest.raises(ValueError, match="expected"):
-            AuditSettings(bootstrap="x:1", **wrong)

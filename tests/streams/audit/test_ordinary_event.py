@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from haltline.schemas import wire
-from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage
+from haltline.schemas.events import ActionEvent, Kind, Novelty, Outcome, Usage
 from haltline.schemas.native import EventFields
 from haltline.streams.audit import summary
 from haltline.streams.audit.event_columns import ordinary_event
@@ -23,14 +23,16 @@ FULL: dict[str, Any] = {
     "action": "delete_asset", "args": {"asset_id": "x", "deep": [1, {"a": None}]}, "args_digest": "d",
     "targets": ["asset_id=x"], "effect": "destructive", "outcome": "error", "error": "still there", "duration_ms": 3,
     "output_digest": "o", "output_bytes": 7, "output_head": "h", "await_verdict": False,
+    "output_novelty": {"new_words": 2, "words": 9, "results": 4},
     "usage": {"input_tokens": 3, "output_tokens": 4, "cost_usd": 0.25, "cpu_ms": 1, "memory_bytes": 5, "file_ops": 6},
 }  # fmt: skip
 
 
 def read_as(event: ActionEvent | EventFields) -> dict[str, object]:
-    used = event.usage
     columns = {name: getattr(event, name) for name in NAMES} | {"summary": summary.of_event(event)}
-    return columns | {"usage": used and {name: getattr(used, name) for name in Usage.model_fields}}
+    for name, model in (("usage", Usage), ("output_novelty", Novelty)):
+        columns[name] = columns[name] and {field: getattr(columns[name], field) for field in model.model_fields}
+    return columns
 
 
 def quickly(raw: bytes | None, headers: Iterable[tuple[str, bytes | None]] = ()) -> dict[str, object] | None:
@@ -98,7 +100,7 @@ names = st.sampled_from([*FULL, "task", "checkpoint", "other"])
 usage = st.dictionaries(st.sampled_from(["input_tokens", "cost_usd", "cpu_ms", "file_ops", "x"]), values | odd)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.dictionaries(names, values | odd | usage, max_size=3), st.sets(names, max_size=3))
 def test_whatever_stands_in_a_field_it_is_what_the_model_says_or_left_to_it(
     changed: dict[str, object], left_out: set[str]
@@ -107,7 +109,7 @@ def test_whatever_stands_in_a_field_it_is_what_the_model_says_or_left_to_it(
     assert_as_the_model_says(json.dumps(fields).encode(errors="surrogatepass"))
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.data())
 def test_whatever_byte_is_changed_it_is_what_the_model_says_or_left_to_it(data: st.DataObject) -> None:
     raw = bytearray(json.dumps(FULL).encode())
