@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from haltline.detectors.commands import Badness, creations, destructions
+from haltline.detectors.commands.model import OPENED
 from haltline.detectors.commands.reading import parsed_destructions
 
 TRACES = Path(__file__).resolve().parents[4] / "shared" / "traces"
@@ -38,7 +39,7 @@ def test_ordinary_work_is_never_severe_destroys_by_few_verbs_and_mostly_what_it_
     assert severe == []
     verbs = Counter(d.verb for command in recorded for d in destructions(command))
 
-    assert set(verbs) <= {"rm", "rmdir", "git_checkout", "git_restore", "find_delete", "truncate", "remove"}
+    assert set(verbs) <= {"rm", "rmdir", "git_checkout", "git_restore", "find_delete", "truncate", "remove", OPENED}
     assert verbs["rm"] > 1000
     made = {target for command in recorded for target in creations(command)}
     deleted = {d.target for command in recorded for d in destructions(command) if d.verb == "rm"}
