@@ -88,7 +88,7 @@ def test_a_reset_begins_probation_and_says_so() -> None:
 def test_limits_are_lower_on_probation_and_as_before_after_it() -> None:
     free, held = Session(), Session()
     held.released()
-    for session, expected in ((free, "ALLOW allowed"), (held, "KILL session_killed_loop_guard")):
+    for session, expected in ((free, "ALLOW allowed"), (held, "KILL session_killed_on_probation")):
         session.does(20, "a")
         assert code(session.does(21, "b").decision) == expected
 

@@ -109,6 +109,7 @@ class Session:
 ALLOWED = "ALLOW allowed"
 SUSPECTED = "NUDGE loop_suspected"
 KILLED = "KILL session_killed_loop_guard"
+ASKED = "PAUSE destructive_volume"
 
 
 def test_the_third_delete_of_one_table_is_refused() -> None:
@@ -137,7 +138,7 @@ def test_windows(seconds: tuple[float, ...], last: str) -> None:
 
 def test_three_deletes_of_different_assets_are_too_many_as_well() -> None:
     targets = ["asset_id=a", "asset_id=b", "asset_id=c"]
-    assert Session().deletes(0, 6, 12, targets=targets) == [ALLOWED, ALLOWED, KILLED]
+    assert Session().deletes(0, 6, 12, targets=targets) == [ALLOWED, ALLOWED, ASKED]
 
 
 def test_a_declared_batch_lets_many_assets_go_but_not_one_thing_thrice() -> None:
@@ -226,7 +227,7 @@ def test_the_ring_of_seen_events_is_bounded() -> None:
         "nothing said": (Override(agent="cleaner", rules={}), [ALLOWED, SUSPECTED, KILLED]),
         "a looser repeat leaves the volume in force": (
             exempt(agent="clean*", rules={"destructive_repeat": Rule(settings={"same_target_prior": 3})}),
-            [ALLOWED, SUSPECTED, KILLED]),
+            [ALLOWED, SUSPECTED, ASKED]),
         "both signals off for one session": (
             exempt(session="s1", rules={r: Rule(enabled=False) for r in LOOP_GUARD}),
             [ALLOWED, ALLOWED, ALLOWED]),
@@ -244,7 +245,7 @@ def test_the_ring_of_seen_events_is_bounded() -> None:
             [ALLOWED, SUSPECTED, KILLED]),
         "a stricter volume for one session": (
             Override(session="s1", rules={"destructive_volume": Rule(settings={"max_deletes": 2})}),
-            [ALLOWED, KILLED, KILLED]),
+            [ALLOWED, ASKED, ASKED]),
     },
 )  # fmt: skip
 def test_overrides_by_agent_and_session(override: Override, verdicts: list[str]) -> None:
