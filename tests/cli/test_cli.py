@@ -43,9 +43,7 @@ def test_a_bare_install_says_what_to_install() -> None:
     )
 
 
-@cases(
-    "arguments", {"status": ("status",), "kill": ("kill", "s1", *BY_ADA), "worker": ("worker", "--metrics-port", "0")}
-)
+@cases("arguments", {"status": ("status",), "worker": ("worker", "--metrics-port", "0")})
 def test_no_broker_is_exit_3_and_names_the_address(arguments: tuple[str, ...]) -> None:
     done = haltline(*arguments, "--bootstrap", NOBODY)
     assert done.exit_code == Exit.UNREACHABLE

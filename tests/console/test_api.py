@@ -122,6 +122,7 @@ def test_a_record_that_is_created_is_read_by_its_writer_counts_and_can_be_hidden
         "hard_block", "Attempted dangerous operation", 10.0,
     )  # fmt: skip
     assert client.get("/api/v1/interventions", params={"run_id": "run_sdk"}).json()["total"] == 1
+    assert client.delete(f"/api/v1/interventions/{one['id']}").status_code == 204  # others count what was then
 
 
 def test_who_is_killed_is_reported_to_the_caller(client: TestClient) -> None:

@@ -71,11 +71,11 @@ def test_results_join_their_attempts_and_actions_are_counted_once_each() -> None
     *_, act = observed(first, second, completed(2, None))
     assert act.call is not None
     assert (act.call.event_id, act.head) == ("p0", "x=1")
-    first, second = observed(*call(0, "delete_asset", "asset_id=a"))
-    assert [(a.action, a.effect, a.losses, a.index, a.head, a.changes) for a in (first, second)] == [
-        (first.action, first.effect, first.losses, 1, "asset_id=a", True)
+    tried, done = observed(*call(0, "delete_asset", "asset_id=a"))
+    assert [(a.action, a.effect, a.losses, a.index, a.head, a.changes) for a in (tried, done)] == [
+        (tried.action, tried.effect, tried.losses, 1, "asset_id=a", True)
     ] * 2
-    assert [loss.target for loss in second.losses] == ["asset_id=a"]
+    assert [loss.target for loss in done.losses] == ["asset_id=a"]
     calls = CallTracker()
     acts = observed(*call(0), *call(1), event(2), event(3, kind=Kind.MODEL_TURN), calls=calls)
     assert ([act.index for act in acts], calls.actions) == ([1, 1, 2, 2, 3, 3], 3)

@@ -72,11 +72,11 @@ def test_calls_that_were_cancelled_and_steps_of_which_a_part_succeeded_did_not_f
     cancelled = [call(t * 60 + 5, "fetch", f"y={t}", "Sibling tool call errored") for t in range(30)]
     counts = RetryStorm(last_actions=40, medium=25, high=30, critical=35)
     assert severities(counts, [c for pair in zip(bad, cancelled, strict=True) for c in pair]) == ""
-    steps = []
+    steps: list[ActionEvent] = []
     for t in range(30):
-        bad = call(t * 60, "fetch", f"x={t}", "timed out", took_s=5)
+        failed = call(t * 60, "fetch", f"x={t}", "timed out", took_s=5)
         good = call(t * 60 + 1, "fetch", f"y={t}", took_s=6)
-        steps += [bad[0], good[0], bad[1], good[1]]
+        steps += [failed[0], good[0], failed[1], good[1]]
     assert severities(DETECTOR, steps) == ""
 
 
