@@ -240,7 +240,7 @@ def _(seen: Seen) -> None:
 
         def answer(guard: ScriptedGuard = guard, state: ApprovalState = state, level: Level = level) -> None:
             """A moment after the call has begun to wait."""
-            until = time.monotonic() + 10
+            until = time.monotonic() + 50
             while not of(guard, Kind.PROPOSED) and time.monotonic() < until:
                 time.sleep(0.01)
             (proposal,) = of(guard, Kind.PROPOSED)

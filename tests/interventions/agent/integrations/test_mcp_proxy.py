@@ -24,7 +24,11 @@ from tests.waiting import wait_until
 SERVER = Path(__file__).with_name("mcp_server.py")
 
 
-def test_calls_go_through_and_refused_ones_are_errors_for_the_model(embedded: EmbeddedBroker, tmp_path: Path) -> None:
+def test_calls_go_through_and_refused_ones_are_errors_for_the_model(
+    embedded: EmbeddedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # On a busy machine the proxy takes longer than the client waits before it ends it, and so tells of no end.
+    monkeypatch.setattr("mcp.client.stdio.PROCESS_TERMINATION_TIMEOUT", 60.0)
     reached = tmp_path / "reached"
     options = ["--bootstrap", embedded.bootstrap, "--session", "s1", "--name", "files"]
     server = StdioServerParameters(
