@@ -79,7 +79,7 @@ def test_a_record_that_the_broker_refuses_is_named_and_whoever_waits_for_it_hear
     cluster.fail_next(ApiKey.PRODUCE, [KafkaError.TOPIC_AUTHORIZATION_FAILED] * 10)
     outbox.send("out", key=b"k", value=b"v", partition=5)
 
-    with pytest.raises(DeliveryFailed, match="partition 5: expected .* delivered, got TOPIC_AUTHORIZATION_"):
+    with pytest.raises(DeliveryFailed, match=r"partition 5: expected .* delivered, got TOPIC_AUTHORIZATION_"):
         asyncio.run(outbox.confirmed(outbox.cut()))
     with pytest.raises(DeliveryFailed, match="topic out"):
         outbox.flush(30)
