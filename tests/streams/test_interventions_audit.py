@@ -13,6 +13,7 @@ from haltline.cli.common import Exit
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.findings import Severity
 from haltline.schemas.policy import Policy
 from haltline.schemas.topics import Topics
 from haltline.streams.audit.reading import KafkaRecord, Reader
@@ -248,3 +249,12 @@ def test_a_rule_that_misses_is_offered_a_stricter_threshold() -> None:
     assert found is not None
     assert (found.setting, found.missed_found, found.missed) == ("medium", 1, 1)
     assert found.value < 9
+
+
+def test_where_a_rule_is_right_nothing_is_suggested() -> None:
+    decision = Decision(
+        decision_id="d", session_id="bad", event_id="e", time=1_750_000_000_000, level=Level.PAUSE,
+        code="c", reason="r", detector="error_repetition", severity=Severity.CRITICAL,
+    )  # fmt: skip
+    (of,) = by_rule([label_of("bad", "confirmed", "d")], [decision])
+    assert (of.precision, suggest(of, {"bad": recorded("bad", failing("bad", 9))}, Policy())) == (1.0, None)

@@ -101,3 +101,12 @@ def test_a_long_story_is_reported_to_people_from_its_end(tmp_path: Path) -> None
     document = orjson.loads(run(table, "story", "s", "--json")[1])
     assert len(document) > 500
     assert "look_up" in str(document[0]["summary"])
+
+
+def test_a_store_that_does_not_answer_is_reported_in_one_line() -> None:
+    options = "AWS_ENDPOINT_URL=http://127.0.0.1:1 AWS_ALLOW_HTTP=true AWS_REGION=x max_retries=0"
+    given = f"AWS_ACCESS_KEY_ID=x AWS_SECRET_ACCESS_KEY=y {options}".split()
+    arguments = [argument for one in given for argument in ("--storage-option", one)]
+    done = CliRunner().invoke(app, ["audit", "query", "SELECT 1", "--table", "s3://none/audit", *arguments])
+    expected = "haltline: audit table s3://none/audit: expected a table"
+    assert (done.exit_code, done.stderr.startswith(expected)) == (2, True)

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from hypothesis import given
 from hypothesis import strategies as st
 
+from haltline.schemas.keys import make_keys
 from haltline.streams.audit.memory import Step
 from haltline.streams.audit.writer import AnotherLog, Place
 from tests.streams.audit.fake_kafka import FakeConsumer, FakeKafka, Story
@@ -234,3 +236,9 @@ def test_an_error_that_does_not_pass_ends_the_sink(kafka: FakeKafka) -> None:
             with pytest.raises(KafkaException, match="GROUP_AUTHORIZATION_FAILED"):
                 one.run()
     assert len(kafka.table.rows) == 5
+
+
+def test_two_sinks_that_end_at_the_same_moment_may_both_sign(kafka: FakeKafka, tmp_path: Path) -> None:
+    make_keys(key := tmp_path / "key.pem")
+    kafka.run(reads(ACTIONS, then=kafka.sink(reads(ACTIONS), signing_key=key).run), signing_key=key)
+    assert len([row for row in kafka.table.rows if row["topic"] == TOPICS.actions]) == 5

@@ -296,3 +296,12 @@ def test_the_answer_to_a_kill_and_the_end_of_the_session_come_in_any_order(answe
     after = [session(ended(14))] if answer_first else []
     controls = [one.control for one in (*before, answered, *after) if one.control is not None]
     assert (controls[-1].stopped_at, controls[-1].time_to_stop_ms) == (at(13), 500)
+
+
+def test_overrides_that_are_wrong_only_together_are_refused_when_loaded() -> None:
+    by_agent = exempt(agent="a", rules={"error_repetition": Rule(settings={"high": 8, "critical": 9})})
+    by_session = exempt(session="s", rules={"error_repetition": Rule(settings={"critical": 6})})
+    for alone in (by_agent, by_session):
+        Core(Policy(overrides=(alone,)))
+    with pytest.raises(ValueError, match=r"overrides\.1\.rules\.error_repetition"):
+        Core(Policy(overrides=(by_agent, by_session)))

@@ -74,6 +74,7 @@ def test_a_topic_that_is_recreated_is_begun_anew_and_one_that_is_gone_is_named(s
         assert "haltline topics create" in get(port, "/readyz")[1]
         make(site, commands)
         assert worker.wait() == EXIT_FAILED
+    site.produce(1000)
     site.work_off()
 
     delete(site, site.events)  # and no worker runs

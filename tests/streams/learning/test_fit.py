@@ -105,7 +105,7 @@ def test_what_the_prior_knows_already_changes_no_word_of_it(seed: int) -> None:
 
 def test_steps_of_one_kind_are_refused_also_where_the_other_weighs_nothing() -> None:
     values, _, weights = steps(1)
-    of_runaways = (weights > 0.5) * 1.0
+    of_runaways = (weights > 0.5).astype(np.float64)
     for fruitless, kept in ((weights * 0, weights), (weights * 0 + 1, weights), (of_runaways, of_runaways)):
         with pytest.raises(ValueError, match="expected steps of runaways and of sound sessions, got only one kind"):
             fit(values, fruitless, kept, seed=1, name="m")

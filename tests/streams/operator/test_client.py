@@ -162,3 +162,8 @@ def test_a_broker_that_is_far_away_is_reached(mock_cluster: Callable[..., MockCl
     cluster = mock_cluster()
     cluster.set_round_trip(700)
     open_consumer(cluster.bootstrap, "far", within_s=30.0).close()
+
+
+def test_until_stopped_says_no_when_no_agent_answers(system: str) -> None:
+    impatient = Operator(system, answer_within_s=2.0)
+    assert not impatient.kill(SESSION, "stop-2", by="ada", reason="loops", until_stopped=True).answered
