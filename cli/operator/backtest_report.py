@@ -51,7 +51,7 @@ def _by_label(results: Sequence[Result]) -> None:
 
 
 def _totals_line(totals: Totals) -> str:
-    parts = [f"{totals.stopped} of {totals.sessions} sessions stopped, {totals.asked} asked, {totals.nudged} nudged"]
+    parts = [f"{totals.stopped} of {totals.sessions} sessions stopped, {totals.asks} asked, {totals.nudged} nudged"]
     if totals.quality is not None:
         shares = {name: getattr(totals.quality, name) for name in ("precision", "recall")}
         parts += [f"{name} {'-' if share is None else f'{share:.0%}'}" for name, share in shares.items()]
@@ -118,7 +118,7 @@ def swept(place: str, found: Sequence[tuple[Any, Totals]], plot: Path | None, *,
             (
                 str(value),
                 str(totals.stopped),
-                str(totals.asked),
+                str(totals.asks),
                 str(totals.nudged),
                 *(str(totals.stopped_by_label.get(label, 0)) for label in labels if by_label),
                 *("-" if (s := getattr(totals.quality, name, None)) is None else f"{s:.0%}" for name in shares),

@@ -1,7 +1,7 @@
 """What an action takes away of what it makes itself: nobody had it before.
 
 A command line that writes a file and removes it further on; a program that removes a file and writes it anew. Not a
-folder that is made anew: what was in it is gone.
+folder that is made again: what was in it is gone.
 
 Misses: the order in which a command line uses a name that it puts together, unless the name is computed when it runs.
 """

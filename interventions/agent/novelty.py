@@ -76,7 +76,9 @@ class SeenWords:
     """The words of the results and arguments of one session. Thread safe."""
 
     def __init__(self) -> None:
-        self._young = self._old = _ZERO * 0
+        self._young = _ZERO * 0
+        self._old: array[int] | None = None
+        """None: `_young` was not full yet."""
         self._held = 0
         """Words in `_young`."""
         self._results = 0
@@ -87,7 +89,7 @@ class SeenWords:
         known, words = words_of(args) if args else (), words_of(*result)
         with self._lock:
             if not self._young:
-                self._young, self._old = _ZERO * _BLOCKS, _ZERO * _BLOCKS
+                self._young = _ZERO * _BLOCKS
             self._add(known)
             new, results = self._add(words), self._results
             self._results += 1
@@ -106,7 +108,7 @@ class SeenWords:
             bits = young[block]
             if bits & mask != mask:
                 young[block] = bits | mask
-                if old[block] & mask != mask:
+                if old is None or old[block] & mask != mask:
                     new += 1
                 held += 1
                 if held >= CAPACITY:

@@ -30,7 +30,7 @@ _EVENTS: Final = """SELECT session_id, event_id, min(agent_id) AS agent_id,
   FROM chosen WHERE kind LIKE 'action.%' OR kind LIKE 'session.%' OR kind = 'model.turn'
   GROUP BY session_id, event_id"""
 
-_ASKED: Final = f"CASE WHEN detector IN ({', '.join(map(literal, sorted(ASKS)))}) THEN 'asked' ELSE 'stopped' END"
+_PAUSE_IS: Final = f"CASE WHEN detector IN ({', '.join(map(literal, sorted(ASKS)))}) THEN 'asked' ELSE 'stopped' END"
 """Of a decision at PAUSE."""
 
 QUESTIONS: Final[Mapping[str, Question]] = {
@@ -66,8 +66,8 @@ QUESTIONS: Final[Mapping[str, Question]] = {
         "what became of requests for approval, and who answered",
         f"""SELECT 'request' AS what, code, '' AS "by", count(*) AS "count" FROM ({_DECISIONS})
     WHERE detector = 'approval' GROUP BY code
-  UNION ALL SELECT {_ASKED} AS what, code, '' AS "by", count(*) AS "count" FROM ({_DECISIONS})
-    WHERE level = 'PAUSE' AND detector <> 'approval' GROUP BY code, {_ASKED}
+  UNION ALL SELECT {_PAUSE_IS} AS what, code, '' AS "by", count(*) AS "count" FROM ({_DECISIONS})
+    WHERE level = 'PAUSE' AND detector <> 'approval' GROUP BY code, {_PAUSE_IS}
   UNION ALL SELECT 'answer' AS what, kind AS code, "by", count(DISTINCT event_id) AS "count" FROM chosen
     WHERE kind IN ('approve', 'reject', 'ask') GROUP BY kind, "by"
   ORDER BY what, "count" DESC, code""",

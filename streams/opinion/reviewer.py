@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from haltline.interventions.agent.redaction.secrets import redact_text
 from haltline.interventions.state.session_control import digest
@@ -115,8 +115,9 @@ class Reviewer:
                 error = None if message is None else message.error()
                 if error is not None and (error.fatal() or not (error.retriable() or self._outage.is_outage(error))):
                     raise KafkaException(error)
-                if message is not None and error is None and _REQUESTED in (message.value() or b""):
-                    pool.submit(self._answer, message.value()).add_done_callback(self._done)
+                value = None if message is None or error is not None else message.value()
+                if value is not None and _REQUESTED in value:
+                    pool.submit(self._answer, value).add_done_callback(self._done)
         finally:
             pool.shutdown(cancel_futures=True)
             self._producer.flush(_FLUSH_S)
@@ -191,11 +192,12 @@ class Reviewer:
             spent |= {"input_tokens": used.prompt_tokens, "output_tokens": used.completion_tokens}
             spent["cost_usd"] = round(request.usd, 6)
         _left(ends_s)
-        if answer.verdict == OpinionOutcome.SOUND and shown.is_suspect:
+        outcome = OpinionOutcome(answer.verdict)
+        if outcome is OpinionOutcome.SOUND and shown.is_suspect:
             raise NoVerdict(OpinionOutcome.SUSPECT, "sound, and a text of the session tells a judge what to answer")
         since = None if answer.since_step is None else shown.event_ids[answer.since_step - 1]
         return {
-            "outcome": OpinionOutcome(answer.verdict),
+            "outcome": outcome,
             "since": since,
             "why": _line(answer.why)[:WHY_CHARS],
             "tell": _line(answer.tell)[:TELL_CHARS],
@@ -231,7 +233,8 @@ class Reviewer:
             return
         opinion = self.opinion_on(decision)
         key = opinion.session_id.encode()
-        self._producer.produce(self._settings.topics.opinions, key=key, value=opinion.to_json())
+        topic = self._settings.topics.opinions
+        self._producer.produce(topic, key=key, value=opinion.to_json(), on_delivery=_delivered)
 
     def _done(self, done: Future[None]) -> None:
         if not done.cancelled() and (failure := done.exception()) is not None:
@@ -300,6 +303,11 @@ def _left(ends_s: float) -> float:
 
 def _cost(rules: OpinionRules, used: Usage) -> float:
     return cost_usd(rules, used.prompt_tokens, used.completion_tokens)
+
+
+def _delivered(error: KafkaError | None, _: Message) -> None:
+    if error is not None:  # there is no answer then, and what it cost is not recalled after a restart
+        _log.error("opinion: an answer could not be written: %s", error.str())
 
 
 def _line(text: str) -> str:

@@ -106,15 +106,8 @@ class _Recorder:
     def _admit_with(self, *given: Any) -> Any:
         return self._admit_without(*given, verdict=self.last)
 
-    def _admit_without(
-        self,
-        call_id: str,
-        action: str,
-        targets: list[str],
-        effect: str,
-        parameters: str,
-        verdict: Decision | None = None,
-    ) -> Any:
+    def _admit_without(self, *given: Any, verdict: Decision | None = None) -> Any:
+        call_id, action, targets, effect, parameters = given
         call = Call(action, {}, targets, None, "blocking", call_id)
         call.effect = Effect(effect)
         admitted = self.enforcer.admit(call, verdict, lambda: parameters)

@@ -91,9 +91,7 @@ await session.end();
 """Proposes one call."""
 
 
-def test_kills_freezes_and_pauses_are_obeyed_and_large_arguments_do_not_hide_a_target(
-    embedded: EmbeddedBroker, tmp_path: Path
-) -> None:
+def test_kills_freezes_and_pauses_are_obeyed_whatever_the_arguments(embedded: EmbeddedBroker, tmp_path: Path) -> None:
     node = require_built()
 
     def asked(name: str, args: dict[str, str], padding: int = 0, **options: Any) -> list[str]:
@@ -109,7 +107,12 @@ def test_kills_freezes_and_pauses_are_obeyed_and_large_arguments_do_not_hide_a_t
         padding = 3000  # what is sent of `args` names no path
         assert asked("bash", {"path": "/etc"}, padding) == [frozen]
         assert asked("bash", {"path": "/srv"}, padding) == ["allowed"]
-        soon = {"effects": {"work": "write"}, "budgetMs": 1000, "approvalWaitMs": 0, "failClosedFrom": None}
+        soon: dict[str, Any] = {
+            "effects": {"work": "write"},
+            "budgetMs": 1000,
+            "approvalWaitMs": 0,
+            "failClosedFrom": None,
+        }
         assert asked("work", {}, **soon) == ["approval_pending"], "a write that no person has approved in time"
         with subprocess.Popen([node, str(WORKING), url, "s2"], stdout=subprocess.PIPE, text=True) as agent:
             wait_until(lambda: worker.of(Kind.COMPLETED, "s2"), "the agent works")

@@ -276,9 +276,7 @@ def test_what_cannot_work_is_said(embedded: EmbeddedBroker) -> None:
 
 
 @pytest.mark.kafka
-def test_on_a_real_kafka_a_worker_and_operators_stop_it(
-    kafka: LocalKafka, kafka_topics: Topics, tmp_path: Path
-) -> None:
+def test_on_a_real_kafka_worker_and_operators_stop_it(kafka: LocalKafka, kafka_topics: Topics, tmp_path: Path) -> None:
     prefix = ["--prefix", kafka_topics.prefix]
     options = {"topicPrefix": kafka_topics.prefix, "mode": "blocking", "fetchWaitMs": 100}
 

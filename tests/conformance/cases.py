@@ -105,9 +105,6 @@ def ends(seen: Seen, run: Run, turns: int) -> None:
         assert run.turns <= turns + ("stops_before_a_turn" not in seen.can)
 
 
-# What is allowed.
-
-
 @case("calls that are allowed are made in their order, and the model reads their results unchanged")
 def _(seen: Seen) -> None:
     guard = ScriptedGuard()
@@ -159,9 +156,6 @@ def _(seen: Seen) -> None:
     kinds = [e.kind for e in guard.events]
     assert (kinds[0], kinds[-1]) == (Kind.SESSION_STARTED, Kind.SESSION_ENDED)
     assert (kinds.count(Kind.SESSION_STARTED), kinds.count(Kind.SESSION_ENDED)) == (1, 1)
-
-
-# What is refused.
 
 
 @case("refused calls are not made, the model reads why, and the run goes on after five of them")
@@ -235,9 +229,6 @@ def _(seen: Seen) -> None:
     assert ran == []
 
 
-# Waiting for a person.
-
-
 def asks(event: ActionEvent) -> Any:
     return about_approval(event, ApprovalState.PENDING, Level.PAUSE)
 
@@ -253,6 +244,7 @@ def _(seen: Seen) -> None:
             while not of(guard, Kind.PROPOSED) and time.monotonic() < until:
                 time.sleep(0.01)
             (proposal,) = of(guard, Kind.PROPOSED)
+            assert "delete fact_sales" not in ran or state is ApprovalState.REJECTED, "it waits"
             guard.send(about_approval(proposal, state, level, decision_id="answer", code=state.value))
 
         thread = threading.Thread(target=answer)
@@ -271,9 +263,6 @@ def _(seen: Seen) -> None:
     run = seen.run(ScriptedGuard(asks, approval_wait_s=0), [delete()], [work("a")])
     is_refused(run.read[0], "approval_pending: ")
     assert ran == ["work a"]
-
-
-# Hints.
 
 
 @case("the text of each level that lets a call pass comes with its result, once", "reads_hints")
@@ -327,9 +316,6 @@ def late(guard: ScriptedGuard) -> None:
         guard.send(decision(Level.NUDGE, guard.events[0], message="Read the task again."))
 
 
-# Changed arguments.
-
-
 def other(event: ActionEvent) -> Any:
     return decision(Level.NUDGE, event, arguments={"path": "safe"})
 
@@ -345,9 +331,6 @@ def _(seen: Seen) -> None:
     run = seen.run(ScriptedGuard(other), [work("/")], [work("b")])
     assert ran == ["work b"]
     is_refused(run.read[0], 'This call is only allowed with other arguments: {"path": "safe"}')
-
-
-# What ends the run.
 
 
 @case("after a kill before the run nothing is called, and another session in the same process goes on")
@@ -425,9 +408,6 @@ def _(seen: Seen) -> None:
     assert all(e.agent_id.startswith("a/") for e in below)
 
 
-# Errors of tools, and turns of the model.
-
-
 @case("a call that fails has one end with its error as outcome, and the model reads it")
 def _(seen: Seen) -> None:
     guard = ScriptedGuard()
@@ -461,9 +441,6 @@ def _(seen: Seen) -> None:
     guard = ScriptedGuard()
     seen.run(guard, [work("a")])
     assert END in "\n".join(e.output_head or "" for e in of(guard, Kind.MODEL_TURN))
-
-
-# What leaves the process.
 
 
 @case("a secret in the arguments reaches the tool, and no event; of no characters no result is published")

@@ -103,9 +103,7 @@ def changed(event: ActionEvent, arguments: dict[str, Any], **more: Any) -> Decis
     return decision(Level.NUDGE, event).model_copy(update=changes)
 
 
-def test_an_agent_in_another_language_hears_hints_gets_changed_arguments_and_is_stopped(
-    intake: str, agent: list[str]
-) -> None:
+def test_an_agent_in_another_language_gets_hints_and_arguments_and_is_stopped(intake: str, agent: list[str]) -> None:
     name = 'Übersicht 名 🦊 "a\\b"'
     deletes = third_delete_kills()
 

@@ -114,9 +114,6 @@ def test_a_policy_with_a_condition_that_is_none_is_refused_with_its_place() -> N
         parse_policy(text)
 
 
-# Scores
-
-
 def test_the_published_thresholds_of_tier_2_and_the_tiers_of_risk_scores() -> None:
     published = {0.0: "ok", 0.25: "ok", 0.250001: "nudge", 0.40: "nudge", 0.55: "escalate", 0.56: "block", 1.0: "block"}
     assert {risk: by_risk(risk, TIERS[2]) for risk in published} == published
@@ -180,9 +177,6 @@ def test_sums_of_tenths_reach_the_thresholds_exactly(times: int) -> None:
     for _ in range(times):
         trust.add(state, 0.1, T0_MS, DEBT)
     assert state.debt == round(times / 10, 9)
-
-
-# Evaluation
 
 
 def governed(**fields: Any) -> Story:

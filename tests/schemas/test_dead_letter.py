@@ -31,9 +31,7 @@ letters = st.builds(
 
 @given(letter=letters, others=st.lists(st.tuples(st.text().map("x-".__add__), st.binary()), max_size=3))
 @settings(max_examples=50)
-def test_a_dead_letter_comes_back_from_its_topic_and_from_json_as_it_was(
-    letter: DeadLetter, others: list[tuple[str, bytes]]
-) -> None:
+def test_a_dead_letter_comes_back_from_topic_and_json(letter: DeadLetter, others: list[tuple[str, bytes]]) -> None:
     """Whatever its bytes are; headers of others do not matter."""
     assert DeadLetter.from_record(letter.key, letter.raw, [*others, *letter.headers(), *others]) == letter
     assert decode(DeadLetter, letter.to_json()) == letter

@@ -241,9 +241,7 @@ def test_of_many_spans_those_of_agents_have_what_the_ones_above_them_say() -> No
 
 
 @pytest.mark.parametrize("operation", ["chat", "text_completion", "generate_content", "embeddings"])
-def test_a_span_of_another_operation_is_a_model_turn_and_its_input_includes_what_came_from_the_cache(
-    operation: str,
-) -> None:
+def test_other_operations_are_model_turns_whose_input_includes_what_came_from_the_cache(operation: str) -> None:
     used = {"input_tokens": 1200, "output_tokens": 64, "cache_read.input_tokens": 900}
     named = {"gen_ai.operation.name": operation, "gen_ai.request.model": "m-1", "gen_ai.agent.name": "n"}
     event = decode_event(span(named | {f"gen_ai.usage.{name}": count for name, count in used.items()}), SPAN)

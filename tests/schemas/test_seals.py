@@ -36,9 +36,7 @@ def test_what_was_sealed_tells_when(keys: tuple[Path, Path], value: bytes | None
         pytest.param(TOPIC, KEY + VALUE[:1], VALUE[1:], id="cut elsewhere"),
     ],
 )
-def test_it_holds_for_no_other_record(
-    keys: tuple[Path, Path], topic: str, key: bytes | None, value: bytes | None
-) -> None:
+def test_it_holds_for_no_other(keys: tuple[Path, Path], topic: str, key: bytes | None, value: bytes | None) -> None:
     private, public = keys
     seal = Sealer(private).seal(TOPIC, KEY, VALUE, AT)
     with pytest.raises(NotSealed, match="expected the record as it was signed, got another"):

@@ -165,9 +165,6 @@ def _filled(text: str, number: int, turn: int) -> str:
     return re.sub(r"\{(n|i|slashes|blank|qualified|quoted|key|tool|(?:pad|blanks|lines|case):\w+)\}", fill, text)
 
 
-_OF_THE_ACT = {"?": "error", "<": "output"}
-
-
 def _way(block: str) -> Way:
     sentence, *lines = block.split("\n")
     acts: list[Said] = []
@@ -186,8 +183,10 @@ def _way(block: str) -> Way:
             acts.append(Said(tool, rest[at_brace + 1 :], times))
         elif mark == "|":
             acts[-1] = replace(acts[-1], args=f"{acts[-1].args}\n{rest}")
-        elif mark in _OF_THE_ACT:
-            acts[-1] = replace(acts[-1], **{_OF_THE_ACT[mark]: rest})
+        elif mark == "?":
+            acts[-1] = replace(acts[-1], error=rest)
+        elif mark == "<":
+            acts[-1] = replace(acts[-1], output=rest)
         elif mark == "=":
             expected = rest
         else:

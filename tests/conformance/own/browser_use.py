@@ -90,9 +90,6 @@ def click(text: str) -> Call:
     return Call("click", {"index": text})
 
 
-# Steps of several actions.
-
-
 def only(path: str, verdict: Any) -> Verdict:
     return lambda event: verdict(event) if event.args == {"path": path} else Level.ALLOW
 
@@ -113,9 +110,6 @@ def _() -> None:
 
     found = run(ScriptedGuard(each, each), [work("a"), work("b")])
     assert found.read == ["done a\n\nOf a.\ndone b\n\nOf b."]
-
-
-# Failures, and what ends a run.
 
 
 @own("refusals are none of the failures after which browser-use gives up, and errors are; a long one is read whole")
@@ -172,9 +166,6 @@ def _() -> None:
     assert ran == []
 
 
-# Results.
-
-
 @own("a hint comes with a result that is read only once, and with none")
 def _() -> None:
     guard = ScriptedGuard(hint, hint)
@@ -207,9 +198,6 @@ def _() -> None:
     contained.stand(ControlState.CONTAINED)
     assert run(contained).stopped == ""
     assert of(contained, Kind.PROPOSED) == []
-
-
-# Models and other agents.
 
 
 @own("the turns of extraction and judge are counted, and a stopped session has neither")
@@ -261,9 +249,6 @@ def _() -> None:
     assert ProductTelemetry()._posthog_client is None
     assert (CONFIG.BROWSER_USE_CLOUD_SYNC, CONFIG.BROWSER_USE_VERSION_CHECK) == (False, False)
     assert not driver.browser().browser_profile.enable_default_extensions
-
-
-# Pages and files.
 
 
 @own("an action has its page's host as target, a file its path, and a button that deletes is destructive")

@@ -110,7 +110,7 @@ def decision(level: Level, event: ActionEvent | None = None, *, session_id: str 
     """As the worker makes it; without an event: about an earlier one, so that no call waits for it."""
     if event is None:
         earlier = {"event_id": f"earlier-{level}", "session_id": session_id, "time": now_ms()}
-        event = ActionEvent(kind=Kind.PROPOSED, **earlier)  # type: ignore[arg-type]  # by name
+        event = ActionEvent(kind=Kind.PROPOSED, **earlier)
     return scripted(
         level,
         event,

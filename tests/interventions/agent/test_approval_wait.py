@@ -87,9 +87,7 @@ def test_what_was_paused_by_the_result_of_the_call_before_passes_once_a_person_s
     [([], "approval_pending"), ([YES], "executed"), ([NO], "approval_rejected")],
     ids=["nobody answers", "approved", "rejected"],
 )
-def test_a_call_waits_for_the_request_that_froze_its_session(
-    answers: Sequence[Said], becomes: str, freeze_at: int
-) -> None:
+def test_a_call_waits_for_what_froze_its_session(answers: Sequence[Said], becomes: str, freeze_at: int) -> None:
     def verdicts(event: ActionEvent) -> None:
         for number, result in enumerate((ASKS, *answers, None)):
             if number == freeze_at:

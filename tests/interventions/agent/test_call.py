@@ -33,9 +33,7 @@ def test_the_agents_own_exception_goes_through_unchanged_and_is_reported() -> No
 @pytest.mark.parametrize(
     ("error", "outcome"), [(TimeoutError("late"), Outcome.TIMEOUT), (KeyboardInterrupt(), Outcome.UNKNOWN)]
 )
-def test_a_timeout_is_reported_as_one_and_an_interrupt_leaves_the_outcome_unknown(
-    error: BaseException, outcome: Outcome
-) -> None:
+def test_a_timeout_is_reported_as_one_and_an_interrupt_as_unknown(error: BaseException, outcome: Outcome) -> None:
     guard = ScriptedGuard()
     with pytest.raises(type(error)), guard.action("get_asset"):
         raise error
@@ -49,9 +47,7 @@ def test_an_agent_that_hammers_at_a_refusal_does_not_flood_the_topics() -> None:
     assert len(guard.feedback) < 100
 
 
-def test_targets_that_cannot_be_reported_or_change_what_they_are_given_do_not_break_the_call(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_targets_that_fail_or_change_what_they_are_given_break_no_call(caplog: pytest.LogCaptureFixture) -> None:
     guard = ScriptedGuard()
     delete = guard.tool(name="delete_asset", targets=lambda args: [args["misspelt"]])(lambda asset_id: asset_id)
     assert delete("a") == "a"

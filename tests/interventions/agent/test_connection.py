@@ -58,9 +58,7 @@ def test_two_hundred_guards_are_one_connection_and_each_hears_its_own(cluster: M
         wait_until(lambda: len(worker.of(Kind.SESSION_ENDED)) == 201, "all ends have arrived")
 
 
-def test_the_guard_that_ends_first_leaves_the_other_its_connection_and_one_after_the_last_has_another(
-    cluster: MockCluster,
-) -> None:
+def test_the_first_to_end_leaves_the_other_its_connection_and_a_later_one_has_another(cluster: MockCluster) -> None:
     with guard_of(cluster.bootstrap, "s1") as first, guard_of(cluster.bootstrap, "s2") as second:
         second.close()
         assert attempt(first) == "executed"
@@ -92,9 +90,7 @@ def test_what_happens_while_the_broker_is_away_arrives_when_it_is_back(cluster: 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_process_that_ends_while_the_broker_is_away_leaves_its_records_to_the_next(
-    cluster: MockCluster, tmp_path: Path
-) -> None:
+def test_a_process_that_ends_meanwhile_leaves_its_records_to_the_next(cluster: MockCluster, tmp_path: Path) -> None:
     program = (
         "from haltline import Guard\n"
         f"guard = Guard(session_id='gone', bootstrap='127.0.0.1:1', spool_dir={str(tmp_path)!r}, "

@@ -229,9 +229,6 @@ def test_hints_reach_the_call_and_the_callback_which_may_raise(caplog: pytest.Lo
     assert "on_advice raised" in caplog.text
 
 
-# Approvals.
-
-
 def asynchronous(**options: Any) -> tuple[ScriptedGuard, Tool, Tool, list[str]]:
     """A guard that waits for no verdict, with its tools, after a first delete of `a`."""
     guard = ScriptedGuard(*[None] * 8, session_id="s1", mode="async", ask_from=None, **options)
@@ -282,16 +279,13 @@ def test_a_late_decision_is_not_lost_on_a_call_that_waits_for_approval(level: Le
     assert executed == ["delete a", *(["get b"] if throttled else []), "get c"]
 
 
-# What stands.
-
-
 def stands_as(state: ControlState, scope: ScopeKind, scope_id: str, **fields: Any) -> ControlRecord:
     return killed(scope, scope_id).model_copy(update={"state": state, "code": f"{scope}_{state}", **fields})
 
 
 @pytest.mark.parametrize("scope", [(ScopeKind.SESSION, "s1"), (ScopeKind.AGENT, "unknown"), (ScopeKind.FLEET, "*")])
 @pytest.mark.parametrize("state", [ControlState.FROZEN, ControlState.CONTAINED])
-def test_what_is_contained_may_look_and_touch_nothing_and_what_is_frozen_may_not_look(
+def test_what_is_contained_may_only_look_and_what_is_frozen_nothing(
     scope: tuple[ScopeKind, str], state: ControlState
 ) -> None:
     guard = ScriptedGuard(session_id="s1", standing=(stands_as(state, *scope),))

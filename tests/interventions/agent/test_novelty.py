@@ -69,7 +69,7 @@ def test_a_long_session_forgets_its_oldest_words_and_hardly_ever_takes_a_new_one
     assert 0.995 * 30_000 < sum(counted) < 30_000
     assert seen.take(numbered(30_000 - CAPACITY, CAPACITY)).new_words == 0
     assert seen.take(numbered(0, 1000)).new_words > 950
-    assert sys.getsizeof(seen._young) + sys.getsizeof(seen._old) < 16 * 1024
+    assert sum(map(sys.getsizeof, vars(seen).values())) < 16 * 1024
 
 
 def test_results_of_many_threads_are_each_counted_once() -> None:

@@ -58,9 +58,7 @@ def in_a_process(bootstrap: str, session_id: str, tool: str, times: int, prefix:
     return done.stdout.splitlines()
 
 
-def test_the_third_delete_is_refused_and_all_after_it_and_a_session_of_the_same_partition_goes_on(
-    embedded: EmbeddedBroker, worker: StandIn
-) -> None:
+def test_the_third_delete_is_refused_and_all_after_it(embedded: EmbeddedBroker, worker: StandIn) -> None:
     neighbours = [f"n{n}" for n in range(40) if partition_of(f"n{n}", PARTITIONS) == partition_of("s1", PARTITIONS)]
     with (
         guard_of(embedded.bootstrap, "s1", mode="blocking") as guard,
@@ -156,9 +154,7 @@ def test_with_no_broker_at_the_start_reads_go_on_and_destructive_calls_are_refus
         assert attempt(guard) == "executed"
 
 
-def test_a_place_that_the_broker_does_not_know_any_more_is_found_anew(
-    cluster: MockCluster, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_place_that_the_broker_has_lost_is_found_anew(cluster: MockCluster, caplog: pytest.LogCaptureFixture) -> None:
     with StandIn(cluster.bootstrap) as worker, guard_of(cluster.bootstrap, mode="async") as guard:
         assert attempts(guard, 1) == ["executed"]
         offset_out_of_range = 1
@@ -181,7 +177,7 @@ def test_topics_that_come_late_are_found(cluster: MockCluster) -> None:
         assert attempts(guard, 1) == ["executed"]
 
 
-def test_an_entry_that_cannot_be_read_holds_as_frozen_and_other_records_are_passed_over(
+def test_an_unreadable_entry_holds_as_frozen_and_other_records_are_passed_over(
     embedded: EmbeddedBroker, worker: StandIn
 ) -> None:
     producer = Producer({"bootstrap.servers": embedded.bootstrap, "partitioner": "murmur2_random"})

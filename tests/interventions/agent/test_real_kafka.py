@@ -33,9 +33,7 @@ QUICK = {
 }
 
 
-def test_of_many_kills_and_resets_the_last_holds_also_when_all_was_compacted_down_to_tombstones(
-    kafka: LocalKafka, kafka_topics: Topics
-) -> None:
+def test_of_many_kills_and_resets_the_last_holds_also_when_compacted(kafka: LocalKafka, kafka_topics: Topics) -> None:
     changes = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in QUICK.items()]
     topic = ConfigResource(ConfigResource.Type.TOPIC, kafka_topics.control, incremental_configs=changes)
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
@@ -98,9 +96,7 @@ def test_an_agent_learns_that_nobody_watches_it_while_its_topic_is_gone_or_was_r
     assert f"haltline: what this process does goes unwatched: {GONE}" in caplog.text
 
 
-def test_an_agent_learns_that_its_session_is_in_a_partition_that_nobody_reads(
-    kafka: LocalKafka, kafka_topics: Topics, watched: Guard
-) -> None:
+def test_an_agent_learns_of_new_partitions(kafka: LocalKafka, kafka_topics: Topics, watched: Guard) -> None:
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     admin.create_partitions([NewPartitions(kafka_topics.actions, PARTITIONS + 2)])[kafka_topics.actions].result()
     wait_until(lambda: watched.degraded == MOVED, "the guard knows that its session has moved")

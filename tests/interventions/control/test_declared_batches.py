@@ -16,7 +16,7 @@ ASKED, KILLED = "PAUSE destructive_volume", "KILL session_killed_loop_guard"
 def declared(number: int = 1, *, lasts_s: float = 60, max_deletes: int = 100) -> Command:
     batch = Batch(actions="delete_*", targets=["asset_id=stg_*"], max_deletes=max_deletes, expires=at(lasts_s))
     about = {"id": "s1", "by": "ada", "reason": "quarterly clean-up", "time": T0_MS}
-    return Command(command_id=f"b{number}", kind=CommandKind.BATCH, batch=batch, **about)  # type: ignore[arg-type]  # by name
+    return Command(command_id=f"b{number}", kind=CommandKind.BATCH, batch=batch, **about)
 
 
 class Session(CoreSession):
@@ -69,9 +69,7 @@ def test_it_holds_for_a_shift_at_most_whatever_the_command_says_and_twice_it_is_
         "after it, no more": ("delete_asset", ["asset_id=stg_1"], 60.001, False),
     },
 )
-def test_a_declared_batch_covers_only_what_it_says(
-    action: str, targets: list[str], second: float, covered: bool
-) -> None:
+def test_a_batch_covers_only_what_it_says(action: str, targets: list[str], second: float, covered: bool) -> None:
     standing = SessionControl()
     declare(standing, declared())
     assert (standing.batch_for(action, targets, at(second)) is not None) is covered

@@ -46,7 +46,7 @@ def test_limits_are_lower_on_probation_which_a_reset_begins_and_says() -> None:
     assert (record.state, record.by, record.actions_left) == (ControlState.PROBATION, "ada", 5)
     assert not outcome.released
     assert not held.command(RESET, 15).released, "another reset does not end it"
-    for session, expected in ((free, ("ALLOW", "allowed")), (held, ("KILL", "session_killed_loop_guard"))):
+    for session, expected in ((free, ("ALLOW", "allowed")), (held, ("KILL", "session_killed_on_probation"))):
         session.does(20, "a")
         assert shown(session.does(21, "b").decision)[:2] == expected
 

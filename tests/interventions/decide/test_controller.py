@@ -146,7 +146,7 @@ def test_an_operators_kill_is_a_decision_once() -> None:
 
 def feedback(stage: Stage, decision_id: str, *, after_ms: int = 40) -> Feedback:
     about = {"feedback_id": "f1", "decision_id": decision_id, "session_id": "s1", "decided_at": T0_MS}
-    return Feedback(stage=stage, time=T0_MS + after_ms, **about)  # type: ignore[arg-type]  # by name
+    return Feedback(stage=stage, time=T0_MS + after_ms, **about)
 
 
 @cases(

@@ -157,9 +157,7 @@ STRATEGIES = st.sampled_from(["by_rule", "scored", "progressive", "pattern_speci
     STRATEGIES,
     st.lists(st.tuples(st.integers(0, 120), st.integers(1, 12), st.lists(FINDINGS, max_size=3)), max_size=40),
 )
-def test_any_session_is_bounded_deterministic_and_survives_a_restart(
-    strategy: str, steps: list[tuple[int, int, list[Any]]]
-) -> None:
+def test_any_session_is_bounded_and_survives_a_restart(strategy: str, steps: list[tuple[int, int, list[Any]]]) -> None:
     whole, restarted = story(strategy=strategy), story(strategy=strategy)
     adapter = TypeAdapter(SessionControl)
     second = 0

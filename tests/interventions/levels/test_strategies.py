@@ -48,9 +48,7 @@ def test_the_published_scores(
 @given(
     st.sampled_from(Severity), st.sampled_from(Severity), st.floats(0, 1), st.sampled_from(Effect), st.integers(0, 9)
 )
-def test_what_is_worse_is_never_answered_more_softly(
-    one: Severity, other: Severity, confidence: float, effect: Effect, escalation: int
-) -> None:
+def test_worse_is_harder(one: Severity, other: Severity, confidence: float, effect: Effect, escalation: int) -> None:
     mild, bad = sorted((one, other))
     softer = level_of(combined_score(mild, confidence, IMPACT[effect], escalation))
     assert softer <= level_of(combined_score(bad, confidence, IMPACT[effect], escalation))

@@ -34,9 +34,6 @@ def at_level(level: Level, rule: str = "error_repetition", **more: Any) -> Decis
     return decision
 
 
-# Throttling
-
-
 @pytest.mark.parametrize(
     ("growth", "limit"),
     [(2.5, 50), (1.6, 70), (1.3, 85), (1.1, 100), (2.0, 70), (1.5, 85), (1.2, 100)],
@@ -65,9 +62,6 @@ def test_limits_never_fall_below_1_however_often_they_are_lowered(times: int, se
     for _ in range(times):
         limits, _ = throttle(history, found(severity), Throttle())
     assert all(limit >= 1 and limit == int(limit) for limit in limits.values())
-
-
-# Context reinforcement
 
 
 @pytest.mark.parametrize(
@@ -104,9 +98,6 @@ def test_the_engine_keeps_the_task_for_it() -> None:
     start = event(0, "", kind=Kind.SESSION_STARTED, outcome=None, task=TASK.model_dump())
     task = Core().on_event(None, start).state.task
     assert task == TaskNote("Fix the login test", ["src/login/**"], {"tokens": 9000})
-
-
-# Rollback
 
 
 BEGAN = found(evidence=(Evidence(event_id="first", topic="t", partition=0, offset=9), Evidence(event_id="last")))
@@ -195,9 +186,6 @@ def test_the_agents_side_reports_checkpoints_and_gets_one_back() -> None:
     assert not decisions[0].rollback.recovery_needed
 
 
-# Emergency stop
-
-
 def test_an_emergency_stop_has_a_report_with_everything_that_is_asked_for() -> None:
     reported = Story(session=Session(task=note_of(TASK)))
     reported.tell(0, found(LOW, "repetition"))
@@ -237,9 +225,6 @@ def test_no_decision_repeats_arguments_or_errors(level: Level) -> None:
     assert SECRET not in at_level(level, event=result).to_json().decode()
 
 
-# Recovery
-
-
 @pytest.mark.parametrize(
     ("error", "situation", "ways", "attempts"),
     [
@@ -253,9 +238,7 @@ def test_no_decision_repeats_arguments_or_errors(level: Level) -> None:
         (None, "stuck_in_loop", ("guided", "checkpoint"), 2),
     ],
 )
-def test_each_failure_has_its_ways_of_recovery(
-    error: str | None, situation: str, ways: tuple[str, ...], attempts: int
-) -> None:
+def test_each_failure_has_its_recovery(error: str | None, situation: str, ways: tuple[str, ...], attempts: int) -> None:
     result = some(at_level(Level.REINFORCE, event=proposed(0, error=error)).recovery)
     assert (result.situation, result.ways, result.attempts) == (situation, ways, attempts)
     assert result.steps
@@ -279,10 +262,6 @@ def test_each_situation_has_a_plan_and_the_harder_the_answer_the_less_is_left_to
     result = some(at_level(level, rule).recovery)
     assert (result.situation, result.ways[0], result.attempts) == (situation, first, attempts)
     assert len(result.steps) == 3 or level > Level.THROTTLE
-    assert result.fallback == "Stay paused until a person has looked.", "nobody answering is no reason to go on"
-
-
-# Changed arguments
 
 
 MODIFY = [
@@ -316,9 +295,6 @@ def test_a_refusal_changes_no_arguments() -> None:
     assert refused.arguments is None
 
 
-# What is told with a refusal
-
-
 def test_what_a_refused_call_would_have_cost_is_counted_once_however_often_it_is_tried() -> None:
     policy = Policy.model_validate({"interventions": {"prices": [{"action": "send_*", "usd": 12.5}]}})
     reported = Story(policy)
@@ -339,9 +315,6 @@ def test_a_refusal_says_what_would_have_been_taken_away() -> None:
     )
     plain = at_level(Level.BLOCK, effect=Effect.EXEC, event=proposed(0, "bash", targets=["path=/x"]))
     assert plain.blast_radius == "bash (exec) on path=/x"
-
-
-# Two audiences
 
 
 @pytest.mark.parametrize(
@@ -366,6 +339,8 @@ def test_the_model_hears_no_threshold_no_value_and_no_rule(level: Level, rule: s
     received = decision.message + (decision.remediation.to_json().decode() if decision.remediation is not None else "")
     received += " ".join(decision.recovery.steps if decision.recovery is not None else ())
     assert decision.message
+    if level >= Level.REINFORCE:
+        assert some(decision.recovery).fallback == "Stay paused until a person has looked."
     assert not re.search(r"\d", received)
     assert rule not in received
     assert decision.reason not in received

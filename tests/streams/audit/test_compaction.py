@@ -4,6 +4,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
 from deltalake import DeltaTable
 
 from haltline.schemas.topics import Topics
@@ -77,6 +78,9 @@ def test_what_fails_is_reported_and_tried_again(tmp_path: Path) -> None:
         ended.extend(one for one in [compactor.look()] if one is not None)
         return bool(ended)
 
+    compactor.wrote()
+    assert compactor.look() is None
+    assert compactor._running is None, "one commit is not many"
     for _ in range(2):
         ended.clear()
         compactor.wrote()
@@ -84,3 +88,9 @@ def test_what_fails_is_reported_and_tried_again(tmp_path: Path) -> None:
         wait_until(looks, "a run has ended", deadline_s=60)
         assert "No such file or directory" in str(ended[0].what)
     compactor.close()
+
+
+def test_settings_that_cannot_work_are_refused() -> None:
+    for wrong in ({"compact_commits": 1}, {"compact_every_s": -1.0}, {"vacuum_hours": -1}):
+        with pytest.raises(ValueError, match="expected"):
+            AuditSettings(bootstrap="x:1", **wrong)

@@ -87,6 +87,7 @@ class Session:
 ALLOWED = "ALLOW allowed"
 SUSPECTED = "NUDGE loop_suspected"
 KILLED = "KILL session_killed_loop_guard"
+ASKED = "PAUSE destructive_volume"
 
 
 A_LONG_WINDOW = Policy(rules={"destructive_repeat": Rule(settings={"window_s": 600_000})})
@@ -96,7 +97,7 @@ A_DAY = 86_400
 @cases(
     "policy, seconds, targets, verdicts",
     {
-        "different assets are too many as well": (None, (0, 6, 12), "abc", [ALLOWED, ALLOWED, KILLED]),
+        "different assets are too many as well": (None, (0, 6, 12), "abc", [ALLOWED, ALLOWED, ASKED]),
         "an entry exactly as old as the window still counts": (None, (0, 30, 60), "aaa", [ALLOWED, SUSPECTED, KILLED]),
         "a late one counts at its own time": (None, (0, 6, 3), "aaa", [ALLOWED, SUSPECTED, KILLED]),
         "a kill stands after days": (None, (0, 6, 12, 3 * A_DAY), "aaaa", [ALLOWED, SUSPECTED, KILLED, KILLED]),
@@ -164,7 +165,7 @@ def test_an_event_that_comes_twice_changes_nothing_and_the_ring_of_seen_ones_is_
         "nothing said": (Override(agent="cleaner", rules={}), [ALLOWED, SUSPECTED, KILLED]),
         "a looser repeat leaves the volume in force": (
             exempt(agent="clean*", rules={"destructive_repeat": Rule(settings={"same_target_prior": 3})}),
-            [ALLOWED, SUSPECTED, KILLED]),
+            [ALLOWED, SUSPECTED, ASKED]),
         "both signals off for one session": (
             exempt(session="s1", rules={r: Rule(enabled=False) for r in LOOP_GUARD}),
             [ALLOWED, ALLOWED, ALLOWED]),
@@ -182,7 +183,7 @@ def test_an_event_that_comes_twice_changes_nothing_and_the_ring_of_seen_ones_is_
             [ALLOWED, SUSPECTED, KILLED]),
         "a stricter volume for one session": (
             Override(session="s1", rules={"destructive_volume": Rule(settings={"max_deletes": 2})}),
-            [ALLOWED, KILLED, KILLED]),
+            [ALLOWED, ASKED, ASKED]),
     },
 )  # fmt: skip
 def test_overrides_by_agent_and_session(override: Override, verdicts: list[str]) -> None:

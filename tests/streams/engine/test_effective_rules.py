@@ -105,13 +105,13 @@ def test_mode_and_enabled_merge_to_the_strictest(
 
 def test_levels_merge_severity_by_severity_and_against_the_defaults() -> None:
     base = Rule(levels={Severity.MEDIUM: Level.PAUSE})
-    levels = {Severity.MEDIUM: Level.NUDGE, Severity.HIGH: Level.BLOCK, Severity.CRITICAL: Level.PAUSE}
+    levels = {Severity.MEDIUM: Level.NUDGE, Severity.HIGH: Level.BLOCK, Severity.CRITICAL: Level.NUDGE}
     found = merged(base, said(levels=levels)).levels
     assert found == {
         Severity.LOW: Level.NUDGE,
         Severity.MEDIUM: Level.PAUSE,
         Severity.HIGH: Level.BLOCK,
-        Severity.CRITICAL: Level.KILL,
+        Severity.CRITICAL: Level.PAUSE,
     }
 
 
@@ -227,4 +227,4 @@ def test_without_a_word_every_rule_has_its_defaults() -> None:
     }
     assert {name for name, rule in found.items() if rule.mode is Mode.SHADOW} == shadowed
     assert {name for name, rule in found.items() if rule.mode is Mode.WARN} == {"target_destruction"}
-    assert found[VOLUME].levels[Severity.CRITICAL] is Level.KILL
+    assert found[VOLUME].levels[Severity.CRITICAL] is Level.PAUSE

@@ -1,5 +1,7 @@
 """What the core makes of second opinions: pure, so the same on replay."""
 
+from typing import Any
+
 import pytest
 
 from haltline.interventions.decide.second_opinion import UNREQUESTED, WITHDRAWN
@@ -119,7 +121,7 @@ def test_an_answer_that_there_is_none_is_as_the_end_of_the_time() -> None:
         pytest.param({"detector": "budget"}, UNREQUESTED, id="a rule that is none of judgement"),
     ],
 )
-def test_an_answer_to_something_else_changes_nothing(changed: dict[str, str], followup: str) -> None:
+def test_an_answer_to_something_else_changes_nothing(changed: dict[str, Any], followup: str) -> None:
     session = hinted()
     assert session(answer(session.requested[0], **changed)).followup == followup
     assert session.read(4) == [HINT]

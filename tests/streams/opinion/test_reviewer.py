@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from haltline.cli.app import app
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.findings import Evidence
 from haltline.schemas.opinions import Opinion, OpinionOutcome
@@ -152,7 +154,10 @@ def test_only_what_the_schema_says_is_a_verdict(
 def test_a_server_that_says_nothing_is_waited_for_no_longer_than_the_policy_says(
     broker: str, log: LiveLog, server: Server, tmp_path: Path
 ) -> None:
-    server.answer = lambda _: server.ended.wait() and None
+    def says_nothing(_: BaseHTTPRequestHandler) -> None:
+        server.ended.wait()
+
+    server.answer = says_nothing
     with reviewing(broker, server, tmp_path, rules={"timeout_s": 1}) as (reviewer, _):
         opinion = reviewer.opinion_on(requested(log))
     assert opinion.outcome is Outcome.TIMEOUT
@@ -174,8 +179,8 @@ def test_a_text_that_tells_the_judge_what_to_answer_does_not_decide(
     ("rules", "limit"),
     [
         pytest.param({"max_per_hour": 2}, "max_per_hour", id="requests"),
-        pytest.param({"input_usd": 1000, "max_usd_per_hour": 2.5}, "max_usd_per_hour", id="an hour"),
-        pytest.param({"input_usd": 1000, "max_usd_per_hour": 9, "max_usd_per_day": 2.5}, "max_usd_per_day", id="a day"),
+        pytest.param({"input_usd": 1000, "max_usd_per_hour": 2.2}, "max_usd_per_hour", id="an hour"),
+        pytest.param({"input_usd": 1000, "max_usd_per_hour": 9, "max_usd_per_day": 2.2}, "max_usd_per_day", id="a day"),
     ],
 )
 def test_the_model_is_not_called_beyond_the_limit_not_even_after_a_restart(
@@ -247,3 +252,16 @@ def test_a_replay_makes_the_same_decisions_and_no_request(server: Server, tmp_pa
     without = replay_and_compare(log, one(given.model_copy(update={"opinion": None}))).compared
     assert not without.ok
     assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--url", "ftp://models"], "url: expected an address with https://, got 'ftp://models'"),
+        (["--url", "http://models", "--api-key-file", "nothing"], "No such file or directory: 'nothing'"),
+    ],
+)
+def test_a_command_that_cannot_ask_ends_at_once(words: list[str], expected: str) -> None:
+    done = CliRunner().invoke(app, ["opinion", "--model", "judge-1", *words], env={"HALTLINE_OPINION_API_KEY": KEY})
+    assert (done.exit_code, KEY in done.output) == (2, False)
+    assert expected in " ".join(done.output.split())

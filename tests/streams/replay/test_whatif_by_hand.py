@@ -77,7 +77,7 @@ def stop(session: str, number: int) -> dict[str, Any]:
 
 def totals(stopped: int, nudged: int, prevented: float, after: float, **by_label: int) -> dict[str, Any]:
     return {
-        "sessions": 4, "stopped": stopped, "nudged": nudged, "asked": 0, "stopped_by_label": by_label,
+        "sessions": 4, "stopped": stopped, "nudged": nudged, "asks": 0, "stopped_by_label": by_label,
         "cost_prevented_usd": prevented, "cost_after_stop_usd": after,
     }  # fmt: skip
 

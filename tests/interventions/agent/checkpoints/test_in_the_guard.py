@@ -84,9 +84,7 @@ def test_in_async_mode_it_is_carried_out_before_the_next_call(work: Path) -> Non
 
 
 @pytest.mark.parametrize("by_a_tool", [False, True])
-def test_the_event_loop_goes_on_and_other_calls_wait_meanwhile_and_a_guarded_restore_does_not_wait_for_itself(
-    by_a_tool: bool,
-) -> None:
+def test_the_event_loop_goes_on_other_calls_wait_and_a_guarded_restore_does_not(by_a_tool: bool) -> None:
     begun, go_on = threading.Event(), threading.Event()
 
     def restore(checkpoint: str) -> str:

@@ -105,7 +105,7 @@ def test_the_files_are_as_they_were(tree: Path, checkpoints: Checkpoints) -> Non
     assert checkpoints.restore("c1").put_back == 0, "and going back again changes nothing"
 
 
-def test_what_was_there_before_going_back_is_kept_and_what_is_not_known_changes_nothing(
+def test_what_was_there_before_is_kept_and_nothing_changed_by_unknown_names(
     tree: Path, checkpoints: Checkpoints
 ) -> None:
     checkpoints.keep("c1")

@@ -72,9 +72,8 @@ def test_without_a_verdict_the_fail_policy_goes_by_the_effect() -> None:
 
 
 def test_the_author_can_turn_it_off_or_move_the_line() -> None:
-    off, of_the_call = (
-        ScriptedGuard(None, mode="async", budget_s=60.0, **options) for options in ({"ask_from": None}, {})
-    )
+    off = ScriptedGuard(None, mode="async", budget_s=60.0, ask_from=None)
+    of_the_call = ScriptedGuard(None, mode="async", budget_s=60.0)
     assert [attempt(off, "delete_asset"), attempt(of_the_call, "delete_asset", mode="async")] == ["executed"] * 2
     assert verdict_flags(off) == verdict_flags(of_the_call) == [False]
     moved = ScriptedGuard(mode="async", ask_from=Effect.MUTATE)

@@ -54,9 +54,7 @@ def test_uninstall_leaves_the_file_as_it_was_to_the_byte(tmp_path: Path, before:
     assert list(file.parent.iterdir()) == ([file] if before is not None else [])
 
 
-def test_a_dry_run_changes_nothing_and_uninstall_keeps_what_was_changed_since(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dry_run_changes_nothing_uninstall_keeps_changes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, before = tmp_path / "settings.json", '{\n  "model": "opus"\n}\n'
     file.write_text(before)
     assert hook_settings.main(["install", "--dry-run", "--settings", str(file)]) == 0

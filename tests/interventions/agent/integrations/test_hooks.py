@@ -151,9 +151,7 @@ def blocked(event: ActionEvent) -> Decision:
 
 
 @pytest.mark.parametrize("verdict", [Level.ALLOW, blocked], ids=["allowed", "refused"])
-def test_a_hint_that_came_between_two_calls_is_delivered_once_with_the_next_whatever_becomes_of_it(
-    verdict: Verdict,
-) -> None:
+def test_a_hint_between_two_calls_is_delivered_once_with_the_next_whatever_becomes_of_it(verdict: Verdict) -> None:
     hooks = Hooks(verdict)
     hooks("SessionStart")
     for _ in range(2):  # delivered twice

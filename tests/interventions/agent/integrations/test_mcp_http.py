@@ -138,7 +138,7 @@ WAYS = [
 
 
 @pytest.mark.parametrize(("mode", "how"), WAYS)
-def test_calls_go_through_and_refused_ones_are_errors_that_the_model_reads(mode: str, how: dict[str, Any]) -> None:
+def test_calls_go_through_and_refused_ones_are_errors_for_the_model(mode: str, how: dict[str, Any]) -> None:
     guards = Guards()
 
     async def talk(client: Client) -> None:
@@ -203,8 +203,8 @@ def test_when_the_broker_is_real_a_kill_is_obeyed_by_the_command(embedded: Embed
         async with serving(app) as url:
             command = ["-m", "haltline.cli", "mcp-proxy", "--bootstrap", embedded.bootstrap, "--session", "s1"]
             command += ["--url", url, "--port", "0", "--header-file", str(tmp_path / "headers")]
-            piped = {"stdout": asyncio.subprocess.PIPE, "env": ENVIRONMENT}
-            proxy = await asyncio.create_subprocess_exec(sys.executable, *command, **piped)
+            pipe = asyncio.subprocess.PIPE
+            proxy = await asyncio.create_subprocess_exec(sys.executable, *command, stdout=pipe, env=ENVIRONMENT)
             address = (await some(proxy.stdout).readline()).decode().strip()
             output = []
             async with Client(address) as client:
@@ -237,9 +237,7 @@ def test_when_the_broker_is_real_a_kill_is_obeyed_by_the_command(embedded: Embed
         (["--url", "http://a/", "--header-file", __file__], ":1: expected `name: value`, got a line without"),
     ],
 )
-def test_a_command_that_cannot_work_says_so(
-    arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wrong_command_says_so(arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         sys.exit(mcp_proxy.main(["--bootstrap", "127.0.0.1:9", *arguments]))
     out, err = capsys.readouterr()

@@ -24,9 +24,7 @@ from tests.waiting import wait_until
 SERVER = Path(__file__).with_name("mcp_server.py")
 
 
-def test_calls_go_through_and_refused_ones_are_errors_that_the_model_reads(
-    embedded: EmbeddedBroker, tmp_path: Path
-) -> None:
+def test_calls_go_through_and_refused_ones_are_errors_for_the_model(embedded: EmbeddedBroker, tmp_path: Path) -> None:
     reached = tmp_path / "reached"
     options = ["--bootstrap", embedded.bootstrap, "--session", "s1", "--name", "files"]
     server = StdioServerParameters(
@@ -66,9 +64,7 @@ def test_calls_go_through_and_refused_ones_are_errors_that_the_model_reads(
         ("tidy", {"readOnlyHint": True, "destructiveHint": True}, None),
     ],
 )
-def test_annotations_make_a_tool_worse_than_its_name_and_never_better(
-    name: str, annotations: object, expected: Effect | None
-) -> None:
+def test_annotations_make_a_tool_worse_only(name: str, annotations: object, expected: Effect | None) -> None:
     assert effect_of(name, annotations) is expected
 
 
@@ -139,9 +135,7 @@ def test_lines_of_any_shape_in_both_directions_lose_no_line(lines: list[bytes]) 
     assert len(result) >= len([line for line in lines if line.strip() not in {b"", b"[]"}])
 
 
-def test_a_server_that_does_not_start_is_reported(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_fails_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HALTLINE_CLOSE_BUDGET_S", "0")
     assert command.main(["--bootstrap", "127.0.0.1:9", "--", "/no/such/server"]) == 2
     out, err = capsys.readouterr()

@@ -78,7 +78,7 @@ def counted(path: Path, parts: Sequence[bytes], *, subagent: bool = False) -> tu
     },
 )
 @pytest.mark.parametrize("at_once", [True, False], ids=["at once", "line by line"])
-def test_what_is_written_while_the_hook_waits_is_counted(
+def test_what_comes_while_it_waits_is_counted(
     lines: Sequence[Line], tokens: list[int], at_once: bool, tmp_path: Path
 ) -> None:
     parts = [written(*lines)] if at_once else [written(line) for line in lines]
@@ -125,9 +125,6 @@ def test_a_wait_ends_and_is_not_repeated_until_something_is_written(lines: Seque
     read = Transcript(path, subagent=False, sleep=pass_time)
     whole = pytest.approx(WRITTEN_WITHIN_S, abs=0.2)
     assert [waits(*lines), waits(), waits(ASKED)] == [whole, 0, whole]
-
-
-# The hooks that read it.
 
 
 @pytest.fixture

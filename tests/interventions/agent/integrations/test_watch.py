@@ -65,9 +65,7 @@ def watch(embedded: EmbeddedBroker, tmp_path: Path) -> Iterator[Watch]:
 
 
 @pytest.mark.parametrize("form", ["claude", "plain"])
-def test_an_agent_that_ends_by_itself_is_reported_and_its_exit_code_is_kept(
-    embedded: EmbeddedBroker, watch: Watch, form: str
-) -> None:
+def test_an_agent_that_ends_is_reported_with_its_exit_code(embedded: EmbeddedBroker, watch: Watch, form: str) -> None:
     with StandIn(embedded.bootstrap) as worker:
         process = watch("short", form)
         out, _ = process.communicate(timeout=60)
@@ -88,9 +86,7 @@ def test_an_agent_that_ends_by_itself_is_reported_and_its_exit_code_is_kept(
         assert turns == ([Usage(input_tokens=3, output_tokens=1), cost] if form == "claude" else [cost])
 
 
-def test_a_kill_ends_the_agent_its_children_and_their_daemons_and_is_acknowledged(
-    embedded: EmbeddedBroker, watch: Watch, tmp_path: Path
-) -> None:
+def test_a_kill_ends_the_whole_family_and_says_so(embedded: EmbeddedBroker, watch: Watch, tmp_path: Path) -> None:
     with StandIn(embedded.bootstrap) as worker:
         process = watch("endless")
         wait_until(lambda: len(family(tmp_path)) == len(FAMILY), "the whole family runs")
@@ -110,7 +106,7 @@ def test_a_kill_ends_the_agent_its_children_and_their_daemons_and_is_acknowledge
 
 
 def test_a_hint_is_reported_a_block_ends_the_agent_and_one_whose_session_is_killed_is_not_started(
-    embedded: EmbeddedBroker, watch: Watch
+    embedded: EmbeddedBroker, watch: Watch, tmp_path: Path
 ) -> None:
     with StandIn(embedded.bootstrap) as worker:
         process = watch("endless", "claude", "--grace", "2")
@@ -124,9 +120,9 @@ def test_a_hint_is_reported_a_block_ends_the_agent_and_one_whose_session_is_kill
         assert (process.returncode, "BLOCK: for the model" in err) == (90, True)
         assert "haltline: watch: nudge: NUDGE: for the model" in err
         worker.control(standing(scope_id="s1"))
-        again = watch("endless")
+        before, again = family(tmp_path), watch("endless")
         again.communicate(timeout=60)
-        assert again.returncode == 90, "a session that is killed already is not started"
+        assert (again.returncode, family(tmp_path)) == (90, before), "it is not started"
 
 
 def test_an_asked_end_takes_the_whole_family_along(embedded: EmbeddedBroker, watch: Watch, tmp_path: Path) -> None:
@@ -146,7 +142,7 @@ def test_an_asked_end_takes_the_whole_family_along(embedded: EmbeddedBroker, wat
         (["--", "true"], "bootstrap: expected Kafka's address"),
     ],
 )
-def test_a_command_that_cannot_work_says_so(
+def test_a_wrong_command_says_so(
     arguments: list[str], expected: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in [name for name in os.environ if name.startswith("HALTLINE_")]:

@@ -41,9 +41,7 @@ def spool_of(folder: Path, *numbers: int, closed: bool = False) -> DiskSpool:
 @given(
     steps=st.lists(st.one_of(st.integers(1, 5).map(lambda n: ("put", n)), st.integers(0, 7).map(lambda n: ("take", n))))
 )
-def test_what_goes_in_comes_out_once_and_in_order(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
-) -> None:
+def test_all_comes_out_in_order(tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]) -> None:
     spool = spool_of(tmp_path_factory.mktemp("spool"))
     put, actual = 0, []
     for what, count in steps:
@@ -77,9 +75,7 @@ def test_the_next_process_sends_what_was_left_and_not_what_another_one_still_wri
 
 
 @pytest.mark.parametrize("cut", [1, 10, 25, 30])
-def test_a_record_that_was_only_half_written_is_left_out_and_so_is_a_file_that_is_no_spool(
-    tmp_path: Path, cut: int
-) -> None:
+def test_a_half_written_record_is_left_out_and_so_is_a_file_that_is_no_spool(tmp_path: Path, cut: int) -> None:
     spool_of(tmp_path, 1, 2, closed=True)
     (file,) = tmp_path.iterdir()
     file.write_bytes(file.read_bytes()[:-cut])
@@ -127,9 +123,7 @@ def test_a_file_stays_until_the_last_of_its_records_has_arrived_also_over_the_en
     assert following.size_bytes == 0
 
 
-def test_a_damaged_record_is_left_out_and_counted_and_those_behind_it_are_sent(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_damaged_record_is_counted_and_the_others_are_sent(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     spool_of(tmp_path, *range(5), closed=True)
     (file,) = tmp_path.iterdir()
     data = bytearray(file.read_bytes())

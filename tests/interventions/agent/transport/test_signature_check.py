@@ -34,9 +34,7 @@ def key(tmp_path: Path) -> str:
     return str(tmp_path / "worker.pem.pub")
 
 
-def test_what_the_worker_seals_is_obeyed_and_an_old_release_is_none(
-    embedded: EmbeddedBroker, worker: StandIn, key: str
-) -> None:
+def test_what_the_worker_seals_is_obeyed_if_it_is_new(embedded: EmbeddedBroker, worker: StandIn, key: str) -> None:
     with guard_of(embedded.bootstrap, mode="blocking", verify_key=key) as guard:
         assert attempts(guard, 1) == ["executed"]
         worker.control(FROZEN)
@@ -57,7 +55,7 @@ def test_what_the_worker_seals_is_obeyed_and_an_old_release_is_none(
 
 
 @pytest.mark.parametrize("forged", ["not sealed", "sealed with another key"])
-def test_a_verdict_of_somebody_else_is_none(
+def test_a_forged_verdict_is_none(
     embedded: EmbeddedBroker, worker: StandIn, key: str, tmp_path: Path, forged: str
 ) -> None:
     make_keys(tmp_path / "other.pem")
@@ -67,9 +65,7 @@ def test_a_verdict_of_somebody_else_is_none(
     assert worker.of(Kind.PROPOSED)
 
 
-def test_nobody_else_releases_what_a_worker_has_stopped(
-    embedded: EmbeddedBroker, worker: StandIn, sealer: Sealer, key: str
-) -> None:
+def test_nobody_else_releases_a_stop(embedded: EmbeddedBroker, worker: StandIn, sealer: Sealer, key: str) -> None:
     worker.control(FROZEN)
     worker.sealer = None
     worker.release(ScopeKind.SESSION, "s1")
@@ -81,7 +77,7 @@ def test_nobody_else_releases_what_a_worker_has_stopped(
         wait_until(lambda: attempts(guard, 1) == ["executed"], "a worker does")
 
 
-def test_a_stop_of_somebody_else_freezes_until_a_worker_says_otherwise(
+def test_a_forged_stop_freezes_until_a_worker_speaks(
     embedded: EmbeddedBroker, worker: StandIn, sealer: Sealer, key: str
 ) -> None:
     worker.sealer = None
@@ -94,9 +90,7 @@ def test_a_stop_of_somebody_else_freezes_until_a_worker_says_otherwise(
         wait_until(lambda: attempts(guard, 1) == ["executed"], "a worker says that nothing stands")
 
 
-def test_a_key_that_cannot_be_used_is_reported_at_once_and_it_is_found_in_the_environment(
-    tmp_path: Path, sealer: Sealer, key: str
-) -> None:
+def test_a_key_is_found_in_the_environment_and_checked_at_once(tmp_path: Path, sealer: Sealer, key: str) -> None:
     with pytest.raises(ValueError, match="verify_key: expected files of public keys"):
         guard_of("127.0.0.1:9", verify_key=str(tmp_path / "none.pem"))
     with pytest.raises(ValueError, match="expected an ed25519 public key"):

@@ -35,9 +35,7 @@ def watched(clock: Clock) -> WorkerPresence:
     return watched
 
 
-def test_a_topic_that_stays_as_it_is_says_nothing_nor_do_reports_of_two_threads_in_another_order(
-    watched: WorkerPresence, clock: Clock
-) -> None:
+def test_a_topic_that_stays_says_nothing_nor_do_reports_in_another_order(watched: WorkerPresence, clock: Clock) -> None:
     for offset in (51, 50, 52):
         watched.delivered(0, offset)
         watched.delivered(1, 2 * offset)
@@ -47,9 +45,7 @@ def test_a_topic_that_stays_as_it_is_says_nothing_nor_do_reports_of_two_threads_
     assert [watched.unwatched_reason(MOVES), watched.unwatched_reason()] == [None, None]
 
 
-def test_offsets_that_begin_again_tell_that_it_was_recreated_for_as_long_as_workers_take(
-    watched: WorkerPresence, clock: Clock
-) -> None:
+def test_offsets_that_begin_again_tell_for_a_while_that_it_was_recreated(watched: WorkerPresence, clock: Clock) -> None:
     watched.delivered(2, 50)
     clock.now_s += 10
     watched.delivered(2, 0)
@@ -59,9 +55,7 @@ def test_offsets_that_begin_again_tell_that_it_was_recreated_for_as_long_as_work
     assert watched.unwatched_reason(STAYS) is None
 
 
-def test_a_topic_that_is_gone_is_reported_until_it_is_there_again_and_then_the_sessions_that_moved(
-    watched: WorkerPresence,
-) -> None:
+def test_a_topic_that_is_gone_is_told_of_until_it_is_back_and_then_what_moved(watched: WorkerPresence) -> None:
     watched.looked(None)
     assert watched.unwatched_reason(STAYS) == GONE
     watched.looked(6)
