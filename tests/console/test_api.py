@@ -44,7 +44,7 @@ def test_what_was_intervened_is_listed_filtered_and_reported_in_whole(client: Te
     assert client.get(f"/api/v1/interventions/{one['id']}").json() == one
     assert client.get("/api/v1/interventions/stats", params=BEFORE).json() == statistics(expected)
     assert client.get("/api/v1/interventions", params={"outcome": "warned", "limit": 1}).json()["limit"] == 1
-    expected: list[tuple[dict[str, str], int]] = [
+    filtered: list[tuple[dict[str, str], int]] = [
         ({"agent_id": "cleaner"}, 3),
         ({"agent_id": "other"}, 0),
         ({"run_id": "a", "policy_id": "destructive_repeat"}, 2),
@@ -55,7 +55,7 @@ def test_what_was_intervened_is_listed_filtered_and_reported_in_whole(client: Te
         ({"search": "100%_"}, 0),  # signs of SQL are signs
         ({"min_prevented_usd": "0"}, 0),
     ]
-    for filters, count in expected:
+    for filters, count in filtered:
         page = client.get("/api/v1/interventions", params=BEFORE | filters).json()
         assert (page["total"], len(page["interventions"])) == (count, count), filters
 

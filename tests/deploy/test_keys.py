@@ -41,7 +41,7 @@ def test_nobody_but_who_signs_has_a_private_key() -> None:
     private = {name for name, secret in SIGNED["secrets"].items() if not secret["file"].endswith(".pub")}
     has = {name: private & set(service["secrets"]) for name, service in SIGNED["services"].items()}
     assert {name: keys for name, keys in has.items() if keys} == {"worker": {"worker-key"}, "audit": {"audit-key"}}
-    has = {
+    mounted = {
         (container["name"], item["key"])
         for _, pod, container in CONTAINERS
         for volume in pod["volumes"]
@@ -49,11 +49,11 @@ def test_nobody_but_who_signs_has_a_private_key() -> None:
         if volume["name"] in {mount["name"] for mount in container["volumeMounts"]}
         if not item["key"].endswith(".pub")
     }
-    assert has == {("audit", "audit-key.pem"), ("worker", "worker-key.pem")}
+    assert mounted == {("audit", "audit-key.pem"), ("worker", "worker-key.pem")}
     lines = [line for file in (*UNITS, *DROP_INS) for line in file.read_text().splitlines()]
-    private = [line for line in lines if re.search(r"-key\.pem(?!\.pub)", line)]
-    assert private
-    assert all("LoadCredential=" in line or "%d/" in line for line in private)
+    named = [line for line in lines if re.search(r"-key\.pem(?!\.pub)", line)]
+    assert named
+    assert all("LoadCredential=" in line or "%d/" in line for line in named)
 
 
 def test_kubernetes_hands_the_worker_s_key_over_where_people_say_so() -> None:
