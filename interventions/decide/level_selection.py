@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from haltline.interventions.decide.second_opinion import CODE, level_in_doubt
 from haltline.interventions.levels.default_levels import ASKS_NOBODY, default_level
+from haltline.interventions.levels.in_doubt import level_in_doubt, level_of_verdict
 from haltline.interventions.levels.level_choice import Chosen
 from haltline.interventions.levels.plugins import NO_EXTENSIONS, Extensions
 from haltline.interventions.levels.strategies import (
@@ -127,8 +127,7 @@ class Chooser:
         chosen.meant = level_in_doubt(self._policy, finding, rule.mode, chosen.meant)
         self._after_attempts(chosen, history)
         self._after_warnings(chosen, history)
-        if finding.code == CODE:  # a model's word asks a person, and does no more
-            chosen.meant = min(chosen.meant, Level.PAUSE)
+        chosen.meant = level_of_verdict(finding, chosen.meant)
         return chosen
 
     def _by_strategy(self, chosen: Chosen, case: Case, context: Context) -> None:

@@ -14,9 +14,9 @@ from haltline.detectors.framework.plugins import NO_PLUGINS, Plugins
 from haltline.interventions.control import approvals, declared_batches, freeze, probation, session_incidents
 from haltline.interventions.control.command_handler import CommandHandler
 from haltline.interventions.control.incidents import ACTS
+from haltline.interventions.control.second_opinion import SecondOpinions
 from haltline.interventions.decide.activity_after_kill import activity_after_kill
 from haltline.interventions.decide.controller import Controller, Kill, SessionControl, digest
-from haltline.interventions.decide.second_opinion import SecondOpinions
 from haltline.interventions.levels.plugins import INTERVENTIONS, STRATEGIES, Extensions
 from haltline.interventions.payloads import rollback
 from haltline.interventions.state.context import Context, note_of

@@ -8,7 +8,7 @@ from operator import attrgetter
 from haltline.detectors.features.observation import CallTracker
 from haltline.interventions.control.incidents import ACTS
 from haltline.interventions.control.kill_acknowledgement import ARM
-from haltline.interventions.decide.second_opinion import UNREQUESTED
+from haltline.interventions.control.second_opinion import UNREQUESTED
 from haltline.interventions.state.control_record import control_record
 from haltline.schemas import wire
 from haltline.schemas.control import Command, Feedback

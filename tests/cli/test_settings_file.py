@@ -22,6 +22,7 @@ NOT_IN_THE_FILE = {
     "HALTLINE_ROOT_SESSION_ID": "of one run",
     "HALTLINE_MISSION_ID": "of one run",
     "HALTLINE_DIGEST_KEY": "a secret",
+    "HALTLINE_OPINION_API_KEY": "a secret",
 }
 OF_HOOKS = {"HALTLINE_HOOK_APPROVAL", "HALTLINE_HOOK_IDLE_S"}
 
@@ -82,8 +83,8 @@ def test_a_default_that_the_table_names_is_that_of_the_option() -> None:
                      id="a section that looks like one"),
         pytest.param(
             'bootstrap = "a:1"',
-            ":1: expected a section, one of kafka, operator, workers, audit, console, notify, intake, doctor, agent; "
-            "got bootstrap outside of one; did you mean bootstrap in [kafka]?",
+            ":1: expected a section, one of kafka, operator, workers, audit, console, notify, opinion, intake, doctor, "
+            "agent; got bootstrap outside of one; did you mean bootstrap in [kafka]?",
             id="a key outside of its section",
         ),
         pytest.param(

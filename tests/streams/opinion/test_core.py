@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from haltline.interventions.decide.second_opinion import UNREQUESTED, WITHDRAWN
+from haltline.interventions.control.second_opinion import UNREQUESTED, WITHDRAWN
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import Level
 from haltline.schemas.findings import Severity

@@ -13,43 +13,20 @@ from typing import Final, Protocol
 from haltline.interventions.control import incidents
 from haltline.interventions.control.incidents import About
 from haltline.interventions.control.rule_causes import cause_of_rule
+from haltline.interventions.levels.in_doubt import CODE, OF_JUDGEMENT, is_in_doubt
 from haltline.interventions.state.open_question import OpenQuestion
 from haltline.interventions.state.session_control import SessionControl
 from haltline.schemas.decisions import Decision, Level, Mode, ScopeKind
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Evidence, Finding
 from haltline.schemas.incidents import IncidentRecord
-from haltline.schemas.opinions import Opinion, OpinionRequest, OpinionRules, Verdict, WithoutAnswer
+from haltline.schemas.opinions import Opinion, OpinionRequest, Verdict, WithoutAnswer
 from haltline.schemas.policy import Policy
 
-CODE: Final = "second_opinion"
-"""Of the finding that a verdict leads to."""
 UNREQUESTED: Final = "opinion_unrequested"
 """An answer to nothing that was requested: it is a dead letter."""
 WITHDRAWN: Final = "withdrawn_by_opinion"
 """How an incident is resolved of which a model says that the session is sound."""
-
-OF_JUDGEMENT: Final = frozenset(
-    {
-        "agreement", "context_thrash", "cycle", "environment_gone", "error_repetition", "exploration_wandering",
-        "fruitless_search", "fruitless_waits", "goal_drift", "hallucination", "invented_data", "monologue", "polling",
-        "repetition", "retry_storm", "stagnation", "verify_mismatch",
-    }
-)  # fmt: skip
-"""Rules that judge whether a session gets on. Harm, budgets and what was refused are for nobody to have opinions on."""
-
-
-def level_in_doubt(policy: Policy, finding: Finding, mode: Mode, level: Level) -> Level:
-    """What is left of a rule's level on a finding that only a verdict may raise."""
-    rules = policy.opinion
-    if rules is None or rules.without_answer is not WithoutAnswer.HINT or mode is not Mode.ENFORCE:
-        return level
-    return min(level, Level.NUDGE) if _is_in_doubt(rules, finding) else level
-
-
-def _is_in_doubt(rules: OpinionRules, finding: Finding) -> bool:
-    named = rules.rules or OF_JUDGEMENT
-    return finding.detector in named and rules.is_in_doubt(finding.severity) and finding.code != CODE
 
 
 class _Act(Protocol):
@@ -105,7 +82,7 @@ class SecondOpinions:
             finding
             for finding in findings
             if not (
-                _is_in_doubt(rules, finding)
+                is_in_doubt(finding, rules)
                 and (question := standing.opinions.get(finding.detector)) is not None
                 and question.verdict == Verdict.SOUND
                 and actions - question.action <= rules.hold_actions
