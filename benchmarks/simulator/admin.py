@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from concurrent.futures import Future
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 
@@ -102,13 +102,25 @@ class SimAdmin:
         return answers
 
 
+class _Answer:
+    """A future that is done, without the locks of one."""
+
+    __slots__ = ("_failure", "_result")
+
+    def __init__(self, result: Any, failure: BaseException | None) -> None:
+        self._result = result
+        self._failure = failure
+
+    def result(self, timeout: float | None = None) -> Any:
+        del timeout
+        if self._failure is not None:
+            raise self._failure
+        return self._result
+
+
 def _done(result: Any) -> "Future[Any]":
-    future: Future[Any] = Future()
-    future.set_result(result)
-    return future
+    return cast("Future[Any]", _Answer(result, None))
 
 
 def _failed(failure: BaseException) -> "Future[Any]":
-    future: Future[Any] = Future()
-    future.set_exception(failure)
-    return future
+    return cast("Future[Any]", _Answer(None, failure))

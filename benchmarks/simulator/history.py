@@ -45,6 +45,8 @@ _POINTS: Final = {
     "output": TOPICS.interventions,
     "table": "table commit",
 }
+_PASSES: Final = {"changelog": 6, "claim": 2}
+"""Of these there are several in a row: the first or a later one is struck at."""
 MORE: Final = "worker-more"
 CONSOLE: Final = "console"
 _KNOWN: Final = (KnownFailure, KafkaException, TableConflict, OSError)
@@ -218,11 +220,15 @@ class History:
             self.broker.compact(name)
 
     def strike_at(self, step: Step) -> None:
-        """The next time that the target does what the step names."""
+        """One of the next times that the target does what the step names."""
         strikes = self.world.at_point.setdefault(_POINTS.get(step.point, step.point), [])
+        passes = int(self.world.random() * _PASSES.get(step.point, 1))
 
         def strike(process: Process) -> None:
-            if process is not self.running.get(step.target):
+            nonlocal passes
+            is_target = process is self.running.get(step.target)
+            passes -= is_target
+            if not is_target or passes >= 0:
                 strikes.append(strike)
             else:
                 self.strike(process, step)
@@ -256,7 +262,7 @@ class History:
                 if life and not self.unexpected:
                     self.recreate()
                 self.endure(life)
-            self.ending = True
+            self.ending = self.healing = True
             last = list(self.running.values())
             for process in last:
                 process.terminate()
@@ -281,7 +287,7 @@ class History:
         """Faults and traffic of one life of the topics, until everything is healed, processed and committed."""
         world = self.world
         records = traffic(self.seed, life)
-        seconds = world.between(0.3, 0.9) * FAULTS_FOR_S
+        seconds = world.between(0.4, 0.9) * FAULTS_FOR_S
         self.traffic = Traffic(world, self.broker, records, seconds)
         self.all.append(self.traffic.process)
         for step in self.plan:

@@ -14,7 +14,7 @@ class Deed(StrEnum):
 
     KILL = "kill"
     KILL_AT = "kill at"
-    """The next time that the target does what is named."""
+    """One of the next times that the target does what is named."""
     FREEZE_AT = "freeze at"
     """The same, for a while."""
     CUT = "cut off"
@@ -57,12 +57,12 @@ class Step(NamedTuple):
 
 BROKER: Final = "broker"
 _DEEDS: Final = (
-    (Deed.KILL, 4), (Deed.KILL_AT, 8), (Deed.FREEZE, 3), (Deed.FREEZE_AT, 6), (Deed.CUT, 2), (Deed.CUT_AT, 5),
-    (Deed.STOP, 4), (Deed.DOUBLE, 2), (Deed.CRASH, 3), (Deed.AWAY, 2), (Deed.SLOW, 2), (Deed.REBALANCE, 5),
+    (Deed.KILL, 5), (Deed.KILL_AT, 8), (Deed.FREEZE, 4), (Deed.FREEZE_AT, 6), (Deed.CUT, 2), (Deed.CUT_AT, 5),
+    (Deed.STOP, 4), (Deed.DOUBLE, 2), (Deed.CRASH, 3), (Deed.AWAY, 2), (Deed.SLOW, 3), (Deed.REBALANCE, 7),
     (Deed.ROLLING, 3), (Deed.COMPACT, 3), (Deed.ROLL, 2), (Deed.LAG, 2), (Deed.ADD, 2),
 )  # fmt: skip
 _WORKERS_SHARE: Final = 0.75
-_POINTS: Final = ("commit", "changelog", "changelog", "claim", "claim", "output", "request", "poll")
+_POINTS: Final = ("changelog", "changelog", "claim", "output", "commit", "committed", "committed", "request", "poll")
 _READER_POINTS: Final = ("table", "request", "poll")
 
 
@@ -71,7 +71,7 @@ def plan_of(seed: int, workers: Sequence[str], readers: Sequence[str], life: int
     rng = random.Random(f"{seed} plan {life}")
     deeds, weights = zip(*_DEEDS, strict=True)
     steps = []
-    for deed in rng.choices(deeds, weights, k=rng.randrange(1, 10)):
+    for deed in rng.choices(deeds, weights, k=rng.randrange(1, 12)):
         at_s = round(rng.uniform(0.5, FAULTS_FOR_S), 3)
         is_worker = rng.random() < _WORKERS_SHARE or not readers
         target = rng.choice(workers if is_worker else readers)
