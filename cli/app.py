@@ -50,6 +50,7 @@ COMMANDS: Final = {
         "audit": "services.run",
         "console": "services.console",
         "notify": "services.notify",
+        "opinion": "services.opinion",
         "kafka": "services.run",
     },
     "Run beside agents": dict.fromkeys(BESIDE_AGENTS, "agent_commands"),

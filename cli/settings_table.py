@@ -28,6 +28,7 @@ SECTIONS: Final = {
     "audit": "The table of every record, and the keys that sign and prove it.",
     "console": "Pages and HTTP API.",
     "notify": "Who is notified of incidents.",
+    "opinion": "The model that gives second opinions.",
     "intake": "HTTP for agents in other languages.",
     "doctor": "Where `haltline doctor` looks for processes.",
     "agent": "Guards of `haltline hook`, `watch`, `mcp-proxy` and `intake`.",
@@ -133,6 +134,9 @@ SETTINGS: Final = (
         "The notifier's `link_key_file`: checks links of notifications to approvals.",
     ),
     Setting("notify", "config", "HALTLINE_NOTIFY_CONFIG", "file", "The document of channels and routes, YAML or TOML."),
+    Setting("opinion", "url", "HALTLINE_OPINION_URL", "text", "Address of an OpenAI-compatible API."),
+    Setting("opinion", "model", "HALTLINE_OPINION_MODEL", "text", "The model's name there."),
+    Setting("opinion", "api_key_file", "HALTLINE_OPINION_API_KEY_FILE", "file", "Its text is the API's key."),
     Setting("intake", "host", "HALTLINE_INTAKE_LISTEN_HOST", "text", "Address to listen at.", "127.0.0.1"),
     Setting("intake", "port", "HALTLINE_INTAKE_LISTEN_PORT", "port", "Port to listen at; 0: any.", "8765"),
     Setting(

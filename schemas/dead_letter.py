@@ -34,6 +34,8 @@ class BadRecord(StrEnum):
     """What a worker had kept of a session, or of an agent, target or tree: it begins anew."""
     UNDELIVERED = "undelivered"
     """A change of an incident that could not be sent to a channel."""
+    UNREQUESTED = "unrequested"
+    """A second opinion that the session did not request."""
 
 
 class DeadLetter(Record):

@@ -6,6 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from haltline.schemas.findings import Evidence, Severity
+from haltline.schemas.opinions import OpinionRequest
 from haltline.schemas.ordered import OrderedName
 from haltline.schemas.payloads import (
     Choice,
@@ -214,3 +215,5 @@ class Decision(Record):
     """With PAUSE: the request that a person is to answer; with what follows from it: how it stands."""
     incident_id: Id | None = None
     """The incident that it belongs to: the open one of its cause, in its session or scope."""
+    opinion: OpinionRequest | None = None
+    """A second opinion on its finding is requested."""

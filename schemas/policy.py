@@ -11,6 +11,7 @@ from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.events import Effect
 from haltline.schemas.findings import Severity
 from haltline.schemas.intervening import Interventions
+from haltline.schemas.opinions import OpinionRules
 from haltline.schemas.record import EpochMs, Id, Name, Record
 
 MAX_ENTRIES = 1000
@@ -97,6 +98,8 @@ class Preset(StrEnum):
     """Only the loop guard and severe destruction are enforced; the rest warns or records."""
     STANDARD = "standard"
     """The defaults of every rule."""
+    LITERAL = "literal"
+    """Many destructive acts on different targets kill the session; by default a person is asked."""
     REGULATED = "regulated"
     """Lower thresholds and harder interventions."""
 
@@ -120,6 +123,8 @@ class ApprovalRules(_Part):
     """The same for requests of priority critical: a critical finding about an act that destroys."""
     critical_voters: Annotated[int, Field(ge=1, le=9)] = 3
     """Out of so many operators: a critical request is rejected once the others can no longer make the quorum."""
+    covers: Annotated[int, Field(ge=0, le=10_000)] = 100
+    """An approval of a volume of destructive acts lets so many more of them pass in the session; 0: none."""
 
 
 class ProbationRules(_Part):
@@ -190,6 +195,8 @@ class Policy(Record):
     """A session that was idle for so long starts anew; a kill outlives it."""
     operations: Operations | None = None
     """Approvals, kills and resets; left out: the defaults of each."""
+    opinion: OpinionRules | None = None
+    """Second opinions of a model on findings in doubt; left out: none are requested."""
 
     published: Published | None = None
     """Added when it is published; not part of what is decided."""

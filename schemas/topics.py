@@ -63,6 +63,7 @@ LAYOUT = (
     _kept("notifications", _ONE_MONTH_HOURS, "who was notified of an incident, and who could not be"),
     _kept("commands", _ONE_MONTH_HOURS, "what operators ask for"),
     _kept("signals", _ONE_WEEK_HOURS, "the few events that matter across sessions"),
+    _kept("opinions", _ONE_MONTH_HOURS, "a model's second opinions on findings in doubt"),
     _compacted("control", "what is killed, frozen or on probation now"),
     _compacted("policies", "policy documents"),
     _kept("dead-letter", _ONE_MONTH_HOURS, "what could not be read", max_message_bytes=_DEAD_LETTER_BYTES),
@@ -121,6 +122,11 @@ class Topics:
         return f"{self.prefix}signals"
 
     @property
+    def opinions(self) -> str:
+        """Second opinions on findings in doubt."""
+        return f"{self.prefix}opinions"
+
+    @property
     def control(self) -> str:
         """What holds now."""
         return f"{self.prefix}control"
@@ -136,9 +142,9 @@ class Topics:
         return f"{self.prefix}dead-letter"
 
     @property
-    def session_sources(self) -> tuple[str, str, str, str]:
+    def session_sources(self) -> tuple[str, ...]:
         """The topics that a worker reads into its states."""
-        return (self.actions, self.commands, self.feedback, self.signals)
+        return (self.actions, self.commands, self.feedback, self.signals, self.opinions)
 
     @property
     def all(self) -> tuple[str, ...]:

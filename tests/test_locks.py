@@ -60,18 +60,12 @@ def test_a_lock_satisfies_what_is_required(lock: Path) -> None:
             assert fits, f"{lock.name}: expected {asked}, got {version}; {UPGRADE}"
 
 
-def test_every_lock_is_of_something_and_every_adapter_has_one() -> None:
+def test_locks_are_of_something_exact_and_name_no_index_path_or_registry() -> None:
     assert sorted(locks.LOCKS.rglob("*.txt")) == sorted(locks.required()), UPGRADE
     tested = {*drivers().values(), *GATEWAYS} - PACKAGES.keys()
     assert {*locks.adapters(), *locks.IN_DEVELOPMENT} == tested
-
-
-def test_a_lock_names_exact_versions_and_neither_an_index_nor_a_path() -> None:
     pin = re.compile(r"[a-z0-9-]+==[0-9][^ ;/@]*( ; [^/@]+)?")
     assert [line for lock in locks.required() for line in lines(lock) if not pin.fullmatch(line)] == []
-
-
-def test_the_lock_of_the_npm_packages_names_no_registry() -> None:
     for folder in ("clients/typescript", "locks/kafkajs"):
         assert "resolved" not in (locks.ROOT / folder / "package-lock.json").read_text(encoding="utf-8")
 

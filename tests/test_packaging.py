@@ -32,13 +32,12 @@ def test_the_package_is_the_folder_at_the_root(name: str) -> None:
     assert link.samefile(ROOT / name), hint
 
 
-def test_every_link_of_the_package_is_tested_here() -> None:
+def test_the_package_that_is_imported_is_the_one_of_this_repository_with_its_links_and_version() -> None:
     assert sorted(entry.name for entry in (ROOT / "src" / "haltline").iterdir() if entry.is_symlink()) == list(PACKAGES)
-
-
-def test_the_package_that_is_imported_is_the_one_of_this_repository() -> None:
     hint = "run `make setup`: another haltline is installed than this checkout's"
     assert Path(haltline.__path__[0]).samefile(ROOT / "src" / "haltline"), hint
+    assert haltline.__version__ == importlib.metadata.version("haltline")
+    assert run(sys.executable, "-m", "haltline.cli", "--version") == f"haltline {haltline.__version__}\n"
 
 
 def run(*command: object, cwd: Path | None = None) -> str:
@@ -120,11 +119,6 @@ def test_the_version_is_the_one_of_the_tag(
     assert re.fullmatch(expected, version)
 
 
-def test_the_version_can_be_asked_for() -> None:
-    assert haltline.__version__ == importlib.metadata.version("haltline")
-    assert run(sys.executable, "-m", "haltline.cli", "--version") == f"haltline {haltline.__version__}\n"
-
-
 @pytest.fixture(scope="module")
 def built(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The sdist and the wheel that is made of it, in some 5 s."""
@@ -135,11 +129,10 @@ def built(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, P
     return sdist, wheel
 
 
-def test_a_package_index_would_take_them(built: tuple[Path, Path]) -> None:
+def test_a_package_index_would_take_the_wheel_that_holds_every_file_of_every_package(
+    built: tuple[Path, Path], tree: Path
+) -> None:
     run(sys.executable, "-m", "twine", "check", "--strict", *built)
-
-
-def test_the_wheel_holds_every_file_of_every_package(tree: Path, built: tuple[Path, Path]) -> None:
     expected = packaged(tree)
     with zipfile.ZipFile(built[1]) as opened:
         actual = {name for name in opened.namelist() if ".dist-info/" not in name}

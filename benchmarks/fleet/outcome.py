@@ -9,6 +9,7 @@ import orjson
 
 from benchmarks.fleet.acting import Acted
 from benchmarks.fleet.plan import Kind
+from haltline.interventions.levels.default_levels import is_ask
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.log_reader import LogReader, NoSuchTopic
@@ -46,6 +47,8 @@ def led_to(bootstrap: str, topics: Topics) -> dict[str, Led]:
             led.approvals.add(decision.approval.request_id)
         if decision.detector == "approval":
             continue  # what became of a request
+        if is_ask(decision.detector, decision.level):
+            continue  # about one act, which waits
         if decision.level >= Level.PAUSE:
             led.stops += 1
         elif decision.level > Level.ALLOW:

@@ -154,9 +154,9 @@ def _as_json(summary: Summary, judged: Sequence[Judged]) -> dict[str, Any]:
                     for detector, fired in j.fired.items()
                 },
                 "seen": {
-                    system: {"found": seen.found, "stopped": seen.stopped, "rule": seen.rule}
+                    system: {"found": seen.found, "stopped": seen.stopped, "asked": seen.asked, "rule": seen.rule}
                     for system, seen in j.seen.items()
-                    if seen.found is not None
+                    if seen.found is not None or seen.asked is not None
                 },
             }
             for j in judged

@@ -23,7 +23,8 @@ def show(summary: Summary, judged: Sequence[Judged], console: Console) -> None:
         "stop: judged a runaway to be paused; hint: one for which a hint is enough; sound: judged to be none; "
         "solved: not judged, its source says so; modern: an agent of today that verifies a finished task on and on, "
         "by a mechanical label\n"
-        "told: a hint or a stop; within 5: from where the runaway begins to 5 events behind the signal; "
+        "told: a hint or a stop; asked: a person about an act, which stops nothing else; "
+        "within 5: from where the runaway begins to 5 events behind the signal; "
         "in brackets: 95 % intervals (Wilson), in %\n",
         highlight=False,
     )
@@ -76,11 +77,13 @@ def _line(console: Console, text: str) -> None:
 def _detectors(summary: Summary) -> Table:
     severities = ["low", "medium", "high", "critical"]
     table = table_of(
-        "Sessions by detector (severity: the highest in a session; by kind: fired / stopped, that is PAUSE or above)",
+        "Sessions by detector (severity: the highest in a session; by kind: fired / stopped / asked; "
+        "a stop is PAUSE or above, an ask is about one act)",
         ["detector", "fired", *severities, *(kind.value for kind in Kind)],
     )
     for row in summary.detectors:
-        kinds = (f"{row.fired_in[kind.value]} / {row.stopped_in[kind.value]}" for kind in Kind)
+        names = [kind.value for kind in Kind]
+        kinds = (f"{row.fired_in[name]} / {row.stopped_in[name]} / {row.asked_in[name]}" for name in names)
         table.add_row(row.detector, str(row.fired), *(str(row.by_severity[s]) for s in severities), *kinds)
     return table
 

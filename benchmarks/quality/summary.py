@@ -6,19 +6,21 @@ from dataclasses import asdict, dataclass
 from math import sqrt
 from typing import Any, NamedTuple
 
-from benchmarks.quality.judging import BEFORE, OURS, STOPPED, SYSTEMS, TOLD, WITHIN_3, WITHIN_5, Fired, Judged
+from benchmarks.quality.judging import ASKED, BEFORE, OURS, STOPPED, SYSTEMS, TOLD, WITHIN_3, WITHIN_5, Fired, Judged
 from benchmarks.quality.judging import STOPPED_FROM as STOP_LEVEL
 from benchmarks.quality.sessions import Kind, Known
+from haltline.interventions.levels.default_levels import is_ask
 from haltline.schemas.decisions import Level
 from haltline.schemas.findings import Severity
+from haltline.streams.replay.backtest import DecidedAt
 
 MEASURES: Mapping[Kind, tuple[str, ...]] = {
     Kind.STOP: (STOPPED, WITHIN_5, WITHIN_3, BEFORE),
     Kind.HINT: (TOLD, STOPPED),
-    Kind.SOUND: (STOPPED, TOLD),
-    Kind.SOLVED: (STOPPED, TOLD),
+    Kind.SOUND: (STOPPED, ASKED, TOLD),
+    Kind.SOLVED: (STOPPED, ASKED, TOLD),
     Kind.MODERN: (STOPPED, WITHIN_5),
-    Kind.MODERN_SOUND: (STOPPED, TOLD),
+    Kind.MODERN_SOUND: (STOPPED, ASKED, TOLD),
 }
 """What is counted of sessions of a kind."""
 ALL_GROUPS = "all"
@@ -79,7 +81,9 @@ class DetectorRow:
     fired_in: dict[str, int]
     """By kind of session."""
     stopped_in: dict[str, int]
-    """By kind of session: a decision of its own at PAUSE or above."""
+    """By kind of session: a decision of its own at PAUSE or above that is no ask."""
+    asked_in: dict[str, int]
+    """By kind of session: a decision of its own that asks a person about an act."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,7 +211,10 @@ def _detector(judged: Sequence[Judged], detector: str) -> DetectorRow:
     stopped = Counter(
         j.known.kind
         for j in judged
-        if any(d.detector == detector and Level(d.level) >= STOP_LEVEL for d in j.result.decisions)
+        if any(d.detector == detector and Level(d.level) >= STOP_LEVEL and not _asks(d) for d in j.result.decisions)
+    )
+    asked = Counter(
+        j.known.kind for j in judged if any(d.detector == detector and _asks(d) for d in j.result.decisions)
     )
     return DetectorRow(
         detector=detector,
@@ -215,4 +222,9 @@ def _detector(judged: Sequence[Judged], detector: str) -> DetectorRow:
         by_severity={s.value: sum(f.severity is s for _, f in fired) for s in Severity},
         fired_in={kind.value: sum(k is kind for k, _ in fired) for kind in Kind},
         stopped_in={kind.value: stopped[kind] for kind in Kind},
+        asked_in={kind.value: asked[kind] for kind in Kind},
     )
+
+
+def _asks(decision: DecidedAt) -> bool:
+    return is_ask(decision.detector, Level(decision.level))

@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 # Sets and dicts of names are gone through in the order of their hashes, which has to be the same in each process.
@@ -24,9 +25,11 @@ from benchmarks.simulator.outcome import Outcome
 from benchmarks.simulator.parallel import quiet, results
 from benchmarks.simulator.runs import run
 
-_AT_MOST: Final = 150
+_AT_MOST: Final = 400
 """Histories in which a mistake has to be found."""
 _SHOWN: Final = 8
+_PAGE: Final = Path(__file__).parents[2] / "docs" / "simulation.md"
+_MARKS: Final = ("<!-- simulated -->\n", "<!-- /simulated -->\n")
 
 
 def simulate(first: int, histories: int, processes: int, fault: str = "") -> int:
@@ -84,12 +87,21 @@ def table(first: int, processes: int) -> str:
     return "\n".join(rows)
 
 
+def written(page: str, rows: str) -> str:
+    """The page with these rows in place of its table. Raises ValueError when it has no place for one."""
+    before, after = page.index(_MARKS[0]) + len(_MARKS[0]), page.index(_MARKS[1])
+    return f"{page[:before]}{rows}\n{page[after:]}"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code: 1 when a history failed, or a mistake was not found."""
     options = _options().parse_args(arguments)
     processes = options.processes or os.cpu_count() or 1
     if options.table:
-        print(table(options.seed, processes))
+        rows = table(options.seed, processes)
+        print(rows)
+        if options.write:
+            _PAGE.write_text(written(_PAGE.read_text(), rows))
         return 0
     if options.trace:
         quiet()
@@ -123,6 +135,7 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--trace", action="store_true", help="print each step of the history of --seed")
     parser.add_argument("--fault", choices=[*BY_NAME], default="", metavar="NAME", help="with a mistake in the rules")
     parser.add_argument("--table", action="store_true", help="after how many histories each mistake is found")
+    parser.add_argument("--write", action="store_true", help="with --table: write it to docs/simulation.md")
     return parser
 
 

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from concurrent.futures import Future
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 
 from benchmarks.simulator.broker import CLUSTER_ID, Broker
-from benchmarks.simulator.world import Process
+from benchmarks.simulator.process import Process
 
 _LATEST = -1
 _BROKER = 1
@@ -16,6 +16,12 @@ _BROKER = 1
 
 def metadata_of(broker: Broker, topic: str | None = None) -> Any:
     """What `list_topics` answers."""
+    if topic not in broker.described:
+        broker.described[topic] = _described(broker, topic)
+    return broker.described[topic]
+
+
+def _described(broker: Broker, topic: str | None) -> Any:
     names = list(broker.topics) if topic is None else [topic]
     topics = {}
     for name in names:
@@ -29,8 +35,8 @@ def metadata_of(broker: Broker, topic: str | None = None) -> Any:
     return SimpleNamespace(
         topics=topics,
         brokers={_BROKER: SimpleNamespace(id=_BROKER)},
-        controller_id=_BROKER if broker.keeps_ids else -1,
-        cluster_id=CLUSTER_ID if broker.keeps_ids else None,
+        controller_id=-1 if broker.embedded else _BROKER,
+        cluster_id=None if broker.embedded else CLUSTER_ID,
     )
 
 
@@ -96,13 +102,25 @@ class SimAdmin:
         return answers
 
 
+class _Answer:
+    """A future that is done, without the locks of one."""
+
+    __slots__ = ("_failure", "_result")
+
+    def __init__(self, result: Any, failure: BaseException | None) -> None:
+        self._result = result
+        self._failure = failure
+
+    def result(self, timeout: float | None = None) -> Any:
+        del timeout
+        if self._failure is not None:
+            raise self._failure
+        return self._result
+
+
 def _done(result: Any) -> "Future[Any]":
-    future: Future[Any] = Future()
-    future.set_result(result)
-    return future
+    return cast("Future[Any]", _Answer(result, None))
 
 
 def _failed(failure: BaseException) -> "Future[Any]":
-    future: Future[Any] = Future()
-    future.set_exception(failure)
-    return future
+    return cast("Future[Any]", _Answer(None, failure))

@@ -19,18 +19,26 @@ _TOMBSTONES_MS: Final = 20_000
 
 
 class Broker:
-    """One broker with every partition. `keeps_ids`: it has a controller and tells the ids of topics, as Kafka does."""
+    """One broker with every partition.
 
-    def __init__(self, world: World, *, keeps_ids: bool = True) -> None:
+    `embedded`: as haltline's own, which has no controller, tells no ids of topics, and drops the oldest records of a
+    partition that is full in place of compacting it.
+    """
+
+    def __init__(self, world: World, *, embedded: bool = False) -> None:
         self.world = world
         self.topics: dict[str, Topic] = {}
         self.groups: dict[str, Group] = {}
-        self.keeps_ids = keeps_ids
+        self.described: dict[str | None, object] = {}
+        """What is answered to who asks for one topic or all, until there is another."""
+        self.embedded = embedded
         self.up = True
         self.lives = 0
         """Counts its starts."""
         self.slow = 1.0
         """How many times as long as usual the network takes."""
+        self.heals_at = float("inf")
+        """From when on the network is as usual."""
         self._waiting: list[Callable[[], object]] = []
         self._lagging: set[tuple[str, int]] = set()
         self.on_down: list[Callable[[], object]] = []
@@ -41,6 +49,7 @@ class Broker:
         """A topic; one of this name is another from now on."""
         topic = Topic(name, f"topic-{self.world.next_number():08d}", partitions, compacted=compacted)
         self.topics[name] = topic
+        self.described.clear()
         return topic
 
     def recreate(self, name: str) -> Topic:
@@ -88,10 +97,23 @@ class Broker:
         if self.up and (topic, partition) not in self._lagging:
             log.raise_high()
 
-    def compact(self, topic: str) -> None:
-        """Runs the cleaner over a topic."""
+    def compact(self, topic: str, *, whole: bool = False) -> None:
+        """Runs the cleaner over a topic. `whole`: as when nothing was written for days.
+
+        The embedded broker drops old records as far as each key has a later one: one that drops more loses states.
+        """
         now_ms = self.world.time_ms()
-        gone = [log.compact(now_ms - _MIN_LAG_MS, now_ms - _TOMBSTONES_MS) for log in self.topics[topic].logs]
+        if whole:
+            for log in self.topics[topic].logs:
+                log.roll()
+        before_ms, tombstones_ms = (
+            (now_ms + 1, now_ms + 1) if whole else (now_ms - _MIN_LAG_MS, now_ms - _TOMBSTONES_MS)
+        )
+        logs = self.topics[topic].logs
+        if self.embedded:
+            gone = [log.drop_replaced(before_ms) for log in logs]
+        else:
+            gone = [log.compact(before_ms, tombstones_ms) for log in logs]
         self.world.trace("compacts", topic, gone)
 
     # Being there.

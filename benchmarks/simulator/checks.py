@@ -128,6 +128,8 @@ def _read_model(engine: Engine, broker: Broker) -> verify.Check:
         take_in(connection, reader_of(TOPICS).rows(batch, 0), TOPICS.prefix)
     expected, actual = _content(anew), _content(engine)
     anew.dispose()
+    if expected != actual:
+        expected, actual = _round(expected), _round(actual)
     differences = []
     for table in expected:
         missing, more = expected[table] - actual[table], actual[table] - expected[table]
@@ -137,11 +139,15 @@ def _read_model(engine: Engine, broker: Broker) -> verify.Check:
 
 
 def _content(engine: Engine) -> dict[str, set[tuple[Any, ...]]]:
+    """The rows of each table, as the driver gives them: that takes less time than SQLAlchemy's."""
     with engine.connect() as connection:
-        return {
-            name: {tuple(map(_rounded, row)) for row in connection.exec_driver_sql(sql)}
-            for name, sql in _selects().items()
-        }
+        driver = connection.connection.driver_connection
+        assert driver is not None
+        return {name: set(driver.execute(sql)) for name, sql in _selects().items()}
+
+
+def _round(content: dict[str, set[tuple[Any, ...]]]) -> dict[str, set[tuple[Any, ...]]]:
+    return {name: {tuple(map(_rounded, row)) for row in rows} for name, rows in content.items()}
 
 
 @cache

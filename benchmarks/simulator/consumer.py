@@ -20,7 +20,7 @@ from benchmarks.simulator.broker import Broker
 from benchmarks.simulator.group import NO_ANSWER, Assigned, group_of
 from benchmarks.simulator.group_consumer import GroupMember
 from benchmarks.simulator.log import Log
-from benchmarks.simulator.world import Process, Thread
+from benchmarks.simulator.process import Process, Thread
 
 Place = tuple[str, int]
 
@@ -298,12 +298,13 @@ class SimConsumer:
             if not self._assigned_now:
                 self.assign([TopicPartition(tp.topic, tp.partition, OFFSET_STORED) for tp in partitions])
 
-        def revoked(places: Assigned, lost: bool) -> None:
+        def revoked(places: Assigned, lost: bool, join_again: Callable[[], object]) -> None:
             call = (on_lost or on_revoke) if lost else on_revoke
             if call is not None:
                 call(self, [TopicPartition(*place) for place in sorted(places)])
             self._queue.clear()
             self._fetches = {}
+            join_again()
 
         self._member = GroupMember(
             self.process,
@@ -315,6 +316,7 @@ class SimConsumer:
             tell=self.tell,
             on_assigned=assigned,
             on_revoked=revoked,
+            on_fenced=lambda: self.process.end("fenced: another process has its instance id"),
         )
         self._member.join()
 
@@ -343,7 +345,7 @@ class SimConsumer:
             self.wake()
 
         who = ("", None, -1) if member is None else (member.id, member.instance_id, member.generation)
-        group.ask(lambda: group.commit(*who, taken), answered)
+        group.ask(self.process, lambda: group.commit(*who, taken), answered)
         if asynchronous:
             return None
         until = world.now + 60.0

@@ -13,10 +13,11 @@ from benchmarks.simulator.broker import ADDRESS, Broker
 from benchmarks.simulator.group import Group
 from benchmarks.simulator.loop import SimLoop
 from benchmarks.simulator.membership import SimMembership
+from benchmarks.simulator.process import Process
 from benchmarks.simulator.quiet import NoCollector, NoMetrics
 from benchmarks.simulator.threads import system_of
 from benchmarks.simulator.workload import PARTITIONS, TOPICS, Sent, core
-from benchmarks.simulator.world import Process, World
+from benchmarks.simulator.world import World
 from haltline.console.read_model.feeder import Feeder
 from haltline.console.read_model.store import prepare
 from haltline.streams.audit.memory import MemoryAuditTable
@@ -33,7 +34,6 @@ from haltline.streams.sessions.session_metrics import SessionMetrics
 GROUP: Final = "haltline"
 AUDIT_GROUP: Final = "haltline-audit"
 SESSION_S: Final = 2.0
-REBALANCE_S: Final = 4.0
 
 
 class WorkerProcess:
@@ -54,7 +54,7 @@ class WorkerProcess:
             max_poll_records=20,
             standby_replicas=standbys,
             session_timeout_s=SESSION_S,
-            rebalance_timeout_s=REBALANCE_S,
+            rebalance_timeout_s=2 * SESSION_S,
             delivery_timeout_s=8.0,
             recovery_stuck_after_s=15.0,
             watermark_interval_s=2.0,
@@ -72,11 +72,12 @@ class WorkerProcess:
                 changelog=settings.changelog,
             )
 
+        loop = SimLoop(process)
+
         def join(settings: WorkerSettings, hooks: Hooks, beside: Callable[[str], str], /) -> Membership:
             return SimMembership(
-                process, broker, group, hooks, topics=(*settings.sources, settings.changelog),
-                instance_id=settings.instance_id, session_s=settings.session_timeout_s,
-                rebalance_s=settings.rebalance_timeout_s, beside=beside,
+                process, loop, broker, group, hooks, topics=(*settings.sources, settings.changelog),
+                instance_id=settings.instance_id, session_s=settings.session_timeout_s, beside=beside,
             )  # fmt: skip
 
         async def main() -> None:
@@ -86,7 +87,7 @@ class WorkerProcess:
             )
             await self.worker.run()
 
-        SimLoop(process).start(main)
+        loop.start(main)
 
 
 CHANGELOG: Final = WorkerSettings(bootstrap=ADDRESS, sources=TOPICS.session_sources, group=GROUP).changelog

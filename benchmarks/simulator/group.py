@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 from confluent_kafka import KafkaError
 
 from benchmarks.simulator.broker import Broker
+from benchmarks.simulator.process import Process
 
 Assigned = frozenset[tuple[str, int]]
 """Partitions of one member."""
@@ -64,19 +65,19 @@ class Group:
         self._loaded_at = 0.0
         self._rebalance = 0
 
-    def ask(self, question: Callable[[], int], answered: Callable[[int | None], object]) -> None:
+    def ask(self, process: Process, question: Callable[[], int], answered: Callable[[int | None], object]) -> None:
         """Asks the coordinator. None is answered where the answer, or the question, is lost."""
         world, broker = self.world, self.broker
 
         def arrives() -> None:
             lives = broker.lives
-            if not broker.up:
+            if not broker.up or process.cut_off:
                 world.after(_LOST_ANSWER_S * world.random(), lambda: answered(NO_ANSWER))
                 return
             code = question() if self.loaded else KafkaError.COORDINATOR_LOAD_IN_PROGRESS
 
             def back() -> None:
-                answered(code if broker.up and broker.lives == lives else NO_ANSWER)
+                answered(code if broker.up and broker.lives == lives and not process.cut_off else NO_ANSWER)
 
             world.after(broker.delay(), back)
 

@@ -1,4 +1,4 @@
-"""A member of a group as librdkafka is one: it joins and sends heartbeats by itself, and `poll` calls what follows."""
+"""A member of a group: it joins and sends heartbeats by itself, and tells the application what follows."""
 
 from collections.abc import Callable
 from typing import Final
@@ -7,17 +7,20 @@ from confluent_kafka import KafkaError
 
 from benchmarks.simulator.broker import Broker
 from benchmarks.simulator.group import Asks, Assigned, Group
-from benchmarks.simulator.world import Process
+from benchmarks.simulator.process import Process
 
 _HEARTBEATS: Final = 3
 """Of one session timeout."""
 _AGAIN_S: Final = 0.3
 
-_PASSING: Final = frozenset({KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE})
+PASSING: Final = frozenset({KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE})
 
 
 class GroupMember:
-    """One member. What belongs to the application is handed to `tell`, which calls it when it polls."""
+    """One member. What belongs to the application is handed to `tell`, which calls it when it has its turn.
+
+    `on_revoked` is called with what the member had, whether the group had dropped it, and what joins again.
+    """
 
     def __init__(
         self,
@@ -30,7 +33,8 @@ class GroupMember:
         session_s: float,
         tell: Callable[[Callable[[], object]], object],
         on_assigned: Callable[[Assigned], object],
-        on_revoked: Callable[[Assigned, bool], object],
+        on_revoked: Callable[[Assigned, bool, Callable[[], object]], object],
+        on_fenced: Callable[[], object],
     ) -> None:
         self.id = ""
         self.instance_id = instance_id
@@ -44,6 +48,7 @@ class GroupMember:
         self._tell = tell
         self._on_assigned = on_assigned
         self._on_revoked = on_revoked
+        self._on_fenced = on_fenced
         self._assigned: Assigned | None = None
         self._left = False
         self._turn = 0
@@ -82,7 +87,7 @@ class GroupMember:
 
         group = self._group
         asks = Asks(self.id, self.instance_id, self._topics, self._session_s, self._session_s * 2)
-        group.ask(lambda: 0 if self._gone else group.join(asks, joined), on_answer)
+        group.ask(self._process, lambda: 0 if self._gone else group.join(asks, joined), on_answer)
 
     def leave(self) -> None:
         """A dynamic member leaves; a static one's place is kept."""
@@ -90,13 +95,13 @@ class GroupMember:
             self._left = True
             member_id = self.id
             if self.instance_id is None and member_id:
-                self._group.ask(lambda: self._group.leave(member_id), lambda _: None)
+                self._group.ask(self._process, lambda: self._group.leave(member_id), lambda _: None)
 
     def _when_running(self, call: Callable[..., object], *args: object) -> None:
-        """A frozen process takes an answer in when it goes on."""
+        """A frozen process takes an answer in when it goes on, and one that is cut off when it is there again."""
         if self._gone:
             return
-        if self._process.frozen:
+        if self._process.unreachable:
             self._world.after(0.05, lambda: self._when_running(call, *args))
         else:
             call(*args)
@@ -107,13 +112,16 @@ class GroupMember:
     def _beat(self, turn: int) -> None:
         if turn != self._turn:
             return
-        group, who = self._group, (self.id, self.instance_id, self.generation)
-        group.ask(lambda: group.heartbeat(*who), lambda code: self._when_running(self._on_heartbeat, turn, code))
+        self._group.ask(self._process, self.heartbeat, lambda code: self._when_running(self._on_heartbeat, turn, code))
+
+    def heartbeat(self) -> int:
+        """What the coordinator says to one."""
+        return self._group.heartbeat(self.id, self.instance_id, self.generation)
 
     def _on_heartbeat(self, turn: int, code: int | None) -> None:
         if turn != self._turn:
             return
-        if code is None or code == 0 or code in _PASSING:
+        if code is None or code == 0 or code in PASSING:
             self._beat_later(turn)
         elif code == KafkaError.REBALANCE_IN_PROGRESS:
             self._give_up(lost=False)
@@ -123,7 +131,7 @@ class GroupMember:
     def _refused(self, code: int | None) -> None:
         if code == KafkaError.FENCED_INSTANCE_ID:
             self._left = True
-            self._tell(lambda: self._process.end("fenced: another process has its instance id"))
+            self._tell(self._on_fenced)
         elif code in (KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION):
             if code == KafkaError.UNKNOWN_MEMBER_ID:
                 self.id = ""
@@ -137,8 +145,11 @@ class GroupMember:
         assigned, self._assigned = self._assigned, None
 
         def given_up() -> None:
-            if assigned is not None and not self._gone:
-                self._on_revoked(assigned, lost)
-            self.join()
+            if lost:
+                self.generation = -1
+            if assigned is None or self._gone:
+                self.join()
+            else:
+                self._on_revoked(assigned, lost, self.join)
 
         self._tell(given_up)

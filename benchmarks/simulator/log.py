@@ -116,13 +116,7 @@ class Log:
 
         Returns how many went. Later records of the same key, which are not looked at, save none of these.
         """
-        limit = min(self.segment, self.high)
-        cleanable = []
-        for record in self.records:
-            if record.offset >= limit or record.timestamp >= before_ms:
-                break
-            cleanable.append(record)
-        last = {record.key: record.offset for record in cleanable}
+        cleanable, last = self._cleanable(before_ms)
         kept = [
             record
             for record in cleanable
@@ -134,6 +128,26 @@ class Log:
             self.records = kept + self.records[len(cleanable) :]
             self.offsets = [record.offset for record in self.records]
         return gone
+
+    def drop_replaced(self, before_ms: int) -> int:
+        """Retention as far as every key that goes has a later record, by the same limits. Returns how many went."""
+        cleanable, last = self._cleanable(before_ms)
+        needed = [
+            record.offset for record in cleanable if record.value is not None and last[record.key] == record.offset
+        ]
+        before = len(self.records)
+        self.delete_before(min(needed, default=cleanable[-1].offset + 1 if cleanable else 0))
+        return before - len(self.records)
+
+    def _cleanable(self, before_ms: int) -> tuple[list[Record], dict[bytes | None, int]]:
+        """Records old enough that are not of the segment being written; by key: the offset of the last of them."""
+        limit = min(self.segment, self.high)
+        cleanable = []
+        for record in self.records:
+            if record.offset >= limit or record.timestamp >= before_ms:
+                break
+            cleanable.append(record)
+        return cleanable, {record.key: record.offset for record in cleanable}
 
     def delete_before(self, offset: int) -> None:
         """Retention: the log begins there."""

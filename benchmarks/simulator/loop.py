@@ -5,11 +5,14 @@ from asyncio import AbstractEventLoop, Future, Handle, Task, TimerHandle
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-from benchmarks.simulator.world import Process, ProcessEnded
+from benchmarks.simulator.process import Process, ProcessEnded
 
 T = TypeVar("T")
+
+_PAUSE_SHARE: Final = 0.4
+"""Of the callbacks: another thread runs next. Each choice of the scheduler costs time."""
 
 
 _Base: Any = AbstractEventLoop  # of which only what asyncio itself uses is here
@@ -49,7 +52,8 @@ class SimLoop(_Base):  # type: ignore[misc]  # as above
             handle = ready.popleft()
             if not handle._cancelled:
                 handle._run()
-                world.pause()
+                if world.chance(_PAUSE_SHARE):
+                    world.pause()
 
     def drop(self) -> None:
         """Nothing of it runs any more."""

@@ -1,22 +1,24 @@
 """The worker's membership of its group: `haltline.streams.runtime.membership.Membership`, simulated."""
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
 from typing import Final
 
 from confluent_kafka import KafkaError
 
 from benchmarks.simulator.broker import Broker
-from benchmarks.simulator.group import NO_ANSWER, Asks, Assigned, Group
-from benchmarks.simulator.world import Process
+from benchmarks.simulator.group import NO_ANSWER, Assigned, Group
+from benchmarks.simulator.group_consumer import PASSING, GroupMember
+from benchmarks.simulator.loop import SimLoop
+from benchmarks.simulator.process import Process
 from haltline.streams.kafka.failure import KnownFailure
 from haltline.streams.runtime.health import Partition
 from haltline.streams.runtime.membership import Hooks
 
-_HEARTBEATS: Final = 3
 _AGAIN_S: Final = 0.3
-_PASSING: Final = frozenset({KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE})
-_LOST: Final = frozenset({KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION})
+_COMMITS: Final = 20
+"""Tries of one commit while there is no coordinator."""
 
 
 class Fenced(KnownFailure):
@@ -24,11 +26,12 @@ class Fenced(KnownFailure):
 
 
 class SimMembership:
-    """One member; its work is a task in the loop of its process."""
+    """One member; the hooks are called one after another, by a task in the loop of its process."""
 
     def __init__(
         self,
         process: Process,
+        loop: SimLoop,
         broker: Broker,
         group: Group,
         hooks: Hooks,
@@ -36,39 +39,33 @@ class SimMembership:
         topics: tuple[str, ...],
         instance_id: str | None,
         session_s: float,
-        rebalance_s: float,
         beside: Callable[[str], str] = lambda _: "",
     ) -> None:
         self._process = process
-        self._world = process.world
-        self._broker = broker
+        self._loop = loop
         self._group = group
         self._hooks = hooks
-        self._topics = topics
-        self._instance_id = instance_id
-        self._session_s = session_s
-        self._rebalance_s = rebalance_s
         self._beside = beside
-        self._id = ""
-        self._generation = -1
-        """-1: no member of any."""
         self._assigned: Assigned = frozenset()
+        self._due: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
         self._failure: BaseException | None = None
+        self._member = GroupMember(
+            process, broker, group, topics=topics, instance_id=instance_id, session_s=session_s,
+            tell=loop.call_soon, on_assigned=self._on_assigned, on_revoked=self._on_revoked, on_fenced=self._on_fenced,
+        )  # fmt: skip
 
     async def start(self) -> None:
         """Join. The hooks are called from here on."""
         self._task = asyncio.create_task(self._run())
+        self._member.join()
 
     async def stop(self) -> None:
         """Leave, without a hook being called. A static member's place is kept for its session timeout."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
-        if self._id and self._instance_id is None:
-            group, member_id = self._group, self._id
-            await self._ask(lambda: group.leave(member_id))
-        self._id, self._generation = "", -1
+        self._member.leave()
 
     def failure(self) -> BaseException | None:
         """What it cannot go on after; None while it goes on."""
@@ -76,11 +73,12 @@ class SimMembership:
 
     async def is_member(self, generation: int) -> bool:
         """Whether the group, asked now, still has this member in this generation; waits for its coordinator."""
-        while self._generation == generation:
-            code = await self._heartbeat()
+        member = self._member
+        while member.generation == generation:
+            code = await self._ask(member.heartbeat)
             if code in (0, KafkaError.REBALANCE_IN_PROGRESS):
-                return self._generation == generation
-            if code is not NO_ANSWER and code not in _PASSING:
+                return member.generation == generation
+            if code is not NO_ANSWER and code not in PASSING:
                 return False
             await asyncio.sleep(_AGAIN_S)
         return False
@@ -99,14 +97,16 @@ class SimMembership:
 
     async def commit(self, offsets: Mapping[Partition, int]) -> bool:
         """Commit those that are still assigned. Whether the group took them."""
-        self._world.point("commit")
-        kept = {(at[0], at[1]): (offset, self._beside(at[0])) for at, offset in offsets.items() if at in self._assigned}
+        self._process.world.point("commit")
+        kept = {at: (offset, self._beside(at[0])) for at, offset in offsets.items() if at in self._assigned}
         if not kept:
             return False
-        group, who = self._group, (self._id, self._instance_id, self._generation)
-        for _ in range(20):
+        group, member = self._group, self._member
+        who = (member.id, member.instance_id, member.generation)
+        for _ in range(_COMMITS):
             code = await self._ask(lambda: group.commit(*who, kept))
-            if code is not NO_ANSWER and code not in _PASSING:
+            if code is not NO_ANSWER and code not in PASSING:
+                self._process.world.point("committed")
                 return code == 0
             await asyncio.sleep(_AGAIN_S)
         return False
@@ -114,80 +114,33 @@ class SimMembership:
     async def _run(self) -> None:
         try:
             while True:
-                if not await self._join():
-                    await asyncio.sleep(_AGAIN_S)
-                    continue
-                await self._hooks.on_assigned(frozenset(self._assigned), self._generation)
-                lost = await self._stay()
-                assigned = self._assigned
-                if lost:
-                    self._generation = -1
-                await self._hooks.on_giving_up(assigned, lost)
-                self._assigned = frozenset()
+                hook = await self._due.get()
+                await hook()
         except Exception as failure:
             self._failure = failure
 
-    async def _stay(self) -> bool:
-        """Sends heartbeats until the group rebalances. True when it has dropped this member."""
-        while True:
-            await asyncio.sleep(self._session_s / _HEARTBEATS)
-            code = await self._heartbeat()
-            if code == KafkaError.REBALANCE_IN_PROGRESS:
-                return False
-            if code in _LOST:
-                if code == KafkaError.UNKNOWN_MEMBER_ID:
-                    self._id = ""
-                return True
-            self._check(code)
+    def _on_assigned(self, assigned: Assigned) -> None:
+        self._assigned = assigned
+        self._due.put_nowait(partial(self._hooks.on_assigned, assigned, self._member.generation))
 
-    async def _heartbeat(self) -> int | None:
-        group, who = self._group, (self._id, self._instance_id, self._generation)
-        return await self._ask(lambda: group.heartbeat(*who))
+    def _on_revoked(self, assigned: Assigned, lost: bool, join_again: Callable[[], object]) -> None:
+        async def give_up() -> None:
+            await self._hooks.on_giving_up(assigned, lost)
+            self._assigned = frozenset()
+            join_again()
 
-    async def _join(self) -> bool:
-        loop = self._process.loop
-        if loop is None:
-            raise RuntimeError("expected a process with a loop")
-        answer: asyncio.Future[tuple[int, str, int, Assigned]] = loop.create_future()
+        self._due.put_nowait(give_up)
 
-        def take(code: int, member_id: str, generation: int, assigned: Assigned) -> None:
-            if not answer.done():
-                answer.set_result((code, member_id, generation, assigned))
-
-        def joined(*result: object) -> None:
-            self._world.after(self._broker.delay(), lambda: loop.call_soon(take, *result))
-
-        group = self._group
-        asks = Asks(self._id, self._instance_id, self._topics, self._session_s, self._rebalance_s)
-        code = await self._ask(lambda: group.join(asks, joined) if self._process.alive else 0)
-        if code == 0:
-            try:
-                # The broker may begin anew meanwhile, and know nothing of the question then.
-                async with asyncio.timeout(self._rebalance_s + 1.0):
-                    code, member_id, generation, assigned = await answer
-            except TimeoutError:
-                return False
-        if code != 0:
-            if code in _LOST:
-                self._id = ""
-            self._check(code)
-            return False
-        self._id, self._generation, self._assigned = member_id, generation, assigned
-        return True
-
-    def _check(self, code: int | None) -> None:
-        if code == KafkaError.FENCED_INSTANCE_ID:
-            raise Fenced(f"the group has another member with instance id {self._instance_id}")
+    def _on_fenced(self) -> None:
+        self._failure = Fenced(f"the group has another member with instance id {self._member.instance_id}")
 
     async def _ask(self, question: Callable[[], int]) -> int | None:
-        loop = self._process.loop
-        if loop is None:
-            raise RuntimeError("expected a process with a loop")
+        loop = self._loop
         answer: asyncio.Future[int | None] = loop.create_future()
 
         def take(code: int | None) -> None:
             if not answer.done():
                 answer.set_result(code)
 
-        self._group.ask(question, lambda code: loop.call_soon(take, code))
+        self._group.ask(self._process, question, lambda code: loop.call_soon(take, code))
         return await answer

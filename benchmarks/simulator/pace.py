@@ -13,7 +13,7 @@ _PACES: Final = (
     (confirmed_producer, "_POLL_EVERY_S", 0.01),
     (sink, "_STOP_SEEN_WITHIN_S", 0.8),
     (feeder, "_WAIT_S", 0.8),
-    (feeder, "_ALONG_S", 0.15),
+    (feeder, "_ALONG_S", 0.4),
 )
 
 

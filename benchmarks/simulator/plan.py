@@ -14,9 +14,12 @@ class Deed(StrEnum):
 
     KILL = "kill"
     KILL_AT = "kill at"
-    """The next time that the target does what is named."""
+    """One of the next times that the target does what is named."""
     FREEZE_AT = "freeze at"
     """The same, for a while."""
+    CUT = "cut off"
+    """It runs, and what it writes and its membership reach nobody for a while."""
+    CUT_AT = "cut off at"
     FREEZE = "freeze"
     STOP = "stop"
     """SIGTERM."""
@@ -54,12 +57,13 @@ class Step(NamedTuple):
 
 BROKER: Final = "broker"
 _DEEDS: Final = (
-    (Deed.KILL, 5), (Deed.KILL_AT, 6), (Deed.FREEZE, 5), (Deed.FREEZE_AT, 4), (Deed.STOP, 4), (Deed.DOUBLE, 2),
-    (Deed.CRASH, 3), (Deed.AWAY, 2), (Deed.SLOW, 2), (Deed.REBALANCE, 5), (Deed.ROLLING, 3), (Deed.COMPACT, 3),
-    (Deed.ROLL, 2), (Deed.LAG, 2), (Deed.ADD, 2),
+    (Deed.KILL, 5), (Deed.KILL_AT, 8), (Deed.FREEZE, 4), (Deed.FREEZE_AT, 6), (Deed.CUT, 2), (Deed.CUT_AT, 5),
+    (Deed.STOP, 4), (Deed.DOUBLE, 2), (Deed.CRASH, 3), (Deed.AWAY, 2), (Deed.SLOW, 3), (Deed.REBALANCE, 7),
+    (Deed.ROLLING, 3), (Deed.COMPACT, 3), (Deed.ROLL, 2), (Deed.LAG, 2), (Deed.ADD, 2),
 )  # fmt: skip
 _WORKERS_SHARE: Final = 0.75
-_POINTS: Final = ("commit", "changelog", "output", "request", "table", "poll")
+_POINTS: Final = ("changelog", "changelog", "claim", "output", "commit", "committed", "committed", "request", "poll")
+_READER_POINTS: Final = ("table", "request", "poll")
 
 
 def plan_of(seed: int, workers: Sequence[str], readers: Sequence[str], life: int = 0) -> list[Step]:
@@ -67,14 +71,16 @@ def plan_of(seed: int, workers: Sequence[str], readers: Sequence[str], life: int
     rng = random.Random(f"{seed} plan {life}")
     deeds, weights = zip(*_DEEDS, strict=True)
     steps = []
-    for deed in rng.choices(deeds, weights, k=rng.randrange(1, 10)):
+    for deed in rng.choices(deeds, weights, k=rng.randrange(1, 12)):
         at_s = round(rng.uniform(0.5, FAULTS_FOR_S), 3)
-        target = rng.choice(workers) if rng.random() < _WORKERS_SHARE or not readers else rng.choice(readers)
+        is_worker = rng.random() < _WORKERS_SHARE or not readers
+        target = rng.choice(workers if is_worker else readers)
         seconds = round(rng.uniform(0.1, 5.0), 1)
         match deed:
-            case Deed.KILL_AT | Deed.FREEZE_AT:
-                steps.append(Step(at_s, deed, target, seconds, rng.choice(_POINTS)))
-            case Deed.FREEZE:
+            case Deed.KILL_AT | Deed.FREEZE_AT | Deed.CUT_AT:
+                point = rng.choice(_POINTS if is_worker else _READER_POINTS)
+                steps.append(Step(at_s, deed, target, seconds, point))
+            case Deed.FREEZE | Deed.CUT:
                 steps.append(Step(at_s, deed, target, seconds))
             case Deed.KILL | Deed.STOP | Deed.DOUBLE | Deed.ADD:
                 steps.append(Step(at_s, deed, target))

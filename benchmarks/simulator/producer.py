@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any, Final
 
 from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, Message
@@ -9,14 +10,20 @@ from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, Message
 from benchmarks.simulator.admin import metadata_of
 from benchmarks.simulator.broker import Broker
 from benchmarks.simulator.log import Headers, New
-from benchmarks.simulator.world import Process, Thread
+from benchmarks.simulator.process import Process, Thread
 from haltline.schemas.partitioner import murmur2
+from haltline.streams.runtime.changelog import CLAIM_KEY
 
 _IN_FLIGHT: Final = 200
 _LOST_ANSWER_SHARE: Final = 0.01
 """Of the batches: the answer is lost, the batch is sent again, and the broker knows it already."""
-ABANDONED_S: Final = 3.0
-"""How much later what a killed or frozen process had handed over may land."""
+_ABANDONED_S: Final = 9.0
+"""How much later what a process that is gone or unreachable had handed over may land: others own by then."""
+_LATE_SHARE: Final = 0.7
+"""Of such: something does."""
+_NEVER: Final = float("inf")
+_HEALED_S: Final = 0.3
+"""The same, once the network is as usual."""
 
 OnDelivery = Callable[[KafkaError | None, Message], object]
 
@@ -47,7 +54,9 @@ class _Sent:
 class _Pipe:
     """The way of one producer to one partition: in order, one request at a time."""
 
-    __slots__ = ("abandoned", "flying", "handed_over", "number", "producer", "sending", "sequence", "waiting")
+    __slots__ = (
+        "abandoned", "flying", "handed_over", "lands_at", "life", "number", "producer", "sending", "sequence", "waiting"
+    )  # fmt: skip
 
     def __init__(self, producer: "SimProducer") -> None:
         self.producer = producer
@@ -60,7 +69,11 @@ class _Pipe:
         self.handed_over = 0
         """How many of those waiting are with the kernel, or on the wire."""
         self.abandoned = False
-        """The process is gone or frozen: only what is handed over still goes."""
+        """The process is gone or unreachable: only what is handed over still goes."""
+        self.lands_at = 0.0
+        """When it does, if it does at all."""
+        self.life = 0
+        """The one of the broker that it goes to."""
 
     def add(self, sent: _Sent) -> None:
         self.waiting.append(sent)
@@ -76,20 +89,20 @@ class _Pipe:
         self.sending = False
         producer, broker = self.producer, self.producer.broker
         world = producer.process.world
+        if world.now < self.lands_at:
+            return
         self.expire()
-        if not self.abandoned:
-            self.take_back()
-        limit = self.handed_over if self.abandoned else len(self.waiting)
-        if not (self.waiting and limit) and not (self.flying and not broker.up):
+        if self.abandoned:
+            self.arrive_late()
+            return
+        self.take_back()
+        if not self.waiting and (broker.up or not self.flying):
             return
         if not broker.up:
-            if self.abandoned:  # the connection of a dead process ends with its broker
-                self.drop()
-            else:
-                self.sending = True
-                broker.when_up(self.arrives)
+            self.sending = True
+            broker.when_up(self.arrives)
             return
-        count = min(limit, 1 + int(world.random() * 40))
+        count = min(len(self.waiting), 1 + int(world.random() * 40))
         answered = not world.chance(_LOST_ANSWER_SHARE)
         batch = [self.waiting[at] for at in range(count)]
         for sent in batch:
@@ -97,14 +110,21 @@ class _Pipe:
         if answered:
             for _ in range(count):
                 self.waiting.popleft()
-            self.handed_over = max(0, self.handed_over - count)
             request = (broker.lives, batch)
             self.flying.append(request)
             world.after(broker.delay(), lambda: self.confirm(request))
-        elif self.abandoned:
-            self.drop()
         if self.waiting:
             self.begin(broker.delay() * (1 if answered else 5))
+
+    def arrive_late(self) -> None:
+        """What was handed over reaches a broker that still has the connection; nobody gets the answer."""
+        broker = self.producer.broker
+        if broker.up and broker.lives == self.life:
+            for sent in islice(self.waiting, self.handed_over):
+                self.land(sent)
+        self.handed_over = 0
+        if not self.producer.process.alive:
+            self.waiting.clear()
 
     def take_back(self) -> None:
         """What a broker that has ended did not answer is sent again, before all that comes after it."""
@@ -162,22 +182,24 @@ class _Pipe:
             producer.report(self.waiting.popleft(), KafkaError(KafkaError._MSG_TIMED_OUT, "not delivered in time"))
 
     def abandon(self) -> None:
-        """The process is gone or frozen. What the kernel has may still land, at some time."""
+        """The process is gone or unreachable. What the kernel has may still land, at some time."""
+        if self.abandoned:
+            return
         world = self.producer.process.world
         self.abandoned = True
         self.handed_over = int(world.random() * (len(self.waiting) + 1))
-        if self.handed_over and world.chance(0.5):
-            self.sending = True
-            world.after(world.random() * ABANDONED_S, self.arrives)
+        self.lands_at, self.life = _NEVER, self.producer.broker.lives
+        if self.handed_over and world.chance(_LATE_SHARE):
+            healed_s = max(0.0, self.producer.broker.heals_at - world.now) + _HEALED_S * world.random()
+            late_s = min(_ABANDONED_S * world.random(), healed_s)
+            self.lands_at = world.now + late_s
+            world.after(late_s, self.arrives)
 
     def resume(self) -> None:
         self.abandoned = False
+        self.lands_at = 0.0
         if not self.sending and (self.waiting or self.flying):
             self.begin(self.producer.broker.delay())
-
-    def drop(self) -> None:
-        self.waiting.clear()
-        self.handed_over = 0
 
 
 class SimProducer:
@@ -195,8 +217,8 @@ class SimProducer:
         self._outstanding = 0
         self._waiting: list[Thread] = []
         process.on_end.append(self._abandon)
-        process.on_freeze.append(self._abandon)
-        process.on_continue.append(self._resume)
+        process.on_unreachable.append(self._abandon)
+        process.on_reachable.append(self._resume)
 
     def __len__(self) -> int:
         return self._outstanding
@@ -208,7 +230,7 @@ class SimProducer:
     ) -> None:  # fmt: skip
         """Hands one record over. Raises BufferError and KafkaException as the real one does."""
         world = self.process.world
-        world.point(f"produce {topic}")
+        world.point("claim" if key is not None and value is None and key[:1] == CLAIM_KEY else topic)
         if self._outstanding >= self._room:
             raise BufferError("Local: Queue full")
         if len(value or b"") > self._max_bytes:

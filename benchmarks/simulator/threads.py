@@ -7,8 +7,9 @@ from typing import Any, Literal, Self, cast
 from benchmarks.simulator.admin import SimAdmin
 from benchmarks.simulator.broker import Broker
 from benchmarks.simulator.consumer import SimConsumer
+from benchmarks.simulator.process import Process, Thread
 from benchmarks.simulator.producer import SimProducer
-from benchmarks.simulator.world import Process, Thread, World
+from benchmarks.simulator.world import World
 from haltline.streams.system import System
 
 

@@ -43,14 +43,15 @@ def _by_label(results: Sequence[Result]) -> None:
                 str(len(those)),
                 str(sum(bool(result.findings) for result in those)),
                 str(sum(result.first is not None for result in those)),
+                str(sum(result.asks > 0 for result in those)),
                 ", ".join(f"{level.value} {levels[level.value]}" for level in Level if levels[level.value]),
             )
         )
-    print_table(("label", "sessions", "fired", "stopped", "highest level"), rows)
+    print_table(("label", "sessions", "fired", "stopped", "asked", "highest level"), rows)
 
 
 def _totals_line(totals: Totals) -> str:
-    parts = [f"{totals.stopped} of {totals.sessions} sessions stopped, {totals.nudged} nudged"]
+    parts = [f"{totals.stopped} of {totals.sessions} sessions stopped, {totals.asks} asked, {totals.nudged} nudged"]
     if totals.quality is not None:
         shares = {name: getattr(totals.quality, name) for name in ("precision", "recall")}
         parts += [f"{name} {'-' if share is None else f'{share:.0%}'}" for name, share in shares.items()]
@@ -100,7 +101,7 @@ def _and_more(count: int) -> None:
 
 def _story(result: Result) -> str:
     if result.first is None:
-        return result.level
+        return f"{result.level}, asks" if result.asks else result.level
     return f"{result.first.level} at {result.first.seq} by {result.first.detector}"
 
 
@@ -117,13 +118,14 @@ def swept(place: str, found: Sequence[tuple[Any, Totals]], plot: Path | None, *,
             (
                 str(value),
                 str(totals.stopped),
+                str(totals.asks),
                 str(totals.nudged),
                 *(str(totals.stopped_by_label.get(label, 0)) for label in labels if by_label),
                 *("-" if (s := getattr(totals.quality, name, None)) is None else f"{s:.0%}" for name in shares),
             )
             for value, totals in found
         )
-        print_table((place.rpartition(".")[2], "stopped", "nudged", *by_label, *shares), rows)
+        print_table((place.rpartition(".")[2], "stopped", "asked", "nudged", *by_label, *shares), rows)
     if plot is not None:
         _draw(place, found, labels, plot)
         if not as_json:

@@ -75,6 +75,9 @@ def acls(
     audit: Annotated[str, typer.Option(help="Principal of the audit sink.", metavar="PRINCIPAL")] = "User:audit",
     operator: Annotated[str, typer.Option(help="Principal of the operators.", metavar="PRINCIPAL")] = "User:operator",
     notifier: Annotated[str, typer.Option(help="Principal of the notifier.", metavar="PRINCIPAL")] = "User:notifier",
+    opinion: Annotated[
+        str, typer.Option(help="Principal of the process for second opinions.", metavar="PRINCIPAL")
+    ] = "User:opinion",
     shadow: Annotated[
         str, typer.Option(help="Principal of the workers that run rules in shadow.", metavar="PRINCIPAL")
     ] = "User:shadow",
@@ -100,7 +103,7 @@ def acls(
     from haltline.streams.kafka.log_reader import open_consumer
 
     principals = {Role.AGENT: agent, Role.WORKER: worker, Role.AUDIT: audit, Role.OPERATOR: operator}
-    principals |= {Role.NOTIFIER: notifier, Role.SHADOW: shadow}
+    principals |= {Role.NOTIFIER: notifier, Role.OPINION: opinion, Role.SHADOW: shadow}
     topics = at.topics
     sinks = audit_group or f"{group_of(at.prefix)}-audit"
     expected = grants(principals, topics, changelogs=changelogs_of(topics, at.group), group=at.group, audit_group=sinks)

@@ -102,7 +102,7 @@ def worker(
         settings = WorkerSettings(
             bootstrap=bootstrap,
             # An operator's command, and what other sessions did, must not wait behind a backlog of events.
-            sources=(topics.commands, topics.feedback, topics.signals, topics.actions),
+            sources=(topics.commands, topics.opinions, topics.feedback, topics.signals, topics.actions),
             group=runs.group(group),
             runs=runs,
             instance_id=instance_id,

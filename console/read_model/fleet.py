@@ -8,6 +8,7 @@ from sqlalchemy import Connection, Engine, Select, case, func, or_, select
 
 from haltline.console.read_model import tables
 from haltline.console.read_model.store import parts
+from haltline.interventions.levels.default_levels import ASK
 from haltline.schemas.control import ControlState, Stage
 from haltline.schemas.decisions import Level
 from haltline.schemas.intervention_records import RecordOutcome
@@ -98,6 +99,7 @@ def trips(engine: Engine, now_ms: int, hours: int) -> dict[str, Any]:
             if 0 <= step - first < steps:
                 counts.setdefault(level, [0] * steps)[step - first] += count
     order = [level.value for level in Level]
+    order.insert(order.index(Level.PAUSE.value), ASK)
     levels = sorted(counts, key=lambda name: order.index(name) if name in order else -1)
     return {
         "hours": hours,

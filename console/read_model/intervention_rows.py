@@ -10,6 +10,7 @@ from haltline.console.read_model.store import parts, put
 from haltline.console.read_model.tallies import hide, put_interventions
 from haltline.console.read_model.text_search import words_of
 from haltline.interventions.control import approval_requests
+from haltline.interventions.levels.default_levels import shown_level
 from haltline.interventions.state.effects import SessionRef
 from haltline.schemas import wire
 from haltline.schemas.control import Command, CommandKind
@@ -134,7 +135,8 @@ def _own(connection: Connection, decision_ids: Sequence[str]) -> Iterable[dict[s
     for decision in decisions.values():
         request_id = _request(decision)
         for record in records_of([decision, *answers.get(request_id or "", ())], proposals, goals):
-            yield intervention_row(record) | {"event_id": decision.event_id, "request_id": request_id}
+            ours = {"event_id": decision.event_id, "request_id": request_id}
+            yield intervention_row(record) | ours | {"level": shown_level(decision.detector, decision.level)}
 
 
 def _put_approvals(connection: Connection, request_ids: Iterable[str]) -> None:

@@ -11,6 +11,7 @@ from haltline.console.read_model import tables
 from haltline.console.read_model.store import parts, put
 from haltline.console.read_model.tallies import add_spent, summable
 from haltline.console.read_model.text_search import lines_of, words_of
+from haltline.interventions.levels.default_levels import is_ask
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Kind
 
@@ -57,7 +58,10 @@ def add_sessions(
         targets[event.session_id].update(lines_of(*event.targets))
     for decision in decisions:
         one = _seen(values, decision.session_id, decision.time)
-        one["hardest"] = max(one["hardest"], decision.level.rank)
+        if is_ask(decision.detector, decision.level):
+            one["asks"] += 1
+        else:
+            one["hardest"] = max(one["hardest"], decision.level.rank)
     known: set[str] = set()
     for ids in parts(sorted(values)):
         for row in connection.execute(_SESSIONS, {"ids": ids}).mappings():
@@ -91,6 +95,7 @@ def _seen(values: dict[str, dict[str, Any]], session_id: str, time_ms: int) -> d
             "last_ms": time_ms,
             "events": 0,
             "hardest": Level.ALLOW.rank,
+            "asks": 0,
             "cost_usd": 0.0,
             "ended": False,
             "targets_until": None,
@@ -118,7 +123,7 @@ def _add(one: dict[str, Any], known: Mapping[Any, Any]) -> None:
     one["first_ms"] = min(one["first_ms"], known["first_ms"])
     for name in ("last_ms", "hardest", "ended"):
         one[name] = max(one[name], known[name])
-    for name in ("events", "cost_usd"):
+    for name in ("events", "asks", "cost_usd"):
         one[name] += known[name]
     for name, at in orjson.loads(known["named_at"]).items():
         if at > one["named_at"].get(name, []):

@@ -20,7 +20,7 @@ from sqlalchemy import (
 
 from haltline.console.read_model import text_search
 
-SCHEMA_VERSION: Final = 6
+SCHEMA_VERSION: Final = 7
 """A database of another version is recreated."""
 
 metadata = MetaData()
@@ -134,7 +134,8 @@ sessions = Table(
     Column("last_ms", BigInteger, nullable=False, index=True),
     Column("events", Integer, nullable=False, default=0),
     Column("interventions", Integer, nullable=False, default=0),
-    Column("hardest", Integer, nullable=False, default=0),  # rank of the hardest level
+    Column("hardest", Integer, nullable=False, default=0),  # rank of the hardest level, of decisions that are no asks
+    Column("asks", Integer, nullable=False, default=0),
     Column("cost_usd", Float, nullable=False, default=0.0),
     Column("ended", Boolean, nullable=False, default=False),
     Column("targets_until", Text),  # in alphabetical order, the first target that is left out of `words`; none is: null

@@ -43,6 +43,7 @@ class Session(BaseModel):
         last="2026-01-01T12:00:12.000Z",
         events=7,
         interventions=2,
+        asks=0,
         level="KILL",
         cost_usd=0.01,
         ended=False,
@@ -60,7 +61,9 @@ class Session(BaseModel):
     events: int
     interventions: int
     level: str
-    """The highest level that was decided."""
+    """The highest level that was decided, asks left out."""
+    asks: int
+    """Decisions that asked a person about an act."""
     cost_usd: float
     ended: bool
     state: str | None

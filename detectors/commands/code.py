@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 from haltline.detectors.commands import code_calls
 from haltline.detectors.commands.code_tokens import Token, filled, fills, tokens
-from haltline.detectors.commands.shapes_of_code import named_by
+from haltline.detectors.commands.model import OPENED
+from haltline.detectors.commands.shapes_of_code import named_by, own_models
 from haltline.detectors.commands.step_budget import StepBudget
 from haltline.schemas.tool_names import destroying_verb
 
@@ -105,6 +106,7 @@ def calls(text: str, depth: int = 0, work: StepBudget | None = None) -> list[Cal
     """The calls of a program that matter, in its order. Never raises."""
     work = work or StepBudget()
     program = _Program(tokens(text[: 4 * _MAX_TEXT_CHARS], work), depth, work)
+    program.own = own_models(text)
     program.run(0, len(program.tokens))
     program.emptied()
     found = list(dict.fromkeys(program.found))
@@ -128,6 +130,8 @@ class _Program:
         self.opened: dict[str, tuple[tuple[str, ...], int]] = {}
         """By name: the files that are opened to be written anew, and from which token on."""
         self.nested = 0
+        self.own: frozenset[str] = frozenset()
+        """Models whose tables the program makes itself."""
 
     def run(self, at: int, end: int) -> None:
         """Goes through a part of the program, statement by statement."""
@@ -188,7 +192,7 @@ class _Program:
             self._give_name(self._name_at(after + 1), value, after + 2)
             return after + 2
         if value.ref == "open_w":
-            self._add("path", "truncate", value.texts)
+            self._add("path", OPENED, value.texts)
         return after
 
     def _give_name(self, name: str, value: Value, at: int) -> None:
@@ -203,7 +207,7 @@ class _Program:
             if not self.work.take(len(self.tokens) // 8):
                 return
             if all(self._writes_nothing(at) for at in range(start, len(self.tokens)) if self._name_at(at) == name):
-                self._add("path", "truncate", files)
+                self._add("path", OPENED, files)
 
     def _writes_nothing(self, at: int) -> bool:
         if not self._is(at + 1, "."):
@@ -640,14 +644,14 @@ class _Program:
             self.renamed[items[1].texts[0]] = items[0].texts[0]
         elif last in ("rename", "replace") and base and first.texts and ref.startswith(("Path", "pathlib")):
             self.renamed[first.texts[0]] = base[0]
-        elif (
-            ref == "open_w.close"
-            or last == "truncate"
-            or (last in ("write_text", "write_bytes", "writeFileSync") and first.texts == ("",) and base)
+        elif last == "truncate" or (
+            last in ("write_text", "write_bytes", "writeFileSync") and first.texts == ("",) and base
         ):
             self._add("path", "truncate", base if last != "truncate" or ref.startswith("open") else ())
             if last == "truncate" and not ref.startswith("open"):
                 self._request_or_thing(ref, base, items, keywords)
+        elif ref == "open_w.close":
+            self._add("path", OPENED, base)
         elif last in _WRITES_WHOLE and len(items) > 1 and items[1].texts == ("",) and first.texts:
             self._add("path", "truncate", first.texts)
         elif last in ("to_sql", "saveAsTable", "insertInto", "save", "parquet", "csv", "json", "orc"):
@@ -727,6 +731,8 @@ class _Program:
                 self._add("sql", ref, items[1].texts[:1])
         else:
             verb = code_calls.takes_away(ref, named=bool(keywords))
+            if ref.partition(".")[0] in self.own:
+                return
             if verb and not (last in ("drop", "Drop") and (items or keywords) and not _OF_TABLES.search(ref)):
                 given = [] if last in ("drop", "Drop") else items
                 self._add("thing", verb, named_by(ref, base, given, keywords))

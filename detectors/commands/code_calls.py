@@ -74,6 +74,8 @@ _NOT_DATA = frozenset((
     "delete_text", "truncate_string", "truncate_text", "delete_from_document", "drop_shadow", "drop_privileges",
     "delete_later", "delete_at", "delete_if", "erase_line", "drop_path", "wipe_line", "delete_cookie",
 ))  # fmt: skip
+_DESCRIBES = frozenset(("DeleteModel",))
+"""Objects that describe a change: what is made of them is another call."""
 _NOUNS_OF_CODE = frozenset(("column", "columns", "vars", "attr", "item", "key", "prefix", "whitespace", "char", "nan"))
 
 
@@ -139,7 +141,7 @@ def takes_away(ref: str, *, named: bool) -> str:
         return last.lower() if _STORES.search(base) is not None or (named and last.lower() == "delete") else ""
     if last in ("delete_all", "destroy_all") and base[:1].isupper():
         return last
-    verbs = words(last)
+    verbs = () if last in _DESCRIBES else words(last)
     if verbs[-1:] == ("command",):  # `new DeleteObjectCommand({...})`
         verbs = verbs[:-1]
     if len(verbs) < 2 or "_".join(verbs) in _NOT_DATA or not _NOUNS_OF_CODE.isdisjoint(verbs):

@@ -1,10 +1,11 @@
 """What a command line makes: so that a session's own things can be told from somebody's assets.
 
 Targets are written as `destructions` writes them. What may have been there before still counts (`> file`, `cp a b`):
-a session that overwrites a file has made what is in it now. Appending (`>>`), emptying (`: > file`), `mkdir -p` and
-`touch` of an absolute path and CREATE ... IF NOT EXISTS make nothing.
+a session that overwrites a file has made what is in it now, and the log that its program appends to (`>> run.log`) is
+its own. Appending to anything else, `mkdir -p` and `touch` of an absolute path and CREATE ... IF NOT EXISTS make
+nothing.
 
-Misses: files that programs write on their own (`open("x", "w")`, `tar x`, `patch`, `sed -i`, `unzip`), what a build
+Misses: files that programs write on their own (`tar x`, `patch`, `unzip`; see `code_creations`), what a build
 makes, names that the program chooses (`mktemp`), objects that are uploaded; commands whose name is in quotes or pieces.
 """
 
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from haltline.detectors.commands.files import redirections
 from haltline.detectors.commands.invocation import Invocation
-from haltline.detectors.commands.model import MAX_COMMAND_CHARS, MAX_FOUND
+from haltline.detectors.commands.model import MAX_COMMAND_CHARS, MAX_FOUND, OPENED
 from haltline.detectors.commands.options import parse
 from haltline.detectors.commands.paths import canonical
 from haltline.detectors.commands.prefilter import CREATES, telling_words, words, written_files
@@ -24,6 +25,8 @@ Reader = Callable[[Invocation], Iterator[str]]
 
 _WRITES = re.compile(r">(?<!2>)(?!&|[ \t]*/dev/null)")
 _WRITING = frozenset((">", ">|", "&>"))
+_LOG = re.compile(r"\.(?:log|out|err)$")
+_SUFFIX_OF_COPY = re.compile(r"(?:-[nErsz]*i|--in-place=)(?P<suffix>[.~][\w.~-]*)")
 
 
 def may_create(command: str) -> bool:
@@ -51,11 +54,16 @@ def creations(command: str, *, cwd: str | None = None) -> tuple[str, ...]:
 
 
 def _redirected(invocation: Invocation) -> Iterator[str]:
-    emptied = {destruction.target for destruction in redirections(invocation)}
+    emptied = {lost.target for lost in redirections(invocation) if lost.verb != OPENED}
     for operator, target in invocation.writes:
         created = f"path={invocation.path(target)}"
-        if operator in _WRITING and not target.startswith("/dev/") and created not in emptied:
+        writes = operator in _WRITING and not target.startswith("/dev/") and created not in emptied
+        if writes or _is_log(operator == ">>", target):
             yield created
+
+
+def _is_log(appends: bool, target: str) -> bool:
+    return appends and not target.startswith(("/", "~")) and _LOG.search(target) is not None
 
 
 def _operands(*value_options: str, skip: int = 0) -> Reader:
@@ -85,10 +93,10 @@ def _touch(invocation: Invocation) -> Iterator[str]:
 
 def _tee(invocation: Invocation) -> Iterator[str]:
     options = parse(invocation.argv[1:])
-    if not options.has("-a", "--append"):
-        for operand in options.operands:
-            if not operand.startswith("/dev/"):
-                yield f"path={invocation.path(operand)}"
+    appends = options.has("-a", "--append")
+    for operand in options.operands:
+        if _is_log(appends, operand) or not (appends or operand.startswith("/dev/")):
+            yield f"path={invocation.path(operand)}"
 
 
 def _copy(invocation: Invocation) -> Iterator[str]:
@@ -104,6 +112,16 @@ def _copy(invocation: Invocation) -> Iterator[str]:
     if destination.endswith("/") or len(sources) > 1 or into or destination in (".", ".."):
         for source in sources:
             yield f"path={invocation.path(destination + '/' + source.rstrip('/').rpartition('/')[2])}"
+
+
+def _sed(invocation: Invocation) -> Iterator[str]:
+    """The copy that is kept of a file that is edited in place."""
+    words = invocation.argv[1:]
+    suffix = next((found["suffix"] for word in words if (found := _SUFFIX_OF_COPY.fullmatch(word))), "")
+    if suffix:
+        options = parse([word for word in words if _SUFFIX_OF_COPY.fullmatch(word) is None], frozenset(("-e", "-f")))
+        for operand in options.operands[not options.has("-e", "-f") :]:
+            yield f"path={invocation.path(operand)}{suffix}"
 
 
 def _output_option(*names: str) -> Reader:
@@ -194,6 +212,7 @@ def _start(invocation: Invocation) -> Iterator[str]:
 
 
 _TOOLS: Mapping[str, Reader] = {
+    "sed": _sed,
     "tee": _tee,
     "touch": _touch,
     "mkdir": _mkdir,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from haltline.detectors.commands.finder import find_deletes, find_results
 from haltline.detectors.commands.invocation import Invocation
-from haltline.detectors.commands.model import Badness, Destruction
+from haltline.detectors.commands.model import OPENED, Badness, Destruction
 from haltline.detectors.commands.options import Options, parse
 from haltline.detectors.commands.paths import badness
 
@@ -287,7 +287,8 @@ def redirections(invocation: Invocation) -> Iterator[Destruction]:
         if is_disk(path):
             yield _device("write_device", path)
         elif operator in _TRUNCATING and _writes_nothing(invocation) and not path.startswith("/dev/"):
-            yield lost_path("truncate", invocation, target)
+            is_made = not invocation.argv or invocation.name in _SILENT
+            yield lost_path(OPENED if is_made else "truncate", invocation, target)
 
 
 def _writes_nothing(invocation: Invocation) -> bool:

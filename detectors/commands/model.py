@@ -30,6 +30,9 @@ class Destruction:
     badness: Badness
 
 
+OPENED = "open_for_writing"
+"""The verb of a file that is opened to be written anew, and into which nothing is written: it is new, or emptied."""
+
 MAX_COMMAND_CHARS = 256 * 1024
 """A command line, statement or program is read up to here; of what is longer, the rule `unread_execution` says so."""
 

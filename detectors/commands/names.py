@@ -9,6 +9,7 @@ _PRODUCTION = re.compile(
     r"(?<![a-z])(?<!non[-_.])(?<!pre[-_.])(?<!not[-_.])(?:prod|prd|production)(?:db|data)?(?![a-z])", re.ASCII
 )
 _THROWAWAY = re.compile(r"(?<![a-z])(?:te?mp|temporary|scratch|sandbox|dummy|throwaway|pg_temp)(?![a-z])", re.ASCII)
+_SCRATCH = re.compile(r"(?<![a-z])scratch(?![a-z])", re.ASCII)
 _TEST = re.compile(r"(?<![a-z])tests?(?:ing)?(?![a-z])", re.ASCII)
 _BACKUP = re.compile(r"backup|(?:[a-z]+[-_.])?backups", re.ASCII)
 _MAIN_BRANCH = re.compile(r"(?:main|master|trunk|develop|prod|production|releases?(?:[/-].*)?)", re.ASCII)
@@ -22,6 +23,11 @@ def is_production(*names: str) -> bool:
 def is_throwaway(name: str) -> bool:
     """Whether a name says that nobody will miss it (`tmp_load`, `scratch.x`)."""
     return _THROWAWAY.search(name.lower()) is not None
+
+
+def is_scratch(name: str) -> bool:
+    """Whether a name says scratch, which is no word for anything else (`.bench_scratch`)."""
+    return _SCRATCH.search(name.lower()) is not None
 
 
 def is_test(name: str) -> bool:

@@ -24,7 +24,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 
 from haltline.detectors.commands.model import Badness
-from haltline.detectors.commands.names import is_backup, is_production
+from haltline.detectors.commands.names import is_backup, is_production, is_scratch, is_throwaway
 
 _BELOW_IS_SCRATCH = (
     "/tmp/", "/var/tmp/", "/private/tmp/", "/dev/shm/", "/var/folders/", "/private/var/folders/", "/run/user/",
@@ -162,7 +162,9 @@ def _hint_of(part: str) -> _PathHint:
         return _PathHint.KEPT
     if part in _AMBIGUOUS_NAMES:
         return _PathHint.PERHAPS_SCRATCH
-    return _PathHint.SCRATCH if _has_scratch_name(part) else _PathHint.NOTHING
+    if _has_scratch_name(part) or is_scratch(part):
+        return _PathHint.SCRATCH
+    return _PathHint.PERHAPS_SCRATCH if is_throwaway(part) else _PathHint.NOTHING
 
 
 def _has_scratch_name(part: str) -> bool:

@@ -57,7 +57,7 @@ _FILTER_WORDS = _words("base64", "gbase64", "xxd", "rev", "tr")
 CREATES = _words(
     "tee", "touch", "mkdir", "cp", "mv", "install", "ln", "scp", "dd", "clone", "checkout", "switch", "branch",
     "worktree", "tag", "wget", "curl", "venv", "virtualenv", "startproject", "startapp", "createdb", "create", "build",
-    "run", "mb",
+    "run", "mb", "sed",
 )  # fmt: skip
 _WATCHED = _DESTROYS | _INTERPRETERS | _GIT | _UPDATE | _SCHEMA_LOAD | _FILTER_WORDS | _words("git", "replace")
 _TELLING = _WATCHED | CREATES

@@ -9,6 +9,7 @@ import orjson
 
 from haltline.detectors.commands import code, files, notebooks, pipes, scripts
 from haltline.detectors.commands.carriers import recipes, schedule
+from haltline.detectors.commands.code_creations import code_creations
 from haltline.detectors.commands.creations import creations
 from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.model import MAX_COMMAND_CHARS, MAX_FOUND, Badness, Destruction
@@ -259,7 +260,9 @@ def file_destructions(file: str, text: str, *, cwd: str | None = None) -> tuple[
     if not found:
         return ()
     # A script that begins by removing what it is about to make takes nobody's thing away.
-    remade = {target for target in creations(text[:MAX_COMMAND_CHARS], cwd=cwd) if not target.startswith("path=/")}
+    text = text[:MAX_COMMAND_CHARS]
+    made = (*creations(text, cwd=cwd), *code_creations(text, cwd=cwd, folders=False))
+    remade = {target for target in made if not target.startswith("path=/")}
     return tuple(one for one in found if one.target not in remade)[:_MAX_OF_FILE]
 
 

@@ -3,6 +3,7 @@
 Misses: names that are computed; which of several keywords names the thing, beyond the usual ones.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -12,6 +13,15 @@ _TELLING = (
 )  # fmt: skip
 _MAX_NAMES = 32
 _MAX_NAME_CHARS = 480
+
+
+_MAKES_TABLES = re.compile(r":memory:|\bcreate_(?:model|all)\(")
+_CLASS = re.compile(r"^[ \t]*class (\w+)\(", re.MULTILINE)
+
+
+def own_models(text: str) -> frozenset[str]:
+    """The classes of a program that makes the tables of its own models: what it deletes of them is its own."""
+    return frozenset(_CLASS.findall(text)) if "class " in text and _MAKES_TABLES.search(text) else frozenset()
 
 
 class Texts(Protocol):

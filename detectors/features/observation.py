@@ -17,6 +17,7 @@ from haltline.detectors.features.error_normalization import (
 )
 from haltline.detectors.features.file_access import Access
 from haltline.detectors.features.fingerprint import clean_result, digest, fingerprint
+from haltline.detectors.features.in_passing import made_in_passing
 from haltline.detectors.features.infrastructure_outage import is_infrastructure
 from haltline.detectors.features.lazy import lazy
 from haltline.detectors.features.tool_classifier import Classifier
@@ -280,7 +281,11 @@ class Observation(_Given):
             known = self.call.losses
             return tuple(Destruction(verb, what, Badness[how]) for verb, what, how in known) if known else ()
         destroys = self.destroys
-        return tuple(filter(self.calls.belongings.is_loss, destroys)) if destroys else ()
+        if not destroys:
+            return ()
+        losses = tuple(filter(self.calls.belongings.is_loss, destroys))
+        passing = made_in_passing(self) if losses else ()
+        return tuple(loss for loss in losses if loss.target not in passing) if passing else losses
 
     @property
     def creates(self) -> Sequence[str]:

@@ -4,7 +4,9 @@ Its own is what it made and what was not there before: not what it changed, nor 
 What is in a folder that it made is its own too, unless it destroyed a thing of that name before; of a container also
 then. So is what it must have made itself: a file that it removed, and a program that ran afterwards, in the same act
 or a later one, where the file is, brought back; changes to a work tree that it has changed or reset before; a branch
-that it has overwritten before. What would be a catastrophe is never its own. What it renamed stays whose it was.
+that it has overwritten before; a file in its folder that it never saw, and opens for writing; files that a pattern
+names by their beginning, as it calls its own. What would be a catastrophe is never its own. What it renamed stays
+whose it was.
 
 Misses: what a program makes without the command line saying so, until it is removed for the second time; two
 files of one name, when one of the paths is relative; a work tree that others change at the same time.
@@ -12,9 +14,10 @@ files of one name, when one of the paths is relative; a work tree that others ch
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import TypeVar
 
-from haltline.detectors.commands.model import Badness, Destruction
+from haltline.detectors.commands.model import OPENED, Badness, Destruction
 
 _MAX_THERE = 128
 MAX_TARGETS = 256
@@ -27,6 +30,9 @@ _UNDO = frozenset(("git_checkout", "git_restore", "git_reset_hard"))
 
 _OVERWRITES = "git_push_force"
 """What is on the branch from then on is the session's own."""
+
+_TELLING_CHARS = 3
+"""Of a pattern's beginning: `out_*`, but not `*.py`."""
 
 _V = TypeVar("_V")
 
@@ -63,6 +69,8 @@ class Ownership:
         own = self.own.get(target)
         if not target.startswith("path="):
             return own is not True
+        if own is None and destruction.verb == OPENED and "/" not in target and target not in self.there:
+            return False
         return own is False and not self._is_back(target) if own is not None else not self._is_own_path(target)
 
     def _is_back(self, target: str) -> bool:
@@ -81,6 +89,8 @@ class Ownership:
                 return True
             place = place.rpartition("/")[0]
         path = target.removeprefix("path=")
+        if "*" in path:
+            return self._is_own_pattern(path)
         absolute = path.startswith("/")
         return any(
             ours
@@ -89,6 +99,12 @@ class Ownership:
             and _same_end(path, other[5:])
             for other, ours in self.own.items()
         )
+
+    def _is_own_pattern(self, pattern: str) -> bool:
+        if len(pattern.rpartition("/")[2].partition("*")[0]) < _TELLING_CHARS:
+            return False
+        ours = any(own and fnmatchcase(known, f"path={pattern}") for known, own in self.own.items())
+        return ours and not any(fnmatchcase(known, f"path={pattern}") for known in self.there)
 
     def lost(self, destruction: Destruction) -> None:
         """It was somebody's, and the session is about to destroy it."""

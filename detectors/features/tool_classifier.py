@@ -25,6 +25,7 @@ from haltline.detectors.commands import (
 )
 from haltline.detectors.commands import may_create as text_may_create
 from haltline.detectors.commands import renames as shell_renames
+from haltline.detectors.commands.code_creations import code_creations
 from haltline.detectors.commands.paths import badness as path_badness
 from haltline.detectors.commands.prefilter import may_destroy_by_code
 from haltline.detectors.commands.sql import sql_creations, sql_renames
@@ -32,6 +33,7 @@ from haltline.detectors.commands.step_budget import StepBudget
 from haltline.detectors.features import command_effects, tool_name_severity
 from haltline.detectors.features.observation_protocol import ToolCall
 from haltline.detectors.features.tool import KnownTool
+from haltline.detectors.features.working_state import nobody_misses
 from haltline.schemas.events import ActionEvent, Effect
 from haltline.schemas.policy import Policy, Reading, Tool
 from haltline.schemas.record import JsonObject
@@ -148,6 +150,7 @@ _TO_ARGS = (
     "destination", "dest", "dst", "to", "new_path", "new_name", "to_path", "destination_path", "target", "target_name",
     "new",
 )  # fmt: skip
+_PROGRAM_FILES = (".py", ".sh", ".js", ".ts", ".rb", ".mjs")
 _ABOUT_TEXTS = frozenset(("search", "web", "grep", "docs", "find"))
 """Words of tools that look for a statement rather than run it."""
 _EMPTY_BY_CUSTOM = (
@@ -392,8 +395,12 @@ def destroys(act: ToolCall, classifier: Classifier) -> tuple[Destruction, ...]:
         if found or hint is not _DESTRUCTIVE:
             return found
     if tool.effect is _DESTRUCTIVE or hint is _DESTRUCTIVE:
-        return _named(act.action, _about(act, classifier))
-    return _by_shape(classifier, act.action, act.args, tool, cwd_of(act.event), 0) if act.args else ()
+        found = _named(act.action, _about(act, classifier))
+    else:
+        found = _by_shape(classifier, act.action, act.args, tool, cwd_of(act.event), 0) if act.args else ()
+    if found and nobody_misses(act):
+        return tuple(replace(one, badness=min(one.badness, Badness.SCRATCH)) for one in found)
+    return found
 
 
 def _about(act: ToolCall, classifier: Classifier) -> tuple[str, ...]:
@@ -563,24 +570,38 @@ def destroyed_by_files(act: ToolCall) -> tuple[Destruction, ...]:
 
 
 def creates(act: ToolCall) -> tuple[str, ...]:
-    """What an attempt makes, as targets: those of a tool that creates or writes, or what a command line says.
+    """What an attempt makes, as targets: of a tool that creates or writes, of a command line, of a program in it.
 
     To change a thing is not to make it: adding a tag, inserting a row and editing a file make nothing.
     """
     tool, text = act.tool, act.text
     if tool.effect is _WRITE:
         command = act.args.get("command") if act.args else None
-        return () if isinstance(command, str) and command in _ONLY_LOOKS else _made_by_tool(act)
-    if not text or tool.reading is _PLAIN:
+        if isinstance(command, str) and command in _ONLY_LOOKS:
+            return ()
+        made = _made_by_tool(act)
+        return (*made, *_made_by_file(act, made)) if made else ()
+    if not text:
         return ()
     if tool.reading is _SQL:
         return sql_creations(text)
-    if not text_may_create(text):
-        return ()
+    cwd = cwd_of(act.event)
+    by_code = code_creations(text, cwd=cwd)
+    if tool.reading is _PLAIN or not text_may_create(text):
+        return by_code
     written = command_effects.written_file(text)
     if written:
-        return (tool_name_severity.target("path", written, cwd_of(act.event)),)
-    return creations(text, cwd=cwd_of(act.event)) if command_effects.may_create(text) else ()
+        return (tool_name_severity.target("path", written, cwd), *by_code)
+    return (*creations(text, cwd=cwd), *by_code) if command_effects.may_create(text) else by_code
+
+
+def _made_by_file(act: ToolCall, made: tuple[str, ...]) -> tuple[str, ...]:
+    """What a program makes that is written to a new file: it is going to be run."""
+    if not made[0].endswith(_PROGRAM_FILES):
+        return ()
+    args = act.args or {}
+    text = next((args[name] for name in _CONTENT_ARGS if isinstance(args.get(name), str)), "")
+    return code_creations(text, cwd=cwd_of(act.event))
 
 
 def _made_by_tool(act: ToolCall) -> tuple[str, ...]:

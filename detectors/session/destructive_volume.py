@@ -7,8 +7,9 @@ Fires: on every destructive attempt that makes `max_deletes` within `window_s`, 
     with ten assets is ten; but the files that one command line removes are one, since that is how
     everybody cleans up. The same thing twice counts twice. An entry that is exactly `window_s` old
     still counts.
-Quiet: scratch, build output, and what is the session's own (see `belongings`); attempts that were refused; a
-    declared batch, up to the number that was declared.
+Quiet: scratch, build output, and what is the session's own (see `belongings`); what an act makes itself, messages that
+    are acknowledged, items of carts, drafts; attempts that were refused; a declared batch, up to the number that was
+    declared, and what a person has approved (`interventions.control.asks_once`).
 Misses: destruction that neither the tool's name, nor the policy, nor the command line tells; many files in one
     command line; sessions that stay below both counts; many sessions that destroy a little each.
 """

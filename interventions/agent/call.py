@@ -30,7 +30,7 @@ _MAX_TARGETS = 1000
 _MAX_NAME_CHARS = 512
 _MAX_ERROR_CHARS = 2000
 WITH_RESULT: Final = frozenset({Outcome.OK, Outcome.ERROR, Outcome.TIMEOUT})
-"""Of calls with another outcome the text of the error is no result: not made, or what came of it is not known."""
+"""Of calls with another outcome the text of the error is no result: they were not made, or their result is unknown."""
 
 
 @dataclass(slots=True)

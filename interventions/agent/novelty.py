@@ -36,7 +36,7 @@ CAPACITY: Final = 3000
 MAX_SESSIONS: Final = 1024
 
 _BLOCKS: Final = 1000
-_EMPTY: Final = bytes(8 * _BLOCKS)
+_ZERO: Final = array("Q", [0])
 _ESCAPE: Final = re.compile(rb"\\(?:u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _LETTERS: Final = bytes(code if chr(code) in f"{ascii_letters}_" else 32 for code in range(256))
 _DIGITS: Final = bytes(code if chr(code) in digits else 32 for code in range(256))
@@ -76,7 +76,9 @@ class SeenWords:
     """The words of the results and arguments of one session. Thread safe."""
 
     def __init__(self) -> None:
-        self._young = self._old = array("Q")
+        self._young = _ZERO * 0
+        self._old: array[int] | None = None
+        """None: `_young` was not full yet."""
         self._held = 0
         """Words in `_young`."""
         self._results = 0
@@ -87,7 +89,7 @@ class SeenWords:
         known, words = words_of(args) if args else (), words_of(*result)
         with self._lock:
             if not self._young:
-                self._young, self._old = array("Q", _EMPTY), array("Q", _EMPTY)
+                self._young = _ZERO * _BLOCKS
             self._add(known)
             new, results = self._add(words), self._results
             self._results += 1
@@ -106,11 +108,11 @@ class SeenWords:
             bits = young[block]
             if bits & mask != mask:
                 young[block] = bits | mask
-                if old[block] & mask != mask:
+                if old is None or old[block] & mask != mask:
                     new += 1
                 held += 1
                 if held >= CAPACITY:
-                    young, old, held = array("Q", _EMPTY), young, 0
+                    young, old, held = _ZERO * _BLOCKS, young, 0
         self._young, self._old, self._held = young, old, held
         return new
 

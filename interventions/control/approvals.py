@@ -7,6 +7,7 @@ somebody rejected. What is harder than PAUSE is not for an approval to let pass,
 
 One cause has one open request. A further call that is paused for it, with other parameters, comes behind that request:
 a rejection, or its end, holds for all of them; an approval lets its own call pass, and the next one is asked about.
+Of rules that ask once in a session the answer holds for more: see `asks_once`.
 A PAUSE that is about no call in particular (a model turn, or what is spent) freezes the session: it stays frozen until
 its request is approved, or an operator lifts it, also when nobody has answered in time.
 
@@ -18,6 +19,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Final
 
+from haltline.interventions.control import asks_once
 from haltline.interventions.control.request_queue import forget, gather, head_of, line_up, remember
 from haltline.interventions.control.rule_causes import cause_of_rule
 from haltline.interventions.levels.default_levels import STOPS_SESSION
@@ -73,6 +75,8 @@ def on_event(
         # Nobody has answered it, and the call is made all the same: somebody is asked anew.
         ticket = _anew(standing, ticket, event, bound, policy)
     if decision is not None and pauses and ticket is None:
+        if (refused := asks_once.after_rejection(standing, decision)) is not None:
+            return refused
         ticket = _request(event, decision, bound, policy, effect())
         remember(standing, bound, ticket)
         head = line_up(standing, ticket)
@@ -157,10 +161,12 @@ def on_command(standing: SessionControl, who: SessionRef, command: Command, poli
         if standing.history is not None and not ticket.asked_by:
             standing.history.forgive()
         effects = _approved(ticket, who, policy, command.time)
-        following = _next_in_line(standing, ticket, who, policy, command.time)
-        return effects if following is None else replace(effects, decisions=(*effects.decisions, following))
+        for other in asks_once.approve(standing, ticket, policy, command.time):
+            effects = _and(effects, *_approved(other, who, policy, command.time).decisions)
+        return _and(effects, _next_in_line(standing, ticket, who, policy, command.time))
     if len(ticket.rejected_by) > ticket.voters - ticket.quorum:
         ticket.state = ApprovalState.REJECTED.value
+        asks_once.reject(standing, ticket)
         gather(standing, ticket)
         return _answer_all(ticket, who, policy, command.time, Level.BLOCK)
     nobody = Waiter(ticket.request_id, None)
@@ -192,12 +198,15 @@ def on_due(standing: SessionControl, who: SessionRef, policy: Policy, now_ms: in
             ticket.due_ms = now_ms + ticket.expires_ms - ticket.since_ms
             return NOTHING
         if ticket.due_ms <= now_ms:
+            is_over = ticket.state in _OVER
+            asks_on = ticket.rule and not is_over
+            following = _next_in_line(standing, ticket, who, policy, ticket.due_ms) if asks_on else None
             gather(standing, ticket)
             forget(standing, bound)
-            if ticket.state in _OVER:
+            if is_over:
                 return NOTHING
             ticket.state = ApprovalState.EXPIRED.value
-            return _answer_all(ticket, who, policy, ticket.due_ms, Level.BLOCK)
+            return _and(_answer_all(ticket, who, policy, ticket.due_ms, Level.BLOCK), following)
     return NOTHING
 
 
@@ -242,7 +251,8 @@ def _known(standing: SessionControl, bound: str, time_ms: int) -> Ticket | None:
 def _request(event: ActionEvent, decision: Decision, bound: str, policy: Policy, effect: Effect) -> Ticket:
     rules = policy.operated.approvals
     priority = decision.severity or Severity.MEDIUM
-    if priority is Severity.CRITICAL and effect is not Effect.DESTRUCTIVE:
+    rule = asks_once.rule_of(decision)
+    if priority is Severity.CRITICAL and (effect is not Effect.DESTRUCTIVE or rule):
         priority = Severity.HIGH
     critical = priority is Severity.CRITICAL
     request_id = digest("approval", event.session_id, event.event_id, bound)[:16]
@@ -260,6 +270,7 @@ def _request(event: ActionEvent, decision: Decision, bound: str, policy: Policy,
         since_ms=event.time,
         expires_ms=event.time + round(rules.expires_s * 1000),
         cause=cause_of_rule(decision.detector or decision.code),
+        rule=rule,
     )
 
 
@@ -287,6 +298,10 @@ def _anew(standing: SessionControl, ticket: Ticket, event: ActionEvent, bound: s
     remember(standing, bound, again)
     line_up(standing, again)
     return again
+
+
+def _and(effects: ControlEffects, *more: Decision | None) -> ControlEffects:
+    return replace(effects, decisions=(*effects.decisions, *(one for one in more if one is not None)))
 
 
 def _next_in_line(

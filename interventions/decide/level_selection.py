@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from haltline.interventions.levels.default_levels import ASKS_NOBODY, default_level
+from haltline.interventions.levels.in_doubt import level_in_doubt, level_of_verdict
 from haltline.interventions.levels.level_choice import Chosen
 from haltline.interventions.levels.plugins import NO_EXTENSIONS, Extensions
 from haltline.interventions.levels.strategies import (
@@ -36,6 +37,7 @@ class Chooser:
 
     def __init__(self, policy: Policy, extensions: Extensions = NO_EXTENSIONS) -> None:
         """Finds the strategies that the policy names. Raises ValueError: there is none of a name, or it is none."""
+        self._policy = policy
         self._settings = settings = policy.interventions or DEFAULT
         self._cooldown_ms = policy.cooldown_s * 1000
         self._by_rule = ByRule()
@@ -122,8 +124,10 @@ class Chooser:
             effectiveness=round(sum(helped) / len(helped), 3) if helped else None,
         )
         self._by_strategy(chosen, case, context)
+        chosen.meant = level_in_doubt(self._policy, finding, rule.mode, chosen.meant)
         self._after_attempts(chosen, history)
         self._after_warnings(chosen, history)
+        chosen.meant = level_of_verdict(finding, chosen.meant)
         return chosen
 
     def _by_strategy(self, chosen: Chosen, case: Case, context: Context) -> None:

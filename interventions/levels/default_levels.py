@@ -22,6 +22,15 @@ ASKS_NOBODY = frozenset({"after_refusal"})
 STOPS_SESSION = frozenset({"budget", "spend_velocity"})
 """Rules whose PAUSE is one of the whole session: what they measure goes on with every call, and every model turn."""
 
+ASKS = frozenset({"destructive_volume", "opaque_execution"})
+"""Rules whose PAUSE asks a person about an act that may well be meant so. It is reported as an ask, not as a stop."""
+
+ASK = "ASK"
+"""What such a PAUSE is called where decisions are counted and shown."""
+
+ASKS_ONCE = frozenset({"destructive_volume"})
+"""Those of them that ask once in a session: the answer holds for what they find later in it too."""
+
 _BY_SEVERITY: Mapping[Severity, Level] = {
     Severity.LOW: Level.NUDGE,
     Severity.MEDIUM: Level.NUDGE,
@@ -32,7 +41,8 @@ _BY_SEVERITY: Mapping[Severity, Level] = {
 _BY_RULE: Mapping[str, Mapping[Severity, Level]] = {
     # Each further delete costs data: there is nothing to wait for.
     "destructive_repeat": {**_BY_SEVERITY, Severity.HIGH: Level.PAUSE, Severity.CRITICAL: Level.KILL},
-    "destructive_volume": {**_BY_SEVERITY, Severity.HIGH: Level.PAUSE, Severity.CRITICAL: Level.KILL},
+    # May be what was asked for: a person knows. The preset `literal` kills.
+    "destructive_volume": {**_BY_SEVERITY, Severity.HIGH: Level.PAUSE},
     # One act, refused in time, has done no harm: the session may go on without it. The second is no accident.
     "severe_destruction": {**_BY_SEVERITY, Severity.HIGH: Level.BLOCK, Severity.CRITICAL: Level.KILL},
     # Money is still being spent while a hint is read.
@@ -76,6 +86,16 @@ def default_mode(detector: str) -> Mode:
     if detector in _SHADOWED:
         return Mode.SHADOW
     return Mode.WARN if detector in _WARNED else Mode.ENFORCE
+
+
+def is_ask(detector: str, level: Level) -> bool:
+    """Whether a decision asks a person about an act, and stops nothing but this call until there is an answer."""
+    return level is Level.PAUSE and detector in ASKS
+
+
+def shown_level(detector: str, level: Level) -> str:
+    """The level as people are shown it: of an ask `ASK`."""
+    return ASK if is_ask(detector, level) else level.value
 
 
 def kill_code(detector: str) -> str:

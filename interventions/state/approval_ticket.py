@@ -53,6 +53,8 @@ class Ticket:
     """The parameters of those behind it."""
     closed: str = ""
     """Why it was closed without an answer."""
+    rule: str = ""
+    """The rule that asks, where it asks once in a session; empty: the request is about its call only."""
 
     @property
     def is_open(self) -> bool:

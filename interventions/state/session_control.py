@@ -8,6 +8,7 @@ from hashlib import blake2b
 from haltline.interventions.state.approval_ticket import Ticket
 from haltline.interventions.state.intervention_history import History
 from haltline.interventions.state.open_incident import OpenIncident
+from haltline.interventions.state.open_question import OpenQuestion
 from haltline.schemas.control import Batch
 
 
@@ -126,8 +127,12 @@ class SessionControl:
     """An operator has frozen or contained it."""
     release_asked: RepeatedCommand | None = None
     """A reset within the lockout."""
+    rejected: dict[str, str] = field(default_factory=dict)
+    """By rule that asks once in a session: who has rejected its request."""
     incidents: dict[str, OpenIncident] = field(default_factory=dict)
     """By cause: what is open; the one that counted longest ago first."""
+    opinions: dict[str, OpenQuestion] = field(default_factory=dict)
+    """By rule of judgement: the last second opinion that was requested."""
 
     def batch_for(self, action: str, targets: Sequence[str], time_ms: int) -> DeclaredBatch | None:
         """The declared batch that covers this action on all of these targets now; the largest of several."""

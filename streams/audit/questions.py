@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from haltline.interventions.levels.default_levels import ASKS
 from haltline.streams.audit.query import literal
 
 
@@ -28,6 +29,9 @@ _EVENTS: Final = """SELECT session_id, event_id, min(agent_id) AS agent_id,
   max(coalesce(cost_usd, 0)) AS cost_usd
   FROM chosen WHERE kind LIKE 'action.%' OR kind LIKE 'session.%' OR kind = 'model.turn'
   GROUP BY session_id, event_id"""
+
+_PAUSE_IS: Final = f"CASE WHEN detector IN ({', '.join(map(literal, sorted(ASKS)))}) THEN 'asked' ELSE 'stopped' END"
+"""Of a decision at PAUSE."""
 
 QUESTIONS: Final[Mapping[str, Question]] = {
     "trips": Question(
@@ -62,8 +66,8 @@ QUESTIONS: Final[Mapping[str, Question]] = {
         "what became of requests for approval, and who answered",
         f"""SELECT 'request' AS what, code, '' AS "by", count(*) AS "count" FROM ({_DECISIONS})
     WHERE detector = 'approval' GROUP BY code
-  UNION ALL SELECT 'stopped' AS what, code, '' AS "by", count(*) AS "count" FROM ({_DECISIONS})
-    WHERE level = 'PAUSE' AND detector <> 'approval' GROUP BY code
+  UNION ALL SELECT {_PAUSE_IS} AS what, code, '' AS "by", count(*) AS "count" FROM ({_DECISIONS})
+    WHERE level = 'PAUSE' AND detector <> 'approval' GROUP BY code, {_PAUSE_IS}
   UNION ALL SELECT 'answer' AS what, kind AS code, "by", count(DISTINCT event_id) AS "count" FROM chosen
     WHERE kind IN ('approve', 'reject', 'ask') GROUP BY kind, "by"
   ORDER BY what, "count" DESC, code""",

@@ -15,6 +15,7 @@ from haltline.schemas.decisions import Decision, ScopeKind
 from haltline.schemas.findings import Detection
 from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.notifications import NotificationRecord
+from haltline.schemas.opinions import Opinion
 from haltline.schemas.policy import Policy
 from haltline.schemas.record import EARLIEST_MS
 from haltline.schemas.signals import Signal
@@ -339,6 +340,23 @@ def _of_notification(record: KafkaRecord) -> dict[str, Any]:
     }
 
 
+def _of_opinion(record: KafkaRecord) -> dict[str, Any]:
+    opinion = wire.decode(Opinion, record.value)
+    return {
+        "kind": "opinion",
+        "event_time": opinion.time,
+        "event_id": opinion.event_id,
+        "session_id": opinion.session_id,
+        "agent_id": opinion.agent_id,
+        "detector": opinion.detector,
+        "code": opinion.outcome,
+        "decision_id": opinion.decision_id,
+        "by": opinion.model or "haltline",
+        "reason": opinion.why or opinion.detail,
+        "summary": summary.of_opinion(opinion),
+    }
+
+
 def _of_policy(record: KafkaRecord) -> dict[str, Any]:
     policy = wire.decode(Policy, record.value)
     return {
@@ -376,6 +394,7 @@ _FIELDS: Final[Mapping[str, Callable[[KafkaRecord], dict[str, Any]]]] = {
     "control": _of_control,
     "policies": _of_policy,
     "notifications": _of_notification,
+    "opinions": _of_opinion,
     "dead-letter": _of_dead_letter,
     "": _of_unknown,
 }

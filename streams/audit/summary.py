@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from haltline.interventions.levels.default_levels import is_ask
 from haltline.schemas.control import Command, ControlRecord, Feedback
 from haltline.schemas.dead_letter import DeadLetter
 from haltline.schemas.decisions import Decision, Level, Mode, ScopeKind
@@ -10,6 +11,7 @@ from haltline.schemas.findings import Detection
 from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.native import EventFields
 from haltline.schemas.notifications import NotificationRecord
+from haltline.schemas.opinions import Opinion
 from haltline.schemas.policy import Policy
 from haltline.schemas.signals import Signal
 
@@ -52,7 +54,8 @@ def of_decision(decision: Decision) -> str:
     """`session_killed: loop_detected, 3 deletes on asset_id=fact_sales in 12s`."""
     if decision.mode is not Mode.ENFORCE and decision.would is not None and decision.would > decision.level:
         return f"{decision.mode}, would be {_done(decision.scope, decision.would)}: {decision.reason}"
-    return f"{_done(decision.scope, decision.level)}: {decision.reason}"
+    done = "asked" if is_ask(decision.detector, decision.level) else _done(decision.scope, decision.level)
+    return f"{done}: {decision.reason}"
 
 
 def of_feedback(feedback: Feedback) -> str:
@@ -102,6 +105,12 @@ def of_notification(notification: NotificationRecord) -> str:
     why = f": {notification.detail}" if notification.detail else ""
     about = f"incident {notification.incident_id} {notification.change}"
     return f"{notification.outcome} to {notification.channel}: {about}{why}"
+
+
+def of_opinion(opinion: Opinion) -> str:
+    """`opinion on stagnation: runaway: the same three files are read again`, `... : over_limit: 60 this hour`."""
+    why = opinion.why or opinion.detail
+    return f"opinion on {opinion.detector}: {opinion.outcome}{f': {why}' if why else ''}"
 
 
 def of_dead_letter(letter: DeadLetter) -> str:

@@ -14,6 +14,7 @@ from haltline.detectors.framework.plugins import NO_PLUGINS, Plugins
 from haltline.interventions.control import approvals, declared_batches, freeze, probation, session_incidents
 from haltline.interventions.control.command_handler import CommandHandler
 from haltline.interventions.control.incidents import ACTS
+from haltline.interventions.control.second_opinion import SecondOpinions
 from haltline.interventions.decide.activity_after_kill import activity_after_kill
 from haltline.interventions.decide.controller import Controller, Kill, SessionControl, digest
 from haltline.interventions.levels.plugins import INTERVENTIONS, STRATEGIES, Extensions
@@ -28,6 +29,7 @@ from haltline.schemas.decisions import Decision, Mode
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Detection, Finding
 from haltline.schemas.incidents import IncidentRecord
+from haltline.schemas.opinions import Opinion
 from haltline.schemas.policy import Policy, Rule
 from haltline.schemas.signals import Signal, SignalKind
 from haltline.streams.engine.cross_session import CrossSessionCore, ScopeEffects, ScopeState
@@ -79,6 +81,7 @@ class Core:
         )
         self._examines = self._controller.examines
         self._commands = CommandHandler(self.policy)
+        self._opinions = SecondOpinions(self.policy)
         known = catalogue(self.policy, plugins)
         enforces = alone or runs is Runs.ENFORCED
         self._rule_sets = RuleSets(self.policy, known, plugins, enforces=enforces)
@@ -122,6 +125,7 @@ class Core:
             findings, failures = _observe(watch, state, act)
         else:
             findings = self._after_kill(act, was_killed)
+        findings = [*findings, *self._opinions.raised(standing, act)] if standing.opinions else findings
         signals: Sequence[Signal] = ()
         if not self._alone and (act.is_attempt or state.events == 1 or self._signaller.adds_up):
             signals = self._signaller.saw(state.unsaid, act, agent_id=state.agent_id, first=state.events == 1)
@@ -166,7 +170,7 @@ class Core:
         decision, shadow = self._controller.decide(
             standing,
             event,
-            findings,
+            self._opinions.counting(standing, findings, state.calls.actions),
             watch.rules,
             lambda: _near(watch, state, event.kind),
             context=Context(
@@ -178,6 +182,9 @@ class Core:
         )
         held = standing.held
         decision, passed = self._held_to(standing, act, decision, was_killed is None)
+        if not self._alone:
+            goal = "" if state.task is None else state.task.goal
+            decision = self._opinions.request(standing, event, decision, actions=state.calls.actions, goal=goal)
         killed = standing.killed
         frozen = standing.held if held is None and killed is None else None
         stopped = state.ended and self._controller.has_ended(standing, event.time)
@@ -287,6 +294,17 @@ class Core:
         control = control_record(state.session_id, state.agent_id, killed, feedback.decided_at)
         incidents = session_incidents.on_stopped(state.standing, _who(state), feedback.time)
         return Effects(state, control=control, incidents=incidents)
+
+    def on_opinion(self, state: SessionState | None, opinion: Opinion, at: LogPosition | None = None) -> Effects:
+        """Takes in a second opinion; `UNREQUESTED` follows from one that answers nothing. Changes `state` in place."""
+        if state is None:
+            state = SessionState(session_id=opinion.session_id)
+        if not is_new(state, at):
+            return Effects(state, applied=False)
+        followup, incidents = self._opinions.answer(
+            state.standing, opinion, clock_ms=state.clock_ms, actions=state.calls.actions
+        )
+        return Effects(state, followup=followup, incidents=incidents)
 
     def on_tick(self, state: SessionState, now_ms: int) -> Effects:
         """Does the first thing that is due by now, on the worker's clock. Changes `state` in place.

@@ -8,6 +8,7 @@ from haltline.detectors.cross_session.base import CrossSessionPattern
 from haltline.detectors.cross_session.shared_budget import SHARED, SharedBudget
 from haltline.detectors.features.observation import Observation
 from haltline.detectors.framework.usage_totals import UNKNOWN_TURNS, spent_of
+from haltline.interventions.levels.default_levels import is_ask
 from haltline.interventions.state.session_control import digest
 from haltline.schemas.control import Command
 from haltline.schemas.decisions import Decision, Level
@@ -160,7 +161,7 @@ class Signaller:
     @staticmethod
     def decided(origin: Origin, decision: Decision, *, killed: bool) -> Iterator[Signal]:
         """What follows from a decision on a session: that it was stopped, and that it was killed."""
-        if decision.level >= Level.PAUSE:
+        if decision.level >= Level.PAUSE and not is_ask(decision.detector, decision.level):
             yield from origin.to_agent_and_fleet(SignalKind.STOPPED, code=decision.code)
         if killed:
             yield from Signaller.stands(origin, SignalKind.KILLED, code=decision.code, reason=decision.reason)

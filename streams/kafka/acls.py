@@ -33,6 +33,7 @@ class Role(StrEnum):
     AUDIT = "audit"
     OPERATOR = "operator"
     NOTIFIER = "notifier"
+    OPINION = "opinion"
 
 
 class May(StrEnum):
@@ -131,6 +132,10 @@ def _needed(
         case Role.NOTIFIER:
             writes, reads = [topics.notifications, topics.dead_letter], [topics.incidents, topics.notifications]
             yield May.READ, "group", f"{group}-notify"
+            yield May.DESCRIBE, "group", READER_GROUP
+        case Role.OPINION:  # it talks to a model: whatever that makes of it, it decides and commands nothing
+            writes, reads = [topics.opinions], [topics.interventions, topics.actions, topics.policies, topics.opinions]
+            yield May.READ, "group", f"{group}-opinion"
             yield May.DESCRIBE, "group", READER_GROUP
     for name in writes:
         yield May.WRITE, "topic", name

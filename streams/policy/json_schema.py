@@ -11,6 +11,7 @@ from haltline.interventions.levels.default_levels import default_level, default_
 from haltline.schemas.correlation import Correlation, Selection
 from haltline.schemas.findings import Severity
 from haltline.schemas.intervening import PARTS as INTERVENTION_PARTS
+from haltline.schemas.opinions import OpinionRules
 from haltline.schemas.policy import (
     ApprovalRules,
     Exemption,
@@ -25,8 +26,8 @@ from haltline.schemas.policy import (
 from haltline.schemas.record import JsonObject
 
 _DESCRIBED = (
-    Tool, Rule, Override, Exemption, Operations, ApprovalRules, ProbationRules, Published, Correlation, Selection,
-    *INTERVENTION_PARTS,
+    Tool, Rule, Override, Exemption, Operations, ApprovalRules, ProbationRules, Published, OpinionRules,
+    Correlation, Selection, *INTERVENTION_PARTS,
 )  # fmt: skip
 
 

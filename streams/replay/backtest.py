@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field
 from heapq import merge
 from operator import itemgetter
 
+from haltline.interventions.levels.default_levels import is_ask
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Finding
@@ -51,7 +52,7 @@ class DecidedAt:
 
 @dataclass(frozen=True, slots=True)
 class FirstStop:
-    """The first decision at PAUSE or above."""
+    """The first decision at PAUSE or above that is no ask."""
 
     seq: int
     event_id: str
@@ -68,9 +69,12 @@ class Result:
     label: str | None = None
     clock: str = "real"
     level: str = Level.ALLOW.value
+    """The hardest that was decided, asks left out."""
     first: FirstStop | None = None
     findings: list[FoundAt] = field(default_factory=list)
     decisions: list[DecidedAt] = field(default_factory=list)
+    asks: int = 0
+    """Decisions that ask a person about an act. Nobody answers here: the call is taken to be made."""
     cost_prevented_usd: float = 0.0
     """What refused calls would have cost, where the policy has prices."""
     cost_after_stop_usd: float = 0.0
@@ -86,6 +90,9 @@ class Result:
             return
         self.decisions.append(DecidedAt(seq, decision.level.value, decision.detector, decision.reason))
         self.cost_prevented_usd += decision.cost_prevented_usd or 0.0
+        if is_ask(decision.detector, decision.level):
+            self.asks += 1
+            return
         self.level = max(Level(self.level), decision.level).value
         if decision.level >= Level.PAUSE and self.first is None:
             self.first = FirstStop(seq, decision.event_id, decision.detector, decision.level.value)

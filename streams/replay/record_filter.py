@@ -12,6 +12,7 @@ from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Detection
 from haltline.schemas.incidents import IncidentRecord
+from haltline.schemas.opinions import Opinion
 from haltline.schemas.policy import Policy
 from haltline.schemas.record import Record
 from haltline.schemas.signals import Signal
@@ -29,6 +30,7 @@ _MODELS: Final[Mapping[str, type[Record]]] = {
     "incidents": IncidentRecord,
     "commands": Command,
     "signals": Signal,
+    "opinions": Opinion,
     "control": ControlRecord,
     "policies": Policy,
     "dead-letter": ActionEvent,  # as far as it can be read at all

@@ -82,6 +82,8 @@ class Totals:
     stopped: int
     nudged: int
     """Nudged, and not stopped."""
+    asks: int = 0
+    """In which a person would have been asked about an act; stopped or not."""
     stopped_by_label: Mapping[str, int] = field(default_factory=dict)
     cost_prevented_usd: float = 0.0
     """What refused calls would have cost, where the policy has prices."""
@@ -95,6 +97,7 @@ class Totals:
             "sessions": self.sessions,
             "stopped": self.stopped,
             "nudged": self.nudged,
+            "asks": self.asks,
             "stopped_by_label": dict(self.stopped_by_label),
             "cost_prevented_usd": self.cost_prevented_usd,
             "cost_after_stop_usd": self.cost_after_stop_usd,
@@ -109,6 +112,7 @@ def totals_of(results: Sequence[Result]) -> Totals:
         sessions=len(results),
         stopped=len(stopped),
         nudged=sum(result.first is None and Level(result.level) >= Level.NUDGE for result in results),
+        asks=sum(result.asks > 0 for result in results),
         stopped_by_label=dict(sorted(Counter(result.label or "-" for result in stopped).items())),
         cost_prevented_usd=round(sum(result.cost_prevented_usd for result in results), 6),
         cost_after_stop_usd=round(sum(result.cost_after_stop_usd for result in results), 6),

@@ -158,6 +158,15 @@ METRICS: Final = (
     ),
     _gauge("notifications_waiting", "Changes that wait to be sent, also for a digest or quiet hours.", "channel"),
     _counter("incident_changes_unrouted_total", "Changes of incidents that no route leads anywhere."),
+    _counter(
+        "opinions_total",
+        "Requests for a second opinion by outcome: runaway (agrees), sound (does not), timeout, error, invalid ...",
+        "detector",
+        "outcome",
+    ),
+    _histogram("opinion_seconds", "From a request that was read to its answer.", _UP_TO_MINUTES),
+    _counter("opinion_tokens_total", "Tokens of the model that answers: input, output.", "kind"),
+    _counter("opinion_cost_usd_total", "What its answers cost by the policy's prices."),
     _gauge("build_info", "1; the labels say what runs.", "component", "version", "python"),
 )
 
@@ -172,7 +181,7 @@ class Metrics:
     """
 
     def __init__(self, component: str = "") -> None:
-        """`component` is what runs: worker, shadow, audit, console, canary, verifier, intake, notify."""
+        """`component` is what runs: worker, shadow, audit, console, canary, verifier, intake, notify, opinion."""
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self._lock = threading.Lock()

@@ -8,12 +8,14 @@ from operator import attrgetter
 from haltline.detectors.features.observation import CallTracker
 from haltline.interventions.control.incidents import ACTS
 from haltline.interventions.control.kill_acknowledgement import ARM
+from haltline.interventions.control.second_opinion import UNREQUESTED
 from haltline.interventions.state.control_record import control_record
 from haltline.schemas import wire
 from haltline.schemas.control import Command, Feedback
 from haltline.schemas.dead_letter import BadRecord
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.events import Kind
+from haltline.schemas.opinions import Opinion
 from haltline.schemas.signals import Signal, SignalScope
 from haltline.schemas.topics import Topics
 from haltline.streams.engine.core import Core, Effects, SessionState
@@ -86,6 +88,7 @@ class SessionProcessor:
             topics.commands: self._command,
             topics.feedback: self._feedback,
             topics.signals: self._signal,
+            topics.opinions: self._opinion,
         }
         self._timers = TimerQueue()
         self._use(core)
@@ -169,6 +172,14 @@ class SessionProcessor:
             self._outputs.dead_letter(record, BadRecord.DETECTOR_FAILED, f"{signal.scope} begins anew: {failure!r}")
             return
         self._outputs.scope(outcome, signal.session_id, record)
+
+    def _opinion(self, record: RawRecord) -> None:
+        opinion = wire.decode(Opinion, record.value)
+        outcome = self._core.on_opinion(self._states.session(opinion.session_id, record), opinion, record)
+        self._emit(outcome, record)
+        if outcome.followup == UNREQUESTED:
+            detail = f"decision {opinion.decision_id}: expected a second opinion that is requested, got another one"
+            raise wire.InvalidRecord(BadRecord.UNREQUESTED, detail)
 
     def recovered(self, partition: int, states: Mapping[bytes, bytes]) -> None:
         """A partition is this worker's from now on: a look at each state's first bytes finds what is due in it."""

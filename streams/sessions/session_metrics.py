@@ -5,6 +5,7 @@ from typing import Final
 from haltline.detectors import ALL as DETECTORS
 from haltline.interventions.control.kill_acknowledgement import REISSUED, UNACKNOWLEDGED
 from haltline.interventions.decide.activity_after_kill import CODE
+from haltline.interventions.levels.default_levels import shown_level
 from haltline.schemas.dead_letter import BadRecord
 from haltline.schemas.decisions import Decision
 from haltline.schemas.findings import Finding
@@ -50,7 +51,8 @@ class SessionMetrics:
 
     def decision(self, decision: Decision, latency_s: float | None) -> None:
         """Counts a decision; a clock that is behind the producer's counts as no latency."""
-        self._decisions[decision.detector or "none", decision.level.value, decision.mode.value].inc()
+        shown = shown_level(decision.detector, decision.level)
+        self._decisions[decision.detector or "none", shown, decision.mode.value].inc()
         if decision.choice is not None and (decision.choice.escalation or decision.choice.attempts):
             self._escalations[decision.detector, decision.level.value].inc()
         if latency_s is not None:

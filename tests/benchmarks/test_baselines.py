@@ -189,21 +189,12 @@ def recorded(*events: ActionEvent | Sequence[ActionEvent]) -> Recorded:
     return Recorded("s1", tuple(enumerate(flat)))
 
 
-def test_a_recorded_call_is_an_action_and_an_observation() -> None:
+def test_what_was_recorded_is_read_as_actions_observations_and_messages() -> None:
     found = list(entries(recorded(call(0, "look_up", args={"id": 1}, output_digest="d", output_bytes=3))))
     assert found == [(0, Action("look_up", '{"id":1}')), (1, Observation("d 3 "))]
-
-
-def test_a_call_that_was_never_proposed_is_both_at_once() -> None:
     found = list(entries(recorded(event(0, "look_up", error="no such id", output_bytes=0))))
     assert found == [(0, Action("look_up", "null")), (0, Observation(" 0 no such id", error=True))]
-
-
-def test_what_an_agent_says_is_a_message_and_nothing_comes_back() -> None:
     assert list(entries(recorded(call(0, "say", args={"text": "hello"})))) == [(0, Message("hello", "agent say"))]
-
-
-def test_a_command_line_keeps_its_exit_code() -> None:
     _, (_, observation) = entries(recorded(call(0, "Bash", None, "rc=127: not found", args={"command": "x"})))
     assert isinstance(observation, Observation)
     assert (observation.command, observation.exit_code, observation.error) == ('{"command":"x"}', 127, False)

@@ -142,10 +142,7 @@ def test_a_strike_that_is_lost_is_a_difference(changelog: Changelog, why: str) -
     assert check.notes == ()
 
 
-def test_a_letter_of_no_strike_is_a_difference() -> None:
+def test_a_letter_of_no_strike_is_a_difference_and_without_strikes_nothing_is_expected() -> None:
     check = with_claims().strike().claim(SECOND).state(SECOND).check(b"damage 0", b"other")
     assert [str(difference) for difference in check.differences] == ["damaged: expected no such letter, got b'other'"]
-
-
-def test_without_strikes_nothing_is_expected() -> None:
     assert Changelog().check().ok

@@ -54,11 +54,6 @@ def test_processor_time_is_compared_as_a_multiple_of_the_calibration() -> None:
     assert (worse.verdict, worse.ratio) == (Verdict.WORSE, 2.0)
 
 
-def test_without_the_peer_in_one_run_figures_stand_for_themselves() -> None:
-    found = change(RATE, rounds([30, 30], [100, 100]), document(rates=[rate(OURS.name, 30)]))
-    assert (found.base, found.ratio, found.verdict) == (None, 1.0, Verdict.SAME)
-
-
 def test_figures_of_peers_and_the_calibration_are_not_judged() -> None:
     named = {one.name for one in compare(document(), document())}
     assert not any(
@@ -67,7 +62,7 @@ def test_figures_of_peers_and_the_calibration_are_not_judged() -> None:
     assert {RATE, COST, "core, core with every detector: times its calibration"} <= named
 
 
-@settings(max_examples=20)  # each reads and compares whole files
+@settings(max_examples=8)  # each reads and compares whole files
 @given(st.floats(0.05, 20.0), st.floats(0.05, 20.0))
 def test_what_is_better_one_way_is_worse_the_other(one: float, other: float) -> None:
     there = change(RATE, rounds([one] * 2, [1.0] * 2), rounds([other] * 2, [1.0] * 2))
@@ -76,14 +71,11 @@ def test_what_is_better_one_way_is_worse_the_other(one: float, other: float) -> 
     assert back.verdict is opposite[there.verdict]
 
 
-def test_figures_that_only_one_run_has_are_named() -> None:
+def test_what_only_one_run_has_and_how_they_differ_is_remarked() -> None:
     small = document() | {"sink": []}
     gone, actual = only_in_one(document(), small)
     assert actual == []
     assert "haltline audit: rows/s" in gone
-
-
-def test_a_loud_run_and_other_settings_are_remarked() -> None:
     result = remarks(document(others={"sink": 0.5}), document(settings={"events": 7}))
     assert any("old: The machine was not quiet" in line for line in result)
     assert "Settings differ: events." in result
@@ -103,11 +95,6 @@ def test_the_command_ends_with_1_when_something_is_worse(tmp_path: Path, capsys:
     assert "worse" in capsys.readouterr().out
     assert main(["compare", *files(tmp_path, new, old)]) == 0
     assert "better" in capsys.readouterr().out
-
-
-def test_the_command_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", *files(tmp_path, document(), document()), "--json"]) == 0
-    assert {row["verdict"] for row in orjson.loads(capsys.readouterr().out)} == {"within noise"}
 
 
 @pytest.mark.parametrize(

@@ -25,18 +25,3 @@ def test_everything_is_measured_over_every_event(tmp_path: Path, capsys: pytest.
     states = document["states"]
     assert 0 < states["bytes_median"] <= states["bytes_max"]
     assert {"calls", "detectors", "standing"} <= set(states["parts_median"])
-
-
-def test_people_get_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = write(tmp_path, {"a": (reads(5), {})})
-    assert main([str(file), "--copies", "1", "--rounds", "1", "--profile-share", "1"]) == 0
-    out = capsys.readouterr().out
-    assert "10 events" in out
-    assert CALIBRATION in out
-    assert "destructive_repeat" in out
-    assert "State of a session" in out
-
-
-def test_a_file_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(tmp_path / "none.jsonl")]) == 2
-    assert "none.jsonl" in capsys.readouterr().err

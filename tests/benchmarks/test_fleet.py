@@ -34,9 +34,11 @@ def test_the_same_seed_is_the_same_fleet_with_some_of_each_kind(sessions: int) -
     assert sessions < 20 or counts[Kind.HEALTHY] == max(counts.values())
 
 
-def test_fewer_sessions_than_kinds_are_refused() -> None:
+def test_fewer_sessions_than_kinds_are_refused_and_percentiles_are_of_what_there_is() -> None:
     with pytest.raises(ValueError, match="expected at least 6, one of each kind, got 5"):
         plan(5, 120, 1, "x")
+    assert [percentile(range(100), share) for share in (0.5, 0.99)] == [50, 99]
+    assert percentile([], 0.5) is None
 
 
 def a(kind: Kind, **result: object) -> Acted:
@@ -64,8 +66,3 @@ def a(kind: Kind, **result: object) -> Acted:
 def test_what_is_not_as_expected_is_reported(acted: Acted, led: Led, says: str) -> None:
     text = "; ".join(differences(acted, led))
     assert (says in text) if says else not text
-
-
-def test_percentiles() -> None:
-    assert [percentile(range(100), share) for share in (0.5, 0.99)] == [50, 99]
-    assert percentile([], 0.5) is None

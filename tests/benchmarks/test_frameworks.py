@@ -31,11 +31,8 @@ def test_a_call_is_measured_plain_and_guarded(tmp_path: Path, capsys: pytest.Cap
     assert "langchain" in capsys.readouterr().out
 
 
-def test_the_page_has_the_committed_figures() -> None:
+def test_the_page_has_the_committed_figures_in_their_place() -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert text == written(text, orjson.loads(COMMITTED.read_bytes())), "python -m benchmarks.frameworks --write"
-
-
-def test_a_page_without_a_place_for_the_table_is_named() -> None:
     with pytest.raises(ValueError, match="expected <!-- frameworks -->"):
         written("# A page\n", orjson.loads(COMMITTED.read_bytes()))

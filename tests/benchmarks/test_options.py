@@ -22,20 +22,6 @@ def test_the_length_of_a_run(words: list[str], events: int, rounds: int) -> None
     assert (args.events, args.rounds, args.only) == (events, rounds, list(PARTS))
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        pytest.param(["--long", "--short"], id="two lengths"),
-        pytest.param(["--only", "sink,recovery"], id="an unknown part"),
-        pytest.param(["--sessions", "many"], id="no number"),
-    ],
-)
-def test_what_cannot_be_asked_for_ends_the_command(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        options(words)
-    assert "error" in capsys.readouterr().err
-
-
 def test_results_keep_the_settings_without_paths() -> None:
     settings = settings_of(options(["--only", "sink", "--logs", "here"]))
     assert settings["sink_events"] == 200_000

@@ -10,9 +10,3 @@ def test_every_way_is_measured_over_the_same_calls(capsys: pytest.CaptureFixture
     assert [cost["name"] for cost in document["costs"]] == [BARE, PEER, ASYNC, LOCAL]
     assert all(0 < cost["best_us"] <= cost["median_us"] for cost in document["costs"])
     assert [cost["times_peer"] for cost in document["costs"]][1] == 1.0
-
-
-def test_people_get_a_table(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--pieces", "1"]) == 0
-    out = capsys.readouterr().out
-    assert all(name in out for name in (BARE, PEER, ASYNC, LOCAL))

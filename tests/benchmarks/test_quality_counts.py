@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.quality.judging import BEFORE, STOPPED, TOLD, WITHIN_3, WITHIN_5, Seen
+from benchmarks.quality.judging import ASKED, BEFORE, STOPPED, TOLD, WITHIN_3, WITHIN_5, Seen
 from benchmarks.quality.sessions import Judgement, Kind, Known
 from benchmarks.quality.summary import Count, Target
 from haltline.streams.replay.backtest import Recorded
@@ -19,6 +19,7 @@ def known(begins: int, signal: int | None) -> Known:
     [
         pytest.param(Seen(), set(), id="nothing was said"),
         pytest.param(Seen(found=3), {TOLD}, id="a hint is no stop"),
+        pytest.param(Seen(asked=3), {ASKED}, id="an ask is neither"),
         pytest.param(Seen(9, 9), {TOLD, STOPPED, BEFORE}, id="one event before it begins"),
         pytest.param(Seen(9, 10), {TOLD, STOPPED, WITHIN_5, WITHIN_3}, id="where it begins, before the signal"),
         pytest.param(Seen(9, 17), {TOLD, STOPPED, WITHIN_5, WITHIN_3}, id="three events behind the signal"),

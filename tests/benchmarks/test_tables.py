@@ -10,8 +10,7 @@ from benchmarks.engines.kafka_streams import POM
 from benchmarks.reporting import tables
 from benchmarks.reporting.machine import kafka_version
 from benchmarks.reporting.report import load
-from benchmarks.reporting.table import Table, mib, times, us
-from tests.benchmarks.results import document, grown
+from tests.benchmarks.results import document
 
 PAGE = "# Page\n\n<!-- measured:latency -->\nold\n<!-- /measured:latency -->\n\nafter\n"
 
@@ -36,22 +35,12 @@ def test_only_what_stands_between_the_marks_is_written() -> None:
     assert tables.written(text, document()) == text
 
 
-def test_figures_of_an_earlier_run_do_not_stay() -> None:
-    text = tables.written(PAGE, document() | {"latency": []})
-    assert "-->\nNot measured in this run.\n<!--" in text
-
-
-def test_capacity_without_its_constants_is_not_measured() -> None:
-    without = document() | {"growth": []}
-    assert "Not measured" in tables.written(PAGE.replace("latency", "plan"), without)
-    assert "100,000" in tables.written(PAGE.replace("latency", "assumptions"), without)
-
-
-def test_ratios_are_to_the_peers_of_the_run() -> None:
+def test_the_summary_names_ratios_to_the_peers_and_the_version_of_the_broker() -> None:
     summary = tables.tables(document())["summary"].markdown()
     assert "30,000 events/s: 10.0 times stock Faust with the same rules" in summary
     assert "Kafka Streams 100,000 events/s, a bare loop 120,000 events/s" in summary
     assert "p50 1.5 ms, 1.50 times the echo's; p99 6.0 ms, 1.50 times the echo's" in summary
+    assert f"<version>{kafka_version()}</version>" in POM.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", ["summary", "run"])
@@ -60,46 +49,9 @@ def test_a_loud_machine_is_noted_where_its_figures_are(name: str) -> None:
     assert "not quiet" not in tables.tables(document())[name].markdown()
 
 
-def test_workers_that_share_cores_have_no_rate_and_that_is_reported() -> None:
-    text = tables.tables(document())["growth"].markdown()
-    assert "so 2 workers shared theirs with broker and load" in text
-    alone = tables.tables(document(growth=[grown(1_000), grown(10_000)]))["growth"].markdown()
-    assert "shared" not in alone
-
-
-def test_what_was_not_measured_is_reported() -> None:
-    run = tables.tables(document() | {"skipped": {"Kafka Streams": "no javac"}})["run"]
-    assert "Not measured: Kafka Streams (no javac)." in run.markdown()
-
-
 def test_the_command_shows_every_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "results.json"
     file.write_bytes(orjson.dumps(document()))
     assert main(["table", str(file)]) == 0
     out = capsys.readouterr().out
     assert all(title in out for title in ("Throughput", "A guarded call", "Growth", "A plan for 100,000 agents"))
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        pytest.param(us(9.26), "9.3 us", id="microseconds"),
-        pytest.param(us(118.4), "118 us", id="many microseconds"),
-        pytest.param(us(None), "-", id="nothing measured"),
-        pytest.param(times(1.234), "1.23 times", id="a ratio"),
-        pytest.param(times(12.34), "12.3 times", id="a large ratio"),
-        pytest.param(mib(500), "500 bytes", id="bytes"),
-        pytest.param(mib(3 * 2**20 / 2), "1.5 MiB", id="mebibytes"),
-        pytest.param(mib(1023 * 2**20), "1,023 MiB", id="nearly a gibibyte"),
-    ],
-)
-def test_figures_are_written_with_their_units(text: str, expected: str) -> None:
-    assert text == expected
-
-
-def test_a_bar_in_a_cell_does_not_make_a_column() -> None:
-    assert Table("", ["a"], [["x | y"]]).markdown() == "| a |\n| --- |\n| x / y |\n"
-
-
-def test_kafka_streams_is_of_the_version_of_the_broker() -> None:
-    assert f"<version>{kafka_version()}</version>" in POM.read_text(encoding="utf-8")

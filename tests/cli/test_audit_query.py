@@ -38,28 +38,18 @@ def run(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-def test_sql_is_answered_as_json(table: Path) -> None:
+def test_sql_is_answered_as_json_and_a_story_is_one_line_for_each_record(table: Path) -> None:
     code, output = run("query", "SELECT session_id, action FROM audit", "--table", str(table), "--json")
     assert (code, orjson.loads(output)) == (0, [{"session_id": "s1", "action": "read_file"}])
-
-
-def test_a_story_is_one_line_for_each_record(table: Path) -> None:
     code, output = run("story", "s1", "--table", str(table))
     assert (code, "action.proposed" in output, "1 row\n" in output) == (0, True, True)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "text"),
-    [
-        pytest.param(("story", "nobody"), 1, "'nobody'", id="an unknown session is no answer"),
-        pytest.param(("query", "SELECT nothing FROM audit"), 2, "nothing", id="wrong SQL says what is wrong"),
-    ],
-)
-def test_questions_without_an_answer(arguments: tuple[str, ...], code: int, text: str, table: Path) -> None:
-    got, output = run(*arguments, "--table", str(table))
-    assert (got, text in output) == (code, True)
-
-
-def test_a_table_that_is_not_there_is_named(tmp_path: Path) -> None:
-    code, output = run("query", "SELECT 1", "--table", str(tmp_path / "none"))
-    assert (code, "none" in output) == (2, True)
+def test_questions_without_an_answer_say_why(table: Path, tmp_path: Path) -> None:
+    for arguments, of, expected, text in (
+        (("story", "nobody"), table, 1, "'nobody'"),
+        (("query", "SELECT nothing FROM audit"), table, 2, "nothing"),
+        (("query", "SELECT 1"), tmp_path / "none", 2, "none"),
+    ):
+        code, output = run(*arguments, "--table", str(of))
+        assert (code, text in output) == (expected, True), arguments

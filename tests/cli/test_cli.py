@@ -2,7 +2,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -20,20 +19,14 @@ from haltline.schemas.topics import Topics
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.policy.json_schema import policy_schema
+from tests.cases import cases
 from tests.mock_cluster import QuickBroker
-from tests.streams.running import running_system
 
 TOPICS = Topics()
 NOBODY = "127.0.0.1:1"
 SCHEMA = policy_schema()
 BY_ADA = ("--by", "ada", "--reason", "task corrected")
 PATIENT = ("--timeout", "60")  # a busy machine decides nothing
-
-
-@pytest.fixture(scope="module")
-def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with running_system(tmp_path_factory.mktemp("cli")) as address:
-        yield address
 
 
 def haltline(*arguments: str, env: dict[str, str] | None = None) -> Result:
@@ -50,14 +43,7 @@ def test_a_bare_install_says_what_to_install() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        pytest.param(("status",), id="status"),
-        pytest.param(("kill", "s1", *BY_ADA), id="kill"),
-        pytest.param(("worker", "--metrics-port", "0"), id="worker"),
-    ],
-)
+@cases("arguments", {"status": ("status",), "worker": ("worker", "--metrics-port", "0")})
 def test_no_broker_is_exit_3_and_names_the_address(arguments: tuple[str, ...]) -> None:
     done = haltline(*arguments, "--bootstrap", NOBODY)
     assert done.exit_code == Exit.UNREACHABLE
@@ -99,14 +85,6 @@ def test_a_wrong_command_is_exit_2_and_says_what_was_expected(
     assert "Traceback" not in done.output
 
 
-def test_a_policy_that_cannot_be_used_is_exit_2_and_names_the_line(embedded: EmbeddedBroker, tmp_path: Path) -> None:
-    policy = tmp_path / "policy.yaml"
-    policy.write_text("name: strict\ncooldown: 3\n", encoding="utf-8")
-    done = haltline("worker", "--policy", str(policy), "--bootstrap", embedded.bootstrap)
-    assert done.exit_code == Exit.USAGE
-    assert f"{policy}:2: cooldown" in done.stderr
-
-
 @pytest.mark.parametrize("command", ["worker", "audit"])
 def test_a_metrics_port_in_use_is_exit_2_and_is_named(embedded: EmbeddedBroker, command: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -131,8 +109,8 @@ def test_a_client_config_names_the_line_that_is_wrong(tmp_path: Path, line: str,
     assert f"client.properties:3: {problem}" in " ".join(done.stderr.replace("│", "").split())
 
 
-def test_kill_status_reset_as_a_person_sees_them(bootstrap: str) -> None:
-    here = ("--bootstrap", bootstrap)
+def test_kill_status_reset_as_a_person_sees_them(system: str) -> None:
+    here = ("--bootstrap", system)
     assert haltline("status", "person", *here).exit_code == Exit.OK
 
     killed = haltline("kill", "person", "--unknown", "--by", "ada", "--reason", "loops", *here)
@@ -154,11 +132,12 @@ def test_kill_status_reset_as_a_person_sees_them(bootstrap: str) -> None:
     assert haltline("status", "nobody", *here).stdout == "nothing holds for session nobody\n"
 
 
-def test_kill_status_reset_as_a_script_sees_them(bootstrap: str) -> None:
-    here = ("--bootstrap", bootstrap, "--json")
-    killed = orjson.loads(haltline("kill", "script", "--unknown", *BY_ADA, *PATIENT, *here).stdout)
+def test_kill_status_reset_as_a_script_sees_them(system: str) -> None:
+    here = ("--bootstrap", system, "--json")
+    kill = ("kill", "script", "--unknown", "--reason", "r", *PATIENT, *here)
+    killed = orjson.loads(haltline(*kill, env={"HALTLINE_OPERATOR": "grace"}).stdout)
     assert killed["answered"] is True
-    assert killed["command"]["kind"] == "kill"
+    assert (killed["command"]["kind"], killed["command"]["by"]) == ("kill", "grace")
     assert killed["after"]["id"] == "script"
 
     status = haltline("status", "script", *here)
@@ -171,29 +150,17 @@ def test_kill_status_reset_as_a_script_sees_them(bootstrap: str) -> None:
     assert (released["before"]["id"], released["after"]["state"]) == ("script", "probation")
 
 
-def test_the_operators_name_can_come_from_the_environment(bootstrap: str) -> None:
-    done = haltline(
-        "kill",
-        "env",
-        "--unknown",
-        "--reason",
-        "r",
-        "--json",
-        "--bootstrap",
-        bootstrap,
-        env={"HALTLINE_OPERATOR": "grace"},
-    )
-    assert orjson.loads(done.stdout)["command"]["by"] == "grace"
-
-
-def test_a_batch_says_what_it_allows(bootstrap: str) -> None:
+def test_a_batch_says_what_it_allows_and_a_label_of_an_unknown_decision_is_exit_1(system: str) -> None:
     done = haltline(
         *("batch", "bulk", "--max-deletes", "100", "--actions", "delete_*", "--targets", "asset_id=stg_*"),
-        *(*BY_ADA, *PATIENT, "--bootstrap", bootstrap),
+        *(*BY_ADA, *PATIENT, "--bootstrap", system),
     )
     assert done.exit_code == Exit.OK
     assert done.stdout.startswith("session bulk may do 100 destructive acts until 20")
     assert done.stdout.endswith(": delete_* on asset_id=stg_*; no events of this session were found yet\n")
+    done = haltline("label", "d-none", "confirmed", *BY_ADA, "--bootstrap", system)
+    assert done.exit_code == Exit.NO
+    assert "decision not found: d-none" in done.stderr
 
 
 def test_without_a_worker_a_command_is_exit_1_and_says_that_it_is_kept(embedded: EmbeddedBroker) -> None:
@@ -206,12 +173,6 @@ def test_without_a_worker_a_command_is_exit_1_and_says_that_it_is_kept(embedded:
     assert orjson.loads(as_json.stdout)["answered"] is False
 
 
-def test_a_label_of_an_unknown_decision_is_exit_1(bootstrap: str) -> None:
-    done = haltline("label", "d-none", "confirmed", *BY_ADA, "--bootstrap", bootstrap)
-    assert done.exit_code == Exit.NO
-    assert "decision not found: d-none" in done.stderr
-
-
 def event_record(session_id: str, agent_id: str = "cleaner", mission_id: str | None = None) -> bytes:
     return ActionEvent(
         event_id=f"{session_id}@0", kind=Kind.SESSION_STARTED, session_id=session_id, time=time.time_ns() // 1_000_000,
@@ -220,12 +181,10 @@ def event_record(session_id: str, agent_id: str = "cleaner", mission_id: str | N
 
 
 @pytest.fixture(scope="module")
-def mistaken(bootstrap: str) -> str:
+def mistaken(system: str) -> str:
     for name in ("typo-north", "typo-south", "once-1"):
-        write(
-            bootstrap, TOPICS.actions, name, event_record(name, agent_id=f"agent-{name}", mission_id=f"mission-{name}")
-        )
-    return bootstrap
+        write(system, TOPICS.actions, name, event_record(name, agent_id=f"agent-{name}", mission_id=f"mission-{name}"))
+    return system
 
 
 @pytest.mark.parametrize(
@@ -246,7 +205,7 @@ def mistaken(bootstrap: str) -> str:
                      id="the beginning of two agents"),
         pytest.param(("kill", "nosuch", "--unknown", "--until-stopped"), Exit.USAGE, "cannot be used with --unknown",
                      id="to wait for nobody"),
-        pytest.param(("freeze", "--scope", "target", "asset_id=x"), Exit.OK, "target asset_id=x is frozen",
+        pytest.param(("freeze", "--scope", "target", "asset_id=beforehand"), Exit.OK, "target asset_id=beforehand is f",
                      id="a target is a name and may be held beforehand"),
     ],
 )  # fmt: skip
@@ -281,20 +240,15 @@ def an_event(action: str) -> bytes:
 
 
 def test_tail_prints_one_line_for_each_record(embedded: EmbeddedBroker) -> None:
-    write(embedded.bootstrap, TOPICS.actions, "t1", an_event("list_assets"), an_event("delete_asset"), b"{nonsense")
+    hostile = an_event("\x1b[2Jdelete\nasset")
+    write(embedded.bootstrap, TOPICS.actions, "t1", an_event("list_assets"), hostile, b"{nonsense")
     done = haltline("tail", "--topic", "actions", "--from-beginning", "--count", "3", "--bootstrap", embedded.bootstrap)
     assert done.exit_code == Exit.OK
+    assert "\x1b" not in done.stdout, "no control characters of an agent"
     lines = done.stdout.splitlines()
     assert [line.partition("@")[2].partition("  ")[0] for line in lines] == ["0", "1", "2"]
     assert lines[0].endswith("  t1  action.proposed list_assets")
     assert "(cannot be read: not_json:" in lines[2]
-
-
-def test_tail_shows_no_control_characters_of_an_agent(embedded: EmbeddedBroker) -> None:
-    write(embedded.bootstrap, TOPICS.actions, "t1", an_event("\x1b[2Jdelete\nasset"))
-    done = haltline("tail", "--topic", "actions", "--from-beginning", "--count", "1", "--bootstrap", embedded.bootstrap)
-    assert "\x1b" not in done.stdout
-    assert done.stdout.count("\n") == 1
 
 
 def test_tail_of_a_session_as_json_leaves_the_others_out(embedded: EmbeddedBroker) -> None:
@@ -311,19 +265,12 @@ def test_tail_of_a_session_as_json_leaves_the_others_out(embedded: EmbeddedBroke
     assert records[1]["value"] is None
 
 
-def test_schemas_are_printed_by_topic() -> None:
-    assert orjson.loads(haltline("schemas").stdout) == wire.json_schemas() | {"policies": SCHEMA}
-
-
-def test_schemas_are_written_one_file_for_each_topic(tmp_path: Path) -> None:
-    done = haltline("schemas", "--out", str(tmp_path / "schemas"))
-    assert done.exit_code == Exit.OK
-    written = {file.name: orjson.loads(file.read_bytes()) for file in (tmp_path / "schemas").iterdir()}
+def test_schemas_are_printed_and_written_by_topic_and_the_policys_by_itself(tmp_path: Path) -> None:
     by_topic = wire.json_schemas() | {"policies": SCHEMA}
+    assert orjson.loads(haltline("schemas").stdout) == by_topic
+    assert haltline("schemas", "--out", str(tmp_path / "schemas")).exit_code == Exit.OK
+    written = {file.name: orjson.loads(file.read_bytes()) for file in (tmp_path / "schemas").iterdir()}
     assert written == {f"{topic}.schema.json": schema for topic, schema in by_topic.items()}
-
-
-def test_a_policys_schema_is_printed_and_written(tmp_path: Path) -> None:
     assert orjson.loads(haltline("policy", "schema").stdout) == SCHEMA
     file = tmp_path / "policy.schema.json"
     assert haltline("policy", "schema", "--out", str(file)).exit_code == Exit.OK
@@ -396,7 +343,7 @@ def test_topics_are_checked_then_made_then_right_on_a_real_cluster(kafka: LocalK
     assert "expected 4, as the rest, got 3" in haltline("topics", "check", "--partitions", "4", *there[:-1]).stdout
 
 
-def test_doctor_says_what_is_bad_and_what_to_do() -> None:
+def test_doctor_says_what_is_bad_and_what_to_do_and_finds_a_running_system_well(system: str) -> None:
     done = haltline("doctor", "--bootstrap", NOBODY, "--worker", f"http://{NOBODY}", "--json")
     assert done.exit_code == Exit.NO
     checks = {check["what"]: check for check in orjson.loads(done.stdout)}
@@ -405,25 +352,16 @@ def test_doctor_says_what_is_bad_and_what_to_do() -> None:
     assert checks["broker"]["verdict"] == "bad"
     assert "--bootstrap" in checks["broker"]["do"]
     assert checks["worker's health"]["verdict"] == "bad"
-
-
-def test_doctor_finds_a_running_system_well(bootstrap: str) -> None:
-    done = haltline("doctor", "--bootstrap", bootstrap, "--worker", f"http://{NOBODY}", "--json")
+    done = haltline("doctor", "--bootstrap", system, "--worker", f"http://{NOBODY}", "--json")
     checks = {check["what"]: check["verdict"] for check in orjson.loads(done.stdout)}
     assert (checks["broker"], checks["topics"], checks["workers' progress"]) == ("ok", "ok", "ok")
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        pytest.param("90s", timedelta(seconds=90), id="seconds"),
-        pytest.param("1h30m", timedelta(minutes=90), id="two units"),
-        pytest.param("1.5h", timedelta(minutes=90), id="a fraction"),
-        pytest.param("1d", timedelta(days=1), id="a day"),
-    ],
-)
-def test_lengths_of_time(text: str, expected: timedelta) -> None:
-    assert duration(text) == expected
+def test_lengths_of_time() -> None:
+    assert duration("90s") == timedelta(seconds=90), "seconds"
+    assert duration("1h30m") == timedelta(minutes=90), "two units"
+    assert duration("1.5h") == timedelta(minutes=90), "a fraction"
+    assert duration("1d") == timedelta(days=1), "a day"
 
 
 @pytest.mark.parametrize("text", ["", "3", "h", "1h 30m", "-1h", "1w", "1hx"])

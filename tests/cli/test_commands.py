@@ -30,6 +30,7 @@ from haltline.schemas.wire import MODELS
 from haltline.streams.engine.groups import Runs
 from haltline.streams.importing.formats import FORMATS
 from haltline.streams.local.kafka import DEFAULT_PARTITIONS, DEFAULT_PORT
+from tests.cases import cases
 from tests.deploy.commands import parsed
 
 # Not pydantic, with which typer itself reads the values of options.
@@ -61,6 +62,7 @@ NO_JSON = {
     "audit": "a service",
     "console": "a service",
     "notify": "a service",
+    "opinion": "a service",
     "kafka": "a service",
     "completion": "prints a script",
     "schemas": "prints JSON always",
@@ -113,12 +115,9 @@ def test_a_command_loads_the_modules_of_no_other_command() -> None:
     }
 
 
-def test_the_version_is_that_of_the_package() -> None:
+def test_the_help_shows_each_command_under_its_group_and_the_version_is_that_of_the_package() -> None:
     done = CliRunner().invoke(app, ["--version"])
     assert (done.exit_code, done.stdout) == (0, f"haltline {haltline.__version__}\n")
-
-
-def test_the_help_shows_each_command_under_the_heading_of_its_group() -> None:
     text = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "100"}).stdout
     panels = dict(re.findall(r"(?ms)^╭─ ([\w ]+?) ─+╮\n(.*?)^╰", text))
     shown = {panel: re.findall(r"(?m)^│ ([a-z][a-z-]*) ", panels[panel]) for panel in COMMANDS}
@@ -165,13 +164,15 @@ def test_the_example_in_the_own_help_of_what_runs_beside_agents_parses(
         BESIDE_PARSERS[name](shlex.split(re.split(r" (?:>|\||&&) ", example)[0]))
 
 
-def test_every_command_that_prints_data_prints_json() -> None:
+def test_every_command_that_prints_data_prints_json_and_defaults_fit_each_other() -> None:
     without = {
         name
         for name, command in EVERY_COMMAND.items()
         if name not in BESIDE_AGENTS and not any("--json" in option.opts for option in command.params)
     }
     assert without == NO_JSON.keys()
+    (option,) = (option for option in EVERY_COMMAND["worker"].params if "--policy-name" in option.opts)
+    assert option.default == Policy().name
 
 
 @pytest.mark.parametrize(
@@ -190,11 +191,6 @@ def test_every_command_that_prints_data_prints_json() -> None:
 )
 def test_values_that_the_command_line_repeats_are_those_of_the_product(here: object, there: object) -> None:
     assert here == there
-
-
-def test_the_policy_that_a_worker_follows_by_default_is_the_one_that_is_published_by_default() -> None:
-    (option,) = (option for option in EVERY_COMMAND["worker"].params if "--policy-name" in option.opts)
-    assert option.default == Policy().name
 
 
 BASH = """
@@ -222,12 +218,9 @@ def test_bash_completes(words: str, expected: set[str]) -> None:
     assert (set(done.stdout.split()), done.stderr) == (expected, "")
 
 
-@pytest.mark.parametrize(
-    ("shell", "expected"),
-    [
-        pytest.param("zsh", '"verify":"Verify that no record', id="zsh"),
-        pytest.param("fish", "verify\tVerify that no record", id="fish"),
-    ],
+@cases(
+    "shell, expected",
+    {"zsh": ("zsh", '"verify":"Verify that no record'), "fish": ("fish", "verify\tVerify that no record")},
 )
 def test_other_shells_complete_with_the_help_of_each(shell: str, expected: str) -> None:
     script = CliRunner().invoke(app, ["completion", shell]).stdout

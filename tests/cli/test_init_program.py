@@ -326,7 +326,7 @@ def test_without_a_file_the_program_of_the_page_is_written(name: str) -> None:
     assert (haltline("--framework", name, "--yes").exit_code, file.read_text()) == (2, "mine")
 
 
-def test_a_framework_in_javascript_gets_its_lines_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_of_another_language_gets_its_lines_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     row = Framework(
         name="vercel-ai", title="Vercel", program="clients/a.mjs", packages=("ai",), how="generateText(guarded(o, s))",
         ends="`Refused`", language="javascript",
@@ -337,9 +337,6 @@ def test_a_framework_in_javascript_gets_its_lines_printed(monkeypatch: pytest.Mo
     for words in (("a.mjs",), ("--framework", row.name)):
         done = haltline("--yes", *words)
         assert (done.exit_code, row.how in done.stdout, "Nothing is written." in done.stderr) == (1, True, True)
-
-
-def test_a_program_of_another_language_gets_its_lines_printed() -> None:
     Path("a.ts").write_text("import x from 'y'\n")
     done = haltline("--framework", "mcp", "a.ts")
     assert (done.exit_code, "haltline mcp-proxy --name files -- SERVER" in done.stdout) == (1, True)
@@ -365,7 +362,7 @@ def test_what_cannot_be_used_is_named(words: tuple[str, ...], problem: str) -> N
     assert (done.exit_code, problem in done.stderr) == (2, True), done.output
 
 
-def test_the_framework_is_told_by_imports_then_by_the_project(folder: Path) -> None:
+def test_the_framework_is_told_by_imports_then_by_the_project_and_named_by_name_or_number(folder: Path) -> None:
     assert in_program("from google.adk.agents import LlmAgent\nimport mcp\n") == ["google-adk", "mcp"]
     assert in_program("from google.genai import types\nimport mcpx\n") == []
     (folder / "requirements.txt").write_text("# my own\nSmolAgents[openai]>=1\n-r other.txt\n")
@@ -381,9 +378,6 @@ def test_the_framework_is_told_by_imports_then_by_the_project(folder: Path) -> N
     (folder / "pyproject.toml").write_text("[project\n")
     (folder / "package.json").write_text("[" * 100_000)
     assert in_project(folder) == []
-
-
-def test_a_framework_is_named_by_its_name_or_its_number() -> None:
     assert named(" Pydantic_AI ") is FRAMEWORKS["pydantic-ai"]
     assert named("1") is next(iter(FRAMEWORKS.values()))
     for wrong in ("0", "99", "9" * 5000, "²", ""):

@@ -22,6 +22,7 @@ NOT_IN_THE_FILE = {
     "HALTLINE_ROOT_SESSION_ID": "of one run",
     "HALTLINE_MISSION_ID": "of one run",
     "HALTLINE_DIGEST_KEY": "a secret",
+    "HALTLINE_OPINION_API_KEY": "a secret",
 }
 OF_HOOKS = {"HALTLINE_HOOK_APPROVAL", "HALTLINE_HOOK_IDLE_S"}
 
@@ -82,8 +83,8 @@ def test_a_default_that_the_table_names_is_that_of_the_option() -> None:
                      id="a section that looks like one"),
         pytest.param(
             'bootstrap = "a:1"',
-            ":1: expected a section, one of kafka, operator, workers, audit, console, notify, intake, doctor, agent; "
-            "got bootstrap outside of one; did you mean bootstrap in [kafka]?",
+            ":1: expected a section, one of kafka, operator, workers, audit, console, notify, opinion, intake, doctor, "
+            "agent; got bootstrap outside of one; did you mean bootstrap in [kafka]?",
             id="a key outside of its section",
         ),
         pytest.param(
@@ -161,9 +162,13 @@ def test_a_value_is_given_as_its_variable_holds_it(tmp_path: Path, text: str, va
     assert found[1].value == value.format(folder=tmp_path, parent=tmp_path.parent)
 
 
-def test_the_nearest_file_is_read_from_the_working_directory_upwards(home: Path) -> None:
-    broker(home, "user")
+def test_the_nearest_file_is_read_upwards_and_the_environment_goes_above_it(home: Path) -> None:
+    broker(home, "user", 'prefix = "a."\n')
     assert bootstrap() == "user:9092"
+    environ = {"HALTLINE_BOOTSTRAP": "environment:9092", "XDG_CONFIG_HOME": str(home.parents[1])}
+    apply("status", environ)
+    assert environ["HALTLINE_BOOTSTRAP"] == "environment:9092"
+    assert environ["HALTLINE_PREFIX"] == "a."
     broker(Path("../haltline.toml"), "parent")
     assert bootstrap() == "parent:9092"
     broker(Path("haltline.toml"), "here")
@@ -240,14 +245,6 @@ def test_a_file_that_others_can_write_is_refused_unless_it_is_named(
     monkeypatch.setenv("HALTLINE_CONFIG", str(file))
     assert bootstrap() == "planted:9092"
     assert not home.exists()
-
-
-def test_the_environment_goes_above_the_file(home: Path) -> None:
-    broker(home, "file", 'prefix = "a."\n')
-    environ = {"HALTLINE_BOOTSTRAP": "environment:9092", "XDG_CONFIG_HOME": str(home.parents[1])}
-    apply("status", environ)
-    assert environ["HALTLINE_BOOTSTRAP"] == "environment:9092"
-    assert environ["HALTLINE_PREFIX"] == "a."
 
 
 def run(*words: str, stdin: str = "", **environ: str) -> "subprocess.CompletedProcess[str]":

@@ -35,22 +35,21 @@ def tail(broker: EmbeddedBroker, *arguments: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_each_decision_is_reported_in_the_vocabulary_that_is_asked_for(decided: EmbeddedBroker) -> None:
+def test_each_decision_is_reported_in_the_vocabulary_asked_for_or_the_one_that_the_policy_chose(
+    decided: EmbeddedBroker,
+) -> None:
     killed, allowed, *paused = tail(decided, "--vocabulary", "agent_sentinel")
     assert '"type":"loop_detected"' in killed
     assert allowed.endswith("(no agent_sentinel record)")
     assert all('"outcome":"escalated"' in line for line in paused)
+    killed, allowed, governed, unknown = tail(decided)
+    assert "KILL session_killed_loop_guard: seen too often" in killed
+    assert "ALLOW" in allowed
+    assert 'acgp {"type":"INTERVENTION","intervention":"escalate"' in governed
+    assert "PAUSE scope_creep: seen too often" in unknown
 
 
 def test_as_json_too(decided: EmbeddedBroker) -> None:
     values = [orjson.loads(line)["value"] for line in tail(decided, "--vocabulary", "tappass", "--json")]
     assert [value["decision"] for value in values] == ["deny", "allow", "deny", "deny"]
     assert values[0]["response_code"] == "session_killed_loop_guard"
-
-
-def test_without_asking_it_is_the_one_that_the_policy_chose(decided: EmbeddedBroker) -> None:
-    killed, allowed, governed, unknown = tail(decided)
-    assert "KILL session_killed_loop_guard: seen too often" in killed
-    assert "ALLOW" in allowed
-    assert 'acgp {"type":"INTERVENTION","intervention":"escalate"' in governed
-    assert "PAUSE scope_creep: seen too often" in unknown

@@ -68,15 +68,6 @@ def ask_console(text: str, folder: Path) -> None:
     assert not [file for file in folder.rglob("*") if file.is_file() and found[2].encode() in file.read_bytes()]
 
 
-def test_up_runs_everything_until_it_is_interrupted(tmp_path: Path) -> None:
-    with up(tmp_path) as (process, output):
-        kill_and_status(bootstrap_of(process, output))
-        ask_console(output.read_text(), tmp_path / "data")
-        process.send_signal(signal.SIGINT)
-        assert process.wait(DEADLINE_S) == 0
-        assert output.read_text().endswith("Ended.\n")
-
-
 @pytest.mark.kafka
 def test_up_with_a_real_kafka_keeps_what_is_killed_over_a_restart(tmp_path: Path) -> None:
     require_kafka()
@@ -89,16 +80,6 @@ def test_up_with_a_real_kafka_keeps_what_is_killed_over_a_restart(tmp_path: Path
     with up(tmp_path, "--kafka", "--port", port) as (process, output):
         bootstrap = bootstrap_of(process, output)
         assert CliRunner().invoke(app, ["status", "s1", "--bootstrap", bootstrap]).exit_code == 1
-
-
-def test_up_ends_with_the_message_of_the_part_that_died(tmp_path: Path) -> None:
-    with up(tmp_path) as (process, output):
-        bootstrap_of(process, output)
-        worker = re.search(r"\(process (\d+)\)", output.read_text())
-        assert worker is not None
-        os.kill(int(worker[1]), signal.SIGKILL)
-        assert process.wait(DEADLINE_S) == 1
-        assert "worker: expected it to run, got its end with exit code -9" in output.read_text()
 
 
 def test_up_with_a_policy_that_is_not_there_starts_nothing(tmp_path: Path) -> None:
@@ -131,7 +112,7 @@ def test_up_starts_nothing_with_a_file_that_does_not_fit(
     assert problem in done.stderr
 
 
-def test_up_uses_the_broker_that_the_folder_s_file_names_and_not_the_user_s(
+def test_up_runs_everything_on_a_cluster_of_its_own_until_it_is_interrupted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     everyday = tmp_path / "config" / "haltline" / "haltline.toml"
@@ -139,9 +120,20 @@ def test_up_uses_the_broker_that_the_folder_s_file_names_and_not_the_user_s(
     everyday.write_text('[kafka]\nbootstrap = "production:9092"\n[operator]\nname = "ada"\n')
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     with up(tmp_path) as (process, output):
-        assert bootstrap_of(process, output).startswith("127.0.0.1:")
-        assert "(as ada: once" in output.read_text(), "what is not about a cluster is taken from it"
+        bootstrap = bootstrap_of(process, output)
+        assert bootstrap.startswith("127.0.0.1:")
+        assert "(as ada: once" in output.read_text(), "what is not about a cluster is taken from the user's file"
         assert f"export HALTLINE_CONFIG={tmp_path / 'data' / 'up.toml'}" in output.read_text()
+        kill_and_status(bootstrap)
+        ask_console(output.read_text(), tmp_path / "data")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(DEADLINE_S) == 0
+        assert output.read_text().endswith("Ended.\n")
+
+
+def test_up_uses_the_broker_that_the_folder_s_file_names_and_ends_with_the_message_of_the_part_that_died(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with QuickBroker() as broker:
         broker.ensure_topics(Topics("mine."), changelogs=changelogs_of(Topics("mine."), "mine"))
         (tmp_path / "haltline.toml").write_text(f'[kafka]\nbootstrap = "{broker.bootstrap}"\nprefix = "mine."\n')
@@ -149,6 +141,11 @@ def test_up_uses_the_broker_that_the_folder_s_file_names_and_not_the_user_s(
         with up(tmp_path) as (process, output):
             assert bootstrap_of(process, output) == broker.bootstrap
             kill_and_status(broker.bootstrap, "--prefix", "mine.")
+            worker = re.search(r"\(process (\d+)\)", output.read_text())
+            assert worker is not None
+            os.kill(int(worker[1]), signal.SIGKILL)
+            assert process.wait(DEADLINE_S) == 1
+            assert "worker: expected it to run, got its end with exit code -9" in output.read_text()
 
 
 def python(children: Children, code: str, *, must_run: bool = True) -> int:
@@ -166,18 +163,14 @@ def test_children_end_with_the_block_and_by_force_when_they_must(tmp_path: Path)
         os.kill(pid, 0)
 
 
-def test_a_child_that_dies_is_named_with_its_last_words(tmp_path: Path) -> None:
-    with Children(tmp_path) as children:
-        python(children, "import os; print('alas', flush=True); os._exit(7)")
-        with pytest.raises(ChildDied, match=r"child: expected it to run, got its end with exit code 7[^$]*alas"):
-            children.wait_until(lambda: False, "never", within_s=DEADLINE_S)
-
-
-def test_what_does_not_happen_in_time_is_named(tmp_path: Path) -> None:
+def test_a_child_that_dies_and_what_does_not_happen_in_time_are_named(tmp_path: Path) -> None:
     with Children(tmp_path) as children:
         python(children, "pass", must_run=False)
         with pytest.raises(TimedOut, match=r"expected the moon within 0\.1 s"):
             children.wait_until(lambda: False, "the moon", within_s=0.1)
+        python(children, "import os; print('alas', flush=True); os._exit(7)")
+        with pytest.raises(ChildDied, match=r"child: expected it to run, got its end with exit code 7[^$]*alas"):
+            children.wait_until(lambda: False, "never", within_s=DEADLINE_S)
 
 
 def test_children_do_not_hear_of_the_cluster_of_every_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

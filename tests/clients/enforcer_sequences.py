@@ -64,8 +64,8 @@ class _Recorder:
     def step(self, name: str, *given: Any) -> Any:
         """One step, and what is known after it."""
         self.said.clear()
-        answer = getattr(self, f"_{name}")(*given)
         enforcer = self.enforcer
+        answer = (getattr(self, f"_{name}", None) or getattr(enforcer, name))(*given)
         known = {
             "answer": answer,
             "said": list(self.said),
@@ -81,12 +81,6 @@ class _Recorder:
 
     def _control(self, key: str, record: dict[str, Any] | None) -> None:
         self.enforcer.control(key, None if record is None else ControlRecord(**record))
-
-    def _loaded(self) -> None:
-        self.enforcer.loaded()
-
-    def _unloaded(self) -> None:
-        self.enforcer.unloaded()
 
     def _decision(self, fields: dict[str, Any]) -> None:
         self.enforcer.decision(Decision(**fields))
@@ -109,12 +103,14 @@ class _Recorder:
         self.last = verdict
         return None if verdict is None else verdict.decision_id
 
-    def _admit(
-        self, call_id: str, action: str, targets: list[str], effect: str, parameters: str, *, with_last: bool
-    ) -> Any:
+    def _admit_with(self, *given: Any) -> Any:
+        return self._admit_without(*given, verdict=self.last)
+
+    def _admit_without(self, *given: Any, verdict: Decision | None = None) -> Any:
+        call_id, action, targets, effect, parameters = given
         call = Call(action, {}, targets, None, "blocking", call_id)
         call.effect = Effect(effect)
-        admitted = self.enforcer.admit(call, self.last if with_last else None, lambda: parameters)
+        admitted = self.enforcer.admit(call, verdict, lambda: parameters)
         self.last = None
         if admitted.cause is None:
             self.running.append(call_id)
@@ -124,17 +120,8 @@ class _Recorder:
             "rollbacks": [one.decision_id for one in admitted.rollbacks],
         }
 
-    def _admit_with(self, *given: Any) -> Any:
-        return self._admit(*given, with_last=True)
-
-    def _admit_without(self, *given: Any) -> Any:
-        return self._admit(*given, with_last=False)
-
     def _against(self, action: str, targets: list[str], effect: str) -> Any:
         return _cause(self.enforcer.against(action, targets, Effect(effect)))
-
-    def _done(self, call_id: str) -> None:
-        self.enforcer.done(call_id)
 
     last: Decision | None = None
 

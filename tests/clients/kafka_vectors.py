@@ -6,11 +6,12 @@
 import json
 import random
 import tempfile
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, cast
 
+from confluent_kafka import Message
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
@@ -39,7 +40,10 @@ def vectors() -> dict[str, Any]:
             [action, targets, parameters_of(action, {}, targets, "d" * 32)]
             for action, targets in (("rm", []), ("é", ["b=2", "a=1"]), ("x", ["\U0001f600=1", "\uffee=1"]))
         ],
-        "words": [[text, holds_word(text.encode())] for text in _WRITTEN + [f'"{word}"' for word in sorted(_words())]],
+        "words": [
+            [text, holds_word(text.encode())]
+            for text in _WRITTEN + [f'"{word}"' for word in sorted(word.decode() for word in WORDS)]
+        ],
         "throttled": [_throttled(random.Random(seed)) for seed in range(8)],
         "seals": _seals(),
     }
@@ -57,53 +61,38 @@ _CONTROL = {
 }  # fmt: skip
 
 
-def _without(of: dict[str, Any], name: str) -> str:
-    return json.dumps({key: value for key, value in of.items() if key != name})
-
-
-def _with(of: dict[str, Any], **more: Any) -> str:
-    return json.dumps(of | more)
+def _changed(of: dict[str, Any], *changes: dict[str, Any]) -> list[str]:
+    """As it is, without each of its fields, and with these in their place."""
+    lacking = [{key: value for key, value in of.items() if key != name} for name in of]
+    return [json.dumps(one) for one in (of, *lacking, *(of | change for change in changes))]
 
 
 _DECISIONS: Final = [
-    json.dumps(_DECISION),
-    *(_without(_DECISION, name) for name in _DECISION),
-    _with(_DECISION, of_a_newer_version={"x": 1}),
-    _with(_DECISION, v=2),
-    _with(_DECISION, level="EXPLODE"),
-    _with(_DECISION, level=7),
-    _with(_DECISION, mode="sometimes"),
-    _with(_DECISION, scope="galaxy"),
-    _with(_DECISION, time="2026-06-16T12:00:00Z"),
-    _with(_DECISION, time="2026-06-16T12:00:00.250+02:00"),
-    _with(_DECISION, time="2026-06-16T12:00:00"),
-    _with(_DECISION, time=1),
-    _with(_DECISION, time=None),
-    _with(_DECISION, session_id=""),
-    _with(_DECISION, limits={"max_tokens": "many"}),
-    _with(_DECISION, arguments=[1]),
-    _with(_DECISION, approval={"request_id": "r"}),
-    _with(_DECISION, approval={"request_id": "r", "nonce": "n", "parameters": "p", "since": NOW_MS, "expires": 1}),
-    _with(_DECISION, message=None, mode=None),
-    "",
-    "[]",
-    "{",
-    "null",
+    *_changed(
+        _DECISION,
+        {"of_a_newer_version": {"x": 1}},
+        {"v": 2},
+        *({"level": level} for level in ("EXPLODE", 7)),
+        {"mode": "sometimes"},
+        {"scope": "galaxy"},
+        *({"time": f"2026-06-16T12:00:00{end}"} for end in ("Z", ".250+02:00", "")),
+        *({"time": time} for time in (1, None)),
+        {"session_id": ""},
+        {"limits": {"max_tokens": "many"}},
+        {"arguments": [1]},
+        {"approval": {"request_id": "r"}},
+        {"approval": {"request_id": "r", "nonce": "n", "parameters": "p", "since": NOW_MS, "expires": 1}},
+        {"message": None, "mode": None},
+    ),
+    *("", "[]", "{", "null"),
     json.dumps(_DECISION).replace(str(NOW_MS), "NaN"),
 ]
 _CONTROLS: Final = [
-    ("session:s1", json.dumps(_CONTROL)),
-    *(("session:s1", _without(_CONTROL, name)) for name in _CONTROL),
-    ("session:s1", _with(_CONTROL, state="suspicious")),
-    ("session:s1", _with(_CONTROL, v=2)),
-    ("session:s1", _with(_CONTROL, spared="s1")),
+    *(("session:s1", text) for text in _changed(_CONTROL, {"state": "suspicious"}, {"v": 2}, {"spared": "s1"})),
     ("tool:drop_table", "{"),
     ("target:a=b:c", ""),
     ("fleet:*", "[]"),
-    ("galaxy:1", "{"),
-    ("session:", "{"),
-    ("session", "{"),
-    ("", "{"),
+    *((key, "{") for key in ("galaxy:1", "session:", "session", "")),
 ]
 
 
@@ -122,25 +111,11 @@ def _control_of(key: str, text: str) -> list[Any] | None:
 
 # The rest.
 
-_KEYS: Final = [
-    "s1",
-    "",
-    "a",
-    "ab",
-    "abc",
-    "abcd",
-    "session-" * 9,
-    "é\U0001f600",
-    *(f"n{number}" for number in range(20)),
-]
+_KEYS: Final = ["s1", "", "a", "ab", "abc", "abcd", "session-" * 9, "é\U0001f600", *(f"n{n}" for n in range(20))]
 _WRITTEN: Final = [
     '{"cmd":"ls -la"}', '{"cmd":"rm -rf /"}', '{"cmd":"ls\\nrm x"}', '{"q":"DROP TABLE x"}', '{"q":"dropped"}',
     "{\"c\":\"r'm' x\"}", '{"c":"r\\"m\\" x"}', '{"c":"\\\\rm x"}', '{"c":"formé"}', "{}",
 ]  # fmt: skip
-
-
-def _words() -> set[str]:
-    return {word.decode() for word in WORDS}
 
 
 def _throttled(rng: random.Random) -> list[list[Any]]:
@@ -168,13 +143,12 @@ def _throttled(rng: random.Random) -> list[list[Any]]:
 
 def _seals() -> dict[str, Any]:
     """Entries and decisions in their order, some by another key, of another topic, old, or without a seal."""
-    own, other = Ed25519PrivateKey.from_private_bytes(b"1" * 32), Ed25519PrivateKey.from_private_bytes(b"2" * 32)
-    public = own.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     with tempfile.TemporaryDirectory() as folder:
         by: dict[str, Sealer] = {}
-        for name, private in (("own", own), ("other", other)):
-            file = Path(folder) / name
+        for name, seed in (("other", b"2"), ("own", b"1")):
+            private, file = Ed25519PrivateKey.from_private_bytes(seed * 32), Path(folder) / name
             file.write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+            public = private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
             by[name] = Sealer(file)
         (Path(folder) / "own.pub").write_bytes(public)
         sealed = Sealed(Seals.of_files([Path(folder) / "own.pub"]))
@@ -203,19 +177,21 @@ def _seals() -> dict[str, Any]:
     standing: bytes | None = None
     expected: list[Any] = []
     for given, headers in entries:
-        message = _message("haltline.control", key, given, headers)
-        standing = sealed.entry(key.decode(), message, standing)
+        encoded = [(name, text.encode()) for name, text in headers]
+        said = {
+            "topic": "haltline.control",
+            "key": key,
+            "value": given,
+            "headers": encoded,
+            "partition": 0,
+            "offset": 0,
+        }
+        message = SimpleNamespace(**{name: partial(lambda answer: answer, answer) for name, answer in said.items()})
+        standing = sealed.entry(key.decode(), cast("Message", message), standing)
         read = None if standing is None else control_record(key.decode(), standing)
         stands = None if read is None else [read.state, read.code]
         expected.append([None if given is None else given.decode(), headers, stands])
     return {"public": public.decode(), "key": key.decode(), "topic": "haltline.control", "entries": expected}
-
-
-def _message(topic: str, key: bytes, value: bytes | None, headers: list[list[str]]) -> Any:
-    read: Callable[[], list[tuple[str, bytes]]] = lambda: [(name, text.encode()) for name, text in headers]  # noqa: E731
-    return SimpleNamespace(
-        topic=lambda: topic, key=lambda: key, value=lambda: value, headers=read, partition=lambda: 0, offset=lambda: 0
-    )
 
 
 def as_text() -> str:

@@ -1,19 +1,16 @@
-"""The TypeScript client over a broker: the product's embedded one, with a stand-in for the worker."""
-
 import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 from typer.testing import CliRunner
 
 from haltline.cli.app import app
 from haltline.interventions.agent import Guard
 from haltline.interventions.agent.rules.objection import TEXTS, THROTTLED
 from haltline.schemas.control import ControlState, Stage
-from haltline.schemas.decisions import Approval, ApprovalState, Decision, Level, ScopeKind
+from haltline.schemas.decisions import ApprovalState, Decision, Level, ScopeKind
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.keys import make_keys
 from haltline.schemas.partitioner import partition_of
@@ -24,9 +21,11 @@ from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.local.subprocesses import Children
 from haltline.streams.local.system import start_worker, wait_until_ready
+from tests.builders import about_approval
 from tests.clients.kafka_agent import Agent, Raised
 from tests.clients.kafkajs import require_kafkajs
 from tests.clients.typescript import CLIENT, require_built
+from tests.interventions.agent.attempts import attempt
 from tests.interventions.agent.stand_in import (
     PARTITIONS,
     StandIn,
@@ -44,6 +43,7 @@ LOOP_HINT = (
 )
 SECRET = "ghp_" + "a1B2" * 9
 ARGS = {"asset_id": "fact_sales"}
+KILLED = "session_killed_loop_guard"
 
 
 @pytest.fixture
@@ -89,15 +89,14 @@ def test_events_are_where_pythons_are_and_hold_no_secret(embedded: EmbeddedBroke
             agent("turn", {"inputTokens": 1}, f"I use {SECRET}")
         with Guard(session_id=session, bootstrap=embedded.bootstrap, agent_id="cleaner", budget_s=20) as guard:
             guard.model_turn()
-            with guard.action("get_asset", args=call):
-                pass
+            attempt(guard, args=call)
     wait_until(lambda: len(worker.of(Kind.SESSION_ENDED)) == 6, "both clients' events have arrived")
     places: dict[bytes, set[int]] = {}
-    for topic in (Topics().actions, Topics().feedback):
-        for partition, key, value in _records(embedded.bootstrap, topic):
-            places.setdefault(key, set()).add(partition)
-            assert b"hunter2" not in value
-            assert SECRET[4:].encode() not in value
+    with LogReader(embedded.bootstrap, [Topics().actions, Topics().feedback]) as reader:
+        for message in reader.to_end():
+            places.setdefault(message.key() or b"", set()).add(message.partition() or 0)
+            assert b"hunter2" not in (message.value() or b"")
+            assert SECRET[4:].encode() not in (message.value() or b"")
     assert {len(partitions) for partitions in places.values()} == {1}
     digests = {event.args_digest for event in worker.events if event.action == "get_asset"}
     assert len(digests) == 1, "the same call has the same digest in both"
@@ -137,11 +136,7 @@ def test_a_call_that_needs_approval_waits_for_the_person(embedded: EmbeddedBroke
     asked: list[Decision] = []
 
     def say(event: ActionEvent) -> Decision:
-        paused = decision(Level.PAUSE, event)
-        approval = Approval(
-            request_id=f"r-{event.event_id}", nonce="n", parameters="p" * 32, since=now_ms(), expires=now_ms() + 600_000
-        )
-        asked.append(paused.model_copy(update={"approval": approval}))
+        asked.append(about_approval(event, ApprovalState.PENDING, Level.PAUSE, request_id=f"r-{event.event_id}"))
         return asked[-1]
 
     def answer(worker: StandIn, state: ApprovalState, level: Level) -> None:
@@ -280,26 +275,8 @@ def test_what_cannot_work_is_said(embedded: EmbeddedBroker) -> None:
         assert agent("before", "get_asset", ARGS, {"mode": "local"})["code"] == "not_checked"
 
 
-def _records(bootstrap: str, topic: str) -> Iterator[tuple[int, bytes, bytes]]:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "look", "enable.partition.eof": True})
-    try:
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
-        left = PARTITIONS
-        while left:
-            message = consumer.poll(10)
-            assert message is not None
-            if message.error() is not None:
-                left -= 1
-            else:
-                yield int(message.partition() or 0), bytes(message.key() or b""), bytes(message.value() or b"")
-    finally:
-        consumer.close()
-
-
 @pytest.mark.kafka
-def test_on_a_real_kafka_a_worker_and_operators_stop_it(
-    kafka: LocalKafka, kafka_topics: Topics, tmp_path: Path
-) -> None:
+def test_on_a_real_kafka_worker_and_operators_stop_it(kafka: LocalKafka, kafka_topics: Topics, tmp_path: Path) -> None:
     prefix = ["--prefix", kafka_topics.prefix]
     options = {"topicPrefix": kafka_topics.prefix, "mode": "blocking", "fetchWaitMs": 100}
 
@@ -311,22 +288,13 @@ def test_on_a_real_kafka_a_worker_and_operators_stop_it(
     with Children(tmp_path) as children:
         quick = ["--checkpoint-interval", "0.2", "--session-timeout", "6"]
         wait_until_ready(children, start_worker(children, kafka.bootstrap, *prefix, *quick, embedded=False))
-        environ = {
-            "NODE_PATH": str(require_kafkajs()),
-            "HALTLINE_BOOTSTRAP": kafka.bootstrap,
-            "HALTLINE_PREFIX": kafka_topics.prefix,
-        }
+        environ = {"HALTLINE_BOOTSTRAP": kafka.bootstrap, "HALTLINE_PREFIX": kafka_topics.prefix}
+        environ["NODE_PATH"] = str(require_kafkajs())
         example = [require_built(), "examples/kafka_agent.mjs", "s1"]
-        done = subprocess.run(
-            example, cwd=CLIENT, capture_output=True, text=True, check=False, env=os.environ | environ, timeout=120
-        )
-        assert done.stdout.splitlines() == [
-            "turn 1: fact_sales still exists",
-            "turn 2: fact_sales still exists",
-            "",
-            LOOP_HINT,
-            "stopped: session_killed_loop_guard",
-        ], done.stderr
+        env = os.environ | environ
+        done = subprocess.run(example, cwd=CLIENT, env=env, capture_output=True, text=True, check=False, timeout=120)
+        turns = [f"turn {number}: fact_sales still exists" for number in (1, 2)]
+        assert done.stdout.splitlines() == [*turns, "", LOOP_HINT, f"stopped: {KILLED}"], done.stderr
         with Agent(kafka.bootstrap, sessionId="s2", agentId="other", **options) as agent:
             assert agent.attempts(1, "run") == ["executed"]
             operator("freeze", "--scope", "agent", "other")

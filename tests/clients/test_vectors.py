@@ -1,5 +1,10 @@
-from tests.clients.vectors import FILE, written
+from tests.clients import kafka_vectors, vectors
 
 
 def test_the_cases_of_other_languages_are_current() -> None:
-    assert FILE.read_text(encoding="ascii") == written(), "python -m tests.clients.vectors"
+    assert vectors.FILE.read_text(encoding="ascii") == vectors.written(), "python -m tests.clients.vectors"
+
+
+def test_the_cases_of_the_typescript_client_over_kafka_are_current() -> None:
+    current = kafka_vectors.as_text()
+    assert kafka_vectors.FILE.read_text(encoding="utf-8") == current, "run python -m tests.clients.kafka_vectors"

@@ -17,6 +17,7 @@ import orjson
 import tests.interventions.agent.redaction.test_pii as pii_tests
 import tests.interventions.agent.redaction.test_secrets as secrets_tests
 from haltline.interventions.agent.call import describe_output
+from haltline.interventions.agent.novelty import SeenWords
 from haltline.interventions.agent.redaction.payload_encoding import digest, plain, plain_text
 from haltline.interventions.agent.redaction.pii import without_pii_text
 from haltline.interventions.agent.redaction.secrets import is_secret_name, redact, redact_text
@@ -55,14 +56,23 @@ TOOLS: Final = (
 )  # fmt: skip
 
 
+RESULTS: Final = (
+    ("", None), ("ab a_1 abc", None), ("abc", None), ("ABC abc_d x1y22", {"path": "src/new_file.py", "line": 40}),
+    ("src new_file 40 41", None), ("über naïve 名前abc ١٢ 🦊fox\ud800end", None), ("line\nnext\ttab C:\\new", None),
+    ({"text": "line\nnext\tmore \"quoted\" C:\\new \u0001bell", "n": [1, -2.5, True, None]}, None),
+    (["line", {"é\nafter": 7}], {"a": {"b": ["deep\nest"]}}), ({"repeat": ["word tail ", 7000]}, None),
+    ({"repeat": ["é", 32_767]}, {"beyond": {"repeat": ["xy ", 30_000]}}), ({"cut": {"repeat": ["q", 70_000]}}, None),
+    ({"repeat": ["0123456789abc", 6000]}, None),
+)  # fmt: skip
+"""Of one session: what calls returned, and their arguments."""
+
+
 def texts() -> list[str]:
     """Those of the tests of redaction, and some of many pieces."""
     found = [text for module in (secrets_tests, pii_tests) for text in _texts_of(module)]
     chance = random.Random(19)
-    for _ in range(700):
-        found.append("".join(chance.choice(PIECES) for _ in range(chance.randint(2, 9))))
-    for _ in range(150):
-        found.append("".join(chance.choice(PERSONS) for _ in range(chance.randint(1, 6))))
+    for pieces, number, least, most in ((PIECES, 700, 2, 9), (PERSONS, 150, 1, 6)):
+        found += ["".join(chance.choice(pieces) for _ in range(chance.randint(least, most))) for _ in range(number)]
     return list(dict.fromkeys(text for text in found if len(text) <= 2000 and not _has_a_pair(text)))
 
 
@@ -110,6 +120,7 @@ def vectors() -> dict[str, Any]:
         "values": [[value, redact(expanded(value))] for value in values() if not _is_long(value)],
         "payloads": list(_payloads()),
         "outputs": list(_outputs()),
+        "novelty": list(_novelty()),
         "digests": [
             [text, digest(text.encode()), digest(text.encode(), KEY)] for text in ("", "a", "x" * 128, "é" * 999)
         ],
@@ -151,6 +162,12 @@ def _outputs() -> Iterator[list[Any]]:
         for value in values():
             if value is not None:
                 yield [value, chars, describe_output(expanded(value), settings)]
+
+
+def _novelty() -> Iterator[list[Any]]:
+    seen = SeenWords()
+    for result, args in RESULTS:
+        yield [result, args, seen.take(expanded(result), args=expanded(args)).model_dump()]
 
 
 def _texts_of(module: Any) -> Iterator[str]:

@@ -3,15 +3,18 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
+from unittest import mock
 
 from haltline.interventions.agent import Guard
 from haltline.interventions.agent.integrations.framework_session import FrameworkSession
 from haltline.interventions.agent.testing import ScriptedGuard, Verdict, decision
 from haltline.schemas.control import ControlState
 from haltline.schemas.decisions import ApprovalState, Level
-from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
+from haltline.schemas.events import ActionEvent, Effect, Kind, Novelty, Outcome
 from tests.builders import about_approval
 from tests.conformance.harness import CACHED, END, INPUT, OUTPUT, Call, Run, Script, during, ran
 
@@ -95,39 +98,32 @@ def is_refused(text: str, refusal: str) -> None:
     assert text.count(refusal) == 1, f"expected {refusal!r} once, got {text!r}"
 
 
-# What is allowed.
+def ends(seen: Seen, run: Run, turns: int) -> None:
+    """Where a kill ends runs: this one after so many turns, or one more where a stopped session is noticed late."""
+    if "ends_the_run" in seen.can:
+        is_stopped(run)
+        assert run.turns <= turns + ("stops_before_a_turn" not in seen.can)
 
 
-@case("a call that is allowed is made, and the model reads its result unchanged")
+@case("calls that are allowed are made in their order, and the model reads their results unchanged")
 def _(seen: Seen) -> None:
     guard = ScriptedGuard()
-    run = seen.run(guard, [work("a")])
-    assert (run.read, ran, run.stopped) == (["done a"], ["work a"], "")
-    assert outcomes(guard) == [Outcome.OK]
-    assert of(guard, Kind.COMPLETED)[0].output_head == "done a"
-
-
-@case("calls of several turns are made in their order")
-def _(seen: Seen) -> None:
-    guard = ScriptedGuard()
-    run = seen.run(guard, [work("a")], [get("b")], [work("c")])
-    assert run.read == ["done a", "rows of b", "done c"]
-    assert [tool_of(e) for e in of(guard, Kind.PROPOSED)] == ["work", "get_asset", "work"]
-    assert outcomes(guard) == [Outcome.OK] * 3
-
-
-@case("a tool without arguments is guarded and made")
-def _(seen: Seen) -> None:
-    guard = ScriptedGuard()
-    assert seen.run(guard, [Call("list_assets")]).read == ["fact_sales"]
-    assert [(tool_of(e), e.args) for e in of(guard, Kind.PROPOSED)] == [("list_assets", {})]
-
-
-@case("arguments and results beyond ASCII arrive as they are")
-def _(seen: Seen) -> None:
-    guard = ScriptedGuard()
-    assert seen.run(guard, [work("Ünïcode 名 🦊")]).read == ["done Ünïcode 名 🦊"]
-    assert of(guard, Kind.PROPOSED)[0].args == {"path": "Ünïcode 名 🦊"}
+    asked = [work("a"), get("b"), Call("list_assets"), work("Ünïcode 名 🦊")]
+    calls = [replace(call, id=f"call-{number}") for number, call in enumerate(asked)]
+    run = seen.run(guard, *([call] for call in calls))
+    results = ["done a", "rows of b", "fact_sales", "done Ünïcode 名 🦊"]
+    assert (run.read, run.stopped) == (results, "")
+    assert ran == ["work a", "get b", "list", "work Ünïcode 名 🦊"]
+    proposed = of(guard, Kind.PROPOSED)
+    assert [(tool_of(e), e.args) for e in proposed] == [(call.name, call.args) for call in calls]
+    assert [e.effect for e in proposed] == [Effect.WRITE, None, None, Effect.WRITE], "known by its name"
+    assert outcomes(guard) == [Outcome.OK] * 4
+    own = {e.call_id: e.output_head for e in of(guard, Kind.COMPLETED)}
+    assert own == {e.call_id: result for e, result in zip(proposed, results, strict=True)}
+    new = [e.output_novelty for e in of(guard, Kind.COMPLETED)]
+    assert (new[0], [one and one.results for one in new]) == (Novelty(new_words=1, words=1, results=0), [0, 1, 2, 3])
+    if "call_ids" in seen.can:
+        assert [e.call_id for e in proposed] == [call.id for call in calls]
 
 
 @case("of a result of 100,000 characters the beginning is published")
@@ -141,48 +137,15 @@ def _(seen: Seen) -> None:
     assert len(end.output_head) < 600
 
 
-@case("a result that is no text reaches the model", "any_result")
+@case("what is no text, or nothing, is a result as any other, also with a hint", "any_result")
 def _(seen: Seen) -> None:
-    guard = ScriptedGuard()
-    (read,) = seen.run(guard, [Call("count_rows")]).read
-    assert "rows" in read
-    assert "42" in read
-    assert outcomes(guard) == [Outcome.OK]
-
-
-@case("a tool that returns nothing ends as any other", "any_result")
-def _(seen: Seen) -> None:
-    guard = ScriptedGuard()
-    run = seen.run(guard, [Call("touch")], [work("a")])
-    assert (ran, run.stopped) == (["touch", "work a"], "")
-    assert outcomes(guard) == [Outcome.OK, Outcome.OK]
-
-
-@case("what a tool does is known by its name where the effects say so")
-def _(seen: Seen) -> None:
-    guard = ScriptedGuard()
-    seen.run(guard, [work("a")], [get("b")])
-    assert [e.effect for e in of(guard, Kind.PROPOSED)] == [Effect.WRITE, None]
-
-
-@case("calls have the ids that the framework gives them", "call_ids")
-def _(seen: Seen) -> None:
-    guard = ScriptedGuard()
-    seen.run(guard, [work("a", id="call-7")], [work("b", id="call-8")])
-    ids = ["call-7", "call-8"]
-    assert [e.call_id for e in of(guard, Kind.PROPOSED)] == ids
-    assert [e.call_id for e in of(guard, Kind.COMPLETED)] == ids
-
-
-@case("each result is that of its own call")
-def _(seen: Seen) -> None:
-    guard = ScriptedGuard()
-    seen.run(guard, [work("a")], [work("b")], [work("c")])
-    proposed = {e.call_id: (e.args or {})["path"] for e in of(guard, Kind.PROPOSED)}
-    assert len(proposed) == 3
-    assert {e.call_id: e.output_head for e in of(guard, Kind.COMPLETED)} == {
-        call_id: f"done {path}" for call_id, path in proposed.items()
-    }
+    guard = ScriptedGuard(hint, hint)
+    run = seen.run(guard, [Call("count_rows")], [Call("touch")], [work("a")])
+    assert ("rows" in run.read[0], "42" in run.read[0]) == (True, True)
+    assert (ran, run.stopped) == (["count", "touch", "work a"], "")
+    assert outcomes(guard) == [Outcome.OK] * 3
+    if "reads_hints" in seen.can:
+        assert "\n".join(run.read).count("Think again.") == 2
 
 
 @case("the session begins once, before its first call, and ends with its guard")
@@ -191,37 +154,18 @@ def _(seen: Seen) -> None:
         seen.run(guard, [work("a")])
         seen.run(guard, [work("b")])
     kinds = [e.kind for e in guard.events]
-    assert kinds[0] is Kind.SESSION_STARTED
-    assert kinds[-1] is Kind.SESSION_ENDED
+    assert (kinds[0], kinds[-1]) == (Kind.SESSION_STARTED, Kind.SESSION_ENDED)
     assert (kinds.count(Kind.SESSION_STARTED), kinds.count(Kind.SESSION_ENDED)) == (1, 1)
 
 
-# What is refused.
-
-
-@case("a refused call is not made, and the model reads why")
-def _(seen: Seen) -> None:
-    guard = ScriptedGuard(block)
-    run = seen.run(guard, [work("a")])
-    assert ran == []
-    assert len(run.read) == 1
-    is_refused(run.read[0], "scope_creep: Not this.")
-    assert outcomes(guard) == [Outcome.REFUSED]
-
-
-@case("after a refused call the run goes on")
-def _(seen: Seen) -> None:
-    guard = ScriptedGuard(block)
-    run = seen.run(guard, [work("a")], [work("b")])
-    is_refused("\n".join(run.read), "scope_creep: Not this.")
-    assert (run.read[1], ran, run.stopped) == ("done b", ["work b"], "")
-
-
-@case("five refused calls one after the other do not end the run")
+@case("refused calls are not made, the model reads why, and the run goes on after five of them")
 def _(seen: Seen) -> None:
     guard = ScriptedGuard(*[block] * 5)
     run = seen.run(guard, *([work(name)] for name in "abcdef"))
+    for read in run.read[:5]:
+        is_refused(read, "scope_creep: Not this.")
     assert (run.read[5], ran, run.stopped) == ("done f", ["work f"], "")
+    assert outcomes(guard) == [*[Outcome.REFUSED] * 5, Outcome.OK]
 
 
 @case("of calls in one turn each has its own verdict", "parallel_calls")
@@ -233,43 +177,23 @@ def _(seen: Seen) -> None:
     is_refused(run.read[1], "scope_creep: Not this.")
 
 
-@case("the third delete of the same thing is refused by the rules themselves")
+@case("the third delete of the same thing is refused by the rules themselves, also in the second run of a session")
 def _(seen: Seen) -> None:
     with Guard(mode="local", agent_id="cleaner") as guard:
-        run = seen.run(guard, *([delete()] for _ in range(6)))
+        assert seen.run(guard, [delete()], [delete()]).stopped == ""
+        run = seen.run(guard, *([delete()] for _ in range(4)))
         assert ran == ["delete fact_sales"] * 2
         assert guard.killed
     if "ends_the_run" in seen.can:
         is_stopped(run)
 
 
-@case("the second run of a session goes on where the first one ended")
+@case("without a verdict a read is made, and a delete where the settings say so")
 def _(seen: Seen) -> None:
-    with Guard(mode="local", agent_id="cleaner") as guard:
-        assert seen.run(guard, [delete()], [delete()]).stopped == ""
-        seen.run(guard, [delete()])
-        assert guard.killed
-    assert ran == ["delete fact_sales"] * 2
-
-
-@case("a delete without a verdict is refused while the worker is away")
-def _(seen: Seen) -> None:
-    guard = ScriptedGuard(None)
-    run = seen.run(guard, [delete()])
-    assert ran == []
+    run = seen.run(ScriptedGuard(None, None), [delete()], [get()])
     is_refused(run.read[0], "no_verdict: ")
-
-
-@case("a read without a verdict is made while the worker is away")
-def _(seen: Seen) -> None:
-    guard = ScriptedGuard(None)
-    assert seen.run(guard, [get()]).read == ["rows of fact_sales"]
-
-
-@case("a delete without a verdict is made where the settings say so")
-def _(seen: Seen) -> None:
-    guard = ScriptedGuard(None, fail_closed_from=None)
-    assert seen.run(guard, [delete()]).read == ["fact_sales still exists"]
+    assert (run.read[1], ran) == ("rows of fact_sales", ["get fact_sales"])
+    assert seen.run(ScriptedGuard(None, fail_closed_from=None), [delete()]).read == ["fact_sales still exists"]
 
 
 @case("a contained session may look and change nothing")
@@ -277,132 +201,81 @@ def _(seen: Seen) -> None:
     guard = ScriptedGuard()
     guard.stand(ControlState.CONTAINED)
     run = seen.run(guard, [get()], [work("a")])
-    assert ran == ["get fact_sales"]
-    assert run.read[0] == "rows of fact_sales"
+    assert (ran, run.read[0]) == (["get fact_sales"], "rows of fact_sales")
     is_refused(run.read[1], "session_contained_by_operator: ")
 
 
-@case("a guard that breaks lets no call pass")
+def broken(*_: Any, **__: Any) -> Any:
+    raise RuntimeError("broken")
+
+
+@case("a guard or an adapter that breaks lets no call pass")
 def _(seen: Seen) -> None:
     class Broken(ScriptedGuard):
-        def action(self, *_: Any, **__: Any) -> Any:
-            raise RuntimeError("broken")
+        action = broken
 
-    guard = Broken()
-    run = seen.run(guard, [work("a")])
-    assert ran == []
-    is_refused("\n".join(run.read), "not_checked: ")
-
-
-@case("an adapter that breaks lets no call pass")
-def _(seen: Seen) -> None:
-    def broken(self: FrameworkSession, *args: Any, **options: Any) -> Any:
-        raise RuntimeError("broken")
-
-    names = ("before", "before_async", "propose", "propose_async")
-    kept = {name: getattr(FrameworkSession, name) for name in names}
-    try:
-        for name in names:
-            setattr(FrameworkSession, name, broken)
+    is_refused("\n".join(seen.run(Broken(), [work("a")]).read), "not_checked: ")
+    with ExitStack() as stack:
+        for name in ("before", "before_async", "propose", "propose_async"):
+            stack.enter_context(mock.patch.object(FrameworkSession, name, broken))
         seen.run(ScriptedGuard(), [work("a")])
-    finally:
-        for name, function in kept.items():
-            setattr(FrameworkSession, name, function)
     assert ran == []
 
 
-@case("arguments that are no JSON let no refused call pass")
+@case("arguments that are no JSON, or half a surrogate pair in them, let no refused call pass")
 def _(seen: Seen) -> None:
-    guard = ScriptedGuard(block, block)
-    seen.run(guard, [Call("work", '{"path": "a"')])
+    for call in (Call("work", '{"path": "a"'), work("a\ud83d")):
+        seen.run(ScriptedGuard(block, block), [call])
     assert ran == []
-
-
-@case("half a surrogate pair in the arguments lets no refused call pass")
-def _(seen: Seen) -> None:
-    guard = ScriptedGuard(block, block)
-    seen.run(guard, [work("a\ud83d")])
-    assert ran == []
-
-
-# Waiting for a person.
 
 
 def asks(event: ActionEvent) -> Any:
     return about_approval(event, ApprovalState.PENDING, Level.PAUSE)
 
 
-def answered(guard: ScriptedGuard, state: ApprovalState, level: Level) -> threading.Thread:
-    """Answers the first request, a moment after the call has begun to wait."""
-
-    def answer() -> None:
-        until = time.monotonic() + 10
-        while not of(guard, Kind.PROPOSED) and time.monotonic() < until:
-            time.sleep(0.01)
-        assert ran == []
-        guard.send(about_approval(of(guard, Kind.PROPOSED)[0], state, level, decision_id="answer", code=state.value))
-
-    thread = threading.Thread(target=answer)
-    thread.start()
-    return thread
-
-
-@case("a paused call waits for a person, and is made once that person approves it")
+@case("a paused call waits for a person, and is made once that person approves it, and refused when they reject it")
 def _(seen: Seen) -> None:
-    guard = ScriptedGuard(asks, approval_wait_s=15)
-    thread = answered(guard, ApprovalState.APPROVED, Level.ALLOW)
-    run = seen.run(guard, [delete()])
-    thread.join()
-    assert (run.read, ran) == (["fact_sales still exists"], ["delete fact_sales"])
+    for state, level in ((ApprovalState.APPROVED, Level.ALLOW), (ApprovalState.REJECTED, Level.BLOCK)):
+        guard = ScriptedGuard(asks, approval_wait_s=15)
 
+        def answer(guard: ScriptedGuard = guard, state: ApprovalState = state, level: Level = level) -> None:
+            """A moment after the call has begun to wait."""
+            until = time.monotonic() + 50
+            while not of(guard, Kind.PROPOSED) and time.monotonic() < until:
+                time.sleep(0.01)
+            (proposal,) = of(guard, Kind.PROPOSED)
+            assert "delete fact_sales" not in ran or state is ApprovalState.REJECTED, "it waits"
+            guard.send(about_approval(proposal, state, level, decision_id="answer", code=state.value))
 
-@case("a paused call that a person rejects is refused")
-def _(seen: Seen) -> None:
-    guard = ScriptedGuard(asks, approval_wait_s=15)
-    thread = answered(guard, ApprovalState.REJECTED, Level.BLOCK)
-    run = seen.run(guard, [delete()], [work("a")])
-    thread.join()
-    is_refused(run.read[0], "rejected: ")
-    assert ran == ["work a"]
+        thread = threading.Thread(target=answer)
+        thread.start()
+        run = seen.run(guard, [delete()], [work("a")])
+        thread.join()
+        if state is ApprovalState.APPROVED:
+            assert run.read[0] == "fact_sales still exists"
+        else:
+            is_refused(run.read[0], "rejected: ")
+    assert ran == ["delete fact_sales", "work a", "work a"]
 
 
 @case("a paused call that nobody answers is refused as one that waits")
 def _(seen: Seen) -> None:
-    guard = ScriptedGuard(asks, approval_wait_s=0)
-    run = seen.run(guard, [delete()], [work("a")])
+    run = seen.run(ScriptedGuard(asks, approval_wait_s=0), [delete()], [work("a")])
     is_refused(run.read[0], "approval_pending: ")
     assert ran == ["work a"]
 
 
-# Hints.
-
-
-def hint_of(level: Level) -> Callable[[Seen], None]:
-    def check(seen: Seen) -> None:
-        message = "Think again.\nThe original request: tidy up"
-        run = seen.run(ScriptedGuard(lambda e: decision(level, e, message=message)), [work("a")], [work("b")])
-        assert run.read[0].startswith("done a")
-        is_refused("\n".join(run.read), message)
-        assert ran == ["work a", "work b"]
-
-    return check
-
-
-for one in (Level.NUDGE, Level.REINFORCE, Level.THROTTLE):
-    case(f"the text of {one.value} comes with the result of its call, once", "reads_hints")(hint_of(one))
-
-
-@case("a hint comes with a result that is no text", "reads_hints", "any_result")
+@case("the text of each level that lets a call pass comes with its result, once", "reads_hints")
 def _(seen: Seen) -> None:
-    run = seen.run(ScriptedGuard(hint), [Call("count_rows")], [work("a")])
-    assert "42" in run.read[0]
-    is_refused("\n".join(run.read), "Think again.")
-
-
-@case("a hint comes with nothing as a result", "reads_hints", "any_result")
-def _(seen: Seen) -> None:
-    run = seen.run(ScriptedGuard(hint), [Call("touch")], [work("a")])
-    is_refused("\n".join(run.read), "Think again.")
+    levels = (Level.NUDGE, Level.REINFORCE, Level.THROTTLE)
+    texts = [f"Think again: {level.value}.\nThe original request: tidy up" for level in levels]
+    says = [partial(decision, level, message=text) for level, text in zip(levels, texts, strict=True)]
+    run = seen.run(ScriptedGuard(*says), [work("a")], [work("b")], [work("c")], [work("d")])
+    for path, read, text in zip("abc", run.read, texts, strict=False):
+        assert read.startswith(f"done {path}")
+        is_refused(read, text)
+        is_refused("\n".join(run.read), text)
+    assert ran == ["work a", "work b", "work c", "work d"]
 
 
 @case("the hint of a call that fails comes with its error or the next result", "reads_hints", "reads_errors")
@@ -423,31 +296,24 @@ def _(seen: Seen) -> None:
     is_refused(run.read[1], "Of b.")
 
 
-@case("a hint that arrives between two calls comes with the next one, once", "reads_hints")
+@case("a hint that arrives between two calls comes with the next one, once, also when that is refused", "reads_hints")
 def _(seen: Seen) -> None:
-    guard = ScriptedGuard()
-    during.append(lambda: late(guard) if len(ran) == 1 else None)
-    run = seen.run(guard, [work("a")], [work("b")], [work("c")])
-    is_refused("\n".join(run.read), "Read the task again.")
-    assert "Read the task again." in run.read[1]
-
-
-@case("a hint that arrives between two calls comes with the refusal of the next one", "reads_hints")
-def _(seen: Seen) -> None:
-    guard = ScriptedGuard(Level.ALLOW, block)
-    during.append(lambda: late(guard) if len(ran) == 1 else None)
-    run = seen.run(guard, [work("a")], [work("b")], [work("c")])
-    is_refused("\n".join(run.read), "scope_creep: Not this.")
-    is_refused("\n".join(run.read), "Read the task again.")
+    for verdict in (Level.ALLOW, block):
+        guard = ScriptedGuard(Level.ALLOW, verdict)
+        ran.clear()
+        during[:] = [partial(late, guard)]
+        run = seen.run(guard, [work("a")], [work("b")], [work("c")])
+        is_refused("\n".join(run.read), "Read the task again.")
+        if verdict is block:
+            is_refused("\n".join(run.read), "scope_creep: Not this.")
+        else:
+            assert "Read the task again." in run.read[1]
 
 
 def late(guard: ScriptedGuard) -> None:
-    """The same hint, delivered twice."""
-    for _ in range(2):
+    """During the first call: the same hint, delivered twice."""
+    for _ in range(2 if len(ran) == 1 else 0):
         guard.send(decision(Level.NUDGE, guard.events[0], message="Read the task again."))
-
-
-# Changed arguments.
 
 
 def other(event: ActionEvent) -> Any:
@@ -456,8 +322,7 @@ def other(event: ActionEvent) -> Any:
 
 @case("a call is made with the arguments of the decision", "changes_arguments")
 def _(seen: Seen) -> None:
-    guard = ScriptedGuard(other)
-    run = seen.run(guard, [work("/")], [work("b")])
+    run = seen.run(ScriptedGuard(other), [work("/")], [work("b")])
     assert (ran, run.read[0]) == (["work safe", "work b"], "done safe")
 
 
@@ -468,18 +333,15 @@ def _(seen: Seen) -> None:
     is_refused(run.read[0], 'This call is only allowed with other arguments: {"path": "safe"}')
 
 
-# What ends the run.
-
-
-@case("after a kill before the run nothing is called")
+@case("after a kill before the run nothing is called, and another session in the same process goes on")
 def _(seen: Seen) -> None:
-    guard = ScriptedGuard()
+    guard, neighbour = ScriptedGuard(), ScriptedGuard(session_id="other")
     guard.kill()
-    run = seen.run(guard, [work("a")], [work("b")])
-    assert ran == []
-    if "ends_the_run" in seen.can:
-        is_stopped(run)
-        assert run.turns <= (0 if "stops_before_a_turn" in seen.can else 1)
+    ends(seen, seen.run(guard, [work("a")], [work("b")]), 0)
+    assert seen.run(neighbour, [work("b")]).read == ["done b"]
+    seen.run(guard, [work("c")])
+    assert ran == ["work b"]
+    assert {e.session_id for e in neighbour.events} == {"other"}
 
 
 @case("a kill as the verdict of the second call ends the run")
@@ -498,15 +360,12 @@ def _(seen: Seen) -> None:
     run = seen.run(guard, [work("a")], [work("b")], [work("c")])
     assert ran == ["work a"]
     assert of(guard, Kind.COMPLETED)[0].outcome is Outcome.OK
-    if "ends_the_run" in seen.can:
-        is_stopped(run)
-        assert run.turns <= (1 if "stops_before_a_turn" in seen.can else 2)
+    ends(seen, run, 1)
 
 
 @case("after a kill no other call of the same turn is made", "parallel_calls")
 def _(seen: Seen) -> None:
-    guard = ScriptedGuard(*[Level.KILL] * 3)
-    run = seen.run(guard, [work("a"), work("b"), work("c")], [work("d")])
+    run = seen.run(ScriptedGuard(*[Level.KILL] * 3), [work("a"), work("b"), work("c")], [work("d")])
     assert ran == []
     if "ends_the_run" in seen.can:
         is_stopped(run)
@@ -549,43 +408,20 @@ def _(seen: Seen) -> None:
     assert all(e.agent_id.startswith("a/") for e in below)
 
 
-@case("a kill of one session ends no other one in the same process")
-def _(seen: Seen) -> None:
-    guard, neighbour = ScriptedGuard(), ScriptedGuard(session_id="other")
-    guard.kill()
-    seen.run(guard, [work("a")])
-    assert seen.run(neighbour, [work("b")]).read == ["done b"]
-    seen.run(guard, [work("c")])
-    assert ran == ["work b"]
-    assert {e.session_id for e in neighbour.events} == {"other"}
-
-
-# Errors of tools.
-
-
-@case("the model reads a tool's error, and the run goes on", "reads_errors")
-def _(seen: Seen) -> None:
-    run = seen.run(ScriptedGuard(), [work("bad")], [work("a")])
-    assert (run.read[1], ran) == ("done a", ["work bad", "work a"])
-
-
-@case("a tool's error is the outcome of its call", "reports_errors")
+@case("a call that fails has one end with its error as outcome, and the model reads it")
 def _(seen: Seen) -> None:
     guard = ScriptedGuard()
-    seen.run(guard, [work("bad")])
-    (end,) = of(guard, Kind.COMPLETED)
-    assert end.outcome is Outcome.ERROR
-    assert "no such path" in (end.error or "")
-
-
-@case("a call that fails has one end")
-def _(seen: Seen) -> None:
-    guard = ScriptedGuard()
-    seen.run(guard, [work("bad")])
-    assert len(of(guard, Kind.COMPLETED)) == 1
-
-
-# Turns of the model.
+    run = seen.run(guard, [work("bad")], [work("a")])
+    end = of(guard, Kind.COMPLETED)[0]
+    assert len({e.call_id for e in of(guard, Kind.COMPLETED)}) == len(of(guard, Kind.COMPLETED))
+    if "reports_errors" in seen.can:
+        assert end.outcome is Outcome.ERROR
+        assert "no such path" in (end.error or "")
+    if "reads_errors" in seen.can:
+        assert (run.read[1], ran) == ("done a", ["work bad", "work a"])
+        assert len(of(guard, Kind.COMPLETED)) == 2
+    else:
+        assert len(of(guard, Kind.COMPLETED)) == 1
 
 
 @case("the tokens of each turn are counted", "usage")
@@ -596,14 +432,8 @@ def _(seen: Seen) -> None:
     assert run.turns == len(used) >= 3
     assert {u.output_tokens for u in used} == {OUTPUT}
     assert {(u.input_tokens or 0) + (u.cache_read_tokens or 0) for u in used} == {INPUT}
-
-
-@case("tokens that came from the cache are counted apart", "usage", "cached_tokens")
-def _(seen: Seen) -> None:
-    guard = ScriptedGuard()
-    seen.run(guard, [work("a")])
-    used = [e.usage for e in of(guard, Kind.MODEL_TURN) if e.usage is not None]
-    assert {(u.input_tokens, u.cache_read_tokens) for u in used} == {(INPUT - CACHED, CACHED)}, used
+    if "cached_tokens" in seen.can:
+        assert {(u.input_tokens, u.cache_read_tokens) for u in used} == {(INPUT - CACHED, CACHED)}, used
 
 
 @case("what the model writes is published", "model_output")
@@ -613,22 +443,14 @@ def _(seen: Seen) -> None:
     assert END in "\n".join(e.output_head or "" for e in of(guard, Kind.MODEL_TURN))
 
 
-# What leaves the process.
-
-
-@case("a secret in the arguments reaches the tool, and no event")
+@case("a secret in the arguments reaches the tool, and no event; of no characters no result is published")
 def _(seen: Seen) -> None:
-    guard = ScriptedGuard()
+    guard, terse = ScriptedGuard(), ScriptedGuard(max_output_chars=0)
     run = seen.run(guard, [work(SECRET)])
     assert (run.read, ran) == ([f"done {SECRET}"], [f"work {SECRET}"])
     assert len(of(guard, Kind.COMPLETED)) == 1
     assert SECRET not in "".join(event.to_json().decode() for event in guard.events)
-
-
-@case("with an output of no characters no result is published")
-def _(seen: Seen) -> None:
-    guard = ScriptedGuard(max_output_chars=0)
-    seen.run(guard, [get("x")])
-    (end,) = of(guard, Kind.COMPLETED)
+    seen.run(terse, [get("x")])
+    (end,) = of(terse, Kind.COMPLETED)
     assert (end.output_head, end.outcome) == (None, Outcome.OK)
     assert end.output_digest is not None

@@ -8,7 +8,8 @@ script and the tools of this module, runs it, and returns what the model read.
 import json
 import shutil
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -46,6 +47,11 @@ class Call:
     args: Any = field(default_factory=dict)
     """A text is what the model wrote in place of JSON."""
     id: str = ""
+
+    @property
+    def written(self) -> str:
+        """The arguments as the model writes them."""
+        return self.args if isinstance(self.args, str) else json.dumps(self.args)
 
 
 Script = Sequence[Sequence[Call]]
@@ -146,6 +152,15 @@ def arguments_or_none(args: Any) -> dict[str, Any] | None:
 def browser_program() -> str | None:
     """Of those who drive one: the browser on PATH."""
     return next(filter(None, map(shutil.which, BROWSERS)), None)
+
+
+@contextmanager
+def stops(run: Run) -> Iterator[None]:
+    """What is raised in the block is what stopped the run."""
+    try:
+        yield
+    except Exception as error:
+        run.stopped = why(error)
 
 
 def why(error: BaseException) -> str:

@@ -1,5 +1,3 @@
-"""Every adapter with its real library, a scripted model and the same cases; each library in its own environment."""
-
 import fcntl
 import json
 import os

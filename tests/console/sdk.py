@@ -16,11 +16,8 @@ from agent_sentinel.ledger import Ledger
 from agent_sentinel.policy import PolicyEngine
 from fastapi.testclient import TestClient
 
-from haltline.console.access.keys import Keys, Role, Who
-from haltline.console.app import create_app
 from haltline.console.sdk_rules import ConsoleRules
-from haltline.console.settings import ConsoleSettings
-from tests.console.serving import KEYS, bearer
+from tests.console.serving import serving
 
 
 @contextmanager
@@ -37,11 +34,9 @@ def on_a_port(app: Any) -> Iterator[str]:
         thread.join()
 
 
-def ruled(bootstrap: str, database: str, rules: ConsoleRules) -> TestClient:
+def ruled(bootstrap: str, folder: Path, rules: ConsoleRules) -> TestClient:
     """A console with rules; its client is an admin."""
-    keys = Keys.of((key, Who(f"{role} ada", role)) for role, key in KEYS.items())
-    settings = ConsoleSettings(bootstrap=bootstrap, keys=keys, database=database, answer_within_s=30, rules=rules)
-    return TestClient(create_app(settings), headers=bearer(Role.ADMIN))
+    return serving(bootstrap, folder / "model.db", answer_within_s=30, rules=rules)
 
 
 @contextmanager

@@ -10,7 +10,6 @@ from fastapi.testclient import TestClient
 from haltline.console.access.keys import Role
 from haltline.console.sdk_rules import ConsoleRules
 from haltline.schemas.topics import Topics
-from tests.console.databases import database
 from tests.console.sdk import on_a_port, ruled
 from tests.console.serving import KEYS, bearer
 from tests.mock_cluster import QuickBroker
@@ -37,7 +36,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Test
         broker.ensure_topics(Topics())
         with (
             running_worker(broker.bootstrap, folder, "--policy", str(folder / "policy.yaml")),
-            ruled(broker.bootstrap, database(folder), ConsoleRules()) as admin,
+            ruled(broker.bootstrap, folder, ConsoleRules()) as admin,
             on_a_port(admin.app) as url,
         ):
             yield url, admin

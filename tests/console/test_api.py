@@ -44,10 +44,7 @@ def test_what_was_intervened_is_listed_filtered_and_reported_in_whole(client: Te
     assert client.get(f"/api/v1/interventions/{one['id']}").json() == one
     assert client.get("/api/v1/interventions/stats", params=BEFORE).json() == statistics(expected)
     assert client.get("/api/v1/interventions", params={"outcome": "warned", "limit": 1}).json()["limit"] == 1
-
-
-def test_filters(client: TestClient) -> None:
-    expected: list[tuple[dict[str, str], int]] = [
+    filtered: list[tuple[dict[str, str], int]] = [
         ({"agent_id": "cleaner"}, 3),
         ({"agent_id": "other"}, 0),
         ({"run_id": "a", "policy_id": "destructive_repeat"}, 2),
@@ -58,7 +55,7 @@ def test_filters(client: TestClient) -> None:
         ({"search": "100%_"}, 0),  # signs of SQL are signs
         ({"min_prevented_usd": "0"}, 0),
     ]
-    for filters, count in expected:
+    for filters, count in filtered:
         page = client.get("/api/v1/interventions", params=BEFORE | filters).json()
         assert (page["total"], len(page["interventions"])) == (count, count), filters
 
@@ -116,21 +113,16 @@ def test_a_record_that_is_created_is_read_by_its_writer_counts_and_can_be_hidden
     assert client.get(f"/api/v1/interventions/{record['id']}").status_code == 404
     assert client.get("/api/v1/interventions", params=run).json()["total"] == 0
     assert client.get("/api/v1/interventions/stats", params=run).json()["total_interventions"] == 0
-
-
-def test_a_number_of_more_than_64_bits_in_the_inputs_stays_what_it_is(client: TestClient) -> None:
     made = client.post("/api/v1/interventions", json={**NEW, "run_id": "many", "original_inputs": {"n": 2**70}})
     assert made.status_code == 201, made.text
     assert client.get(f"/api/v1/interventions/{made.json()['id']}").json()["original_inputs"] == {"n": 2**70}
-
-
-def test_the_same_record_sent_twice_in_the_words_of_the_sdk_counts_once(client: TestClient) -> None:
     one, other = (client.post("/api/v1/interventions/", json=OF_SDK).json() for _ in range(2))
     assert one["id"] == other["id"]
     assert (one["type"], one["description"], one["estimated_cost_usd"]) == (
         "hard_block", "Attempted dangerous operation", 10.0,
     )  # fmt: skip
     assert client.get("/api/v1/interventions", params={"run_id": "run_sdk"}).json()["total"] == 1
+    assert client.delete(f"/api/v1/interventions/{one['id']}").status_code == 204  # others count what was then
 
 
 def test_who_is_killed_is_reported_to_the_caller(client: TestClient) -> None:
@@ -198,10 +190,15 @@ def test_who_has_no_key_sees_nothing(client: TestClient) -> None:
         assert (answer.status_code, answer.headers["WWW-Authenticate"]) == (401, "Bearer"), header
 
 
-def test_a_kill_that_no_worker_answers_is_kept_and_says_so(client: TestClient) -> None:
+def test_what_no_worker_answers_is_kept_listed_and_says_so(client: TestClient) -> None:
     answer = client.post("/api/v1/kill", json={"id": "night-7", "unknown": True, "reason": "wrong schema"}).json()
     assert (answer["answered"], answer["state"]) == (False, None)
     assert client.get("/healthz").json()["ok"]
+    response = client.post("/api/v1/approvals", json={"action_name": "transfer_funds", "run_id": "r"}).json()
+    assert response["id"] in [one["id"] for one in client.get("/api/v1/approvals/pending").json()["approvals"]]
+    answer = client.post(f"/api/v1/approvals/{response['id']}/approve", json={"reason": "well"})
+    assert answer.status_code == 409
+    assert "expected one that a worker has taken in" in answer.json()["detail"]
 
 
 def test_a_console_that_comes_back_goes_on_where_it_was(embedded: EmbeddedBroker, tmp_path: Path) -> None:
@@ -213,16 +210,6 @@ def test_a_console_that_comes_back_goes_on_where_it_was(embedded: EmbeddedBroker
             wait_until(lambda c=client: c.get("/readyz").status_code == 200, "it has caught up")  # type: ignore[misc]
             if number:
                 assert client.get("/api/v1/interventions").json()["total"] == 3, "every decision is there once"
-
-
-def test_a_request_that_no_worker_has_taken_in_yet_is_listed_and_says_so_when_it_is_answered(
-    client: TestClient,
-) -> None:
-    response = client.post("/api/v1/approvals", json={"action_name": "transfer_funds", "run_id": "r"}).json()
-    assert response["id"] in [one["id"] for one in client.get("/api/v1/approvals/pending").json()["approvals"]]
-    answer = client.post(f"/api/v1/approvals/{response['id']}/approve", json={"reason": "well"})
-    assert answer.status_code == 409
-    assert "expected one that a worker has taken in" in answer.json()["detail"]
 
 
 def test_a_session_says_from_which_target_on_it_is_not_found(client: TestClient) -> None:

@@ -17,7 +17,7 @@ from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.waiting import wait_until
 
 
-def test_a_key_that_was_made_opens_the_console_with_its_role(tmp_path: Path) -> None:
+def test_a_key_that_was_made_opens_the_console_with_its_role_and_as_json_is_one_document(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["console", "key", 'ada "the first"', "--role", "viewer"])
     key = done.stdout.splitlines()[0].split()[-1]
     file = tmp_path / "keys.yaml"
@@ -26,15 +26,9 @@ def test_a_key_that_was_made_opens_the_console_with_its_role(tmp_path: Path) -> 
     assert keys.who(key) == Who('ada "the first"', Role.VIEWER)
     assert keys.who(key + "x") is None
     assert key not in "".join(done.stdout.splitlines()[1:])
-
-
-def test_a_key_as_json_is_one_document() -> None:
     done = CliRunner().invoke(app, ["console", "key", "ada", "--role", "viewer", "--json"])
     made = orjson.loads(done.stdout)
     assert made["entry"] == {"name": "ada", "role": "viewer", "sha256": digest_of(made["key"])}
-
-
-def test_a_role_that_is_none_is_refused() -> None:
     done = CliRunner().invoke(app, ["console", "key", "ada", "--role", "god"])
     assert done.exit_code == Exit.USAGE
     assert "--role: expected one of viewer, agent, operator, admin, got 'god'" in done.stderr
@@ -70,11 +64,9 @@ def test_no_role_may_what_it_is_not_for() -> None:
     }
 
 
-@pytest.mark.parametrize("terminal", [pytest.param(True, id="a terminal"), pytest.param(False, id="a pipe")])
-def test_a_link_that_signs_in_is_printed_on_a_terminal_only(
-    embedded: EmbeddedBroker, tmp_path: Path, terminal: bool
-) -> None:
-    reads, writes = os.openpty() if terminal else os.pipe()
+def test_a_link_that_signs_in_is_printed_on_a_terminal(embedded: EmbeddedBroker, tmp_path: Path) -> None:
+    """Into a pipe it is not: tests/console/http/test_server_protocol.py."""
+    reads, writes = os.openpty()
     options = ["--bootstrap", embedded.bootstrap, "--port", "0", "--database", f"sqlite:///{tmp_path}/model.db"]
     process = subprocess.Popen([sys.executable, "-m", "haltline.cli", "console", *options], stdout=writes)
     os.close(writes)
@@ -90,7 +82,7 @@ def test_a_link_that_signs_in_is_printed_on_a_terminal_only(
         while more := os.read(reads, 65_536):
             printed += more
     os.close(reads)
-    assert (b"/sign-in#token=" in printed) is terminal, printed
+    assert b"/sign-in#token=" in printed
 
 
 def answers(url: str) -> bool:

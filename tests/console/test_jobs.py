@@ -60,20 +60,20 @@ def test_findings_and_the_report_of_a_stop_are_listed(client: TestClient) -> Non
     assert client.get("/api/v1/incidents", params={"start_date": "2030-01-01T00:00:00Z"}).json()["total"] == 0
 
 
-def test_a_backtest_says_what_another_policy_would_have_done(client: TestClient) -> None:
+def test_jobs_say_what_other_policies_would_have_done_and_replays_what_was_decided(client: TestClient) -> None:
     job = ran(client, kind="backtest", against=LENIENT)
     assert (job["state"], job["records"]) == ("done", job["of"])
     assert (job["result"]["totals"]["stopped"], job["result"]["against"]["stopped"]) == (1, 0)
     assert [(one["session_id"], one["change"]) for one in job["result"]["sessions"]] == [("a", "appears")]
     assert [one["id"] for one in client.get("/api/v1/jobs").json()][:1] == [job["id"]]
-
-
-def test_a_replay_of_what_was_decided_is_the_same_and_under_another_policy_it_is_not(client: TestClient) -> None:
     same = ran(client, kind="replay")["result"]
     assert (same["missing"], same["extra"], same["changed"], same["same"] > 0) == (0, 0, 0, True)
     other = ran(client, kind="replay", policy=LENIENT, sessions=["a"])["result"]
     assert other["missing"] + other["changed"] > 0
     assert other["first_divergence"]["session_id"] == "a"
+    response = client.post("/api/v1/jobs", json={"kind": "replay"}, headers=bearer(Role.VIEWER))
+    assert response.status_code == 403
+    assert client.delete("/api/v1/jobs/none").status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -86,12 +86,6 @@ def test_a_replay_of_what_was_decided_is_the_same_and_under_another_policy_it_is
 )
 def test_what_cannot_be_run_is_refused_at_once(client: TestClient, expected: dict[str, str], status: int) -> None:
     assert client.post("/api/v1/jobs", json=expected).status_code == status
-
-
-def test_only_operators_have_jobs_run(client: TestClient) -> None:
-    response = client.post("/api/v1/jobs", json={"kind": "replay"}, headers=bearer(Role.VIEWER))
-    assert response.status_code == 403
-    assert client.delete("/api/v1/jobs/none").status_code == 404
 
 
 def test_a_policy_is_checked_published_listed_and_shown(client: TestClient) -> None:

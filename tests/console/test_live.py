@@ -54,16 +54,13 @@ def test_decisions_are_reported_and_actions_only_counted() -> None:
     assert (control["kind"], control["session_id"]) == ("killed", "a")
 
 
-def test_a_listener_that_comes_back_hears_what_it_missed() -> None:
+def test_a_listener_that_comes_back_hears_what_it_missed_or_that_it_was_away_for_too_long() -> None:
     live = fresh()
     live.add(rows(messages_of(LOOP)))
     first = told(live, live.follow(), "hello")[0][0]
     live.add([row | {"topic": "haltline.dead-letter", "kind": "dead_letter"} for row in rows(messages_of(LOOP))[:1]])
     found = told(live, live.follow(first), "dead_letter")
     assert [name for _, name, _ in found] == ["hello", "dead_letter"]
-
-
-def test_who_was_away_for_too_long_or_comes_from_another_run_is_reported_so() -> None:
     live = Live("haltline.", kept=2)
     first = told(live, live.follow(), "hello")[0][0]
     live.add(rows(messages_of(LOOP)))

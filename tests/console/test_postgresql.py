@@ -15,8 +15,7 @@ from tests.console.compat.test_budgets import (  # noqa: F401
 )
 from tests.console.read_model.test_incidents import (  # noqa: F401
     of_incidents,
-    test_an_incident_is_shown_by_the_beginning_of_its_id_with_its_history,
-    test_incidents_are_listed_worst_first_and_found_by_every_filter,
+    test_incidents_are_listed_worst_first_found_by_every_filter_and_shown_with_their_history,
 )
 from tests.console.read_model.test_intervention_queries import (  # noqa: F401
     filled,
@@ -37,7 +36,6 @@ from tests.console.test_api import (  # noqa: F401  # collected here again
     console,
     test_a_console_that_comes_back_goes_on_where_it_was,
     test_a_record_that_is_created_is_read_by_its_writer_counts_and_can_be_hidden,
-    test_filters,
     test_what_was_intervened_is_listed_filtered_and_reported_in_whole,
 )
 

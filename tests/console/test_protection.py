@@ -33,6 +33,7 @@ from haltline.streams.kafka.produce import produce_confirmed
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.operator.canary import goal_of
 from haltline.streams.runtime.health import Partition
+from tests.cases import cases
 from tests.console.databases import database
 from tests.console.serving import bearer, serving
 from tests.console.topics import messages_of, produce
@@ -89,15 +90,12 @@ def test_workers_that_stand_still_are_reported(looks: list[Look], reported: dict
     assert all(problem.part is Part.WORKERS for problem in found)
 
 
-def test_it_says_which_partitions_and_since_when() -> None:
+def test_it_says_which_partitions_since_when_but_not_what_retention_took_away() -> None:
     (problem,) = after([(3.0 * n, {EMPTY: (7 + n, 99), OTHER: (4, 5)}) for n in range(12)])
     assert (problem.title, problem.since_s) == ("Protection is down", 0.0)
     assert "partition 3 of haltline.actions" in problem.what
     (both,) = after([(3.0 * n, {EMPTY: (7, 99), OTHER: (4, 5)}) for n in range(12)])
     assert "partitions 0, 3 of haltline.actions" in both.what
-
-
-def test_what_retention_took_away_waits_for_nobody() -> None:
     sample = samples({EMPTY: 3, OTHER: None}, {EMPTY: 10, OTHER: 10}, {EMPTY: 10, OTHER: 10})
     assert [one.end_offset - one.next_offset for one in sample.values()] == [0, 0]
 
@@ -249,14 +247,12 @@ def said_of_offsets(client: TestClient) -> tuple[list[str], int, int]:
     return [one["title"] for one in problems], replies[0].status_code, replies[1].status_code
 
 
-@pytest.mark.parametrize(
-    ("reached", "expected"),
-    [
-        pytest.param(1, (["The console misses records"], 200, 200), id="records were deleted before they were read"),
-        pytest.param(
-            99, (["The console has read more than the topics hold"], 200, 503), id="the topic ends before what was read"
-        ),
-    ],
+@cases(
+    "reached, expected",
+    {
+        "records were deleted before they were read": (1, (["The console misses records"], 200, 200)),
+        "the topic ends before what was read": (99, (["The console has read more than the topics hold"], 200, 503)),
+    },
 )
 def test_offsets_that_do_not_fit_the_topics_are_reported_with_what_to_do(
     tmp_path: Path, reached: int, expected: tuple[list[str], int, int]

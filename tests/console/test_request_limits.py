@@ -4,7 +4,6 @@ import asyncio
 import gzip
 from typing import Any
 
-import pytest
 from fastapi import HTTPException, Request
 from fastapi.testclient import TestClient
 from starlette.types import Message, Receive, Scope, Send
@@ -12,6 +11,7 @@ from starlette.types import Message, Receive, Scope, Send
 from haltline.console.access.keys import Role, Who
 from haltline.console.request_limits import LARGE_BYTES, MAX_BODY_BYTES, MAX_LARGE, RequestLimits
 from haltline.streams.json_text import MAX_VALUES
+from tests.cases import cases
 
 JSON = {"Content-Type": "application/json"}
 
@@ -24,14 +24,17 @@ def test_a_body_without_a_key_is_not_read(client: TestClient) -> None:
             assert (answer.status_code, answer.headers["connection"]) == (401, "close"), (path, key)
 
 
-def test_what_is_too_long_is_refused(client: TestClient) -> None:
+def test_what_is_too_long_or_of_too_many_values_is_refused_unparsed(client: TestClient) -> None:
     for path in ("/api/v1/ingest", "/v1/ingest/traces", "/api/v1/policies/check", "/healthz"):
         answer = client.post(path, content=b"x" * (MAX_BODY_BYTES + 1), headers=JSON)
         assert answer.status_code == 413, path
         assert f"expected at most {MAX_BODY_BYTES} bytes" in answer.json()["detail"]
+    for path in ("/api/v1/ingest", "/v1/ingest/traces"):
+        answer = client.post(path, content=b"[" + b"[]," * MAX_VALUES + b"[]]", headers=JSON)
+        assert (answer.status_code, "values" in answer.json()["detail"]) == (413, True), path
 
 
-def test_a_number_that_json_does_not_have_is_422(client: TestClient) -> None:
+def test_numbers_that_json_and_queries_do_not_have_are_422_and_told_without_the_body(client: TestClient) -> None:
     numbers = (b"NaN", b"Infinity", b"-Infinity", b"1e999")
     ingested = [("/api/v1/ingest", b'{"entries": [{"cost": %s}]}' % number) for number in numbers]
     for path, body in (
@@ -42,15 +45,9 @@ def test_a_number_that_json_does_not_have_is_422(client: TestClient) -> None:
         ("/v1/ingest/traces/batch", b'{"events": [{"cost": 1e999}]}'),
     ):
         assert client.post(path, content=body, headers=JSON).status_code == 422, (path, body)
-
-
-def test_a_body_of_too_many_values_is_not_parsed(client: TestClient) -> None:
-    for path in ("/api/v1/ingest", "/v1/ingest/traces"):
-        answer = client.post(path, content=b"[" + b"[]," * MAX_VALUES + b"[]]", headers=JSON)
-        assert (answer.status_code, "values" in answer.json()["detail"]) == (413, True), path
-
-
-def test_what_is_wrong_with_a_body_is_reported_without_the_body(client: TestClient) -> None:
+    for number in ("nan", "inf", "-inf"):
+        assert client.get("/api/v1/interventions", params={"min_prevented_usd": number}).status_code == 422
+        assert client.get("/api/v1/approvals/pending", params={"limit": number}).status_code in {200, 422}
     answer = client.post("/api/v1/ingest", content=b"[" + b"[]," * 10_000 + b"[]]", headers=JSON)
     assert answer.status_code == 422
     assert len(answer.content) < 1000
@@ -58,24 +55,16 @@ def test_what_is_wrong_with_a_body_is_reported_without_the_body(client: TestClie
     assert (short["loc"], short["input"]) == (["query", "limit"], "many")
 
 
-def test_nor_has_a_query_one(client: TestClient) -> None:
-    for number in ("nan", "inf", "-inf"):
-        assert client.get("/api/v1/interventions", params={"min_prevented_usd": number}).status_code == 422
-        assert client.get("/api/v1/approvals/pending", params={"limit": number}).status_code in {200, 422}
-
-
-@pytest.mark.parametrize(
-    ("path", "headers", "body", "status"),
-    [
-        pytest.param("/api/v1/ingest", {"Content-Encoding": "gzip"}, b"", 415, id="where none is read"),
-        pytest.param("/v1/ingest/traces", {"Content-Encoding": "br"}, b"", 415, id="in a way that is not read"),
-        pytest.param(
-            "/v1/ingest/traces", {"Content-Encoding": "gzip", "Content-Type": "text/html"}, b"", 415, id="another type"
-        ),
-        pytest.param("/v1/ingest/traces", {"Content-Encoding": "gzip"}, b" " * 2**26, 413, id="a bomb"),
-        pytest.param("/v1/ingest/traces", {"Content-Encoding": "gzip"}, b"{", 400, id="what is not JSON"),
-        pytest.param("/v1/ingest/traces", {"Content-Encoding": "gzip"}, b"[" * 2**18, 400, id="brackets without end"),
-    ],
+@cases(
+    "path, headers, body, status",
+    {
+        "where none is read": ("/api/v1/ingest", {"Content-Encoding": "gzip"}, b"", 415),
+        "in a way that is not read": ("/v1/ingest/traces", {"Content-Encoding": "br"}, b"", 415),
+        "another type": ("/v1/ingest/traces", {"Content-Encoding": "gzip", "Content-Type": "text/html"}, b"", 415),
+        "a bomb": ("/v1/ingest/traces", {"Content-Encoding": "gzip"}, b" " * 2**26, 413),
+        "what is not JSON": ("/v1/ingest/traces", {"Content-Encoding": "gzip"}, b"{", 400),
+        "brackets without end": ("/v1/ingest/traces", {"Content-Encoding": "gzip"}, b"[" * 2**18, 400),
+    },
 )
 def test_what_is_packed_is_read_after_its_type_and_within_bounds(
     client: TestClient, path: str, headers: dict[str, str], body: bytes, status: int
@@ -143,13 +132,9 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-@pytest.mark.parametrize(
-    ("path", "most"),
-    [
-        pytest.param("/api/v1/wait", 8, id="requests"),
-        pytest.param("/api/v1/events", 1, id="streams"),
-        pytest.param("/v1/stream/traces", 1, id="streams of traces"),
-    ],
+@cases(
+    "path, most",
+    {"requests": ("/api/v1/wait", 8), "streams": ("/api/v1/events", 1), "streams of traces": ("/v1/stream/traces", 1)},
 )
 def test_a_key_has_so_many_at_a_time_and_another_key_its_own(path: str, most: int) -> None:
     async def run() -> list[int | None]:
@@ -183,13 +168,7 @@ def test_large_bodies_are_read_by_few_at_a_time_one_of_a_key_and_small_ones_besi
     asyncio.run(run())
 
 
-@pytest.mark.parametrize(
-    ("sizes", "status"),
-    [
-        pytest.param([MAX_BODY_BYTES, 1], 413, id="too long, in parts"),
-        pytest.param([10], 408, id="too slow"),
-    ],
-)
+@cases("sizes, status", {"too long, in parts": ([MAX_BODY_BYTES, 1], 413), "too slow": ([10], 408)})
 def test_a_body_without_a_length_is_read_so_far_and_no_longer(sizes: list[int], status: int) -> None:
     async def run() -> int | None:
         request = Asked(Route(within_s=0.05).door)

@@ -14,6 +14,7 @@ from agent_sentinel.cost import CostTracker
 from agent_sentinel.cost_backend import RemoteCostBackend
 from agent_sentinel.errors import AgentKilledError, BudgetExceededError, NetworkError, PolicyViolationError
 from agent_sentinel.integrations.registry import auto_register_tools
+from agent_sentinel.intervention import InterventionOutcome, InterventionTracker, InterventionType
 from agent_sentinel.kill_switch import KillSwitchClient
 from agent_sentinel.ledger import Ledger
 from agent_sentinel.policy import PolicyEngine
@@ -26,7 +27,6 @@ from haltline.console.access.keys import Role
 from haltline.console.read_model import tables
 from haltline.console.sdk_rules import ConsoleRules
 from haltline.schemas.topics import Topics
-from tests.console.databases import database
 from tests.console.sdk import fresh_sdk, on_a_port, ruled
 from tests.console.serving import KEYS, bearer
 from tests.mock_cluster import QuickBroker
@@ -59,7 +59,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Test
         broker.ensure_topics(Topics())
         with (
             running_worker(broker.bootstrap, folder),
-            ruled(broker.bootstrap, database(folder), RULES) as admin,
+            ruled(broker.bootstrap, folder, RULES) as admin,
             on_a_port(admin.app) as url,
         ):
             yield url, admin, broker.bootstrap, folder
@@ -100,6 +100,7 @@ def test_what_the_ledger_tells_is_decided_on_and_the_sdk_is_stopped(url: str, ad
             lambda: any("entries[4].timestamp" in one for one in letters(admin)), "the bad line is a dead letter"
         )
         wait_until(lambda: KillSwitchClient.is_killed("run", "ledger-1", fail_closed=True), "the run is killed")
+        assert not KillSwitchClient.is_killed("run", "another", fail_closed=True)
         with pytest.raises(AgentKilledError):
             delete_asset("fact_sales")
     story = admin.get("/api/v1/sessions/ledger-1").json()
@@ -111,6 +112,31 @@ def test_what_the_ledger_tells_is_decided_on_and_the_sdk_is_stopped(url: str, ad
         ({"token": "[redacted:token]"}, ["warehouse"])
     ] * 4
     assert "ghp_" not in json.dumps(story)
+
+
+def test_what_the_sdk_prevented_is_listed_once(url: str, admin: TestClient, tmp_path: Path) -> None:
+    InterventionTracker.initialize(str(tmp_path / "interventions.jsonl"))
+    for number in range(3):
+        InterventionTracker.record(
+            InterventionType.BUDGET_EXCEEDED,
+            InterventionOutcome.BLOCKED,
+            "train_model",
+            action_description="Train on everything",
+            run_id=f"run-{number}",
+            policy_name="Cost control",
+            estimated_cost=25.0,
+            risk_level="high",
+            blast_radius={"gpu_hours": 40},
+            original_inputs={"size": "xl"},
+        )
+    BackgroundSync(SyncConfig(url, AGENT, agent_id="trainer")).flush_now()
+    only = {"type": "budget_exceeded", "agent_id": "trainer"}
+    page = admin.get("/api/v1/interventions", params=only).json()
+    assert page["total"] == 3
+    one = page["interventions"][0]
+    assert (one["agent_id"], one["policy_name"], one["cost_prevented_usd"]) == ("trainer", "Cost control", 25.0)
+    assert (one["description"], one["blast_radius"]) == ("Train on everything", '{"gpu_hours": 40}')
+    assert admin.get("/api/v1/interventions/stats", params=only).json()["cost_prevented_usd"] == 75.0
 
 
 def letters(admin: TestClient) -> list[str]:
@@ -183,7 +209,7 @@ def test_an_approval_lets_one_call_through_once(
     admin.post(f"{of}/approve", json={"reason": "well"})
     wait_until(lambda: admin.get(of).json()["status"] == "approved", "it is approved")
     assert [admin.get(f"{of}/poll").json()["status"] for _ in range(2)] == ["approved"] * 2, "a look uses nothing"
-    with ruled(bootstrap, database(folder), RULES) as other, ThreadPoolExecutor(8) as threads:
+    with ruled(bootstrap, folder, RULES) as other, ThreadPoolExecutor(8) as threads:
         consoles = [admin, other]
         wait_until(lambda: other.get(of).json()["status"] == "approved", "the other console knows of it")
         answers = list(
@@ -296,7 +322,7 @@ def test_a_budget_holds_across_processes_and_restarts_and_settles_with_what_was_
 ) -> None:
     _, _, bootstrap, folder = system
     spent_before = _monthly(admin)
-    with ruled(bootstrap, database(folder), RULES) as other, on_a_port(other.app) as elsewhere:
+    with ruled(bootstrap, folder, RULES) as other, on_a_port(other.app) as elsewhere:
         CostTracker.set_group("night-7")
         backends = [RemoteCostBackend(one, AGENT, timeout=30.0) for one in (url, elsewhere)]
         with ThreadPoolExecutor(8) as threads:
@@ -304,7 +330,7 @@ def test_a_budget_holds_across_processes_and_restarts_and_settles_with_what_was_
     refused = [answer for answer in answers if answer is not None]
     assert len(answers) - len(refused) == 6, "3 USD in all, from two consoles at once"
     assert {(one.budget_type, one.spent, one.limit) for one in refused} == {("group", 3.5, 3.0)}
-    with ruled(bootstrap, database(folder), RULES) as again:
+    with ruled(bootstrap, folder, RULES) as again:
         assert _reserve(again, 0.5, group_id="night-7").json()["detail"]["budget_type"] == "group", "after a restart"
     sync = BackgroundSync(SyncConfig(url, AGENT, run_id="trains"))
     Ledger.record("train", {}, "done", cost_usd=0.1, duration_ms=1.0, outcome="success", tags=[], run_id="trains")

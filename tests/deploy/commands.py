@@ -13,7 +13,7 @@ import typer
 from haltline.cli import settings_file
 from haltline.cli.app import app
 from haltline.cli.base_commands import BESIDE_AGENTS
-from haltline.cli.services import intake
+from haltline.cli.services import intake, opinion
 from haltline.interventions.agent.rules.settings import RULES_VARIABLE
 from haltline.interventions.agent.settings import _CLIENT_CONFIG, _FROM_ENV
 
@@ -73,7 +73,7 @@ def parsed(words: Sequence[str], *, whole: bool = True) -> Parsed:
 
 def variables() -> set[str]:
     """Every environment variable that some command or a guard reads."""
-    without_options = {settings_file.VARIABLE, *intake.VARIABLES}
+    without_options = {settings_file.VARIABLE, opinion.KEY, *intake.VARIABLES}
     return {*_FROM_ENV.values(), _CLIENT_CONFIG, RULES_VARIABLE, *without_options, *_recording().envvars}
 
 

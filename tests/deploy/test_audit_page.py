@@ -33,7 +33,7 @@ def test_compose_has_sink_verifier_and_console_use_one_table_and_only_the_sink_w
     assert PUBLIC_KEY in signed["console"]["environment"]
 
 
-def test_kubernetes_has_the_console_read_the_sink_s_disk_and_the_public_key_alone() -> None:
+def test_kubernetes_has_the_console_read_the_sink_s_disk_where_it_is_and_the_public_key_alone() -> None:
     base = yaml.safe_load((KUBERNETES / "base" / "kustomization.yaml").read_text())
     variables = dict(literal.split("=", 1) for literal in base["configMapGenerator"][0]["literals"])
     found: dict[str, Any] = {}
@@ -54,9 +54,6 @@ def test_kubernetes_has_the_console_read_the_sink_s_disk_and_the_public_key_alon
             assert [f"/{item['path']}" for item in items] == [key] == ["/audit-key.pem.pub"]
     table = ("data-haltline-audit-0", "/audit")
     assert found == {"audit": (*table, True), "verifier": (*table, False), "console": (*table, False)}
-
-
-def test_kubernetes_starts_the_console_where_the_sink_s_disk_can_be_mounted() -> None:
     (console,) = [pod for _, pod, container in CONTAINERS if container["name"] == "console"]
     (term,) = console["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     assert term["topologyKey"] == "kubernetes.io/hostname"

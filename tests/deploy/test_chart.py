@@ -4,6 +4,7 @@ import json
 import re
 import runpy
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -46,6 +47,7 @@ EVERYTHING: Final[dict[str, Any]] = {
         "ingress": {"enabled": True, "className": "nginx", "tlsSecret": "certificate", "annotations": {"a": "b"}},
     },
     "networkPolicy": {"kafka": {"namespace": ""}, "extraEgress": [{"ports": [{"port": 4317}]}]},
+    "opinion": {"enabled": True, "url": "http://models.example.org/v1", "model": "judge-1"},
     "keda": {"enabled": True},
     "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
     "prometheusRule": {"enabled": True, "runbooks": "https://wiki.example.org/runbooks/"},
@@ -80,9 +82,15 @@ def template(values: dict[str, Any], *options: str) -> subprocess.CompletedProce
 
 
 def objects(values: dict[str, Any]) -> list[dict[str, Any]]:
-    done = template(values)
+    return [one for one in yaml.load_all(_made(json.dumps(values)), yaml.CSafeLoader) if one]
+
+
+@cache
+def _made(values: str) -> str:
+    """What Helm makes of these values, once."""
+    done = template(json.loads(values))
     assert done.returncode == 0, done.stderr
-    return [one for one in yaml.safe_load_all(done.stdout) if one]
+    return done.stdout
 
 
 def of(found: list[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
@@ -187,9 +195,13 @@ def test_a_value_reaches_the_processes() -> None:
     assert {one["port"] for one in egress["ports"]} == {443, 5432}
 
 
-def test_without_the_group_for_rules_in_shadow_the_workers_run_them() -> None:
+def test_rules_in_shadow_and_the_volume_of_the_audit_decide_where_rules_and_console_run() -> None:
     assert of(objects({}), "ConfigMap", "haltline")["data"]["HALTLINE_RULES"] == "enforced"
     assert of(objects(MINIMAL), "ConfigMap", "haltline")["data"]["HALTLINE_RULES"] == "all"
+    shared = CASES["a table on a volume that several pods mount"]
+    for values, tied in (({}, True), (shared, False), (EVERYTHING, False)):
+        pod = of(objects(values), "StatefulSet", "haltline-console")["spec"]["template"]["spec"]
+        assert ("affinity" in pod) is tied
 
 
 def test_pods_are_started_again_when_their_environment_changes() -> None:
@@ -200,13 +212,6 @@ def test_pods_are_started_again_when_their_environment_changes() -> None:
 
     assert annotations({}) == annotations({"worker": {"replicas": 4}})
     assert annotations({}) != annotations({"kafka": {"prefix": "eu."}})
-
-
-def test_the_console_runs_where_the_volume_of_the_audit_is() -> None:
-    shared = CASES["a table on a volume that several pods mount"]
-    for values, tied in (({}, True), (shared, False), (EVERYTHING, False)):
-        pod = of(objects(values), "StatefulSet", "haltline-console")["spec"]["template"]["spec"]
-        assert ("affinity" in pod) is tied
 
 
 def test_credentials_are_secrets_that_the_page_names() -> None:
@@ -221,7 +226,7 @@ def test_credentials_are_secrets_that_the_page_names() -> None:
     assert named - {""} <= set(SECRETS)
 
 
-def test_alerts_are_those_of_the_rules_with_the_address_of_the_runbooks() -> None:
+def test_alerts_are_those_of_the_rules_with_their_runbooks_and_prometheus_takes_them(tmp_path: Path) -> None:
     groups = yaml.safe_load(RULES.read_text())["groups"]
     (written,) = yaml.safe_load_all((KUBERNETES / "prometheus-operator" / "prometheusrule.yaml").read_text())
     assert written["spec"]["groups"] == groups
@@ -230,9 +235,6 @@ def test_alerts_are_those_of_the_rules_with_the_address_of_the_runbooks() -> Non
         rule["annotations"]["runbook_url"] for group in made["groups"] for rule in group["rules"] if "alert" in rule
     ]
     assert all(re.fullmatch(r"https://wiki\.example\.org/runbooks/Haltline\w+\.md", address) for address in addresses)
-
-
-def test_prometheus_takes_the_groups_of_the_object(tmp_path: Path) -> None:
     (tmp_path / "rules.yml").write_text(yaml.safe_dump(of(objects(EVERYTHING), "PrometheusRule", "haltline")["spec"]))
     done = subprocess.run(
         [tool("promtool"), "check", "rules", str(tmp_path / "rules.yml")], capture_output=True, text=True, check=False
@@ -261,6 +263,7 @@ EXTRA_OF: Final = {
     "console": "console",
     "intake": "intake",
     "notify": "notify",
+    "opinion": "opinion",
     "HALTLINE_CONSOLE_DATABASE": "postgresql",
     "HALTLINE_VERIFY_KEY": "sealed",
 }
@@ -278,15 +281,12 @@ def test_the_image_has_what_the_processes_of_the_chart_and_of_compose_need() -> 
     assert [set(extras.split(",")) for extras in lists] == [needed, needed], "what is built, and what is installed"
 
 
-def test_the_manifests_are_what_the_chart_makes() -> None:
+def test_the_manifests_and_their_configuration_are_what_the_chart_makes() -> None:
     written = runpy.run_path(str(KUBERNETES / "build.py"))["manifests"](helm())
     assert {file: file.read_text() for file in written} == written, "make manifests"
     by_hand = {"kustomization.yaml", "namespace.yaml"}
     files = {file for file in KUBERNETES.rglob("*.yaml") if file.name not in by_hand}
     assert files == set(written)
-
-
-def test_the_chart_s_configuration_is_the_one_of_the_base() -> None:
     base = yaml.safe_load((KUBERNETES / "base" / "kustomization.yaml").read_text())
     literals = dict(line.split("=", 1) for line in base["configMapGenerator"][0]["literals"])
     assert of(objects({}), "ConfigMap", "haltline")["data"] == literals

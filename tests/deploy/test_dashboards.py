@@ -109,7 +109,7 @@ def test_the_last_threshold_of_a_panel_is_its_alert_s(dashboard: str, title: str
     assert str(last) in re.findall(r"> (\d+)\b", alerts()[alert]["expr"])
 
 
-def test_what_is_one_or_zero_is_shown_in_words() -> None:
+def test_flags_are_shown_in_words_and_all_metrics_and_sources_are_there() -> None:
     panels = [panel for file in FILES for panel in json.loads(file.read_text())["panels"]]
     flags = {"haltline_canary_up", "haltline_audit_chain_intact"}
     shown = [panel for panel in panels for target in panel["targets"] if metrics_in(target["expr"]) & flags]
@@ -117,18 +117,12 @@ def test_what_is_one_or_zero_is_shown_in_words() -> None:
     for panel in shown:
         (mapping,) = panel["fieldConfig"]["defaults"]["mappings"]
         assert {value: result["color"] for value, result in mapping["options"].items()} == {"1": "green", "0": "red"}
-
-
-def test_dashboards_ask_for_metrics_that_there_are() -> None:
     recorded = {rule["record"] for rule in rules() if "record" in rule}
     for where, query in queries().items():
         without = query
         for name in recorded:
             without = without.replace(name, "")
         assert metrics_in(without) <= NAMES, where
-
-
-def test_what_grafana_is_given_to_begin_with_names_what_is_there() -> None:
     provisioning = GRAFANA / "provisioning"
     (source,) = yaml.safe_load((provisioning / "datasources" / "haltline.yaml").read_text())["datasources"]
     (provider,) = yaml.safe_load((provisioning / "dashboards" / "haltline.yaml").read_text())["providers"]

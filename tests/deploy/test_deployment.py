@@ -49,7 +49,7 @@ SECRETS: Final = re.findall(r"^\| `(haltline-[a-z-]+)` \|", (DEPLOY / "README.md
 
 PORT_OF: Final = {
     "worker": "metrics_port", "audit": "metrics_port", "audit verify": "metrics_port", "canary": "metrics_port",
-    "notify": "metrics_port", "console": "port", "intake": "port",
+    "notify": "metrics_port", "opinion": "metrics_port", "console": "port", "intake": "port",
 }  # fmt: skip
 OF_ALL: Final = {"app.kubernetes.io/name": "haltline", "app.kubernetes.io/instance": "haltline"}
 """Labels of every object."""
@@ -169,7 +169,7 @@ def _answers(port: int, path: str) -> bool:
 # Compose
 
 
-def test_prometheus_of_compose_asks_each_process_where_it_serves() -> None:
+def test_compose_publishes_and_asks_where_is_served_and_gives_each_no_more_than_it_needs() -> None:
     config = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())
     (targets,) = [one["targets"] for job in config["scrape_configs"] for one in job["static_configs"]]
     serves = {name: parsed(service["command"]) for name, service in OURS.items()}
@@ -177,18 +177,12 @@ def test_prometheus_of_compose_asks_each_process_where_it_serves() -> None:
         f"{name}:{metrics_port_of(command)}" for name, command in serves.items() if command.command in PORT_OF
     }
     assert all((DEPLOY / "prometheus" / file).exists() for file in config["rule_files"])
-
-
-def test_compose_publishes_what_is_served_and_on_this_machine_only() -> None:
     for name, service in COMPOSE["services"].items():
         for port in service.get("ports", []):
             address, outside, inside = port.split(":")
             assert address == "127.0.0.1", "there are no credentials"
             if name in OURS:
                 assert int(outside) == int(inside) == port_of(parsed(service["command"]))
-
-
-def test_compose_gives_each_process_what_it_needs_and_no_more() -> None:
     named = {volume.split(":")[0] for one in COMPOSE["services"].values() for volume in one.get("volumes", [])}
     assert {volume for volume in named if not volume.startswith(".")} == set(COMPOSE["volumes"])
     assert all((DEPLOY / volume).exists() for volume in named if volume.startswith("."))
@@ -331,14 +325,11 @@ def test_services_budgets_and_network_policies_choose_pods_and_ports_that_there_
     assert budgets >= {"haltline-worker", "haltline-audit", "haltline-console", "haltline-intake"}
 
 
-def test_workers_are_members_by_the_name_of_their_pod() -> None:
+def test_workers_are_members_by_their_pods_and_scaled_by_the_lag_of_their_own_group() -> None:
     ((_, _, container),) = [one for one in CONTAINERS if one[2]["name"] == "worker"]
     assert parsed(container["args"]).values["instance_id"] == "$(POD_NAME)"
     variable, *_ = container["env"]
     assert variable == {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
-
-
-def test_workers_are_scaled_by_the_lag_of_their_own_group_up_to_one_for_each_partition() -> None:
     (scaled,) = [one["spec"] for _, one in MANIFESTS if one["kind"] == "ScaledObject"]
     (topics,) = [container for where, _, container in CONTAINERS if container["name"] == "topics"]
     (trigger,) = scaled["triggers"]

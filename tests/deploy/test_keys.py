@@ -37,10 +37,23 @@ def test_compose_hands_each_key_to_who_reads_it(name: str) -> None:
     assert set(service["secrets"]) <= SIGNED["secrets"].keys()
 
 
-def test_compose_hands_private_keys_to_who_signs_alone() -> None:
+def test_nobody_but_who_signs_has_a_private_key() -> None:
     private = {name for name, secret in SIGNED["secrets"].items() if not secret["file"].endswith(".pub")}
     has = {name: private & set(service["secrets"]) for name, service in SIGNED["services"].items()}
     assert {name: keys for name, keys in has.items() if keys} == {"worker": {"worker-key"}, "audit": {"audit-key"}}
+    mounted = {
+        (container["name"], item["key"])
+        for _, pod, container in CONTAINERS
+        for volume in pod["volumes"]
+        for item in volume.get("secret", {}).get("items", [])
+        if volume["name"] in {mount["name"] for mount in container["volumeMounts"]}
+        if not item["key"].endswith(".pub")
+    }
+    assert mounted == {("audit", "audit-key.pem"), ("worker", "worker-key.pem")}
+    lines = [line for file in (*UNITS, *DROP_INS) for line in file.read_text().splitlines()]
+    named = [line for line in lines if re.search(r"-key\.pem(?!\.pub)", line)]
+    assert named
+    assert all("LoadCredential=" in line or "%d/" in line for line in named)
 
 
 def test_kubernetes_hands_the_worker_s_key_over_where_people_say_so() -> None:
@@ -62,18 +75,6 @@ def test_kubernetes_hands_the_worker_s_key_over_where_people_say_so() -> None:
             assert volume["secret"]["optional"] is True, where
             assert [item["path"] for item in volume["secret"]["items"]] == [file], where
     assert taken == {"worker", "canary", "intake"}
-
-
-def test_nobody_but_who_signs_has_a_private_key() -> None:
-    has = {
-        (container["name"], item["key"])
-        for _, pod, container in CONTAINERS
-        for volume in pod["volumes"]
-        for item in volume.get("secret", {}).get("items", [])
-        if volume["name"] in {mount["name"] for mount in container["volumeMounts"]}
-        if not item["key"].endswith(".pub")
-    }
-    assert has == {("audit", "audit-key.pem"), ("worker", "worker-key.pem")}
 
 
 @pytest.mark.parametrize(
@@ -100,10 +101,3 @@ def test_systemd_hands_over_what_a_unit_names(file: Any) -> None:
     for variable in re.findall(r"^Environment=(\w+)=", text, re.MULTILINE):
         unit = file.parent.with_suffix("")
         assert reads(of_unit(unit), variable), f"{file}: {variable}"
-
-
-def test_systemd_gives_private_keys_to_no_user() -> None:
-    lines = [line for file in (*UNITS, *DROP_INS) for line in file.read_text().splitlines()]
-    private = [line for line in lines if re.search(r"-key\.pem(?!\.pub)", line)]
-    assert private
-    assert all("LoadCredential=" in line or "%d/" in line for line in private)

@@ -85,14 +85,11 @@ def test_the_changelog_has_the_parts_of_keep_a_changelog() -> None:
     assert set(re.findall(r"(?m)^### (.+)", text)) <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
 
 
-def test_the_image_has_one_version_wherever_it_is_named() -> None:
+def test_image_chart_and_helm_of_a_release_are_those_that_are_tested_and_pushed(tmp_path: Path) -> None:
     chart = yaml.safe_load((DEPLOY / "helm" / "haltline" / "Chart.yaml").read_text())
     base = yaml.safe_load((DEPLOY / "kubernetes" / "base" / "kustomization.yaml").read_text())
     images = set(re.findall(r"haltline:(\d[\w.]*)", (DEPLOY / "compose.yaml").read_text()))
     assert images == {chart["version"]} == {chart["appVersion"]} == {base["images"][0]["newTag"]}
-
-
-def test_the_chart_of_a_release_takes_the_image_that_the_release_pushes(tmp_path: Path) -> None:
     (script,) = [step["run"] for step in RELEASE["jobs"]["build"]["steps"] if "sed -i" in step.get("run", "")]
     values = tmp_path / "deploy" / "helm" / "haltline" / "values.yaml"
     values.parent.mkdir(parents=True)
@@ -100,9 +97,6 @@ def test_the_chart_of_a_release_takes_the_image_that_the_release_pushes(tmp_path
     environment = {"REGISTRY": RELEASE["env"]["REGISTRY"], "GITHUB_REPOSITORY": "Owner/Haltline", "PATH": os.defpath}
     subprocess.run(["bash", "-c", script.splitlines()[0]], cwd=tmp_path, env=environment, check=True)
     assert yaml.safe_load(values.read_text())["image"]["repository"] == "ghcr.io/owner/haltline"
-
-
-def test_helm_of_the_release_is_the_one_of_the_tests() -> None:
     steps = [step for job in RELEASE["jobs"].values() for step in job.get("steps", [])]
     versions = {step["with"]["version"] for step in steps if "setup-helm" in step.get("uses", "")}
     assert versions == set(re.findall(r"cmd/helm@(v[\d.]+)", (ROOT / "Makefile").read_text()))

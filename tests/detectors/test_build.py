@@ -1,6 +1,8 @@
 import pytest
 
-from haltline.detectors import ALL, PATTERNS, build
+from haltline.detectors import ALL, PATTERNS, act, base, build
+from haltline.detectors.features.observation import Observation, Trait
+from haltline.detectors.framework.base import SETTINGS, Detector, Pattern
 from haltline.detectors.session.stagnation_candidate import StagnationCandidate
 from haltline.schemas.policy import Policy, Rule
 from tests.cases import cases
@@ -10,11 +12,8 @@ RUNNING = [detector for detector in ALL if detector is not StagnationCandidate a
 """Without a word of the policy: a candidate runs only with a model, and what is optional where it is named."""
 
 
-def test_without_a_word_every_detector_runs_with_its_defaults() -> None:
+def test_without_a_word_every_detector_runs_with_its_defaults_but_those_that_are_disabled() -> None:
     assert build({}) == tuple(detector() for detector in RUNNING)
-
-
-def test_a_disabled_detector_does_not_run() -> None:
     rules = {"resource_growth": Rule(enabled=False)}
     assert [d.id for d in build(rules)] == [d.id for d in RUNNING if d.id != "resource_growth"]
 
@@ -60,3 +59,9 @@ def test_a_wrong_rule_says_where_what_was_expected_and_what_was_found(rules: dic
     with pytest.raises(ValueError) as raised:  # noqa: PT011 - the whole message is compared
         build(policy.rules)
     assert str(raised.value) == message
+
+
+def test_former_names_are_the_same_classes() -> None:
+    """Packages with detectors of their own go on importing what they imported before, for one release."""
+    assert (base.Detector, base.Pattern, base.SETTINGS) == (Detector, Pattern, SETTINGS)
+    assert (act.Act, act.Sight) == (Observation, Trait)

@@ -32,7 +32,7 @@ HERE = Path(__file__).parent
 
 DETECTORS: list[Detector[Any]] = [detector() for detector in ALL]
 every_detector = pytest.mark.parametrize("detector", [pytest.param(detector, id=detector.id) for detector in DETECTORS])
-thorough = settings(max_examples=100)
+thorough = settings(max_examples=40)
 
 
 def found(watched: Watched, events: list[ActionEvent]) -> list[Finding]:
@@ -162,8 +162,9 @@ def test_each_has_a_file_a_test_file_and_a_docstring_of_its_own(detector: Detect
     assert places == sorted(places)
 
 
-def test_ids_are_unique() -> None:
+def test_ids_are_unique_and_the_default_policy_names_no_detector_that_does_not_exist() -> None:
     assert len({detector.id for detector in ALL}) == len(ALL)
+    assert set(Policy().rules) <= {detector.id for detector in ALL}
 
 
 @every_detector
@@ -199,10 +200,6 @@ def test_wrong_settings_are_refused(detector: Detector[Any]) -> None:
 @every_detector
 def test_a_new_session_is_far_from_a_finding(detector: Detector[Any]) -> None:
     assert detector.near(detector.start()) == 0
-
-
-def test_the_default_policy_names_no_detector_that_does_not_exist() -> None:
-    assert set(Policy().rules) <= {detector.id for detector in ALL}
 
 
 CODES = ("approval_expired", "target_frozen_by_operator", "no_verdict", "budget_exceeded", "session_killed_by_operator",

@@ -31,10 +31,7 @@ def test_a_program_says_how_a_real_model_is_put_in(row: Framework) -> None:
     assert "real model" in text or row.name in {"mcp", "opentelemetry"}
 
 
-def test_the_index_has_the_table_of_all() -> None:
+def test_the_index_has_the_table_of_all_and_every_adapter_a_page_and_a_row() -> None:
     assert INDEX.read_text(encoding="utf-8") == index(), "python -m tests.docs.frameworks"
-
-
-def test_every_adapter_has_a_page_and_every_page_a_row() -> None:
     assert drivers().keys() == {driver for row in FRAMEWORKS.values() for driver in drivers_of(row)}
     assert {file.stem for file in FOLDER.glob("*.md")} - {"index"} == FRAMEWORKS.keys()

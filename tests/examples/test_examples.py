@@ -1,5 +1,3 @@
-"""Every example runs, with the real library and a scripted model, and is stopped; so is one that init has guarded."""
-
 import os
 import signal
 import subprocess
@@ -87,9 +85,7 @@ def test_the_agent_in_javascript_is_stopped_at_its_third_delete_without_a_broker
     assert (done.returncode, intake.returncode) == (0, 0)
 
 
-def test_an_agent_behind_the_proxy_of_mcp_is_stopped_at_its_third_delete(
-    embedded: EmbeddedBroker, tmp_path: Path
-) -> None:
+def test_an_agent_behind_the_mcp_proxy_is_stopped_at_the_third_delete(embedded: EmbeddedBroker, tmp_path: Path) -> None:
     with StandIn(embedded.bootstrap, third_delete_kills()) as worker:
         command = [sys.executable, str(EXAMPLES / "mcp_agent.py")]
         done = subprocess.run(command, env=environ(embedded, tmp_path), capture_output=True, text=True, check=False)
@@ -98,9 +94,7 @@ def test_an_agent_behind_the_proxy_of_mcp_is_stopped_at_its_third_delete(
         assert worker.outcomes() == [Outcome.OK, Outcome.OK, Outcome.REFUSED]
 
 
-def test_an_agent_that_writes_spans_is_seen_and_stopped_between_two_steps(
-    embedded: EmbeddedBroker, tmp_path: Path
-) -> None:
+def test_an_agent_that_writes_spans_is_stopped_between_two_steps(embedded: EmbeddedBroker, tmp_path: Path) -> None:
     with StandIn(embedded.bootstrap) as worker:
         command = [sys.executable, str(EXAMPLES / "opentelemetry_agent.py")]
         with subprocess.Popen(command, env=environ(embedded, tmp_path), stdout=subprocess.PIPE, text=True) as agent:

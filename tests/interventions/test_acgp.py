@@ -1,5 +1,3 @@
-"""ACGP: conditions, scores, trust debt, and the evaluation in its order."""
-
 from contextlib import suppress
 from typing import Any
 
@@ -12,15 +10,16 @@ from haltline.interventions.acgp.conditions import Unknown, compiled
 from haltline.interventions.acgp.scores import TIERS, Dimension, Intervention, by_risk, ctq, scores_of, tier_of
 from haltline.interventions.acgp.trust import Standing, debt_at, standing_of
 from haltline.interventions.state.intervention_history import Trust
-from haltline.schemas.decisions import Level, Mode
+from haltline.schemas.decisions import Decision, Level, Mode
 from haltline.schemas.events import Effect
 from haltline.schemas.findings import Severity
 from haltline.schemas.intervening import WEIGHTS, Governed, TrustDebt
+from haltline.schemas.payloads import Governance
 from haltline.schemas.policy import Policy, Rule
 from haltline.streams.engine.core import Core
 from haltline.streams.policy.loader import BadPolicy, parse_policy
 from tests.builders import T0_MS, call
-from tests.interventions.cases import Story, found, proposed
+from tests.interventions.cases import Story, found, proposed, some
 
 LOW, MEDIUM, HIGH, CRITICAL = Severity
 HOUR_S = 3600
@@ -115,29 +114,14 @@ def test_a_policy_with_a_condition_that_is_none_is_refused_with_its_place() -> N
         parse_policy(text)
 
 
-# Scores
-
-
-@pytest.mark.parametrize(
-    ("risk", "expected"),
-    [
-        (0.25, "ok"),
-        (0.250001, "nudge"),
-        (0.40, "nudge"),
-        (0.55, "escalate"),
-        (0.56, "block"),
-        (0.0, "ok"),
-        (1.0, "block"),
-    ],
-)
-def test_the_published_thresholds_of_tier_2(risk: float, expected: str) -> None:
-    assert by_risk(risk, TIERS[2]) == expected
-
-
-@pytest.mark.parametrize(("score", "quality", "expected"), [(1.0, 1.0, "ok"), (0.5, 0.5, "escalate")])
-def test_ctq_of_equal_scores(score: float, quality: float, expected: str) -> None:
-    value = ctq(dict.fromkeys(Dimension, score))
-    assert (value, by_risk(round(1 - value, 9), TIERS[2])) == (quality, expected)
+def test_the_published_thresholds_of_tier_2_and_the_tiers_of_risk_scores() -> None:
+    published = {0.0: "ok", 0.25: "ok", 0.250001: "nudge", 0.40: "nudge", 0.55: "escalate", 0.56: "block", 1.0: "block"}
+    assert {risk: by_risk(risk, TIERS[2]) for risk in published} == published
+    tiers = {0: 0, 2: 0, 3: 1, 5: 2, 7: 2, 8: 3, 13: 4, 14: 5, 15: 5}
+    assert {ars: tier_of(ars) for ars in tiers} == tiers
+    for score, expected in ((1.0, "ok"), (0.5, "escalate")):
+        assert ctq(dict.fromkeys(Dimension, score)) == score
+        assert by_risk(round(1 - score, 9), TIERS[2]) == expected
 
 
 @given(st.floats(0, 1))
@@ -147,11 +131,6 @@ def test_a_higher_tier_is_never_more_lenient_and_none_halts(risk: float) -> None
     assert Intervention.HALT not in by_tier
 
 
-@pytest.mark.parametrize(("ars", "tier"), [(0, 0), (2, 0), (3, 1), (5, 2), (7, 2), (8, 3), (13, 4), (14, 5), (15, 5)])
-def test_the_tier_of_a_risk_score(ars: int, tier: int) -> None:
-    assert tier_of(ars) == tier
-
-
 def test_the_weights_are_the_published_ones_and_sum_to_1() -> None:
     assert WEIGHTS == {"reasoning": 0.25, "grounding": 0.2, "ethical": 0.2, "tool_safety": 0.2, "context": 0.15}
     with pytest.raises(ValueError, match="expected weights that sum to 1, got"):
@@ -159,14 +138,9 @@ def test_the_weights_are_the_published_ones_and_sum_to_1() -> None:
 
 
 def test_what_the_agents_side_says_of_itself_lowers_a_score_and_never_raises_it() -> None:
-    finding = found(HIGH, "hallucination")
-    assert scores_of([finding], {"grounding": 1.0, "ethical": 0.4, "unknown": 0.0, "context": True}) == {
-        "reasoning": 1.0,
-        "grounding": 0.2,
-        "ethical": 0.4,
-        "tool_safety": 1.0,
-        "context": 1.0,
-    }
+    said = {"grounding": 1.0, "ethical": 0.4, "unknown": 0.0, "context": True}
+    expected = dict.fromkeys(Dimension, 1.0) | {"grounding": 0.2, "ethical": 0.4}
+    assert scores_of([found(HIGH, "hallucination")], said) == expected
 
 
 # Trust debt
@@ -191,25 +165,18 @@ def test_debt_adds_up(interventions: list[str], debt: float, standing: Standing)
     assert (state.debt, standing_of(state.debt, DEBT)) == (debt, standing)
 
 
-def test_debt_of_2_is_1_1975_after_ten_hours() -> None:
+def test_debt_of_2_is_1_1975_after_ten_hours_and_a_clock_that_goes_back_adds_none() -> None:
     state = Trust(debt=2.0, at_ms=T0_MS)
     assert round(debt_at(state, T0_MS + 10 * HOUR_S * 1000, DEBT), 4) == 1.1975
-
-
-@given(st.lists(st.integers(0, 50), max_size=60))
-def test_sums_of_tenths_reach_the_thresholds_exactly(gaps: list[int]) -> None:
-    state = Trust(at_ms=T0_MS)
-    for _ in gaps:
-        trust.add(state, 0.1, T0_MS, DEBT)
-    assert state.debt == round(len(gaps) / 10, 9)
-
-
-def test_a_clock_that_goes_back_adds_no_debt() -> None:
-    state = Trust(debt=2.0, at_ms=T0_MS)
     assert debt_at(state, T0_MS - 9_000_000, DEBT) == 2.0
 
 
-# Evaluation
+@given(st.integers(0, 60))
+def test_sums_of_tenths_reach_the_thresholds_exactly(times: int) -> None:
+    state = Trust(at_ms=T0_MS)
+    for _ in range(times):
+        trust.add(state, 0.1, T0_MS, DEBT)
+    assert state.debt == round(times / 10, 9)
 
 
 def governed(**fields: Any) -> Story:
@@ -240,28 +207,24 @@ def test_tripwires(wire: dict[str, Any], amount: float | None, level: Level | No
     result = governed(tripwires=[wire]).tell(0, event=transfer(amount))
     assert (None if result is None else result.level) is level
     if result is not None:
-        assert result.governance is not None
-        assert (result.code, result.governance.tripwire) == (
+        assert (result.code, some(result.governance).tripwire) == (
             "session_killed_acgp" if level is Level.KILL else "tripwire_large",
             "large",
         )
 
 
-def test_of_several_tripwires_the_strictest_counts() -> None:
+def governance(decision: Decision | None) -> Governance:
+    return some(some(decision).governance)
+
+
+def test_of_several_tripwires_the_strictest_counts_and_the_model_hears_neither_condition_nor_reason() -> None:
     wires = [{**WIRE, "id": "mild", "on_fail": {"decision": "nudge"}}, HALT, {**WIRE, "id": "last"}]
-    result = governed(tripwires=wires).tell(0, event=transfer(501))
-    assert result is not None
+    result = some(governed(tripwires=wires).tell(0, event=transfer(501)))
     assert (result.level, result.reason) == (Level.KILL, "tripwire large: more than the agent may move")
-    assert result.governance is not None
-    assert result.governance.steps[0] == "tripwires: halt"
-    assert result.governance.ticket is not None
-    assert result.governance.ticket.kind == "halt"
-
-
-def test_the_model_hears_neither_the_condition_nor_the_reason_of_a_tripwire() -> None:
-    result = governed(tripwires=[WIRE]).tell(0, event=transfer(501))
-    assert result is not None
-    assert result.message == "This action was refused. Do not try to reach the same end another way; report it instead."
+    assert governance(result).steps[0] == "tripwires: halt"
+    assert some(governance(result).ticket).kind == "halt"
+    message = some(governed(tripwires=[WIRE]).tell(0, event=transfer(501))).message
+    assert message == "This action was refused. Do not try to reach the same end another way; report it instead."
 
 
 @pytest.mark.parametrize(
@@ -278,53 +241,36 @@ def test_the_quality_that_an_agents_side_reports(scores: dict[Dimension, float],
     assert (None if result is None else result.level) is level
 
 
-def test_a_kill_of_a_rule_that_is_no_tripwire_blocks() -> None:
+def test_a_kill_of_a_rule_that_is_no_tripwire_blocks_and_the_loop_guards_is_one() -> None:
     rule = Rule(levels={CRITICAL: Level.KILL})
-    result = governed().tell(0, found(CRITICAL, "repetition"), rule=rule)
-    assert result is not None
+    result = some(governed().tell(0, found(CRITICAL, "repetition"), rule=rule))
     assert (result.level, result.detector) == (Level.BLOCK, "repetition")
-    assert result.choice is not None
-    assert result.choice.why == "acgp: only a tripwire halts: BLOCK"
-
-
-def test_the_loop_guards_kill_is_a_tripwire() -> None:
+    assert some(result.choice).why == "acgp: only a tripwire halts: BLOCK"
     reported = governed()
-    result = reported.tell(0, found(CRITICAL, "destructive_repeat"))
-    assert result is not None
-    assert result.governance is not None
-    assert (result.level, result.governance.tripwire) == (Level.KILL, "destructive_repeat")
+    result = some(reported.tell(0, found(CRITICAL, "destructive_repeat")))
+    assert (result.level, governance(result).tripwire) == (Level.KILL, "destructive_repeat")
     assert reported.standing.killed is not None
 
 
 @pytest.mark.parametrize(("severity", "flagged"), [(MEDIUM, None), (HIGH, HIGH), (CRITICAL, CRITICAL)], ids=str)
 def test_the_flag(severity: Severity, flagged: Severity | None) -> None:
-    result = governed().tell(0, found(severity, "repetition"), rule=Rule(levels={severity: Level.NUDGE}))
-    assert result is not None
-    assert result.governance is not None
-    assert (result.level, result.flag_severity, result.governance.flagged) == (
-        Level.NUDGE,
-        flagged,
-        flagged is not None,
-    )
-    assert (result.governance.ticket is None) is (flagged is None)
+    result = some(governed().tell(0, found(severity, "repetition"), rule=Rule(levels={severity: Level.NUDGE})))
+    assert (result.level, result.flag_severity) == (Level.NUDGE, flagged)
+    assert (governance(result).flagged, governance(result).ticket is None) == (flagged is not None, flagged is None)
 
 
 def test_a_flag_beside_ok_lets_the_action_pass_and_makes_a_ticket() -> None:
     # A rule that only ever allows, but is severe enough to be looked at.
-    result = governed().tell(0, found(HIGH, "repetition", 0.1), rule=Rule(levels={HIGH: Level.ALLOW}))
-    assert result is not None
-    assert result.governance is not None
-    assert (result.level, result.governance.intervention, result.flag) == (Level.ALLOW, "ok", True)
-    assert result.governance.ticket is not None
+    result = some(governed().tell(0, found(HIGH, "repetition", 0.1), rule=Rule(levels={HIGH: Level.ALLOW})))
+    assert (result.level, governance(result).intervention, result.flag) == (Level.ALLOW, "ok", True)
+    assert governance(result).ticket is not None
 
 
 def test_debt_makes_decisions_harder_but_never_a_halt() -> None:
     reported = governed(tripwires=[{**WIRE, "on_fail": {"decision": "escalate"}}], flag_from="critical")
     result = [reported.tell(60 * n, event=transfer(501, 60 * n)) for n in range(12)]
-    assert all(one is not None and one.governance is not None for one in result)
-    history = [(one.level.value, one.governance.standing) for one in result if one is not None and one.governance]
-    assert history[:3] == [("PAUSE", "normal"), ("PAUSE", "normal"), ("PAUSE", "normal")]
-    assert history[3] == ("PAUSE", "elevated_monitoring")
+    history = [(some(one).level.value, governance(one).standing) for one in result]
+    assert history[:4] == [("PAUSE", "normal")] * 3 + [("PAUSE", "elevated_monitoring")]
     assert ("BLOCK", "restricted_mode") in history
     assert history[-1] == ("BLOCK", "re_tiering_review")
     assert reported.standing.killed is None
@@ -332,45 +278,28 @@ def test_debt_makes_decisions_harder_but_never_a_halt() -> None:
 
 def test_a_review_of_the_tier_is_asked_for_once() -> None:
     reported = governed(tripwires=[WIRE])
-    result = [reported.tell(n, event=transfer(501, n)) for n in range(8)]
-    kinds = [one.governance.ticket.kind for one in result if one and one.governance and one.governance.ticket]
-    assert kinds.count("re_tiering") == 1
+    tickets = [governance(reported.tell(n, event=transfer(501, n))).ticket for n in range(8)]
+    assert [ticket.kind for ticket in tickets if ticket is not None].count("re_tiering") == 1
 
 
-def test_who_is_not_governed_is_decided_as_always() -> None:
-    reported = governed(agent="trader-*", tripwires=[HALT])
+def test_who_is_not_governed_is_decided_as_always_and_leaving_out_ones_name_does_not_help() -> None:
+    fields = {"agent": "trader-*", "tripwires": [HALT]}
+    reported = governed(**fields)
     assert reported.tell(0, event=transfer(501)) is None
-    result = reported.tell(1, event=transfer(501, 1, agent_id="trader-7"))
-    assert result is not None
-    assert result.level is Level.KILL
-
-
-def test_who_leaves_out_its_name_is_governed_all_the_same() -> None:
-    core = Core(Policy.model_validate({"interventions": {"acgp": [{"agent": "trader-*", "tripwires": [HALT]}]}}))
+    assert some(reported.tell(1, event=transfer(501, 1, agent_id="trader-7"))).level is Level.KILL
+    core = Core(Policy.model_validate({"interventions": {"acgp": [fields]}}))
     state = core.on_event(None, proposed(0, "look", agent_id="trader-7")).state
-    result = core.on_event(state, transfer(501, 1, agent_id="unknown")).decision
-    assert result is not None
-    assert result.level is Level.KILL
+    assert some(core.on_event(state, transfer(501, 1, agent_id="unknown")).decision).level is Level.KILL
 
 
-def test_in_shadow_it_only_records_what_it_would_do() -> None:
+def test_in_shadow_it_only_records_what_it_would_do_and_shadow_rules_count_for_nothing() -> None:
     reported = governed(mode="shadow", tripwires=[HALT])
-    result = reported.tell(0, event=transfer(501))
-    assert result is not None
-    assert (result.level, result.would, result.mode, result.would_do) == (
-        Level.ALLOW,
-        Level.KILL,
-        Mode.SHADOW,
-        "the session stopped",
-    )
+    result = some(reported.tell(0, event=transfer(501)))
+    assert (result.level, result.would, result.mode) == (Level.ALLOW, Level.KILL, Mode.SHADOW)
+    assert result.would_do == "the session stopped"
     assert reported.standing.killed is None
-
-
-def test_findings_of_shadow_rules_count_for_nothing() -> None:
-    result = governed().tell(0, found(CRITICAL, "repetition"), rule=Rule(mode=Mode.SHADOW))
-    assert result is not None
-    assert result.governance is not None
-    assert (result.level, result.governance.ctq, result.governance.trust_debt) == (Level.ALLOW, 1.0, 0.0)
+    result = some(governed().tell(0, found(CRITICAL, "repetition"), rule=Rule(mode=Mode.SHADOW)))
+    assert (result.level, governance(result).ctq, governance(result).trust_debt) == (Level.ALLOW, 1.0, 0.0)
 
 
 @given(
@@ -410,5 +339,4 @@ def test_the_engine_looks_at_every_proposal_of_a_governed_session() -> None:
     levels = [None if one is None else one.level.value for one in result]
     assert levels == [None, None, "KILL", None, "KILL", None]
     assert state is not None
-    assert state.standing.killed is not None
-    assert state.standing.killed.reason == "tripwire large: more than the agent may move"
+    assert some(state.standing.killed).reason == "tripwire large: more than the agent may move"

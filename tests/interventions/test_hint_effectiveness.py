@@ -1,12 +1,9 @@
-"""Whether a hint helped is read off the session's own next actions."""
-
-import pytest
-
 from haltline.interventions.hint_effectiveness import HintOutcome, by_rule
 from haltline.interventions.state.intervention_history import HELPED_ACTIONS, Entry, History
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.findings import Detection, Evidence, Finding, Severity
+from tests.cases import cases
 
 RULE = "repetition"
 
@@ -44,25 +41,21 @@ def acts(count: int) -> list[ActionEvent]:
 HINT = decided(0, Level.NUDGE)
 
 
-@pytest.mark.parametrize(
-    ("decisions", "detections", "events", "became"),
-    [
-        pytest.param([], [], acts(HELPED_ACTIONS), HintOutcome.HELPED, id="nothing more in the next ten actions"),
-        pytest.param([], [], acts(HELPED_ACTIONS - 1), HintOutcome.UNKNOWN, id="nothing more in nine, and no end"),
-        pytest.param(
-            [], [], [*acts(2), event(9, Kind.SESSION_ENDED)], HintOutcome.HELPED, id="an end in order before that"
-        ),
-        pytest.param([], [found(3)], acts(20), HintOutcome.WENT_ON, id="the same rule finds it again"),
-        pytest.param([], [found(3, "cycle")], acts(20), HintOutcome.HELPED, id="another rule finds something"),
-        pytest.param([], [found(11)], acts(20), HintOutcome.HELPED, id="it comes again later than that"),
-        pytest.param([], [found(0)], acts(20), HintOutcome.HELPED, id="its own finding"),
-        pytest.param([decided(4, Level.PAUSE)], [found(3)], acts(20), HintOutcome.STOPPED, id="the rule stops it"),
-        pytest.param(
-            [decided(4, Level.ALLOW, would=Level.KILL)], [], acts(20), HintOutcome.STOPPED, id="the rule would have"
-        ),
-        pytest.param([decided(4, Level.KILL, "budget")], [], acts(20), HintOutcome.HELPED, id="another rule stops it"),
-        pytest.param([], [], [], HintOutcome.UNKNOWN, id="the session's events are not there"),
-    ],
+@cases(
+    "decisions, detections, events, became",
+    {
+        "nothing more in the next ten actions": ([], [], acts(HELPED_ACTIONS), HintOutcome.HELPED),
+        "nothing more in nine, and no end": ([], [], acts(HELPED_ACTIONS - 1), HintOutcome.UNKNOWN),
+        "an end in order before that": ([], [], [*acts(2), event(9, Kind.SESSION_ENDED)], HintOutcome.HELPED),
+        "the same rule finds it again": ([], [found(3)], acts(20), HintOutcome.WENT_ON),
+        "another rule finds something": ([], [found(3, "cycle")], acts(20), HintOutcome.HELPED),
+        "it comes again later than that": ([], [found(11)], acts(20), HintOutcome.HELPED),
+        "its own finding": ([], [found(0)], acts(20), HintOutcome.HELPED),
+        "the rule stops it": ([decided(4, Level.PAUSE)], [found(3)], acts(20), HintOutcome.STOPPED),
+        "the rule would have": ([decided(4, Level.ALLOW, would=Level.KILL)], [], acts(20), HintOutcome.STOPPED),
+        "another rule stops it": ([decided(4, Level.KILL, "budget")], [], acts(20), HintOutcome.HELPED),
+        "the session's events are not there": ([], [], [], HintOutcome.UNKNOWN),
+    },
 )
 def test_what_became_of_a_hint(
     decisions: list[Decision], detections: list[Detection], events: list[ActionEvent], became: HintOutcome

@@ -1,5 +1,3 @@
-"""What is said of something that is away: once, then at intervals, and once that it is back."""
-
 import logging
 
 import pytest

@@ -1,5 +1,3 @@
-"""Every default rule that can pause: what it asks a person says when it expires, for the call or the whole session."""
-
 import pytest
 
 from haltline.detectors import BY_ID
@@ -11,11 +9,12 @@ from haltline.interventions.state.context import NOTHING
 from haltline.interventions.state.effects import SessionRef
 from haltline.interventions.state.session_control import SessionControl
 from haltline.schemas.control import Command, CommandKind
-from haltline.schemas.decisions import WHOLE_SESSION, Decision, Level, Mode
+from haltline.schemas.decisions import WHOLE_SESSION, Approval, Decision, Level, Mode
 from haltline.schemas.events import ActionEvent, Effect, Kind
 from haltline.schemas.findings import Evidence, Finding, Severity
 from haltline.schemas.policy import Policy, Rule
 from tests.builders import at, event
+from tests.interventions.cases import some
 
 POLICY = Policy()
 EXPIRES_MS = round(POLICY.operated.approvals.expires_s * 1000)
@@ -34,8 +33,7 @@ def paused(standing: SessionControl, on: ActionEvent, rule: str, severity: Sever
     )
     rules = {rule: Rule(mode=Mode.ENFORCE)}
     decision, _ = Controller(POLICY).decide(standing, on, [finding], rules, dict, context=NOTHING)
-    decision = approvals.on_event(standing, on, decision, POLICY, lambda: Effect.READ)
-    assert decision is not None
+    decision = some(approvals.on_event(standing, on, decision, POLICY, lambda: Effect.READ))
     assert decision.level is Level.PAUSE
     return decision
 
@@ -61,62 +59,41 @@ def test_each_pause_says_until_when_it_asks(rule: str, severity: Severity, secon
     assert (decision.approval.action == WHOLE_SESSION) == whole == (standing.held is not None)
     if whole:
         return
-    again = approvals.on_event(standing, proposal(60), None, POLICY, lambda: Effect.READ)
-    assert again is not None
-    assert again.approval is not None
-    assert (again.level, again.expires, again.approval.request_id) == (
+    again = some(approvals.on_event(standing, proposal(60), None, POLICY, lambda: Effect.READ))
+    assert (again.level, again.expires, some(again.approval).request_id) == (
         Level.PAUSE,
         decision.expires,
         decision.approval.request_id,
     ), "the same call waits for the request that is open, until that expires"
 
 
+def approves(request: Approval, second: float) -> Command:
+    about = {"id": "s1", "by": "ada", "reason": "a large migration", "request_id": request.request_id}
+    return Command(command_id="c1", kind=CommandKind.APPROVE, time=at(second), nonce=request.nonce, **about)
+
+
 def test_a_frozen_session_goes_on_once_a_person_approves_and_not_by_time() -> None:
     standing, desk, who = SessionControl(), CommandHandler(POLICY), SessionRef("s1", "agent")
-    turn = event(0, "", kind=Kind.MODEL_TURN, outcome=None)
-    first = paused(standing, turn, "spend_velocity", Severity.HIGH)
-    second = paused(standing, event(1, "", kind=Kind.MODEL_TURN, outcome=None), "spend_velocity", Severity.HIGH)
-    assert first.approval is not None
-    assert second.approval is not None
-    assert first.approval.request_id == second.approval.request_id, "one request, however often it is found"
-    assert standing.held is not None
-    assert standing.held.code == "session_frozen_spend_velocity"
 
+    def spends(second: float) -> Approval:
+        turn = event(second, "", kind=Kind.MODEL_TURN, outcome=None)
+        return some(paused(standing, turn, "spend_velocity", Severity.HIGH).approval)
+
+    assert spends(0).request_id == spends(1).request_id, "one request, however often it is found"
+    assert some(standing.held).code == "session_frozen_spend_velocity"
     desk.tick(standing, who, at(10))  # from then on it is due
-    result = desk.tick(standing, who, desk.due_ms(standing))
-    assert result.followup == "approval_expired"
+    assert desk.tick(standing, who, desk.due_ms(standing)).followup == "approval_expired"
     assert standing.held is not None, "time allows nothing"
-
-    third = paused(standing, event(5000, "", kind=Kind.MODEL_TURN, outcome=None), "spend_velocity", Severity.HIGH)
-    assert third.approval is not None
-    answer = Command(
-        command_id="c1",
-        kind=CommandKind.APPROVE,
-        id="s1",
-        by="ada",
-        reason="a large migration",
-        time=at(5010),
-        request_id=third.approval.request_id,
-        nonce=third.approval.nonce,
-    )
-    result = desk.command(standing, who, answer)
+    result = desk.command(standing, who, approves(spends(5000), 5010))
     assert (result.followup, result.released) == ("approval_approved", True)
     assert standing.held is None
 
 
 def test_a_call_that_waits_for_its_session_runs_once_a_person_approves() -> None:
     standing, desk, who = SessionControl(), CommandHandler(POLICY), SessionRef("s1", "agent")
-    first, second = proposal(0), proposal(1)
-    asks = paused(standing, first, "budget", Severity.CRITICAL).approval
-    paused(standing, second, "budget", Severity.CRITICAL)
-    assert asks is not None
-    answer = Command(
-        command_id="c1", kind=CommandKind.APPROVE, id="s1", by="ada", reason="go on", time=at(5),
-        request_id=asks.request_id, nonce=asks.nonce,
-    )  # fmt: skip
-    result = desk.command(standing, who, answer)
+    calls = [proposal(0), proposal(1)]
+    requests = [some(paused(standing, call, "budget", Severity.CRITICAL).approval) for call in calls]
+    result = desk.command(standing, who, approves(requests[0], 5))
     assert result.released
-    assert [(reported.event_id, reported.level) for reported in result.decisions] == [
-        (first.event_id, Level.ALLOW),
-        (second.event_id, Level.ALLOW),
-    ]
+    allowed = [(call.event_id, Level.ALLOW) for call in calls]
+    assert [(reported.event_id, reported.level) for reported in result.decisions] == allowed

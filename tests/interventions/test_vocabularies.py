@@ -1,5 +1,3 @@
-"""Every level in the words of all four systems, and the records of Agent Sentinel whole."""
-
 from typing import Any
 
 import pytest
@@ -14,74 +12,47 @@ from haltline.schemas.intervention_records import InterventionRecord, RecordOutc
 from haltline.schemas.payloads import Rollback
 from haltline.schemas.policy import Policy, Rule
 from haltline.streams.engine.core import Core
-from tests.builders import delete, event
-from tests.interventions.cases import Story, found, proposed
+from tests.builders import T0_MS, delete, event
+from tests.interventions.cases import Story, found, proposed, some
 
 LOW, MEDIUM, HIGH, CRITICAL = Severity
 
 
 def decision(level: Level = Level.BLOCK, rule: str = "scope_creep", **more: Any) -> Decision:
-    result = {
-        "decision_id": "d1",
-        "session_id": "s1",
-        "agent_id": "a1",
-        "event_id": "e1",
-        "time": 1_750_000_000_000,
-        "level": level,
-        "code": rule,
-        "detector": rule,
-        "reason": "seen too often",
-        "message": "Stop.",
-        "severity": HIGH,
-        "policy": "default",
-        "policy_version": 3,
-    }
-    return Decision(**(result | more))
+    ids = {"decision_id": "d1", "session_id": "s1", "agent_id": "a1", "event_id": "e1", "time": T0_MS}
+    texts = {"code": rule, "detector": rule, "reason": "seen too often", "message": "Stop."}
+    by = {"severity": HIGH, "policy": "default", "policy_version": 3}
+    return Decision(**({"level": level} | ids | texts | by | more))
 
 
-@pytest.mark.parametrize(
-    ("level", "pipeline_ex", "acgp_ex", "sentinel", "tappass_ex"),
-    [
-        pytest.param(Level.ALLOW, (None, "allow"), "ok", ("warning", "warned"), "allow", id="allow"),
-        pytest.param(Level.NUDGE, ("soft_correction", "warn"), "nudge", ("warning", "warned"), "allow", id="nudge"),
-        pytest.param(
-            Level.REINFORCE, ("context_reinforcement", "warn"), "nudge", ("warning", "warned"), "allow", id="reinforce"
-        ),
-        pytest.param(
-            Level.THROTTLE, ("resource_throttling", "modify"), "nudge", ("rate_limited", "modified"), "allow",
-            id="throttle",
-        ),
-        pytest.param(
-            Level.PAUSE, ("manual_intervention", "block"), "escalate", ("approval_required", "escalated"), "deny",
-            id="pause",
-        ),
-        pytest.param(Level.BLOCK, (None, "block"), "block", ("hard_block", "blocked"), "deny", id="block"),
-        pytest.param(
-            Level.ROLLBACK, ("checkpoint_rollback", "block"), "block", ("downgrade", "modified"), "deny", id="rollback"
-        ),
-        pytest.param(Level.KILL, ("emergency_stop", "block"), "halt", ("hard_block", "blocked"), "deny", id="kill"),
-    ],
-)  # fmt: skip
-def test_every_level_in_four_vocabularies(
-    level: Level, pipeline_ex: tuple[str | None, str], acgp_ex: str, sentinel: tuple[str, str], tappass_ex: str
-) -> None:
+WARNED, BLOCKED, MODIFIED = ("warning", "warned"), ("hard_block", "blocked"), "modified"
+LEVELS = {
+    Level.ALLOW: ((None, "allow"), "ok", WARNED, "allow"),
+    Level.NUDGE: (("soft_correction", "warn"), "nudge", WARNED, "allow"),
+    Level.REINFORCE: (("context_reinforcement", "warn"), "nudge", WARNED, "allow"),
+    Level.THROTTLE: (("resource_throttling", "modify"), "nudge", ("rate_limited", MODIFIED), "allow"),
+    Level.PAUSE: (("manual_intervention", "block"), "escalate", ("approval_required", "escalated"), "deny"),
+    Level.BLOCK: ((None, "block"), "block", BLOCKED, "deny"),
+    Level.ROLLBACK: (("checkpoint_rollback", "block"), "block", ("downgrade", MODIFIED), "deny"),
+    Level.KILL: (("emergency_stop", "block"), "halt", BLOCKED, "deny"),
+}
+"""In the words of the pipeline, of ACGP, of Agent Sentinel and of TapPass."""
+
+
+@pytest.mark.parametrize("level", Level)
+def test_every_level_in_four_vocabularies(level: Level) -> None:
     result = decision(level, limits={"max_tokens": 5} if level is Level.THROTTLE else None)
-    ours = pipeline.render(result)
-    record = agent_sentinel.render(result)
-    assert record is not None
-    assert (ours.intervention_type, ours.decision) == pipeline_ex
+    ours, record = pipeline.render(result), some(agent_sentinel.render(result))
     assert ours.allows_continuation is (level < Level.ROLLBACK)
-    assert acgp.render(result).intervention == acgp_ex
-    assert (record.type, record.outcome) == sentinel
-    assert tappass.render(result).decision == tappass_ex
-
-
-def test_there_is_a_row_for_each_level() -> None:
+    assert (
+        (ours.intervention_type, ours.decision),
+        acgp.render(result).intervention,
+        (record.type, record.outcome),
+        tappass.render(result).decision,
+    ) == LEVELS[level]
     for vocabulary in Vocabulary:
-        for level in Level:
-            result = render(decision(level), vocabulary)
-            assert result is not None
-            assert type(result).model_validate_json(result.to_json()) == result
+        rendered = some(render(decision(level), vocabulary))
+        assert type(rendered).model_validate_json(rendered.to_json()) == rendered
 
 
 @pytest.mark.parametrize(
@@ -95,8 +66,7 @@ def test_there_is_a_row_for_each_level() -> None:
 )
 def test_the_kill_of_more_than_a_session(scope: ScopeKind, pipeline_ex: str | None, acgp_ex: str, switch: str) -> None:
     result = decision(Level.KILL, scope=scope)
-    record = agent_sentinel.render(result)
-    assert record is not None
+    record = some(agent_sentinel.render(result))
     assert (pipeline.render(result).intervention_type, acgp.render(result).intervention) == (pipeline_ex, acgp_ex)
     assert record.context["kill_switch"] == switch
 
@@ -126,12 +96,8 @@ TYPES = [
 ]
 
 
-@pytest.mark.parametrize(("result", "kind"), TYPES, ids=[kind.value for _, kind in TYPES])
-def test_all_twelve_types(result: Decision, kind: RecordType) -> None:
-    assert type_of(result) is kind
-
-
-def test_the_table_has_every_type_and_outcome() -> None:
+def test_all_twelve_types_and_every_outcome() -> None:
+    assert [type_of(result) for result, _ in TYPES] == [kind for _, kind in TYPES]
     assert {kind for _, kind in TYPES} == set(RecordType)
     result = [record_of(decision(level)) for level in (Level.NUDGE, Level.THROTTLE, Level.PAUSE, Level.BLOCK)]
     result += [record_of(decision(Level.PAUSE), resolution=outcome) for outcome in list(RecordOutcome)[2:4]]
@@ -147,9 +113,7 @@ def test_the_table_has_every_type_and_outcome() -> None:
         pytest.param(RecordOutcome.BLOCKED, 7.5, id="expired: its cost was too"),
     ],
 )
-def test_what_a_pause_has_prevented_depends_on_a_persons_word(
-    resolution: RecordOutcome | None, prevented: float
-) -> None:
+def test_what_a_pause_prevented_depends_on_a_persons_word(resolution: RecordOutcome | None, prevented: float) -> None:
     record = record_of(decision(Level.PAUSE, estimated_cost_usd=7.5, cost_prevented_usd=7.5), resolution=resolution)
     assert record is not None
     assert (record.estimated_cost_usd, record.cost_prevented_usd) == (7.5, prevented)
@@ -157,8 +121,7 @@ def test_what_a_pause_has_prevented_depends_on_a_persons_word(
 
 def test_a_plain_verdict_is_no_intervention_and_a_shadow_one_is_a_warning() -> None:
     assert record_of(decision(Level.ALLOW, rule="")) is None
-    shadow = record_of(decision(Level.ALLOW, mode=Mode.SHADOW, would=Level.KILL, cost_prevented_usd=5.0))
-    assert shadow is not None
+    shadow = some(record_of(decision(Level.ALLOW, mode=Mode.SHADOW, would=Level.KILL, cost_prevented_usd=5.0)))
     assert (shadow.type, shadow.outcome, shadow.cost_prevented_usd) == ("warning", "warned", 0.0)
     assert shadow.context == {"level": "ALLOW", "mode": "shadow", "would": "KILL"}
 
@@ -176,8 +139,7 @@ def test_a_record_has_every_field_of_the_published_list() -> None:
             event=proposal.model_copy(update={"event_id": f"e{second}", "time": proposal.time + second * 1000}),
         )
         assert result is not None
-        record = record_of(result, proposal, intent="Cleanup old test data")
-        assert record is not None
+        record = some(record_of(result, proposal, intent="Cleanup old test data"))
         records.append(record)
     assert prevented_usd(records) == 40
     assert [record.attempt for record in records] == list(range(1, 51))
@@ -228,8 +190,7 @@ def test_changed_arguments_are_the_modified_inputs() -> None:
     ("severity", "risk"), [(None, RiskLevel.MINIMAL), *((s, RiskLevel(s.value)) for s in Severity)]
 )
 def test_risk_levels(severity: Severity | None, risk: RiskLevel) -> None:
-    record = record_of(decision(severity=severity))
-    assert record is not None
+    record = some(record_of(decision(severity=severity)))
     assert record.risk_level is risk
 
 
@@ -248,20 +209,11 @@ def test_the_loop_guards_line_of_the_seed() -> None:
 
 
 def test_a_policy_chooses_the_vocabulary_by_agent_and_session() -> None:
-    policy = Policy.model_validate(
-        {
-            "interventions": {
-                "vocabularies": [
-                    {"agent": "trader-*", "vocabulary": "acgp"},
-                    {"session": "night-*", "vocabulary": "tappass"},
-                ]
-            }
-        }
-    )
+    vocabularies = [{"agent": "trader-*", "vocabulary": "acgp"}, {"session": "night-*", "vocabulary": "tappass"}]
+    policy = Policy.model_validate({"interventions": {"vocabularies": vocabularies}})
     chosen = []
     for agent, session in (("trader-1", "night-1"), ("other", "night-1"), ("other", "day-1")):
-        result = Story(policy).tell(0, found(HIGH), event=proposed(0, agent_id=agent, session_id=session))
-        assert result is not None
+        result = some(Story(policy).tell(0, found(HIGH), event=proposed(0, agent_id=agent, session_id=session)))
         chosen.append(result.vocabulary)
     assert chosen == ["acgp", "tappass", None]
 
@@ -270,24 +222,16 @@ def test_a_rollback_without_a_checkpoint_needs_recovery() -> None:
     result = decision(Level.ROLLBACK, rollback=Rollback(recovery_needed=True, why="none"))
     assert pipeline.render(result).result == "recovery_needed"
     assert pipeline.render(decision(Level.KILL)).result == "stop"
-    assert pipeline.render(decision(Level.NUDGE)).message == pipeline.Injected(
-        content="Stop.",
-        metadata={"type": "intervention", "intervention_type": "soft_correction", "issue_type": "scope_creep"},
-    )
+    metadata = {"type": "intervention", "intervention_type": "soft_correction", "issue_type": "scope_creep"}
+    assert pipeline.render(decision(Level.NUDGE)).message == pipeline.Injected(content="Stop.", metadata=metadata)
 
 
 def test_the_step_reviewers_decisions() -> None:
-    result = [
-        decision(Level.ALLOW),
-        decision(Level.NUDGE),
-        decision(Level.NUDGE, arguments={"limit": 1}),
-        decision(Level.BLOCK, arguments={"limit": 1}),
-    ]
-    assert [pipeline.review_of(one) for one in result] == ["allow", "warn", "modify", "block"]
+    plain = [pipeline.review_of(decision(level)) for level in (Level.ALLOW, Level.NUDGE)]
+    changed = [pipeline.review_of(decision(level, arguments={"limit": 1})) for level in (Level.NUDGE, Level.BLOCK)]
+    assert plain + changed == ["allow", "warn", "modify", "block"]
 
 
 def test_events_that_are_none_of_an_action_are_rendered_too() -> None:
-    heartbeat = event(0, "", kind=Kind.HEARTBEAT, outcome=None)
-    result = Story().tell(0, found(HIGH), event=heartbeat)
-    assert result is not None
+    result = some(Story().tell(0, found(HIGH), event=event(0, "", kind=Kind.HEARTBEAT, outcome=None)))
     assert all(render(result, vocabulary) is not None for vocabulary in Vocabulary)

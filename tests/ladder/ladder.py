@@ -11,6 +11,7 @@ from haltline.detectors.framework.base import Detector
 from haltline.interventions.control import approvals
 from haltline.interventions.decide import cross_session
 from haltline.interventions.decide.controller import Controller
+from haltline.interventions.levels.default_levels import ASK, is_ask
 from haltline.interventions.state.context import NOTHING
 from haltline.interventions.state.session_control import SessionControl
 from haltline.schemas.decisions import Decision, Level, Mode, ScopeKind
@@ -39,6 +40,8 @@ between (within the policy's cooldown the same hint is not repeated).
 - PAUSE refuses a call until a person approves it; "the session" means that it is frozen as a whole, model turns
   included, as at every pause on a model turn. Its request expires after 15 minutes (`operations.approvals.expires_s`):
   then the call is refused, and a frozen session stays frozen. Time alone never allows anything.
+- ASK is a PAUSE about an act that may well be meant so: it asks a person, and stops nothing but the call. Of
+  `destructive_volume` the answer holds for the session (see [policy](policy.md#asks)).
 - KILL ends the session; every further call, and every model turn that asks for a verdict, is refused.
 - "agent", "mission" and "target" are the scope of a rule across sessions: frozen at PAUSE, killed at KILL;
   a target is frozen.
@@ -92,6 +95,8 @@ def of_scope(pattern: type[CrossSessionPattern[Any]], severity: Severity) -> Ite
 def _said(decision: Decision | None, more: str) -> str:
     if decision is None or (decision.level is Level.ALLOW and decision.mode is not Mode.WARN):
         return NOTHING_SAID
+    if is_ask(decision.detector, decision.level):
+        return ASK
     if decision.level is Level.PAUSE or (more and decision.level is Level.KILL):
         return f"{decision.level.value} {more}".strip()
     return decision.level.value

@@ -4,6 +4,7 @@ import pytest
 
 from haltline.detectors import BY_ID
 from haltline.schemas.findings import Severity
+from tests.cases import cases
 from tests.ladder.ladder import FILE, of_session, table
 
 
@@ -11,18 +12,16 @@ def test_the_documented_ladder_is_what_the_default_policy_does() -> None:
     assert FILE.read_text(encoding="utf-8") == table(), "python -m tests.ladder writes it"
 
 
-@pytest.mark.parametrize(
-    ("rule", "severity", "first", "third"),
-    [
-        pytest.param("severe_destruction", Severity.HIGH, "BLOCK", "BLOCK", id="a first catastrophe is refused"),
-        pytest.param("severe_destruction", Severity.CRITICAL, "KILL", "KILL", id="a second one kills"),
-        pytest.param("spend_velocity", Severity.MEDIUM, "NUDGE", "NUDGE", id="a little too fast is a hint"),
-        pytest.param(
-            "spend_velocity", Severity.HIGH, "PAUSE the session", "PAUSE the session", id="much too fast freezes"
-        ),
-        pytest.param("spend_velocity", Severity.CRITICAL, "KILL", "KILL", id="far too fast kills"),
-        pytest.param("after_refusal", Severity.CRITICAL, "BLOCK", "BLOCK", id="refused calls open no approval"),
-    ],
+@cases(
+    "rule, severity, first, third",
+    {
+        "a first catastrophe is refused": ("severe_destruction", Severity.HIGH, "BLOCK", "BLOCK"),
+        "a second one kills": ("severe_destruction", Severity.CRITICAL, "KILL", "KILL"),
+        "a little too fast is a hint": ("spend_velocity", Severity.MEDIUM, "NUDGE", "NUDGE"),
+        "much too fast freezes": ("spend_velocity", Severity.HIGH, "PAUSE the session", "PAUSE the session"),
+        "far too fast kills": ("spend_velocity", Severity.CRITICAL, "KILL", "KILL"),
+        "refused calls open no approval": ("after_refusal", Severity.CRITICAL, "BLOCK", "BLOCK"),
+    },
 )
 def test_what_stops_at_once(rule: str, severity: Severity, first: str, third: str) -> None:
     result = list(of_session(BY_ID[rule], severity))

@@ -1,5 +1,3 @@
-"""CloudEvents over Kafka, binary and structured, and OTel GenAI spans are read as ActionEvents."""
-
 from base64 import b64encode
 from typing import Any
 
@@ -10,6 +8,7 @@ from haltline.schemas.dead_letter import BadRecord
 from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage
 from haltline.schemas.otel import of_agents
 from haltline.schemas.wire import MAX_EVENT_BYTES, InvalidRecord, decode_event
+from tests.cases import cases
 
 TIME_MS = 1_750_075_200_000
 ATTRIBUTES = {
@@ -50,49 +49,29 @@ def structured(**changes: Any) -> bytes:
 STRUCTURED = content_type("application/cloudevents+json")
 
 
-def test_a_binary_cloud_event_is_read() -> None:
-    assert decode_event(orjson.dumps(DATA), binary()) == EXPECTED
+def test_a_cloud_event_is_read_binary_structured_and_in_base64() -> None:
+    in_base64 = ATTRIBUTES | {"data_base64": b64encode(orjson.dumps(DATA)).decode()}
+    for headers, value in (
+        (binary(), orjson.dumps(DATA)),
+        (STRUCTURED, structured()),
+        (STRUCTURED, orjson.dumps(in_base64)),
+        ([("Content-Type", b"APPLICATION/CloudEvents+JSON ;charset=utf-8")], structured()),
+        (content_type("application/json"), EXPECTED.to_json()),  # a native one
+    ):
+        assert decode_event(value, headers) == EXPECTED
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "application/cloudevents+json",
-        "application/cloudevents+json; charset=UTF-8",
-        "Application/CloudEvents+JSON",
-        "APPLICATION/CLOUDEVENTS+JSON ;charset=utf-8",
-    ],
-)
-@pytest.mark.parametrize("name", ["content-type", "Content-Type"])
-def test_a_structured_cloud_event_is_read_whatever_the_case_of_its_content_type(name: str, text: str) -> None:
-    assert decode_event(structured(), [(name, text.encode())]) == EXPECTED
-
-
-def test_data_of_a_structured_cloud_event_may_be_base64() -> None:
-    event = ATTRIBUTES | {"data_base64": b64encode(orjson.dumps(DATA)).decode()}
-    assert decode_event(orjson.dumps(event), STRUCTURED) == EXPECTED
-
-
-def test_data_that_names_its_own_ids_wins_over_the_attributes() -> None:
+def test_data_that_names_its_own_ids_wins_over_the_attributes_and_unknown_fields_are_kept() -> None:
     own = {"event_id": "own", "session_id": "own-session", "kind": "action.completed", "time": TIME_MS + 5}
-    event = decode_event(structured(data=DATA | own), STRUCTURED)
+    event = decode_event(structured(data=DATA | own | {"tenant": "north"}), STRUCTURED)
     assert (event.event_id, event.session_id, event.kind) == ("own", "own-session", Kind.COMPLETED)
-    assert event.time == TIME_MS + 5
+    assert (event.time, event.model_extra) == (TIME_MS + 5, {"tenant": "north"})
 
 
-def test_unknown_fields_of_the_data_are_kept() -> None:
-    event = decode_event(structured(data=DATA | {"tenant": "north"}), STRUCTURED)
-    assert event.model_extra == {"tenant": "north"}
-
-
-@pytest.mark.parametrize("prefix", ["", "com.example.", "io.acme.agents.v2."])
 @pytest.mark.parametrize("kind", Kind)
-def test_the_type_is_a_kind_whatever_stands_before_it(prefix: str, kind: Kind) -> None:
-    assert decode_event(structured(type=prefix + kind), STRUCTURED).kind is kind
-
-
-def test_a_json_content_type_alone_is_a_native_event() -> None:
-    assert decode_event(EXPECTED.to_json(), content_type("application/json")) == EXPECTED
+def test_the_type_is_a_kind_whatever_stands_before_it(kind: Kind) -> None:
+    for prefix in ("", "com.example.", "io.acme.agents.v2."):
+        assert decode_event(structured(type=prefix + kind), STRUCTURED).kind is kind
 
 
 def test_headers_that_say_nothing_of_a_format_do_not_matter() -> None:
@@ -100,66 +79,42 @@ def test_headers_that_say_nothing_of_a_format_do_not_matter() -> None:
     assert decode_event(EXPECTED.to_json(), headers) == EXPECTED
 
 
-@pytest.mark.parametrize(
-    ("headers", "value", "reason", "text"),
-    [
-        pytest.param(
-            content_type("application/cloudevents+avro"),
-            structured(),
-            BadRecord.UNKNOWN_FORMAT,
-            "application/cloudevents+avro",
-            id="another format suffix",
-        ),
-        pytest.param(
+INVALID, NOT_JSON = BadRecord.INVALID, BadRecord.NOT_JSON
+AVRO = "application/cloudevents+avro"
+TOO_LARGE = structured(data={"args": {"a": "a" * MAX_EVENT_BYTES}})
+NESTED = b'{"specversion":"1.0","data":{"a":' + b"[" * 500 + b"]" * 500 + b"}}"
+NOT_UTF8: Headers = [("ce_specversion", b"1.0"), ("ce_id", b"\xff")]
+
+
+@cases(
+    "headers, value, reason, text",
+    {
+        "another format suffix": (content_type(AVRO), structured(), BadRecord.UNKNOWN_FORMAT, AVRO),
+        "a batch, which Kafka does not have": (
             content_type("application/cloudevents-batch+json"),
             structured(),
             BadRecord.UNKNOWN_FORMAT,
             "batch",
-            id="a batch, which Kafka does not have",
         ),
-        pytest.param(
-            content_type("application/cloudevents"), structured(), BadRecord.UNKNOWN_FORMAT, "+json", id="no suffix"
-        ),
-        pytest.param(STRUCTURED, None, BadRecord.EMPTY, "no value", id="a structured tombstone"),
-        pytest.param(binary(), None, BadRecord.EMPTY, "no value", id="a binary tombstone"),
-        pytest.param(STRUCTURED, b"{", BadRecord.NOT_JSON, "", id="structured and cut"),
-        pytest.param(binary(), b"<xml/>", BadRecord.NOT_JSON, "", id="binary with XML"),
-        pytest.param(STRUCTURED, b"[]", BadRecord.INVALID, "list", id="structured and an array"),
-        pytest.param(binary(), b"[1]", BadRecord.INVALID, "list", id="binary and an array"),
-        pytest.param(STRUCTURED, structured(data="text"), BadRecord.INVALID, "str", id="data that is a text"),
-        pytest.param(STRUCTURED, structured(data_base64="%"), BadRecord.INVALID, "", id="data that is not base64"),
-        pytest.param(STRUCTURED, structured(data_base64=7), BadRecord.INVALID, "", id="base64 that is a number"),
-        pytest.param(STRUCTURED, structured(type="com.example.lunch"), BadRecord.INVALID, "lunch", id="another type"),
-        pytest.param(STRUCTURED, structured(subject=None), BadRecord.INVALID, "session_id", id="no subject"),
-        pytest.param(
-            STRUCTURED, structured(specversion="0.3"), BadRecord.INVALID, "expected 1.0, got '0.3'", id="older"
-        ),
-        pytest.param(
-            STRUCTURED, orjson.dumps({"id": "e"}), BadRecord.INVALID, "expected 1.0, got None", id="no version"
-        ),
-        pytest.param(STRUCTURED, structured(time="now"), BadRecord.INVALID, "time", id="no time"),
-        pytest.param(
-            STRUCTURED,
-            b'{"specversion":"1.0","data":{"a":' + b"[" * 500 + b"]" * 500 + b"}}",
-            BadRecord.INVALID,
-            "ecursion",
-            id="nested 500 deep",
-        ),
-        pytest.param(
-            STRUCTURED,
-            structured(data={"args": {"a": "a" * MAX_EVENT_BYTES}}),
-            BadRecord.TOO_LARGE,
-            str(MAX_EVENT_BYTES),
-            id="too large",
-        ),
-        pytest.param(
-            [("ce_specversion", b"1.0"), ("ce_id", b"\xff")],
-            b"{}",
-            BadRecord.INVALID,
-            "utf-8",
-            id="a header that is not UTF-8",
-        ),
-    ],
+        "no suffix": (content_type("application/cloudevents"), structured(), BadRecord.UNKNOWN_FORMAT, "+json"),
+        "a structured tombstone": (STRUCTURED, None, BadRecord.EMPTY, "no value"),
+        "a binary tombstone": (binary(), None, BadRecord.EMPTY, "no value"),
+        "structured and cut": (STRUCTURED, b"{", NOT_JSON, ""),
+        "binary with XML": (binary(), b"<xml/>", NOT_JSON, ""),
+        "structured and an array": (STRUCTURED, b"[]", INVALID, "list"),
+        "binary and an array": (binary(), b"[1]", INVALID, "list"),
+        "data that is a text": (STRUCTURED, structured(data="text"), INVALID, "str"),
+        "data that is not base64": (STRUCTURED, structured(data_base64="%"), INVALID, ""),
+        "base64 that is a number": (STRUCTURED, structured(data_base64=7), INVALID, ""),
+        "another type": (STRUCTURED, structured(type="com.example.lunch"), INVALID, "lunch"),
+        "no subject": (STRUCTURED, structured(subject=None), INVALID, "session_id"),
+        "older": (STRUCTURED, structured(specversion="0.3"), INVALID, "expected 1.0, got '0.3'"),
+        "no version": (STRUCTURED, orjson.dumps({"id": "e"}), INVALID, "expected 1.0, got None"),
+        "no time": (STRUCTURED, structured(time="now"), INVALID, "time"),
+        "nested 500 deep": (STRUCTURED, NESTED, INVALID, "ecursion"),
+        "too large": (STRUCTURED, TOO_LARGE, BadRecord.TOO_LARGE, str(MAX_EVENT_BYTES)),
+        "a header that is not UTF-8": (NOT_UTF8, b"{}", INVALID, "utf-8"),
+    },
 )
 def test_a_bad_cloud_event_has_a_reason(headers: Headers, value: bytes | None, reason: BadRecord, text: str) -> None:
     with pytest.raises(InvalidRecord) as caught:
@@ -220,15 +175,20 @@ def test_a_span_of_a_tool_is_a_completed_action() -> None:
     )
 
 
-def test_arguments_may_be_the_text_of_an_object() -> None:
-    event = decode_event(span(TOOL | {"gen_ai.tool.call.arguments": '{"asset_id": "fact_sales"}'}), SPAN)
-    assert event.args == {"asset_id": "fact_sales"}
-
-
-@pytest.mark.parametrize("arguments", ["{", '{"asset_id": "fact_sa', "[1, 2]", "fact_sales"])
-def test_arguments_that_are_no_object_are_kept_as_they_are(arguments: str) -> None:
-    event = decode_event(span(TOOL | {"gen_ai.tool.call.arguments": arguments}), SPAN)
-    assert event.args == {"arguments": [1, 2] if arguments.startswith("[") else arguments}
+@pytest.mark.parametrize(
+    ("written", "args"),
+    [
+        ('{"asset_id": "fact_sales"}', {"asset_id": "fact_sales"}),
+        ("{", {"arguments": "{"}),
+        ('{"asset_id": "fact_sa', {"arguments": '{"asset_id": "fact_sa'}),
+        ("[1, 2]", {"arguments": [1, 2]}),
+        ("fact_sales", {"arguments": "fact_sales"}),
+        (None, None),
+    ],
+)
+def test_arguments_are_opt_in_and_those_that_are_no_object_are_kept_as_they_are(written: str | None, args: Any) -> None:
+    event = decode_event(span(TOOL if written is None else TOOL | {"gen_ai.tool.call.arguments": written}), SPAN)
+    assert (event.args, event.action) == (args, "delete_asset")
 
 
 def test_a_result_is_the_output() -> None:
@@ -280,27 +240,12 @@ def test_of_many_spans_those_of_agents_have_what_the_ones_above_them_say() -> No
     assert fields["loop"] == {"gen_ai.tool.name": "x"}
 
 
-def test_a_span_without_arguments_works_for_they_are_opt_in() -> None:
-    event = decode_event(span(TOOL), SPAN)
-    assert event.args is None
-    assert event.action == "delete_asset"
-
-
 @pytest.mark.parametrize("operation", ["chat", "text_completion", "generate_content", "embeddings"])
-def test_a_span_of_another_operation_is_a_model_turn_and_its_input_includes_what_came_from_the_cache(
-    operation: str,
-) -> None:
-    used = {
-        "gen_ai.usage.input_tokens": 1200,
-        "gen_ai.usage.output_tokens": 64,
-        "gen_ai.usage.cache_read.input_tokens": 900,
-    }
-    event = decode_event(
-        span({"gen_ai.operation.name": operation, "gen_ai.request.model": "m-1", "gen_ai.agent.name": "n"} | used), SPAN
-    )
-    assert event.kind is Kind.MODEL_TURN
-    assert event.action == "m-1"
-    assert event.agent_id == "n"
+def test_other_operations_are_model_turns_whose_input_includes_what_came_from_the_cache(operation: str) -> None:
+    used = {"input_tokens": 1200, "output_tokens": 64, "cache_read.input_tokens": 900}
+    named = {"gen_ai.operation.name": operation, "gen_ai.request.model": "m-1", "gen_ai.agent.name": "n"}
+    event = decode_event(span(named | {f"gen_ai.usage.{name}": count for name, count in used.items()}), SPAN)
+    assert (event.kind, event.action, event.agent_id) == (Kind.MODEL_TURN, "m-1", "n")
     assert event.session_id == "5b8efff798038103d269b633813fc60c"
     assert event.usage == Usage(input_tokens=300, output_tokens=64, cache_read_tokens=900)
 
@@ -322,28 +267,27 @@ def test_a_failed_span_is_an_error(attributes: dict[str, Any], status: Any, erro
     assert event.error == error
 
 
-@pytest.mark.parametrize(
-    ("value", "reason"),
-    [
-        pytest.param(b"", BadRecord.EMPTY, id="empty"),
-        pytest.param(b"{", BadRecord.NOT_JSON, id="not JSON"),
-        pytest.param(b"[]", BadRecord.INVALID, id="an array"),
-        pytest.param(b"{}", BadRecord.INVALID, id="no ids and no times"),
-        pytest.param(span({}, attributes=["a"]), BadRecord.INVALID, id="attributes that are texts"),
-        pytest.param(span({}, attributes=[{"key": "a", "value": "b"}]), BadRecord.INVALID, id="a value without a type"),
-        pytest.param(span({}, attributes=7), BadRecord.INVALID, id="attributes that are a number"),
-        pytest.param(span({}, status="bad"), BadRecord.INVALID, id="a status that is a text"),
-        pytest.param(span({}, endTimeUnixNano="9" * 4000), BadRecord.INVALID, id="a time of 4,000 digits"),
-        pytest.param(span({}, endTimeUnixNano="9" * 28), BadRecord.INVALID, id="a time beyond 64 bits"),
-        pytest.param(span({}, endTimeUnixNano="253402300799000000000"), BadRecord.INVALID, id="the year 9999"),
-        pytest.param(span({}, endTimeUnixNano="0"), BadRecord.INVALID, id="an end before the start"),
-        pytest.param(span({"gen_ai.usage.input_tokens": "many"}), BadRecord.INVALID, id="tokens that are a text"),
-        pytest.param(
+@cases(
+    "value, reason",
+    {
+        "empty": (b"", BadRecord.EMPTY),
+        "not JSON": (b"{", BadRecord.NOT_JSON),
+        "an array": (b"[]", BadRecord.INVALID),
+        "no ids and no times": (b"{}", BadRecord.INVALID),
+        "attributes that are texts": (span({}, attributes=["a"]), BadRecord.INVALID),
+        "a value without a type": (span({}, attributes=[{"key": "a", "value": "b"}]), BadRecord.INVALID),
+        "attributes that are a number": (span({}, attributes=7), BadRecord.INVALID),
+        "a status that is a text": (span({}, status="bad"), BadRecord.INVALID),
+        "a time of 4,000 digits": (span({}, endTimeUnixNano="9" * 4000), BadRecord.INVALID),
+        "a time beyond 64 bits": (span({}, endTimeUnixNano="9" * 28), BadRecord.INVALID),
+        "the year 9999": (span({}, endTimeUnixNano="253402300799000000000"), BadRecord.INVALID),
+        "an end before the start": (span({}, endTimeUnixNano="0"), BadRecord.INVALID),
+        "tokens that are a text": (span({"gen_ai.usage.input_tokens": "many"}), BadRecord.INVALID),
+        "a value that is nested 300 deep": (
             b'{"attributes":[{"key":"a","value":' + b'{"arrayValue":{"values":[' * 300 + b"]}}" * 300 + b"}]}",
             BadRecord.INVALID,
-            id="a value that is nested 300 deep",
         ),
-    ],
+    },
 )
 def test_a_bad_span_has_a_reason(value: bytes, reason: BadRecord) -> None:
     with pytest.raises(InvalidRecord) as caught:

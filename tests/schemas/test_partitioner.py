@@ -1,5 +1,3 @@
-"""Our own partitioner names the same partition as the clients that produce."""
-
 import random
 
 import pytest
@@ -11,15 +9,11 @@ from hypothesis import strategies as st
 from haltline.schemas.partitioner import murmur2, partition_of
 from haltline.streams.local.embedded_broker import PARTITIONS, EmbeddedBroker
 
-UNICODE = ["ü", "日本語", "\U0001f600", "a\u0301", "Ω≈ç√", "\u202e", "ß" * 7]
-ODD = [" ", "  ", "\0", "\0\0\0\0", "\n", "0", "-1", '"', "null", "\x7f", "\u0080"]
+ODD = ["ü", "日本語", "\U0001f600", "a\u0301", " ", "\0", "\0\0\0\0", "\n", "-1", '"', "\x7f", "\u0080"]
 _random = random.Random(7)
-OF_EVERY_LENGTH = [
-    "".join(_random.choices("abcdefghijklmnopqrstuvwxyz0123456789-_:", k=length))
-    for length in range(1, 41)
-    for _ in range(8)
-]
-KEYS = [*UNICODE, *ODD, *OF_EVERY_LENGTH, "s" * 256]
+LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789-_:"
+OF_EVERY_LENGTH = ["".join(_random.choices(LETTERS, k=length)) for length in range(1, 41) for _ in range(8)]
+KEYS = [*ODD, *OF_EVERY_LENGTH, "s" * 256]
 
 
 def partitions_of_librdkafka(keys: list[str]) -> dict[str, int]:
@@ -47,13 +41,9 @@ def test_a_record_is_where_we_say_when_librdkafka_produces_it() -> None:
     assert partitions_of_librdkafka(KEYS) == expected
 
 
-@given(data=st.binary(max_size=300))
-def test_the_hash_is_the_same_as_aiokafkas(data: bytes) -> None:
-    assert murmur2(data) == aiokafka_murmur2(data) & 0xFFFFFFFF
-
-
 @given(key=st.text(st.characters(codec="utf-8"), min_size=1, max_size=256), partitions=st.integers(1, 1000))
 def test_a_partition_is_the_same_as_aiokafkas_for_any_number_of_partitions(key: str, partitions: int) -> None:
+    assert murmur2(key.encode()) == aiokafka_murmur2(key.encode()) & 0xFFFFFFFF
     assert partition_of(key, partitions) == (aiokafka_murmur2(key.encode()) & 0x7FFFFFFF) % partitions
 
 

@@ -1,7 +1,6 @@
-"""A seal holds for one record as it was signed, and for no other."""
-
 from pathlib import Path
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,20 +36,11 @@ def test_what_was_sealed_tells_when(keys: tuple[Path, Path], value: bytes | None
         pytest.param(TOPIC, KEY + VALUE[:1], VALUE[1:], id="cut elsewhere"),
     ],
 )
-def test_it_holds_for_no_other_record(
-    keys: tuple[Path, Path], topic: str, key: bytes | None, value: bytes | None
-) -> None:
+def test_it_holds_for_no_other(keys: tuple[Path, Path], topic: str, key: bytes | None, value: bytes | None) -> None:
     private, public = keys
     seal = Sealer(private).seal(TOPIC, KEY, VALUE, AT)
     with pytest.raises(NotSealed, match="expected the record as it was signed, got another"):
         Seals.of_files([public]).check(topic, key, value, [seal])
-
-
-def test_it_holds_at_no_other_time(keys: tuple[Path, Path]) -> None:
-    private, public = keys
-    name, result = Sealer(private).seal(TOPIC, KEY, VALUE, AT)
-    with pytest.raises(NotSealed):
-        Seals.of_files([public]).check(TOPIC, KEY, VALUE, [(name, result.replace(b"1750", b"1850"))])
 
 
 def test_one_key_follows_another(keys: tuple[Path, Path], tmp_path: Path) -> None:
@@ -70,19 +60,17 @@ def test_whatever_is_no_seal_is_reported_as_such(keys: tuple[Path, Path], header
 
 
 @pytest.mark.parametrize(
-    "data",
-    [
-        b"[]", b"1", b'{"key_id": [], "at": 1, "signature": ""}', b'{"key_id": "x", "at": 1, "signature": "\xc3\xa9"}',
-        b'{"at": 1, "signature": ""}', b'{"key_id": "x", "at": 1, "signature": 1}',
-    ],
-)  # fmt: skip
-def test_nor_does_json_of_another_shape_pass(keys: tuple[Path, Path], data: bytes) -> None:
+    "fields",
+    [[], 1, {"at": 1, "signature": ""}]
+    + [{"key_id": key, "at": 1, "signature": signature} for key, signature in (([], ""), ("x", "\xe9"), ("x", 1))],
+)
+def test_nor_does_json_of_another_shape_pass(keys: tuple[Path, Path], fields: object) -> None:
     with pytest.raises(NotSealed):
-        Seals.of_files([keys[1]]).check(TOPIC, KEY, VALUE, [(HEADER, data)])
+        Seals.of_files([keys[1]]).check(TOPIC, KEY, VALUE, [(HEADER, orjson.dumps(fields))])
 
 
-@pytest.mark.parametrize("at", ["1.5", "null", '"1"', "[]", "1e30", "99999999999999999999"])
-def test_a_time_that_is_none_is_no_seal(keys: tuple[Path, Path], at: str) -> None:
+@pytest.mark.parametrize("at", ["1.5", "null", '"1"', "[]", "1e30", "99999999999999999999", "1850000000000"])
+def test_it_holds_at_no_other_time_and_at_none_that_is_none(keys: tuple[Path, Path], at: str) -> None:
     private, public = keys
     name, result = Sealer(private).seal(TOPIC, KEY, VALUE, AT)
     with pytest.raises(NotSealed):

@@ -1,5 +1,3 @@
-"""When something happened: RFC 3339 or epoch milliseconds, from 2000 to 2100."""
-
 from datetime import UTC, datetime, timedelta, timezone
 
 import orjson
@@ -24,10 +22,7 @@ def read_time(value: object) -> int:
     [
         pytest.param(NOON_MS, NOON_MS, id="epoch milliseconds"),
         pytest.param("2025-06-16T12:00:00Z", NOON_MS, id="UTC as Z"),
-        pytest.param("2025-06-16T12:00:00+00:00", NOON_MS, id="UTC as an offset"),
-        pytest.param("2025-06-16T14:00:00+02:00", NOON_MS, id="east of Greenwich"),
         pytest.param("2025-06-16T06:30:00-05:30", NOON_MS, id="west by half an hour"),
-        pytest.param("2025-06-17T02:00:00+14:00", NOON_MS, id="the next day already"),
         pytest.param("2025-06-16 12:00:00Z", NOON_MS, id="a space for the T"),
         pytest.param("2025-06-16T12:00:00.250Z", NOON_MS + 250, id="milliseconds"),
         pytest.param("2025-06-16T12:00:00.250999Z", NOON_MS + 251, id="microseconds are rounded"),
@@ -43,14 +38,11 @@ def test_a_time_is_read(value: object, time_ms: int) -> None:
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        pytest.param("9999-12-31T23:59:59Z", "2000 to 2100", id="the year 9999"),
         pytest.param("9999-12-31T23:59:59-23:59", "2000 to 2100", id="the year 9999 and beyond it in UTC"),
         pytest.param("0001-01-01T00:00:00+23:59", "2000 to 2100", id="the year 1 and before it in UTC"),
-        pytest.param(253_402_300_799_000, "2000 to 2100", id="the year 9999 in milliseconds"),
         pytest.param(LATEST_MS, "2000 to 2100", id="the first moment of 2100"),
         pytest.param(EARLIEST_MS - 1, "2000 to 2100", id="the last moment of 1999"),
         pytest.param(1_750_075_200, "2000 to 2100", id="seconds for milliseconds"),
-        pytest.param(0, "2000 to 2100", id="zero"),
         pytest.param(-NOON_MS, "2000 to 2100", id="negative"),
         pytest.param("2025-06-16T12:00:00", "with an offset", id="no offset"),
         pytest.param("2025-06-16", "with an offset", id="a day only"),
@@ -72,18 +64,10 @@ def test_a_time_is_refused_and_the_message_says_what_came(value: object, text: s
     assert text in caught.value.detail
 
 
-@given(
-    time_ms=st.integers(EARLIEST_MS, LATEST_MS - 1),
-    offset_minutes=st.integers(-23 * 60, 23 * 60),
-)
-def test_a_moment_is_the_same_in_every_offset(time_ms: int, offset_minutes: int) -> None:
+@given(time_ms=st.integers(EARLIEST_MS, LATEST_MS - 1), offset_minutes=st.integers(-23 * 60, 23 * 60))
+def test_a_moment_is_the_same_in_every_offset_and_as_people_read_it(time_ms: int, offset_minutes: int) -> None:
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=time_ms)
     there = moment.astimezone(timezone(timedelta(minutes=offset_minutes)))
     assert read_time(there.isoformat(timespec="milliseconds")) == time_ms
-
-
-@given(time_ms=st.integers(EARLIEST_MS, LATEST_MS - 1))
-def test_what_people_read_is_the_same_moment(time_ms: int) -> None:
-    text = rfc3339(time_ms)
-    assert text.endswith("Z")
-    assert read_time(text) == time_ms
+    assert rfc3339(time_ms).endswith("Z")
+    assert read_time(rfc3339(time_ms)) == time_ms

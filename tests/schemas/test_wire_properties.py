@@ -1,15 +1,12 @@
-"""Whatever comes, reading it gives a record or an InvalidRecord, and nothing else."""
-
 import json
 from contextlib import suppress
 from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from haltline.schemas.events import ActionEvent
 from haltline.schemas.record import Record
 from haltline.schemas.wire import MODELS, InvalidRecord, decode, decode_event
 
@@ -22,18 +19,12 @@ EVENT: dict[str, Any] = {
     "kind": "action.completed",
     "session_id": "s",
     "time": 1_750_000_000_000,
-    "action": "delete_asset",
     "args": {"asset_id": "fact_sales"},
     "usage": {"cost_usd": 0.1},
 }
-SPAN: dict[str, Any] = {
-    "traceId": "a",
-    "spanId": "b",
-    "startTimeUnixNano": "1750000000000000000",
-    "endTimeUnixNano": "1750000000000000000",
-    "status": {"code": 2},
-    "attributes": [{"key": "gen_ai.operation.name", "value": {"stringValue": "execute_tool"}}],
-}
+NANOS = {"startTimeUnixNano": "1750000000000000000", "endTimeUnixNano": "1750000000000000000"}
+TOOL = {"key": "gen_ai.operation.name", "value": {"stringValue": "execute_tool"}}
+SPAN: dict[str, Any] = {"traceId": "a", "spanId": "b", "status": {"code": 2}, "attributes": [TOOL], **NANOS}
 CLOUD_EVENT: dict[str, Any] = {
     "id": "e",
     "type": "action.proposed",
@@ -67,24 +58,13 @@ def python_json(value: object) -> bytes:
     return json.dumps(value).encode()
 
 
-@given(value=st.binary())
+@given(value=st.binary(), data=st.data())
+@settings(max_examples=25)
 @pytest.mark.parametrize("topic", MODELS)
-def test_arbitrary_bytes_are_read_or_refused(topic: str, value: bytes) -> None:
-    with suppress(InvalidRecord):
-        decode(MODELS[topic], value)
-
-
-@given(data=st.data())
-@pytest.mark.parametrize("topic", MODELS)
-def test_arbitrary_json_in_the_fields_of_a_record_is_read_or_refused(topic: str, data: st.DataObject) -> None:
-    with suppress(InvalidRecord):
-        read_again(decode(MODELS[topic], python_json(data.draw(fields_of(topic)))))
-
-
-@given(fields=changed(EVENT))
-def test_an_event_with_arbitrary_changes_is_read_or_refused(fields: dict[str, Any]) -> None:
-    with suppress(InvalidRecord):
-        read_again(decode_event(python_json(fields)))
+def test_any_bytes_and_any_fields_are_read_or_refused(topic: str, value: bytes, data: st.DataObject) -> None:
+    for written in (value, python_json(data.draw(fields_of(topic)))):
+        with suppress(InvalidRecord):
+            read_again(decode(MODELS[topic], written))
 
 
 @given(
@@ -97,6 +77,7 @@ def test_an_event_with_arbitrary_changes_is_read_or_refused(fields: dict[str, An
         max_size=4,
     ),
 )
+@settings(max_examples=50)
 @pytest.mark.parametrize("content_type", FORMATS)
 def test_any_format_with_arbitrary_headers_is_read_or_refused(
     content_type: bytes, data: st.DataObject, headers: list[tuple[str, bytes | None]]
@@ -123,10 +104,3 @@ def read_again(record: Record) -> None:
     # An unknown field that is null is not written: it says the same as no field.
     assert again.model_dump(exclude_none=True) == record.model_dump(exclude_none=True)
     assert again.to_json() == written
-
-
-@given(event_id=st.text(st.characters(codec="utf-8"), min_size=1, max_size=256))
-def test_an_id_of_any_characters_survives(event_id: str) -> None:
-    event = decode_event(orjson.dumps(EVENT | {"event_id": event_id}))
-    assert event.event_id == event_id
-    assert decode(ActionEvent, event.to_json()) == event

@@ -6,16 +6,14 @@ record makes again.
 """
 
 import argparse
-import asyncio
+import dataclasses
 import sys
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
-from pathlib import Path
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
 
-from haltline.streams.runtime import worker_process
 from haltline.streams.runtime.worker_process import ConfirmedProducer, Load, RawRecord, WorkerSettings, run_worker
 
 
@@ -103,62 +101,22 @@ class Counting:
             self._dirty.discard(key)
 
 
-def hold_assignments(there: Path) -> None:
-    """Each new assignment waits while this file is there; the group hears nothing of the member meanwhile."""
-    on_assigned = worker_process.Worker.on_assigned
-
-    async def held(worker: Any, assigned: Set[tuple[str, int]], generation: int) -> None:
-        while there.exists():
-            await asyncio.sleep(0.05)
-        await on_assigned(worker, assigned, generation)
-
-    worker_process.Worker.on_assigned = held  # type: ignore[assignment,method-assign]  # a fault that no setting makes
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--topics", required=True, help="separated by commas")
     parser.add_argument("--output", required=True)
-    parser.add_argument("--group", default="counting")
-    parser.add_argument("--instance-id")
-    parser.add_argument("--fetch-wait-ms", type=int, default=500)
-    parser.add_argument("--session-timeout-s", type=float, default=10.0)
-    parser.add_argument("--stood-still-s", type=float)
-    parser.add_argument("--delivery-timeout-s", type=float, default=30.0)
-    parser.add_argument("--recovery-stuck-after-s", type=float, default=60.0)
-    parser.add_argument("--stuck-after-s", type=float, default=60.0)
-    parser.add_argument("--metrics-port", type=int)
-    parser.add_argument("--standby-replicas", type=int, default=0)
-    parser.add_argument("--max-poll-records", type=int, default=1000)
     parser.add_argument("--tell-every", type=int, default=10)
     parser.add_argument("--fail-on", type=int, help="a value of n")
     parser.add_argument("--hang-on", type=int, help="a value of n")
-    parser.add_argument("--checkpoint-interval-s", type=float, default=1.0)
-    parser.add_argument("--watermark-interval-s", type=float, default=5.0)
-    parser.add_argument("--hold-assignments", type=Path, help="while this file is there")
-    args = parser.parse_args(arguments)
-    if args.hold_assignments is not None:
-        hold_assignments(args.hold_assignments)
-    settings = WorkerSettings(
-        bootstrap=args.bootstrap,
-        sources=tuple(args.topics.split(",")),
-        group=args.group,
-        instance_id=args.instance_id,
-        fetch_wait_ms=args.fetch_wait_ms,
-        session_timeout_s=args.session_timeout_s,
-        stood_still_s=args.stood_still_s,
-        delivery_timeout_s=args.delivery_timeout_s,
-        recovery_stuck_after_s=args.recovery_stuck_after_s,
-        stuck_after_s=args.stuck_after_s,
-        metrics_port=args.metrics_port,
-        standby_replicas=args.standby_replicas,
-        max_poll_records=args.max_poll_records,
-        checkpoint_interval_s=args.checkpoint_interval_s,
-        watermark_interval_s=args.watermark_interval_s,
-    )
+    args, more = parser.parse_known_args(arguments)  # the others are settings of a worker by their names
+    known = {field.name: str(field.type) for field in dataclasses.fields(WorkerSettings)}
+    settings: dict[str, Any] = {}
+    for option, value in zip(more[::2], more[1::2], strict=True):
+        name = option.removeprefix("--").replace("-", "_")
+        settings[name] = value if "str" in known[name] else orjson.loads(value)
     return run_worker(
-        settings,
+        WorkerSettings(bootstrap=args.bootstrap, sources=tuple(args.topics.split(",")), **settings),
         lambda load, outbox: Counting(
             load,
             outbox,

@@ -44,10 +44,7 @@ def free_port() -> int:
 
 
 class Model:
-    """An OpenAI-compatible server whose model deletes the same asset in every turn, if it has tools.
-
-    A request whose first message is JSON calls these: `[[NAME, ARGUMENTS], ...]`.
-    """
+    """An OpenAI-compatible server whose model deletes the same asset in every turn, if it has tools."""
 
     def __init__(self) -> None:
         self.requests: list[dict[str, Any]] = []
@@ -82,16 +79,8 @@ class Model:
 
     @staticmethod
     def answer(asked: dict[str, Any], number: int) -> str:
-        first = asked["messages"][0]["content"]
-        named = json.loads(first) if str(first).startswith("[[") else [["delete_asset", {"asset_id": "fact_sales"}]]
-        calls = [
-            {
-                "id": f"call_{number}_{place}",
-                "type": "function",
-                "function": {"name": name, "arguments": json.dumps(arguments)},
-            }
-            for place, (name, arguments) in enumerate(named if asked.get("tools") else [])
-        ]
+        function = {"name": "delete_asset", "arguments": '{"asset_id": "fact_sales"}'}
+        calls = [{"id": f"call_{number}", "type": "function", "function": function}] if asked.get("tools") else []
         base = {"id": f"chat-{number}", "created": 1, "model": "gpt-4o"}
         used = USED | {"prompt_tokens_details": {"cached_tokens": 40}}
         ended = "tool_calls" if calls else "stop"

@@ -1,7 +1,6 @@
 """Strategies and interventions of other packages, found as Python finds them."""
 
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
 
@@ -11,30 +10,26 @@ from haltline.streams.engine.plugins import installed
 from haltline.streams.policy.loader import BadPolicy, parse_policy
 from tests.builders import delete
 from tests.cases import cases
+from tests.streams.engine.test_plugins import install
 
 CODE = """
 from haltline.schemas.decisions import Level
-
 
 class Cautious:
     def choose(self, case):
         return Level.BLOCK if case.issues else case.by_rule
 
-
 class Raises:
     def choose(self, case):
         raise RuntimeError("no idea")
-
 
 class Ends:
     def choose(self, case):
         raise SystemExit(3)
 
-
 class SaysText:
     def choose(self, case):
         return "BLOCK"
-
 
 class Handler:
     def intervene(self, decision, finding):
@@ -42,23 +37,16 @@ class Handler:
             return None
         return {"message": "Ask the owner first.", "custom": {"ticket": finding.detector}}
 
-
 class Oversteps:
     def intervene(self, decision, finding):
         return {"level": Level.ALLOW}
-
 
 class Floods:
     def intervene(self, decision, finding):
         return {"message": "x" * 40_000}
 
-
 class NoMethod:
     pass
-
-
-def fails_to_be_made():
-    raise RuntimeError("broken")
 """
 NAMES = ("Cautious", "Raises", "Ends", "SaysText", "Handler", "Oversteps", "Floods", "NoMethod")
 
@@ -66,13 +54,9 @@ NAMES = ("Cautious", "Raises", "Ends", "SaysText", "Handler", "Oversteps", "Floo
 @pytest.fixture(autouse=True)
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     name = f"more_{abs(hash(request.node.nodeid))}"
-    (tmp_path / f"{name}.py").write_text(dedent(CODE), encoding="utf-8")
-    info = tmp_path / f"{name}-2.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 2.0\n", encoding="utf-8")
     lines = [f"{one.lower()} = {name}:{one}" for one in NAMES]
-    points = ["[haltline.strategies]", *lines, "missing = nowhere:Thing", "[haltline.interventions]", *lines]
-    (info / "entry_points.txt").write_text("\n".join(points), encoding="utf-8")
+    strategies = ["[haltline.strategies]", *lines, "missing = nowhere:Thing"]
+    install(tmp_path, name, CODE, *strategies, "[haltline.interventions]", *lines)
     monkeypatch.syspath_prepend(tmp_path)
 
 

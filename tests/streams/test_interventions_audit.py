@@ -16,7 +16,6 @@ from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Severity
 from haltline.schemas.policy import Policy
 from haltline.schemas.topics import Topics
-from haltline.streams.audit.archive import Archive
 from haltline.streams.audit.reading import KafkaRecord, Reader
 from haltline.streams.audit.table import DeltaAuditTable
 from haltline.streams.engine.core import Core, Position
@@ -35,17 +34,8 @@ PRICED = Policy.model_validate(
 
 def label_of(session: str, label: str, decision_id: str | None = None, rule: str | None = None) -> Command:
     """What a person says of a stop, or of a session in which there was none."""
-    return Command(
-        command_id="c",
-        kind=CommandKind.LABEL,
-        id=session,
-        by="ada",
-        reason="looked at it",
-        time=T0_MS,
-        label=label,
-        decision_id=decision_id,
-        code=rule,
-    )
+    said = {"label": label, "decision_id": decision_id, "code": rule, "by": "ada", "reason": "looked at it"}
+    return Command.model_validate({"command_id": "c", "kind": CommandKind.LABEL, "id": session, "time": T0_MS} | said)
 
 
 class Table:
@@ -97,7 +87,9 @@ def deletes(session: str = "s1", count: int = 6, *, usage: dict[str, float] | No
     goal = {"goal": "Tidy the catalogue"}
     events = [event(0, "", session=session, kind=Kind.SESSION_STARTED, outcome=None, task=goal)]
     for number in range(60):
-        events += call(1 + number, "look_up", f"asset_id=a{number}", session=session, usage=usage)
+        events += call(
+            1 + number, "look_up", f"asset_id=a{number}", session=session, usage=usage, output_head="hunter2"
+        )
     for number in range(count):
         deleted = call(
             100 + 6 * number, "delete_asset", "asset_id=fact_sales", session=session, args={"id": "fact_sales"}
@@ -172,38 +164,27 @@ def test_the_whole_report_of_a_stop(stopped: Table) -> None:
     assert {option["option"] for option in report["recovery_options"]} >= {"resume_with_limits", "abort"}
 
 
-def test_the_report_for_people(stopped: Table) -> None:
+def test_the_report_for_people_without_arguments_and_outputs(stopped: Table) -> None:
     code, result = stopped.ask("incident", "s1")
-    assert code == Exit.OK
+    assert (code, "hunter2" in result, "hunter2" in stopped.ask("incident", "s1", "--json")[1]) == (
+        Exit.OK,
+        False,
+        False,
+    )
+    assert stopped.ask("labels")[0] == Exit.NO, "nothing is labelled"
     for part in ("root cause: loop_detected", "now: Keep the agent stopped", "the last 50 actions", "options: abort"):
         assert part in result, part
     assert stopped.ask("incident", "nobody")[0] == Exit.NO
 
 
-def test_arguments_and_outputs_are_in_no_report(tmp_path: Path) -> None:
-    table = Table(tmp_path)
-    secret = [
-        one.model_copy(update={"args": {"password": "hunter2"}, "output_head": "hunter2"}) for one in deletes(count=4)
-    ]
-    table.session(secret)
-    assert "hunter2" not in table.write().ask("incident", "s1", "--json")[1]
-
-
 # Labels
 
 
-def failing(session: str, times: int, *, at: int = 0) -> list[ActionEvent]:
+def failing(session: str, times: int) -> list[ActionEvent]:
     """One error again and again."""
-    events: list[ActionEvent] = []
-    for number in range(times):
-        events += call(
-            at + 10 * number,
-            "run_tests",
-            f"module=m{number}",
-            "ModuleNotFoundError: No module named 'x'",
-            session=session,
-        )
-    return events
+    error = "ModuleNotFoundError: No module named 'x'"
+    calls = (call(10 * number, "run_tests", f"module=m{number}", error, session=session) for number in range(times))
+    return [event for pair in calls for event in pair]
 
 
 SOON = Policy.model_validate(
@@ -259,36 +240,6 @@ def test_a_threshold_is_suggested_and_never_applied(labelled: Table, tmp_path: P
     assert policy.read_text() == text
 
 
-def test_a_suggestion_can_be_previewed_by_a_backtest(labelled: Table, tmp_path: Path) -> None:
-    before, after = tmp_path / "before.json", tmp_path / "after.yaml"
-    before.write_text(SOON.model_dump_json(include={"rules"}))
-    (suggestion,) = labelled.json("labels", "--suggest", "--policy", str(before))["suggestions"]
-    rules = SOON.model_dump(mode="json")["rules"]
-    rules["error_repetition"]["settings"][suggestion["setting"]] = suggestion["value"]
-    after.write_bytes(orjson.dumps({"rules": rules}))
-    source = tmp_path / "sessions.jsonl"
-    events = [one for session in ("good-1", "bad-1") for one in Archive(labelled.uri).events(session)]
-    source.write_bytes(b"\n".join(one.to_json() for one in events))
-    done = CliRunner().invoke(
-        app, ["backtest", str(source), "--policy", str(after), "--against", str(before)], env={"COLUMNS": "200"}
-    )
-    assert done.exit_code == Exit.OK, done.output
-    assert "good-1: PAUSE at" in done.output
-
-
-def test_nothing_labelled_is_no_answer(stopped: Table) -> None:
-    assert stopped.ask("labels")[0] == Exit.NO
-
-
-def test_where_a_rule_is_right_nothing_is_suggested() -> None:
-    decision = Decision(
-        decision_id="d", session_id="bad", event_id="e", time=1_750_000_000_000, level=Level.PAUSE,
-        code="c", reason="r", detector="error_repetition", severity=Severity.CRITICAL,
-    )  # fmt: skip
-    (of,) = by_rule([label_of("bad", "confirmed", "d")], [decision])
-    assert (of.precision, suggest(of, {"bad": recorded("bad", failing("bad", 9))}, Policy())) == (1.0, None)
-
-
 def test_a_rule_that_misses_is_offered_a_stricter_threshold() -> None:
     (of,) = by_rule([label_of("long", "missed", rule="error_repetition")], [])
     late = Policy.model_validate(
@@ -300,19 +251,10 @@ def test_a_rule_that_misses_is_offered_a_stricter_threshold() -> None:
     assert found.value < 9
 
 
-def test_a_stop_by_an_operator_has_a_report_too(tmp_path: Path) -> None:
-    table = Table(tmp_path)
-    events = deletes(count=0)
-    core, state = Core(), None
-    for offset, one in enumerate(events):
-        table.say(TOPICS.actions, one.to_json(), one.session_id, one.time)
-        state = core.on_event(state, one, Position(TOPICS.actions, 0, offset)).state
-    kill = Command(
-        command_id="k1", kind=CommandKind.KILL, id="s1", by="ada", reason="wrong schema", time=events[-1].time
-    )
-    killed = core.on_command(state, kill).decision
-    assert killed is not None
-    table.say(TOPICS.interventions, killed.to_json(), "s1", kill.time)
-    result = table.write().json("incident", "s1")
-    assert result["incident"]["summary"] == "Emergency stop: killed by ada: wrong schema"
-    assert len(result["action_history"]) == 50
+def test_where_a_rule_is_right_nothing_is_suggested() -> None:
+    decision = Decision(
+        decision_id="d", session_id="bad", event_id="e", time=1_750_000_000_000, level=Level.PAUSE,
+        code="c", reason="r", detector="error_repetition", severity=Severity.CRITICAL,
+    )  # fmt: skip
+    (of,) = by_rule([label_of("bad", "confirmed", "d")], [decision])
+    assert (of.precision, suggest(of, {"bad": recorded("bad", failing("bad", 9))}, Policy())) == (1.0, None)

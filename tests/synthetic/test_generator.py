@@ -44,15 +44,15 @@ def test_the_same_seed_gives_the_same_events_in_every_process() -> None:
     assert len(output) == 1
 
 
-def test_seeds_differ_and_cover_every_pace() -> None:
+def test_families_have_names_of_their_own_and_seeds_that_cover_every_pace() -> None:
     for family in FAMILIES:
         drawn = [family.case(seed) for seed in range(len(PACES))]
         assert len({tuple(event.time for event in case.events) for case in drawn}) == len(PACES), family.name
-
-
-def test_every_family_has_a_name_of_its_own_and_says_what_it_is() -> None:
     assert len({family.name for family in FAMILIES}) == len(FAMILIES)
     assert [family.name for family in FAMILIES if not family.what.endswith(".")] == []
+    for family in FAMILIES:
+        for event in family.case(1).events[:40]:
+            assert decode_event(event.model_dump_json(exclude_none=True).encode()) == event
 
 
 @given(cases)
@@ -80,12 +80,6 @@ def test_steps_are_calls_and_turns_that_say_something(case: Case) -> None:
     assert max(case.step.values()) == each_once.total() + talk
     if case.began is not None:
         assert case.steps_since_it_began(case.step[case.began]) == 1
-
-
-def test_events_survive_the_wire() -> None:
-    for family in FAMILIES:
-        for event in family.case(1).events[:40]:
-            assert decode_event(event.model_dump_json(exclude_none=True).encode()) == event
 
 
 @pytest.mark.parametrize("name", DISTURBANCES)

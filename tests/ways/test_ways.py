@@ -1,5 +1,3 @@
-"""Ways of destroying the same thing eight times, and innocent work: what is read, and in which round it is refused."""
-
 import pytest
 from _pytest.mark.structures import ParameterSet
 

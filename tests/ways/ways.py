@@ -14,7 +14,8 @@ In braces: `{n}` the number of the round, `{i}` that of the act, `{pad:9000}` an
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,7 @@ def load(name: str) -> list[Way]:
 
 def result_of(way: Way, policy: Policy | None = None) -> str:
     """`@3 rm path=/data/x`: the round in which it is refused, or `never`, and how the first round's losses are read."""
-    core, state = _core(policy or Policy()), SessionState(session_id="s1")
+    core, state = _core((policy or Policy()).model_dump_json()), SessionState(session_id="s1")
     read: dict[str, None] = {}
     number = 0
     for turn in range(1, ROUNDS + 1):
@@ -110,14 +111,8 @@ def result_of(way: Way, policy: Policy | None = None) -> str:
     return _told("never", read, "")
 
 
-def _core(policy: Policy) -> Core:
-    key = policy.model_dump_json()
-    if key not in _CORES:
-        _CORES[key] = Core(policy, alone=True)
-    return _CORES[key]
-
-
-_CORES: dict[str, Core] = {}
+_core = cache(lambda policy: Core(Policy.model_validate_json(policy), alone=True))
+"""By the policy's JSON."""
 
 
 def _told(when: str, read: dict[str, None], code: str) -> str:
@@ -187,12 +182,11 @@ def _way(block: str) -> Way:
             tool = rest[:at_brace] if rest[:1] == "{" else json.loads(f'"{rest[:at_brace]}"')
             acts.append(Said(tool, rest[at_brace + 1 :], times))
         elif mark == "|":
-            last = acts[-1]
-            acts[-1] = Said(last.tool, f"{last.args}\n{rest}", last.times)
+            acts[-1] = replace(acts[-1], args=f"{acts[-1].args}\n{rest}")
         elif mark == "?":
-            acts[-1] = Said(acts[-1].tool, acts[-1].args, acts[-1].times, error=rest)
+            acts[-1] = replace(acts[-1], error=rest)
         elif mark == "<":
-            acts[-1] = Said(acts[-1].tool, acts[-1].args, acts[-1].times, output=rest)
+            acts[-1] = replace(acts[-1], output=rest)
         elif mark == "=":
             expected = rest
         else:

@@ -89,6 +89,11 @@ export class Describer {
     return { outcome, error: plainText(text, MAX_ERROR_CHARS, this.#keys) };
   }
 
+  /** How a call failed, whole: for this process alone. */
+  errorText(error: unknown): string {
+    return failure(error).text;
+  }
+
   /** A name, a target, a goal. */
   text(text: string, maxChars = MAX_NAME_CHARS): string {
     return plainText(String(text), maxChars, this.#keys);

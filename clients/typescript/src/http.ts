@@ -8,6 +8,7 @@ import type { SessionOptions } from "./options.js";
 import { Session } from "./session.js";
 import {
   Away,
+  noveltyFields,
   type Outcome,
   type ProposedCall,
   type SessionInfo,
@@ -104,13 +105,14 @@ export class HttpTransport implements Transport {
     return verdictOf((await this.#post("/v1/verdict", { ...this.#who(), kind: "model.turn" }, this.#shortMs)).body);
   }
 
-  async result(callId: string, { outcome, error, output }: Outcome): Promise<void> {
+  async result(callId: string, { outcome, error, output, novelty }: Outcome): Promise<void> {
     const body = {
       session_id: this.#session.sessionId,
       call_id: callId,
       outcome,
       ...(error === undefined ? {} : { error }),
       ...(output === undefined ? {} : { described: output }),
+      ...(novelty === undefined ? {} : { novelty: noveltyFields(novelty) }),
     };
     await this.#post("/v1/result", body, this.#shortMs);
   }

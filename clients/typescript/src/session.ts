@@ -5,6 +5,7 @@ import { randomUUID } from "node:crypto";
 import { checked, denied, id, key, own, refusedOf, withOwnHints } from "./answers.js";
 import { Describer } from "./describe.js";
 import { knownEffect } from "./effects.js";
+import { SeenWords } from "./novelty.js";
 import type { Allowed, CallOptions, Denied, SessionOptions, Turn } from "./options.js";
 import { head, wellFormed } from "./redaction/unicode.js";
 import { APPROVAL_PENDING, NO_VERDICT, NOT_CHANGED, NOT_CHECKED, Refused } from "./refused.js";
@@ -35,6 +36,7 @@ const UNDECIDED =
 const UNCHECKED = "This call could not be checked, and so it was not made. Report it instead.";
 
 interface Open {
+  readonly args: Record<string, unknown>;
   readonly began: number;
   hints: string;
 }
@@ -47,6 +49,7 @@ export class Session {
   readonly #describer: Describer;
   readonly #above: Session | undefined;
   readonly #open = new Map<string, Open>();
+  readonly #seen = new SeenWords();
   #kept: string[] = [];
   #killed: Refused | undefined;
   #frozen: Refused | undefined;
@@ -101,10 +104,16 @@ export class Session {
     if (open === undefined) return "";
     this.#open.delete(key(callId));
     try {
-      const ended: Outcome = error === undefined || error === null ? { outcome: "ok" } : this.#describer.error(error);
+      const hasFailed = error !== undefined && error !== null;
+      const hasOutput = output !== undefined && output !== null;
+      const ended: Outcome = hasFailed ? this.#describer.error(error) : { outcome: "ok" };
+      // Of what came of an interrupted call nothing is known, so the text of its error is no result.
+      const isKnown = hasOutput || (hasFailed && ended.outcome !== "unknown");
+      const result = [...(hasOutput ? [output] : []), ...(hasFailed ? [this.#describer.errorText(error)] : [])];
       await this.#transport.result(key(callId), {
         ...ended,
-        ...(output === undefined || output === null ? {} : { output: this.#describer.output(output) }),
+        ...(hasOutput ? { output: this.#describer.output(output) } : {}),
+        ...(isKnown ? { novelty: this.#seen.take(result, open.args) } : {}),
         durationMs: Math.round((performance.now() - open.began) * 1000) / 1000,
       });
     } catch (lost) {
@@ -251,7 +260,7 @@ export class Session {
 
   async #admitted(callId: string, args: Record<string, unknown>, verdict: Verdict, hints: string): Promise<Allowed | Denied> {
     if (this.#open.has(callId)) await this.#lose(callId); // some servers number the calls of each response from zero
-    this.#open.set(callId, { began: performance.now(), hints });
+    this.#open.set(callId, { began: performance.now(), hints, args });
     if (this.#open.size > MAX_OPEN) await this.#lose([...this.#open.keys()][0] ?? callId);
     const changes = verdict.changeArguments;
     if (changes === undefined) return { allowed: true, callId, args, changed: false, ...(hints ? { hints } : {}) };
@@ -279,7 +288,7 @@ export class Session {
     if (from !== null && EFFECTS.indexOf(effect) >= EFFECTS.indexOf(from)) {
       return denied(new Refused(NO_VERDICT, NOBODY), hints);
     }
-    this.#open.set(callId, { began: performance.now(), hints });
+    this.#open.set(callId, { began: performance.now(), hints, args });
     return { allowed: true, callId, args, changed: false, ...(hints ? { hints } : {}) };
   }
 

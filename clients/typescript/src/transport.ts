@@ -91,12 +91,29 @@ export interface Output {
   readonly head: string | null;
 }
 
+/** How much of a whole result is new in its session: counts, no text. */
+export interface Novelty {
+  /** Those of `words` that stood in no earlier result, and in no argument of a call that has ended. */
+  readonly newWords: number;
+  /** Distinct words (`[A-Za-z_]{3,}`, or digits) of its first 64 KiB. */
+  readonly words: number;
+  /** Results of the session that were counted before this one. */
+  readonly results: number;
+}
+
+/** As an event has it. */
+export function noveltyFields({ newWords, words, results }: Novelty): { [name: string]: number } {
+  return { new_words: newWords, words, results };
+}
+
 /** How a call ended. */
 export interface Outcome {
   readonly outcome: "ok" | "error" | "timeout" | "unknown";
   /** With `error` and `timeout`: the error's name and text, without secrets. */
   readonly error?: string;
   readonly output?: Output;
+  /** Of the output and the error; left out where there is neither. */
+  readonly novelty?: Novelty;
   readonly durationMs?: number;
 }
 

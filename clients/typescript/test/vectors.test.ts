@@ -6,12 +6,13 @@ import { test } from "node:test";
 
 import { Describer } from "../src/describe.js";
 import { destroyingVerb, knownEffect, onlyKeeps } from "../src/effects.js";
+import { SeenWords } from "../src/novelty.js";
 import { blake2b } from "../src/redaction/blake2b.js";
 import { plain, plainText } from "../src/redaction/payload.js";
 import { withoutPiiText } from "../src/redaction/pii.js";
 import { kindOfName, redact, redactText } from "../src/redaction/secrets.js";
 import { byCodePoint } from "../src/redaction/unicode.js";
-import type { Effect, Json } from "../src/transport.js";
+import { type Effect, type Json, noveltyFields } from "../src/transport.js";
 
 type Named = { [name: string]: Json };
 
@@ -34,6 +35,7 @@ interface Vectors {
   values: [Json, Json][];
   payloads: Payload[];
   outputs: [Json, number, { output_digest: string | null; output_bytes: number; output_head: string | null }][];
+  novelty: [Json, Named | null, { new_words: number; words: number; results: number }][];
   digests: [string, string, string][];
   tools: [string, string, Effect, Effect, boolean][];
 }
@@ -98,6 +100,23 @@ test("outputs are described alike", () => {
     const { digest, bytes, head } = new Describer({ maxOutputChars, digestKey: "" }).output(expanded(value));
     assert.deepEqual({ output_digest: digest, output_bytes: bytes, output_head: head }, expected, JSON.stringify(value));
   }
+});
+
+test("what is new in the results of a session is counted alike", () => {
+  const seen = new SeenWords();
+  for (const [result, args, expected] of vectors.novelty) {
+    const given = args === null ? undefined : (expanded(args) as Named);
+    assert.deepEqual(noveltyFields(seen.take([expanded(result)], given)), expected, JSON.stringify(result).slice(0, 80));
+  }
+});
+
+test("a new word is hardly ever taken for a known one, and what was seen last is remembered", () => {
+  const seen = new SeenWords();
+  const texts = Array.from({ length: 120 }, (_, at) => Array.from({ length: 100 }, (_, n) => `${at * 100 + n}`).join(" "));
+  const counted = texts.map((text) => seen.take([text]).newWords);
+  assert.ok(counted.reduce((sum, one) => sum + one) > 12_000 * 0.995);
+  for (const text of texts.slice(-30)) assert.equal(seen.take([text]).newWords, 0);
+  assert.ok(seen.take([texts[0]]).newWords > 90); // forgotten
 });
 
 test("digests are those of BLAKE2b", () => {

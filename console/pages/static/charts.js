@@ -29,7 +29,7 @@ export const clock = (ms, seconds) => (seconds ? SECOND : TIME).format(ms);
 export const dayAndTime = (ms) => `${DATE.format(ms)} ${TIME.format(ms)}`;
 export const date = (ms) => DATE.format(ms);
 
-const LEVELS = ["", "ALLOW", "NUDGE", "REINFORCE", "THROTTLE", "PAUSE", "BLOCK", "ROLLBACK", "KILL"];
+const LEVELS = ["", "ALLOW", "NUDGE", "REINFORCE", "THROTTLE", "ASK", "PAUSE", "BLOCK", "ROLLBACK", "KILL"];
 export const levelOrder = (one, other) => LEVELS.indexOf(one) - LEVELS.indexOf(other);
 export const levelName = (level) => level || "no level";
 export const levelColour = (level) => `--level-${(level || "none").toLowerCase()}`;

@@ -1,6 +1,10 @@
 // What a step of a session's story is, whoever shows it.
 const OF_TOPIC = { detections: "findings", interventions: "decisions", commands: "operators" };
 
+// Rules whose PAUSE asks a person about an act: it is shown as an ask, not as a stop (`default_levels.ASKS`).
+const ASKS = ["destructive_volume", "opaque_execution"];
+export const levelShown = (record) => (record?.level === "PAUSE" && ASKS.includes(record.detector) ? "ASK" : record?.level);
+
 export const isPlumbing = (step) => !(step.topic in OF_TOPIC) && step.topic !== "actions";
 export const laneOf = (step) => OF_TOPIC[step.topic] ?? (step.topic !== "actions" ? "plumbing" : step.kind.startsWith("action.") ? "tools" : "model");
 

@@ -2,7 +2,7 @@
 import { axis, canvas, colour, levelColour, money, paintLimits, stepped, swatch } from "./charts.js";
 import { fill, h } from "./dom.js";
 import { count, exact, ms, plural, span, usd } from "./say.js";
-import { argumentsOf, isPlumbing, laneOf } from "./steps.js";
+import { argumentsOf, isPlumbing, laneOf, levelShown } from "./steps.js";
 import { timeScale } from "./time-scale.js";
 
 const LANES = [["model", "Model"], ["tools", "Tool calls"], ["findings", "Findings"], ["decisions", "Decisions"], ["operators", "Operators"]];
@@ -20,7 +20,8 @@ function lookOf(step) {
   const { record } = step;
   const lane = laneOf(step);
   if (lane === "findings") return ["dot", SEVERITY[record?.finding?.severity] ?? "--level-none"];
-  if (lane === "decisions") return [["PAUSE", "BLOCK", "ROLLBACK", "KILL"].includes(record?.level) ? "cross" : "diamond", levelColour(record?.level)];
+  const level = levelShown(record);
+  if (lane === "decisions") return [["PAUSE", "BLOCK", "ROLLBACK", "KILL"].includes(level) ? "cross" : "diamond", levelColour(level)];
   if (lane === "operators") return ["triangle", "--accent"];
   if (lane === "model") return ["ring", "--model"];
   if (lane === "plumbing") return ["small", "--level-none"];

@@ -20,6 +20,7 @@ from haltline.interventions.agent.enforcement.pending_approvals import (
     APPROVAL_EXPIRED,
     APPROVAL_PENDING,
     awaits_approval,
+    refused_alone,
 )
 from haltline.interventions.agent.enforcement.refusal_cause import (
     NOBODY,
@@ -41,7 +42,7 @@ from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.transport.transport import Decider, Transport
 from haltline.interventions.state.call_digest import parameters
 from haltline.schemas.control import Stage
-from haltline.schemas.decisions import Approval, Decision, Level
+from haltline.schemas.decisions import WHOLE_SESSION, Approval, Decision, Level
 from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage
 
 log: Final = logging.getLogger("haltline.agent")
@@ -277,6 +278,8 @@ class CallGate:
         self, call: Call, proposal: CallEvent, paused: Decision, approval: Approval
     ) -> "Generator[tuple[Future[Any], float], None, Decision]":
         """What a person says, in time; else the request itself, which refuses."""
+        if self.settings.bootstrap is None and approval.action != WHOLE_SESSION:
+            return refused_alone(paused)
         answer = self.enforcer.await_approval(proposal.event_id)
         until_ms = approval.expires
         wait_s = min(self.settings.approval_wait_s, (until_ms - now_ms()) / 1000)

@@ -35,6 +35,26 @@ def is_same_request(one: Decision, other: Decision) -> bool:
     return one.approval.request_id == other.approval.request_id
 
 
+def refused_alone(paused: Decision) -> Decision:
+    """The refusal of a call that needs an approval where nobody can give one, with how to allow it; the rest goes on.
+
+    Who reads it may be the agent's author. It names settings, and none of their values.
+    """
+    rule = f"rules.{paused.detector}"
+    setting = f"{rule}.settings.max_deletes" if paused.detector == "destructive_volume" else f"{rule}.mode"
+    return paused.model_copy(
+        update={
+            "code": APPROVAL_PENDING,
+            "message": (
+                "This needs a person's approval, and in mode local nobody can be asked: this call is refused, and the "
+                "session goes on. Leave it, or report what is left to do. To allow it, whoever runs the agent changes "
+                f"`{setting}` in the guard's policy, names the tool under `tools` with what it really does, or "
+                "connects the guard to Kafka (`bootstrap`), where a person approves it."
+            ),
+        }
+    )
+
+
 class Pending:
     """By canonical parameters: the requests that are open. Not thread safe."""
 

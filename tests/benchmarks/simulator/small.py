@@ -5,8 +5,9 @@ from typing import Any
 
 from benchmarks.simulator.broker import Broker
 from benchmarks.simulator.loop import SimLoop
+from benchmarks.simulator.process import Process
 from benchmarks.simulator.threads import system_of
-from benchmarks.simulator.world import Process, World
+from benchmarks.simulator.world import World
 from haltline.streams.system import System
 
 

@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError
 from benchmarks.simulator.group import Assigned, Group, group_of, with_changelog
 from benchmarks.simulator.loop import SimLoop
 from benchmarks.simulator.membership import Fenced, SimMembership
-from benchmarks.simulator.world import Process
+from benchmarks.simulator.process import Process
 from haltline.streams.runtime.health import Partition
 from haltline.streams.runtime.membership import Hooks
 from tests.benchmarks.simulator.small import Small
@@ -37,8 +37,8 @@ class Grouped(Small):
             self.told.append((name, "assigned", frozenset(places)))
 
         membership = SimMembership(
-            process, self.broker, self.group, Hooks(giving_up, assigned), topics=("a", "c"), instance_id=instance_id,
-            session_s=SESSION_S, rebalance_s=5.0, beside=lambda topic: f"of {topic}",
+            process, loop, self.broker, self.group, Hooks(giving_up, assigned), topics=("a", "c"),
+            instance_id=instance_id, session_s=SESSION_S, beside=lambda topic: f"of {topic}",
         )  # fmt: skip
 
         async def main() -> None:
@@ -124,6 +124,22 @@ def test_commits_of_an_old_generation_are_refused() -> None:
     small.run(10)
     assert ("p1", "lost", ALL) in small.told
     assert small.asked(process, lambda: member.is_member(generation)) is False
+
+
+def test_a_member_that_is_cut_off_is_dropped_and_joins_again_when_it_is_connected() -> None:
+    small = Grouped()
+    process, member = small.member("p1")
+    small.member("p2")
+    small.run(5)
+    generation = small.group.generation
+    process.cut()
+    small.run(10)
+    assert small.has("p2") == ALL
+    process.connect()
+    assert small.asked(process, lambda: member.commit({("a", 0): 9, ("a", 1): 9})) is False
+    assert small.asked(process, lambda: member.is_member(generation)) is False
+    small.run(10)
+    assert small.has("p1") | small.has("p2") == ALL != small.has("p2")
 
 
 def test_a_static_member_takes_the_place_of_the_one_before_within_the_generation_and_fences_it() -> None:

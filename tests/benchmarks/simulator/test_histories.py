@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.simulator.__main__ import written
 from benchmarks.simulator.mistakes import ALL
 from benchmarks.simulator.outcome import Outcome
 from benchmarks.simulator.plan import Deed, Step, plan_of
@@ -42,14 +43,19 @@ def test_the_same_seed_gives_the_same_bytes_in_each_process() -> None:
 
 
 def test_a_mistake_is_found_and_its_seed_printed() -> None:
-    found = _command("--fault", "commit before flush", "--processes", "1")
+    found = _command("--fault", "rows before positions", "--processes", "1")
     assert found.returncode == 0, found.stderr
-    assert "commit before flush: found after" in found.stdout
+    assert "rows before positions: found after" in found.stdout
     assert "WRONG" in found.stdout
 
 
 def test_names_of_mistakes_differ() -> None:
     assert len({mistake.name for mistake in ALL}) == len(ALL) >= 8
+
+
+def test_the_page_has_a_place_for_the_table() -> None:
+    page = (ROOT / "docs" / "simulation.md").read_text()
+    assert "-->\n| a row |\n<!--" in written(page, "| a row |")
 
 
 def test_a_plan_follows_from_its_seed() -> None:

@@ -37,6 +37,17 @@ def test_compaction_leaves_young_records_and_young_tombstones() -> None:
     assert [r.offset for r in log.records] == [1, 4]
 
 
+@given(st.text("abcd", max_size=30), st.integers(0, 30))
+def test_a_full_partition_loses_no_value_that_has_no_later_one(keys: str, segment: int) -> None:
+    log = _log(keys)
+    log.segment = min(segment, len(keys))
+    log.drop_replaced(before_ms=1_000)
+    closed = keys[: log.segment]
+    start = min((closed.rindex(key) for key in set(closed)), default=0)
+    assert [r.offset for r in log.records] == list(range(start, len(keys)))
+    assert log.start == start
+
+
 def test_a_record_that_is_sent_again_is_not_appended_again() -> None:
     log = _log("ab")
     assert log.append(New(5, b"b", b"1", (), 1, 1)) is None

@@ -10,7 +10,7 @@ from ag2.events import ModelMessage, ModelResponse, ToolCallEvent, ToolCallsEven
 
 from haltline.interventions.agent import Guard
 from haltline.interventions.agent.integrations.ag2 import HaltlineMiddleware
-from tests.conformance.harness import CACHED, EFFECTS, END, INPUT, OUTPUT, TOOLS, Call, Run, Script, why
+from tests.conformance.harness import CACHED, EFFECTS, END, INPUT, OUTPUT, TOOLS, Call, Run, Script, stops
 
 ADAPTER = "ag2"
 LACKS = frozenset({"subagents"})
@@ -49,15 +49,12 @@ def text_of(part: Any) -> str:
 
 
 def called(call: Call) -> ToolCallEvent:
-    args = call.args if isinstance(call.args, str) else json.dumps(call.args)
-    return ToolCallEvent(call.name, id=call.id, arguments=args)
+    return ToolCallEvent(call.name, id=call.id, arguments=call.written)
 
 
 def run(guard: Guard, script: Script, *, is_async: bool) -> Run:
     model = Scripted(script)
     agent: Any = Agent("a", config=model, tools=TOOLS, middleware=[HaltlineMiddleware(guard, effects=EFFECTS)])
-    try:
+    with stops(model.run):
         asyncio.run(agent.ask("work"))
-    except Exception as error:
-        model.run.stopped = why(error)
     return model.run

@@ -18,7 +18,7 @@ from agent_framework import (
 
 from haltline.interventions.agent import Guard
 from haltline.interventions.agent.integrations.agent_framework import haltline_middleware
-from tests.conformance.harness import CACHED, EFFECTS, END, INPUT, OUTPUT, TOOLS, Run, Script, why
+from tests.conformance.harness import CACHED, EFFECTS, END, INPUT, OUTPUT, TOOLS, Run, Script, stops
 
 ADAPTER = "agent-framework"
 LACKS = frozenset({"subagents"})
@@ -52,8 +52,6 @@ def run(guard: Guard, script: Script, *, is_async: bool) -> Run:
         tools=[tool(function, approval_mode="never_require") for function in TOOLS],
         middleware=haltline_middleware(guard, effects=EFFECTS),
     )
-    try:
+    with stops(client.run):
         asyncio.run(agent.run("work"))
-    except Exception as error:
-        client.run.stopped = why(error)
     return client.run

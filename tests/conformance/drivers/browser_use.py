@@ -75,7 +75,7 @@ class Scripted:
         return self.answer(said)
 
     def args_of(self, call: Call) -> str:
-        return call.args if isinstance(call.args, str) else json.dumps(call.args)
+        return call.written
 
     def answer(self, said: Any) -> ChatInvokeCompletion[Any]:
         usage = ChatInvokeUsage(

@@ -68,9 +68,8 @@ class Answer(BaseHTTPRequestHandler):
                 "name": f"mcp__t__{call.name}" if call.name in TOOL else call.name,
                 "input": {},
             }
-            args = call.args if isinstance(call.args, str) else json.dumps(call.args)
             yield "content_block_start", {"index": index, "content_block": block}
-            delta = {"type": "input_json_delta", "partial_json": args}
+            delta = {"type": "input_json_delta", "partial_json": call.written}
             yield "content_block_delta", {"index": index, "delta": delta}
             yield "content_block_stop", {"index": index}
         if not calls:

@@ -1,6 +1,5 @@
 """A crew of one agent within the block that guards it."""
 
-import json
 import os
 from typing import Any
 
@@ -11,7 +10,7 @@ from crewai.tools import tool
 
 from haltline.interventions.agent import Guard
 from haltline.interventions.agent.integrations.crewai import guarded
-from tests.conformance.harness import CACHED, EFFECTS, END, INPUT, OUTPUT, TOOLS, Run, Script, why
+from tests.conformance.harness import CACHED, EFFECTS, END, INPUT, OUTPUT, TOOLS, Run, Script, stops
 
 ADAPTER = "crewai"
 # Hooks have no ids; long results become files that the model reads.
@@ -40,7 +39,7 @@ class Scripted(BaseLLM):
                 "type": "function",
                 "function": {
                     "name": call.name,
-                    "arguments": call.args if isinstance(call.args, str) else json.dumps(call.args),
+                    "arguments": call.written,
                 },
             }
             for call in calls
@@ -55,9 +54,6 @@ def run(guard: Guard, script: Script, *, is_async: bool) -> Run:
     llm = Scripted(model="scripted", script=iter([*script, []]), seen=seen)
     agent = Agent(role="a", goal="work", backstory="none", llm=llm, tools=[tool(function) for function in TOOLS])
     task = Task(description="work", expected_output="anything", agent=agent)
-    try:
-        with guarded(guard, effects=EFFECTS):
-            Crew(agents=[agent], tasks=[task], cache=False).kickoff()
-    except Exception as error:
-        seen.stopped = why(error)
+    with stops(seen), guarded(guard, effects=EFFECTS):
+        Crew(agents=[agent], tasks=[task], cache=False).kickoff()
     return seen

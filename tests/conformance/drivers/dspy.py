@@ -9,7 +9,7 @@ import dspy
 
 from haltline.interventions.agent import Guard
 from haltline.interventions.agent.integrations.dspy import guarded
-from tests.conformance.harness import CACHED, EFFECTS, END, INPUT, OUTPUT, TOOLS, Call, Run, Script, why
+from tests.conformance.harness import CACHED, EFFECTS, END, INPUT, OUTPUT, TOOLS, Call, Run, Script, stops
 
 ADAPTER = "dspy"
 # A step is one call, without an id; an argument is always JSON.
@@ -28,9 +28,8 @@ class Scripted(dspy.BaseLM):  # type: ignore[misc]  # the library has no types
         call = next(self._turns)
         fields = {"reasoning": END, "answer": END}
         if call is not None:
-            args = call.args if isinstance(call.args, str) else json.dumps(call.args)
             thought = END if call.name == "finish" else "so"
-            fields = {"next_thought": thought, "next_tool_name": call.name, "next_tool_args": args}
+            fields = {"next_thought": thought, "next_tool_name": call.name, "next_tool_args": call.written}
         text = "\n\n".join(f"[[ ## {name} ## ]]\n{value}" for name, value in fields.items())
         message = SimpleNamespace(content=f"{text}\n\n[[ ## completed ## ]]", tool_calls=None)
         used = {
@@ -59,9 +58,6 @@ def run(guard: Guard, script: Script, *, is_async: bool) -> Run:
         return shown(trajectory)
 
     program._format_trajectory = show
-    try:
-        with dspy.context(lm=lm, adapter=dspy.ChatAdapter(use_json_adapter_fallback=False)):
-            _ = asyncio.run(program.acall(task="work")) if is_async else program(task="work")
-    except Exception as error:
-        lm.run.stopped = why(error)
+    with stops(lm.run), dspy.context(lm=lm, adapter=dspy.ChatAdapter(use_json_adapter_fallback=False)):
+        _ = asyncio.run(program.acall(task="work")) if is_async else program(task="work")
     return lm.run

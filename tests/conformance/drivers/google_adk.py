@@ -11,7 +11,7 @@ from google.genai import types
 
 from haltline.interventions.agent import Guard
 from haltline.interventions.agent.integrations.google_adk import HaltlinePlugin
-from tests.conformance.harness import CACHED, EFFECTS, END, INPUT, OUTPUT, TOOLS, Run, Script, why
+from tests.conformance.harness import CACHED, EFFECTS, END, INPUT, OUTPUT, TOOLS, Run, Script, stops
 
 ADAPTER = "google-adk"
 LACKS = frozenset({"reads_errors", "subagents"})  # a tool's exception ends the run
@@ -57,8 +57,6 @@ def run(guard: Guard, script: Script, *, is_async: bool) -> Run:
         async for _ in runner.run_async(user_id="u", session_id=session.id, new_message=message):
             pass
 
-    try:
+    with stops(seen):
         asyncio.run(work())
-    except Exception as error:
-        seen.stopped = why(error)
     return seen

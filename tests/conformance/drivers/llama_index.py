@@ -11,7 +11,7 @@ from llama_index.core.tools import FunctionTool
 
 from haltline.interventions.agent import Guard
 from haltline.interventions.agent.integrations.llama_index import guarded
-from tests.conformance.harness import CACHED, EFFECTS, END, INPUT, OUTPUT, TOOLS, Run, Script, why
+from tests.conformance.harness import CACHED, EFFECTS, END, INPUT, OUTPUT, TOOLS, Run, Script, stops
 
 ADAPTER = "llama-index"
 LACKS = frozenset({"call_ids", "subagents"})  # tools are called without the id of their call
@@ -68,8 +68,6 @@ def run(guard: Guard, script: Script, *, is_async: bool) -> Run:
         agent = guarded(FunctionAgent(tools=tools, llm=llm, streaming=False), guard, effects=EFFECTS)
         await agent.run("work")
 
-    try:
+    with stops(seen):
         asyncio.run(work())
-    except Exception as error:
-        seen.stopped = why(error)
     return seen

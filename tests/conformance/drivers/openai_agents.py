@@ -1,7 +1,6 @@
 """An agent of the OpenAI Agents SDK with its tools behind the guard."""
 
 import asyncio
-import json
 from typing import Any
 
 from agents import (
@@ -52,8 +51,7 @@ class Scripted(Model):
 
 
 def called(call: Call) -> ResponseFunctionToolCall:
-    arguments = call.args if isinstance(call.args, str) else json.dumps(call.args)
-    return ResponseFunctionToolCall(type="function_call", call_id=call.id, name=call.name, arguments=arguments)
+    return ResponseFunctionToolCall(type="function_call", call_id=call.id, name=call.name, arguments=call.written)
 
 
 def run(guard: Guard, script: Script, *, is_async: bool) -> Run:

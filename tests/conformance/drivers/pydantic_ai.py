@@ -10,7 +10,7 @@ from pydantic_ai.usage import RequestUsage
 
 from haltline.interventions.agent import Guard
 from haltline.interventions.agent.integrations.pydantic_ai import HaltlineCapability
-from tests.conformance.harness import CACHED, EFFECTS, END, INPUT, OUTPUT, TOOLS, Run, Script, why
+from tests.conformance.harness import CACHED, EFFECTS, END, INPUT, OUTPUT, TOOLS, Run, Script, stops
 
 ADAPTER = "pydantic-ai"
 LACKS = frozenset(
@@ -37,8 +37,6 @@ def run(guard: Guard, script: Script, *, is_async: bool) -> Run:
         return ModelResponse(parts=[*calls] or [TextPart(END)], usage=usage)
 
     agent: Any = Agent(FunctionModel(model), tools=TOOLS, capabilities=[HaltlineCapability(guard, effects=EFFECTS)])
-    try:
+    with stops(seen):
         _ = asyncio.run(agent.run("work")) if is_async else agent.run_sync("work")
-    except Exception as error:
-        seen.stopped = why(error)
     return seen

@@ -8,7 +8,7 @@ from smolagents.models import ChatMessageToolCall, ChatMessageToolCallFunction, 
 
 from haltline.interventions.agent import Guard
 from haltline.interventions.agent.integrations.smolagents import guarded
-from tests.conformance.harness import EFFECTS, END, INPUT, OUTPUT, TOOLS, Call, Run, Script, why
+from tests.conformance.harness import EFFECTS, END, INPUT, OUTPUT, TOOLS, Call, Run, Script, stops
 
 ADAPTER = "smolagents"
 # Tools are called without the call's id; a model tells no cached tokens; a tool that returns None is not possible
@@ -69,10 +69,8 @@ def run(guard: Guard, script: Script, *, is_async: bool) -> Run:
         tools=[tool_of(function) for function in TOOLS], model=model, verbosity_level=LogLevel.OFF, max_steps=20
     )
     guarded(agent, guard, effects=EFFECTS)
-    try:
+    with stops(model.run):
         agent.run("work")
-    except Exception as error:
-        model.run.stopped = why(error)
     return model.run
 
 
@@ -88,10 +86,8 @@ def delegate(guard: Guard, script: Script) -> Run:
     above = Scripted([[Call("worker", {"task": "work"}, "w")]], list)
     manager = ToolCallingAgent(tools=[], model=above, managed_agents=[worker], verbosity_level=LogLevel.OFF)
     guarded(manager, guard, effects=EFFECTS)
-    try:
+    with stops(above.run):
         manager.run("work")
-    except Exception as error:
-        above.run.stopped = why(error)
     return above.run
 
 

@@ -9,7 +9,7 @@ from smolagents.models import TokenUsage
 from haltline.interventions.agent import Guard
 from haltline.interventions.agent.integrations.smolagents import guarded
 from tests.conformance.drivers.smolagents import tool_of
-from tests.conformance.harness import EFFECTS, END, INPUT, OUTPUT, TOOLS, Run, Script, why
+from tests.conformance.harness import EFFECTS, END, INPUT, OUTPUT, TOOLS, Run, Script, stops
 
 ADAPTER = "smolagents"
 # Code has no calls with ids, and goes no further than a call that is refused; a model tells no cached tokens.
@@ -51,8 +51,6 @@ def run(guard: Guard, script: Script, *, is_async: bool) -> Run:
         tools=tools, model=model, verbosity_level=LogLevel.OFF, max_steps=20, max_print_outputs_length=200_000
     )
     guarded(model.agent, guard, effects=EFFECTS)
-    try:
+    with stops(model.run):
         model.agent.run("work")
-    except Exception as error:
-        model.run.stopped = why(error)
     return model.run

@@ -9,7 +9,7 @@ from strands.models import Model
 
 from haltline.interventions.agent import Guard
 from haltline.interventions.agent.integrations.strands import HaltlineHooks
-from tests.conformance.harness import CACHED, EFFECTS, END, INPUT, OUTPUT, TOOLS, Run, Script, why
+from tests.conformance.harness import CACHED, EFFECTS, END, INPUT, OUTPUT, TOOLS, Run, Script, stops
 
 ADAPTER = "strands"
 LACKS = frozenset({"subagents"})
@@ -38,9 +38,8 @@ class Scripted(Model):
         yield {"messageStart": {"role": "assistant"}}
         for call in calls:
             use = {"toolUseId": call.id, "name": call.name}
-            written = call.args if isinstance(call.args, str) else json.dumps(call.args)
             yield {"contentBlockStart": {"start": {"toolUse": use}}}
-            yield {"contentBlockDelta": {"delta": {"toolUse": {"input": written}}}}
+            yield {"contentBlockDelta": {"delta": {"toolUse": {"input": call.written}}}}
             yield {"contentBlockStop": {}}
         if not calls:
             yield {"contentBlockStart": {"start": {}}}
@@ -57,7 +56,7 @@ def text_of(block: dict[str, Any]) -> str:
 
 def run(guard: Guard, script: Script, *, is_async: bool) -> Run:
     model = Scripted(script)
-    try:
+    with stops(model.run):
         agent = Agent(
             model=model,
             tools=[tool(function) for function in TOOLS],
@@ -65,6 +64,4 @@ def run(guard: Guard, script: Script, *, is_async: bool) -> Run:
             callback_handler=None,
         )
         _ = asyncio.run(agent.invoke_async("work")) if is_async else agent("work")
-    except Exception as error:
-        model.run.stopped = why(error)
     return model.run

@@ -90,31 +90,21 @@ def click(text: str) -> Call:
     return Call("click", {"index": text})
 
 
-# Steps of several actions.
-
-
 def only(path: str, verdict: Any) -> Verdict:
     return lambda event: verdict(event) if event.args == {"path": path} else Level.ALLOW
 
 
-@own("of a step's actions none is made after one that is refused")
+@own("of a step's actions none is made after one that is refused, nor after a kill, and each has its own hint")
 def _() -> None:
     guard = ScriptedGuard(*[only("b", block)] * 4)
     found = run(guard, [work("a"), work("b"), work("c")], [work("d")])
     assert ran == ["work a", "work d"]
     is_refused("\n".join(found.read), "scope_creep: Not this.")
     assert found.read[0].startswith("done a")
-
-
-@own("after a kill no other action of the same step is made")
-def _() -> None:
     found = run(ScriptedGuard(*[Level.KILL] * 3), [work("a"), work("b"), work("c")], [work("d")])
-    assert (ran, found.turns) == ([], 1)
+    assert (ran[2:], found.turns) == ([], 1)
     is_stopped(found)
 
-
-@own("hints of actions of one step stand with their own results")
-def _() -> None:
     def each(event: ActionEvent) -> Any:
         return decision(Level.NUDGE, event, message=f"Of {(event.args or {})['path']}.")
 
@@ -122,21 +112,13 @@ def _() -> None:
     assert found.read == ["done a\n\nOf a.\ndone b\n\nOf b."]
 
 
-# Failures, and what ends a run.
-
-
-@own("refusals are none of the failures after which browser-use gives up, and errors are")
+@own("refusals are none of the failures after which browser-use gives up, and errors are; a long one is read whole")
 def _() -> None:
     limits = {"max_failures": 1, "final_response_after_failure": False}
     found = run(ScriptedGuard(*[block] * 3), *[[work("a")]] * 3, [work("b")], **limits)
-    assert ran == ["work b"]
-    assert found.turns == 5
+    assert (ran, found.turns) == (["work b"], 5)
     found = run(ScriptedGuard(), [work("bad")], [work("c")], **limits)
     assert (ran, found.turns) == (["work b", "work bad"], 1)
-
-
-@own("a refusal of more than 200 characters reaches the model whole")
-def _() -> None:
     text = "Not this. " + "Because of that. " * 40
     found = run(ScriptedGuard(lambda event: decision(Level.BLOCK, event, message=text)), [work("a")])
     is_refused("\n".join(found.read), text.strip())
@@ -184,9 +166,6 @@ def _() -> None:
     assert ran == []
 
 
-# Results.
-
-
 @own("a hint comes with a result that is read only once, and with none")
 def _() -> None:
     guard = ScriptedGuard(hint, hint)
@@ -207,26 +186,18 @@ def _() -> None:
     assert [e.output_head for e in of(guard, Kind.COMPLETED)] == ["rows", None]
 
 
-@own("done is no call")
-def _() -> None:
-    guard = ScriptedGuard()
-    guard.stand(ControlState.CONTAINED)
-    assert run(guard).stopped == ""
-    assert of(guard, Kind.PROPOSED) == []
-
-
-@own("a value of the agent's sensitive_data reaches the action, and no event")
+@own("done is no call, and a value of the agent's sensitive_data reaches the action, and no event")
 def _() -> None:
     guard = ScriptedGuard()
     values = {"key": "plain-words-5", "https://*.example.org": {"other": "plain-words-6"}}
     run(guard, [work("<secret>key</secret>")], sensitive_data=values)
     assert ran == ["work plain-words-5"]
     published = "".join(event.to_json().decode() for event in guard.events)
-    assert "plain-words-5" not in published
-    assert "done <secret>key</secret>" in published
-
-
-# Models and other agents.
+    assert ("plain-words-5" in published, "done <secret>key</secret>" in published) == (False, True)
+    contained = ScriptedGuard()
+    contained.stand(ControlState.CONTAINED)
+    assert run(contained).stopped == ""
+    assert of(contained, Kind.PROPOSED) == []
 
 
 @own("the turns of extraction and judge are counted, and a stopped session has neither")
@@ -265,23 +236,19 @@ def _() -> None:
 
 @own("an agent whose actions run in another process is refused at once")
 def _() -> None:
+    error = ""
     try:
         guarded(object.__new__(BetaAgent), ScriptedGuard())
-    except ValueError as error:
-        assert str(error).startswith("agent: expected")  # noqa: PT017 - pytest is not in this environment
-    else:
-        raise AssertionError("expected a ValueError, got none")
+    except ValueError as raised:
+        error = str(raised)
+    assert error.startswith("agent: expected")
 
 
 @own("browser-use itself sends nothing from these tests")
 def _() -> None:
     assert ProductTelemetry()._posthog_client is None
-    assert not CONFIG.BROWSER_USE_CLOUD_SYNC
-    assert not CONFIG.BROWSER_USE_VERSION_CHECK
+    assert (CONFIG.BROWSER_USE_CLOUD_SYNC, CONFIG.BROWSER_USE_VERSION_CHECK) == (False, False)
     assert not driver.browser().browser_profile.enable_default_extensions
-
-
-# Pages and files.
 
 
 @own("an action has its page's host as target, a file its path, and a button that deletes is destructive")
@@ -313,21 +280,18 @@ def _() -> None:
     assert outcomes(guard) == [Outcome.OK] * 6
 
 
-@own("the third click on the same button that deletes is refused by the rules themselves")
+@own(
+    "the third click on a button that deletes is refused by the rules themselves, but what its guard says of it counts"
+)
 def _() -> None:
-    turns = [[Call("navigate", {"url": ""})], *([click("Delete fact_sales")] for _ in range(5))]
+    def clicks(guard: Guard, times: int, **options: Any) -> Run:
+        turns = [[Call("navigate", {"url": url})], *([click("Delete fact_sales")] for _ in range(times))]
+        return run(guard, *turns, model=OnPage, **options)
+
     with page() as url, Guard(mode="local", agent_id="cleaner") as guard:
-        turns[0][0].args["url"] = url
-        found = run(guard, *turns, model=OnPage)
-        assert guard.killed
-    is_stopped(found)
-    assert found.turns == 4
-
-
-@own("what whoever guards the agent says of a click counts, not its label")
-def _() -> None:
-    guard = ScriptedGuard()
-    with page() as url:
-        turns = [[Call("navigate", {"url": url})], [click("Delete fact_sales")]]
-        run(guard, *turns, model=OnPage, effects={"click": "write"})
-    assert [e.effect for e in of(guard, Kind.PROPOSED)][1:] == [Effect.WRITE]
+        found = clicks(guard, 5)
+        assert (guard.killed, found.turns) == (True, 4)
+        is_stopped(found)
+        told = ScriptedGuard()
+        clicks(told, 1, effects={"click": "write"})
+    assert [e.effect for e in of(told, Kind.PROPOSED)][1:] == [Effect.WRITE]

@@ -82,13 +82,10 @@ def test_what_changes_something_takes_the_sessions_token(browser: TestClient) ->
     assert browser.get("/api/v1/control").status_code == 200
 
 
-def test_a_key_in_the_header_takes_no_token(browser: TestClient) -> None:
+def test_a_key_in_the_header_takes_no_token_and_a_wrong_one_is_wrong_beside_a_good_cookie(browser: TestClient) -> None:
     enter(browser, Role.VIEWER)
     key = {"Authorization": f"Bearer {KEYS[Role.OPERATOR]}"}
     assert browser.post("/api/v1/kill", json=KILL, headers=key).status_code == 200
-
-
-def test_a_wrong_key_beside_a_good_cookie_is_still_a_wrong_key(browser: TestClient) -> None:
     enter(browser)
     assert browser.get("/api/v1/control", headers={"Authorization": "Bearer nobody's"}).status_code == 401
 
@@ -97,14 +94,6 @@ def test_a_viewer_is_refused_by_the_server(browser: TestClient) -> None:
     token = enter(browser, Role.VIEWER)
     answer = browser.post("/api/v1/kill", json=KILL, headers={CSRF_HEADER: token})
     assert (answer.status_code, "viewer" in answer.json()["detail"]) == (403, True)
-
-
-def test_who_may_not_look_is_sent_back(browser: TestClient) -> None:
-    for key, problem in (("nobody's", "key"), ("", "key"), (KEYS[Role.AGENT], "role")):
-        answer = browser.post("/sign-in", data={"key": key, "next": "/kill"})
-        assert answer.headers["Location"] == f"/sign-in?problem={problem}&next=/kill"
-        assert "Set-Cookie" not in answer.headers
-        assert browser.get("/signed-in").status_code == 401
 
 
 def test_after_signing_in_one_is_where_one_wanted_to_be_and_never_elsewhere(browser: TestClient) -> None:
@@ -124,11 +113,6 @@ def test_after_signing_in_one_is_where_one_wanted_to_be_and_never_elsewhere(brow
         assert answer.headers["Location"] == location, expected
 
 
-def test_nobody_is_signed_in_by_another_site(browser: TestClient) -> None:
-    answer = browser.post("/sign-in", data={"key": KEYS[Role.VIEWER]}, headers={"Origin": "https://evil.example"})
-    assert (answer.status_code, answer.headers.get("Set-Cookie")) == (403, None)
-
-
 def test_signing_out_ends_the_session_for_whoever_kept_the_cookie(browser: TestClient) -> None:
     token = enter(browser)
     kept = dict(browser.cookies)
@@ -138,12 +122,19 @@ def test_signing_out_ends_the_session_for_whoever_kept_the_cookie(browser: TestC
     assert browser.get("/api/v1/control").status_code == 401
 
 
-def test_pages_ask_who_is_not_signed_in_to_do_so(browser: TestClient) -> None:
+def test_pages_ask_who_is_not_signed_in_to_do_so_and_who_may_not_look_is_sent_back(browser: TestClient) -> None:
     answer = browser.get("/interventions?type=hard_block")
     assert (answer.status_code, answer.headers["Location"]) == (
         303,
         "/sign-in?next=/interventions%3Ftype%3Dhard_block",
     )
+    for key, problem in (("nobody's", "key"), ("", "key"), (KEYS[Role.AGENT], "role")):
+        answer = browser.post("/sign-in", data={"key": key, "next": "/kill"})
+        assert answer.headers["Location"] == f"/sign-in?problem={problem}&next=/kill"
+        assert "Set-Cookie" not in answer.headers
+        assert browser.get("/signed-in").status_code == 401
+    answer = browser.post("/sign-in", data={"key": KEYS[Role.VIEWER]}, headers={"Origin": "https://evil.example"})
+    assert (answer.status_code, answer.headers.get("Set-Cookie")) == (403, None)
 
 
 def test_every_answer_says_what_a_browser_may_do_with_it(browser: TestClient) -> None:

@@ -17,7 +17,9 @@ from haltline.console.access.keys import Keys, Role, Who
 from haltline.console.access.provider import BadProvider, Provider
 from haltline.console.app import create_app
 from haltline.console.settings import ConsoleSettings
+from haltline.schemas.topics import Topics
 from haltline.streams.local.embedded_broker import EmbeddedBroker
+from tests.mock_cluster import QuickBroker
 
 ROLES = {Role.OPERATOR: ("sre", "on-call"), Role.VIEWER: ("staff",), Role.ADMIN: ("platform",)}
 PEOPLE = (
@@ -50,12 +52,20 @@ class Site:
         return self.console.get(self.agree(self.begin(), person))
 
 
-@pytest.fixture
-def site(embedded: EmbeddedBroker, tmp_path: Path) -> Iterator[Site]:
-    with run_server_in_thread(require_nonce=True, user_claims=PEOPLE) as server:
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with run_server_in_thread(require_nonce=True, user_claims=PEOPLE) as server, QuickBroker() as broker:
+        broker.ensure_topics(Topics())
         address = f"http://127.0.0.1:{server.server_port}"
-        with console(embedded, tmp_path, address) as client:
+        with console(broker, tmp_path_factory.mktemp("oidc"), address) as client:
             yield Site(client, address)
+
+
+@pytest.fixture
+def site(shared: Site) -> Site:
+    """Of a browser without cookies."""
+    shared.console.cookies.clear()
+    return shared
 
 
 @contextmanager
@@ -122,14 +132,12 @@ def test_it_leads_to_pages_of_the_console_only(site: Site, expected: str) -> Non
     assert 'content="0;url=/fleet"' in entered.text
 
 
-def test_a_provider_that_is_away_is_reported(embedded: EmbeddedBroker, tmp_path: Path) -> None:
+def test_a_provider_that_is_away_is_reported_and_without_one_there_is_no_such_way(
+    embedded: EmbeddedBroker, tmp_path: Path
+) -> None:
     with console(embedded, tmp_path, "http://127.0.0.1:9") as client:
         sent = client.get("/sign-in/oidc")
         assert (sent.status_code, sent.headers["location"]) == (303, "/sign-in?problem=provider")
-
-
-def test_without_a_provider_there_is_no_such_way(embedded: EmbeddedBroker, tmp_path: Path) -> None:
-    with console(embedded, tmp_path, "https://issuer.example") as client:
         settings = client.app.state.context.settings  # type: ignore[attr-defined]  # Starlette's, typed as any callable
     with TestClient(create_app(replace(settings, provider=None)), follow_redirects=False) as client:
         assert client.get("/sign-in/oidc").status_code == 404

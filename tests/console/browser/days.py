@@ -1,6 +1,7 @@
 """What the days of test_days have in common: a folder with everything running, agents, a webhook, and the fleet."""
 
 import json
+import os
 import re
 import secrets
 import shutil
@@ -18,9 +19,9 @@ from typing import Any
 
 from haltline.schemas.topics import Topics
 from haltline.streams.local.embedded_broker import EmbeddedBroker
-from tests.console.browser.test_first_run import WITHIN_S, Folder
 from tests.waiting import wait_until
 
+WITHIN_S = 180.0
 NOTIFY = """
 console: {console}
 link_key_file: link-key
@@ -105,6 +106,30 @@ with Guard(GuardSettings.from_env()) as guard:
     input()
 """
 """An agent that tries again while a table is locked; it stays until somebody has read what it did."""
+
+
+class Folder:
+    """A folder, and commands that run in it without any option about where things are."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.environ = {name: value for name, value in os.environ.items() if not name.startswith("HALTLINE_")}
+        self.environ |= {"XDG_CONFIG_HOME": str(path / "none"), "COLUMNS": "200"}
+
+    def run(self, *words: str, code: int = 0) -> str:
+        """What a command prints; it must end with the code."""
+        command = [sys.executable, "-m", "haltline.cli", *words]
+        done = subprocess.run(
+            command, cwd=self.path, env=self.environ, capture_output=True, text=True, timeout=WITHIN_S, check=False
+        )
+        assert done.returncode == code, f"{words}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def json(self, *words: str) -> list[dict[str, object]]:
+        """The rows that a command prints as JSON."""
+        found = json.loads(self.run(*words, "--json"))
+        assert isinstance(found, list)
+        return found
 
 
 @dataclass

@@ -1,6 +1,5 @@
 """What an operator does in a real browser reaches a real worker, and agents that wait for it or are stopped by it."""
 
-import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 
@@ -11,14 +10,11 @@ from haltline.console.access.keys import Keys, Role
 from haltline.console.settings import ConsoleSettings
 from haltline.interventions.agent import Guard
 from haltline.schemas.topics import Topics
-from haltline.streams.notify.links import OPENS_AT, LinkKey
 from tests.console.browser.conftest import SECOND, served, signed_in
 from tests.mock_cluster import QuickBroker
 from tests.streams.operator.test_approval_client import PATIENT, delete, guard_of, in_background
 from tests.streams.running import running_worker
 from tests.waiting import wait_until
-
-LINK_KEY = LinkKey("k" * 32)
 
 
 @pytest.fixture(scope="module")
@@ -30,11 +26,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]
         broker.ensure_topics(Topics())
         with running_worker(broker.bootstrap, folder, "--policy", str(folder / "policy.yaml")):
             settings = ConsoleSettings(
-                bootstrap=broker.bootstrap,
-                keys=Keys({}),
-                database=f"sqlite:///{folder}/model.db",
-                answer_within_s=30,
-                link_key=LINK_KEY,
+                bootstrap=broker.bootstrap, keys=Keys({}), database=f"sqlite:///{folder}/model.db", answer_within_s=30
             )
             with served(settings) as address:
                 yield broker.bootstrap, address
@@ -46,49 +38,24 @@ def page(chromium: Browser, system: tuple[str, str]) -> Iterator[Page]:
         yield page
 
 
-def test_a_session_is_killed_with_a_preview_and_the_list_of_who_stopped(page: Page, system: tuple[str, str]) -> None:
-    with guard_of(system[0], "s-kill") as guard, guard_of(system[0], "s-other") as other:
-        assert (delete(guard), delete(other)) == ("executed", "executed")
-        page.goto("/sessions/s-kill")
-        page.get_by_role("link", name="Kill this session").click()
-        kill = page.get_by_role("button", name="Kill 1 session")
-        expect(page.locator("#preview")).to_contain_text("1 session of 1 agent")
-        expect(page.locator("form").get_by_role("row").filter(has_text="s-kill")).to_be_visible()
-        expect(page.locator("form").get_by_role("row").filter(has_text="s-other")).to_have_count(0)
-        kill.click()
-        expect(page.get_by_role("alert")).to_contain_text("Reason: expected a text, got none.")
-        page.get_by_label("Reason").fill("works on the wrong account")
-        kill.click()
-        page.get_by_role("dialog").get_by_role("button", name="Kill").click()
-        expect(page.get_by_text("Session s-kill was killed")).to_be_visible()
-        wait_until(lambda: delete(guard, "b") != "executed", "its next call is refused")
-        expect(page.locator("#stops")).to_contain_text("1 of 1 session has acknowledged")
-        listed = page.get_by_role("region", name="Killed: session s-kill").get_by_role("row").filter(has_text="s-kill")
-        expect(listed).to_contain_text("stopped")
-        assert delete(other, "b") == "executed"
-    standing = page.get_by_role("region", name="Stopped now").get_by_role("row").filter(has_text="s-kill")
-    expect(standing).to_contain_text("operator ada")
-    expect(standing).to_contain_text("works on the wrong account")
-    standing.get_by_role("button", name="Release").click()
-    page.get_by_label("Reason").last.fill("the account is right now")
-    page.get_by_role("dialog").get_by_role("button", name="Release").click()
-    expect(page.get_by_text("session s-kill is released.")).to_be_visible()
-    expect(standing.get_by_role("button", name="Release")).to_have_count(0)
-
-
 def test_a_session_is_frozen_with_a_preview_listed_and_lifted(page: Page, system: tuple[str, str]) -> None:
-    with guard_of(system[0], "s-freeze") as guard:
-        assert delete(guard) == "executed"
+    with guard_of(system[0], "s-freeze") as guard, guard_of(system[0], "s-other") as other:
+        assert (delete(guard), delete(other)) == ("executed", "executed")
         page.goto("/kill?scope=session&id=s-freeze")
         page.get_by_label("Action").select_option("contain")
         expect(page.locator("#preview")).to_contain_text("1 session of 1 agent could only read")
         page.get_by_label("Action").select_option("freeze")
         expect(page.locator("#preview")).to_contain_text("would have every call refused")
+        expect(page.locator("form").get_by_role("row").filter(has_text="s-freeze")).to_be_visible()
+        expect(page.locator("form").get_by_role("row").filter(has_text="s-other")).to_have_count(0)
+        page.get_by_role("button", name="Freeze 1 session").click()
+        expect(page.get_by_role("alert")).to_contain_text("Reason: expected a text, got none.")
         page.get_by_label("Reason").fill("we look at what it did")
         page.get_by_role("button", name="Freeze 1 session").click()
         page.get_by_role("dialog", name="Freeze session s-freeze").get_by_role("button", name="Freeze").click()
         expect(page.get_by_text("Session s-freeze was frozen")).to_be_visible()
         wait_until(lambda: delete(guard, "b") == "session_frozen_by_operator", "its next call is refused")
+        assert delete(other, "b") == "executed"
         held = page.get_by_role("region", name="Stopped now").get_by_role("row").filter(has_text="s-freeze")
         expect(held).to_contain_text("frozen")
         expect(held).to_contain_text("operator ada")
@@ -130,25 +97,6 @@ def test_the_fleet_takes_two_operators(chromium: Browser, page: Page, system: tu
         expect(second.get_by_text("The fleet is released.")).to_be_visible()
 
 
-def test_the_link_of_a_notification_opens_the_request_and_answers_nothing(page: Page, system: tuple[str, str]) -> None:
-    with guard_of(system[0], "s-link") as guard:
-        assert delete(guard) == "executed"
-        waits = in_background(guard)
-        page.goto("/approvals")
-        expect(page.locator("tbody tr").filter(has_text="s-link")).to_be_visible()
-        listed = page.request.get("/api/v1/approvals?open_only=true").json()["approvals"]
-        (request_id,) = [one["id"] for one in listed if one["session_id"] == "s-link"]
-        page.goto(f"{OPENS_AT}?token={LINK_KEY.token(request_id, time.time_ns() // 1_000_000 + 600_000)}")
-        dialog = page.get_by_role("dialog", name="delete_asset")
-        expect(dialog).to_contain_text("s-link")
-        assert page.url.endswith(f"/approvals/{request_id}")
-        assert page.request.get(f"/api/v1/approvals/{request_id}").json()["status"] == "pending"
-        dialog.get_by_role("button", name="Reject").click()
-        page.get_by_role("dialog").get_by_label("Reason").fill("the link has shown it")
-        page.get_by_role("dialog").get_by_role("button", name="Reject").click()
-        assert waits.result(30) == "approval_rejected"
-
-
 def test_a_batch_is_approved_and_one_is_rejected(page: Page, system: tuple[str, str]) -> None:
     names = [f"s-batch-{number}" for number in range(3)]
     guards = [guard_of(system[0], name) for name in names]
@@ -188,36 +136,9 @@ def close(guards: list[Guard]) -> None:
         guard.close()
 
 
-def test_a_decision_is_labelled_and_counts_for_its_rules_precision(page: Page, system: tuple[str, str]) -> None:
-    with guard_of(system[0], "s-label") as guard:
-        assert delete(guard) == "executed"
-        waits = in_background(guard)
-        page.goto("/approvals")
-        page.locator("tbody tr").filter(has_text="s-label").get_by_role("button", name="Reject").click()
-        page.get_by_role("dialog").get_by_label("Reason").fill("no")
-        page.get_by_role("dialog").get_by_role("button", name="Reject").click()
-        assert waits.result(30) == "approval_rejected"
-    page.goto("/interventions?run_id=s-label")
-    page.locator("tbody tr").get_by_role("link", name="delete_asset").first.click()
-    page.get_by_role("button", name="False alarm").click()
-    page.get_by_role("dialog").get_by_label("Reason").fill("the owner wanted it")
-    page.get_by_role("dialog").get_by_role("button", name="Save label").click()
-    expect(page.get_by_text("Label saved.")).to_be_visible()
-    page.goto("/precision")
-    rule = page.get_by_role("region", name="By rule").get_by_role("row").filter(has_text="destructive_repeat")
-    expect(rule).to_contain_text("0 %")
-    expect(page.get_by_role("region", name="Latest labels")).to_contain_text("the owner wanted it")
-    page.get_by_role("button", name="Report a missed runaway").click()
-    dialog = page.get_by_role("dialog")
-    dialog.get_by_label("Session").fill("s-label")
-    dialog.get_by_label("Rule").fill("error_repetition")
-    dialog.get_by_label("Reason").fill("failed all night")
-    dialog.get_by_role("button", name="Save label").click()
-    missed = page.get_by_role("region", name="By rule").get_by_role("row").filter(has_text="error_repetition")
-    expect(missed).to_contain_text("0 %")
-
-
-def test_an_intervention_is_read_in_prose_and_acted_on_where_it_is_read(page: Page, system: tuple[str, str]) -> None:
+def test_an_intervention_is_read_in_prose_acted_on_and_labelled_where_it_is_read(
+    page: Page, system: tuple[str, str]
+) -> None:
     with guard_of(system[0], "s-detail") as guard:
         assert delete(guard) == "executed"
         waits = in_background(guard)
@@ -251,6 +172,18 @@ def test_an_intervention_is_read_in_prose_and_acted_on_where_it_is_read(page: Pa
         expect(page.get_by_role("button", name="Kill session")).to_have_count(0)
         act(page, "Release session", "Release", "it is over")
         expect(page.get_by_role("button", name="Kill session")).to_be_visible()
+        act(page, "False alarm", "Save label", "the owner wanted it")
+        expect(page.get_by_text("Label saved.")).to_be_visible()
+    page.goto("/precision")
+    by_rule = page.get_by_role("region", name="By rule").get_by_role("row")
+    expect(by_rule.filter(has_text="destructive_repeat")).to_contain_text("0 %")
+    expect(page.get_by_role("region", name="Latest labels")).to_contain_text("the owner wanted it")
+    page.get_by_role("button", name="Report a missed runaway").click()
+    dialog = page.get_by_role("dialog")
+    for label, text in (("Session", "s-detail"), ("Rule", "error_repetition"), ("Reason", "failed all night")):
+        dialog.get_by_label(label).fill(text)
+    dialog.get_by_role("button", name="Save label").click()
+    expect(by_rule.filter(has_text="error_repetition")).to_contain_text("0 %")
 
 
 def act(page: Page, button: str, confirm: str, reason: str) -> None:

@@ -75,7 +75,7 @@ def height(of: Locator) -> float:
     return box["height"]
 
 
-def test_a_very_long_name_takes_three_lines_and_is_there_in_whole(page: Page) -> None:
+def test_names_that_are_very_long_or_unseen_are_shown_in_whole_and_within_reach(page: Page) -> None:
     for name in ("fleet", "interventions", "sessions", "kill"):
         page.goto(f"/{name}")
         cell = page.locator("td.id").filter(has_text=LONG[:40]).first
@@ -88,6 +88,18 @@ def test_a_very_long_name_takes_three_lines_and_is_there_in_whole(page: Page) ->
     page.goto("/sessions")
     page.get_by_role("link", name=LONG[:40]).press("Enter")  # its middle is among the lines that are left out
     expect(page.locator("h1")).to_have_text(LONG)
+    page.goto("/sessions")
+    row = page.locator("tbody tr").filter(has_text=SHOWN)
+    expect(row.locator("td").nth(0)).to_have_text(SHOWN)
+    expect(row.locator("td").nth(1)).to_have_text(SHOWN)
+    row.get_by_role("link").first.click()
+    expect(page.locator("h1")).to_have_text(SHOWN)
+    page.goto("/kill")
+    held = page.get_by_role("row").filter(has_text=f"target {SHOWN}")
+    expect(held.get_by_role("button", name="Lift")).to_be_in_viewport()
+    held.get_by_role("button", name="Lift").click()
+    expect(page.get_by_role("dialog", name=f"Lift target {SHOWN}")).to_be_visible()
+    assert page.evaluate("window.hurt") is None
 
 
 @pytest.mark.parametrize("width", [1280, 390])
@@ -105,22 +117,7 @@ def test_nothing_is_wider_than_the_screen(chromium: Browser, address: str, width
             assert beyond <= 0, f"{place:.60} is {beyond} px wider than the screen"
 
 
-def test_what_turns_a_text_round_or_is_unseen_is_shown_by_its_number(page: Page) -> None:
-    page.goto("/sessions")
-    row = page.locator("tbody tr").filter(has_text=SHOWN)
-    expect(row.locator("td").nth(0)).to_have_text(SHOWN)
-    expect(row.locator("td").nth(1)).to_have_text(SHOWN)
-    row.get_by_role("link").first.click()
-    expect(page.locator("h1")).to_have_text(SHOWN)
-    page.goto("/kill")
-    held = page.get_by_role("row").filter(has_text=f"target {SHOWN}")
-    expect(held.get_by_role("button", name="Lift")).to_be_in_viewport()
-    held.get_by_role("button", name="Lift").click()
-    expect(page.get_by_role("dialog", name=f"Lift target {SHOWN}")).to_be_visible()
-    assert page.evaluate("window.hurt") is None
-
-
-def test_a_kill_of_very_many_is_previewed_within_reach_of_its_button(page: Page) -> None:
+def test_very_many_are_previewed_summed_and_gone_through_within_reach(page: Page) -> None:
     page.goto("/kill?scope=fleet")
     page.get_by_role("button", name="Preview").click()
     expect(page.locator("#preview")).to_contain_text(f"{MANY + 3} sessions of {MANY + 3} agents would be stopped")
@@ -130,9 +127,6 @@ def test_a_kill_of_very_many_is_previewed_within_reach_of_its_button(page: Page)
     expect(page.get_by_text(f"The 200 last active; all {MANY + 3} are affected.")).to_be_visible()
     assert height(box) < 600
     expect(page.get_by_role("button", name=f"Kill {MANY + 3} sessions")).to_be_enabled()
-
-
-def test_a_long_session_opens_where_it_was_stopped_and_can_be_gone_through_to_its_end(page: Page) -> None:
     page.goto(f"/interventions?run_id={BUSY}&outcome=blocked")
     page.locator("tbody tr a").first.click()
     page.get_by_role("link", name="The session's story at this point").click()
@@ -143,9 +137,6 @@ def test_a_long_session_opens_where_it_was_stopped_and_can_be_gone_through_to_it
     page.keyboard.press("ArrowRight")
     expect(page.get_by_role("heading", name="State at step 1,001", exact=True)).to_be_visible()
     expect(page.locator("output")).not_to_contain_text("first")
-
-
-def test_the_sums_of_interventions_are_shown_and_lead_to_what_they_sum(page: Page) -> None:
     page.goto("/interventions")
     expect(page.get_by_role("img", name="Interventions by day and level")).to_be_visible()
     blocked = page.get_by_role("list", name="Actions that were blocked the most")

@@ -6,14 +6,10 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from haltline.console.access.keys import Keys
-from haltline.console.settings import ConsoleSettings
 from haltline.schemas.events import Kind, Usage
-from haltline.schemas.topics import Topics
-from tests.console.browser.conftest import served, signed_in
+from tests.console.browser.conftest import console_of, signed_in
 from tests.console.browser.scene import HEALTHY, LOOP, Script, fill_topics, runaway
 from tests.console.topics import messages_of, produce
-from tests.mock_cluster import QuickBroker
 
 LONG, WAITED = "long-1", "waited-1"
 PAGES_READ = 1_250
@@ -37,21 +33,26 @@ def waited() -> Script:
     return script
 
 
-@pytest.fixture(scope="module")
-def broker() -> Iterator[str]:
-    with QuickBroker() as broker:
-        broker.ensure_topics(Topics())
-        fill_topics(broker.bootstrap)
-        produce(broker.bootstrap, messages_of([*long_story().events, *waited().events]))
-        yield broker.bootstrap
+def fill(bootstrap: str) -> None:
+    fill_topics(bootstrap)
+    produce(bootstrap, messages_of([*long_story().events, *waited().events]))
 
 
 @pytest.fixture(scope="module")
-def address(broker: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    database = tmp_path_factory.mktemp("pictures") / "model.db"
-    settings = ConsoleSettings(bootstrap=broker, keys=Keys({}), database=f"sqlite:///{database}", answer_within_s=1)
-    with served(settings) as address:
-        yield address
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """The broker's address, and the console's."""
+    with console_of(tmp_path_factory.mktemp("pictures"), fill) as system:
+        yield system
+
+
+@pytest.fixture
+def broker(system: tuple[str, str]) -> str:
+    return system[0]
+
+
+@pytest.fixture
+def address(system: tuple[str, str]) -> str:
+    return system[1]
 
 
 @pytest.fixture
@@ -100,7 +101,7 @@ def test_live_sessions_are_a_strip_with_the_worst_first_that_changes_as_they_do(
     expect(page.get_by_role("dialog", name="Incident destruction")).to_contain_text("Targetasset_id=")
 
 
-def test_spending_has_its_limit_and_top_bars_lead_to_what_they_count(page: Page) -> None:
+def test_interventions_and_spending_are_counted_and_lead_to_what_they_count(page: Page) -> None:
     spending = page.get_by_role("region", name="Spending per minute, last hour")
     expect(
         spending.get_by_role("img", name=re.compile(r"Spending per minute: \$0\.\d\d in the last hour"))
@@ -113,9 +114,6 @@ def test_spending_has_its_limit_and_top_bars_lead_to_what_they_count(page: Page)
     shown.get_by_role("link").first.click()
     page.wait_for_url("**/interventions?agent_id=*")
     expect(page.get_by_role("button", name="total").locator("strong")).to_have_text(str(first["trips"]))
-
-
-def test_interventions_are_counted_by_day_and_by_agent_and_level(page: Page) -> None:
     page.goto("/interventions")
     expect(
         page.get_by_role("img", name=re.compile(r"Interventions by day and level: \d+ interventions"))
@@ -170,7 +168,7 @@ def test_marks_of_the_swimlane_are_the_steps_and_choose_each_other(page: Page) -
     assert total > before
 
 
-def test_a_long_wait_is_named_and_what_was_used_is_drawn_below(page: Page) -> None:
+def test_long_stories_have_all_marks_few_elements_and_name_their_waits(page: Page) -> None:
     page.goto(f"/sessions/{WAITED}")
     expect(page.get_by_role("listbox", name=re.compile("1 wait without records, not to scale"))).to_be_visible()
     steps = answer(page, f"/api/v1/sessions/{WAITED}")["steps"]
@@ -183,9 +181,6 @@ def test_a_long_wait_is_named_and_what_was_used_is_drawn_below(page: Page) -> No
     expect(page.get_by_text("No rule on progress came near a finding.")).to_be_visible()
     page.get_by_label("Table: tokens, cost and progress").click()
     expect(page.locator(".chart-rows tbody tr").last.locator("td").nth(1)).to_have_text(f"{tokens:,}")
-
-
-def test_a_story_of_thousands_of_steps_has_all_marks_and_few_elements(page: Page) -> None:
     page.goto(f"/sessions/{LONG}")
     lanes = page.locator(".lane-box")
     expect(lanes).to_have_attribute("data-marks", str(2 * PAGES_READ + 1))
@@ -205,12 +200,3 @@ def test_a_chart_is_drawn_in_the_colours_of_the_theme(chromium: Browser, address
         page.get_by_role("button", name="Theme").click()
         expect(canvas).to_be_visible()
         assert canvas.evaluate("one => one.toDataURL()") != light
-
-
-def test_the_charting_library_is_loaded_only_where_something_is_drawn(page: Page) -> None:
-    loaded: list[str] = []
-    page.on("request", lambda request: loaded.append(request.url))
-    for name in ("sessions", "incidents", "approvals", "kill", "policies"):
-        page.goto(f"/{name}")
-        expect(page.locator("h1")).to_be_visible()
-    assert [url for url in loaded if "uplot" in url.lower()] == []

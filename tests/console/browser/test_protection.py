@@ -13,7 +13,7 @@ from haltline.console.protection import ProtectionLimits
 from haltline.console.settings import ConsoleSettings
 from haltline.schemas.topics import Topics
 from haltline.streams.local.subprocesses import Child
-from tests.console.browser.conftest import served, signed_in
+from tests.console.browser.conftest import console_of, served, signed_in
 from tests.console.browser.scene import ASKS, fill_topics, healthy, runaway, waits
 from tests.console.topics import messages_of, produce
 from tests.mock_cluster import QuickBroker
@@ -91,14 +91,8 @@ window.sent = [];
 @pytest.fixture
 def quiet(chromium: Browser, tmp_path: Path) -> Iterator[tuple[str, str]]:
     """A broker with four calls that wait, and a console that watches no worker."""
-    with QuickBroker() as broker:
-        broker.ensure_topics(Topics())
-        fill_topics(broker.bootstrap, asks=range(1))
-        settings = ConsoleSettings(
-            bootstrap=broker.bootstrap, keys=Keys({}), database=f"sqlite:///{tmp_path}/model.db", answer_within_s=1
-        )
-        with served(settings) as address:
-            yield broker.bootstrap, address
+    with console_of(tmp_path, lambda bootstrap: fill_topics(bootstrap, asks=range(1))) as system:
+        yield system
 
 
 def test_those_who_want_it_are_notified_once_of_a_kill_and_of_a_call_that_waits(

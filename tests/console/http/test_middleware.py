@@ -13,6 +13,7 @@ from haltline.console.http.middleware import (
     RequestMetricsMiddleware,
     ResponseHeadersMiddleware,
 )
+from tests.cases import cases
 
 
 def answering(answer: Callable[[Request], Awaitable[Response]]) -> ASGIApp:
@@ -30,13 +31,7 @@ async def failing(_: Request) -> Response:
     raise LookupError("broken")
 
 
-@pytest.mark.parametrize(
-    ("base", "strict"),
-    [
-        pytest.param("http://x", None, id="in the clear"),
-        pytest.param("https://x", "max-age=1", id="over TLS"),
-    ],
-)
+@cases("base, strict", {"in the clear": ("http://x", None), "over TLS": ("https://x", "max-age=1")})
 def test_headers_that_an_answer_has_stay_and_the_others_are_set(base: str, strict: str | None) -> None:
     app = ResponseHeadersMiddleware(
         answering(well), {"Cache-Control": "no-store", "X-A": "a"}, {"Strict-Transport-Security": "max-age=1"}

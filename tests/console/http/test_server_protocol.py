@@ -40,26 +40,20 @@ LINK_KEY = LinkKey("k" * 32)
 IN_AN_HOUR_MS = time.time_ns() // 1_000_000 + HOUR_MS
 
 
-@pytest.mark.parametrize(
-    ("token", "status", "text"),
-    [
-        pytest.param(LINK_KEY.token('apr/"1', IN_AN_HOUR_MS), 200, "url=/approvals/apr%2F%221", id="a link of ours"),
-        pytest.param(LINK_KEY.token("apr", 1_000), 403, "one that has expired", id="one whose time is over"),
-        pytest.param(LinkKey("j" * 32).token("apr", IN_AN_HOUR_MS), 403, "got another", id="one of another key"),
-        pytest.param(LINK_KEY.token("apr", IN_AN_HOUR_MS)[:-1], 403, "got another", id="one that was cut"),
-        pytest.param("", 403, "got another", id="none"),
-    ],
-)
-def test_a_link_to_an_approval_is_followed_when_it_was_signed(
-    embedded: EmbeddedBroker, tmp_path: Path, token: str, status: int, text: str
-) -> None:
+LINKS = {
+    "a link of ours": (LINK_KEY.token('apr/"1', IN_AN_HOUR_MS), 200, "url=/approvals/apr%2F%221"),
+    "one whose time is over": (LINK_KEY.token("apr", 1_000), 403, "one that has expired"),
+    "one of another key": (LinkKey("j" * 32).token("apr", IN_AN_HOUR_MS), 403, "got another"),
+    "one that was cut": (LINK_KEY.token("apr", IN_AN_HOUR_MS)[:-1], 403, "got another"),
+    "none": ("", 403, "got another"),
+}
+
+
+def test_a_link_to_an_approval_is_followed_when_it_was_signed(embedded: EmbeddedBroker, tmp_path: Path) -> None:
     with serving(embedded.bootstrap, tmp_path / "model.db", link_key=LINK_KEY) as client:
-        answer = client.get(OPENS_AT, params={"token": token}, headers={"Authorization": ""})
-    assert (answer.status_code, text in answer.text) == (status, True), answer.text
-
-
-def test_a_console_without_the_key_of_links_follows_none(client: TestClient) -> None:
-    assert client.get(OPENS_AT, params={"token": LINK_KEY.token("apr", IN_AN_HOUR_MS)}).status_code == 404
+        for what, (token, status, text) in LINKS.items():
+            answer = client.get(OPENS_AT, params={"token": token}, headers={"Authorization": ""})
+            assert (answer.status_code, text in answer.text) == (status, True), (what, answer.text)
 
 
 def test_a_console_ends_although_a_page_listens_and_signs_its_pages_in(
@@ -92,6 +86,7 @@ def test_a_console_ends_although_a_page_listens_and_signs_its_pages_in(
                 console.terminate()
                 assert "event: missed" not in "".join(chunks)
         assert console.wait(30) == 0
+        assert "/sign-in#token=" not in console.stdout.read(), "a pipe is no terminal"
     finally:
         console.kill()
         console.wait()
@@ -109,7 +104,9 @@ def stopped(decision: Decision) -> Said:
     return "feedback", "a", feedback
 
 
-def test_the_fleet_is_counted_and_who_stopped_is_reported(client: TestClient, embedded: EmbeddedBroker) -> None:
+def test_the_fleet_is_counted_who_stopped_is_reported_and_a_session_is_made_again_with_how_close_rules_were(
+    client: TestClient, embedded: EmbeddedBroker
+) -> None:
     records = messages_of(LOOP)
     kill = next(one for _, _, one in records if isinstance(one, Decision) and one.level is Level.KILL)
     produce(embedded.bootstrap, [*records, stopped(kill)])
@@ -120,6 +117,13 @@ def test_the_fleet_is_counted_and_who_stopped_is_reported(client: TestClient, em
     wait_until(lambda: client.get("/api/v1/fleet").json()["standing"] == {"killed": 1}, "it is killed")
     found = client.get("/api/v1/fleet").json()
     assert (found["sessions"], found["events"], found["live"], found["trips_24h"]) == (1, len(LOOP), 0, 0)
+    wait_until(lambda: len(client.get("/api/v1/replay", params={"session_id": "a"}).json()["frames"]) == 4, "all of it")
+    frames = client.get("/api/v1/replay", params={"session_id": "a"}).json()["frames"]
+    assert [frame["killed"] for frame in frames] == [False, False, True, True]
+    near = [frame["near"].get("destructive_repeat", 0.0) for frame in frames]
+    assert near[:3] == sorted(near[:3])
+    assert near[2] >= 1.0
+    assert client.get("/api/v1/replay", params={"session_id": "none"}).status_code == 404
 
 
 def test_trips_are_counted_by_hour_and_the_hour_that_is_now_is_last(embedded: EmbeddedBroker, tmp_path: Path) -> None:
@@ -149,43 +153,24 @@ def test_lag_is_summed_by_topic_and_asked_for_once_within_its_time(embedded: Emb
     assert watch.look(settings) is not first
 
 
-def test_answers_to_requests_that_are_not_there_are_refused_each_for_itself(client: TestClient) -> None:
+WHAT_IFS: dict[str, dict[str, object]] = {
+    "rules.x": {"document": "rules: {x: 1}"},
+    "nothing": {"move": {"rule": "cycle", "setting": "nothing", "value": 1}},
+    "--audit-table": {"source": "audit"},
+}
+
+
+def test_what_cannot_be_answered_says_what_was_expected(client: TestClient) -> None:
+    assert client.get(OPENS_AT, params={"token": LINK_KEY.token("apr", IN_AN_HOUR_MS)}).status_code == 404
     answer = client.post("/api/v1/approvals/batch", json={"ids": ["x", "y", "x"], "word": "approve", "reason": "ok"})
     assert answer.json() == {
         "answered": [],
         "late": [],
         "refused": dict.fromkeys(("x", "y"), "not found among those of the last day"),
     }
-
-
-def test_a_session_is_made_again_with_how_close_each_rule_was(client: TestClient, embedded: EmbeddedBroker) -> None:
-    produce(embedded.bootstrap, messages_of(LOOP))
-    wait_until(lambda: client.get("/api/v1/sessions/a").status_code == 200, "the session is there")
-    wait_until(lambda: len(client.get("/api/v1/replay", params={"session_id": "a"}).json()["frames"]) == 4, "all of it")
-    frames = client.get("/api/v1/replay", params={"session_id": "a"}).json()["frames"]
-    assert [frame["killed"] for frame in frames] == [False, False, True, True]
-    near = [frame["near"].get("destructive_repeat", 0.0) for frame in frames]
-    assert near[:3] == sorted(near[:3])
-    assert near[2] >= 1.0
-    assert client.get("/api/v1/replay", params={"session_id": "none"}).status_code == 404
-
-
-@pytest.mark.parametrize(
-    ("question", "problem"),
-    [
-        pytest.param({"document": "rules: {x: 1}"}, "rules.x", id="a document that is none"),
-        pytest.param({"move": {"rule": "cycle", "setting": "nothing", "value": 1}}, "nothing", id="no such setting"),
-        pytest.param({"source": "audit"}, "--audit-table", id="a table that is not configured"),
-    ],
-)
-def test_a_what_if_that_cannot_be_asked_says_what_was_expected(
-    client: TestClient, question: dict[str, object], problem: str
-) -> None:
-    answer = client.post("/api/v1/policy/what-if", json=question)
-    assert (answer.status_code, problem in answer.json()["detail"]) == (400, True)
-
-
-def test_without_an_audit_table_nothing_is_searched(client: TestClient) -> None:
+    for problem, question in WHAT_IFS.items():
+        answer = client.post("/api/v1/policy/what-if", json=question)
+        assert (answer.status_code, problem in answer.json()["detail"]) == (400, True)
     assert client.get("/api/v1/audit").json() == {"table": None, "signed": False}
     for answer in (client.get("/api/v1/audit/records"), client.post("/api/v1/audit/verify")):
         assert (answer.status_code, "--audit-table" in answer.json()["detail"]) == (404, True)

@@ -73,9 +73,8 @@ def place(kafka: LocalKafka, tmp_path: Path) -> Iterator[Place]:
     place.close()
 
 
-@pytest.mark.parametrize("runs", [pytest.param(True, id="while it runs"), pytest.param(False, id="while it is away")])
-def test_a_topic_that_is_recreated_makes_the_read_model_begin_anew_and_it_says_so(
-    place: Place, caplog: pytest.LogCaptureFixture, *, runs: bool
+def test_a_topic_that_is_recreated_makes_the_read_model_begin_anew_and_partitions_that_it_is_given_are_read(
+    place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
     topic = place.topics.actions
@@ -83,27 +82,19 @@ def test_a_topic_that_is_recreated_makes_the_read_model_begin_anew_and_it_says_s
     feeder = place.feeder()
     feeder.start()
     wait_until(lambda: len(place.bodies()) == 2, "both are taken in")
-    if not runs:
-        feeder.close()
     place.make_anew(topic)
     place.send(b'{"new": 1}', b'{"new": 2}', b'{"new": 3}')  # beyond the offsets of before
-    if not runs:
-        feeder = place.feeder()
-        feeder.start()
     new = [f'{{"new": {number}}}' for number in (1, 2, 3)]
     wait_until(lambda: place.bodies() == new, "only what the new one holds is there", deadline_s=60)
     feeder.close()
     assert feeder.failure is None
-    result = [message for message in caplog.messages if f"topic {topic} was recreated" in message]
-    assert len(result) == 1
-    assert "the read model begins anew" in result[0]
-
-
-def test_partitions_that_a_topic_is_given_are_read(place: Place) -> None:
+    (result,) = [message for message in caplog.messages if f"topic {topic} was recreated" in message]
+    assert "the read model begins anew" in result
+    place.make_anew(topic)  # while it is away
+    place.send(b'{"newer": 1}')
     feeder = place.feeder()
     feeder.start()
-    place.send(b'{"first": 1}')
-    wait_until(lambda: len(place.bodies()) == 1, "it is taken in")
+    wait_until(lambda: place.bodies() == ['{"newer": 1}'], "only what the newest one holds is there", deadline_s=60)
     for future in place.admin.create_partitions([NewPartitions(place.topics.actions, 2)]).values():
         future.result()
     sent: list[TopicPartition] = []

@@ -18,6 +18,7 @@ from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.intervention_records import RecordOutcome
 from haltline.schemas.policy import Policy
 from haltline.streams.policy.loader import parse_policy
+from tests.cases import cases
 from tests.console.databases import database
 from tests.console.read_model.test_intervention_queries import DAYS, FIRST_MS, keep, level_of, made
 from tests.console.topics import Said, messages_of, rows
@@ -32,9 +33,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Engine:
     return engine
 
 
-@pytest.mark.parametrize(
-    "hours", [pytest.param(1, id="an hour"), pytest.param(24, id="a day"), pytest.param(168, id="a week")]
-)
+@cases("hours", {"an hour": 1, "a day": 24, "a week": 168})
 def test_trips_over_time_and_the_top_are_what_a_list_has(filled: Engine, hours: int) -> None:
     drawn = fleet.trips(filled, NOW_MS, hours)
     tripped = [one for one in made() if one.outcome is not RecordOutcome.WARNED]
@@ -84,16 +83,13 @@ def taken(tmp_path_factory: pytest.TempPathFactory) -> tuple[Engine, list[Said]]
     return engine, said
 
 
-def test_what_is_spent_is_added_up_by_minute_and_the_largest_session_is_told(taken: tuple[Engine, list[Said]]) -> None:
+def test_what_is_spent_live_and_touched_is_that_of_the_sessions_and_their_incidents(
+    taken: tuple[Engine, list[Said]],
+) -> None:
     spent = fleet.spending(taken[0], NOW_MS)
     assert len(spent["cost_usd"]) == 60
     last = zip(spent["cost_usd"][-4:], spent["most_usd"][-4:], spent["sessions"][-4:], strict=True)
     assert list(last) == [(0.0, 0.0, 0), (0.5, 0.25, 2), (0.5, 0.25, 2), (0.75, 0.25, 3)]
-
-
-def test_live_sessions_are_under_the_cause_of_their_incident_and_the_worst_come_first(
-    taken: tuple[Engine, list[Said]],
-) -> None:
     engine, said = taken
     found = fleet.live(engine, NOW_MS, 10)
     assert [(group["cause"], [one["session_id"] for one in group["sessions"]]) for group in found["groups"]] == [
@@ -105,9 +101,6 @@ def test_live_sessions_are_under_the_cause_of_their_incident_and_the_worst_come_
     assert found["groups"][0]["incident_id"] in incidents
     cut = fleet.live(engine, NOW_MS, 1)
     assert (cut["total"], [len(group["sessions"]) for group in cut["groups"]]) == (3, [1])
-
-
-def test_targets_of_an_incident_are_those_of_the_calls_in_its_evidence(taken: tuple[Engine, list[Said]]) -> None:
     engine, said = taken
     decisions = [one for _, _, one in said if isinstance(one, Decision) and one.detector]
     targets = targets_of(engine, [orjson.loads(one.to_json()) for one in decisions])
@@ -117,22 +110,20 @@ def test_targets_of_an_incident_are_those_of_the_calls_in_its_evidence(taken: tu
     }
 
 
-@pytest.mark.parametrize(
-    ("document", "expected"),
-    [
-        pytest.param("name: default", [("spend_velocity", "cost_usd", 10.0, "session and minute")], id="the defaults"),
-        pytest.param(
+@cases(
+    "document, expected",
+    {
+        "the defaults": ("name: default", [("spend_velocity", "cost_usd", 10.0, "session and minute")]),
+        "a total of an agent and no rate": (
             "rules: {spend_velocity: {enabled: false}, agent_budget: {settings: {limits: {cost_usd: 9}, period_h: 2}}}",
             [("agent_budget", "cost_usd", 9.0, "agent and 2 h")],
-            id="a total of an agent and no rate",
         ),
-        pytest.param(
+        "an override for the agent": (
             "overrides: [{agent: cleaner, rules: {budget: {settings: {limits: {cost_usd: 2}}}}}]",
             [("budget", "cost_usd", 2.0, "session"), ("spend_velocity", "cost_usd", 10.0, "session and minute")],
-            id="an override for the agent",
         ),
-        pytest.param("rules: {spend_velocity: {settings: {cost_usd_per_min: null}}}", [], id="none"),
-    ],
+        "none": ("rules: {spend_velocity: {settings: {cost_usd_per_min: null}}}", []),
+    },
 )
 def test_limits_are_those_of_the_policy_for_the_session(
     document: str, expected: list[tuple[str, str, float, str]]

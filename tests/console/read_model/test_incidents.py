@@ -34,7 +34,9 @@ def of_incidents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClien
             yield client
 
 
-def test_incidents_are_listed_worst_first_and_found_by_every_filter(of_incidents: TestClient) -> None:
+def test_incidents_are_listed_worst_first_found_by_every_filter_and_shown_with_their_history(
+    of_incidents: TestClient,
+) -> None:
     client = of_incidents
 
     def ids(**filters: str) -> list[str]:
@@ -49,9 +51,6 @@ def test_incidents_are_listed_worst_first_and_found_by_every_filter(of_incidents
     assert ids(cause="destruction") == ["c-kill"]
     assert ids(start_date="2025-06-15T15:07:00Z", open_only="true") == ["c-kill"]
     assert ids(skip="1", limit="1") == ["b-pause"]
-
-
-def test_an_incident_is_shown_by_the_beginning_of_its_id_with_its_history(of_incidents: TestClient) -> None:
     client = of_incidents
     assert client.get("/api/v1/incidents/b").json()["assignee"] == "bo"
     history = client.get("/api/v1/incidents/b/history").json()

@@ -106,7 +106,7 @@ def held(expected: InterventionFilter, one: InterventionRecord) -> bool:
     )
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(filters=WANTED)
 def test_counts_by_day_and_what_is_counted_now_say_the_same_for_any_filter(
     filled: Engine, filters: InterventionFilter

@@ -1,10 +1,11 @@
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, insert, select, update
+from sqlalchemy import Engine, StaticPool, create_engine, insert, select, update
 
 from haltline.console.read_model import tables
-from haltline.console.read_model.store import open_store
+from haltline.console.read_model.projection import take_in
+from haltline.console.read_model.store import open_store, prepare
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Kind, Task
 from haltline.schemas.topics import Topics
@@ -28,7 +29,7 @@ def looping() -> list[Said]:
     )
 
 
-def test_a_session_is_added_up_and_its_interventions_are_counted(engine: Engine) -> None:
+def test_a_session_is_added_up_and_its_records_are_those_of_the_audit(engine: Engine) -> None:
     model_of = of_batches(engine, [rows(looping())])
     (a, b) = model_of["sessions"]
     assert (a["session_id"], a["agent_id"], a["goal"], a["events"], a["hardest"], a["interventions"]) == (
@@ -36,9 +37,6 @@ def test_a_session_is_added_up_and_its_interventions_are_counted(engine: Engine)
     )  # fmt: skip
     assert (b["session_id"], b["events"], b["interventions"]) == ("b", 1, 0)
     assert [(row["key"], row["state"]) for row in model_of["control"]] == [("session:a", "killed")]
-
-
-def test_the_records_are_those_that_the_audit_makes_of_the_same_decisions(engine: Engine) -> None:
     records = looping()
     decisions = [record for _, _, record in records if isinstance(record, Decision)]
     proposals = {r.event_id: r for t, _, r in records if isinstance(r, ActionEvent) and r.kind is Kind.PROPOSED}
@@ -56,7 +54,7 @@ def test_costs_are_added_up_and_what_cannot_be_read_is_in_the_story(engine: Engi
     assert [row["kind"] for row in model_of["records"] if row["offset"] == 99] == ["unreadable"]
 
 
-def test_a_database_of_another_version_is_recreated(tmp_path: Path) -> None:
+def test_a_database_of_another_version_is_recreated_and_one_in_memory_refused(tmp_path: Path) -> None:
     url = database(tmp_path)
     with open_store(url).begin() as connection:
         connection.execute(insert(tables.offsets).values(topic="actions", partition=0, next=7))
@@ -65,8 +63,15 @@ def test_a_database_of_another_version_is_recreated(tmp_path: Path) -> None:
         connection.execute(update(tables.versions).values(version=tables.SCHEMA_VERSION + 1))
     with open_store(url).connect() as connection:
         assert connection.execute(select(tables.offsets)).all() == []
-
-
-def test_a_database_in_memory_is_refused() -> None:
     with pytest.raises(ValueError, match="expected a file, as several threads use it, got sqlite://"):
         open_store("sqlite://")
+
+
+def test_a_database_in_memory_on_one_connection_takes_in_records() -> None:
+    engine = create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
+    prepare(engine)
+    with engine.begin() as connection:
+        take_in(connection, rows(messages_of([delete(0, "a")])), "haltline.")
+    prepare(engine)
+    with engine.connect() as connection:
+        assert connection.execute(select(tables.sessions.c.session_id)).scalars().all() == ["a"]

@@ -50,7 +50,9 @@ def of_topics(engine: Engine, log: LiveLog) -> dict[str, list[dict[str, Any]]]:
     )
 
 
-def test_it_is_what_the_topics_would_have_made(log: LiveLog, engine: Engine, tmp_path: Path) -> None:
+def test_it_is_what_the_topics_would_have_made_and_the_feeder_goes_on_behind_it(
+    log: LiveLog, engine: Engine, tmp_path: Path
+) -> None:
     table = log.audited(tmp_path / "audit")
     expected = of_topics(engine, log)
     assert expected["interventions"]
@@ -59,10 +61,6 @@ def test_it_is_what_the_topics_would_have_made(log: LiveLog, engine: Engine, tmp
     taken = take_from(of_audit(settings(tmp_path, table)), engine, on_progress=reported.append)
     assert taken == sum(map(len, log.records.values())) == reported[-1]
     assert contents(engine) == expected
-
-
-def test_the_feeder_goes_on_behind_it(log: LiveLog, engine: Engine, tmp_path: Path) -> None:
-    take_from(of_audit(settings(tmp_path, log.audited(tmp_path / "audit"))), engine, on_progress=lambda _: None)
     with engine.connect() as connection:
         after = {(topic, partition): n for topic, partition, n in connection.execute(select(tables.offsets))}
     assert after == {

@@ -97,11 +97,8 @@ def detections(policy: Policy) -> list[tuple[str, str]]:
     return result
 
 
-def test_it_pauses_a_session_on_which_rules_agree() -> None:
+def test_it_pauses_a_session_on_which_rules_agree_and_rules_in_shadow_do_not_count() -> None:
     assert ("agreement", Mode.ENFORCE) in detections(Policy())
-
-
-def test_rules_in_shadow_do_not_count() -> None:
     shadow = {rule: Rule(mode="shadow") for rule in PARTS - {"error_repetition"}}
     actual = detections(Policy(rules=shadow))
     assert {("error_repetition", Mode.ENFORCE), ("stagnation", Mode.SHADOW)} <= set(actual)

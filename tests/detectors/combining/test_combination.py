@@ -62,12 +62,16 @@ def test_two_findings_close_together_multiply_the_risk(
     assert [e.event_id for e in finding.evidence] == ["s1@0 look_up", "s1@60 look_up"]
 
 
-def test_the_seeds_have_these_three() -> None:
+def test_the_seeds_have_these_three_and_several_multiply_each_other() -> None:
     assert {name: factor for name, *_, factor in COMBINATIONS} == {
         "error_exploration_loop": 1.5,
         "runaway_execution": 2.0,
         "confused_state": 1.8,
     }
+    parts = ["hallucination", "scope_creep", "resource_growth", "goal_drift"]
+    (finding,) = run([(0, [found(part, LOW, 0.5) for part in parts])])
+    assert (finding.code, finding.values["multiplier"], finding.values["risk"]) == ("runaway_execution", 3.6, 0.36)
+    assert finding.reason.startswith("runaway_execution and confused_state: resource_growth, goal_drift, ")
 
 
 @cases(
@@ -84,13 +88,6 @@ def test_the_risk_and_what_it_means(severity: Severity, confidence: float, risk:
     parts = [found("hallucination", severity, confidence), found("scope_creep", LOW, 0.1)]
     (finding,) = run([(0, parts)])
     assert (finding.values["risk"], finding.severity, finding.confidence) == (risk, reported, risk)
-
-
-def test_several_combinations_multiply_each_other() -> None:
-    parts = ["hallucination", "scope_creep", "resource_growth", "goal_drift"]
-    (finding,) = run([(0, [found(part, LOW, 0.5) for part in parts])])
-    assert (finding.code, finding.values["multiplier"], finding.values["risk"]) == ("runaway_execution", 3.6, 0.36)
-    assert finding.reason.startswith("runaway_execution and confused_state: resource_growth, goal_drift, ")
 
 
 @cases(

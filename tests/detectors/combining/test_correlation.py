@@ -310,11 +310,8 @@ def test_the_published_schema_knows_them() -> None:
     assert not validator.is_valid(good | {"rules": {"correlation_many": {"mood": "warn"}}})
 
 
-def test_two_rules_of_one_name_are_refused() -> None:
+def test_rules_of_one_name_and_rules_about_none_are_refused() -> None:
     with pytest.raises(BadPolicy, match=r"correlations\.1\.name: expected each name once, got 'many' again"):
         policy(rule(), rule())
-
-
-def test_a_rule_about_a_correlation_that_there_is_not_is_refused() -> None:
     with pytest.raises(BadPolicy, match=r"rules\.correlation_few: expected one of .*, correlation_many, got"):
         policy(rule(), rules={"correlation_few": {}})

@@ -11,7 +11,6 @@ from haltline.detectors import commands
 from haltline.detectors.commands import Badness, creations, destructions, sql_destructions
 from haltline.detectors.commands.lexer import lex
 from haltline.detectors.commands.model import MAX_COMMAND_CHARS, MAX_FOUND
-from haltline.detectors.commands.prefilter import may_destroy
 from haltline.detectors.commands.reading import parsed_destructions
 from tests.detectors.commands import cases
 
@@ -40,18 +39,13 @@ TEXTS = st.one_of(
 )
 
 
-@settings(max_examples=600)
+@settings(max_examples=150)
 @given(TEXTS)
 def test_the_quick_look_hides_nothing_that_parsing_finds(text: str) -> None:
     assert destructions(text) == parsed_destructions(text)
 
 
-@pytest.mark.parametrize("command", cases.DESTRUCTIVE)
-def test_the_quick_look_lets_pass_what_destroys(command: str) -> None:
-    assert may_destroy(command)
-
-
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.one_of(TEXTS, st.text(max_size=2000)), st.sampled_from([None, "", "/", "/w/d", "~", "x/..", "/dev", "$X"]))
 def test_no_text_raises(text: str, cwd: str | None) -> None:
     found = destructions(text, cwd=cwd)
@@ -61,7 +55,7 @@ def test_no_text_raises(text: str, cwd: str | None) -> None:
     assert len(set(creations(text, cwd=cwd))) <= MAX_FOUND
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(TEXTS)
 @example("'" * 99)
 @example("drop " * 99)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from haltline.detectors.commands import Badness, creations, destructions
+from haltline.detectors.commands.model import OPENED
 from haltline.detectors.commands.reading import parsed_destructions
 
 TRACES = Path(__file__).resolve().parents[4] / "shared" / "traces"
@@ -32,25 +33,19 @@ def recorded() -> list[str]:
     return sorted(set(commands()))
 
 
-def test_ordinary_work_is_never_severe(recorded: list[str]) -> None:
+def test_ordinary_work_is_never_severe_destroys_by_few_verbs_and_mostly_what_it_made(recorded: list[str]) -> None:
     severe = [command for command in recorded if any(d.badness is Badness.SEVERE for d in destructions(command))]
 
     assert severe == []
-
-
-def test_ordinary_work_destroys_by_few_verbs(recorded: list[str]) -> None:
     verbs = Counter(d.verb for command in recorded for d in destructions(command))
 
-    assert set(verbs) <= {"rm", "rmdir", "git_checkout", "git_restore", "find_delete", "truncate", "remove"}
+    assert set(verbs) <= {"rm", "rmdir", "git_checkout", "git_restore", "find_delete", "truncate", "remove", OPENED}
     assert verbs["rm"] > 1000
-
-
-def test_the_quick_look_hides_nothing_in_recorded_work(recorded: list[str]) -> None:
-    assert [command for command in recorded if destructions(command) != parsed_destructions(command)] == []
-
-
-def test_most_of_what_recorded_work_deletes_it_made_itself(recorded: list[str]) -> None:
     made = {target for command in recorded for target in creations(command)}
     deleted = {d.target for command in recorded for d in destructions(command) if d.verb == "rm"}
 
     assert len(deleted & made) > len(deleted) / 2
+
+
+def test_the_quick_look_hides_nothing_in_recorded_work(recorded: list[str]) -> None:
+    assert [command for command in recorded if destructions(command) != parsed_destructions(command)] == []

@@ -39,13 +39,10 @@ def test_a_profile_beside_those_of_the_agent(last: Signal, codes: list[tuple[str
     assert [(code, severity) for _, code, severity in reported(AgentBaseline(), *PAST, last)] == codes
 
 
-def test_an_agent_of_which_little_is_known_is_not_judged() -> None:
+def test_an_agent_of_which_little_is_known_is_not_judged_and_what_comes_again_is_usual() -> None:
     odd = profile(12, step_s=0.5, tool_mail=32, effect_destructive=32)
     assert reported(AgentBaseline(), *PAST[:11], odd) == []
     assert reported(AgentBaseline(), *[profile(n, "one") for n in range(40)], odd) == []
-
-
-def test_what_comes_again_is_usual_after_a_while() -> None:
     new = [profile(12 + n, tool_mail=32) for n in range(40)]
     findings = found(AgentBaseline(), *PAST, *new)
     assert 1 <= len(findings) < 12

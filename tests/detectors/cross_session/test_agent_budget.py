@@ -21,30 +21,21 @@ def test_the_sessions_of_an_agent_share_its_budget() -> None:
     ]
 
 
-def test_it_says_how_much_of_what() -> None:
+def test_it_says_how_much_of_what_and_which_turns_are_not_in_it() -> None:
     (finding,) = found(BUDGET, spent(0, calls=120))
     assert finding.reason == "agent agent: 120 of 100 calls used by its sessions, 120%"
     assert finding.values == {"resource": "calls", "used": 120.0, "share": 1.2}
-
-
-def test_a_total_that_lacks_turns_of_the_model_says_so() -> None:
     (finding,) = found(AgentBudget(limits={"tokens": 9}), spent(0, turns_usage_unknown=2), spent(1, "s2", tokens=12))
     assert finding.reason == "agent agent: 12 of 9 tokens used by its sessions, 133%; usage unknown of 2 model turns"
     assert finding.values["turns_usage_unknown"] == 2
 
 
-def test_an_exceeded_budget_is_reported_again_with_each_further_tenth() -> None:
+def test_an_exceeded_budget_is_told_with_each_tenth_a_new_day_has_a_new_one_and_no_limit_none() -> None:
     codes = [finding.values["used"] for finding in found(BUDGET, *[spent(n, cost_usd=0.5) for n in range(25)])]
     assert codes == [8.0, 10.5, 11.0, 12.0]
-
-
-def test_a_new_day_has_a_new_budget_and_yesterday_is_over() -> None:
     day = 24 * HOUR_S
     signals = [spent(0, cost_usd=9), spent(day, cost_usd=9), spent(10, cost_usd=5), spent(day + 1, cost_usd=0.5)]
     assert [finding.code for finding in found(BUDGET, *signals)] == ["budget_warning", "budget_warning"]
-
-
-def test_without_a_limit_nothing_is_found() -> None:
     assert reported(AgentBudget(), *[spent(n, cost_usd=1e9, tokens=1e12) for n in range(10)]) == []
 
 

@@ -55,10 +55,13 @@ def test_the_evidence_is_every_attempt_with_its_place() -> None:
     assert (finding.target, finding.values) == ("table=orders", {"attempts": 3, "sessions": 2, "span_s": 10})
 
 
-def test_several_targets_of_one_act_count_each_and_the_act_once() -> None:
+def test_targets_of_one_act_count_each_and_the_latest_act_names_the_session() -> None:
     many = [f"table=t{n}" for n in range(8)]
     acts = [destroys(n, f"s{n}", many[0], targets=many) for n in range(3)]
     assert reported(AgentDestruction(max_destructive=4), *acts) == [("s2@2 destructive", RESPAWNED, "high")]
+    acts = [destroys(n, f"s{n % 3}", f"table=t{n}") for n in range(12)]
+    (finding,) = found(AgentDestruction(), *acts[1:], acts[0])
+    assert (finding.code, finding.session_id) == (MANY, "s2")
 
 
 @pytest.mark.parametrize("order", [pytest.param(p, id=" ".join(map(str, p))) for p in permutations(range(3))])
@@ -66,9 +69,3 @@ def test_in_whatever_order_they_arrive_the_latest_session_is_the_one_that_goes_o
     signals = [destroys(0), destroys(10), destroys(20, "s2")]
     (finding,) = found(AgentDestruction(), *(signals[n] for n in order))
     assert (finding.session_id or signals[order[-1]].session_id) == "s2"
-
-
-def test_the_twelfth_act_in_a_minute_is_reported_of_the_session_of_the_latest_act() -> None:
-    acts = [destroys(n, f"s{n % 3}", f"table=t{n}") for n in range(12)]
-    (finding,) = found(AgentDestruction(), *acts[1:], acts[0])
-    assert (finding.code, finding.session_id) == (MANY, "s2")

@@ -36,7 +36,7 @@ SET = {AgentBudget: {"limits": LIMITS}, MissionBudget: {"limits": LIMITS}}
 
 PATTERNS: list[CrossSessionPattern[Any]] = [p(**SET.get(p, {})) for p in ACROSS]
 every_pattern = pytest.mark.parametrize("pattern", [pytest.param(pattern, id=pattern.id) for pattern in PATTERNS])
-thorough = settings(max_examples=60)
+thorough = settings(max_examples=25)
 
 
 @st.composite

@@ -33,12 +33,9 @@ def test_a_minute_beside_those_before(signals: list[Signal], findings: list[tupl
     assert reported(FleetSpike(), *signals) == findings
 
 
-def test_minutes_in_which_nothing_was_are_minutes_too() -> None:
+def test_minutes_in_which_nothing_was_are_minutes_too_and_a_late_signal_counts_now() -> None:
     steady = [minute(n, 8) for n in range(30)]
     assert reported(FleetSpike(), *steady, minute(31, 30)) == []
     after_a_day = found(FleetSpike(), *steady, minute(30 + 1440, 30))
     assert [finding.values["usual"] for finding in after_a_day] == [0.0]
-
-
-def test_a_late_signal_counts_now() -> None:
     assert reported(FleetSpike(), minute(5, 5), minute(4, 5)) == [("m4@240 stopped", "fleet_spike", "high")]

@@ -15,9 +15,6 @@ def test_all_that_works_on_a_mission_shares_its_budget_for_as_long_as_it_lasts()
         ("s2@10 spent", "budget_warning", "low"),
         (f"s3@{YEAR_S:g} spent", "budget_exceeded", "critical"),
     ]
-
-
-def test_exactly_its_budget_is_within_it() -> None:
     assert reported(MissionBudget(limits={"tokens": 1000}, warn_at=1), spent(0, "s1", 999)) == []
     assert reported(MissionBudget(limits={"tokens": 1000}, warn_at=1), spent(0, "s1", 1000)) == [
         ("s1@0 spent", "budget_warning", "low")

@@ -39,11 +39,8 @@ def test_what_a_tree_of_sessions_may_do(signals: list[Signal], findings: list[tu
     assert reported(SpawnStorm(), *signals) == findings
 
 
-def test_children_that_are_known_before_their_parents_are_as_deep() -> None:
+def test_children_known_before_their_parents_are_as_deep_and_half_as_much_again_is_critical() -> None:
     (finding,) = found(SpawnStorm(max_depth=2), born(2, "b", "a"), born(1, "a", "root"), born(3, "c", "b"))
     assert (finding.code, finding.values["depth"]) == ("spawn_depth", 3)
-
-
-def test_a_storm_is_critical_when_it_is_half_as_much_again() -> None:
     severities = [severity for _, _, severity in reported(SpawnStorm(), *broad(46, 1))]
     assert severities == ["high"] * 14 + ["critical"] * 2

@@ -127,22 +127,24 @@ def test_work_that_goes_on(events: list[ActionEvent]) -> None:
     assert codes(events) == []
 
 
-def test_a_declared_batch_is_expected() -> None:
+def test_each_is_reported_once_until_it_has_gone_back_and_a_declared_batch_is_expected() -> None:
     events = session((WORK, 40, 10), (["drop_table"], 9, 10))
     batch = Batch(max_deletes=100, expires=at(10_000))
     assert codes(events, batch=batch) == []
-
-
-def test_each_is_reported_once_until_it_has_gone_back() -> None:
     reads = (["read_file"], 120, 10)
     assert codes(session(reads, (MANY, 24, 10), reads, (MANY, 24, 10))) == [MIX, MIX]
 
 
-def test_what_comes_together_is_worse() -> None:
+def test_what_comes_together_is_worse_and_one_finding_with_one_action() -> None:
     everything = found(session((["read_file"], 40, 60), ([*SENDS, *OTHERS[:3]], 24, 10)))
     assert sorted(finding.code for finding in everything) == sorted([RATE, MIX, CAPABILITY])
     assert [finding.severity for finding in everything] == [Severity.MEDIUM, Severity.HIGH, Severity.CRITICAL]
     assert [round(finding.confidence, 2) for finding in everything] == [0.33, 0.67, 1]
+    slow_reads = (["read_file"], 40, 60)
+    (_, both) = found(session(slow_reads, ([*SENDS, *OTHERS[:3]], 24, 1)))
+    assert both.severity is Severity.CRITICAL
+    assert both.values["deviations"] == f"{MIX}, {CAPABILITY}, {RATE}"
+    assert [e.event_id for e in both.evidence] == ["action 40", "action 45"]
 
 
 def test_the_finding_names_what_changed() -> None:
@@ -160,9 +162,11 @@ def test_the_finding_names_what_changed() -> None:
     assert finding.values["tool_mix_drift_names"] == "paint, sing, dance, juggle"
 
 
-def test_only_the_relation_of_times_counts() -> None:
+def test_only_the_relation_of_times_counts_and_it_says_how_close_it_is() -> None:
     by_seconds = [[f.evidence[-1] for f in found(session((WORK, 40, 8 * x), (WORK, 40, x)))] for x in (1, 30, 1000)]
     assert by_seconds[0] == by_seconds[1] == by_seconds[2] != []
+    near = nearness(DETECTOR, session((WORK, 40, 10), (["send_mail"], 5, 10)))
+    assert [near[40], *near[43:]] == [0, 0.6, 0.8, 1]
 
 
 def test_settings_decide_what_is_a_drift() -> None:
@@ -176,11 +180,6 @@ def test_settings_decide_what_is_a_drift() -> None:
     assert codes(soon, BehavioralDrift(baseline=10)) == [CAPABILITY]
     with pytest.raises(ValueError, match="greater than or equal to 5"):
         BehavioralDrift(baseline=4)
-
-
-def test_it_says_how_close_it_is() -> None:
-    near = nearness(DETECTOR, session((WORK, 40, 10), (["send_mail"], 5, 10)))
-    assert [near[40], *near[43:]] == [0, 0.6, 0.8, 1]
 
 
 @given(
@@ -214,11 +213,3 @@ def test_the_state_is_small() -> None:
         sizes.append(len(orjson.dumps(watched.state)))
     assert max(sizes) < 1000
     assert sizes[-1] < 400
-
-
-def test_two_that_come_with_one_action_are_one_finding() -> None:
-    slow_reads = (["read_file"], 40, 60)
-    (_, both) = found(session(slow_reads, ([*SENDS, *OTHERS[:3]], 24, 1)))
-    assert both.severity is Severity.CRITICAL
-    assert both.values["deviations"] == f"{MIX}, {CAPABILITY}, {RATE}"
-    assert [e.event_id for e in both.evidence] == ["action 40", "action 45"]

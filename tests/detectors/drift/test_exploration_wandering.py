@@ -48,7 +48,7 @@ def test_fires(events: Sequence[ActionEvent], fires: list[tuple[float, str, str]
     assert fires_at(DETECTOR, events) == fires
 
 
-def test_what_the_finding_says() -> None:
+def test_what_the_finding_says_and_how_close_it_is() -> None:
     ((_, finding),) = findings(DETECTOR, around(looks=24))
     assert finding.reason == "24 lookups back and forth in 10 folders, with no other action in between"
     assert finding.values == {
@@ -61,9 +61,6 @@ def test_what_the_finding_says() -> None:
     }
     assert finding.confidence == pytest.approx(0.15 + 0.3 + 0.119 + 0.175, abs=0.001)
     assert len(finding.evidence) == 24
-
-
-def test_it_says_how_close_it_is() -> None:
     near = nearness(DETECTOR, around(looks=12))
     assert near[0] == 0
     assert 0 < near[-1] < 0.5

@@ -79,26 +79,20 @@ def test_confidence_is_what_the_mean_lacks() -> None:
     assert finding.confidence == pytest.approx(1 - mean, abs=0.001)
 
 
-def test_overlap_is_not_diluted_by_a_long_goal() -> None:
+def test_overlap_is_not_diluted_by_a_long_goal_and_it_says_how_close_it_is() -> None:
     goal = GOAL + " " + " ".join(f"word{chr(97 + n)}filler" for n in range(26))
     events = [started(goal), *map(on_goal, range(1, 5)), *map(off_goal, range(5, 15))]
     assert fires_at(GoalDrift(measure="jaccard"), events) == []
     assert fires_at(GoalDrift(measure="overlap"), events) == [(10, *DRIFT)]
-
-
-def test_it_says_how_close_it_is() -> None:
     assert nearness(DETECTOR, [started(), *map(on_goal, range(1, 5)), *map(off_goal, range(5, 11))])[-1] == 1.0
 
 
-def test_only_so_much_of_a_goal_is_remembered() -> None:
+def test_of_a_goal_so_much_is_remembered_also_one_that_an_older_release_kept() -> None:
     watched = Watched(DETECTOR)
     watched(
         started("\n\n".join(" ".join(f"w{chr(97 + n % 26)}{chr(97 + i % 26)}q" for i in range(9)) for n in range(100)))
     )
     assert len(watched.state.sizes) == 16
-
-
-def test_a_goal_that_an_older_release_kept_goes_on_to_count() -> None:
     words = ["amber", "basin", "cedar"]
     watched = Watched(GoalDrift())
     watched.state.goals = [words, ["other", "words", "than", "these"]]

@@ -79,7 +79,7 @@ def test_what_is_remembered_is_bounded() -> None:
     assert len(orjson.dumps(recall)) < 16_384
 
 
-def test_the_first_result_ends_the_counting_of_attempts() -> None:
+def test_the_first_result_ends_the_counting_of_attempts_and_early_results_are_not_one_call() -> None:
     pairs = [call(s, "read_file", f"path={s}", output_head=f"{s}") for s in range(4)]
     watched = Watched(Repetition())
     for proposed, _ in pairs:
@@ -88,9 +88,6 @@ def test_the_first_result_ends_the_counting_of_attempts() -> None:
     watched(pairs[0][1])
     assert len(watched.calls.recall.once) == 1
     assert watched.calls.recall.resulted
-
-
-def test_results_that_come_before_their_beginning_are_not_taken_for_one_call() -> None:
     pairs = [call(s, "send_email", args={"to": f"{s}@example.org"}, output_head="sent") for s in range(9)]
     named = [(p, c.model_copy(update={"action": "send_email"})) for p, c in pairs]
     swapped = [e for proposed, completed in named[1:] for e in (completed, proposed)]

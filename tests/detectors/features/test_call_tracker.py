@@ -3,7 +3,7 @@ from typing import Any
 from haltline.detectors.features.call import Phase
 from haltline.detectors.features.call_tracker import MAX_DONE_CALLS, MAX_OPEN_CALLS, CallTracker
 from haltline.detectors.features.ownership import MAX_TARGETS
-from haltline.schemas.events import ActionEvent, Kind, Outcome
+from haltline.schemas.events import ActionEvent, Kind
 from tests.builders import call, delete, event, observed
 from tests.cases import cases
 
@@ -66,56 +66,19 @@ def test_phases(events: list[ActionEvent], expected: list[Phase]) -> None:
     assert [act.phase for act in observed(*events)] == expected
 
 
-def test_a_result_without_call_id_joins_the_first_open_call() -> None:
+def test_results_join_their_attempts_and_actions_are_counted_once_each() -> None:
     first, second = proposed(0, None, targets=["x=1"]), proposed(1, None, targets=["x=2"])
     *_, act = observed(first, second, completed(2, None))
     assert act.call is not None
     assert (act.call.event_id, act.head) == ("p0", "x=1")
-
-
-def test_a_result_takes_what_it_does_not_say_from_its_attempt() -> None:
-    first, second = observed(*call(0, "delete_asset", "asset_id=a"))
-    assert [(a.action, a.effect, a.losses, a.index, a.head, a.changes) for a in (first, second)] == [
-        (first.action, first.effect, first.losses, 1, "asset_id=a", True)
+    tried, done = observed(*call(0, "delete_asset", "asset_id=a"))
+    assert [(a.action, a.effect, a.losses, a.index, a.head, a.changes) for a in (tried, done)] == [
+        (tried.action, tried.effect, tried.losses, 1, "asset_id=a", True)
     ] * 2
-    assert [loss.target for loss in second.losses] == ["asset_id=a"]
-
-
-def test_actions_are_counted_once_each() -> None:
+    assert [loss.target for loss in done.losses] == ["asset_id=a"]
     calls = CallTracker()
     acts = observed(*call(0), *call(1), event(2), event(3, kind=Kind.MODEL_TURN), calls=calls)
     assert ([act.index for act in acts], calls.actions) == ([1, 1, 2, 2, 3, 3], 3)
-
-
-@cases(
-    "before, target, lost",
-    {
-        "somebody's": ([], "asset_id=a", True),
-        "made by the session": ([event(0, "create_asset", "asset_id=a")], "asset_id=a", False),
-        "made, proposed and completed": ([*call(0, "create_asset", "asset_id=a")], "asset_id=a", False),
-        "making it failed": ([event(0, "create_asset", "asset_id=a", "quota")], "asset_id=a", True),
-        "making it was refused": (
-            [event(0, "create_asset", "asset_id=a", outcome=Outcome.REFUSED)],
-            "asset_id=a",
-            True,
-        ),
-        "making it has no result yet": ([*call(0, "create_asset", "asset_id=a")][:1], "asset_id=a", True),
-        "made something else": ([event(0, "create_asset", "asset_id=b")], "asset_id=a", True),
-        "a file it wrote": ([event(0, "write_file", args={"path": "/w/a"})], "path=/w/a", False),
-        "in a folder it made": ([event(0, "create_folder", args={"path": "/w/x/"})], "path=/w/x/y/z", False),
-        "the folder around what it made": ([event(0, "create_folder", args={"path": "/w/x"})], "path=/w", True),
-        "a name that begins alike": ([event(0, "create_folder", args={"path": "/w/x"})], "path=/w/xy", True),
-        "destroyed first, then made": (
-            [delete(0, "asset_id=a"), event(1, "create_asset", "asset_id=a")],
-            "asset_id=a",
-            True,
-        ),
-        "a catastrophe is never its own": ([event(0, "create_database", "database=sales")], "database=sales", True),
-    },
-)
-def test_whose_thing_it_is(before: list[ActionEvent], target: str, lost: bool) -> None:
-    action = "drop_database" if target.startswith("database") else "delete_asset"
-    assert bool(observed(*before, event(9, action, target))[-1].losses) is lost
 
 
 def test_everything_that_is_remembered_is_bounded() -> None:

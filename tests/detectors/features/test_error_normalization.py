@@ -190,14 +190,8 @@ def test_a_warning_is_no_error(text: str, key: str) -> None:
     assert error_key(text, MEDIUM) == key
 
 
-@cases(
-    "text, found",
-    {
-        "a harness that broke it off": ("timed_out: command timed out", True),
-        "after some time": ("Execution of the cell timed out after 120 s", True),
-        "a connection": ("curl: (28) Connection timed out after 5001 ms", False),
-        "only the word": ("AssertionError: timeout is 3", False),
-    },
-)
-def test_a_program_that_ran_for_too_long(text: str, found: bool) -> None:
-    assert is_timeout(text) is found
+def test_a_program_that_ran_for_too_long() -> None:
+    assert is_timeout("timed_out: command timed out") is True, "a harness that broke it off"
+    assert is_timeout("Execution of the cell timed out after 120 s") is True, "after some time"
+    assert is_timeout("curl: (28) Connection timed out after 5001 ms") is False, "a connection"
+    assert is_timeout("AssertionError: timeout is 3") is False, "only the word"

@@ -40,8 +40,9 @@ def test_shell_commands(command: str, expected: list[tuple[str, int]]) -> None:
     assert touched(bash(0, command)) == [(path, bool(changes)) for path, changes in expected]
 
 
-def test_a_declared_working_directory() -> None:
+def test_a_declared_working_directory_counts_and_only_so_many_files_of_one_action() -> None:
     assert touched(event(0, "bash", args={"command": "cat a.py", "cwd": "/srv/app"})) == [("/srv/app/a.py", False)]
+    assert len(touched(bash(0, "cat " + " ".join(f"{n}.py" for n in range(500))))) == MAX_ACCESSES
 
 
 @cases(
@@ -57,7 +58,3 @@ def test_a_declared_working_directory() -> None:
 )
 def test_other_tools(what: ActionEvent, expected: list[tuple[str, bool]]) -> None:
     assert touched(what) == expected
-
-
-def test_only_so_many_of_one_action() -> None:
-    assert len(touched(bash(0, "cat " + " ".join(f"{n}.py" for n in range(500))))) == MAX_ACCESSES

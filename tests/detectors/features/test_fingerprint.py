@@ -65,11 +65,8 @@ def test_another_call(action: str, one: dict[str, Any], other: dict[str, Any]) -
     assert of(action, one) != of(action, other)
 
 
-def test_the_tool_is_part_of_it() -> None:
+def test_the_tool_and_what_stands_for_missing_arguments_are_part_of_it() -> None:
     assert of("get_order", {"id": 1}) != of("get_customer", {"id": 1})
-
-
-def test_without_arguments_their_digest_or_the_targets_stand_for_them() -> None:
     assert of("get", None, args_digest="a") == of("get", None, args_digest="a") != of("get", None, args_digest="b")
     assert of("get", None, targets=["a=1"]) != of("get", None, targets=["a=2"])
 
@@ -81,11 +78,12 @@ def test_arguments_that_were_cut_are_compared_by_their_digest(mark: str) -> None
     assert of("search", args) == of("search", dict(args))
 
 
-def test_of_a_command_what_was_left_out_is_distinguished_behind_a_dot() -> None:
+def test_of_a_command_what_was_left_out_stands_behind_a_dot_and_only_its_beginning_is_cleaned() -> None:
     one, other = (of("bash", {"command": f"cat /tmp/x{n}"}) for n in (1, 2))
     assert one.partition(".")[0] == other.partition(".")[0]
     assert one != other
     assert "." not in of("bash", {"command": "cat x"})
+    assert clean("a" * 5000 + " 0x123456", runs=True).endswith("0x123456")
 
 
 @cases(
@@ -112,10 +110,6 @@ def test_of_a_command_what_was_left_out_is_distinguished_behind_a_dot() -> None:
 )
 def test_what_is_left_out_of_a_command(text: str, expected: str) -> None:
     assert clean(text, runs=True) == expected
-
-
-def test_only_the_beginning_of_a_long_text_is_cleaned() -> None:
-    assert clean("a" * 5000 + " 0x123456", runs=True).endswith("0x123456")
 
 
 @cases(

@@ -5,7 +5,7 @@ from pydantic import TypeAdapter
 
 from haltline.detectors.features.observation import CallTracker
 from haltline.detectors.features.ownership import MAX_TARGETS, Ownership
-from haltline.schemas.events import ActionEvent
+from haltline.schemas.events import ActionEvent, Outcome
 from tests.builders import bash, call, delete, event, observed
 from tests.cases import cases
 
@@ -80,6 +80,10 @@ def shell(*commands: str) -> list[ActionEvent]:
             [bash(0, "cp a b; false", "exit code 1"), bash(1, "rm b")],
             [],
         ),
+        "making it was refused": (
+            [event(0, "create_asset", "asset_id=a", outcome=Outcome.REFUSED), delete(1, "asset_id=a")],
+            ["asset_id=a"],
+        ),
         "writing it failed": (
             [event(0, "Write", error="disk full", args={"file_path": "/a"}), bash(1, "rm /a")],
             ["path=/a"],
@@ -128,23 +132,14 @@ def test_undoing_its_own_changes_is_no_loss(events: Sequence[ActionEvent], lost:
     assert run(*events)[0] == lost
 
 
-@cases(
-    "events, lost",
-    {
-        "scratch": (shell("rm -rf node_modules /tmp/x a.pyc"), []),
-        "a catastrophe": (shell("mkdir -p /srv/backups", "rm -rf /srv/backups"), ["path=/srv/backups"]),
-    },
-)
-def test_how_bad_it_is_decides_first(events: Sequence[ActionEvent], lost: list[str]) -> None:
-    assert run(*events)[0] == lost
+def test_how_bad_it_is_decides_first() -> None:
+    assert run(*shell("rm -rf node_modules /tmp/x a.pyc"))[0] == [], "scratch"
+    assert run(*shell("mkdir -p /srv/backups", "rm -rf /srv/backups"))[0] == ["path=/srv/backups"], "a catastrophe"
 
 
-def test_a_call_that_was_only_proposed_made_nothing() -> None:
+def test_what_was_only_proposed_made_nothing_and_all_is_bounded_and_comes_back_from_json() -> None:
     proposed, _ = call(0, "create_asset", "asset_id=a")
     assert run(proposed, delete(1, "asset_id=a"))[0] == ["asset_id=a"]
-
-
-def test_it_is_bounded_and_comes_back_equal_from_json() -> None:
     commands = (f"touch f{n}; rm g{n}" for n in range(2 * MAX_TARGETS))
     belongings = run(*shell(*commands))[1].belongings
     assert (len(belongings.own), len(belongings.removed)) == (MAX_TARGETS, MAX_TARGETS)

@@ -51,19 +51,13 @@ def test_effect_by_name(action: str, effect: Effect) -> None:
     assert read(event(0, action)).effect is effect
 
 
-@cases(
-    "action, hint, effect",
-    {
-        "a hint raises": ("get_user", Effect.DESTRUCTIVE, Effect.DESTRUCTIVE),
-        "a hint never lowers": ("delete_asset", Effect.READ, Effect.DESTRUCTIVE),
-        "a hint says what is not known": ("no_such_tool", Effect.MUTATE, Effect.MUTATE),
-    },
-)
-def test_hints(action: str, hint: Effect, effect: Effect) -> None:
-    assert read(event(0, action, effect=hint)).effect is effect
+def test_hints() -> None:
+    assert read(event(0, "get_user", effect=Effect.DESTRUCTIVE)).effect is Effect.DESTRUCTIVE, "a hint raises"
+    assert read(event(0, "delete_asset", effect=Effect.READ)).effect is Effect.DESTRUCTIVE, "a hint never lowers"
+    assert read(event(0, "no_such_tool", effect=Effect.MUTATE)).effect is Effect.MUTATE, "a hint says what is not known"
 
 
-def test_the_policy_is_asked_first() -> None:
+def test_the_policy_is_asked_first_and_the_producers_targets_come_before_arguments() -> None:
     policy = Policy(
         tools=(
             Tool(match="delete_draft", effect=Effect.WRITE),
@@ -75,6 +69,8 @@ def test_the_policy_is_asked_first() -> None:
     assert read(event(0, "delete_draft"), classifier).effect is Effect.WRITE
     assert classifier.targets(event(0, "x", args={"draft_no": 7, "id": 9})) == ("draft_no=7",)
     assert lost(event(0, "warehouse", args={"query": "DROP TABLE t"}), classifier) == ["drop_table table=t"]
+    e = event(0, "x", args={"asset_id": "a"}, targets=["asset_id=b", "asset_id=b", "asset_id=c"])
+    assert CLASSIFIER.targets(e) == ("asset_id=b", "asset_id=c")
 
 
 @cases(
@@ -94,11 +90,6 @@ def test_the_policy_is_asked_first() -> None:
 )
 def test_targets_from_arguments(args: dict[str, Any] | None, targets: tuple[str, ...]) -> None:
     assert CLASSIFIER.targets(event(0, "x", args=args)) == targets
-
-
-def test_the_producers_targets_come_first() -> None:
-    e = event(0, "x", args={"asset_id": "a"}, targets=["asset_id=b", "asset_id=b", "asset_id=c"])
-    assert CLASSIFIER.targets(e) == ("asset_id=b", "asset_id=c")
 
 
 @cases(

@@ -76,7 +76,7 @@ def failures(outcomes: list[Effects]) -> list[str]:
     return [f"{f.detector}: {f.error}" for o in outcomes for f in o.failures]
 
 
-def test_it_runs_where_the_policy_names_it() -> None:
+def test_it_runs_where_the_policy_names_it_and_is_not_even_imported_elsewhere() -> None:
     outcomes = run(Core(NAMED, plugins()))
     assert reasons(outcomes) == ["4 calls", "5 calls", "6 calls"]
     decision = outcomes[3].decision
@@ -84,8 +84,6 @@ def test_it_runs_where_the_policy_names_it() -> None:
     assert (decision.detector, decision.level, decision.mode) == ("too_many_calls", Level.REINFORCE, Mode.ENFORCE)
     assert decision.near["too_many_calls"] == 1
 
-
-def test_without_being_named_it_is_not_even_imported() -> None:
     def load() -> object:
         raise AssertionError("imported")
 
@@ -169,22 +167,16 @@ def test_what_cannot_be_used_is_refused_with_where_and_why(load: Callable[[], ob
         Core(NAMED, Plugins({"too_many_calls": Source(load, "calls:TooManyCalls of calls 1.0")}))
 
 
-def test_the_name_of_a_built_in_detector_is_taken() -> None:
+def test_a_name_that_is_taken_a_wrong_setting_and_one_that_is_not_installed_are_refused() -> None:
     with pytest.raises(
         ValueError, match=r"^entry points haltline\.detectors: expected another .* got 'cycle' from evil"
     ):
         catalogue(Policy(), Plugins({"cycle": Source(lambda: TooManyCalls, "evil:Cycle of evil 1.0")}))
-
-
-def test_a_wrong_setting_is_refused_as_one_of_a_built_in_detector() -> None:
     policy = Policy(rules={"too_many_calls": Rule(settings={"limit": 0})})
     with pytest.raises(
         ValueError, match=r"^rules\.too_many_calls\.settings\.limit: expected greater than or equal to 1"
     ):
         Core(policy, plugins())
-
-
-def test_one_that_is_not_installed_is_not_known() -> None:
     with pytest.raises(ValueError, match=r"^rules\.too_many_calls: expected one of .*, got 'too_many_calls'"):
         Core(NAMED)
 
@@ -291,15 +283,12 @@ def test_one_that_is_slow_too_often_is_counted_named_and_switched_off() -> None:
     assert watch.off == {"too_many_calls"}
 
 
-def test_overruns_that_lie_long_back_do_not_count() -> None:
+def test_overruns_long_back_do_not_count_and_one_that_is_fast_enough_finds_the_same() -> None:
     watch, received = stopwatch(6, *[1] * 99, 6, *[1] * 99, 6)
     for _ in range(201):
         watch.timed("x", lambda: None)
     assert len(received) == 3
     assert watch.off == set()
-
-
-def test_one_that_is_fast_enough_finds_the_same_with_and_without_a_clock() -> None:
     watch, received = stopwatch(*[4] * 20)
     timed, untimed = run(Core(NAMED, plugins(stopwatch=watch))), run(Core(NAMED, plugins()))
     assert [(o.detections, o.decision) for o in timed] == [(o.detections, o.decision) for o in untimed]

@@ -68,9 +68,12 @@ def test_each_failed_similar_action_adds_to_the_risk(failed: int, risk: float) -
     assert risk_score(Category.READ, failed_before=failed) == risk
 
 
-def test_sums_are_rounded_before_they_are_compared() -> None:
+def test_sums_are_rounded_before_they_are_compared_and_the_hardest_of_several_counts() -> None:
     assert 0.7 + 0.1 < 0.8
     assert Thresholds().level(risk_score(Category.COMMAND, failed_before=1)) is HIGH
+    assert aggregate([Verdict.WARN, Verdict.BLOCK, Verdict.MODIFY, Verdict.ALLOW]) is Verdict.BLOCK
+    assert aggregate([]) is Verdict.ALLOW
+    assert set(BASE_RISK) == set(Category)
 
 
 @cases(
@@ -119,12 +122,6 @@ def test_the_overriding_rules_in_their_order(
     assert decide(risk, rationality, worst_side_effect=side_effect, first_time=first, dangerous=dangerous) is verdict
 
 
-def test_the_hardest_of_several_counts() -> None:
-    assert aggregate([Verdict.WARN, Verdict.BLOCK, Verdict.MODIFY, Verdict.ALLOW]) is Verdict.BLOCK
-    assert aggregate([]) is Verdict.ALLOW
-    assert set(BASE_RISK) == set(Category)
-
-
 # Sessions.
 
 
@@ -165,12 +162,9 @@ def test_what_was_refused_and_is_tried_again_contradicts() -> None:
     assert (finding.code, finding.values["progression"]) == ("review_block", "contradicts")
 
 
-def test_an_action_is_reviewed_when_it_is_proposed_and_once() -> None:
+def test_an_action_is_reviewed_once_when_it_is_proposed_and_a_declared_batch_is_not() -> None:
     found = fires_at(DETECTOR, [call(0, "delete_asset", "asset_id=a"), call(60, "delete_asset", "asset_id=a")])
     assert found == [(60.0, "review_modify", "medium")]
-
-
-def test_a_declared_batch_is_not_reviewed() -> None:
     batch = Batch(actions="delete_*", targets=["asset_id=*"], max_deletes=9, expires=at(1000))
     assert reviews([delete(s) for s in range(5)], batch=batch) == []
 
@@ -250,7 +244,7 @@ def test_a_policy_has_rules_of_its_own(rule: dict[str, str], action: str, found:
     assert codes([event(0, action, "table=prod.t")], detector) == found
 
 
-def test_nothing_follows_from_it_unless_a_policy_says_so() -> None:
+def test_nothing_follows_unless_a_policy_says_so_and_a_producers_hint_makes_a_tool_risky() -> None:
     assert default_mode("step_review") is Mode.SHADOW
     assert [default_level("step_review", severity) for severity in Severity] == [
         Level.NUDGE,
@@ -258,8 +252,5 @@ def test_nothing_follows_from_it_unless_a_policy_says_so() -> None:
         Level.BLOCK,
         Level.BLOCK,
     ]
-
-
-def test_a_producers_hint_makes_an_unknown_tool_risky() -> None:
     events = [event(s, "odd", "x=1", effect=Effect.DESTRUCTIVE) for s in (0, 60)]
     assert [f.values["category"] for f in reviews(events)] == ["file_deletion"]

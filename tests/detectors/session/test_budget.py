@@ -57,11 +57,13 @@ def test_fires(limits: dict[Any, float], events: Sequence[ActionEvent], fires: l
     assert fires_at(Budget(limits=limits), events) == fires
 
 
-def test_a_proposed_call_counts_once() -> None:
+def test_a_proposed_call_counts_once_and_a_limit_is_more_than_nothing() -> None:
     assert fires_at(Budget(limits={"calls": 2}), [call(s) for s in (1, 2, 3)]) == [(2, *WARNING), (3, *EXCEEDED)]
+    with pytest.raises(ValueError, match="greater than 0"):
+        Budget(limits={"calls": 0})
 
 
-def test_what_the_finding_says() -> None:
+def test_the_finding_says_what_was_used_and_how_close_it_is() -> None:
     ((_, finding),) = findings(Budget(limits={"cost_usd": 2.0}), [used(0, cost_usd=2.5)])
     assert finding == Finding(
         detector="budget",
@@ -72,6 +74,7 @@ def test_what_the_finding_says() -> None:
         values={"resource": "cost_usd", "used": 2.5, "share": 1.25},
         thresholds={"limit": 2.0, "warn_at": 0.8},
     )
+    assert nearness(Budget(limits={"cost_usd": 4, "calls": 100}), [used(0, cost_usd=1)]) == [0, 0.25]
 
 
 def turn(second: float, **usage: float) -> ActionEvent:
@@ -91,12 +94,3 @@ def test_a_total_that_lacks_turns_of_the_model_says_so(
     events = [turn(0), turn(1, memory_bytes=5), turn(2, input_tokens=12, file_ops=3)]
     ((_, finding),) = findings(Budget(limits=limits), events)
     assert (finding.reason, finding.values.get("turns_usage_unknown")) == (reason, unknown)
-
-
-def test_it_says_how_close_it_is() -> None:
-    assert nearness(Budget(limits={"cost_usd": 4, "calls": 100}), [used(0, cost_usd=1)]) == [0, 0.25]
-
-
-def test_a_limit_must_be_more_than_nothing() -> None:
-    with pytest.raises(ValueError, match="greater than 0"):
-        Budget(limits={"calls": 0})

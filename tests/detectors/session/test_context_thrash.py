@@ -90,7 +90,7 @@ def test_what_was_read_from_a_cache_counts() -> None:
     assert severities(DETECTOR, events) == "m"
 
 
-def test_the_finding_names_its_evidence() -> None:
+def test_the_finding_names_its_evidence_and_how_close_it_is() -> None:
     ((_, finding),) = findings(DETECTOR, turns(*FILLS_UP * 4))
     assert (finding.code, finding.severity, finding.confidence) == ("context_thrash", Severity.MEDIUM, 3 / 7)
     assert finding.reason == (
@@ -98,8 +98,5 @@ def test_the_finding_names_its_evidence() -> None:
     )
     assert [e.event_id for e in finding.evidence] == ["turn 4", "turn 8", "turn 12", "turn 13"]
     assert finding.values == {"falls": 3, "from_tokens": 100_000, "to_tokens": 40_000}
-
-
-def test_it_says_how_close_it_is() -> None:
     near = nearness(DETECTOR, turns(*FILLS_UP * 4))
     assert [near[6], near[10], near[14]] == [0.33, 0.67, 1]

@@ -236,7 +236,7 @@ def test_confidence_and_severity(count: int, severity: Severity, confidence: flo
     assert (finding.severity, finding.confidence, finding.values["repetition_count"]) == (severity, confidence, count)
 
 
-def test_the_finding_names_its_evidence() -> None:
+def test_the_finding_names_its_evidence_and_how_close_it_is() -> None:
     ((_, finding),) = findings(DETECTOR, errors(0, 5, 10))
     assert finding == Finding(
         detector="error_repetition",
@@ -255,9 +255,6 @@ def test_the_finding_names_its_evidence() -> None:
             "last_actions": 20,
         },
     )
-
-
-def test_it_says_how_close_it_is() -> None:
     assert nearness(DETECTOR, errors(0, 5, 10)) == [0, 0.33, 0.67, 1]
 
 

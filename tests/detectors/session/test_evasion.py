@@ -86,7 +86,7 @@ def test_calls_that_are_proposed_are_found_before_they_are_executed() -> None:
     assert fires_at(DETECTOR, events) == [(5, "evasion", "low")]
 
 
-def test_the_sessions_own_things_are_nobodys() -> None:
+def test_the_sessions_own_things_are_nobodys_and_a_declared_batch_is_allowed() -> None:
     own = "path=/srv/app/out/report.csv"
     events = [
         event(0, "write_file", own),
@@ -94,14 +94,11 @@ def test_the_sessions_own_things_are_nobodys() -> None:
         event(10, "purge_file", own),
     ]
     assert severities(DETECTOR, events) == ""
-
-
-def test_a_declared_batch_is_allowed() -> None:
     batch = Batch(actions="drop_*", targets=[TABLE], max_deletes=10, expires=at(3600))
     assert severities(DETECTOR, [refused(0), event(5, "drop_table", TABLE)], batch=batch) == ""
 
 
-def test_the_finding_names_its_evidence() -> None:
+def test_the_finding_names_its_evidence_and_how_close_it_is() -> None:
     ((_, first), (_, finding)) = findings(DETECTOR, [refused(0), refused(5, "drop_table"), refused(10, "purge_table")])
     assert isinstance(first, Finding)
     assert (finding.code, finding.severity, finding.target) == ("evasion", Severity.HIGH, TABLE)
@@ -114,9 +111,6 @@ def test_the_finding_names_its_evidence() -> None:
         "s1@10 purge_table table=fact_sales",
     ]
     assert finding.values == {"tries": 2, "ways": 3}
-
-
-def test_it_says_how_close_it_is() -> None:
     assert nearness(
         DETECTOR, [refused(0), refused(5, "drop_table"), refused(10, "purge_table"), refused(15, "wipe_table")]
     ) == [0, 0, 0.33, 0.67, 1]

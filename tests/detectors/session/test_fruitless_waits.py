@@ -105,7 +105,7 @@ def test_slow_calls(events: Sequence[ActionEvent | Sequence[ActionEvent]], found
     assert severities(DETECTOR, events) == found
 
 
-def test_the_finding_tells_how_long_it_took() -> None:
+def test_the_finding_tells_how_long_it_took_and_how_close_it_is() -> None:
     events = [slow(n, error=TIMED_OUT) for n in range(3)]
     ((_, finding),) = findings(DETECTOR, events)
     assert finding == Finding(
@@ -118,7 +118,4 @@ def test_the_finding_tells_how_long_it_took() -> None:
         values={"calls": 3, "took_s": 360.0},
         thresholds={"medium": 3, "high": 4, "critical": 4, "slow_s": 60.0, "last_actions": 20},
     )
-
-
-def test_it_says_how_close_it_is() -> None:
     assert nearness(DETECTOR, [slow(n, error=TIMED_OUT) for n in range(4)]) == [0, 0.33, 0.67, 1, 1]

@@ -140,7 +140,7 @@ def test_fires(events: Sequence[ActionEvent], fires: list[tuple[float, str, str]
     assert fires_at(DETECTOR, events) == fires
 
 
-def test_what_the_finding_says() -> None:
+def test_the_finding_says_how_often_how_sure_and_how_close_it_is() -> None:
     events = [*(missing(s, "a.py") for s in (0, 1)), *(event(s) for s in range(2, 20)), cite(20)]
     ((_, finding),) = findings(DETECTOR, events)
     assert finding.reason == "2 references within 20 actions to things that do not exist: path=a.py, doc=20"
@@ -153,13 +153,7 @@ def test_what_the_finding_says() -> None:
         "false_assertions": 0,
     }
     assert [e.event_id for e in finding.evidence] == ["s1@1 read_file path=a.py", "s1@20 cite doc=20"]
-
-
-def test_confidence_is_ten_times_the_rate() -> None:
     events = [cite(0), *(event(s) for s in range(1, 39)), cite(39)]
     ((_, finding),) = findings(Hallucination(last_actions=40), events)
     assert finding.confidence == 0.5
-
-
-def test_it_says_how_close_it_is() -> None:
     assert nearness(DETECTOR, [cite(0)]) == [0, 0.5]

@@ -121,7 +121,7 @@ def test_analyses_that_are_far_apart_do_not_count_together() -> None:
     assert severities(DETECTOR, events) == "mc"
 
 
-def test_the_finding_names_what_was_written_and_each_use() -> None:
+def test_the_finding_names_what_was_written_and_each_use_and_how_close_it_is() -> None:
     events = [write(0), bash(1, "cat app.zip"), bash(2, "cat app.zip")]
     *_, (_, finding) = findings(DETECTOR, events)
     assert finding == Finding(
@@ -135,9 +135,6 @@ def test_the_finding_names_what_was_written_and_each_use() -> None:
         thresholds={"used": 2},
         target="path=app.zip",
     )
-
-
-def test_it_says_how_close_it_is() -> None:
     assert nearness(DETECTOR, [write(0), bash(1, "cat app.zip"), bash(2, "cat app.zip"), bash(3, "rm app.zip")]) == [
         0,
         0,

@@ -96,7 +96,7 @@ def test_a_passage_that_is_repeated(text: str, size: int, repeats: int) -> None:
     assert abs(chant(text, size)[1] - repeats) <= 1
 
 
-def test_chanting_gets_worse_with_each_message() -> None:
+def test_chanting_gets_worse_with_each_message_and_ends() -> None:
     texts = [f"{w} {PASSAGE}" * 12 for w in ("amber", "basin", "cedar")]
     events = [e for s, text in enumerate(texts) for e in (turn(s, text), event(s + 0.5, "read_file"))]
     assert [(code, severity) for _, code, severity in fires_at(DETECTOR, events)] == [
@@ -104,27 +104,18 @@ def test_chanting_gets_worse_with_each_message() -> None:
         ("chanting", "high"),
         ("chanting", "critical"),
     ]
-
-
-def test_very_many_repetitions_are_one_severity_more() -> None:
     assert severities(DETECTOR, [turn(0, PASSAGE * 60)]) == "h"
-
-
-def test_chanting_long_ago_does_not_count() -> None:
     between = [turn(s, other_words(s)) for s in range(1, 10)]
     assert severities(DETECTOR, [turn(0, PASSAGE * 12), *between, turn(11, f"x{PASSAGE}" * 12)]) == "mm"
 
 
-def test_the_finding_names_its_evidence() -> None:
+def test_the_finding_names_its_evidence_and_how_close_it_is() -> None:
     ((_, finding),) = findings(DETECTOR, [turn(0), turn(1, other_words(3)), turn(2), turn(3)])
     assert (finding.code, finding.severity, finding.confidence) == ("monologue", Severity.MEDIUM, 0.5)
     assert finding.reason == "3 similar messages in 3s with no action in between"
     assert [e.event_id for e in finding.evidence] == ["turn 0", "turn 2", "turn 3"]
     assert finding.values == {"messages": 3, "counted": 3}
     assert finding.thresholds == {"medium": 3, "high": 4, "critical": 6, "likeness": 0.8, "pause_s": 120}
-
-
-def test_it_says_how_close_it_is() -> None:
     assert nearness(DETECTOR, [turn(second) for second in range(3)]) == [0, 0, 0.67, 1]
 
 

@@ -1,5 +1,3 @@
-import pytest
-
 from haltline.detectors.session.own_release import OwnRelease
 from haltline.schemas.events import Outcome
 from tests.builders import bash, event, fires_at
@@ -7,39 +5,34 @@ from tests.builders import bash, event, fires_at
 FOUND = ("own_release", "critical")
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "haltline reset s1",
-        "bash -c 'haltline approve s1'",
-        "pkill -f haltline",
-        "kill -9 $(pgrep -f haltline)",
-        "systemctl stop haltline",
-        "pip uninstall -y haltline",
-        "rm ~/.claude/settings.json",
-        "echo '{}' > .claude/settings.json",
-        "unset HALTLINE_BOOTSTRAP",
-        "echo é; unset HALTLINE_BOOTSTRAP",
-    ],
-)
-def test_what_lets_itself_off_is_found(command: str) -> None:
-    assert fires_at(OwnRelease(), [bash(0, command)]) == [(0, *FOUND)]
+RELEASES = [
+    "haltline reset s1",
+    "bash -c 'haltline approve s1'",
+    "pkill -f haltline",
+    "kill -9 $(pgrep -f haltline)",
+    "systemctl stop haltline",
+    "pip uninstall -y haltline",
+    "rm ~/.claude/settings.json",
+    "echo '{}' > .claude/settings.json",
+    "unset HALTLINE_BOOTSTRAP",
+    "echo é; unset HALTLINE_BOOTSTRAP",
+]
+LOOKS = [
+    "haltline status",
+    "haltline reset --help",
+    "pgrep -af haltline",
+    "grep -rn 'haltline reset' README.md",
+    "echo 'run haltline reset'",
+    "cat .claude/settings.json",
+    "cd haltline && pytest -q",
+]
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "haltline status",
-        "haltline reset --help",
-        "pgrep -af haltline",
-        "grep -rn 'haltline reset' README.md",
-        "echo 'run haltline reset'",
-        "cat .claude/settings.json",
-        "cd haltline && pytest -q",
-    ],
-)
-def test_looking_at_it_is_quiet(command: str) -> None:
-    assert fires_at(OwnRelease(), [bash(0, command)]) == []
+def test_what_lets_itself_off_is_found_and_looking_at_it_is_quiet() -> None:
+    for command in RELEASES:
+        assert fires_at(OwnRelease(), [bash(0, command)]) == [(0, *FOUND)]
+    for command in LOOKS:
+        assert fires_at(OwnRelease(), [bash(0, command)]) == []
 
 
 def test_a_tool_that_edits_the_hook_is_found_and_one_that_reads_it_is_not() -> None:

@@ -273,16 +273,13 @@ def test_a_tool_that_steps_through_something_is_judged_by_every_number(action: s
     assert severities(DETECTOR, [event(n, action, output_head=text) for n, text in enumerate(answers)]) == found
 
 
-def test_what_is_typed_into_a_debugger_is_judged_by_every_number() -> None:
+def test_what_steps_or_was_broken_off_is_judged_by_what_it_printed() -> None:
     typed = [bash(n, "stepi", output_head=f"0x40{n:02x} in main ()") for n in range(6)]
     assert severities(DETECTOR, typed) == ""
     assert (
         severities(DETECTOR, [bash(n, "gdb -batch ./a", output_head=f"0x40{n:02x} in main ()") for n in range(6)])
         == "mcc"
     )
-
-
-def test_a_program_that_was_broken_off_is_judged_by_what_it_printed() -> None:
     reported = [f"epoch {n}" for n in range(6)]
     calls = [bash(n, "./train", "command timed out", outcome="timeout", output_head=t) for n, t in enumerate(reported)]
     assert severities(DETECTOR, calls) == ""

@@ -133,13 +133,10 @@ def test_projection_to_a_limit(settings: dict[str, Any], amounts: tuple[int, ...
     assert (finding.severity.value, finding.values["steps_to_limit"]) == (severity, steps)
 
 
-def test_memory_is_projected_as_a_level() -> None:
+def test_memory_is_projected_as_a_level_and_a_declared_limit_counts_when_it_is_tighter() -> None:
     events = [event(s, "work", usage=Usage(memory_bytes=m * MIB)) for s, m in enumerate((128, 256, 513, 1024))]
     ((_, finding),) = findings(ResourceGrowth(limits={"memory_bytes": 4096 * MIB}), events)
     assert finding.values["steps_to_limit"] == 2
-
-
-def test_a_limit_that_the_session_declared_counts_when_it_is_tighter() -> None:
     started = event(0, kind=Kind.SESSION_STARTED, task=Task(limits={"tokens": 20_000, "wishes": 3}))
     ((_, finding),) = findings(
         ResourceGrowth(limits={"tokens": 1_000_000}), [started, *tokens(1_000, 2_000, 4_000, 8_000)]
@@ -147,12 +144,9 @@ def test_a_limit_that_the_session_declared_counts_when_it_is_tighter() -> None:
     assert finding.thresholds["limit"] == 20_000
 
 
-def test_the_finding_names_its_evidence() -> None:
+def test_the_finding_names_its_evidence_and_how_close_it_is() -> None:
     events = tokens(100, 200, 450, 1100)
     ((_, finding),) = findings(DETECTOR, events)
     assert finding.reason == "tokens grew 2.06 times a step over 4 steps: 100, 200, 450, 1100"
     assert finding.evidence == evidence(events)
-
-
-def test_it_says_how_close_it_is() -> None:
     assert nearness(DETECTOR, tokens(1_000, 1_000, 1_250, 1_953, 1_953)) == [0, 0, 0, 0, 0.5, 0.5]

@@ -67,31 +67,25 @@ def test_parallel_calls_are_one_step() -> None:
     assert severities(DETECTOR, one_by_one).startswith("mmmmmhhhc")
 
 
-def test_calls_that_were_cancelled_because_another_one_failed_are_no_failures() -> None:
+def test_calls_that_were_cancelled_and_steps_of_which_a_part_succeeded_did_not_fail() -> None:
     bad = [call(t * 60, "fetch", f"x={t}", "timed out" if t % 3 else None) for t in range(30)]
     cancelled = [call(t * 60 + 5, "fetch", f"y={t}", "Sibling tool call errored") for t in range(30)]
     counts = RetryStorm(last_actions=40, medium=25, high=30, critical=35)
     assert severities(counts, [c for pair in zip(bad, cancelled, strict=True) for c in pair]) == ""
-
-
-def test_a_step_of_which_a_part_succeeded_did_not_fail() -> None:
-    steps = []
+    steps: list[ActionEvent] = []
     for t in range(30):
-        bad = call(t * 60, "fetch", f"x={t}", "timed out", took_s=5)
+        failed = call(t * 60, "fetch", f"x={t}", "timed out", took_s=5)
         good = call(t * 60 + 1, "fetch", f"y={t}", took_s=6)
-        steps += [bad[0], good[0], bad[1], good[1]]
+        steps += [failed[0], good[0], failed[1], good[1]]
     assert severities(DETECTOR, steps) == ""
 
 
-def test_the_finding_names_its_evidence() -> None:
+def test_the_finding_names_its_evidence_and_how_close_it_is() -> None:
     events = [*successes(3), *failures(15, 1000)]
     ((_, finding),) = findings(DETECTOR, events)
     assert (finding.code, finding.severity, finding.confidence) == ("retry_storm", Severity.MEDIUM, 15 / 23)
     assert finding.reason == "15 of the last 18 steps failed, with 7 different errors"
     assert [e.event_id for e in finding.evidence] == [e.event_id for e in events[3:]]
     assert finding.values == {"failed": 15, "steps": 18, "failed_in_window": 3, "errors": 7}
-
-
-def test_it_says_how_close_it_is() -> None:
     near = nearness(DETECTOR, failures(15))
     assert near[:4] + near[-2:] == [0, 0.07, 0.13, 0.2, 0.93, 1]

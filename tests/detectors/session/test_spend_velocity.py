@@ -49,7 +49,7 @@ def test_fires(settings: dict[str, Any], events: Sequence[ActionEvent], fires: l
     assert fires_at(SpendVelocity(**settings), events) == fires
 
 
-def test_it_says_where_the_money_went() -> None:
+def test_it_says_where_the_money_went_and_how_close_it_is() -> None:
     events = [
         paid(1, 3, agent_id="main"),
         paid(11, 2, tool="web_search", agent_id="scout"),
@@ -69,9 +69,6 @@ def test_it_says_where_the_money_went() -> None:
         "11 cost_usd a minute over the last 60s; the most by tool bash 3, model big-one 6, agent main 9"
     )
     assert [e.offset for e in finding.evidence] == [0, 1, 2]
-
-
-def test_it_says_how_close_it_is() -> None:
     assert nearness(SpendVelocity(), [paid(1, 5)]) == [0, 0.5]
 
 

@@ -120,13 +120,10 @@ def test_only_so_many_claims_are_held() -> None:
     assert len(watched.state.claims) == 16
 
 
-def test_results_whose_proposals_come_late_are_not_of_one_target() -> None:
+def test_late_proposals_are_not_of_one_target_and_what_was_only_emptied_may_still_be_there() -> None:
     calls = [call(s, "delete_asset", f"asset_id=stg_{s}", output_head="deleted") for s in range(6)]
     named = [(proposed, completed.model_copy(update={"action": "delete_asset"})) for proposed, completed in calls]
     assert severities(DETECTOR, [named[0], *((completed, proposed) for proposed, completed in named[1:])]) == ""
-
-
-def test_what_was_only_emptied_or_overwritten_may_still_be_there() -> None:
     emptied = [bash(0, "truncate -s 0 /srv/logs/a.log"), bash(1, "ls /srv/logs", output_head="a.log")]
     rows = [event(s, "execute_sql", args={"query": f"DELETE FROM t WHERE id = {s}"}, output_head="1") for s in (2, 3)]
     pushed = [bash(s, "git push --force origin feature/x") for s in (4, 5)]

@@ -8,6 +8,7 @@ from typing import Self, TypeAlias
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from haltline.interventions.agent.testing import decision as scripted
 from haltline.schemas import wire
 from haltline.schemas.control import ControlRecord, ControlState, Feedback, Stage, control_key
 from haltline.schemas.decisions import Decision, Level, ScopeKind
@@ -32,20 +33,12 @@ class StandIn:
         self.events: list[ActionEvent] = []
         self.feedback: list[Feedback] = []
         self._say = say
-        self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "partitioner": "murmur2_random", "linger.ms": 0, "acks": "all"}
-        )
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": bootstrap,
-                "group.id": "stand-in",
-                "fetch.wait.max.ms": 5,
-                "enable.auto.commit": False,
-            }
-        )
-        self._consumer.assign(
-            [TopicPartition(t, p, 0) for t in (self.topics.actions, self.topics.feedback) for p in range(PARTITIONS)]
-        )
+        at = {"bootstrap.servers": bootstrap}
+        self._producer = Producer(at | {"partitioner": "murmur2_random", "linger.ms": 0, "acks": "all"})
+        reads = {"group.id": "stand-in", "fetch.wait.max.ms": 5, "enable.auto.commit": False}
+        self._consumer = Consumer(at | reads)
+        topics_read = (self.topics.actions, self.topics.feedback)
+        self._consumer.assign([TopicPartition(t, p, 0) for t in topics_read for p in range(PARTITIONS)])
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
@@ -110,20 +103,21 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+REASON = "3 deletes on asset_id=fact_sales in 12s"
+
+
 def decision(level: Level, event: ActionEvent | None = None, *, session_id: str = "s1", age_ms: int = 0) -> Decision:
     """As the worker makes it; without an event: about an earlier one, so that no call waits for it."""
-    event_id = event.event_id if event is not None else f"earlier-{level}"
-    return Decision(
-        decision_id=f"{level}-{event_id}",
-        session_id=event.session_id if event is not None else session_id,
-        event_id=event_id,
-        call_id=event.call_id if event is not None else None,
-        time=(event.time if event is not None else now_ms()) - age_ms,
-        decided_at=now_ms(),
-        level=level,
-        code={Level.KILL: "session_killed_loop_guard"}.get(level, level.value.lower()),
-        reason="3 deletes on asset_id=fact_sales in 12s",
+    if event is None:
+        earlier = {"event_id": f"earlier-{level}", "session_id": session_id, "time": now_ms()}
+        event = ActionEvent(kind=Kind.PROPOSED, **earlier)
+    return scripted(
+        level,
+        event,
         message=f"{level.value}: for the model",
+        time=event.time - age_ms,
+        decided_at=now_ms(),
+        reason=REASON,
     )
 
 
@@ -140,7 +134,7 @@ def standing(
         id=scope_id,
         state=state,
         code=code,
-        reason="3 deletes on asset_id=fact_sales in 12s",
+        reason=REASON,
         decision_id=f"stands-{scope}-{scope_id}",
         since=now_ms(),
         decided_at=now_ms(),

@@ -1,15 +1,15 @@
-"""What ends the waiting of a call for a person, and what does not; over the scripted guard, without a broker."""
-
 from collections.abc import Sequence
 
 import pytest
 
-from haltline.interventions.agent import Level, Refused
-from haltline.interventions.agent.testing import ScriptedGuard, decision
-from haltline.schemas.control import HALTLINE, ControlRecord, ControlState
+from haltline.interventions.agent import Level
+from haltline.interventions.agent.testing import ScriptedGuard, decision, killed
+from haltline.schemas.control import HALTLINE, ControlState
 from haltline.schemas.decisions import WHOLE_SESSION, ApprovalState, Decision, ScopeKind
 from haltline.schemas.events import ActionEvent
 from tests.builders import about_approval
+from tests.interventions.agent.attempts import attempts
+from tests.interventions.cases import some
 
 PENDING, APPROVED, REJECTED = ApprovalState.PENDING, ApprovalState.APPROVED, ApprovalState.REJECTED
 ASKS = (PENDING, Level.PAUSE)
@@ -34,11 +34,7 @@ def outcome_of(*sequence: Said) -> str:
             guard.send(answer_to(event, result, number))
 
     guard = ScriptedGuard(verdicts, session_id="s1", approval_wait_s=0.05)
-    try:
-        with guard.action("delete_asset", args={"asset_id": "a"}, targets=["asset_id=a"]):
-            return "executed"
-    except Refused as refused:
-        return refused.code
+    return attempts(guard, 1)[0]
 
 
 @pytest.mark.parametrize(
@@ -68,9 +64,7 @@ def test_an_answer_to_another_request_lets_nothing_pass() -> None:
         guard.send(about_approval(event, APPROVED, Level.ALLOW, decision_id="other", request_id="another"))
 
     guard = ScriptedGuard(verdicts, session_id="s1", approval_wait_s=0.05)
-    with pytest.raises(Refused) as refused, guard.action("delete_asset", args={"asset_id": "a"}):
-        pass
-    assert refused.value.code == "approval_pending"
+    assert attempts(guard, 1) == ["approval_pending"]
 
 
 def test_what_was_paused_by_the_result_of_the_call_before_passes_once_a_person_says_so() -> None:
@@ -82,49 +76,28 @@ def test_what_was_paused_by_the_result_of_the_call_before_passes_once_a_person_s
         guard.send(about_approval(event, APPROVED, Level.ALLOW, decision_id="yes"))
 
     guard = ScriptedGuard(Level.ALLOW, verdicts, session_id="s1")
-    with guard.action("get_asset", args={"asset_id": "a"}):
-        pass
+    attempts(guard, 1, "get_asset")
     guard.send(about_approval(guard.events[1], PENDING, Level.PAUSE))
-    with guard.action("get_asset", args={"asset_id": "a"}) as second:
-        assert not second.advice
+    assert attempts(guard, 1, "get_asset") == ["executed"]
 
 
-def of_session(event: ActionEvent, result: Said, number: int) -> Decision:
-    """As `answer_to`, about a request to let the whole session go on."""
-    one = answer_to(event, result, number)
-    assert one.approval is not None
-    return one.model_copy(update={"approval": one.approval.model_copy(update={"action": WHOLE_SESSION})})
-
-
-@pytest.mark.parametrize("freeze_at", [pytest.param(0, id="the freeze first"), pytest.param(1, id="the request first")])
+@pytest.mark.parametrize("freeze_at", [0, 1], ids=["the freeze first", "the request first"])
 @pytest.mark.parametrize(
     ("answers", "becomes"),
-    [
-        pytest.param([], "approval_pending", id="nobody answers"),
-        pytest.param([YES], "executed", id="approved"),
-        pytest.param([NO], "approval_rejected", id="rejected"),
-    ],
+    [([], "approval_pending"), ([YES], "executed"), ([NO], "approval_rejected")],
+    ids=["nobody answers", "approved", "rejected"],
 )
-def test_a_call_waits_for_the_request_that_froze_its_session(
-    answers: Sequence[Said], becomes: str, freeze_at: int
-) -> None:
+def test_a_call_waits_for_what_froze_its_session(answers: Sequence[Said], becomes: str, freeze_at: int) -> None:
     def verdicts(event: ActionEvent) -> None:
-        reported = [of_session(event, result, number) for number, result in enumerate((ASKS, *answers))]
-        frozen = ControlRecord(
-            scope=ScopeKind.SESSION, id="s1", state=ControlState.FROZEN, code="session_frozen_budget", reason="used up",
-            decision_id=reported[0].decision_id, by=HALTLINE, since=event.time,
-        )  # fmt: skip
-        for number, one in enumerate(reported):
+        for number, result in enumerate((ASKS, *answers, None)):
             if number == freeze_at:
-                guard.script.receiver.control(frozen.key, frozen)
-            guard.send(one)
-        if freeze_at == len(reported):
-            guard.script.receiver.control(frozen.key, frozen)
+                record = killed(ScopeKind.SESSION, "s1", code="session_frozen_budget")
+                frozen = {"state": ControlState.FROZEN, "decision_id": "d0", "by": HALTLINE}
+                guard.script.receiver.control(record.key, record.model_copy(update=frozen))
+            if result is not None:
+                one = answer_to(event, result, number)
+                approval = some(one.approval).model_copy(update={"action": WHOLE_SESSION})
+                guard.send(one.model_copy(update={"approval": approval}))
 
     guard = ScriptedGuard(verdicts, session_id="s1", approval_wait_s=0.05)
-    try:
-        with guard.action("get_asset", args={"asset_id": "a"}):
-            actual = "executed"
-    except Refused as refused:
-        actual = refused.code
-    assert actual == becomes
+    assert attempts(guard, 1, "get_asset") == [becomes]

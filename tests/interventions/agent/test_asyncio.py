@@ -1,5 +1,3 @@
-"""Coroutine functions: the event loop is never held, and a cancelled call is told."""
-
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
@@ -7,7 +5,7 @@ import pytest
 
 from haltline.interventions.agent import Level, Refused
 from haltline.interventions.agent.testing import ScriptedGuard, decision
-from haltline.schemas.events import Kind, Outcome
+from haltline.schemas.events import ActionEvent, Kind, Outcome
 from tests.waiting import wait_until
 
 
@@ -32,52 +30,45 @@ def test_a_coroutine_function_stays_one_and_is_guarded() -> None:
     assert guard.events[-1].kind is Kind.SESSION_ENDED
 
 
+async def enter(guard: ScriptedGuard, action: str = "get_asset") -> None:
+    async with guard.action(action):
+        assert action != "delete_asset", "it was executed"
+
+
+async def waits(guard: ScriptedGuard, action: str) -> tuple["asyncio.Task[None]", ActionEvent]:
+    """A call that waits for its verdict, and its proposal."""
+    waiting = asyncio.create_task(enter(guard, action))
+    while not any(event.kind is Kind.PROPOSED for event in guard.events):
+        await asyncio.sleep(0)
+    return waiting, guard.events[1]
+
+
 def test_the_event_loop_goes_on_while_a_verdict_is_waited_for() -> None:
     guard = ScriptedGuard(None, budget_s=60.0)
-    turns = 0
 
     async def agent() -> None:
-        nonlocal turns
-        waiting = asyncio.create_task(enter())
-        while not any(event.kind is Kind.PROPOSED for event in guard.events):
-            await asyncio.sleep(0)
+        waiting, proposal = await waits(guard, "get_asset")
         for _ in range(100):
             await asyncio.sleep(0)
-            turns += 1
         assert not waiting.done()
-        proposal = next(event for event in guard.events if event.kind is Kind.PROPOSED)
         with ThreadPoolExecutor(1) as other:  # as a link does, from a thread of its own
             await asyncio.wrap_future(other.submit(guard.send, decision(Level.ALLOW, proposal)))
         await waiting
 
-    async def enter() -> None:
-        async with guard.action("get_asset"):
-            pass
-
     asyncio.run(agent())
-    assert turns == 100
     assert guard.events[-1].outcome is Outcome.OK
 
 
 def test_a_call_that_is_cancelled_while_it_waits_is_reported_as_refused_and_not_executed() -> None:
     guard = ScriptedGuard(None, budget_s=60.0)
-    executed = False
-
-    async def enter() -> None:
-        nonlocal executed
-        async with guard.action("delete_asset"):
-            executed = True
 
     async def agent() -> None:
-        waiting = asyncio.create_task(enter())
-        while not any(event.kind is Kind.PROPOSED for event in guard.events):
-            await asyncio.sleep(0)
+        waiting, _ = await waits(guard, "delete_asset")
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
 
     asyncio.run(agent())
-    assert not executed
     assert (guard.events[-1].outcome, guard.events[-1].error) == (Outcome.REFUSED, "interrupted before it began")
 
 
@@ -120,14 +111,8 @@ def test_many_coroutines_at_once_each_get_their_own_verdict() -> None:
 
 def test_a_verdict_that_comes_after_the_loop_was_closed_harms_nobody() -> None:
     guard = ScriptedGuard(None, budget_s=0.01)
-
-    async def agent() -> None:
-        async with guard.action("get_asset"):
-            pass
-
-    asyncio.run(agent())
-    proposal = next(event for event in guard.events if event.kind is Kind.PROPOSED)
-    guard.send(decision(Level.NUDGE, proposal))
+    asyncio.run(enter(guard))
+    guard.send(decision(Level.NUDGE, guard.events[1]))
     wait_until(lambda: guard.feedback, "the late decision is received")
     with guard.action("get_asset") as act:
         assert [advice.level for advice in act.advice] == [Level.NUDGE]

@@ -1,17 +1,17 @@
-"""How calls are described and told, whatever they are; over the shipped scripted guard, without a broker."""
-
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import orjson
 import pytest
 
-from haltline.interventions.agent import Effect, Guard, Level, Refused, Task, Usage
+from haltline.interventions.agent import Effect, Guard, Level, Task, Usage
 from haltline.interventions.agent.calls.event_publisher import made
 from haltline.interventions.agent.testing import ScriptedGuard, killed
 from haltline.interventions.agent.transport.transport import NoTransport
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.wire import decode_event
+from tests.interventions.agent.attempts import attempt, attempts
+from tests.interventions.cases import some
 
 
 def test_the_agents_own_exception_goes_through_unchanged_and_is_reported() -> None:
@@ -31,52 +31,33 @@ def test_the_agents_own_exception_goes_through_unchanged_and_is_reported() -> No
 
 
 @pytest.mark.parametrize(
-    ("error", "outcome"),
-    [
-        pytest.param(ValueError("no"), Outcome.ERROR, id="an exception is an error"),
-        pytest.param(TimeoutError("late"), Outcome.TIMEOUT, id="a TimeoutError is a timeout"),
-        pytest.param(KeyboardInterrupt(), Outcome.UNKNOWN, id="an interrupt leaves it unknown"),
-    ],
+    ("error", "outcome"), [(TimeoutError("late"), Outcome.TIMEOUT), (KeyboardInterrupt(), Outcome.UNKNOWN)]
 )
-def test_how_a_call_ended_is_reported(error: BaseException, outcome: Outcome) -> None:
+def test_a_timeout_is_reported_as_one_and_an_interrupt_as_unknown(error: BaseException, outcome: Outcome) -> None:
     guard = ScriptedGuard()
     with pytest.raises(type(error)), guard.action("get_asset"):
         raise error
     assert guard.events[-1].outcome is outcome
 
 
-def test_a_turn_of_the_model_is_reported_with_what_it_used() -> None:
-    guard = ScriptedGuard()
-    guard.model_turn(usage=Usage(input_tokens=900, output_tokens=100), output="I shall delete it with token=abcdef")
-    turn = guard.events[-1]
-    assert turn.kind is Kind.MODEL_TURN
-    assert turn.usage is not None
-    assert (turn.usage.input_tokens, turn.usage.output_tokens) == (900, 100)
-    assert turn.output_head == "I shall delete it with token=[redacted:token]"
-
-
 def test_an_agent_that_hammers_at_a_refusal_does_not_flood_the_topics() -> None:
     guard = ScriptedGuard(Level.KILL)
-    for _ in range(1000):
-        with pytest.raises(Refused), guard.action("delete_asset"):
-            pytest.fail("it was executed")
+    assert set(attempts(guard, 1000)) == {"session_killed_loop_guard"}
     assert len(guard.events) < 100
     assert len(guard.feedback) < 100
 
 
-def test_targets_that_cannot_be_reported_do_not_break_the_call(caplog: pytest.LogCaptureFixture) -> None:
+def test_targets_that_fail_or_change_what_they_are_given_break_no_call(caplog: pytest.LogCaptureFixture) -> None:
     guard = ScriptedGuard()
-
-    @guard.tool(targets=lambda args: [args["misspelt"]])
-    def delete_asset(asset_id: str) -> str:
-        return asset_id
-
-    assert delete_asset("a") == "a"
+    delete = guard.tool(name="delete_asset", targets=lambda args: [args["misspelt"]])(lambda asset_id: asset_id)
+    assert delete("a") == "a"
     assert "targets of delete_asset" in caplog.text
     assert guard.events[-1].targets == []
+    remove = guard.tool(name="remove", targets=lambda args: [args.pop("path")])(lambda path: f"removed {path}")
+    assert remove(path="/srv/a") == "removed /srv/a"
 
 
-def test_arguments_are_reported_by_name_with_defaults_and_without_self() -> None:
+def test_arguments_are_reported_by_name_with_defaults_and_without_self_and_those_that_do_not_fit_raise() -> None:
     guard = ScriptedGuard()
 
     class Catalogue:
@@ -84,20 +65,15 @@ def test_arguments_are_reported_by_name_with_defaults_and_without_self() -> None
         def drop(self, *names: str, cascade: bool = False, **options: int) -> int:
             return len(names) + cascade + len(options)
 
+        @guard.tool
+        def delete_asset(self, asset_id: str) -> None: ...
+
     assert Catalogue().drop("a", "b", retries=2) == 3
     proposed = guard.events[1]
     assert proposed.args == {"names": ["a", "b"], "cascade": False, "retries": 2}
     assert proposed.targets == ["names=a", "names=b"]
-
-
-def test_a_call_that_does_not_fit_the_tool_raises_as_without_the_guard() -> None:
-    guard = ScriptedGuard()
-
-    @guard.tool
-    def delete_asset(asset_id: str) -> None: ...
-
     with pytest.raises(TypeError, match="delete_asset"):
-        delete_asset("a", "b", c=1)  # type: ignore[call-arg]  # the point of the test
+        Catalogue().delete_asset("a", "b", c=1)  # type: ignore[call-arg]  # the point of the test
     assert guard.events[-1].outcome is Outcome.ERROR
 
 
@@ -113,9 +89,9 @@ def test_a_generator_function_is_refused_as_a_tool() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        pytest.param({"effect": "harmless"}, "effect: expected one of read, poll", id="an effect that does not exist"),
-        pytest.param({"effect": ["read"]}, r"effect: expected one of read, poll.* got \['read'\]", id="a list"),
-        pytest.param({"mode": "later"}, "mode: expected async or blocking", id="a mode that does not exist"),
+        ({"effect": "harmless"}, "effect: expected one of read, poll"),
+        ({"effect": ["read"]}, r"effect: expected one of read, poll.* got \['read'\]"),
+        ({"mode": "later"}, "mode: expected async or blocking"),
     ],
 )
 def test_a_tool_is_not_set_up_with(options: dict[str, str], message: str) -> None:
@@ -129,35 +105,18 @@ def test_concurrent_calls_in_threads_each_get_their_own_verdict() -> None:
         return Level.BLOCK if event.args["asset_id"] % 2 else Level.ALLOW
 
     guard = ScriptedGuard(*[odd_ones_are_blocked] * 64)
-    executed: list[int] = []
-    refused: list[int] = []
-
-    @guard.tool
-    def get_asset(asset_id: int) -> None:
-        executed.append(asset_id)
-
-    def call(number: int) -> None:
-        try:
-            get_asset(number)
-        except Refused:
-            refused.append(number)
-
-    threads = [threading.Thread(target=call, args=(number,)) for number in range(64)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(refused) == list(range(1, 64, 2))
-    assert sorted(executed) == list(range(0, 64, 2))
+    with ThreadPoolExecutor(64) as pool:
+        became = list(pool.map(lambda number: attempt(guard, args={"asset_id": number}), range(64)))
+    assert became == ["executed", "block"] * 32
     assert sorted(event.seq or 0 for event in guard.events) == list(range(len(guard.events)))
 
 
-def test_the_effect_that_a_tool_declares_is_reported() -> None:
-    guard = ScriptedGuard()
-    with guard.action("tidy", effect="destructive", targets=["bucket=raw"]):
-        pass
-    assert guard.events[-1].effect is Effect.DESTRUCTIVE
-    assert guard.events[-1].targets == ["bucket=raw"]
+def test_effects_targets_and_goals_are_reported_and_no_secret_with_them() -> None:
+    guard = ScriptedGuard(task=Task(goal="log in with password=hunter22", expected_paths=["/srv/**"]))
+    assert attempt(guard, "tidy", effect="destructive", targets=["bucket=raw"]) == "executed"
+    assert (guard.events[-1].effect, guard.events[-1].targets) == (Effect.DESTRUCTIVE, ["bucket=raw"])
+    task = some(guard.events[0].task)
+    assert (task.goal, task.expected_paths) == ("log in with password=[redacted:password]", ["/srv/**"])
 
 
 class Deceptive(str):
@@ -171,30 +130,12 @@ class Deceptive(str):
 
 def test_what_cannot_be_described_breaks_neither_a_read_nor_a_refusal(caplog: pytest.LogCaptureFixture) -> None:
     guard = ScriptedGuard(standing=(killed(ScopeKind.TOOL, "other"),))
-    executed = 0
-
-    @guard.tool
-    def get_asset(asset_id: str) -> None:
-        nonlocal executed
-        executed += 1
-
-    get_asset(Deceptive("a"))
-    assert executed == 1
+    args = {"a": Deceptive("a")}
+    assert attempt(guard, args=args) == "executed"
     assert "could not be checked" in caplog.text
-    with pytest.raises(Refused, match="no_verdict"), guard.action("delete_asset", args={"a": Deceptive("a")}):
-        executed += 1
+    assert attempt(guard, "delete_asset", args=args) == "no_verdict"
     guard.kill()
-    with pytest.raises(Refused, match="session_killed_by_operator"):
-        get_asset(Deceptive("a"))
-    assert executed == 1
-
-
-def test_the_goal_of_a_task_is_reported_without_secrets() -> None:
-    guard = ScriptedGuard(task=Task(goal="log in with password=hunter22", expected_paths=["/srv/**"]))
-    guard.start()
-    task = guard.events[0].task
-    assert task is not None
-    assert (task.goal, task.expected_paths) == ("log in with password=[redacted:password]", ["/srv/**"])
+    assert attempt(guard, args=args) == "session_killed_by_operator"
 
 
 def test_what_is_written_is_what_a_checked_event_would_say() -> None:
@@ -209,13 +150,10 @@ def test_what_is_written_is_what_a_checked_event_would_say() -> None:
 
     guard = Guard(session_id="s1", bootstrap="nowhere", link=Keeps(), mission_id="m", parent_session_id="p")
     act = guard.tool(name="act", effect="write", targets=["a"], cost_usd=0.5)(lambda a, b: {"a": a, "b": b})
-    for a, b in [
-        (1, "text"),
-        ("p\u00e9", [1, {"deep": None}]),
-        ("password=hunter2", "x" * 20_000),
-        ({"token": "t"}, 2**70),
-    ]:
-        act(a, b)
+    act(1, "text")
+    act("p\u00e9", [1, {"deep": None}])
+    act("password=hunter2", "x" * 20_000)
+    act({"token": "t"}, 2**70)
     fails = guard.tool(name="fails")(lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         fails()
@@ -228,16 +166,13 @@ def test_what_is_written_is_what_a_checked_event_would_say() -> None:
 
 
 def test_an_event_that_is_not_checked_is_equal_to_one_that_is() -> None:
-    result = {
-        "event_id": "e1", "kind": Kind.COMPLETED, "session_id": "s1", "time": 1_750_000_000_000, "seq": 3,
-        "args": {"a": [1]}, "targets": ["t"], "usage": Usage(cost_usd=1), "outcome": Outcome.OK,
-    }  # fmt: skip
-    event = ActionEvent(**result)
-    assert made(result) == event
-    assert orjson.loads(made(result).to_json()) == orjson.loads(event.to_json())
-    assert made(result).model_copy(update={"seq": 4}) == event.model_copy(update={"seq": 4})
-    bare = {"event_id": "e", "kind": Kind.PROPOSED, "session_id": "s", "time": 1_750_000_000_000}
-    assert made(bare) == ActionEvent(**bare)
+    bare = {"event_id": "e1", "kind": Kind.COMPLETED, "session_id": "s1", "time": 1_750_000_000_000}
+    more = {"seq": 3, "args": {"a": [1]}, "targets": ["t"], "usage": Usage(cost_usd=1), "outcome": Outcome.OK}
+    for result in (bare, bare | more):
+        event = ActionEvent(**result)
+        assert made(result) == event
+        assert orjson.loads(made(result).to_json()) == orjson.loads(event.to_json())
+        assert made(result).model_copy(update={"seq": 4}) == event.model_copy(update={"seq": 4})
     assert made(bare).targets is not made(bare).targets
 
 
@@ -252,9 +187,7 @@ def test_what_a_repetition_of_a_tool_is_is_reported_with_each_call() -> None:
 
     look_up(7, "a")
     broken(7)
-    with guard.action("search", loop_key="password=hunter22"):
-        pass
-    with guard.action("search"):
-        pass
+    attempt(guard, "search", loop_key="password=hunter22")
+    attempt(guard, "search")
     reported = [e.loop_key for e in guard.events if e.kind is Kind.PROPOSED]
     assert reported == ["order 7", None, "password=[redacted:password]", None]

@@ -1,5 +1,3 @@
-"""One connection for all guards of a process; the broker away, slow and back; nothing destructive is dropped unseen."""
-
 import subprocess
 import sys
 import threading
@@ -8,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from haltline.interventions.agent import Guard, Refused
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.testing import ScriptedGuard
 from haltline.interventions.agent.transport.kafka_transport import KafkaTransport
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.events import Kind, Outcome
 from haltline.schemas.topics import Topics
+from tests.interventions.agent.attempts import attempt, attempts, guard_of
 from tests.interventions.agent.stand_in import StandIn, standing
-from tests.interventions.agent.test_over_kafka import ROOT, attempts, guard_of
+from tests.interventions.agent.test_over_kafka import ROOT
 from tests.mock_cluster import MockCluster, client_threads
 from tests.waiting import wait_until
 
@@ -37,9 +35,7 @@ def test_two_hundred_guards_are_one_connection_and_each_hears_its_own(cluster: M
     with StandIn(cluster.bootstrap) as worker:
         before = client_threads()
         guards = [guard_of(cluster.bootstrap, f"s{number}", mode="blocking") for number in range(200)]
-        for guard in guards:
-            with guard.action("get_asset"):
-                pass
+        assert {attempt(guard) for guard in guards} == {"executed"}
         # What stands for the worker may have begun its own only now: a few more, and not four for each guard.
         assert client_threads() - before < 50
         assert listeners() == 1
@@ -47,64 +43,40 @@ def test_two_hundred_guards_are_one_connection_and_each_hears_its_own(cluster: M
         wait_until(lambda: guards[7].killed, "the kill has come")
         assert [guard.session_id for guard in guards if guard.killed] == ["s7"]
         late = guard_of(cluster.bootstrap, "late", parent_session_id="s7")
-        with pytest.raises(Refused), late.action("get_asset"):
-            pytest.fail("what stood before it joined was not told")
+        assert attempt(late) != "executed", "what stood before it joined is known"
+
+        def dropping() -> set[str]:
+            return {attempt(guard, "drop_table", effect="read") for guard in guards[:3]}
+
+        worker.control(standing(ScopeKind.TOOL, "drop_table"))
+        wait_until(lambda: "executed" not in dropping(), "each of three refuses it")
+        worker.release(ScopeKind.TOOL, "drop_table")
+        wait_until(lambda: dropping() == {"executed"}, "none of them does any more")
         for guard in [*guards, late]:
             guard.close()
         wait_until(lambda: listeners() == 0, "their thread has ended; that the client's have, every test looks at")
-        ends = {event.session_id for event in worker.of(Kind.SESSION_ENDED)}
-        wait_until(lambda: len(worker.of(Kind.SESSION_ENDED)) == 201, f"all ends have arrived, got {len(ends)}")
+        wait_until(lambda: len(worker.of(Kind.SESSION_ENDED)) == 201, "all ends have arrived")
 
 
-def test_a_guard_after_the_last_one_has_a_connection_of_its_own(cluster: MockCluster) -> None:
-    with StandIn(cluster.bootstrap) as worker:
-        for _ in range(2):
-            guard = guard_of(cluster.bootstrap, mode="blocking")
-            assert attempts(guard, 1) == ["executed"]
-            guard.close()
-        wait_until(lambda: len(worker.of(Kind.SESSION_ENDED)) == 2, "both have said that they ended")
-
-
-def test_the_one_that_ends_first_leaves_the_other_its_connection(cluster: MockCluster) -> None:
+def test_the_first_to_end_leaves_the_other_its_connection_and_a_later_one_has_another(cluster: MockCluster) -> None:
     with guard_of(cluster.bootstrap, "s1") as first, guard_of(cluster.bootstrap, "s2") as second:
         second.close()
-        assert first.tool(name="get_asset")(str)() == ""
+        assert attempt(first) == "executed"
     assert (first.dropped, second.dropped) == (0, 0)
-
-
-def test_a_kill_of_one_thing_reaches_every_guard(cluster: MockCluster) -> None:
-    with StandIn(cluster.bootstrap) as worker:
-        guards = [guard_of(cluster.bootstrap, f"s{number}", mode="blocking") for number in range(3)]
-        for guard in guards:
-            with guard.action("get_asset"):
-                pass
-        worker.control(standing(ScopeKind.TOOL, "drop_table"))
-
-        def refused(guard: Guard) -> bool:
-            try:
-                with guard.action("drop_table", effect="read"):
-                    return False
-            except Refused:
-                return True
-
-        wait_until(lambda: all(map(refused, guards)), "all three refuse it")
-        worker.release(ScopeKind.TOOL, "drop_table")
-        wait_until(lambda: not any(map(refused, guards)), "none of them does any more")
-        for guard in guards:
-            guard.close()
+    with StandIn(cluster.bootstrap) as worker, guard_of(cluster.bootstrap, "s3", mode="blocking") as third:
+        assert attempts(third, 1) == ["executed"]
+        third.close()
+        wait_until(lambda: len(worker.of(Kind.SESSION_ENDED)) == 3, "each has said that it ended")
 
 
 def test_what_happens_while_the_broker_is_away_arrives_when_it_is_back(cluster: MockCluster, tmp_path: Path) -> None:
     with StandIn(cluster.bootstrap) as worker, guard_of(cluster.bootstrap, spool_dir=str(tmp_path)) as guard:
-        with guard.action("get_asset"):
-            pass
+        attempt(guard)
         cluster.set_down()
         wait_until(lambda: guard.degraded == "the broker is away", "the guard knows that the broker is away")
         for number in range(50):
-            with guard.action("get_asset", args={"number": number}):
-                pass
-        with pytest.raises(Refused, match="no_verdict"), guard.action("delete_asset"):
-            pytest.fail("it was executed")
+            assert attempt(guard, args={"number": number}) == "executed"
+        assert attempts(guard, 1) == ["no_verdict"]
         assert any(tmp_path.iterdir())
         cluster.set_up()
         wait_until(lambda: Outcome.REFUSED in worker.outcomes(), "what was refused meanwhile has arrived")
@@ -112,34 +84,32 @@ def test_what_happens_while_the_broker_is_away_arrives_when_it_is_back(cluster: 
         assert seqs == sorted(seqs, key=lambda seq: seq or 0), "in order"
         assert len(seqs) == 1 + 2 * 51 + 2
         assert guard.dropped == 0
+        wait_until(lambda: attempts(guard, 1) == ["executed"], "the worker answers again")
+        worker.control(standing())
+        wait_until(lambda: guard.killed, "a kill still arrives")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_process_that_ends_while_the_broker_is_away_leaves_its_records_to_the_next(
-    cluster: MockCluster, tmp_path: Path
-) -> None:
+def test_a_process_that_ends_meanwhile_leaves_its_records_to_the_next(cluster: MockCluster, tmp_path: Path) -> None:
     program = (
         "from haltline import Guard\n"
         f"guard = Guard(session_id='gone', bootstrap='127.0.0.1:1', spool_dir={str(tmp_path)!r}, "
         "start_budget_s=0.0, close_budget_s=0.1)\n"
-        "with guard:\n"
-        "    with guard.action('get_asset'):\n"
-        "        pass\n"
+        "with guard, guard.action('get_asset'):\n"
+        "    pass\n"
         "assert guard.dropped == 0, guard.dropped\n"
     )
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, timeout=60)
     assert any(tmp_path.iterdir())
     with StandIn(cluster.bootstrap) as worker, guard_of(cluster.bootstrap, "next", spool_dir=str(tmp_path)):
         wait_until(lambda: worker.of(Kind.SESSION_ENDED, "gone"), "its records have arrived")
-    assert [event.kind for event in worker.events if event.session_id == "gone"] == [
-        Kind.SESSION_STARTED, Kind.PROPOSED, Kind.COMPLETED, Kind.SESSION_ENDED,
-    ]  # fmt: skip
+    kinds = [Kind.SESSION_STARTED, Kind.PROPOSED, Kind.COMPLETED, Kind.SESSION_ENDED]
+    assert [event.kind for event in worker.events if event.session_id == "gone"] == kinds
 
 
 def test_a_slow_broker_takes_nothing_from_a_call_that_does_not_wait(cluster: MockCluster) -> None:
     with guard_of(cluster.bootstrap, close_budget_s=0.0) as guard:
-        with guard.action("get_asset"):
-            pass
+        attempt(guard)
         cluster.set_round_trip(5_000)
         for number in range(200):
             with guard.action("get_asset", args={"number": number}) as action:
@@ -149,10 +119,8 @@ def test_a_slow_broker_takes_nothing_from_a_call_that_does_not_wait(cluster: Moc
 
 
 def test_a_full_queue_has_room_left_for_what_destroys(cluster: MockCluster) -> None:
-    settings = GuardSettings(
-        bootstrap=cluster.bootstrap, kafka={"queue.buffering.max.messages": 100, "linger.ms": 60_000}
-    )
-    link = KafkaTransport(settings)
+    kafka = {"queue.buffering.max.messages": 100, "linger.ms": 60_000}
+    link = KafkaTransport(GuardSettings(bootstrap=cluster.bootstrap, kafka=kafka))
     handed = [link.publish("haltline.actions", b"{}") for _ in range(200)]
     assert handed == [True] * 90 + [False] * 110
     must = [link.publish("haltline.actions", b"{}", must=True) for _ in range(20)]
@@ -164,13 +132,9 @@ def test_what_destroys_is_not_done_when_it_cannot_be_reported_and_what_is_droppe
     guard = ScriptedGuard(mode="async")
     guard.start()
     guard.script.full = True
-    with guard.action("get_asset"):
-        pass
-    assert guard.dropped == 2
-    with pytest.raises(Refused, match="no_verdict"), guard.action("delete_asset"):
-        pytest.fail("it was executed, and nobody heard of it")
+    assert (attempt(guard), guard.dropped) == ("executed", 2)
+    assert attempts(guard, 1) == ["no_verdict"], "nobody would hear of it"
     guard.script.full = False
-    with guard.action("get_asset"):
-        pass
+    attempt(guard)
     guard.close()
     assert [event.dropped for event in guard.events if event.dropped] == [4], "told once there is room again"

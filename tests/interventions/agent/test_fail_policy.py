@@ -1,8 +1,6 @@
-"""What happens when no verdict can be had, or when it comes too late."""
-
 import threading
 import time
-from contextlib import nullcontext
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -10,31 +8,32 @@ from haltline.interventions.agent import Effect, Level, Refused
 from haltline.interventions.agent.testing import ScriptedGuard, decision
 from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent, Kind, Outcome
+from tests.cases import cases
+from tests.interventions.agent.attempts import attempt
+from tests.interventions.cases import some
+
+KILLED = "session_killed_loop_guard"
 
 
-@pytest.mark.parametrize(
-    ("action", "effect", "closed_from", "executes"),
-    [
-        pytest.param("delete_asset", None, Effect.DESTRUCTIVE, False, id="closed for a destructive name"),
-        pytest.param("mcp__db__drop_table", None, Effect.DESTRUCTIVE, False, id="closed for one behind a prefix"),
-        pytest.param("tidy", "destructive", Effect.DESTRUCTIVE, False, id="closed for a declared destructive effect"),
-        pytest.param("delete_asset", "read", Effect.DESTRUCTIVE, False, id="a hint does not lower what the name says"),
-        pytest.param("get_asset", None, Effect.DESTRUCTIVE, True, id="open for a read"),
-        pytest.param("frobnicate", None, Effect.DESTRUCTIVE, True, id="open for a name that tells nothing"),
-        pytest.param("tidy", "mutate", Effect.DESTRUCTIVE, True, id="open below the setting"),
-        pytest.param("tidy", "mutate", Effect.MUTATE, False, id="closed from the setting on"),
-        pytest.param("frobnicate", None, Effect.EXEC, False, id="closed for the unknown where the setting says so"),
-        pytest.param("get_asset", None, Effect.READ, False, id="closed for reads where the setting says so"),
-        pytest.param("delete_asset", None, None, True, id="open for all where the setting says so"),
-    ],
+@cases(
+    "action, effect, closed_from, executes",
+    {
+        "closed for a destructive name": ("delete_asset", None, Effect.DESTRUCTIVE, False),
+        "closed for one behind a prefix": ("mcp__db__drop_table", None, Effect.DESTRUCTIVE, False),
+        "closed for a declared destructive effect": ("tidy", "destructive", Effect.DESTRUCTIVE, False),
+        "a hint does not lower what the name says": ("delete_asset", "read", Effect.DESTRUCTIVE, False),
+        "open for a read": ("get_asset", None, Effect.DESTRUCTIVE, True),
+        "open for a name that tells nothing": ("frobnicate", None, Effect.DESTRUCTIVE, True),
+        "open below the setting": ("tidy", "mutate", Effect.DESTRUCTIVE, True),
+        "closed from the setting on": ("tidy", "mutate", Effect.MUTATE, False),
+        "closed for the unknown where the setting says so": ("frobnicate", None, Effect.EXEC, False),
+        "closed for reads where the setting says so": ("get_asset", None, Effect.READ, False),
+        "open for all where the setting says so": ("delete_asset", None, None, True),
+    },
 )
 def test_without_a_verdict_it_is(action: str, effect: str | None, closed_from: Effect | None, executes: bool) -> None:
     guard = ScriptedGuard(None, fail_closed_from=closed_from)
-    executed = False
-    refused = nullcontext() if executes else pytest.raises(Refused, match="no_verdict")
-    with refused, guard.action(action, effect=effect):
-        executed = True
-    assert executed is executes
+    assert attempt(guard, action, effect=effect) == ("executed" if executes else "no_verdict")
     assert guard.events[-1].outcome is (Outcome.OK if executes else Outcome.REFUSED)
 
 
@@ -45,6 +44,8 @@ def test_a_refusal_without_a_verdict_says_so_and_is_about_this_call_only() -> No
     assert (refused.value.code, refused.value.decision) == ("no_verdict", None)
     assert guard.feedback == []
     assert not guard.killed
+    proposal = next(event for event in guard.events if event.kind is Kind.PROPOSED)
+    guard.send(decision(Level.BLOCK, proposal))  # what was refused already is not refused by its late verdict once more
     with guard.action("delete_asset") as act:
         assert act.advice == ()
 
@@ -55,31 +56,25 @@ def test_a_stale_verdict_counts_as_none(level: Level) -> None:
         return decision(level, event, time=event.time - 31_000)
 
     guard = ScriptedGuard(stale, stale, max_decision_age_s=30.0)
-    with pytest.raises(Refused, match="no_verdict"), guard.action("delete_asset"):
-        pytest.fail("it was executed")
+    assert attempt(guard, "delete_asset") == "no_verdict"
     with guard.action("get_asset") as act:
         assert act.advice == ()
 
 
-def test_a_stale_kill_is_still_a_kill() -> None:
-    guard = ScriptedGuard(lambda event: decision(Level.KILL, event, time=event.time - 3_600_000))
-    with pytest.raises(Refused, match="session_killed_loop_guard"), guard.action("get_asset"):
-        pytest.fail("it was executed")
-    assert guard.killed
-
-
-def test_an_expired_decision_counts_as_none() -> None:
-    guard = ScriptedGuard(lambda event: decision(Level.NUDGE, event, expires=event.time - 1))
+def test_a_stale_kill_is_still_a_kill_and_an_expired_hint_is_none() -> None:
+    guard = ScriptedGuard(
+        lambda event: decision(Level.NUDGE, event, expires=event.time - 1),
+        lambda event: decision(Level.KILL, event, time=event.time - 3_600_000),
+    )
     with guard.action("get_asset") as act:
         assert act.advice == ()
+    assert (attempt(guard), guard.killed) == (KILLED, True)
 
 
 def test_a_silent_worker_costs_a_read_one_budget_and_not_one_each() -> None:
     guard = ScriptedGuard(*[None] * 100, budget_s=1.0)
     started_s = time.monotonic()
-    for _ in range(100):
-        with guard.action("get_asset"):
-            pass
+    assert {attempt(guard) for _ in range(100)} == {"executed"}
     assert time.monotonic() - started_s < 50  # one budget is 1 s, all would be 100 s
     assert [event.await_verdict for event in guard.events if event.kind is Kind.PROPOSED] == [True] * 100
 
@@ -89,28 +84,15 @@ def test_a_worker_that_answers_again_is_waited_for_again() -> None:
         threading.Timer(0.3, lambda: guard.send(decision(Level.BLOCK, event))).start()
 
     guard = ScriptedGuard(None, Level.ALLOW, a_moment_later, budget_s=0.1)
-    with guard.action("get_asset"):
-        pass
+    assert attempt(guard) == "executed"
     guard._gate.settings = guard.settings.changed(budget_s=60)
-    with guard.action("delete_asset"):
-        pass
-    with pytest.raises(Refused, match="block"), guard.action("get_asset"):
-        pytest.fail("it was executed")
+    assert [attempt(guard, "delete_asset"), attempt(guard)] == ["executed", "block"]
 
 
 def test_a_kill_that_is_the_verdict_ends_the_wait_at_once() -> None:
     guard = ScriptedGuard(Level.KILL, budget_s=600.0)
-    actual: list[str] = []
-
-    def call() -> None:
-        with pytest.raises(Refused, match="session_killed_loop_guard"), guard.action("get_asset"):
-            actual.append("executed")
-        actual.append("refused")
-
-    waiting = threading.Thread(target=call, daemon=True)
-    waiting.start()
-    waiting.join(timeout=60)
-    assert actual == ["refused"]
+    with ThreadPoolExecutor(1) as waiting:
+        assert waiting.submit(attempt, guard).result(timeout=60) == KILLED
 
 
 def earlier(guard: ScriptedGuard, level: Level, *, age_ms: int = 0) -> Decision:
@@ -132,22 +114,18 @@ def test_a_hint_that_nobody_waits_for_is_given_at_the_next_action(mode: str) -> 
     assert [feedback.stage.value for feedback in guard.feedback] == ["received", "received", "applied", "applied"]
 
 
-@pytest.mark.parametrize("level", [Level.PAUSE, Level.BLOCK, Level.ROLLBACK])
-def test_a_refusal_that_nobody_waits_for_refuses_the_next_action_and_only_that(level: Level) -> None:
+@pytest.mark.parametrize("level", [Level.PAUSE, Level.BLOCK, Level.ROLLBACK, Level.KILL])
+def test_a_refusal_that_nobody_waits_for_refuses_the_next_action_once_and_a_kill_all(level: Level) -> None:
     guard = ScriptedGuard(mode="async")
-    guard.send(earlier(guard, level))
+    for _ in range(2):  # a decision that arrives twice takes effect once
+        guard.send(earlier(guard, level))
     with pytest.raises(Refused, match="for the model"), guard.action("get_asset"):
         pytest.fail("it was executed")
-    with guard.action("get_asset"):
-        pass
-
-
-def test_a_kill_that_nobody_waits_for_refuses_everything_from_the_next_action_on() -> None:
-    guard = ScriptedGuard(mode="async")
-    guard.send(earlier(guard, Level.KILL))
-    for _ in range(2):
-        with pytest.raises(Refused, match="session_killed_loop_guard"), guard.action("get_asset"):
-            pytest.fail("it was executed")
+    if level is Level.KILL:
+        assert attempt(guard) == KILLED
+    else:
+        assert attempt(guard) == "executed"
+        assert [feedback.stage.value for feedback in guard.feedback] == ["received", "applied", "refused"]
 
 
 def test_a_stale_hint_is_not_given_but_acknowledged_as_stale() -> None:
@@ -158,60 +136,18 @@ def test_a_stale_hint_is_not_given_but_acknowledged_as_stale() -> None:
     assert [(f.stage.value, f.detail) for f in guard.feedback] == [("received", "stale: not applied")]
 
 
-def test_a_decision_that_arrives_twice_takes_effect_once() -> None:
-    guard = ScriptedGuard(mode="async")
-    guard.send(earlier(guard, Level.BLOCK))
-    guard.send(earlier(guard, Level.BLOCK))
-    with pytest.raises(Refused), guard.action("get_asset"):
-        pytest.fail("it was executed")
-    with guard.action("get_asset"):
-        pass
-    assert [feedback.stage.value for feedback in guard.feedback] == ["received", "applied", "refused"]
-
-
-def test_a_verdict_that_comes_too_late_takes_effect_at_the_next_action() -> None:
-    guard = ScriptedGuard(None, Level.ALLOW)
-    with guard.action("get_asset"):
-        pass
+@pytest.mark.parametrize("own", [Level.ALLOW, Level.BLOCK])
+def test_a_verdict_that_comes_too_late_takes_effect_at_the_next_action_unless_its_own_is_as_hard(own: Level) -> None:
+    guard = ScriptedGuard(None if own is Level.ALLOW else Level.ALLOW, own)
+    assert attempt(guard) == "executed"
     proposal = next(event for event in guard.events if event.kind is Kind.PROPOSED)
-    guard.send(decision(Level.BLOCK, proposal))
-    with pytest.raises(Refused, match="block"), guard.action("get_asset"):
+    guard.send(decision(Level.BLOCK, proposal, decision_id="late"))  # as a worker that has taken over decides once more
+    with pytest.raises(Refused, match="block") as refused, guard.action("get_asset"):
         pytest.fail("it was executed")
-
-
-def test_the_verdict_on_a_call_refuses_it_before_a_late_one_and_is_as_hard() -> None:
-    guard = ScriptedGuard(Level.ALLOW, Level.BLOCK)
-    with guard.action("get_asset"):
-        pass
-    first = next(event for event in guard.events if event.kind is Kind.PROPOSED)
-    guard.send(decision(Level.BLOCK, first, decision_id="late"))  # a worker that has taken over decides once more
-    with pytest.raises(Refused) as refused, guard.action("get_asset"):
-        pytest.fail("it was executed")
-    assert refused.value.decision is not None
-    assert refused.value.decision.decision_id != "late"
-
-
-def test_a_late_refusal_of_what_was_refused_already_does_nothing_more() -> None:
-    guard = ScriptedGuard(None, Level.ALLOW)
-    with pytest.raises(Refused, match="no_verdict"), guard.action("delete_asset"):
-        pytest.fail("it was executed")
-    proposal = next(event for event in guard.events if event.kind is Kind.PROPOSED)
-    guard.send(decision(Level.BLOCK, proposal))
-    with guard.action("get_asset") as act:
-        assert act.advice == ()
-
-
-def test_a_mode_of_one_call_is_not_waited_for() -> None:
-    guard = ScriptedGuard(None, budget_s=60.0)
-    with guard.action("delete_asset", mode="async"):
-        pass
-    assert not guard.events[1].await_verdict
+    assert (some(refused.value.decision).decision_id == "late") is (own is Level.ALLOW)
 
 
 def test_without_a_link_an_asynchronous_destructive_call_is_refused_and_a_read_goes_on() -> None:
     guard = ScriptedGuard(mode="async")
     guard.script.up = False
-    with pytest.raises(Refused, match="no_verdict"), guard.action("delete_asset"):
-        pytest.fail("it was executed")
-    with guard.action("get_asset"):
-        pass
+    assert [attempt(guard, name) for name in ("delete_asset", "get_asset")] == ["no_verdict", "executed"]

@@ -1,5 +1,3 @@
-"""What docs/agent.md says that an agent reads when a call is refused is what it reads."""
-
 import re
 import tomllib
 from collections.abc import Callable
@@ -15,6 +13,7 @@ from haltline.interventions.state.session_control import Freeze
 from haltline.schemas.control import ControlState
 from haltline.schemas.decisions import ScopeKind
 from tests.builders import T0_MS
+from tests.cases import cases
 from tests.docs.pages import DOCS, between, fences_of, rows
 
 PAGE = DOCS / "agent.md"
@@ -43,19 +42,18 @@ def held(state: ControlState) -> ScriptedGuard:
     return ScriptedGuard(standing=(record(freeze, SessionRef("scripted", "cleaner", listens=True)),))
 
 
-@pytest.mark.parametrize(
-    ("code", "guard"),
-    [
-        pytest.param("no_verdict", lambda: ScriptedGuard(None), id="nobody to ask"),
-        pytest.param(
+@cases(
+    "code, guard",
+    {
+        "nobody to ask": ("no_verdict", lambda: ScriptedGuard(None)),
+        "an operator's kill": (
             "session_killed_by_operator",
             lambda: ScriptedGuard(standing=(killed(ScopeKind.SESSION, "scripted"),)),
-            id="an operator's kill",
         ),
-        pytest.param("session_killed_loop_guard", lambda: ScriptedGuard(Level.KILL), id="a kill by a rule"),
-        pytest.param("session_frozen_by_operator", lambda: held(ControlState.FROZEN), id="frozen"),
-        pytest.param("session_contained_by_operator", lambda: held(ControlState.CONTAINED), id="contained"),
-    ],
+        "a kill by a rule": ("session_killed_loop_guard", lambda: ScriptedGuard(Level.KILL)),
+        "frozen": ("session_frozen_by_operator", lambda: held(ControlState.FROZEN)),
+        "contained": ("session_contained_by_operator", lambda: held(ControlState.CONTAINED)),
+    },
 )
 def test_what_stands_and_what_nobody_says(code: str, guard: Callable[[], ScriptedGuard]) -> None:
     refusal = refused(guard())

@@ -32,8 +32,9 @@ from haltline.streams.engine.core import Core, Position, SessionState
 from haltline.streams.engine.core import Effects as Followed
 from haltline.streams.operator.incidents import fold
 from haltline.streams.sessions import state_codec
+from tests.builders import T0_MS
+from tests.interventions.cases import some
 
-T0_MS = 1_750_000_000_000
 POLICY = Policy(
     rules={
         "destructive_repeat": Rule(
@@ -101,11 +102,8 @@ class Incidents(RuleBasedStateMachine):
         if not self.replaying:
             is_new = all(reported.incident_id != record.incident_id for reported in self.topic)
             assert is_new == (record.change is IncidentChange.OPENED), "5: only a new one is opened"
-            assert (
-                is_new
-                or record.incident_id in was_open | {i.incident_id for i in self.state.standing.incidents.values()}
-                or record.state is IncidentState.RESOLVED
-            )
+            still_open = was_open | {i.incident_id for i in self.state.standing.incidents.values()}
+            assert is_new or record.incident_id in still_open or record.state is IncidentState.RESOLVED
         else:
             assert record in self.topic, "3: nothing is told that was not told before"
         self.topic.append(record)
@@ -118,13 +116,8 @@ class Incidents(RuleBasedStateMachine):
                 self._event(Kind.COMPLETED, call_id=f"c{self.offset - 1}", outcome=Outcome.ERROR, error="still there")
 
     def _proposes(self, asset: str, waits: bool) -> Followed:
-        return self._event(
-            Kind.PROPOSED,
-            call_id=f"c{self.offset}",
-            action="delete_asset",
-            args={"asset_id": asset},
-            await_verdict=waits,
-        )
+        call = {"call_id": f"c{self.offset}", "action": "delete_asset", "args": {"asset_id": asset}}
+        return self._event(Kind.PROPOSED, await_verdict=waits, **call)
 
     def _event(self, kind: Kind, **more: Any) -> Followed:
         self.now_ms += 500
@@ -180,18 +173,9 @@ class Incidents(RuleBasedStateMachine):
     @precondition(lambda self: self._is_killed)
     @rule()
     def acknowledges(self) -> None:
-        kill = self.state.standing.killed
-        assert kill is not None
-        self._take(
-            "on_feedback",
-            Feedback(
-                feedback_id=f"f{self.offset}",
-                decision_id=kill.decision_id,
-                session_id="s1",
-                stage=Stage.STOPPED,
-                time=self.now_ms,
-            ),
-        )
+        kill = some(self.state.standing.killed)
+        about = {"feedback_id": f"f{self.offset}", "decision_id": kill.decision_id, "session_id": "s1"}
+        self._take("on_feedback", Feedback(stage=Stage.STOPPED, time=self.now_ms, **about))
         assert "kill_unacknowledged" not in self.state.standing.incidents
 
     @rule(seconds=st.sampled_from([1, 6, 61]))
@@ -209,11 +193,8 @@ class Incidents(RuleBasedStateMachine):
 
     def _command(self, kind: CommandKind, by: str, **more: Any) -> Followed:
         self.now_ms += 100
-        name = f"k{self.offset}"
-        return self._take(
-            "on_command",
-            Command(command_id=name, kind=kind, id="s1", by=by, reason="so", time=self.now_ms, **more),
-        )
+        about = {"command_id": f"k{self.offset}", "id": "s1", "by": by, "reason": "so", "time": self.now_ms}
+        return self._take("on_command", Command(kind=kind, **(about | more)))
 
     @property
     def _is_killed(self) -> bool:

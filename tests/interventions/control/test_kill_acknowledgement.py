@@ -1,5 +1,3 @@
-"""A kill has stopped somebody when they say so: until then it is sent again, and then it is an incident."""
-
 import pytest
 
 from haltline.interventions.control import kill_acknowledgement
@@ -7,26 +5,23 @@ from haltline.interventions.state.effects import NOTHING, ControlEffects, Sessio
 from haltline.interventions.state.session_control import Kill, SessionControl
 from haltline.schemas.decisions import Level
 from haltline.schemas.policy import Operations, Policy
+from tests.builders import T0_MS, at
 
-T0_MS = 1_750_000_000_000
 POLICY = Policy(operations=Operations(kill_ack_s=5, kill_issues=3))
-WHO = SessionRef("s1", "cleaner")
 
 
-def killed() -> SessionControl:
-    return SessionControl(killed=Kill("d1", "session_killed_loop_guard", "3 deletes", "haltline", T0_MS - 1000))
+def killed() -> tuple[SessionControl, Kill]:
+    kill = Kill("d1", "session_killed_loop_guard", "3 deletes", "haltline", T0_MS - 1000)
+    return SessionControl(killed=kill), kill
 
 
-def at(second: float) -> int:
-    return T0_MS + round(second * 1000)
-
-
-def ticks(standing: SessionControl, *seconds: float, who: SessionRef = WHO) -> list[ControlEffects]:
+def ticks(standing: SessionControl, *seconds: float, listens: bool = True) -> list[ControlEffects]:
+    who = SessionRef("s1", "cleaner", listens=listens)
     return [kill_acknowledgement.on_due(standing, who, POLICY, at(second)) for second in seconds]
 
 
 def test_it_is_sent_again_at_each_deadline_and_then_it_is_an_incident() -> None:
-    standing = killed()
+    standing, kill = killed()
     result = ticks(standing, 0, 4.9, 5, 9.9, 10, 14.9, 15, 100)
     assert [s.followup for s in result] == ["", "", "kill_reissued", "", "kill_reissued", "", "kill_unacknowledged", ""]
     again, incident = result[2].decisions[0], result[6].decisions[0]
@@ -36,32 +31,25 @@ def test_it_is_sent_again_at_each_deadline_and_then_it_is_an_incident() -> None:
     assert [s.control.issued for s in result if s.control is not None] == [2, 3, 3]
     assert result[6].control is not None
     assert (result[6].control.escalated_at, result[6].control.stopped_at) == (at(15), None)
-    assert kill_acknowledgement.due_ms(standing.killed or Kill("", "", "", "", 0)) == 0
+    assert kill_acknowledgement.due_ms(kill) == 0
 
 
-def test_what_follows_is_the_same_however_late_the_tick_comes() -> None:
-    prompt, late = killed(), killed()
-    assert ticks(prompt, 0, 5)[-1] == ticks(late, 0, 7.3)[-1]
-
-
-def test_what_passed_while_nobody_ticked_does_not_come_as_a_burst() -> None:
-    standing = killed()
-    result = ticks(standing, 0, 3600, 3600, 3600)
-    assert [s.followup for s in result] == ["", "kill_reissued", "kill_reissued", ""]
+def test_what_follows_is_the_same_however_late_the_tick_comes_and_no_burst() -> None:
+    assert ticks(killed()[0], 0, 5)[-1] == ticks(killed()[0], 0, 7.3)[-1]
+    late = ticks(killed()[0], 0, 3600, 3600, 3600)
+    assert [s.followup for s in late] == ["", "kill_reissued", "kill_reissued", ""]
 
 
 def test_one_that_was_acknowledged_is_never_due() -> None:
-    standing = killed()
+    standing, kill = killed()
     ticks(standing, 0)
-    assert standing.killed is not None
-    standing.killed.stopped_at_ms = at(1)
+    kill.stopped_at_ms = at(1)
     assert ticks(standing, 5, 500) == [NOTHING, NOTHING]
 
 
-@pytest.mark.parametrize("ends_after", [pytest.param(0, id="before"), pytest.param(1, id="while it waits")])
+@pytest.mark.parametrize("ends_after", [0, 1], ids=["before", "while it waits"])
 def test_where_nobody_listens_nobody_can_answer(ends_after: int) -> None:
-    standing = killed()
+    standing, kill = killed()
     ticks(standing, *[0][:ends_after])
-    assert ticks(standing, 5, 10, 15, who=SessionRef("s1", "cleaner", listens=False)) == [NOTHING] * 3
-    assert standing.killed is not None
-    assert kill_acknowledgement.due_ms(standing.killed) == 0
+    assert ticks(standing, 5, 10, 15, listens=False) == [NOTHING] * 3
+    assert kill_acknowledgement.due_ms(kill) == 0

@@ -1,200 +1,131 @@
-"""A reset, and what a released session is held to; through the core and the real codec."""
-
 from typing import Any
 
 import pytest
 
-from haltline.schemas.control import Command, CommandKind, ControlState
-from haltline.schemas.decisions import Decision
-from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.control import CommandKind, ControlState
 from haltline.schemas.policy import Operations, Policy, ProbationRules
-from haltline.streams.engine.core import Core, Effects, SessionState
-from haltline.streams.sessions import state_codec
+from haltline.streams.engine.core import Effects
+from tests.builders import at
+from tests.interventions.cases import some
+from tests.interventions.control.core_session import CoreSession, shown
 
-T0_MS = 1_750_000_000_000
-
-
-def at(second: float) -> int:
-    return T0_MS + round(second * 1000)
+KILL, RESET = CommandKind.KILL, CommandKind.RESET
 
 
-class Session:
+class Session(CoreSession):
     def __init__(self, **operations: Any) -> None:
         probation = {"actions": 5, "lockout_s": 100, "longest_lockout_s": 1000} | operations.pop("probation", {})
-        self.core = Core(Policy(operations=Operations(probation=ProbationRules(**probation), **operations)))
-        self.state: SessionState | None = None
-        self.calls = 0
+        super().__init__(Policy(operations=Operations(probation=ProbationRules(**probation), **operations)))
 
-    def does(self, second: float, target: str, action: str = "delete_asset") -> Effects:
-        self.calls += 1
-        outcome = self.core.on_event(
-            self.state,
-            ActionEvent(
-                event_id=f"e{self.calls}",
-                kind=Kind.PROPOSED,
-                session_id="s1",
-                agent_id="cleaner",
-                time=at(second),
-                call_id=f"c{self.calls}",
-                action=action,
-                targets=[f"asset_id={target}"],
-                await_verdict=True,
-            ),
-        )
-        self.state = state_codec.decode(state_codec.encode(outcome.state))
-        return outcome
-
-    def says(self, kind: CommandKind, second: float, by: str = "ada", **result: Any) -> Effects:
-        command = Command(
-            command_id=f"{kind}{second}{by}", kind=kind, id="s1", by=by, reason="so", time=at(second), **result
-        )
-        outcome = self.core.on_command(self.state, command)
-        self.state = state_codec.decode(state_codec.encode(outcome.state))
-        return outcome
-
-    def released(self, second: float = 10, **result: Any) -> Effects:
+    def released(self, second: float = 10, **fields: Any) -> Effects:
         """Killed, and reset."""
-        self.says(CommandKind.KILL, second - 1)
-        return self.says(CommandKind.RESET, second, **result)
+        self.command(KILL, second - 1)
+        return self.command(RESET, second, **fields)
+
+    def trips(self, second: float) -> None:
+        """Two deletes within a second, which are a kill on probation alone."""
+        self.does(second, "a")
+        self.does(second + 1, "b")
 
     @property
     def is_killed(self) -> bool:
-        assert self.state is not None
-        return self.state.standing.killed is not None
+        return self.known.standing.killed is not None
 
     @property
     def locked_s(self) -> float:
         """How long the lockout is."""
-        assert self.state is not None
-        kill = self.state.standing.killed
-        assert kill is not None
+        kill = some(self.known.standing.killed)
         return 0 if kill.locked_until_ms is None else (kill.locked_until_ms - kill.since_ms) / 1000
 
 
-def code(decision: Decision | None) -> str:
-    assert decision is not None
-    return f"{decision.level.value} {decision.code}"
-
-
-def test_a_reset_begins_probation_and_says_so() -> None:
-    session = Session()
-    outcome = session.released()
+def test_limits_are_lower_on_probation_which_a_reset_begins_and_says() -> None:
+    free, held = Session(), Session()
+    outcome = held.released()
     assert outcome.control is not None
     record = outcome.control
     assert (record.state, record.by, record.actions_left) == (ControlState.PROBATION, "ada", 5)
     assert not outcome.released
-
-
-def test_limits_are_lower_on_probation_and_as_before_after_it() -> None:
-    free, held = Session(), Session()
-    held.released()
-    for session, expected in ((free, "ALLOW allowed"), (held, "KILL session_killed_loop_guard")):
+    assert not held.command(RESET, 15).released, "another reset does not end it"
+    for session, expected in ((free, ("ALLOW", "allowed")), (held, ("KILL", "session_killed_on_probation"))):
         session.does(20, "a")
-        assert code(session.does(21, "b").decision) == expected
+        assert shown(session.does(21, "b").decision)[:2] == expected
 
 
-def test_a_refusal_on_probation_is_a_kill_that_locks() -> None:
-    policy = {"rules": {"severe_destruction": {"levels": {"high": "PAUSE", "critical": "PAUSE"}}}}
-    session = Session(probation=policy)
+def test_a_refusal_on_probation_is_a_kill_that_locks_and_an_operators_kill_locks_nothing() -> None:
+    session, other = (
+        Session(probation={"rules": {"severe_destruction": {"levels": {"high": "PAUSE", "critical": "PAUSE"}}}})
+        for _ in range(2)
+    )
     session.released()
     outcome = session.does(20, "x", action="drop_database")
-    assert code(outcome.decision) == "KILL session_killed_on_probation"
-    assert outcome.control is not None
-    assert outcome.control.locked_until == at(120)
-    assert session.locked_s == 100
+    assert shown(outcome.decision)[:2] == ("KILL", "session_killed_on_probation")
+    assert (some(outcome.control).locked_until, session.locked_s) == (at(120), 100)
+    other.released()
+    other.command(KILL, 20)
+    assert other.locked_s == 0
 
 
 def test_each_further_kill_on_probation_locks_for_twice_as_long() -> None:
     session = Session()
     locked = []
-    second = 10.0
-    for _ in range(5):
+    for second in range(10, 50_000, 10_000):
         session.released(second)
-        session.does(second + 1, "a")
-        session.does(second + 2, "b")
+        session.trips(second + 1)
         locked.append(session.locked_s)
-        second += 10_000
-        session.says(CommandKind.RESET, second - 5)
+        session.command(RESET, second + 9_995)
     assert locked == [100, 200, 400, 800, 1000]
 
 
-def test_within_the_lockout_a_reset_takes_two_different_operators() -> None:
-    session = Session()
-    session.released()
-    session.does(20, "a")
-    session.does(21, "b")
-    refused = session.says(CommandKind.RESET, 30, "ada")
+def test_within_the_lockout_a_reset_takes_two_different_operators_and_after_it_one() -> None:
+    session, later = Session(), Session()
+    for one in (session, later):
+        one.released()
+        one.trips(20)
+    refused = session.command(RESET, 30)
     assert (refused.released, refused.followup, session.is_killed) == (False, "reset_refused", True)
-    assert refused.control is not None
-    assert refused.control.locked_until == at(121)
-    session.says(CommandKind.RESET, 31, "ada", force=True)
+    assert some(refused.control).locked_until == at(121)
+    session.command(RESET, 31, force=True)
     assert session.is_killed, "the same one twice is one"
-    session.says(CommandKind.RESET, 32, "bo")
+    session.command(RESET, 32, "bo")
     assert session.is_killed, "the second has to mean it"
-    session.says(CommandKind.RESET, 33, "bo", force=True)
+    session.command(RESET, 33, "bo", force=True)
     assert not session.is_killed
-
-
-def test_after_the_lockout_one_operator_is_enough() -> None:
-    session = Session()
-    session.released()
-    session.does(20, "a")
-    session.does(21, "b")
-    session.says(CommandKind.RESET, 121)
-    assert not session.is_killed
+    later.command(RESET, 121)
+    assert not later.is_killed
 
 
 def test_the_second_operator_comes_in_time_or_is_the_first() -> None:
     session = Session(second_person_s=30)
     session.released()
-    session.does(20, "a")
-    session.does(21, "b")
-    session.says(CommandKind.RESET, 30, "ada", force=True)
-    session.says(CommandKind.RESET, 61, "bo", force=True)
+    session.trips(20)
+    session.command(RESET, 30, "ada", force=True)
+    session.command(RESET, 61, "bo", force=True)
     assert session.is_killed
-    session.says(CommandKind.RESET, 62, "ada", force=True)
+    session.command(RESET, 62, "ada", force=True)
     assert not session.is_killed
 
 
 def test_who_comes_through_has_a_clean_slate() -> None:
     session = Session()
     session.released()
-    outcomes = [session.does(20 + n, f"t{n}", action="read_asset") for n in range(5)]
-    assert [outcome.released for outcome in outcomes] == [False, False, False, False, True]
-    assert session.state is not None
-    assert (session.state.standing.probation, session.state.standing.trips) == (None, 0)
-
-
-def test_a_reset_while_on_probation_does_not_end_it() -> None:
-    session = Session()
-    session.released()
-    assert not session.says(CommandKind.RESET, 15).released
-    assert session.state is not None
-    assert session.state.standing.probation is not None
+    assert [session.does(20 + n, f"t{n}", action="read_asset").released for n in range(5)] == [*[False] * 4, True]
+    assert (session.known.standing.probation, session.known.standing.trips) == (None, 0)
 
 
 @pytest.mark.parametrize(("result", "left"), [(0, None), (2, 2), (None, 5)])
 def test_an_operator_says_how_long_probation_is(result: int | None, left: int | None) -> None:
     session = Session()
     outcome = session.released(probation_actions=result)
-    assert session.state is not None
-    probation = session.state.standing.probation
+    probation = session.known.standing.probation
     assert (probation.left if probation else None, outcome.released) == (left, left is None)
 
 
 def test_where_a_reset_asks_for_a_new_session_the_old_one_stays_closed() -> None:
     session = Session(reset_requires_new_session=True)
     outcome = session.released()
-    assert outcome.control is not None
-    assert (outcome.control.state, outcome.control.code) == (ControlState.KILLED, "session_closed_by_operator")
-    assert code(session.does(20, "a", action="read_asset").decision) == "KILL session_closed_by_operator"
-
-
-def test_an_operators_kill_on_probation_locks_nothing() -> None:
-    session = Session()
-    session.released()
-    session.says(CommandKind.KILL, 20)
-    assert session.locked_s == 0
+    closed = "session_closed_by_operator"
+    assert (some(outcome.control).state, some(outcome.control).code) == (ControlState.KILLED, closed)
+    assert shown(session.does(20, "a", action="read_asset").decision)[:2] == ("KILL", closed)
 
 
 def test_a_wrong_rule_of_probation_is_refused_when_the_policy_is_loaded() -> None:

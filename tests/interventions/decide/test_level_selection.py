@@ -1,5 +1,3 @@
-"""What a controller chooses over the course of a session."""
-
 from typing import Any
 
 import orjson
@@ -14,7 +12,7 @@ from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.events import Effect
 from haltline.schemas.findings import Severity
 from haltline.schemas.policy import Policy, Rule
-from tests.interventions.cases import Story, found
+from tests.interventions.cases import Story, found, some
 
 LOW, MEDIUM, HIGH, CRITICAL = Severity
 
@@ -23,47 +21,33 @@ def story(cooldown_s: float = 30.0, **interventions: Any) -> Story:
     return Story(Policy.model_validate({"cooldown_s": cooldown_s, "interventions": interventions}))
 
 
+def levels(session: Story, *seconds: float, **fields: Any) -> list[str | None]:
+    return [session.level(second, found(MEDIUM, **fields)) for second in seconds]
+
+
 def test_scored_three_times_the_same_issue() -> None:
-    session = story(strategy="scored")
     # 0.30; 0.30 + 0.3 as the first did not help; 0.30 + 0.6, and it is the third of its kind.
-    assert [session.level(s, found(MEDIUM, confidence=0.6)) for s in (0, 31, 62)] == ["REINFORCE", "THROTTLE", "KILL"]
-
-
-def test_what_comes_within_the_cooldown_says_nothing_of_the_intervention_before() -> None:
-    session = story(strategy="scored", escalate_after=0)
-    assert [session.level(s, found(MEDIUM, confidence=0.6)) for s in (0, 5, 10)] == ["REINFORCE", None, None]
-    assert session.level(31, found(MEDIUM, confidence=0.6)) == "THROTTLE"
-
-
-def test_what_is_older_than_the_recent_history_does_not_escalate() -> None:
-    session = story(strategy="scored")
-    assert [session.level(s, found(MEDIUM, confidence=0.6)) for s in (0, 301)] == ["REINFORCE", "REINFORCE"]
+    assert levels(story(strategy="scored"), 0, 31, 62, confidence=0.6) == ["REINFORCE", "THROTTLE", "KILL"]
+    old = levels(story(strategy="scored"), 0, 301, confidence=0.6)
+    assert old == ["REINFORCE", "REINFORCE"], "what is older than the recent history does not escalate"
+    cool = levels(story(strategy="scored", escalate_after=0), 0, 5, 10, 31, confidence=0.6)
+    assert cool == ["REINFORCE", None, None, "THROTTLE"], "what comes within the cooldown says nothing of the first"
 
 
 def test_a_destructive_act_has_a_higher_score_than_looking() -> None:
-    assert story(strategy="scored").level(0, found(MEDIUM)) == "THROTTLE"
-    assert story(strategy="scored").level(0, found(MEDIUM), effect=Effect.DESTRUCTIVE) == "KILL"
+    acts = [story(strategy="scored").level(0, found(MEDIUM), effect=e) for e in (Effect.READ, Effect.DESTRUCTIVE)]
+    assert acts == ["THROTTLE", "KILL"]
 
 
-def test_progressive_goes_up_while_nothing_helps_and_down_when_something_did() -> None:
+def test_progressive_goes_up_while_nothing_helps_and_down_when_something_did_after_the_delay() -> None:
     session = story(strategy="progressive", after_warnings=0, history_s=3600)
-    assert [session.level(s, found(MEDIUM)) for s in (0, 31, 62)] == ["NUDGE", "REINFORCE", "THROTTLE"]
+    assert levels(session, 0, 31, 62) == ["NUDGE", "REINFORCE", "THROTTLE"]
     # Ten quiet actions: the throttling helped, but of all three only a third did.
     assert session.level(200, found(MEDIUM), actions=10) == "ROLLBACK"
-
-
-def test_progressive_becomes_softer_only_after_the_delay() -> None:
     session = story(strategy="progressive", history_s=10_000)
-    session.level(0, found(MEDIUM))
-    session.level(31, found(MEDIUM))  # REINFORCE, as the nudge did not help
+    assert levels(session, 0, 31)[1] == "REINFORCE", "as the nudge did not help"
     assert session.level(4000, found(MEDIUM), actions=10) == "THROTTLE"  # one of two helped: 0.5
     assert session.level(8000, found(MEDIUM), actions=10) == "REINFORCE"  # two of three
-
-
-def test_pattern_specific() -> None:
-    session = story(strategy="pattern_specific")
-    assert session.level(0, found(LOW, "scope_creep")) == "REINFORCE"
-    assert session.level(0, found(HIGH, "resource_growth")) == "KILL"
 
 
 @pytest.mark.parametrize(
@@ -114,9 +98,8 @@ def test_warnings_of_another_rule_do_not_count() -> None:
 
 
 def test_an_attempt_of_one_type_gives_way_to_the_next_and_that_to_a_stop() -> None:
-    session = story()
-    levels = [session.level(31 * n, found(MEDIUM)) for n in range(7)]
-    assert levels == ["NUDGE", "NUDGE", "NUDGE", "REINFORCE", "REINFORCE", "PAUSE", "PAUSE"]
+    expected = ["NUDGE"] * 3 + ["REINFORCE"] * 2 + ["PAUSE"] * 2
+    assert levels(story(), *range(0, 31 * 7, 31)) == expected
 
 
 def test_a_session_hears_no_more_hints_than_it_may_and_a_person_hears_of_it() -> None:
@@ -134,44 +117,30 @@ def test_what_the_agent_did_not_hear_uses_up_none_of_its_hints_and_is_no_part_of
     assert session.level(200, found(MEDIUM, "cycle")) == "NUDGE"
     assert session.level(201, found(MEDIUM, "polling")) == "NUDGE"
     assert session.level(202, found(MEDIUM, "repetition")) is None
-    killed = session.tell(203, found(CRITICAL, "destructive_repeat"))
-    assert killed is not None
-    assert killed.incident is not None
-    assert killed.incident.snapshot["interventions"] == 2
-    assert [moment.what[:9] for moment in killed.incident.timeline[1:]] == ["NUDGE for", "NUDGE for", "KILL at e"]
+    killed = some(session.tell(203, found(CRITICAL, "destructive_repeat")))
+    assert some(killed.incident).snapshot["interventions"] == 2
+    assert [moment.what[:9] for moment in some(killed.incident).timeline[1:]] == ["NUDGE for", "NUDGE for", "KILL at e"]
 
 
-def test_a_shadow_rule_escalates_as_an_enforced_one_would() -> None:
-    session = story(after_warnings=2)
-    result = [session.tell(s, found(MEDIUM), rule=Rule(mode=Mode.SHADOW)) for s in (0, 31, 62)]
-    assert [(d.level, d.would) for d in result if d is not None] == [
-        (Level.ALLOW, Level.NUDGE),
-        (Level.ALLOW, Level.NUDGE),
-        (Level.ALLOW, Level.PAUSE),
-    ]
-
-
-def test_a_rule_that_only_warns_does_not_warn_more_often_for_what_it_would_have_stopped() -> None:
-    session = story(after_warnings=0)
-    warn = Rule(mode=Mode.WARN)
-    result = [session.tell(s, found(CRITICAL, "cycle"), rule=warn) for s in (0, 1, 29, 30)]
-    assert [d and (d.level, d.would) for d in result] == [
-        (Level.NUDGE, Level.PAUSE),
-        None,
-        None,
-        (Level.NUDGE, Level.PAUSE),
-    ]
+@pytest.mark.parametrize(
+    ("mode", "severity", "seconds", "expected"),
+    [
+        (Mode.SHADOW, MEDIUM, (0, 31, 62), [("ALLOW", "NUDGE"), ("ALLOW", "NUDGE"), ("ALLOW", "PAUSE")]),
+        (Mode.WARN, CRITICAL, (0, 1, 29, 30), [("NUDGE", "PAUSE"), None, None, ("NUDGE", "PAUSE")]),
+    ],
+    ids=["a shadow rule escalates as an enforced one would", "one that warns does not so more often for a stop"],
+)
+def test_a_mode(mode: Mode, severity: Severity, seconds: tuple[int, ...], expected: list[Any]) -> None:
+    session = story(after_warnings=2 if mode is Mode.SHADOW else 0)
+    rule = "error_repetition" if mode is Mode.SHADOW else "cycle"
+    result = [session.tell(second, found(severity, rule), rule=Rule(mode=mode)) for second in seconds]
+    assert [d and (d.level.value, d.would and d.would.value) for d in result] == expected
 
 
 def test_a_shadow_decision_says_what_would_have_been_done() -> None:
-    shadow = story().tell(0, found(CRITICAL, "destructive_repeat"), rule=Rule(mode=Mode.SHADOW))
-    assert shadow is not None
-    assert (shadow.level, shadow.would, shadow.would_do, shadow.message) == (
-        Level.ALLOW,
-        Level.KILL,
-        "the session stopped",
-        "",
-    )
+    shadow = some(story().tell(0, found(CRITICAL, "destructive_repeat"), rule=Rule(mode=Mode.SHADOW)))
+    assert (shadow.level, shadow.would, shadow.would_do) == (Level.ALLOW, Level.KILL, "the session stopped")
+    assert shadow.message == ""
     assert (shadow.incident, shadow.limits, shadow.rollback) == (None, None, None)
 
 
@@ -188,9 +157,7 @@ STRATEGIES = st.sampled_from(["by_rule", "scored", "progressive", "pattern_speci
     STRATEGIES,
     st.lists(st.tuples(st.integers(0, 120), st.integers(1, 12), st.lists(FINDINGS, max_size=3)), max_size=40),
 )
-def test_any_session_is_bounded_deterministic_and_survives_a_restart(
-    strategy: str, steps: list[tuple[int, int, list[Any]]]
-) -> None:
+def test_any_session_is_bounded_and_survives_a_restart(strategy: str, steps: list[tuple[int, int, list[Any]]]) -> None:
     whole, restarted = story(strategy=strategy), story(strategy=strategy)
     adapter = TypeAdapter(SessionControl)
     second = 0
@@ -210,6 +177,5 @@ def test_any_session_is_bounded_deterministic_and_survives_a_restart(
 @given(STRATEGIES, st.lists(FINDINGS, min_size=2, max_size=4, unique_by=lambda f: f.detector))
 def test_a_harder_decision_beats_every_softer_one_of_the_same_batch(strategy: str, findings: list[Any]) -> None:
     alone = [story(strategy=strategy).tell(0, finding) for finding in findings]
-    together = story(strategy=strategy).tell(0, *findings)
-    assert together is not None
+    together = some(story(strategy=strategy).tell(0, *findings))
     assert together.level == max(d.level for d in alone if d is not None)

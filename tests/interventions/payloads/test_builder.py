@@ -1,5 +1,3 @@
-"""What decisions bring along: the five interventions, changed arguments, and what is told with a refusal."""
-
 import re
 from typing import Any
 
@@ -20,7 +18,7 @@ from haltline.schemas.payloads import Checkpoint, Strength
 from haltline.schemas.policy import Policy, Rule
 from haltline.streams.engine.core import Core, Position, SessionState
 from tests.builders import call, event
-from tests.interventions.cases import Loss, Session, Story, found, proposed
+from tests.interventions.cases import Loss, Session, Story, found, proposed, some
 
 LOW, MEDIUM, HIGH, CRITICAL = Severity
 TASK = Task(goal="Fix the login test", expected_paths=["src/login/**"], limits={"tokens": 9000})
@@ -36,9 +34,6 @@ def at_level(level: Level, rule: str = "error_repetition", **more: Any) -> Decis
     return decision
 
 
-# Throttling
-
-
 @pytest.mark.parametrize(
     ("growth", "limit"),
     [(2.5, 50), (1.6, 70), (1.3, 85), (1.1, 100), (2.0, 70), (1.5, 85), (1.2, 100)],
@@ -48,30 +43,17 @@ def test_the_published_reductions_of_a_limit_of_100(growth: float, limit: int) -
     assert lowered(100, factor_of(growth, Throttle())) == limit
 
 
-def test_only_what_grew_is_lowered_and_batches_are_halved() -> None:
-    decision = at_level(
-        Level.THROTTLE, "resource_growth", finding={"values": {"resource": "tokens", "mean_growth": 2.5}}
-    )
-    assert decision.limits == {
-        "max_file_operations": 100,
-        "max_memory_mb": 512,
-        "max_tokens": 50_000,
-        "max_execution_time_s": 300,
-        "batch_size": 16,
-    }
-    assert decision.throttling is not None
-    assert (decision.throttling.resource, decision.throttling.growth, decision.throttling.factor) == (
-        "tokens",
-        2.5,
-        0.5,
-    )
-
-
-def test_a_second_throttling_goes_on_from_the_first() -> None:
+def test_only_what_grew_is_lowered_and_batches_are_halved_and_a_second_time_from_there_on() -> None:
+    values = {"resource": "tokens", "mean_growth": 2.5}
+    decision = at_level(Level.THROTTLE, "resource_growth", finding={"values": values})
+    limits = {"max_file_operations": 100, "max_memory_mb": 512, "max_tokens": 50_000, "max_execution_time_s": 300}
+    assert decision.limits == limits | {"batch_size": 16}
+    throttling = some(decision.throttling)
+    assert (throttling.resource, throttling.growth, throttling.factor) == ("tokens", 2.5, 0.5)
     reported = Story(Policy(cooldown_s=0))
     grown = found(HIGH, "resource_growth", values={"resource": "file_ops", "mean_growth": 3.0})
-    limits = [decision.limits for s in range(2) if (decision := reported.tell(s, grown)) is not None]
-    assert [one and one["max_file_operations"] for one in limits] == [50, 25]
+    again = [some(some(reported.tell(second, grown)).limits)["max_file_operations"] for second in range(2)]
+    assert again == [50, 25]
 
 
 @given(st.integers(1, 500), st.sampled_from(Severity))
@@ -80,9 +62,6 @@ def test_limits_never_fall_below_1_however_often_they_are_lowered(times: int, se
     for _ in range(times):
         limits, _ = throttle(history, found(severity), Throttle())
     assert all(limit >= 1 and limit == int(limit) for limit in limits.values())
-
-
-# Context reinforcement
 
 
 @pytest.mark.parametrize(
@@ -96,8 +75,7 @@ def test_limits_never_fall_below_1_however_often_they_are_lowered(times: int, se
 def test_the_task_is_repeated(strength: str, constraints: int, boundaries: int) -> None:
     policy = Policy.model_validate({"interventions": {"reinforcement": strength}})
     decision = at_level(Level.REINFORCE, "scope_creep", policy=policy, session=Session(task=note_of(TASK)))
-    result = decision.reinforcement
-    assert result is not None
+    result = some(decision.reinforcement)
     assert (result.strength, result.goal, len(result.constraints), len(result.boundaries)) == (
         Strength(strength),
         "Fix the login test",
@@ -109,24 +87,20 @@ def test_the_task_is_repeated(strength: str, constraints: int, boundaries: int) 
     assert any(line.startswith("IMPORTANT") for line in result.constraints) is (strength == "strong")
 
 
-def test_without_a_task_there_is_still_something_to_keep_to() -> None:
-    decision = at_level(Level.REINFORCE)
-    assert decision.message.endswith("- Do not repeat a call that failed before you know why it did.")
-
-
-def test_a_task_is_kept_cut() -> None:
+def test_a_task_is_kept_cut_and_without_one_there_is_still_something_to_keep_to() -> None:
     long = Task(goal="word " * 1000, expected_paths=["p" * 500] * 50, limits={f"l{n}": 1.0 for n in range(50)})
     assert len(orjson.dumps(note_of(long))) < 2000
+    said = at_level(Level.REINFORCE).message
+    assert said.endswith("- Do not repeat a call that failed before you know why it did.")
 
 
 def test_the_engine_keeps_the_task_for_it() -> None:
-    core = Core()
     start = event(0, "", kind=Kind.SESSION_STARTED, outcome=None, task=TASK.model_dump())
-    state = core.on_event(None, start).state
-    assert state.task == TaskNote("Fix the login test", ["src/login/**"], {"tokens": 9000})
+    task = Core().on_event(None, start).state.task
+    assert task == TaskNote("Fix the login test", ["src/login/**"], {"tokens": 9000})
 
 
-# Rollback
+BEGAN = found(evidence=(Evidence(event_id="first", topic="t", partition=0, offset=9), Evidence(event_id="last")))
 
 
 def checkpoints(*steps: str | tuple[str, float]) -> Checkpoints:
@@ -153,8 +127,7 @@ def checkpoints(*steps: str | tuple[str, float]) -> Checkpoints:
     ],
 )
 def test_the_choice_of_a_checkpoint(steps: str, chosen: str | None, depth: int) -> None:
-    finding = found(evidence=(Evidence(event_id="first", topic="t", partition=0, offset=9), Evidence(event_id="last")))
-    result = rollback.choose(checkpoints(*steps), proposed(120), finding, RollbackLimits())
+    result = rollback.choose(checkpoints(*steps), proposed(120), BEGAN, RollbackLimits())
     assert (result.checkpoint, result.depth, result.recovery_needed) == (chosen, depth, chosen is None)
     assert bool(result.plan) is (chosen is None)
 
@@ -169,20 +142,20 @@ def test_the_choice_of_a_checkpoint(steps: str, chosen: str | None, depth: int) 
 )
 def test_a_checkpoint_must_be_near_enough(limits: dict[str, Any], why: str | None) -> None:
     state = checkpoints("a", "+", "+", "-", "b")
-    finding = found(evidence=(Evidence(event_id="first", topic="t", partition=0, offset=9), Evidence(event_id="last")))
-    result = rollback.choose(state, proposed(120), finding, RollbackLimits(**limits))
+    result = rollback.choose(state, proposed(120), BEGAN, RollbackLimits(**limits))
     assert (result.checkpoint == "a") is (why is None)
     if why is not None:
         assert why in result.why
 
 
 def test_one_with_too_few_successes_before_it_is_not_safe() -> None:
-    state = checkpoints("a", "+", "+", "+", "-", *"+" * 1, *["b"])
+    state = checkpoints("a", "+", "+", "+", "-", "+", "b")
     state.kept[-1].quiet_ms = None  # the error is long ago
-    finding = found(evidence=(Evidence(event_id="first", topic="t", partition=0, offset=9), Evidence(event_id="last")))
     assert state.kept[-1].rate == 0.8
-    assert rollback.choose(state, proposed(120), finding, RollbackLimits()).checkpoint == "b"
-    assert rollback.choose(state, proposed(120), finding, RollbackLimits(min_success_rate=0.81)).checkpoint == "a"
+    chosen = [
+        rollback.choose(state, proposed(120), BEGAN, RollbackLimits(min_success_rate=rate)) for rate in (0.8, 0.81)
+    ]
+    assert [one.checkpoint for one in chosen] == ["b", "a"]
 
 
 def test_where_offsets_are_not_known_an_issue_may_have_begun_five_minutes_before() -> None:
@@ -192,11 +165,8 @@ def test_where_offsets_are_not_known_an_issue_may_have_begun_five_minutes_before
     finding = found(evidence=(Evidence(event_id="only"),))
     chosen = [rollback.choose(state, proposed(s), finding, RollbackLimits()).checkpoint for s in (290, 400, 501)]
     assert chosen == [None, "at 0", "at 200"]
-
-
-def test_checkpoints_of_a_session_are_bounded() -> None:
-    state = checkpoints(*(f"c{n}" for n in range(100)))
-    assert [kept.id for kept in state.kept] == [f"c{n}" for n in range(84, 100)]
+    many = checkpoints(*(f"c{n}" for n in range(100)))
+    assert [kept.id for kept in many.kept] == [f"c{n}" for n in range(84, 100)], "they are bounded"
 
 
 def test_the_agents_side_reports_checkpoints_and_gets_one_back() -> None:
@@ -216,24 +186,13 @@ def test_the_agents_side_reports_checkpoints_and_gets_one_back() -> None:
     assert not decisions[0].rollback.recovery_needed
 
 
-# Emergency stop
-
-
 def test_an_emergency_stop_has_a_report_with_everything_that_is_asked_for() -> None:
     reported = Story(session=Session(task=note_of(TASK)))
     reported.tell(0, found(LOW, "repetition"))
+    findings = found(CRITICAL, "destructive_repeat", target="table=fact_sales"), found(MEDIUM, "cycle")
     near = {"destructive_repeat": 1.0, "cycle": 1.0, "budget": 0.5}
     losses = [Loss("drop_table", "table=fact_sales")]
-    decision = reported.tell(
-        40,
-        found(CRITICAL, "destructive_repeat", target="table=fact_sales"),
-        found(MEDIUM, "cycle"),
-        losses=losses,
-        near=lambda: near,
-    )
-    assert decision is not None
-    report = decision.incident
-    assert report is not None
+    report = some(some(reported.tell(40, *findings, losses=losses, near=lambda: near)).incident)
     assert re.fullmatch(r"inc_[0-9a-f]{12}", report.incident_id)
     assert report.summary == "Emergency stop triggered due to destructive_repeat: seen too often"
     assert [moment.what for moment in report.timeline] == [
@@ -244,23 +203,16 @@ def test_an_emergency_stop_has_a_report_with_everything_that_is_asked_for() -> N
     assert report.root_cause == "destructive_repeat by delete_asset on table=fact_sales"
     assert report.contributing_factors == ("cycle: seen too often", "budget was 50% of the way to a finding")
     assert report.impact.things == ("drop_table table=fact_sales",)
-    assert [option.option for option in report.recovery_options] == [
-        "resume_with_limits",
-        "manual_intervention",
-        "abort",
-    ]
-    assert all(
-        (report.recommendations.immediate, report.recommendations.preventive, report.recommendations.configuration)
-    )
+    options = [option.option for option in report.recovery_options]
+    assert options == ["resume_with_limits", "manual_intervention", "abort"]
+    assert all((said.immediate, said.preventive, said.configuration) for said in [report.recommendations])
     assert report.snapshot["interventions"] == 1
 
 
 def test_a_report_offers_a_safe_checkpoint_where_there_is_one() -> None:
     reported = Story(session=Session(checkpoints=checkpoints("a", "+")))
-    decision = reported.tell(40, found(CRITICAL, "destructive_repeat"))
-    assert decision is not None
-    assert decision.incident is not None
-    (option,) = (o for o in decision.incident.recovery_options if o.option == "rollback_and_retry")
+    decision = some(reported.tell(40, found(CRITICAL, "destructive_repeat")))
+    (option,) = (o for o in some(decision.incident).recovery_options if o.option == "rollback_and_retry")
     assert option.checkpoint == "a"
 
 
@@ -271,9 +223,6 @@ SECRET = "hunter2-sk-live-4242"
 def test_no_decision_repeats_arguments_or_errors(level: Level) -> None:
     result = proposed(0, args={"password": SECRET}, error=SECRET, output_head=SECRET)
     assert SECRET not in at_level(level, event=result).to_json().decode()
-
-
-# Recovery
 
 
 @pytest.mark.parametrize(
@@ -289,44 +238,30 @@ def test_no_decision_repeats_arguments_or_errors(level: Level) -> None:
         (None, "stuck_in_loop", ("guided", "checkpoint"), 2),
     ],
 )
-def test_each_failure_has_its_ways_of_recovery(
-    error: str | None, situation: str, ways: tuple[str, ...], attempts: int
-) -> None:
-    result = at_level(Level.REINFORCE, event=proposed(0, error=error)).recovery
-    assert result is not None
+def test_each_failure_has_its_recovery(error: str | None, situation: str, ways: tuple[str, ...], attempts: int) -> None:
+    result = some(at_level(Level.REINFORCE, event=proposed(0, error=error)).recovery)
     assert (result.situation, result.ways, result.attempts) == (situation, ways, attempts)
     assert result.steps
     assert (result.wait_s is None) is ("automatic" not in ways or situation == "file_not_found")
 
 
 @pytest.mark.parametrize(
-    ("rule", "situation"),
-    [("goal_drift", "lost_context"), ("resource_growth", "resource_exhaustion"), ("cycle", "stuck_in_loop")],
+    ("level", "rule", "situation", "first", "attempts"),
+    [
+        (Level.THROTTLE, "goal_drift", "lost_context", "guided", 2),
+        (Level.THROTTLE, "resource_growth", "resource_exhaustion", "checkpoint", 2),
+        (Level.THROTTLE, "cycle", "stuck_in_loop", "guided", 2),
+        (Level.PAUSE, "cycle", "stuck_in_loop", "collaborative", 2),
+        (Level.ROLLBACK, "cycle", "stuck_in_loop", "checkpoint", 2),
+        (Level.KILL, "cycle", "stuck_in_loop", "collaborative", 0),
+    ],
 )
-def test_each_situation_has_a_guided_plan(rule: str, situation: str) -> None:
-    result = at_level(Level.THROTTLE, rule).recovery
-    assert result is not None
-    assert (result.situation, len(result.steps)) == (situation, 3)
-
-
-@pytest.mark.parametrize(
-    ("level", "first", "attempts"),
-    [(Level.PAUSE, "collaborative", 2), (Level.ROLLBACK, "checkpoint", 2), (Level.KILL, "collaborative", 0)],
-)
-def test_the_harder_the_answer_the_less_is_left_to_the_agent(level: Level, first: str, attempts: int) -> None:
-    result = at_level(level, "cycle").recovery
-    assert result is not None
-    assert (result.ways[0], result.attempts) == (first, attempts)
-
-
-@pytest.mark.parametrize("level", [level for level in Level if level >= Level.REINFORCE])
-def test_nobody_answering_is_never_a_reason_to_go_on(level: Level) -> None:
-    result = at_level(level).recovery
-    assert result is not None
-    assert result.fallback == "Stay paused until a person has looked."
-
-
-# Changed arguments
+def test_each_situation_has_a_plan_and_the_harder_the_answer_the_less_is_left_to_the_agent(
+    level: Level, rule: str, situation: str, first: str, attempts: int
+) -> None:
+    result = some(at_level(level, rule).recovery)
+    assert (result.situation, result.ways[0], result.attempts) == (situation, first, attempts)
+    assert len(result.steps) == 3 or level > Level.THROTTLE
 
 
 MODIFY = [
@@ -356,11 +291,8 @@ def test_arguments_are_changed_as_the_policy_says(
 
 def test_a_refusal_changes_no_arguments() -> None:
     policy = Policy.model_validate({"interventions": {"modifications": MODIFY}})
-    decision = at_level(Level.BLOCK, policy=policy, event=proposed(0, "export_all", args={"limit": 5000}))
-    assert decision.arguments is None
-
-
-# What is told with a refusal
+    refused = at_level(Level.BLOCK, policy=policy, event=proposed(0, "export_all", args={"limit": 5000}))
+    assert refused.arguments is None
 
 
 def test_what_a_refused_call_would_have_cost_is_counted_once_however_often_it_is_tried() -> None:
@@ -385,9 +317,6 @@ def test_a_refusal_says_what_would_have_been_taken_away() -> None:
     assert plain.blast_radius == "bash (exec) on path=/x"
 
 
-# Two audiences
-
-
 @pytest.mark.parametrize(
     ("level", "message"),
     [
@@ -410,6 +339,8 @@ def test_the_model_hears_no_threshold_no_value_and_no_rule(level: Level, rule: s
     received = decision.message + (decision.remediation.to_json().decode() if decision.remediation is not None else "")
     received += " ".join(decision.recovery.steps if decision.recovery is not None else ())
     assert decision.message
+    if level >= Level.REINFORCE:
+        assert some(decision.recovery).fallback == "Stay paused until a person has looked."
     assert not re.search(r"\d", received)
     assert rule not in received
     assert decision.reason not in received
@@ -417,13 +348,8 @@ def test_the_model_hears_no_threshold_no_value_and_no_rule(level: Level, rule: s
 
 
 def test_defaults_are_those_of_the_published_configuration() -> None:
-    result = DEFAULT
-    assert (result.max_interventions, result.history_s, result.effectiveness, result.escalation_delay_s) == (
-        10,
-        300,
-        0.6,
-        120,
-    )
-    assert (result.max_attempts, result.reinforcement) == ({Level.NUDGE: 3}, Strength.MEDIUM)
-    assert result.rollback == RollbackLimits(max_depth=3, retention_s=1800, min_success_rate=0.8, no_errors_s=60)
+    assert (DEFAULT.max_interventions, DEFAULT.history_s) == (10, 300)
+    assert (DEFAULT.effectiveness, DEFAULT.escalation_delay_s) == (0.6, 120)
+    assert (DEFAULT.max_attempts, DEFAULT.reinforcement) == ({Level.NUDGE: 3}, Strength.MEDIUM)
+    assert DEFAULT.rollback == RollbackLimits(max_depth=3, retention_s=1800, min_success_rate=0.8, no_errors_s=60)
     assert Policy().cooldown_s == 30

@@ -9,7 +9,6 @@ import pytest
 from typer.testing import CliRunner
 
 from haltline.cli.app import app
-from haltline.streams.audit.query import open_query
 from tests.streams.replay.recorded import TOPICS, LiveLog, a_night, deletes, works
 
 EVENTS = 178
@@ -46,34 +45,23 @@ def test_people_get_a_table_that_ends(table: Path) -> None:
     assert "these are the first 200 rows" in result
     code, output, result = run(table, "query", "SELECT DISTINCT topic FROM audit WHERE kind = 'decision'")
     assert (code, "1 row\n" in output, result) == (0, True, "")
-
-
-def test_a_question_cut_at_its_limit_says_so_and_one_that_is_whole_does_not(table: Path) -> None:
     assert "these are the first 1 rows" in run(table, "ask", "trips", "--limit", "1")[2]
     assert run(table, "ask", "trips")[2] == ""
-
-
-def test_rows_of_many_columns_are_shown_as_lines_without_what_is_empty(table: Path) -> None:
-    code, output, _ = run(table, "query", "SELECT * FROM audit WHERE level = 'KILL' AND session_id = 'night-1' LIMIT 1")
-    assert (code, "\nlevel: KILL\n" in output, "\nsession_id: night-1\n" in output) == (0, True, True)
-    assert "\noutcome:" not in output
-
-
-def test_a_cell_is_cut_for_people_only(table: Path) -> None:
-    sql = "SELECT repeat('x', 500) AS long"
-    shown = run(table, "query", sql)[1]
+    long = "SELECT repeat('x', 500) AS long"  # a cell is cut for people only
+    shown = run(table, "query", long)[1]
     assert (100 < shown.count("x") < 200, "\N{HORIZONTAL ELLIPSIS}" in shown) == (True, True)
-    assert orjson.loads(run(table, "query", sql, "--json")[1]) == [{"long": "x" * 500}]
+    assert orjson.loads(run(table, "query", long, "--json")[1]) == [{"long": "x" * 500}]
+    code, output, result = run(table, "query", "SELECT 1", "--json", "--csv")
+    assert (code, output, "expected one of --json and --csv" in result) == (2, "", True)
 
 
-def test_no_rows_are_an_answer_too(table: Path) -> None:
+def test_no_rows_are_an_answer_too_and_so_are_many_columns_and_values_of_every_type(table: Path) -> None:
     sql = "SELECT kind, level FROM audit WHERE false"
     assert run(table, "query", sql, "--csv")[:2] == (0, "kind,level\n")
     assert run(table, "query", sql, "--json")[:2] == (0, "[]\n")
     assert run(table, "query", sql)[:2] == (0, "0 rows\n")
-
-
-def test_values_of_every_type_can_be_printed(table: Path) -> None:
+    code, output, _ = run(table, "query", "SELECT * FROM audit WHERE level = 'KILL' AND session_id = 'night-1' LIMIT 1")
+    assert (code, "\nlevel: KILL\n" in output, "\noutcome:" in output) == (0, True, False)
     sql = "SELECT make_array('a', 'b') AS l, timestamp - timestamp AS d, 1.5 AS x, NULL AS n FROM audit LIMIT 1"
     (row,) = orjson.loads(run(table, "query", sql, "--json")[1])
     assert (row["l"], row["d"], row["x"], row["n"]) == (["a", "b"], "0:00:00", 1.5, None)
@@ -104,31 +92,6 @@ def test_sql_that_does_not_hold_is_answered_with_what_was_expected_and_what_was_
     assert (errors.count("\n"), sql in errors) == (1, False), errors
 
 
-def test_both_forms_at_once_are_refused(table: Path) -> None:
-    code, output, result = run(table, "query", "SELECT 1", "--json", "--csv")
-    assert (code, output, "expected one of --json and --csv" in result) == (2, "", True)
-
-
-def test_a_store_that_does_not_answer_is_reported_in_one_line() -> None:
-    options = "AWS_ENDPOINT_URL=http://127.0.0.1:1 AWS_ALLOW_HTTP=true AWS_REGION=x max_retries=0"
-    given = f"AWS_ACCESS_KEY_ID=x AWS_SECRET_ACCESS_KEY=y {options}".split()
-    arguments = [argument for one in given for argument in ("--storage-option", one)]
-    done = CliRunner().invoke(app, ["audit", "query", "SELECT 1", "--table", "s3://none/audit", *arguments])
-    expected = "haltline: audit table s3://none/audit: expected a table"
-    assert (done.exit_code, done.stderr.startswith(expected)) == (2, True)
-
-
-def test_an_answer_that_has_begun_does_not_see_what_the_sink_writes_meanwhile(tmp_path: Path) -> None:
-    log = LiveLog().events(works("a", 30))
-    ask = open_query(log.audited(tmp_path))
-    sql = f"SELECT session_id FROM audit WHERE topic = '{TOPICS.actions}'"
-    begun = ask.iter_rows(sql)
-    first = next(begun)
-    log.events(works("b", 30, begin=100)).audited(tmp_path)
-    assert {row["session_id"] for row in [first, *begun]} == {"a"}
-    assert {row["session_id"] for row in ask.rows(sql)} == {"a", "b"}
-
-
 def test_a_long_story_is_reported_to_people_from_its_end(tmp_path: Path) -> None:
     log = LiveLog().events([*works("s", 260), *deletes("s", 300, 306, 312)])
     table = log.audited(tmp_path)
@@ -138,3 +101,12 @@ def test_a_long_story_is_reported_to_people_from_its_end(tmp_path: Path) -> None
     document = orjson.loads(run(table, "story", "s", "--json")[1])
     assert len(document) > 500
     assert "look_up" in str(document[0]["summary"])
+
+
+def test_a_store_that_does_not_answer_is_reported_in_one_line() -> None:
+    options = "AWS_ENDPOINT_URL=http://127.0.0.1:1 AWS_ALLOW_HTTP=true AWS_REGION=x max_retries=0"
+    given = f"AWS_ACCESS_KEY_ID=x AWS_SECRET_ACCESS_KEY=y {options}".split()
+    arguments = [argument for one in given for argument in ("--storage-option", one)]
+    done = CliRunner().invoke(app, ["audit", "query", "SELECT 1", "--table", "s3://none/audit", *arguments])
+    expected = "haltline: audit table s3://none/audit: expected a table"
+    assert (done.exit_code, done.stderr.startswith(expected)) == (2, True)

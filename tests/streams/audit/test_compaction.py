@@ -2,6 +2,7 @@
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable
@@ -69,10 +70,8 @@ def test_few_files_are_left_alone_and_many_become_few_and_nothing_of_the_proof_i
 
 
 def test_what_fails_is_reported_and_tried_again(tmp_path: Path) -> None:
-    settings = AuditSettings(
-        bootstrap="x:1", table=str(tmp_path / "none"), compact_commits=2, compact_every_s=0.0, vacuum_hours=None
-    )
-    compactor = Compactor(settings)
+    often: dict[str, Any] = {"compact_commits": 2, "compact_every_s": 0.0, "vacuum_hours": None}
+    compactor = Compactor(AuditSettings(bootstrap="x:1", table=str(tmp_path / "none"), **often))
     ended: list[Ended] = []
 
     def looks() -> bool:

@@ -33,15 +33,14 @@ def test_json_and_csv_have_every_row_that_is_asked_for(audit: Audit) -> None:
     assert [row["event_id"] for row in table] == [row["event_id"] for row in rows]
 
 
-def test_a_parquet_file_is_one_that_other_programs_read(audit: Audit, tmp_path: Path) -> None:
-    out = tmp_path / "some.parquet"
-    code, _, output = run("export", "--table", audit.uri, "--where", AT_7, "--out", out)
+def test_files_are_those_that_other_programs_read_also_of_no_rows_and_stay_where_an_export_fails(
+    audit: Audit, tmp_path: Path
+) -> None:
+    some, kept = tmp_path / "some.parquet", tmp_path / "kills.csv"
+    code, _, output = run("export", "--table", audit.uri, "--where", AT_7, "--out", some)
     assert (code, output.strip()) == (0, "1 rows")
-    read = read_parquet(str(out)).read_all()
+    read = read_parquet(str(some)).read_all()
     assert (read.num_rows, read["offset"][0].as_py()) == (1, 7)
-
-
-def test_no_rows_are_an_answer_too_with_the_names_of_the_columns(audit: Audit, tmp_path: Path) -> None:
     nobody = ("export", "--table", audit.uri, "--where", "session_id = 'nobody'", "--out")
     for form in ("csv", "json", "cef", "parquet"):
         assert run(*nobody, tmp_path / f"none.{form}")[::2] == (0, "0 rows\n"), form
@@ -49,6 +48,11 @@ def test_no_rows_are_an_answer_too_with_the_names_of_the_columns(audit: Audit, t
     assert (read.num_rows, read.schema.names[:3]) == (0, ["sink", "topic", "partition"])
     texts = [(tmp_path / f"none.{form}").read_text() for form in ("csv", "json", "cef")]
     assert [text.startswith("sink,topic,partition,") for text in texts] == [True, False, False]
+    kept.write_text("of yesterday")
+    assert run("export", "--table", audit.uri, "--where", "nonsense = 1", "--out", kept)[0] == 2
+    assert (kept.read_text(), sorted(tmp_path.glob("*kills*"))) == ("of yesterday", [kept])
+    (tmp_path / "elsewhere").symlink_to(kept)
+    assert run("export", "--table", audit.uri, "--where", AT_7, "--out", tmp_path / "elsewhere")[0] == 0
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
@@ -106,7 +110,8 @@ def test_the_commands_make_keys_prove_erase_and_find_what_was_done_behind_their_
     audit: Audit, tmp_path: Path
 ) -> None:
     key, public = tmp_path / "new.pem", tmp_path / "new.pem.pub"
-    assert run("keygen", key)[0] == 0
+    printed = orjson.loads(run("keygen", key, "--json")[1])
+    assert printed == {"private_key": str(key), "public_key": str(public)}
     assert key.stat().st_mode & 0o077 == 0
     assert public.exists()
     assert run("keygen", key)[0] == 2
@@ -115,47 +120,30 @@ def test_the_commands_make_keys_prove_erase_and_find_what_was_done_behind_their_
     assert (code, output.startswith("VERIFIED: 80 rows of 2 partitions")) == (0, True)
     code, _, output = run("verify", *mine, "--prefix", TOPICS.prefix)
     assert (code, output.startswith("INTACT, UNSIGNED: 80 rows")) == (0, True), "no key was given, so none is checked"
-    assert run("witness", tmp_path / "kept.jsonl", *mine)[0] == 0
+    kept = tmp_path / "kept.jsonl"
+    printed = orjson.loads(run("witness", kept, *mine, "--json")[1])
+    assert printed == {"file": str(kept), "checkpoints": len(kept.read_bytes().splitlines())}
     by = ["--by", "ada", "--reason", "request 12", "--signing-key", audit.key]
     code, _, output = run("erase", "--session", "s1", *by[:4], *mine)
     assert (code, "--signing-key" in output) == (2, True), output
     output = run("erase", "--session", "s1", *by, *mine)[2]
     assert "27 rows erased; run `haltline audit compact --vacuum-hours" in " ".join(output.split())
     assert run("erase", "--session", "s1", *by, *mine)[0] == 1
+    printed = orjson.loads(run("erase", "--session", "s2", *by, *mine, "--json")[1])
+    assert printed == {"session": "s2", "agent": None, "erased": 26}
+    printed = orjson.loads(run("retain", 36_500, *by, *mine, "--json")[1])
+    assert printed == {"days": 36_500, "deleted": 0}
+    dry = orjson.loads(run("compact", *mine, "--vacuum-hours", 0, "--dry-run", "--json")[1])
+    assert (dry["dry_run"], dry["merged"], dry["into"], dry["deleted"] > 0) == (True, 0, 0, True)
     assert run("erase", *by, *mine)[0] == 2
     assert run("compact", *mine, "--vacuum-hours", "0")[0] == 0
     code, result, _ = run("verify", *mine, "--public-key", audit.public, "--witness", tmp_path / "kept.jsonl", "--json")
     document = orjson.loads(result)
-    assert (code, document["ok"], document["erased"]) == (0, True, 27)
+    assert (code, document["ok"], document["erased"]) == (0, True, 27 + 26)
     audit.table().delete(predicate=AT_7)
     code, _, output = run("verify", *mine)
     assert code == 1
     assert f"WRONG  {TOPICS.actions}[0] at offset 8: it was written behind offset 7" in output
-
-
-def test_what_the_commands_did_is_one_json_document(audit: Audit, tmp_path: Path) -> None:
-    key, kept, mine = tmp_path / "new.pem", tmp_path / "kept.jsonl", ("--table", audit.uri)
-    by = ("--by", "ada", "--reason", "request 12", "--signing-key", audit.key)
-    printed = [
-        orjson.loads(run(*command, "--json")[1])
-        for command in (
-            ("keygen", key),
-            ("witness", kept, *mine),
-            ("erase", "--session", "s1", *by, *mine),
-            ("retain", 36_500, *by, *mine),
-            ("compact", *mine, "--vacuum-hours", 0, "--dry-run"),
-        )
-    ]
-    assert printed[:4] == [
-        {"private_key": str(key), "public_key": f"{key}.pub"},
-        {"file": str(kept), "checkpoints": len(kept.read_bytes().splitlines())},
-        {"session": "s1", "agent": None, "erased": 27},
-        {"days": 36_500, "deleted": 0},
-    ]
-    assert {name: printed[4][name] for name in ("dry_run", "merged", "into")} == {
-        "dry_run": True, "merged": 0, "into": 0,
-    }  # fmt: skip
-    assert printed[4]["deleted"] > 0
 
 
 def test_a_witness_that_is_none_is_named_with_its_line(audit: Audit, tmp_path: Path) -> None:
@@ -163,12 +151,3 @@ def test_a_witness_that_is_none_is_named_with_its_line(audit: Audit, tmp_path: P
         (tmp_path / "kept.jsonl").write_bytes(line)
         code, _, output = run("verify", "--table", audit.uri, "--witness", tmp_path / "kept.jsonl")
         assert (code, "kept.jsonl, line 1: expected a checkpoint" in " ".join(output.split())) == (2, True), output
-
-
-def test_an_export_that_fails_leaves_the_file_that_was_there(audit: Audit, tmp_path: Path) -> None:
-    out = tmp_path / "kills.csv"
-    out.write_text("of yesterday")
-    assert run("export", "--table", audit.uri, "--where", "nonsense = 1", "--out", out)[0] == 2
-    assert (out.read_text(), sorted(tmp_path.glob("*kills*"))) == ("of yesterday", [out])
-    (tmp_path / "elsewhere").symlink_to(out)
-    assert run("export", "--table", audit.uri, "--where", AT_7, "--out", tmp_path / "elsewhere")[0] == 0

@@ -86,15 +86,6 @@ def test_an_interruption_looks_like_no_tampering_and_doing_it_again_completes_it
     assert (found.rows, found.erased) == (20 if act is retain else 100, 33 if act is erase else 0)
 
 
-def test_rows_that_were_erased_and_then_dropped_are_not_missed(audit: Audit) -> None:
-    care = audit.care()
-    assert erase(care) == 33
-    assert retain(care) == 80 + 8
-    found = audit.verify()
-    assert (found.problems, found.rows) == ([], 20)
-    assert 0 < found.erased < 33
-
-
 def test_an_erasure_that_was_interrupted_covers_no_more_rows_than_it_meant(audit: Audit, faults: Faults) -> None:
     care = audit.care()
     faults.at, faults.behind = 2, True

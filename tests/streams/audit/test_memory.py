@@ -4,7 +4,7 @@ import gc
 import tracemalloc
 from pathlib import Path
 
-from benchmarks.sink_memory import Sample, commit_often, slope
+from benchmarks.sink_memory import commit_often
 
 WARM, MEASURED, ROWS = 5, 20, 40
 
@@ -23,7 +23,3 @@ def test_python_keeps_nothing_of_a_commit(tmp_path: Path) -> None:
     before, after = held
     # One kept row would be some 3 kB for each of the 800; the generator of events keeps a little of its own.
     assert after - before < 100_000
-
-
-def test_a_slope_is_in_bytes_per_commit() -> None:
-    assert slope([Sample(commits, 1000 + 7 * commits, 1.0) for commits in (10, 20, 40)]) == 7

@@ -70,19 +70,6 @@ def test_a_session_by_any_name_is_found_and_no_other(tmp_path: Path) -> None:
     assert [[row["session_id"] for row in session_story(tmp_path, name)] for name in names] == [[n] for n in names]
 
 
-def test_values_come_as_python_has_them_and_targets_can_be_asked_for(one_of_each: Path) -> None:
-    ask = open_query(one_of_each)
-    (row,) = ask.rows(
-        "SELECT raw, timestamp, targets, \"offset\", flag, cost_usd FROM audit WHERE kind = 'action.proposed'"
-    )
-    assert row == {
-        "raw": records.event().to_json(), "timestamp": datetime(2026, 5, 28, 20, 26, 40, tzinfo=UTC),
-        "targets": ["asset_id=fact_sales"], "offset": 0, "flag": None, "cost_usd": None,
-    }  # fmt: skip
-    sql = "SELECT DISTINCT kind FROM audit WHERE array_has(targets, 'asset_id=fact_sales') ORDER BY 1"
-    assert [row["kind"] for row in ask.rows(sql)] == ["action.proposed", "destructive", "detection"]
-
-
 @pytest.mark.parametrize(
     "sql",
     [
@@ -99,12 +86,6 @@ def test_a_question_can_only_read_the_table(one_of_each: Path, tmp_path: Path, s
     with pytest.raises(QueryFailed):
         open_query(one_of_each).rows(sql.format(folder=tmp_path))
     assert not (tmp_path / "stolen.parquet").exists()
-
-
-def test_a_question_may_begin_as_sql_does(one_of_each: Path) -> None:
-    for sql in ("select 1 AS n", "  -- one\n/* two */ SELECT 1 AS n", "WITH o AS (SELECT 1 AS n) SELECT n FROM o",
-                "(SELECT 1 AS n)"):  # fmt: skip
-        assert open_query(one_of_each).rows(sql) == [{"n": 1}]
 
 
 def test_a_table_that_is_not_there_is_named(tmp_path: Path) -> None:

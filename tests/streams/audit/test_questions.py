@@ -56,11 +56,11 @@ def ask(table: Path, *arguments: str) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
-def test_every_question_can_be_asked_and_is_listed(table: Path, name: str) -> None:
-    code, output = run(table, "ask", name)
-    assert code == 0, output
-    assert name in run(table, "ask", "--list")[1]
+def test_every_question_can_be_asked_and_is_listed(table: Path) -> None:
+    listed = run(table, "ask", "--list")[1]
+    for name in QUESTIONS:
+        code, output = run(table, "ask", name)
+        assert (code, name in listed) == (0, True), output
 
 
 def test_each_question_counts_what_it_is_about(table: Path) -> None:
@@ -94,14 +94,11 @@ def test_answers_are_csv_too(table: Path) -> None:
     assert output.splitlines()[:2] == ["key,level", "night-1,KILL"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        pytest.param(["ask", "weather"], "expected one of trips", id="no such question"),
-        pytest.param(["ask", "story"], "expected --session", id="whose story"),
-        pytest.param(["ask", "trips", "--from", "soon"], "expected a time", id="no moment"),
-    ],
-)
-def test_what_cannot_be_asked_is_reported(table: Path, arguments: list[str], text: str) -> None:
-    code, output = run(table, *arguments)
-    assert (code, text in output) == (2, True), output
+def test_what_cannot_be_asked_is_reported(table: Path) -> None:
+    for arguments, text in (
+        (["ask", "weather"], "expected one of trips"),
+        (["ask", "story"], "expected --session"),
+        (["ask", "trips", "--from", "soon"], "expected a time"),
+    ):
+        code, output = run(table, *arguments)
+        assert (code, text in output) == (2, True), output

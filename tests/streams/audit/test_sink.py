@@ -80,33 +80,6 @@ def test_a_broker_that_is_away_is_waited_for_and_reported_once_and_so_is_that_it
     assert caplog.text.count("is away: ") == 1
 
 
-def test_what_is_buffered_at_a_stop_is_written_and_the_next_sink_begins_behind_it(log: Log, tmp_path: Path) -> None:
-    log.send_events(20)
-    with running_audit(log.settings(tmp_path, flush_s=600.0)) as sink:
-        wait_until(lambda: sink.buffered_rows == 21, "all is read")
-        assert rows_of(tmp_path) == 0
-    assert_each_once(tmp_path, log.positions())
-    log.send_events(50, first=50)
-    with running_audit(log.settings(tmp_path, group="that has no offsets")):
-        wait_for_rows(tmp_path, 72)
-    assert_each_once(tmp_path, log.positions())
-
-
-def test_two_sinks_share_the_partitions(log: Log, tmp_path: Path) -> None:
-    every = 4 * len(log.topics.all)
-    with running_audit(log.settings(tmp_path)) as one:
-        wait_until(lambda: one.assigned == every, "the first has all partitions")
-        log.send_events(500)
-        with running_audit(log.settings(tmp_path)) as other:
-            wait_until(lambda: one.assigned == other.assigned == every // 2, "the second has its half", deadline_s=60)
-            log.send_events(500, first=500)
-            wait_for_rows(tmp_path, 1020)
-        wait_until(lambda: one.assigned == every, "the first has all partitions again", deadline_s=60)
-        log.send_events(500, first=1000)
-        wait_for_rows(tmp_path, 1530)
-    assert_each_once(tmp_path, log.positions())
-
-
 def test_a_table_of_another_cluster_is_refused_and_left_alone_and_another_name_reads_into_it(
     log: Log, mock_cluster: Callable[[int], MockCluster], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -128,21 +101,16 @@ def test_a_table_of_another_cluster_is_refused_and_left_alone_and_another_name_r
     assert by_sink == [{"sink": "audit", "n": 51}, {"sink": "second", "n": 102}]
 
 
-def test_a_broker_or_a_table_that_is_not_there_ends_it_with_a_message(
-    log: Log, tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_a_broker_or_a_table_that_is_not_there_or_forbids_to_read_ends_it_with_a_message(
+    cluster_log: tuple[MockCluster, Log], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    cluster, log = cluster_log
     (tmp_path / "file").write_text("in the way")
     assert run_audit(log.settings(tmp_path / "file" / "audit")) == EXIT_FAILED
     assert "Not a directory" in caplog.text
     caplog.clear()
     assert run_audit(log.settings(tmp_path, bootstrap="127.0.0.1:1", answer_within_s=0.5)) == EXIT_FAILED
     assert "audit sink: KafkaException" in caplog.text
-
-
-def test_a_broker_that_forbids_to_read_ends_it_with_a_message(
-    cluster_log: tuple[MockCluster, Log], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    cluster, log = cluster_log
     cluster.fail_next(ApiKey.LIST_OFFSETS, [KafkaError.TOPIC_AUTHORIZATION_FAILED] * 200)
     assert run_audit(log.settings(tmp_path)) == EXIT_FAILED
     assert "TOPIC_AUTHORIZATION_FAILED" in caplog.text

@@ -12,12 +12,10 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from haltline.streams.audit.columns import COLUMNS, Row
-from haltline.streams.audit.memory import MemoryAuditTable, Step
 from haltline.streams.audit.query import open_query
 from haltline.streams.audit.table import AuditTable, DeltaAuditTable, TableConflict
-from haltline.streams.audit.writer import Place
 from tests.streams.audit.records import NOW_MS, TOPICS, one_of_each, record
-from tests.streams.audit.tables import READER, VALUE, add, writer
+from tests.streams.audit.tables import READER, VALUE
 
 Positions = Callable[[AuditTable], list[tuple[str, int, int]]]
 
@@ -38,31 +36,20 @@ def test_rows_and_versions_are_there_together_and_not_in_what_was_opened_before(
     assert positions(table) == [(TOPICS.actions, 0, 0), (TOPICS.actions, 0, 1)]
 
 
-def test_a_version_that_another_has_committed_since_is_refused_with_its_rows(
-    table: AuditTable, positions: Positions
+@pytest.mark.parametrize("first", [False, True], ids=["a later version", "the first one"])
+def test_a_version_that_another_has_committed_since_is_refused_with_its_rows_and_those_of_others_do_not_matter(
+    table: AuditTable, positions: Positions, first: bool
 ) -> None:
-    table.open().append([row(0)], {"a": 0})
-    ours, theirs = table.open(), table.open()
+    if not first:
+        table.open().append([row(0)], {"a": 0})
+    ours, theirs, others = table.open(), table.open(), table.open()
     theirs.append([row(1)], {"a": 1})
     with pytest.raises(TableConflict):
         ours.append([row(1), row(2)], {"a": 2, "b": 0})
-    assert positions(table) == [(TOPICS.actions, 0, 0), (TOPICS.actions, 0, 1)]
+    others.append([row(0, TOPICS.control)], {"c": 0})
+    there = [(TOPICS.actions, 0, offset) for offset in ([1] if first else [0, 1])]
+    assert positions(table) == [*there, (TOPICS.control, 0, 0)]
     assert (table.open().version("a"), table.open().version("b")) == (1, None)
-
-
-def test_the_first_version_is_contested_too(table: AuditTable, positions: Positions) -> None:
-    ours, theirs = table.open(), table.open()
-    theirs.append([row(0)], {"a": 0})
-    with pytest.raises(TableConflict):
-        ours.append([row(0)], {"a": 0})
-    assert positions(table) == [(TOPICS.actions, 0, 0)]
-
-
-def test_versions_of_others_do_not_matter(table: AuditTable, positions: Positions) -> None:
-    ours, theirs = table.open(), table.open()
-    theirs.append([row(0)], {"a": 0})
-    ours.append([row(0, TOPICS.control)], {"b": 0})
-    assert positions(table) == [(TOPICS.actions, 0, 0), (TOPICS.control, 0, 0)]
 
 
 def test_of_rows_that_break_off_none_is_written_and_what_broke_them_off_is_raised(
@@ -97,43 +84,12 @@ def test_of_many_who_append_at_once_each_gets_in_once_or_is_refused(table: Audit
     assert table.open().version("a") == winner
 
 
-def test_a_table_that_four_make_at_the_same_moment_is_one(tmp_path: Path, positions: Positions) -> None:
-    barrier = threading.Barrier(4)
-    failures: list[BaseException] = []
-
-    def make(number: int) -> None:
-        place = Place(TOPICS.actions, number)
-        barrier.wait()
-        try:
-            sink = writer(tmp_path / "audit", place)
-            add(sink, place, 0)
-            sink.flush(NOW_MS)
-        except BaseException as error:
-            failures.append(error)
-
-    run_at_once([partial(make, number) for number in range(4)])
-    assert failures == []
-    assert positions(DeltaAuditTable(tmp_path / "audit")) == [(TOPICS.actions, number, 0) for number in range(4)]
-
-
 def run_at_once(calls: list[Callable[[], None]]) -> None:
     threads = [threading.Thread(target=call) for call in calls]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-
-
-@pytest.mark.parametrize(("fails", "there"), [(Step.COMMIT, []), (Step.ANSWER, [(TOPICS.actions, 0, 0)])])
-def test_a_commit_in_memory_fails_where_it_is_told_to(positions: Positions, fails: Step, there: list[object]) -> None:
-    def fail(step: Step) -> None:
-        if step is fails:
-            raise OSError("connection reset by peer")
-
-    table = MemoryAuditTable(at_step=fail)
-    with pytest.raises(OSError, match="reset by peer"):
-        table.open().append([row(0)], {"a": 0})
-    assert (positions(table), table.open().version("a")) == (there, 0 if there else None)
 
 
 def test_versions_outlive_compaction_checkpoints_and_vacuum(tmp_path: Path) -> None:
@@ -174,9 +130,3 @@ def test_a_disk_that_is_full_is_an_error_and_leaves_the_table_as_it_was(tmp_path
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert (positions(table), table.open().version("a")) == ([(TOPICS.actions, 0, 0)], 0)
-
-
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way")
-    with pytest.raises(DeltaError, match="file"):
-        DeltaAuditTable(tmp_path / "file" / "audit").open()

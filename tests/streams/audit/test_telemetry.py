@@ -58,31 +58,25 @@ def test_what_a_sink_does_is_measured_and_served(embedded: EmbeddedBroker, tmp_p
     assert reported["sink_commits_total",] == reported["sink_commit_seconds_count",] >= 1
 
 
-def test_the_lag_of_a_partition_is_reported_until_another_has_it() -> None:
+def test_lag_losses_and_repeats_are_reported_by_topic() -> None:
     metrics = Metrics()
     observer = SinkTelemetry(metrics, stuck_after_s=60)
     observer.on_assigned(frozenset({ACTIONS}))
     observer.on_position(ACTIONS, 7, 10)
+    observer.on_lost(ACTIONS, 12)
+    observer.on_skipped("haltline.actions", 3)
     reported = samples(metrics.exposition().decode())
-    assert reported["consumer_lag_records", "haltline.actions", "0"] == 3
+    assert reported["consumer_lag_records", "haltline.actions", "0"] == observer.verdict().lag_records == 3
     assert reported["consumer_committed_offset", "haltline.actions", "0"] == 7
-    assert observer.verdict().lag_records == 3
+    assert reported["sink_lost_records_total", "haltline.actions"] == 12
+    assert reported["sink_skipped_rows_total", "haltline.actions"] == 3
+    observer.on_assigned(frozenset({Place("haltline.feedback", 0)}))  # and another sink has the other one
+    reported = samples(metrics.exposition().decode())
+    assert reported["sink_lost_records_total", "haltline.feedback"] == 0, "its first loss would not be an increase"
     observer.on_assigned(frozenset())
     reported = samples(metrics.exposition().decode())
     assert ("consumer_lag_records", "haltline.actions", "0") not in reported
     assert reported["assigned_partitions",] == reported["ready",] == 0
-
-
-def test_losses_and_repeats_are_counted_by_topic() -> None:
-    metrics = Metrics()
-    observer = SinkTelemetry(metrics, stuck_after_s=60)
-    observer.on_lost(ACTIONS, 12)
-    observer.on_skipped("haltline.actions", 3)
-    observer.on_assigned(frozenset({Place("haltline.feedback", 0)}))
-    reported = samples(metrics.exposition().decode())
-    assert reported["sink_lost_records_total", "haltline.actions"] == 12
-    assert reported["sink_lost_records_total", "haltline.feedback"] == 0, "its first loss would not be an increase"
-    assert reported["sink_skipped_rows_total", "haltline.actions"] == 3
 
 
 def test_a_sink_that_does_not_come_round_or_whose_lag_nobody_follows_is_not_alive(tmp_path: Path) -> None:

@@ -42,14 +42,6 @@ def test_what_was_read_is_written_once_and_the_next_writer_goes_on_behind_it(
     assert positions(table) == [*at(FIRST, 0, 1, 2, 7), *at(CONTROL, 5)]
 
 
-def test_a_flush_of_nothing_writes_nothing(table: AuditTable) -> None:
-    idle = marked(table, 7)
-    idle.assign([FIRST])
-    flushed = idle.flush(NOW_MS)
-    assert (flushed.committed, flushed.moved, flushed.rows) == ({}, {}, {})
-    assert table.open().version("audit#cluster") is None
-
-
 def test_a_commit_whose_retry_meets_its_own_first_try_is_seen_and_not_repeated(positions: Positions) -> None:
     table = MemoryAuditTable()
     unsure = writer(table, FIRST)
@@ -130,17 +122,6 @@ def test_a_table_that_was_set_back_is_filled_again(table: AuditTable) -> None:
     assert reader.flush(NOW_MS).moved == {FIRST: 1}
 
 
-def test_lost_offsets_are_a_row_of_their_own(table: AuditTable, positions: Positions) -> None:
-    late = writer(table, FIRST)
-    add(late, FIRST, 0)
-    late.flush(NOW_MS)
-    late.lost(FIRST, 1, 8)
-    assert late.flush(NOW_MS).committed == {FIRST: 8}
-    add(late, FIRST, 9)
-    late.flush(NOW_MS)
-    assert positions(table) == at(FIRST, 0, 1, 9)
-
-
 @pytest.mark.parametrize("moment", ["assign", "flush"])
 def test_another_cluster_is_refused(table: AuditTable, moment: str) -> None:
     ours, theirs = marked(table, 1), marked(table, 2)
@@ -156,9 +137,13 @@ def test_another_cluster_is_refused(table: AuditTable, moment: str) -> None:
         refused()
 
 
-def test_another_cluster_is_adopted_when_asked_for(table: AuditTable, positions: Positions) -> None:
+def test_another_cluster_is_adopted_when_asked_for_but_not_while_partitions_are_held(
+    table: AuditTable, positions: Positions
+) -> None:
     ours = marked(table, 1)
     ours.assign([FIRST])
+    with pytest.raises(AnotherLog, match="audit#cluster: expected 1"):
+        ours.mark("audit#cluster", 3)
     add(ours, FIRST, 0)
     ours.flush(NOW_MS)
     moved = marked(table, 2, adopt=True)
@@ -167,17 +152,6 @@ def test_another_cluster_is_adopted_when_asked_for(table: AuditTable, positions:
     moved.flush(NOW_MS)
     assert table.open().version("audit#cluster") == 2
     assert positions(table) == at(FIRST, 0, 1)
-
-
-def test_a_mark_does_not_change_while_partitions_are_held() -> None:
-    reader = marked(MemoryAuditTable(), 1)
-    reader.mark("audit#cluster", 2)
-    reader.assign([FIRST])
-    reader.mark("audit#cluster", 2)
-    with pytest.raises(AnotherLog, match="audit#cluster: expected 2"):
-        reader.mark("audit#cluster", 3)
-    reader.revoke([FIRST])
-    reader.mark("audit#cluster", 3)
 
 
 class ManyWriters(RuleBasedStateMachine):

@@ -1,5 +1,6 @@
 """The scenario of the loop guard and what surrounds it, through the pure core."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -27,31 +28,17 @@ def exempt(*, until: float = 3600, **fields: Any) -> Override:
 
 
 def attempt(second: float, target: str = "asset_id=fact_sales", **fields: object) -> ActionEvent:
-    output: dict[str, object] = {
-        "event_id": f"p@{second}:{target}",
-        "kind": Kind.PROPOSED,
-        "session_id": "s1",
-        "agent_id": "cleaner",
-        "time": at(second),
-        "call_id": f"c@{second}:{target}",
-        "action": "delete_asset",
-        "targets": [target],
-        "await_verdict": True,
-    }
-    return ActionEvent.model_validate(output | fields)
+    name = f"@{second}:{target}"
+    of_call = {"event_id": f"p{name}", "call_id": f"c{name}", "action": "delete_asset", "targets": [target]}
+    of_session = {"session_id": "s1", "agent_id": "cleaner", "time": at(second), "await_verdict": True}
+    return ActionEvent.model_validate({"kind": Kind.PROPOSED} | of_session | of_call | fields)
 
 
 def result(second: float, of: ActionEvent, outcome: Outcome = Outcome.ERROR) -> ActionEvent:
-    return ActionEvent(
-        event_id=of.event_id.replace("p@", "r@"),
-        kind=Kind.COMPLETED,
-        session_id=of.session_id,
-        agent_id=of.agent_id,
-        time=at(second),
-        call_id=of.call_id,
-        outcome=outcome,
-        error="asset still exists" if outcome is Outcome.ERROR else None,
-    )
+    error = "asset still exists" if outcome is Outcome.ERROR else None
+    of_call = {"event_id": of.event_id.replace("p@", "r@"), "call_id": of.call_id, "outcome": outcome, "error": error}
+    of_session = {"session_id": of.session_id, "agent_id": of.agent_id, "time": at(second)}
+    return ActionEvent.model_validate({"kind": Kind.COMPLETED} | of_session | of_call)
 
 
 class Session:
@@ -63,33 +50,24 @@ class Session:
         self.offset = 0
 
     def __call__(self, event: ActionEvent) -> Followed:
-        followed = self.core.on_event(self.state, event, Position("haltline.actions", 0, self.offset))
+        return self._take(self.core.on_event, event, "haltline.actions")
+
+    def _take(self, take: Callable[..., Followed], given: Any, topic: str) -> Followed:
+        followed = take(self.state, given, Position(topic, 0, self.offset))
         self.offset += 1
         self.state = state_codec.decode(state_codec.encode(followed.state))
         return followed
 
     def command(self, kind: CommandKind, second: float = 0, batch: Batch | None = None) -> Followed:
-        command = Command(
-            command_id=f"k@{second}", kind=kind, id="s1", by="alice", reason="as agreed", time=at(second), batch=batch
-        )
-        followed = self.core.on_command(self.state, command, Position("haltline.commands", 0, self.offset))
-        self.offset += 1
-        self.state = state_codec.decode(state_codec.encode(followed.state))
-        return followed
+        said: dict[str, Any] = {"by": "alice", "reason": "as agreed", "time": at(second), "batch": batch}
+        command = Command(command_id=f"k@{second}", kind=kind, id="s1", **said)
+        return self._take(self.core.on_command, command, "haltline.commands")
 
     def stopped(self, decision_id: str, second: float, decided_at: float | None = None) -> Followed:
         """The agent's side says that it has carried out a kill."""
-        answer = Feedback(
-            feedback_id="f",
-            decision_id=decision_id,
-            session_id="s1",
-            stage=Stage.STOPPED,
-            time=at(second),
-            decided_at=None if decided_at is None else at(decided_at),
-        )
-        followed = self.core.on_feedback(self.state, answer, Position("haltline.feedback", 0, 0))
-        self.state = followed.state
-        return followed
+        times: dict[str, Any] = {"time": at(second), "decided_at": None if decided_at is None else at(decided_at)}
+        answer = Feedback(feedback_id="f", decision_id=decision_id, session_id="s1", stage=Stage.STOPPED, **times)
+        return self._take(self.core.on_feedback, answer, "haltline.feedback")
 
     def deletes(self, *seconds: float, targets: list[str] | None = None) -> list[str]:
         """The verdicts on deletes at these seconds, each executed when it was allowed."""
@@ -109,35 +87,33 @@ class Session:
 ALLOWED = "ALLOW allowed"
 SUSPECTED = "NUDGE loop_suspected"
 KILLED = "KILL session_killed_loop_guard"
+ASKED = "PAUSE destructive_volume"
 
 
-def test_the_third_delete_of_one_table_is_refused() -> None:
-    session = Session()
-    assert session.deletes(0, 6, 12) == [ALLOWED, SUSPECTED, KILLED]
-    assert session.state is not None
-    assert session.state.standing.killed is not None
-    assert session.state.standing.killed.reason == "loop_detected, 3 deletes on asset_id=fact_sales in 12s"
+A_LONG_WINDOW = Policy(rules={"destructive_repeat": Rule(settings={"window_s": 600_000})})
+A_DAY = 86_400
 
 
 @cases(
-    "seconds, last",
+    "policy, seconds, targets, verdicts",
     {
-        "an entry exactly as old as the window still counts": ((0, 30, 60), KILLED),
-        "all at one moment": ((0, 0, 0), KILLED),
-        "a late one counts at its own time": ((0, 6, 3), KILLED),
+        "different assets are too many as well": (None, (0, 6, 12), "abc", [ALLOWED, ALLOWED, ASKED]),
+        "an entry exactly as old as the window still counts": (None, (0, 30, 60), "aaa", [ALLOWED, SUSPECTED, KILLED]),
+        "a late one counts at its own time": (None, (0, 6, 3), "aaa", [ALLOWED, SUSPECTED, KILLED]),
+        "a kill stands after days": (None, (0, 6, 12, 3 * A_DAY), "aaaa", [ALLOWED, SUSPECTED, KILLED, KILLED]),
+        "who was idle for a day starts anew": (A_LONG_WINDOW, (0, 1, 3 * A_DAY), "aaa", [ALLOWED, SUSPECTED, ALLOWED]),
     },
 )
-def test_windows(seconds: tuple[float, ...], last: str) -> None:
-    session = Session()
-    events = [attempt(s, event_id=f"e{n}", call_id=f"c{n}") for n, s in enumerate(seconds)]
-    decisions = [session(e).decision for e in events]
-    assert decisions[-1] is not None
-    assert f"{decisions[-1].level.value} {decisions[-1].code}" == last
-
-
-def test_three_deletes_of_different_assets_are_too_many_as_well() -> None:
-    targets = ["asset_id=a", "asset_id=b", "asset_id=c"]
-    assert Session().deletes(0, 6, 12, targets=targets) == [ALLOWED, ALLOWED, KILLED]
+def test_deletes(policy: Policy | None, seconds: tuple[float, ...], targets: str, verdicts: list[str]) -> None:
+    session = Session(policy)
+    assert session.deletes(*seconds, targets=[f"asset_id={name}" for name in targets]) == verdicts
+    refused = Session()
+    for second in (0.0, 1.0, 2.0):
+        event = attempt(second)
+        refused(event)
+        refused(result(second + 0.1, event, Outcome.REFUSED))
+    assert refused.state is not None
+    assert refused.state.standing.killed is None, "refused attempts are no deletes"
 
 
 def test_a_declared_batch_lets_many_assets_go_but_not_one_thing_thrice() -> None:
@@ -147,29 +123,6 @@ def test_a_declared_batch_lets_many_assets_go_but_not_one_thing_thrice() -> None
     seconds = [float(n) for n in range(20)]
     assert set(session.deletes(*seconds, targets=[f"asset_id=stg_{n}" for n in range(20)])) == {"ALLOW declared_batch"}
     assert session.deletes(30, 32, targets=["asset_id=stg_1"] * 2)[-1] == KILLED
-
-
-def test_refused_attempts_are_no_deletes() -> None:
-    session = Session()
-    for second in (0.0, 1.0, 2.0):
-        event = attempt(second)
-        session(event)
-        session(result(second + 0.1, event, Outcome.REFUSED))
-    assert session.state is not None
-    assert session.state.standing.killed is None
-
-
-def test_after_the_kill_every_call_is_refused_until_an_operator_resets() -> None:
-    session = Session()
-    session.deletes(0, 6, 12)
-    look = attempt(20, "path=/etc/hosts", action="read_file", effect="read")
-    refusal = session(look).decision
-    assert refusal is not None
-    assert (refusal.level, refusal.code) == (Level.KILL, "session_killed_loop_guard")
-    followed = session.command(CommandKind.RESET, 30)
-    assert followed.control is not None
-    assert followed.control.state is ControlState.PROBATION
-    assert session.deletes(40) == [ALLOWED]
 
 
 @cases(
@@ -191,28 +144,14 @@ def test_turns_of_a_stopped_session_are_counted(cost_usd: float, level: Level | 
     assert core.on_event(first.state, turn.model_copy(update={"event_id": "next", "usage": None})).followup == counted
 
 
-def test_a_kill_stands_after_a_day_of_silence() -> None:
-    session = Session()
-    session.deletes(0, 6, 12)
-    assert session.deletes(3 * 86_400) == [KILLED]
-
-
-def test_a_session_that_was_idle_for_a_day_starts_anew() -> None:
-    session = Session(Policy(rules={"destructive_repeat": Rule(settings={"window_s": 600_000})}))
-    assert session.deletes(0, 1, 3 * 86_400) == [ALLOWED, SUSPECTED, ALLOWED]
-
-
 @pytest.mark.parametrize("same", ["offset", "event_id"])
-def test_an_event_that_comes_twice_changes_nothing(same: str) -> None:
+def test_an_event_that_comes_twice_changes_nothing_and_the_ring_of_seen_ones_is_bounded(same: str) -> None:
     core = Core()
     first = core.on_event(None, attempt(0), Position("haltline.actions", 0, 5))
     before = {**state_codec.shown(first.state), "offsets": {}}
     again = core.on_event(first.state, attempt(0), Position("haltline.actions", 0, 5 if same == "offset" else 6))
     after = {**state_codec.shown(again.state), "offsets": {}}
     assert (again.applied, again.decision, after) == (False, None, before)
-
-
-def test_the_ring_of_seen_events_is_bounded() -> None:
     session = Session()
     for second in range(MAX_SEEN + 20):
         session(attempt(second, action="read_file", effect="read"))
@@ -226,7 +165,7 @@ def test_the_ring_of_seen_events_is_bounded() -> None:
         "nothing said": (Override(agent="cleaner", rules={}), [ALLOWED, SUSPECTED, KILLED]),
         "a looser repeat leaves the volume in force": (
             exempt(agent="clean*", rules={"destructive_repeat": Rule(settings={"same_target_prior": 3})}),
-            [ALLOWED, SUSPECTED, KILLED]),
+            [ALLOWED, SUSPECTED, ASKED]),
         "both signals off for one session": (
             exempt(session="s1", rules={r: Rule(enabled=False) for r in LOOP_GUARD}),
             [ALLOWED, ALLOWED, ALLOWED]),
@@ -244,22 +183,12 @@ def test_the_ring_of_seen_events_is_bounded() -> None:
             [ALLOWED, SUSPECTED, KILLED]),
         "a stricter volume for one session": (
             Override(session="s1", rules={"destructive_volume": Rule(settings={"max_deletes": 2})}),
-            [ALLOWED, KILLED, KILLED]),
+            [ALLOWED, ASKED, ASKED]),
     },
 )  # fmt: skip
 def test_overrides_by_agent_and_session(override: Override, verdicts: list[str]) -> None:
     only_counting = {"step_review": Rule(enabled=False)}
     assert Session(Policy(rules=only_counting, overrides=(override,))).deletes(0, 6, 12) == verdicts
-
-
-def test_the_stop_is_known_once_the_agents_side_acknowledged_it() -> None:
-    session = Session()
-    session.deletes(0, 6, 12)
-    assert session.state is not None
-    assert session.state.standing.killed is not None
-    followed = session.stopped(session.state.standing.killed.decision_id, 12.07, decided_at=12)
-    assert followed.control is not None
-    assert (followed.control.stopped_at, followed.control.time_to_stop_ms) == (at(12) + 70, 70)
 
 
 def test_a_stop_that_overtook_its_event_is_in_the_kills_first_record() -> None:
@@ -274,41 +203,17 @@ def test_a_stop_that_overtook_its_event_is_in_the_kills_first_record() -> None:
     assert (control.stopped_at, control.time_to_stop_ms) == (at(12), 0)
 
 
-def test_every_decision_carries_its_evidence_by_offset() -> None:
+def test_the_third_delete_of_one_table_is_refused_with_its_evidence_by_offset() -> None:
     session = Session()
-    followed = [session(attempt(s)) for s in (0.0, 6.0, 12.0)]
-    decision = followed[-1].decision
-    assert decision is not None
-    assert [(e.event_id, e.topic, e.offset) for e in decision.evidence] == [
+    decisions = [session(attempt(s)).decision for s in (0.0, 6.0, 12.0)]
+    assert [f"{d.level.value} {d.code}" for d in decisions if d] == [ALLOWED, SUSPECTED, KILLED]
+    assert decisions[-1] is not None
+    assert [(e.event_id, e.topic, e.offset) for e in decisions[-1].evidence] == [
         (f"p@{s}:asset_id=fact_sales", "haltline.actions", n) for n, s in enumerate((0.0, 6.0, 12.0))
     ]
-
-
-def test_a_second_kill_leaves_the_first_ones_record() -> None:
-    session = Session()
-    first = session.command(CommandKind.KILL, 1)
-    again = session.command(CommandKind.KILL, 2)
-    assert first.control is not None
-    assert (first.control.since, again.decision, again.control) == (at(1), None, None)
-
-
-def test_two_runs_of_the_same_events_decide_the_same() -> None:
-    runs = [[Session()(attempt(s)) for s in (0.0, 6.0, 12.0)] for _ in range(2)]
-    assert runs[0] == runs[1]
-
-
-def test_overrides_that_are_wrong_only_together_are_refused_when_loaded() -> None:
-    by_agent = exempt(agent="a", rules={"error_repetition": Rule(settings={"high": 8, "critical": 9})})
-    by_session = exempt(session="s", rules={"error_repetition": Rule(settings={"critical": 6})})
-    for alone in (by_agent, by_session):
-        Core(Policy(overrides=(alone,)))
-    with pytest.raises(ValueError, match=r"overrides\.1\.rules\.error_repetition"):
-        Core(Policy(overrides=(by_agent, by_session)))
-
-
-def test_a_rule_that_is_not_known_is_refused() -> None:
-    with pytest.raises(ValueError, match="destructive_repeat"):
-        Core(Policy(rules={"destructive_repaet": Rule()}))
+    assert session.state is not None
+    assert session.state.standing.killed is not None
+    assert session.state.standing.killed.reason == "loop_detected, 3 deletes on asset_id=fact_sales in 12s"
 
 
 def carried_out(second: float, **fields: Any) -> ActionEvent:
@@ -356,19 +261,15 @@ def test_what_was_begun_after_the_kill_and_is_done_all_the_same_is_reported_twic
     assert [len(found) for found in codes] == [1, 1]
     assert "began delete_asset" in codes[0][0]
     assert "carried out" in codes[1][0]
-
-
-def test_a_session_that_was_released_is_not_held_to_its_kill() -> None:
-    session = killed_session()
-    session.command(CommandKind.RESET, 30)
-    assert session(carried_out(60)).detections == ()
+    session.command(CommandKind.RESET, 70)
+    assert session(carried_out(90)).detections == (), "who was released is not held to the kill"
 
 
 def ended(second: float) -> ActionEvent:
     return ActionEvent(event_id=f"end@{second}", kind=Kind.SESSION_ENDED, session_id="s1", time=at(second))
 
 
-def test_a_killed_session_that_ends_without_an_answer_has_stopped() -> None:
+def test_a_killed_session_that_ends_without_an_answer_has_stopped_and_one_that_had_ended_too() -> None:
     session = Session()
     session.deletes(0, 10)
     session.command(CommandKind.KILL, 12)
@@ -376,9 +277,6 @@ def test_a_killed_session_that_ends_without_an_answer_has_stopped() -> None:
     assert control is not None
     assert (control.state, control.stopped_at, control.time_to_stop_ms) == (ControlState.KILLED, at(13), None)
     assert session(ended(14)).control is None
-
-
-def test_a_kill_of_a_session_that_has_ended_is_carried_out_already() -> None:
     session = Session()
     session.deletes(0)
     session(ended(5))
@@ -398,3 +296,12 @@ def test_the_answer_to_a_kill_and_the_end_of_the_session_come_in_any_order(answe
     after = [session(ended(14))] if answer_first else []
     controls = [one.control for one in (*before, answered, *after) if one.control is not None]
     assert (controls[-1].stopped_at, controls[-1].time_to_stop_ms) == (at(13), 500)
+
+
+def test_overrides_that_are_wrong_only_together_are_refused_when_loaded() -> None:
+    by_agent = exempt(agent="a", rules={"error_repetition": Rule(settings={"high": 8, "critical": 9})})
+    by_session = exempt(session="s", rules={"error_repetition": Rule(settings={"critical": 6})})
+    for alone in (by_agent, by_session):
+        Core(Policy(overrides=(alone,)))
+    with pytest.raises(ValueError, match=r"overrides\.1\.rules\.error_repetition"):
+        Core(Policy(overrides=(by_agent, by_session)))

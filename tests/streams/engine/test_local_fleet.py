@@ -21,14 +21,8 @@ TABLE = "asset_id=fact_sales"
 
 
 def event(seconds: float, session: str, kind: Kind = Kind.PROPOSED, **fields: Any) -> ActionEvent:
-    result = {
-        "event_id": f"{session}@{seconds:g}",
-        "kind": kind,
-        "session_id": session,
-        "agent_id": "cleaner",
-        "time": at(seconds),
-    }
-    return ActionEvent.model_validate(result | fields)
+    result = {"event_id": f"{session}@{seconds:g}", "kind": kind, "session_id": session, "agent_id": "cleaner"}
+    return ActionEvent.model_validate(result | {"time": at(seconds)} | fields)
 
 
 def delete(seconds: float, session: str, target: str = TABLE, **fields: Any) -> ActionEvent:
@@ -127,33 +121,9 @@ def test_what_a_killed_session_started_is_killed_with_it_and_what_it_starts_late
     assert standing is not None
     assert (standing.code, standing.by) == ("session_killed_with_parent", "haltline")
     assert standing.reason == "descends from b, which was killed: killed by ada: agreed"
-
-
-def test_the_first_session_takes_all_of_its_tree_with_it_also_where_only_parents_are_named() -> None:
-    family = tree()
-    family.command(operator(CommandKind.KILL, ScopeKind.SESSION, "a", 5))
-    family.command(operator(CommandKind.KILL, ScopeKind.SESSION, "root", 10))
-    assert family.killed == ["a", "b", "c", "root"]
-    unnamed = fleet()
-    unnamed.event(begins(0, "top"))
-    unnamed.event(begins(1, "child", "top"))
-    unnamed.command(operator(CommandKind.KILL, ScopeKind.SESSION, "top", 5))
-    assert unnamed.killed == ["child", "top"]
-
-
-def test_a_session_that_was_released_may_start_others_again_and_its_descendants_stay_killed() -> None:
-    family = tree()
-    family.command(operator(CommandKind.KILL, ScopeKind.SESSION, "a", 10))
-    family.command(operator(CommandKind.RESET, ScopeKind.SESSION, "a", 20))
-    family.event(begins(30, "new", "a", "root"))
-    assert family.killed == ["b"]
-
-
-def test_a_kill_that_is_known_before_the_birth_of_the_child_is_no_less_a_kill() -> None:
-    family = fleet()
-    family.command(operator(CommandKind.KILL, ScopeKind.SESSION, "a", 10))
-    family.event(begins(5, "child", "a", "a"))
-    assert family.killed == ["a", "child"]
+    family.command(operator(CommandKind.RESET, ScopeKind.SESSION, "a", 40))
+    family.event(begins(50, "new", "a", "root"))
+    assert family.killed == ["b", "d"], "who was released may start others again, and its descendants stay killed"
 
 
 def test_a_storm_of_copies_is_stopped_at_its_root() -> None:
@@ -180,6 +150,15 @@ def test_the_sessions_of_an_agent_share_a_budget_and_beyond_it_the_agent_is_froz
     assert decided(shared.event(spends(3, "c", 5))) == []  # it stands
 
 
+def test_small_sums_are_added_up_before_they_are_reported() -> None:
+    shared = fleet(mission_budget=Rule(settings={"limits": {"cost_usd": 10.0}}))
+    followed = [one for n in range(50) for one in shared.event(spends(n, "a", 0.03, mission_id="m"))]
+    signals = [signal for one in followed if isinstance(one, Effects) for signal in one.signals]
+    reported = [signal for signal in signals if signal.kind == SignalKind.SPENT]
+    assert [(s.scope, s.id) for s in reported] == [("mission", "m")] * 12
+    assert sum(signal.amount("cost_usd") for signal in reported) == pytest.approx(12 * 0.12)
+
+
 def test_a_budget_that_only_an_override_sets_holds_for_the_agents_that_it_names() -> None:
     limits = Rule(settings={"limits": {"cost_usd": 10.0}})
     named = Restarted(Core(Policy(overrides=[Override(agent="clean*", rules={"agent_budget": limits})])))
@@ -187,31 +166,6 @@ def test_a_budget_that_only_an_override_sets_holds_for_the_agents_that_it_names(
     assert decided(named.event(spends(1, "b", 6))) == ["BLOCK agent cleaner: agent_frozen_agent_budget"]
     others = [named.event(spends(n, f"{n}", 6, agent_id="writer")) for n in (2, 3)]
     assert [decided(one) for one in others] == [[], []]
-
-
-def test_of_two_workers_the_one_that_is_ahead_tells_first_and_the_session_that_goes_on_is_the_one_that_is_killed() -> (
-    None
-):
-    loop = fleet()
-    loop.event(delete(20, "b"))
-    loop.event(delete(0, "a"))
-    assert "KILL session b: session_killed_agent_destruction" in decided(loop.event(delete(10, "a")))
-    assert loop.killed == ["b"]
-
-
-def test_small_sums_are_added_up_before_they_are_reported() -> None:
-    shared = fleet(mission_budget=Rule(settings={"limits": {"cost_usd": 10.0}}))
-    reported = [
-        signal
-        for n in range(50)
-        for one in shared.event(spends(n, "a", 0.03, mission_id="m"))
-        if isinstance(one, Effects)
-        for signal in one.signals
-        if signal.kind == SignalKind.SPENT
-    ]
-    assert len(reported) == 12
-    assert sum(signal.amount("cost_usd") for signal in reported) == pytest.approx(12 * 0.12)
-    assert {(signal.scope, signal.id) for signal in reported} == {("mission", "m")}
 
 
 def test_several_agents_at_one_table_are_warned_of_and_where_a_policy_says_so_it_is_frozen() -> None:
@@ -225,26 +179,19 @@ def test_several_agents_at_one_table_are_warned_of_and_where_a_policy_says_so_it
     assert ("NUDGE target asset_id=fact_sales: target_destruction" in decided(warned), controls(warned)) == (True, [])
     enforced = attempts({"target_destruction": Rule(mode=Mode.ENFORCE)})
     assert [(c.key, c.state) for c in controls(enforced)] == [(f"target:{TABLE}", ControlState.FROZEN)]
-
-
-def test_files_are_other_ones_in_each_sandbox() -> None:
     sandboxes = fleet()
     for n in range(30):
-        remove = event(n, f"s{n}", call_id="c", action="bash", args={"command": "rm -rf /srv/data"})
-        sandboxes.event(remove)
-    assert [key for key in sandboxes.scopes if key[0] == "target"] == []
+        sandboxes.event(event(n, f"s{n}", call_id="c", action="bash", args={"command": "rm -rf /srv/data"}))
+    assert [key for key in sandboxes.scopes if key[0] == "target"] == [], "files are other ones in each sandbox"
     assert "agent_destruction" not in sandboxes.scopes["agent", "cleaner"].detectors
 
 
 def test_what_is_reported_to_the_fleet_adds_up_to_what_was_done() -> None:
-    core = Core()
-    state, counted = None, 0.0
+    core, state, counted = Core(), None, 0.0
     for n in range(100):
-        signal = Signal(
-            signal_id=f"g{n}", kind="stopped", scope="agent", id="a", session_id=f"s{n}", agent_id="a",
-            event_id=f"e{n}", time=at(n * 0.7),
-        )  # fmt: skip
-        outcome = core.on_signal(state, signal)
+        about = {"signal_id": f"g{n}", "session_id": f"s{n}", "event_id": f"e{n}", "time": at(n * 0.7)}
+        of_agent = {"kind": "stopped", "scope": "agent", "id": "a", "agent_id": "a"}
+        outcome = core.on_signal(state, Signal.model_validate(of_agent | about))
         state = outcome.state
         counted += sum(reported.amount("count") for reported in outcome.signals)
     assert state is not None
@@ -254,16 +201,8 @@ def test_what_is_reported_to_the_fleet_adds_up_to_what_was_done() -> None:
 
 def test_a_signal_that_comes_twice_counts_once_and_one_that_is_not_known_is_passed_over() -> None:
     core = Core(Policy(rules={"agent_budget": Rule(settings={"limits": {"calls": 100.0}})}))
-    signal = Signal(
-        signal_id="g",
-        kind="spent",
-        scope="agent",
-        id="a",
-        session_id="s",
-        event_id="e",
-        time=at(0),
-        amounts={"calls": 9.0},
-    )
+    about = {"signal_id": "g", "kind": "spent", "scope": "agent", "id": "a", "session_id": "s", "event_id": "e"}
+    signal = Signal.model_validate(about | {"time": at(0), "amounts": {"calls": 9.0}})
     state = core.on_signal(None, signal).state
     assert core.on_signal(state, signal).applied is False
     assert state.detectors["agent_budget"].used == {"calls": 9.0}

@@ -4,7 +4,6 @@ import urllib.request
 from pathlib import Path
 from textwrap import dedent
 
-import orjson
 import pytest
 from confluent_kafka import Producer
 from typer.testing import CliRunner
@@ -40,7 +39,6 @@ from haltline.schemas.findings import Finding, Severity
 @dataclass(slots=True)
 class State:
     """How often each table was locked."""
-
     locks: int = 0
 
 
@@ -69,7 +67,7 @@ LOCKS = [event(s, "lock_table", f"table=t{s}", kind="action.proposed", outcome=N
 
 
 def install(site: Path, package: str, code: str, *points: str) -> None:
-    """What pip leaves of a package: its module, and its metadata with entry points."""
+    """What pip leaves of a package: its module, and its metadata with entry points, of detectors unless they say so."""
     (site / f"{package}.py").write_text(dedent(code), encoding="utf-8")
     info = site / f"{package}-1.2.dist-info"
     info.mkdir()
@@ -93,26 +91,14 @@ def locks(site: Path, request: pytest.FixtureRequest) -> None:
 
 
 @pytest.mark.usefixtures("locks")
-def test_a_policy_names_it_and_it_decides() -> None:
+def test_a_policy_names_it_and_it_decides_and_a_wrong_setting_is_refused_with_its_line() -> None:
     core = Core(parse_policy(POLICY, plugins=installed()), installed())
     outcomes = [core.on_event(None, LOCKS[0])]
     outcomes += [core.on_event(outcomes[0].state, lock) for lock in LOCKS[1:]]
-    assert [d.finding.reason for o in outcomes for d in o.detections if d.finding.detector == "table_locks"] == [
-        "2 tables locked",
-        "3 tables locked",
-        "4 tables locked",
-    ]
-
-
-@pytest.mark.usefixtures("locks")
-def test_backtest_runs_it(tmp_path: Path) -> None:
-    (tmp_path / "policy.yaml").write_text(POLICY)
-    (tmp_path / "sessions.jsonl").write_bytes(b"\n".join(e.to_json() for e in LOCKS))
-    arguments = ["backtest", "--json", "--policy", str(tmp_path / "policy.yaml"), str(tmp_path / "sessions.jsonl")]
-    output = CliRunner().invoke(app, arguments)
-    assert output.exit_code == Exit.OK, output.output
-    result = orjson.loads(output.stdout)
-    assert (result["level"], result["first"]["detector"], result["first"]["seq"]) == ("PAUSE", "table_locks", 1)
+    found = [d.finding.reason for o in outcomes for d in o.detections if d.finding.detector == "table_locks"]
+    assert found == [f"{number} tables locked" for number in (2, 3, 4)]
+    with pytest.raises(BadPolicy, match=r"^policy:4: rules\.table_locks\.settings\.limit: expected less than or equal"):
+        parse_policy(POLICY.replace("limit: 1", "limit: 1001"), plugins=installed())
 
 
 @pytest.mark.usefixtures("locks")
@@ -139,27 +125,15 @@ def test_one_that_raises_is_counted_by_name_and_its_event_kept(site: Path) -> No
     assert worker.sent.of("haltline.dead-letter") == [lock.to_json() for lock in LOCKS]
 
 
-@pytest.mark.usefixtures("locks")
-def test_a_wrong_setting_is_refused_with_its_line() -> None:
-    with pytest.raises(BadPolicy, match=r"^policy:4: rules\.table_locks\.settings\.limit: expected less than or equal"):
-        parse_policy(POLICY.replace("limit: 1", "limit: 1001"), plugins=installed())
-
-
-def test_one_that_cannot_be_imported_is_refused_with_the_package_and_the_line(site: Path) -> None:
+def test_one_that_cannot_be_imported_is_refused_with_the_package_and_the_line_where_a_policy_names_it(
+    site: Path,
+) -> None:
     install(site, "lame_locks", "import not_installed_anywhere", "table_locks = lame_locks:TableLocks")
-    with pytest.raises(BadPolicy) as raised:
-        parse_policy(POLICY, plugins=installed())
-    assert str(raised.value) == (
-        "policy:3: rules.table_locks: lame_locks:TableLocks of lame_locks 1.2: "
-        "expected a detector that can be imported,"
-        " got ModuleNotFoundError: No module named 'not_installed_anywhere'"
-    )
-
-
-def test_what_no_policy_names_is_not_imported(site: Path) -> None:
-    install(site, "unused_locks", "raise AssertionError('imported')", "table_locks = unused_locks:TableLocks")
     assert installed().ids == ("table_locks",)
     assert parse_policy("name: default", plugins=installed()).name == "default"
+    expected = "policy:3: rules.table_locks: lame_locks:TableLocks of lame_locks 1.2: expected a detector that can be"
+    with pytest.raises(BadPolicy, match=f"^{expected} imported, got ModuleNotFoundError: No module named 'not_inst"):
+        parse_policy(POLICY, plugins=installed())
 
 
 def test_two_packages_of_one_name_are_refused_by_the_command(site: Path, tmp_path: Path) -> None:

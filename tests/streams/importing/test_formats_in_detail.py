@@ -50,11 +50,8 @@ def test_subagents_of_subagents_are_below_each_other_and_tools_within_tools_are_
         ("compile", None),
     ]
     assert [below for kind, _, below in where if kind == "model.turn"] == ["ask", "ask/again"]
-
-
-def test_spans_that_are_within_each_other_in_a_circle_end() -> None:
     (part,) = parts([span("a", "b", TOOL), span("b", "a", TOOL), span("c", "a", MODEL)])
-    assert len(list(part.steps)) == 5
+    assert len(list(part.steps)) == 5, "spans that are within each other in a circle end"
 
 
 def test_a_run_that_is_posted_and_then_patched_is_one_call(tmp_path: Path) -> None:
@@ -86,21 +83,16 @@ def test_an_export_of_langfuse_to_a_storage_has_other_names(tmp_path: Path) -> N
     assert (asked.args, asked.time, ended.output_head) == ({"path": "/a"}, NOON_MS, "gone")
 
 
-@pytest.mark.parametrize(
-    ("given", "args"),
-    [
+def test_the_arguments_of_an_observed_function_are_unwrapped(tmp_path: Path) -> None:
+    for given, args in (
         ('{"args": [], "kwargs": {"asset_id": "x"}}', {"asset_id": "x"}),
         ('{"args": ["x"], "kwargs": {"force": true}}', {"force": True, "args": ["x"]}),
         ('{"args": ["x"]}', {"args": ["x"]}),
         ("x", None),
-    ],
-)
-def test_the_arguments_of_an_observed_function_are_unwrapped(
-    tmp_path: Path, given: str, args: dict[str, Any] | None
-) -> None:
-    tool = {"id": "o", "traceId": "t", "type": "TOOL", "name": "delete_asset", "startTime": NOON, "input": given}
-    (asked,) = imported(tmp_path, [tool])
-    assert asked.args == args
+    ):
+        tool = {"id": "o", "traceId": "t", "type": "TOOL", "name": "delete_asset", "startTime": NOON, "input": given}
+        (asked,) = imported(tmp_path, [tool])
+        assert asked.args == args
 
 
 def test_the_answers_of_apis_have_their_records_within(tmp_path: Path) -> None:
@@ -150,18 +142,15 @@ def test_a_session_of_adk_may_have_the_names_of_python(tmp_path: Path) -> None:
     assert (asked.call_id, asked.args, ended.call_id, ended.output_head) == ("e1-rm", {"path": "/a"}, "e1-rm", "gone")
 
 
-@pytest.mark.parametrize(
-    ("error", "outcome"), [("timeout", Outcome.TIMEOUT), ("approval", Outcome.REFUSED), ("parsing", Outcome.ERROR)]
-)
-def test_calls_of_inspect_end_in_several_ways_and_long_texts_are_beside_them(
-    tmp_path: Path, error: str, outcome: Outcome
-) -> None:
-    event = {"event": "tool", "id": "c1", "function": "rm", "arguments": {"path": "attachment://a1"}, "timestamp": NOON}
-    ended = {"completed": NOON, "result": "", "error": {"type": error, "message": "no"}}
-    sample = {"id": 7, "epoch": 2, "events": [event | ended], "attachments": {"a1": "/srv/data"}}
-    asked, end = imported(tmp_path, {"eval": {"task": "t"}, "samples": [sample]})
-    assert (asked.session_id, asked.args) == ("7_epoch_2", {"path": "/srv/data"})
-    assert (end.outcome, end.error) == (outcome, f"{error}: no")
+def test_calls_of_inspect_end_in_several_ways_and_long_texts_are_beside_them(tmp_path: Path) -> None:
+    call = {"event": "tool", "id": "c1", "function": "rm", "arguments": {"path": "attachment://a1"}, "timestamp": NOON}
+    outcomes = {"timeout": Outcome.TIMEOUT, "approval": Outcome.REFUSED, "parsing": Outcome.ERROR}
+    for error, outcome in outcomes.items():
+        ended = {"completed": NOON, "result": "", "error": {"type": error, "message": "no"}}
+        sample = {"id": 7, "epoch": 2, "events": [call | ended], "attachments": {"a1": "/srv/data"}}
+        asked, end = imported(tmp_path, {"eval": {"task": "t"}, "samples": [sample]})
+        assert (asked.session_id, asked.args) == ("7_epoch_2", {"path": "/srv/data"})
+        assert (end.outcome, end.error) == (outcome, f"{error}: no")
 
 
 def test_the_arguments_of_a_call_are_those_of_the_turn_where_its_span_has_none(tmp_path: Path) -> None:
@@ -191,9 +180,6 @@ def test_the_arguments_of_a_call_are_those_of_the_turn_where_its_span_has_none(t
 def test_an_answer_is_read_in_each_form(answer: object) -> None:
     assert text_of(answer) == "I do"
     assert list(proposals(answer)) == [("c", "rm", {"a": 1})]
-
-
-def test_a_message_of_a_tool_that_failed_is_an_error() -> None:
     message = {"output": {"tool_call_id": "c", "status": "error", "content": [{"type": "text", "text": "no"}]}}
     assert returned(message) == ("no", "c", True)
     assert returned({"output": 5, "other": 6}) == ({"output": 5, "other": 6}, None, False)

@@ -3,14 +3,14 @@
 import asyncio
 import gzip
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import orjson
 import pytest
 from aiohttp import ClientSession
-from cloudevents.core.bindings.http import HTTPMessage, to_binary_event, to_structured_event
+from cloudevents.core.bindings.http import to_binary_event, to_structured_event
 from cloudevents.core.v1.event import CloudEvent
+from google.protobuf.json_format import MessageToDict
 from opentelemetry.exporter.otlp.proto.http import Compression
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as pb
@@ -19,7 +19,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, Sp
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode, Tracer
 
-from haltline.schemas.events import Kind, Outcome, Usage
+from haltline.schemas.events import Kind, Novelty, Outcome, Usage
 from haltline.streams.intake import otlp
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.interventions.agent.stand_in import StandIn
@@ -83,6 +83,7 @@ def test_spans_of_the_official_exporter_are_events_however_they_are_packed(embed
         assert (ok.kind, ok.action, ok.call_id, ok.outcome) == (Kind.COMPLETED, "delete_asset", "c1", Outcome.OK)
         assert ok.args == {"asset_id": "fact_sales", "password": "[redacted:password]"}
         assert (ok.output_head, ok.output_bytes) == ("still there", 11)
+        assert ok.output_novelty == Novelty(new_words=2, words=2, results=0)
         assert ok.output_digest is not None
         assert (failed.outcome, failed.error) == (Outcome.ERROR, "Locked: asset is locked")
         assert whole.kind is Kind.HEARTBEAT
@@ -120,15 +121,17 @@ def posted(embedded: EmbeddedBroker, *requests: tuple[bytes, str, dict[str, str]
 
 def test_what_cannot_be_read_of_a_request_is_reported_as_a_partial_success(embedded: EmbeddedBroker) -> None:
     some, one = request_of(3, without_id=1).SerializeToString(), request_of(1).SerializeToString()
-    requests = [(some, otlp.PROTOBUF), (one, otlp.PROTOBUF), (b"{}", "application/json")]
+    in_json = orjson.dumps(MessageToDict(request_of(3, without_id=2)))
+    requests = [(some, otlp.PROTOBUF), (one, otlp.PROTOBUF), (b"{}", "application/json"), (in_json, "application/json")]
     with StandIn(embedded.bootstrap) as worker:
-        (status, kind, body), whole, as_json = posted(embedded, *[(*request, {}) for request in requests])
+        (status, kind, body), whole, empty, as_json = posted(embedded, *[(*request, {}) for request in requests])
         result = pb.ExportTraceServiceResponse.FromString(body)
         assert (status, kind, result.partial_success.rejected_spans) == (200, otlp.PROTOBUF, 1)
         assert "span '0000000000000000': invalid" in result.partial_success.error_message
-        wait_until(lambda: len(worker.events) == 3, "the others are accepted")
+        wait_until(lambda: len(worker.events) == 4, "the others are accepted")
     assert whole[2] == b""
-    assert as_json == (200, "application/json", b"{}")
+    assert empty == (200, "application/json", b"{}")
+    assert orjson.loads(as_json[2])["partialSuccess"]["rejectedSpans"] == 2
 
 
 BOMB = gzip.compress(b" " * 9 * 1024 * 1024)
@@ -168,30 +171,6 @@ ATTRIBUTES = {
 DATA = {"action": "delete_asset", "args": {"asset_id": "x", "api_key": "abc123"}}
 
 
-@pytest.mark.parametrize("made", [to_binary_event, to_structured_event], ids=["binary", "structured"])
-def test_events_of_the_official_sdk_are_accepted(
-    embedded: EmbeddedBroker, made: Callable[[CloudEvent], HTTPMessage]
-) -> None:
-    message = made(CloudEvent(ATTRIBUTES | {"datacontenttype": "application/json"}, DATA))
-
-    async def run() -> tuple[int, Any]:
-        async with (
-            serving(embedded.bootstrap) as address,
-            ClientSession() as http,
-            http.post(f"{address}/v1/events", data=message.body, headers=message.headers) as response,
-        ):
-            return response.status, await response.json()
-
-    with StandIn(embedded.bootstrap) as worker:
-        assert asyncio.run(run()) == (202, {"accepted": 1})
-        wait_until(lambda: worker.events, "the worker reads it")
-        (event,) = worker.events
-        assert (event.event_id, event.session_id, event.agent_id, event.action) == (
-            "e1", "säss-1", "cleaner", "delete_asset",
-        )  # fmt: skip
-        assert event.args == {"asset_id": "x", "api_key": "[redacted:api_key]"}
-
-
 CE = {f"ce-{name}": text.replace("ä", "%C3%A4") for name, text in ATTRIBUTES.items()}
 
 
@@ -207,9 +186,26 @@ BINARY: list[tuple[bytes, dict[str, str], int, str]] = [
 ]
 
 
-def test_a_binary_event_is_read_or_reported(embedded: EmbeddedBroker) -> None:
-    async def talk(post: Post) -> list[tuple[int, Any]]:
-        return [await post("/v1/events", body, **{**CE, **headers}) for body, headers, *_ in BINARY]
+def test_events_of_the_official_sdk_are_accepted_and_a_binary_event_is_read_or_reported(
+    embedded: EmbeddedBroker,
+) -> None:
+    event = CloudEvent(ATTRIBUTES | {"datacontenttype": "application/json"}, DATA)
 
-    for (*_, status, expected), (actual, result) in zip(BINARY, with_intake(embedded.bootstrap, talk), strict=True):
-        assert (actual, expected in orjson.dumps(result).decode()) == (status, True), result
+    async def talk(post: Post) -> list[tuple[int, Any]]:
+        found = []
+        for message in (to_binary_event(event), to_structured_event(event)):
+            headers = {name: text for name, text in message.headers.items() if name.lower() != "content-type"}
+            kind = next(text for name, text in message.headers.items() if name.lower() == "content-type")
+            found.append(await post("/v1/events", message.body, kind, **headers))
+        return [*found, *[await post("/v1/events", body, **{**CE, **headers}) for body, headers, *_ in BINARY]]
+
+    with StandIn(embedded.bootstrap) as worker:
+        first, second, *found = with_intake(embedded.bootstrap, talk)
+        assert first == second == (202, {"accepted": 1})
+        for (*_, status, expected), (actual, result) in zip(BINARY, found, strict=True):
+            assert (actual, expected in orjson.dumps(result).decode()) == (status, True), result
+        wait_until(lambda: len(worker.events) >= 2, "the worker reads them")
+        for read in worker.events[:2]:
+            named = (read.event_id, read.session_id, read.agent_id, read.action)
+            assert named == ("e1", "säss-1", "cleaner", "delete_asset")
+            assert read.args == {"asset_id": "x", "api_key": "[redacted:api_key]"}

@@ -21,21 +21,9 @@ from tests.streams.intake.test_app_formats import request_of
 from tests.streams.intaking import serving
 from tests.waiting import wait_until
 
-NAMES = (
-    "events", "kind", "session_id", "agent_id", "action", "args", "targets", "effect", "call_id", "time", "event_id",
-    "usage", "error", "output", "v", "specversion", "id", "source", "subject", "type", "data", "data_base64",
-    "resourceSpans", "scopeSpans", "spans", "traceId", "spanId", "parentSpanId", "startTimeUnixNano", "attributes",
-    "endTimeUnixNano", "key", "value", "stringValue", "intValue", "kvlistValue", "values", "status", "code",
-)  # fmt: skip
-LEAF = (
-    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=8)
-    | st.sampled_from(("s1", "s2", "1.0", "action.proposed", "model.turn", "bash", "execute_tool", "read", "\ud800"))
-)  # fmt: skip
-VALUES = st.recursive(
-    LEAF,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=6),
-    max_leaves=12,
-)
+LEAF = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=8)
+ODD = LEAF | st.sampled_from(("s1", "1.0", "model.turn", "execute_tool", "\ud800")) | st.lists(LEAF, max_size=2)
+VALUES = ODD | st.dictionaries(st.sampled_from(("key", "value", "spans", "code", "data")), ODD, max_size=3)
 
 
 @st.composite
@@ -55,37 +43,27 @@ CLOUD = almost(
     {"specversion": "1.0", "id": "e1", "source": "a", "subject": "s1", "type": "model.turn", "data": {"action": "m"},
      "time": "2025-06-16T12:00:00Z"}
 )  # fmt: skip
-TOLD = ("gen_ai.operation.name", "gen_ai.tool.name", "gen_ai.usage.input_tokens", "gen_ai.tool.call.arguments",
-        "gen_ai.conversation.id", "mcp.method.name", "gen_ai.tool.call.result", "error.type")  # fmt: skip
 
 
-@st.composite
-def spans(draw: st.DrawFn) -> dict[str, Any]:
-    """A span of a tool or of a model, with a field that is left out or anything."""
-    result = draw(
-        st.lists(almost({"key": draw(st.sampled_from(TOLD)), "value": {"stringValue": "execute_tool"}}), max_size=4)
-    )
-    good = {
-        "traceId": "t", "spanId": draw(st.sampled_from(("1", "2"))), "parentSpanId": "1", "name": "bash", "kind": 2,
-        "startTimeUnixNano": "1750000000000000000", "endTimeUnixNano": "1750000001000000000",
-        "status": {"code": 2, "message": "no"}, "attributes": result,
-    }  # fmt: skip
-    return draw(almost(good))
-
-
-SCOPE = st.fixed_dictionaries({"spans": st.lists(spans() | LEAF, max_size=3)})
-RESOURCE = st.fixed_dictionaries({"scopeSpans": st.lists(SCOPE, max_size=2)})
-TRACES = st.fixed_dictionaries({"resourceSpans": st.lists(RESOURCE, max_size=2) | VALUES})
-CALL = almost(
-    {"session_id": "s1", "action": "bash", "args": {"command": "ls"}, "targets": ["x=1"], "effect": "read",
-     "call_id": "c", "output": "x", "agent_id": "a"}
-)  # fmt: skip
 MORE = almost(
     {"session_id": "s2", "action": "bash", "call_id": "c", "agent_id": "a", "mode": "async", "session_mode": "async",
      "loop_key": "k", "parent_session_id": "s1", "ancestors": ["s0"], "mission_id": "m", "task": {"goal": "tidy"},
      "args": {"command": "ls"}, "unread_from": 9, "args_digest": "0123456789abcdef", "outcome": "ok", "error": "no",
      "described": {"digest": "0123456789abcdef", "bytes": 7, "head": "x"}, "usage": {"input_tokens": 7}}
 )  # fmt: skip
+
+
+SPAN = almost(
+    {"traceId": "t", "spanId": "1", "parentSpanId": "1", "name": "bash", "kind": 2,
+     "status": {"code": 2, "message": "no"}, "startTimeUnixNano": "1750000000000000000",
+     "endTimeUnixNano": "1750000001000000000",
+     "attributes": [{"key": "gen_ai.operation.name", "value": {"stringValue": "execute_tool"}},
+                    {"key": "gen_ai.conversation.id", "value": {"stringValue": "s1"}}]}
+)  # fmt: skip
+SCOPE = st.fixed_dictionaries({"spans": st.lists(SPAN | LEAF, max_size=3)})
+TRACES = st.fixed_dictionaries(
+    {"resourceSpans": st.lists(st.fixed_dictionaries({"scopeSpans": st.lists(SCOPE)})) | ODD}
+)
 
 
 @st.composite
@@ -101,13 +79,6 @@ def in_json(values: st.SearchStrategy[Any]) -> st.SearchStrategy[bytes]:
     return values.map(lambda value: json.dumps(value).encode())
 
 
-# aiohttp sends no others.
-HEADER = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=8).map(str.strip)
-CE_HEADERS = st.dictionaries(
-    st.sampled_from(("ce-specversion", "ce-id", "ce-type", "ce-subject", "ce-source", "ce-time", "Content-Encoding")),
-    HEADER | st.sampled_from(("1.0", "model.turn", "s1", "%FF", "%", "gzip", "2025-06-16T12:00:00Z")),
-    max_size=7,
-)
 JSON, BATCH = "application/json", "application/cloudevents-batch+json"
 BODIES = {
     ("/v1/events", JSON): in_json(EVENT | st.lists(EVENT, max_size=3)),
@@ -116,33 +87,28 @@ BODIES = {
     ),
     ("/v1/events", cloudevents.STRUCTURED): in_json(CLOUD),
     ("/v1/events", BATCH): in_json(st.lists(CLOUD | LEAF, max_size=3)),
-    ("/v1/verdict", JSON): in_json(CALL | MORE),
-    ("/v1/result", JSON): in_json(CALL | MORE),
+    ("/v1/verdict", JSON): in_json(MORE),
+    ("/v1/result", JSON): in_json(MORE),
     ("/v1/turn", JSON): in_json(MORE),
     ("/v1/start", JSON): in_json(MORE),
     ("/v1/end", JSON): in_json(MORE),
     ("/v1/traces", JSON): in_json(TRACES),
     ("/v1/traces", otlp.PROTOBUF): broken(),
 }
-KINDS = st.sampled_from(sorted(BODIES))
+HEADERS = st.sampled_from(({}, {"ce-specversion": "1.0", "ce-id": "1"}, {"ce-type": "%FF"}, {"ce-time": "noon"}))
 
 
 @st.composite
 def requests(draw: st.DrawFn) -> tuple[str, bytes, dict[str, str]]:
     """A path, a body and headers."""
-    path, kind = draw(KINDS)
-    if draw(st.integers(0, 3)) == 0:
-        body, kind = draw(st.binary(max_size=20) | in_json(VALUES)), draw(st.sampled_from((kind, "text/plain", "")))
-    else:
-        body = draw(BODIES[path, kind])
-    if draw(st.integers(0, 3)) == 0:
-        return path, body, draw(CE_HEADERS) | {"Content-Type": kind}
-    return path, body, {"Content-Type": kind}
+    path, kind = draw(st.sampled_from(sorted(BODIES)))
+    body = draw(BODIES[path, kind] if draw(st.booleans()) else st.binary(max_size=20) | in_json(VALUES))
+    return path, body, draw(HEADERS) | {"Content-Type": draw(st.sampled_from((kind, kind, kind, "text/plain", "")))}
 
 
 GOOD = {"kind": "action.completed", "session_id": "s1", "action": "bash"}
-ODD = {"key": "mcp.method.name", "value": {"stringValue": "tools/call"}}
-ODD_SPAN = {"resourceSpans": [{"scopeSpans": [{"spans": [{"attributes": [ODD], "kind": [2]}]}]}]}
+OTHER = {"key": "mcp.method.name", "value": {"stringValue": "tools/call"}}
+ODD_SPAN = {"resourceSpans": [{"scopeSpans": [{"spans": [{"attributes": [OTHER], "kind": [2]}]}]}]}
 
 
 def test_every_request_has_a_clear_answer_and_what_was_accepted_is_on_the_topic(embedded: EmbeddedBroker) -> None:
@@ -165,7 +131,7 @@ def test_every_request_has_a_clear_answer_and_what_was_accepted_is_on_the_topic(
         @given(request=requests(), is_compressed=st.booleans())
         @example(request=("/v1/events", json.dumps(GOOD).encode(), {"Content-Type": JSON}), is_compressed=True)
         @example(request=("/v1/traces", json.dumps(ODD_SPAN).encode(), {"Content-Type": JSON}), is_compressed=False)
-        @settings(max_examples=120, suppress_health_check=list(HealthCheck))
+        @settings(max_examples=50, suppress_health_check=list(HealthCheck))
         def any_request(request: tuple[str, bytes, dict[str, str]], is_compressed: bool) -> None:
             nonlocal accepted
             path, body, headers = request

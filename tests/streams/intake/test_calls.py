@@ -8,10 +8,10 @@ from aiohttp.test_utils import TestServer
 
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.settings import GuardSettings
-from haltline.interventions.agent.testing import ScriptedGuard, decision
+from haltline.interventions.agent.testing import ScriptedGuard
 from haltline.interventions.agent.transport.local_decider import forget_kills
 from haltline.schemas.decisions import ApprovalState, Level
-from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
+from haltline.schemas.events import ActionEvent, Effect, Kind, Novelty, Outcome
 from haltline.streams.intake.app import Intake
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.builders import about_approval
@@ -27,11 +27,12 @@ def key() -> str:
     return uuid.uuid4().hex
 
 
-def scripted(guard: Guard, talk: Any, *, settings: GuardSettings | None = None, **options: Any) -> Any:
-    """What a client says to an intake whose every session is this guard's."""
+def scripted(guard: Guard | None, talk: Any, *, settings: GuardSettings | None = None, **options: Any) -> Any:
+    """What a client says to an intake whose every session is this guard's; None: each has its own."""
+    made = {} if guard is None else {"make_guard": lambda _: guard}
 
     async def run() -> Any:
-        intake = Intake(settings or GuardSettings(mode="local"), make_guard=lambda _: guard, **options)
+        intake = Intake(settings or GuardSettings(mode="local"), **made, **options)
         async with TestServer(intake.app()) as server, ClientSession(server.make_url("/")) as http:
 
             async def post(path: str, body: Any, **headers: str) -> tuple[int, Any]:
@@ -70,19 +71,31 @@ def test_a_result_that_its_client_describes_is_published_as_it_is_without_secret
     timeout = {"outcome": "timeout", "error": "TimeoutError: token=abcdef"}
 
     async def talk(post: Post) -> list[Any]:
-        ends: list[dict[str, Any]] = [{"outcome": "ok", "described": SAID}, timeout, {"error": "no"}]
+        novelty = {"new_words": 2, "words": 9, "results": 4}
+        ends: list[dict[str, Any]] = [
+            {"outcome": "ok", "described": SAID, "novelty": novelty},
+            timeout | {"novelty": novelty | {"results": 5}},
+            {"error": "no"},
+            {"outcome": "ok", "described": SAID},
+        ]
         found = []
         for number, end in enumerate(ends):
             await post("/v1/verdict", CALL | {"call_id": f"c{number}"})
             found.append(await post("/v1/result", {"session_id": "s1", "call_id": f"c{number}"} | end))
         return found
 
-    assert scripted(guard, talk) == [(200, {})] * 3
-    ok, late, failed = (e for e in guard.events if e.kind is Kind.COMPLETED)
+    assert scripted(guard, talk) == [(200, {})] * 4
+    ok, late, failed, older = (e for e in guard.events if e.kind is Kind.COMPLETED)
     assert (ok.output_digest, ok.output_bytes, ok.outcome) == (SAID["digest"], 100_000, Outcome.OK)
     assert ok.output_head == "long token=[redacted:token]"
     assert (late.outcome, late.error) == (Outcome.TIMEOUT, "TimeoutError: token=[redacted:token]")
     assert (failed.outcome, failed.error) == (Outcome.ERROR, "ToolFailed: no")
+    assert (ok.output_novelty, late.output_novelty) == (
+        Novelty(new_words=2, words=9, results=4),
+        Novelty(new_words=2, words=9, results=5),
+    )
+    assert failed.output_novelty == Novelty(new_words=1, words=1, results=0)
+    assert older.output_novelty is None  # only its beginning is known
 
 
 def test_arguments_that_were_cut_are_known_to_be() -> None:
@@ -144,17 +157,25 @@ def test_a_call_that_was_allowed_and_has_ended_is_not_allowed_again_by_its_key()
 
 def test_a_call_that_was_allowed_is_refused_by_its_key_once_its_session_was_killed() -> None:
     guard = ScriptedGuard()
-    mine, turn = {"Idempotency-Key": key()}, {"Idempotency-Key": key()}
+    mine, turn, end = ({"Idempotency-Key": key()} for _ in range(3))
     of_turn = {"session_id": "s1", "kind": "model.turn"}
 
     async def talk(post: Post) -> list[Any]:
-        found = [(await post("/v1/verdict", CALL, **mine))[1], (await post("/v1/verdict", of_turn, **turn))[1]]
+        async def asked() -> list[tuple[Any, ...]]:
+            answers = [await post("/v1/verdict", CALL, **mine), await post("/v1/verdict", of_turn, **turn)]
+            return [(verdict["allowed"], verdict["killed"], verdict.get("call_id")) for _, verdict in answers]
+
+        ended = {"session_id": "s1", "call_id": "c1"}
+        failed = (await post("/v1/result", ended, **end))[0]
+        found = await asked()
         guard.kill()
-        found += [(await post("/v1/verdict", CALL, **mine))[1], (await post("/v1/verdict", of_turn, **turn))[1]]
-        return [(verdict["allowed"], verdict["killed"], verdict.get("call_id")) for verdict in found]
+        found += await asked()
+        return [*found, failed, (await post("/v1/result", ended, **end))[0]]
 
     allowed, refused = (True, False), (False, True)
-    assert scripted(guard, talk) == [(*allowed, "c1"), (*allowed, None), (*refused, "c1"), (*refused, None)]
+    found = scripted(guard, talk)
+    assert found[:4] == [(*allowed, "c1"), (*allowed, None), (*refused, "c1"), (*refused, None)]
+    assert found[4:] == [404, 200], "what failed is tried again with the same key"
 
 
 def test_a_client_that_prefers_to_ask_again_is_answered_while_a_person_decides() -> None:
@@ -179,46 +200,23 @@ def test_a_client_that_prefers_to_ask_again_is_answered_while_a_person_decides()
     assert len(asked) == 1
 
 
-def test_what_failed_is_tried_again_with_the_same_key() -> None:
-    async def talk(post: Post) -> list[int]:
-        headers = {"Idempotency-Key": key()}
-        end = {"session_id": "s1", "call_id": "c1"}
-        first = await post("/v1/result", end, **headers)
-        await post("/v1/verdict", CALL)
-        return [first[0], (await post("/v1/result", end, **headers))[0], (await post("/v1/result", end, **headers))[0]]
-
-    assert scripted(ScriptedGuard(), talk) == [404, 200, 200]
-
-
 @pytest.mark.parametrize("mode", ["async", "blocking", "local"])
 def test_an_intake_beside_its_agent_decides_in_its_own_process(mode: str) -> None:
     forget_kills()
     delete = {"session_id": "s1", "agent_id": "js", "action": "delete_asset", "args": {"asset_id": "x"}, "mode": mode}
 
-    async def run() -> list[Any]:
-        async with (
-            TestServer(Intake(GuardSettings(mode="local")).app()) as server,
-            ClientSession(server.make_url("/")) as http,
-        ):
+    async def talk(post: Post) -> list[Any]:
+        found = [(await post("/v1/verdict", delete | {"call_id": f"c{n}"}))[1].get("code") for n in range(3)]
+        await post("/v1/end", delete)
+        again = (await post("/v1/verdict", delete | {"action": "read"}))[1]
+        below = {"session_id": "below", "parent_session_id": "s1", "kind": "model.turn"}
+        child = (await post("/v1/verdict", delete | below))[1]
+        events = await post("/v1/events", {"events": [{"kind": "model.turn", "session_id": "s1"}]})
+        return [*found, again["killed"], child["killed"], events[0]]
 
-            async def post(path: str, body: Any) -> tuple[int, Any]:
-                async with http.post(path, json=body) as response:
-                    return response.status, await response.json()
-
-            found = [(await post("/v1/verdict", delete | {"call_id": f"c{n}"}))[1].get("code") for n in range(3)]
-            await post("/v1/end", delete)
-            again = (await post("/v1/verdict", delete | {"action": "read"}))[1]
-            below = {"session_id": "below", "parent_session_id": "s1", "kind": "model.turn"}
-            child = (await post("/v1/verdict", delete | below))[1]
-            events = await post("/v1/events", {"events": [{"kind": "model.turn", "session_id": "s1"}]})
-            async with http.get("/healthz") as response:
-                return [*found, again["killed"], child["killed"], events[0], response.status]
-
-    found = asyncio.run(run())
+    found = scripted(None, talk)
     forget_kills()
-    assert found[:2] == [None, None]
-    assert found[2] == "session_killed_loop_guard"
-    assert found[3:] == [True, True, 501, 200]
+    assert found == [None, None, "session_killed_loop_guard", True, True, 501]
 
 
 def test_a_session_below_another_one_is_stopped_with_it() -> None:
@@ -243,16 +241,12 @@ def test_the_mode_of_a_session_or_of_one_call_is_its_clients() -> None:
         made.append(settings)
         return ScriptedGuard(None, None, settings=settings.changed(budget_s=0.05, first_budget_s=0))
 
-    async def run() -> list[Any]:
-        intake = Intake(GuardSettings(bootstrap="127.0.0.1:9", close_budget_s=0), make_guard=make_guard)
-        async with TestServer(intake.app()) as server, ClientSession(server.make_url("/")) as http:
-            found = []
-            for changes in ({"session_mode": "blocking"}, {"mode": "async", "action": "drop_table"}):
-                async with http.post("/v1/verdict", json=CALL | changes) as response:
-                    found.append((await response.json()).get("code"))
-            return found
+    async def talk(post: Post) -> list[Any]:
+        changes = ({"session_mode": "blocking"}, {"mode": "async", "action": "drop_table"})
+        return [(await post("/v1/verdict", CALL | change))[1].get("code") for change in changes]
 
-    assert asyncio.run(run()) == [None, "no_verdict"]
+    settings = GuardSettings(bootstrap="127.0.0.1:9", close_budget_s=0)
+    assert scripted(None, talk, settings=settings, make_guard=make_guard) == [None, "no_verdict"]
     assert [settings.mode for settings in made] == ["blocking"]
 
 
@@ -267,23 +261,3 @@ def test_a_call_that_may_destroy_something_waits_in_mode_async_too(*, holds: boo
 
     scripted(guard, talk, settings=settings, holds_mode=holds)
     assert [e.await_verdict for e in guard.events if e.kind is Kind.PROPOSED] == waits
-
-
-def test_a_hint_of_a_decision_is_part_of_the_verdict() -> None:
-    guard = ScriptedGuard(lambda event: decision(Level.NUDGE, event, message="Think again."))
-
-    async def talk(post: Post) -> Any:
-        return (await post("/v1/verdict", CALL))[1]["hints"]
-
-    assert scripted(guard, talk) == "Think again."
-
-
-def test_usage_under_other_names_is_an_error_and_not_forgotten() -> None:
-    body = {"session_id": "s1", "usage": {"prompt_tokens": 900, "output_tokens": 40}}
-    status, answer = scripted(ScriptedGuard(), lambda post: post("/v1/turn", body))
-    (problem,) = answer["errors"]
-    assert (status, problem.partition(",")[0], problem.endswith("got 'prompt_tokens'")) == (
-        400,
-        "usage: expected fields of input_tokens",
-        True,
-    )

@@ -99,48 +99,30 @@ def test_calls_are_proposed_once_and_completed_by_the_next_request(embedded: Emb
         ]
 
 
-def test_a_third_delete_stops_the_session(embedded: EmbeddedBroker) -> None:
+@pytest.mark.parametrize("own_ids", [True, False], ids=["each turn has its id", "an agent gives all turns one id"])
+def test_a_third_delete_stops_the_session_and_another_agent_does_not_go_on_in_it(
+    embedded: EmbeddedBroker, own_ids: bool
+) -> None:
     with StandIn(embedded.bootstrap, third_delete_kills()) as worker:
+        of_other = {**calling(call()), "request_data": {"user_api_key_alias": "another"}}
 
         async def talk(post: Post) -> list[Any]:
-            bodies = [calling(call(f"c{turn}"), turn=f"t{turn}") for turn in range(3)]
-            bodies += [asked(), asked("response", texts=["a text"]), asked(session_id="s2")]
+            bodies = [asked()]
+            for turn in range(3):
+                one = calling(call(f"c{turn}"), turn=f"t{turn}") if own_ids else calling(call())
+                bodies += [one, asked()]
+            bodies += [asked("response", texts=["a text"]), asked(session_id="s2"), of_other]
             return [await post(LITELLM, body) for body in bodies]
 
-        first, second, third, request, text, another = with_intake(embedded.bootstrap, talk)
-        assert [first, second, another] == [NONE] * 3
+        *before, third, request, text, another, (_, of_other_agent) = with_intake(embedded.bootstrap, talk)
+        assert [*before, another] == [NONE] * 6
         for status, answer in (third, request, text):
             assert (status, answer["action"]) == (200, "BLOCKED")
             assert answer["blocked_reason"].startswith("session_killed_loop_guard: ")
+        expected = "other_agent: expected a session of another, got s1, one of another agent"
+        assert of_other_agent["blocked_reason"] == expected
         wait_until(lambda: Outcome.REFUSED in worker.outcomes(), "the third was refused")
-
-
-def test_turns_that_an_agent_gives_one_id_are_turns_of_their_own(embedded: EmbeddedBroker) -> None:
-    with StandIn(embedded.bootstrap, third_delete_kills()) as worker:
-
-        async def talk(post: Post) -> list[Any]:
-            bodies = [asked(), calling(call())] * 3
-            return [await post(LITELLM, body) for body in bodies]
-
-        *others, (_, third) = with_intake(embedded.bootstrap, talk)
-        assert others == [NONE] * 5
-        assert third["blocked_reason"].startswith("session_killed_loop_guard: ")
-        wait_until(lambda: Outcome.REFUSED in worker.outcomes(), "the third was refused")
-
-
-def test_the_session_of_another_agent_is_none_to_go_on_in(embedded: EmbeddedBroker) -> None:
-    with StandIn(embedded.bootstrap) as worker:
-        other = {**calling(call()), "request_data": {"user_api_key_alias": "another"}}
-
-        async def talk(post: Post) -> list[Any]:
-            return [await post(LITELLM, body) for body in (asked(), other)]
-
-        first, (_, second) = with_intake(embedded.bootstrap, talk)
-        assert (first, second["blocked_reason"]) == (
-            NONE,
-            "other_agent: expected a session of another, got s1, one of another agent",
-        )
-        assert worker.of(Kind.PROPOSED) == []
+        assert {event.agent_id for event in worker.of(Kind.PROPOSED)} == {"cleaner"}
 
 
 def test_a_call_that_needs_other_arguments_and_those_beside_it_are_not_made(embedded: EmbeddedBroker) -> None:

@@ -18,31 +18,11 @@ from tests.waiting import wait_until
 
 AGENT = "default_user_id"  # LiteLLM's user of its master key
 
-AWAITED_OR_NOT = """
-import asyncio
-asked = {"model": "openai/gpt-4o", "messages": [{"role": "user", "content": "x"}], "metadata": {"session_id": "own-1"}}
-litellm.completion(**asked)
-
-async def main():
-    await litellm.acompletion(**asked)
-    await litellm.logging_worker.GLOBAL_LOGGING_WORKER.flush()
-
-from litellm.litellm_core_utils import logging_worker
-litellm.logging_worker = logging_worker
-asyncio.run(main())
-from litellm.litellm_core_utils.thread_pool_executor import executor
-executor.shutdown()
-print(litellm.callbacks[0].flush(), litellm.callbacks[0].dropped)
-"""
 
 System = tuple[Gateway, StandIn]
 
 
 def say(event: ActionEvent) -> Decision | Level | None:
-    if event.session_id.startswith("hint"):
-        return decision(Level.NUDGE, event)
-    if event.action == "drop_database":
-        return decision(Level.PAUSE, event)
     level = by_deletes(event)
     return decision(Level.KILL, event).model_copy(update={"message": STOPPED}) if level is Level.KILL else level
 
@@ -106,45 +86,13 @@ def test_a_killed_session_makes_no_turn(system: System) -> None:
     assert gateway.model.asked_with("killed-1") == asked
 
 
-def test_a_stream_with_a_refused_call_has_no_end(system: System) -> None:
+def test_the_same_in_a_stream_and_through_anthropic_s_messages(system: System) -> None:
     gateway, worker = system
     texts = [gateway.ask("stream-1", tools=TOOLS, stream=True)[1] for _ in range(3)]
-    assert ['"finish_reason":"tool_calls"' in text.replace(" ", "") for text in texts] == [True, True, False]
+    ended = '"finish_reason":"tool_calls"'  # which one with a refused call has not
+    assert [ended in text.replace(" ", "") for text in texts] == [True, True, False]
     assert "session_killed_loop_guard" in texts[2]
-    assert len(worker.of(Kind.PROPOSED, "stream-1")) == 3
     used_once(system, "stream-1", 3)
-
-
-def test_a_refused_call_blocks_its_response_and_the_others_are_not_made(system: System) -> None:
-    gateway, worker = system
-    named = json.dumps([["delete_asset", {"asset_id": "a", "password": "hunter2"}], ["drop_database", {}]])
-    status, text = gateway.ask("several-1", tools=TOOLS, messages=[{"role": "user", "content": named}])
-    assert (status, "pause" in text) == (400, True), text
-    wait_until(lambda: len(worker.outcomes("several-1")) == 2, "neither was made")
-    assert worker.outcomes("several-1") == [Outcome.REFUSED] * 2
-    assert worker.of(Kind.PROPOSED, "several-1")[0].args == {"asset_id": "a", "password": "[redacted:password]"}
-
-
-def test_a_hint_stands_behind_the_result_that_the_model_reads(system: System) -> None:
-    gateway, _ = system
-    messages: list[dict[str, Any]] = [{"role": "user", "content": "hint-1"}]
-    answer = json.loads(gateway.ask("hint-1", tools=TOOLS, messages=messages)[1])["choices"][0]["message"]
-    result = {"role": "tool", "tool_call_id": answer["tool_calls"][0]["id"], "content": "still there"}
-    messages += [{"role": "assistant", "content": None, "tool_calls": answer["tool_calls"]}, result]
-    assert gateway.ask("hint-1", tools=TOOLS, messages=messages)[0] == 200
-    read = [request for request in gateway.model.requests if request["messages"][0]["content"] == "hint-1"][-1]
-    assert read["messages"][-1]["content"] == "still there\n\nNUDGE: for the model"
-
-
-def test_an_agent_without_a_session_is_told_how_to_name_one(system: System) -> None:
-    gateway, _ = system
-    assert gateway.ask(None)[0] == 200  # no tools
-    status, text = gateway.ask(None, tools=TOOLS, metadata={"session_id": "of-the-body"})
-    assert (status, "no_session" in text, "x-litellm-session-id" in text) == (400, True, True), text
-
-
-def test_the_same_through_anthropic_s_messages(system: System) -> None:
-    gateway, worker = system
     tools = [{"name": "delete_asset", "description": "", "input_schema": {"type": "object"}}]
     messages: list[dict[str, Any]] = [{"role": "user", "content": "anthropic-1"}]
     options: dict[str, Any] = {"tools": tools, "max_tokens": 100}
@@ -152,27 +100,14 @@ def test_the_same_through_anthropic_s_messages(system: System) -> None:
         status, text = gateway.ask("anthropic-1", "/v1/messages", messages=messages, **options)
         assert status == 200, text
         content = json.loads(text)["content"]
-        results = [
-            {"type": "tool_result", "tool_use_id": part["id"], "content": "still there"}
-            for part in content
-            if part["type"] == "tool_use"
-        ]
-        messages += [{"role": "assistant", "content": content}, {"role": "user", "content": results}]
+        (called,) = [part["id"] for part in content if part["type"] == "tool_use"]
+        result = {"type": "tool_result", "tool_use_id": called, "content": "still there"}
+        messages += [{"role": "assistant", "content": content}, {"role": "user", "content": [result]}]
     status, text = gateway.ask("anthropic-1", "/v1/messages", messages=messages, **options)
     assert (status, "session_killed_loop_guard" in text) == (400, True), text
     wait_until(lambda: len(worker.outcomes("anthropic-1")) == 3, "its calls have ended")
     assert worker.outcomes("anthropic-1") == [Outcome.OK, Outcome.OK, Outcome.REFUSED]
     used_once(system, "anthropic-1", 3)
-
-
-def test_the_callback_in_an_agent_s_own_process(system: System) -> None:
-    gateway, worker = system
-    code = block("python", "import litellm") + AWAITED_OR_NOT
-    words = [str(python_of("litellm")), "-c", code]
-    done = subprocess.run(words, env=gateway.environ, capture_output=True, text=True, check=False, timeout=120)
-    assert (done.returncode, done.stdout) == (0, "True 0\n"), done.stderr
-    used_once(system, "own-1", 2)
-    assert {turn.agent_id for turn in worker.of(Kind.MODEL_TURN, "own-1")} == {"unknown"}
 
 
 def test_without_the_intake_no_turn_is_made(system: System) -> None:

@@ -59,26 +59,27 @@ def answered(bootstrap: str, talk: Callable[[aio.Channel, Intake], Awaitable[Any
     return asyncio.run(run())
 
 
-@pytest.mark.parametrize("compression", [grpc.Compression.NoCompression, grpc.Compression.Gzip])
-def test_spans_of_the_official_exporter_are_events(embedded: EmbeddedBroker, compression: grpc.Compression) -> None:
-    async def run() -> SpanExportResult:
+def test_spans_of_the_official_exporter_are_events_however_they_are_packed(embedded: EmbeddedBroker) -> None:
+    async def run() -> list[SpanExportResult]:
+        result = []
         async with taking(embedded.bootstrap) as (port, _):
-            exporter: SpanExporter = OTLPSpanExporter(
-                f"http://127.0.0.1:{port}", insecure=True, headers=TOKEN, compression=compression
-            )
-            result = await asyncio.to_thread(exporter.export, recorded())
-            await asyncio.to_thread(exporter.shutdown)
-            return result
+            for packed in (grpc.Compression.NoCompression, grpc.Compression.Gzip):
+                exporter: SpanExporter = OTLPSpanExporter(
+                    f"http://127.0.0.1:{port}", insecure=True, headers=TOKEN, compression=packed
+                )
+                result.append(await asyncio.to_thread(exporter.export, recorded()))
+                await asyncio.to_thread(exporter.shutdown)
+        return result
 
     with StandIn(embedded.bootstrap) as worker:
-        assert asyncio.run(run()) is SpanExportResult.SUCCESS
-        wait_until(lambda: len(worker.events) == 4, "the worker reads them; the request of HTTP is none of ours")
-        turn, ok, failed, _ = worker.events
+        assert asyncio.run(run()) == [SpanExportResult.SUCCESS] * 2
+        wait_until(lambda: len(worker.events) == 8, "the worker reads them; the request of HTTP is none of ours")
         assert {(e.session_id, e.agent_id) for e in worker.events} == {("s1", "cleaner")}
-        assert turn.usage == Usage(input_tokens=400, output_tokens=40, cache_read_tokens=500)
-        assert (ok.kind, ok.action, ok.outcome) == (Kind.COMPLETED, "delete_asset", Outcome.OK)
-        assert ok.args == {"asset_id": "fact_sales", "password": "[redacted:password]"}
-        assert failed.outcome is Outcome.ERROR
+        for turn, ok, failed, _ in (worker.events[:4], worker.events[4:]):
+            assert turn.usage == Usage(input_tokens=400, output_tokens=40, cache_read_tokens=500)
+            assert (ok.kind, ok.action, ok.outcome) == (Kind.COMPLETED, "delete_asset", Outcome.OK)
+            assert ok.args == {"asset_id": "fact_sales", "password": "[redacted:password]"}
+            assert failed.outcome is Outcome.ERROR
 
 
 OTHER = (("authorization", "Bearer other"),)
@@ -112,26 +113,23 @@ def test_what_cannot_be_taken_has_a_code_and_a_reason(embedded: EmbeddedBroker) 
             assert f'requests_total{{route="{EXPORT}",status="{code}"}} {counts[code]}.0' in metrics, name
 
 
-def test_what_cannot_be_read_of_a_request_is_reported_as_a_partial_success(embedded: EmbeddedBroker) -> None:
-    async def talk(channel: aio.Channel, intake: Intake) -> bytes:
-        return await method(channel, EXPORT)(request_of(5, without_id=2).SerializeToString(), metadata=TOKEN)
+def test_what_cannot_be_read_of_a_request_is_reported_as_a_partial_success_and_so_is_a_request_of_none(
+    embedded: EmbeddedBroker,
+) -> None:
+    async def talk(channel: aio.Channel, intake: Intake) -> tuple[bytes, str]:
+        answer = await method(channel, EXPORT)(request_of(5, without_id=2).SerializeToString(), metadata=TOKEN)
+        stream: aio.StreamUnaryMultiCallable[bytes, bytes] = channel.stream_unary(EXPORT)
+        with pytest.raises(aio.AioRpcError) as raised:
+            await stream(iter(()), metadata=TOKEN)
+        return answer, raised.value.details() or ""
 
     with StandIn(embedded.bootstrap) as worker:
-        answer = pb.ExportTraceServiceResponse.FromString(answered(embedded.bootstrap, talk))
+        body, problem = answered(embedded.bootstrap, talk)
+        answer = pb.ExportTraceServiceResponse.FromString(body)
         assert answer.partial_success.rejected_spans == 2
         assert "span '0000000000000000'" in answer.partial_success.error_message
+        assert problem == "the message: expected one, got none"
         wait_until(lambda: len(worker.events) == 3, "the others are events")
-
-
-def test_a_request_without_a_message_is_reported(embedded: EmbeddedBroker) -> None:
-    async def talk(channel: aio.Channel, intake: Intake) -> str:
-        stream: aio.StreamUnaryMultiCallable[bytes, bytes] = channel.stream_unary(EXPORT)
-        call = stream(iter(()), metadata=TOKEN)
-        with pytest.raises(aio.AioRpcError) as raised:
-            await call
-        return raised.value.details() or ""
-
-    assert answered(embedded.bootstrap, talk) == "the message: expected one, got none"
 
 
 def test_its_health_is_that_of_the_broker(embedded: EmbeddedBroker) -> None:

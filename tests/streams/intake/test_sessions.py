@@ -38,19 +38,12 @@ def test_a_session_named_none_is_above_no_other() -> None:
     assert (settings.agent_id, settings.mission_id) == (LOCAL.agent_id, None)
 
 
-def test_a_session_that_ends_and_begins_again_keeps_its_counts() -> None:
-    sessions, found = Sessions(LOCAL, 10), []
-    for number in range(3):
-        found.append(deletes(sessions.of({"session_id": "s1"}), f"c{number}"))
-        assert asyncio.run(sessions.end("s1"))
-    assert found == [None, None, "session_killed_loop_guard"]
-
-
-def test_a_session_below_another_one_that_begins_again_keeps_its_counts() -> None:
+@pytest.mark.parametrize("below", [{}, {"parent_session_id": "above"}], ids=["alone", "below another one"])
+def test_a_session_that_ends_and_begins_again_keeps_its_counts(below: dict[str, str]) -> None:
     sessions, found = Sessions(LOCAL, 10), []
     sessions.of({"session_id": "above"})
     for number in range(3):
-        found.append(deletes(sessions.of({"session_id": "s1", "parent_session_id": "above"}), f"c{number}"))
+        found.append(deletes(sessions.of({"session_id": "s1"} | below), f"c{number}"))
         assert asyncio.run(sessions.end("s1"))
     assert found == [None, None, "session_killed_loop_guard"]
 

@@ -29,84 +29,50 @@ def admin(kafka: LocalKafka) -> AdminClient:
     return AdminClient({"bootstrap.servers": kafka.bootstrap}, logger=logging.getLogger("tests.kafka"))
 
 
-def _deleted_after(admin: AdminClient) -> Iterator[Topics]:
-    """A prefix of the test's own, whose topics go with the test."""
+@pytest.fixture
+def no_topics(admin: AdminClient) -> Iterator[Topics]:
+    """A prefix of the test's own, of which no topic is there yet; they go with the test."""
     topics = Topics(prefix=f"n{uuid.uuid4().hex[:8]}.")
     yield topics
     there = admin.list_topics(timeout=10).topics
     made = [name for name in (*topics.all, changelog_of(topics)) if name in there]
-    if made:
-        for deleted in admin.delete_topics(made).values():
-            deleted.result()
+    for deleted in admin.delete_topics(made).values():
+        deleted.result()
 
 
-@pytest.fixture
-def no_topics(admin: AdminClient) -> Iterator[Topics]:
-    """A prefix of which no topic is there yet."""
-    yield from _deleted_after(admin)
-
-
-@pytest.fixture(scope="module")
-def topics(admin: AdminClient) -> Iterator[Topics]:
-    """Every topic, made once for the tests that only look."""
-    for topics in _deleted_after(admin):
-        _create(admin, topics, partitions=4)
-        yield topics
-
-
-def test_create_makes_every_topic_and_the_changelog_with_the_same_number_of_partitions(
+def test_create_makes_every_topic_as_the_layout_says_and_a_second_time_changes_nothing(
     admin: AdminClient, no_topics: Topics
 ) -> None:
     names = (*no_topics.all, changelog_of(no_topics))
+    missing = check_topics(admin, no_topics, changelogs=[changelog_of(no_topics)])
+    assert _differences(missing) == [f"topic {name}: topic: expected there, got missing" for name in names]
+    with pytest.raises(RuntimeError, match=rf"topic {no_topics.actions}: .* got INVALID_REPLICATION_FACTOR"):
+        create_topics(admin, no_topics, 1, 3, changelogs=[changelog_of(no_topics)])
+    assert not set(names) & set(admin.list_topics(timeout=10).topics)
+
     reports = _create(admin, no_topics, partitions=3)
-    assert [(r.topic, r.created, r.partitions, r.differences) for r in reports] == [
-        (name, True, 3, ()) for name in names
-    ]
+    assert [(r.topic, r.created, r.partitions, r.differences) for r in reports] == [(n, True, 3, ()) for n in names]
     there = admin.list_topics(timeout=10).topics
     assert [len(there[name].partitions) for name in names] == [3] * len(names)
+    settings = {name: _settings(admin, name) for name in names}
+    again = _create(admin, no_topics, partitions=3)
+    checked = check_topics(admin, no_topics, changelogs=[changelog_of(no_topics)])
+    assert {(r.created, r.ok, r.partitions) for r in (*again, *checked)} == {(False, True, 3)}
+    assert {name: _settings(admin, name) for name in names} == settings
 
-
-def test_create_tells_the_broker_what_the_layout_says(admin: AdminClient, topics: Topics) -> None:
     for layout in LAYOUT:
-        actual = _settings(admin, topics.prefix + layout.name)
+        actual = settings[no_topics.prefix + layout.name]
         assert actual["cleanup.policy"] == layout.cleanup.value, layout.name
         assert int(actual["max.message.bytes"]) == layout.max_message_bytes, layout.name
         if layout.retention_hours is not None:
             assert int(actual["retention.ms"]) == layout.retention_hours * HOUR_MS, layout.name
-
-
-def test_compacted_topics_and_the_changelog_are_compacted_within_minutes_not_a_week(
-    admin: AdminClient, topics: Topics
-) -> None:
-    compacted = [topics.prefix + layout.name for layout in LAYOUT if layout.cleanup is Cleanup.COMPACT]
-    assert set(compacted) == {topics.control, topics.policies}
-    for name in (*compacted, changelog_of(topics)):
-        actual = _settings(admin, name)
-        assert actual["cleanup.policy"] == "compact"
-        assert int(actual["segment.ms"]) == 10 * 60 * 1000
-        assert float(actual["min.cleanable.dirty.ratio"]) == 0.2
-    assert int(_settings(admin, changelog_of(topics))["max.message.bytes"]) == CHANGELOG_MAX_MESSAGE_BYTES
-
-
-def test_a_second_create_changes_nothing(admin: AdminClient, no_topics: Topics) -> None:
-    _create(admin, no_topics, partitions=2)
-    before = {name: _settings(admin, name) for name in no_topics.all}
-    again = _create(admin, no_topics, partitions=2)
-    assert [(r.created, r.ok) for r in again] == [(False, True)] * (len(no_topics.all) + 1)
-    assert {name: _settings(admin, name) for name in no_topics.all} == before
-
-
-def test_check_of_topics_that_create_made_finds_nothing(admin: AdminClient, topics: Topics) -> None:
-    reports = check_topics(admin, topics, changelogs=[changelog_of(topics)])
-    assert [(r.created, r.ok, r.partitions) for r in reports] == [(False, True, 4)] * (len(LAYOUT) + 1)
-
-
-def test_check_names_every_topic_that_is_missing_and_makes_none(admin: AdminClient, no_topics: Topics) -> None:
-    reports = check_topics(admin, no_topics, changelogs=[changelog_of(no_topics)])
-    assert _differences(reports) == [
-        f"topic {name}: topic: expected there, got missing" for name in (*no_topics.all, changelog_of(no_topics))
-    ]
-    assert not set(no_topics.all) & set(admin.list_topics(timeout=10).topics)
+    compacted = [no_topics.prefix + layout.name for layout in LAYOUT if layout.cleanup is Cleanup.COMPACT]
+    assert set(compacted) == {no_topics.control, no_topics.policies}
+    for name in (*compacted, changelog_of(no_topics)):  # within minutes, not a week
+        assert settings[name]["cleanup.policy"] == "compact"
+        assert int(settings[name]["segment.ms"]) == 10 * 60 * 1000
+        assert float(settings[name]["min.cleanable.dirty.ratio"]) == 0.2
+    assert int(settings[changelog_of(no_topics)]["max.message.bytes"]) == CHANGELOG_MAX_MESSAGE_BYTES
 
 
 DIFFERENT: dict[str, tuple[int, dict[str, str], list[str]]] = {
@@ -149,11 +115,6 @@ def test_create_adds_what_is_missing_and_names_where_what_was_expected_and_what_
     assert {r.topic for r in made if not r.created} == {no_topics.prefix + name for name in DIFFERENT}
     for reports in (made, check_topics(admin, no_topics, changelogs=[changelog_of(no_topics)])):
         assert set(_differences(reports)) == expected
-
-
-def test_a_topic_that_the_cluster_refuses_is_named_with_its_reason(admin: AdminClient, no_topics: Topics) -> None:
-    with pytest.raises(RuntimeError, match=rf"topic {no_topics.actions}: .* got INVALID_REPLICATION_FACTOR"):
-        create_topics(admin, no_topics, 1, 3, changelogs=[changelog_of(no_topics)])
 
 
 @pytest.mark.parametrize(

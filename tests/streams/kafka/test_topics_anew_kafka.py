@@ -1,6 +1,5 @@
 """The worker on a real Kafka whose topics are deleted, recreated, or given more partitions under it."""
 
-import random
 from collections.abc import Iterator
 from functools import partial
 
@@ -10,9 +9,8 @@ from confluent_kafka.admin import NewPartitions, NewTopic  # type: ignore[attr-d
 
 from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.runtime.worker_process import EXIT_FAILED
-from tests.cases import cases
-from tests.streams.counting import get, produce, shows, unused_port
-from tests.streams.runtime.test_worker_process_kafka import KEYS, PARTITIONS, Site, members
+from tests.streams.counting import get, shows, unused_port
+from tests.streams.runtime.test_worker_process_kafka import PARTITIONS, Site, members
 from tests.waiting import wait_until
 
 LOOK_OFTEN = {"watermark_interval_s": 0.2}
@@ -50,98 +48,53 @@ def more_partitions(site: Site, topic: str, partitions: int) -> None:
     wait_until(lambda: len(site.log.ends(topic)) == partitions, f"{topic} has {partitions} partitions")
 
 
-def work_off(site: Site) -> str:
-    """A worker that reads all that is there and stops, and what it complained of."""
-    with site.worker() as worker:
-        site.wait_until_done()
-        worker.stop()
-    return worker.stderr
-
-
-def send(site: Site, topic: str, records: int) -> None:
-    site.sent += produce(site.bootstrap, topic, random.choices(KEYS, k=records))
-
-
-@cases("place", {"events": 1, "commands": 0})
-def test_a_topic_that_is_recreated_under_a_running_worker_is_begun_anew(site: Site, place: int) -> None:
-    topic = site.topics[place]
+def test_a_topic_that_is_recreated_is_begun_anew_and_one_that_is_gone_is_named(site: Site) -> None:
     with site.worker(**LOOK_OFTEN) as worker:
-        send(site, topic, 4000)
+        site.produce(4000)
         site.wait_until_done()
-        delete(site, topic)
-        make(site, topic)
-        send(site, topic, 1000)
+        delete(site, site.events)
+        make(site, site.events)
+        site.produce(1000)
         assert worker.wait(deadline_s=30) == EXIT_FAILED
-    assert f"topic {topic}" in worker.stderr
+    assert f"topic {site.events}" in worker.stderr
     assert "recreated" in worker.stderr
 
     port = unused_port()
     with site.worker(metrics_port=port, **LOOK_OFTEN) as worker:
-        send(site, topic, 1000)
+        site.produce(1000)
         site.wait_until_done()
-        line = f'haltline_topics_made_anew_total{{topic="{topic}"}} 1.0'
+        line = f'haltline_topics_made_anew_total{{topic="{site.events}"}} 1.0'
         wait_until(partial(shows, port, line), line)
         wait_until(lambda: get(port, "/readyz")[0] == 200, "it is ready")
-        assert f"topic {topic} was recreated" in get(port, "/readyz")[1]
-        worker.stop()
-    site.check_exact()
+        assert f"topic {site.events} was recreated" in get(port, "/readyz")[1]
+        commands = site.topics[0]
+        delete(site, commands)
+        wait_until(lambda: f"topic {commands} is gone" in get(port, "/readyz")[1], "it says what is missing")
+        assert get(port, "/readyz")[0] == 503
+        assert "haltline topics create" in get(port, "/readyz")[1]
+        make(site, commands)
+        assert worker.wait() == EXIT_FAILED
+    site.produce(1000)
+    site.work_off()
 
-
-def test_a_topic_that_is_recreated_while_no_worker_runs_is_begun_anew_and_said_once(site: Site) -> None:
-    site.produce(4000)
-    work_off(site)
-    delete(site, site.events)
+    delete(site, site.events)  # and no worker runs
     make(site, site.events)
     site.produce(8000)  # more than the offsets of before
-    assert work_off(site).count(f"topic {site.events} was recreated") == 1
-    site.check_exact()
-
+    assert site.work_off().count(f"topic {site.events} was recreated") == 1
     site.produce(1000)
-    assert "recreated" not in work_off(site)
+    assert "recreated" not in site.work_off(), "it is said once"
     site.check_exact()
 
 
 def test_a_changelog_that_is_recreated_is_reported_and_the_worker_goes_on_where_it_was(site: Site) -> None:
     site.produce(1000)
-    work_off(site)
+    site.work_off()
     delete(site, site.changelog)
     make(site, site.changelog)
     site.sent.clear()
     site.produce(1000)
-    assert f"topic {site.changelog} was recreated: what sessions were known for is lost" in work_off(site)
+    assert f"topic {site.changelog} was recreated: what sessions were known for is lost" in site.work_off()
     assert site.log.counts(site.changelog) == site.sent, "nothing is read again"
-
-
-def test_a_topic_that_is_gone_makes_the_worker_not_ready_and_says_what_to_do(site: Site) -> None:
-    port = unused_port()
-    with site.worker(metrics_port=port, **LOOK_OFTEN) as worker:
-        send(site, site.topics[0], 400)
-        site.wait_until_done()
-        wait_until(lambda: get(port, "/readyz")[0] == 200, "it is ready")
-        delete(site, site.topics[0])
-        gone = f"topic {site.topics[0]} is gone"
-        wait_until(lambda: gone in get(port, "/readyz")[1], "it says what is missing")
-        assert get(port, "/readyz")[0] == 503
-        assert "haltline topics create" in get(port, "/readyz")[1]
-        make(site, site.topics[0])
-        assert worker.wait() == EXIT_FAILED
-
-
-def test_partitions_that_are_added_make_the_worker_not_ready_and_it_says_what_to_do(site: Site) -> None:
-    port = unused_port()
-    with site.worker(metrics_port=port, **LOOK_OFTEN) as worker:
-        site.produce(400)
-        site.wait_until_done()
-        wait_until(lambda: get(port, "/readyz")[0] == 200, "it is ready")
-        more_partitions(site, site.events, PARTITIONS + 2)
-        expected = f"topic {site.events}: expected {PARTITIONS} partitions"
-        wait_until(lambda: expected in get(port, "/readyz")[1], "it says what it expected")
-        code, result = get(port, "/readyz")
-        assert code == 503
-        assert f"got {PARTITIONS + 2}" in result
-        assert "--prefix" in result
-        assert get(port, "/healthz")[0] == 200, "to start it again would not help"
-        assert not worker.ended
 
 
 def test_partitions_that_are_added_stay_unread_when_a_worker_takes_over_and_the_others_are_watched(site: Site) -> None:
@@ -163,19 +116,9 @@ def test_partitions_that_are_added_stay_unread_when_a_worker_takes_over_and_the_
 
         wait_until(are_read, "the partitions of before are read", deadline_s=90)
         wait_until(lambda: get(port, "/readyz")[0] == 503, "it is not ready")
-        assert "--prefix" in get(port, "/readyz")[1]
+        result = get(port, "/readyz")[1]
+        assert f"topic {site.events}: expected {PARTITIONS} partitions" in result
+        assert (f"got {PARTITIONS + 2}" in result, "--prefix" in result) == (True, True)
+        assert get(port, "/healthz")[0] == 200, "to start it again would not help"
         stays.stop()
     assert site.log.counts(site.changelog) == {f"in-{number}": 1000 for number in of_before}
-
-
-def test_a_topic_that_is_recreated_with_fewer_partitions_is_refused_with_what_to_do(site: Site) -> None:
-    with site.worker(**LOOK_OFTEN) as worker:
-        site.produce(400)
-        site.wait_until_done()
-        delete(site, site.events)
-        make(site, site.events, PARTITIONS - 2)
-        assert worker.wait() == EXIT_FAILED
-    with site.worker() as worker:
-        assert worker.wait() == EXIT_FAILED
-    assert "expected the same number of partitions in each" in worker.stderr
-    assert "--prefix" in worker.stderr

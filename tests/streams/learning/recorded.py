@@ -1,7 +1,6 @@
 """Sessions of a fleet whose work looks like a loop to the shipped model, and an audit table of them with labels."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import orjson
 
@@ -14,20 +13,8 @@ from haltline.streams.learning.labelled import LOOPS
 from tests.builders import at, call
 from tests.streams.replay.recorded import TOPICS, LiveLog
 
-WORDS = (
-    "amber",
-    "basalt",
-    "cedar",
-    "delta",
-    "ember",
-    "fjord",
-    "garnet",
-    "harbour",
-    "indigo",
-    "jasper",
-    "kelp",
-    "lagoon",
-)
+_WORDS = "amber basalt cedar delta ember fjord garnet harbour indigo jasper kelp lagoon"
+WORDS = _WORDS.split()
 HINTS_ONLY = Policy.model_validate({"rules": {name: {"mode": "warn"} for name in LOOPS - {"stagnation_candidate"}}})
 """Nothing is stopped: the sessions are recorded whole."""
 
@@ -117,8 +104,3 @@ def labelled_log(runaways: int = 8, sound: int = 8, missed: int = 2, quiet: int 
     for n in range(quiet):
         log.run(digs(f"quiet-{n}", 20, begin=100.0 * n + 80, salt=n))
     return log
-
-
-def table_of(log: LabelledLog, folder: Path) -> Path:
-    """Its audit table."""
-    return log.log.audited(folder)

@@ -14,7 +14,7 @@ from haltline.detectors.session.stagnation import SHIPPED
 from haltline.streams.learning.fit import PLACES, ROUNDS, Floats, fit, scores_of
 
 Steps = tuple[Floats, Floats, Floats]
-few = settings(max_examples=15, deadline=None)
+few = settings(max_examples=8, deadline=None)
 seeds = st.integers(0, 2**16)
 
 
@@ -50,7 +50,7 @@ def trained(
     return model, boosters[0]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("prior", [pytest.param(None, id="from nothing"), pytest.param(SHIPPED, id="on a prior")])
 def test_points_add_up_to_what_the_trees_say(seed: int, prior: Model | None, monkeypatch: pytest.MonkeyPatch) -> None:
     of = steps(seed)
@@ -73,19 +73,12 @@ def test_less_progress_never_lowers_a_score(seed: int, on_prior: bool) -> None:
 
 @given(seeds)
 @few
-def test_the_same_steps_and_seed_give_the_same_model(seed: int) -> None:
-    one, other = (fit(*steps(seed), seed=seed, name="m", rounds=40) for _ in range(2))
-    assert one == other
-
-
-@given(seeds)
-@few
-def test_steps_of_no_weight_are_as_good_as_absent(seed: int) -> None:
+def test_the_same_steps_and_seed_give_the_same_model_and_steps_of_no_weight_are_as_good_as_absent(seed: int) -> None:
     values, fruitless, weights = steps(seed)
     weights[::3] = 0.0
     left = weights > 0
-    whole = fit(values, fruitless, weights, seed=1, name="m", rounds=30)
-    assert whole == fit(values[left], fruitless[left], weights[left], seed=1, name="m", rounds=30)
+    whole, again = (fit(values, fruitless, weights, seed=1, name="m", rounds=30) for _ in range(2))
+    assert whole == again == fit(values[left], fruitless[left], weights[left], seed=1, name="m", rounds=30)
 
 
 def test_steps_that_do_not_differ_leave_a_prior_as_it_is() -> None:
@@ -110,23 +103,12 @@ def test_what_the_prior_knows_already_changes_no_word_of_it(seed: int) -> None:
     assert ((after > 0) == (before[clear] > 0)).all()
 
 
-@pytest.mark.parametrize("kind", [0.0, 1.0])
-def test_steps_of_one_kind_are_refused(kind: float) -> None:
+def test_steps_of_one_kind_are_refused_also_where_the_other_weighs_nothing() -> None:
     values, _, weights = steps(1)
-    with pytest.raises(ValueError, match="expected steps of runaways and of sound sessions, got only one kind"):
-        fit(values, weights * 0 + kind, weights, seed=1, name="m")
-
-
-def test_a_kind_that_weighs_nothing_is_none() -> None:
-    values, fruitless, _ = steps(1)
-    with pytest.raises(ValueError, match="got only one kind"):
-        fit(values, fruitless, fruitless, seed=1, name="m")
-
-
-def test_a_model_says_what_it_is() -> None:
-    model = fit(*steps(2), seed=2, name="learned", version=7, trained={"on": "a table", "seed": 2}, rounds=5)
-    assert (model.name, model.version, model.trained) == ("learned", 7, {"on": "a table", "seed": 2})
-    assert [feature.name for feature in model.features] == [value.name for value in VALUES]
+    of_runaways = (weights > 0.5).astype(np.float64)
+    for fruitless, kept in ((weights * 0, weights), (weights * 0 + 1, weights), (of_runaways, of_runaways)):
+        with pytest.raises(ValueError, match="expected steps of runaways and of sound sessions, got only one kind"):
+            fit(values, fruitless, kept, seed=1, name="m")
 
 
 def test_a_prior_with_every_bin_taken_stays_within_the_limit() -> None:

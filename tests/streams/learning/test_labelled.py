@@ -2,13 +2,11 @@
 
 import pytest
 
-from haltline.detectors import BY_ID
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import Decision, Level
 from haltline.streams.learning.labelled import (
     LASTS,
     LEADS,
-    LOOPS,
     Lesson,
     SessionLabel,
     Word,
@@ -44,6 +42,7 @@ DECISIONS = [
     decision("cycle 30", "cycle", 30),
     decision("stagnation 20", "stagnation", 20),
     decision("deletes", "destructive_volume", 25),
+    decision("at once", "cycle", 2),
 ]
 CONFIRMED = Lesson(SESSION, Word.CONFIRMED, Span(30 - LEADS, 30, 30 + LASTS), 0.6, 1.0)
 
@@ -74,6 +73,8 @@ CONFIRMED = Lesson(SESSION, Word.CONFIRMED, Span(30 - LEADS, 30, 30 + LASTS), 0.
         pytest.param([label("missed", rule="cycle"), label("false_alarm", "stagnation 20")],
                      Lesson(SESSION, Word.MISSED, Span(0, 40), 0.0, 0.3), id="missed comes before a false alarm"),
         pytest.param([label("missed", rule="destructive_volume")], None, id="missed by a rule about something else"),
+        pytest.param([label("confirmed", "at once")], Lesson(SESSION, Word.CONFIRMED, Span(0, 2, 2 + LASTS), 0.6, 1.0),
+                     id="at the first events: from the beginning"),
         pytest.param([label("confirmed", "nobody knows")], Lesson(SESSION, Word.QUIET, None, 0.2), id="no decision"),
         pytest.param([], Lesson(SESSION, Word.QUIET, None, 0.2), id="no label"),
     ],
@@ -87,59 +88,36 @@ def test_a_confirmed_decision_whose_events_are_not_there_says_nothing() -> None:
     assert lesson_of(other, SessionLabel(confirmed=[EVENTS[30].event_id])) is None
 
 
-def test_a_runaway_at_the_first_events_begins_with_the_session() -> None:
-    lesson = lesson_of(SESSION, SessionLabel(confirmed=[EVENTS[2].event_id]))
-    assert lesson is not None
-    assert lesson.span == Span(0, 2, 2 + LASTS)
-
-
-@pytest.mark.parametrize(
-    ("word", "expected"),
-    [("resolved", Word.SOLVED), ("solved", Word.SOLVED), ("unresolved", None), ("unsolved", None)],
-)
-def test_what_a_recording_says(word: str, expected: Word | None) -> None:
-    lesson = lesson_of(Recorded("s", SESSION.events, label=word), None)
-    assert (lesson.word if lesson is not None else None) == expected
-
-
-def test_every_rule_about_loops_is_one_that_there_is() -> None:
-    assert set(BY_ID) >= LOOPS
+def test_what_a_recording_says() -> None:
+    for word, expected in (
+        ("resolved", Word.SOLVED),
+        ("solved", Word.SOLVED),
+        ("unresolved", None),
+        ("unsolved", None),
+    ):
+        lesson = lesson_of(Recorded("s", SESSION.events, label=word), None)
+        assert (lesson.word if lesson is not None else None) == expected
 
 
 def some(**counts: int) -> list[Lesson]:
-    lessons = []
-    for word, count in counts.items():
-        for number in range(count):
-            session = Recorded(f"{word}-{number}", ())
-            lessons.append(Lesson(session, Word(word), None, 1.0))
-    return lessons
+    return [
+        Lesson(Recorded(f"{word}-{number}", ()), Word(word), None, 1.0)
+        for word, count in counts.items()
+        for number in range(count)
+    ]
 
 
-@pytest.mark.parametrize(
-    ("counts", "got"),
-    [
-        pytest.param({"confirmed": 4, "false_alarm": 5}, "got 4 (4 confirmed, 0 missed) and 5", id="too few runaways"),
-        pytest.param({"missed": 5, "false_alarm": 4}, "and 4 (4 false alarms, 0 solved", id="too few sound ones"),
-        pytest.param({"confirmed": 9, "quiet": 50}, "and 0 (0 false alarms", id="sessions without a label do not do"),
-        pytest.param({}, "got 0 (0 confirmed, 0 missed) and 0", id="nothing"),
-    ],
-)
-def test_too_few_labels_say_how_many_and_how_to_label(counts: dict[str, int], got: str) -> None:
-    lacking = too_few(some(**counts)) or ""
-    assert got in lacking
-    assert "haltline label DECISION confirmed|false_alarm" in lacking
-    assert "haltline missed SESSION" in lacking
-
-
-@pytest.mark.parametrize(
-    "counts",
-    [
-        pytest.param({"confirmed": 5, "false_alarm": 5}, id="five of each"),
-        pytest.param({"confirmed": 3, "missed": 2, "false_alarm": 4, "solved": 1}, id="of every kind"),
-    ],
-)
-def test_enough_labels(counts: dict[str, int]) -> None:
-    assert too_few(some(**counts)) is None
+def test_too_few_labels_say_how_many_and_how_to_label() -> None:
+    for counts, got in (
+        ({"confirmed": 4, "false_alarm": 5}, "got 4 (4 confirmed, 0 missed) and 5"),
+        ({"missed": 5, "false_alarm": 4}, "and 4 (4 false alarms, 0 solved"),
+        ({"confirmed": 9, "quiet": 50}, "and 0 (0 false alarms"),  # sessions without a label do not do
+    ):
+        lacking = too_few(some(**counts)) or ""
+        assert got in lacking
+        assert "haltline label DECISION confirmed|false_alarm" in lacking
+        assert "haltline missed SESSION" in lacking
+    assert too_few(some(confirmed=3, missed=2, false_alarm=4, solved=1)) is None
 
 
 def test_lessons_are_in_the_order_of_ids_and_counted_by_word() -> None:

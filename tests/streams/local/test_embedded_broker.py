@@ -26,39 +26,18 @@ OTHER_PROCESS = """
 """
 
 
-def test_listens_on_loopback_only(product_broker: EmbeddedBroker) -> None:
-    host, port = product_broker.bootstrap.split(":")
-    assert host == "127.0.0.1"
-    socket.create_connection((host, int(port)), timeout=5).close()
-
-
-def test_every_topic_and_the_changelogs_appear_with_the_same_number_of_partitions(
+def test_a_client_in_another_process_reads_and_writes_and_topics_that_are_there_keep_their_records(
     product_broker: EmbeddedBroker,
 ) -> None:
     there = AdminClient({"bootstrap.servers": product_broker.bootstrap}).list_topics(timeout=10).topics
-    assert {name: len(topic.partitions) for name, topic in there.items()} == dict.fromkeys(
-        (*Topics().all, *DEFAULT_CHANGELOGS), PARTITIONS
-    )
-
-
-def test_topics_that_are_there_keep_their_records(product_broker: EmbeddedBroker) -> None:
-    producer = Producer({"bootstrap.servers": product_broker.bootstrap})
-    producer.produce(Topics().actions, b"a record", partition=0)
-    assert producer.flush(10) == 0
-    product_broker.ensure_topics(Topics())
-    assert _consume_one(product_broker.bootstrap, Topics().actions) == b"a record"
-
-
-def test_a_client_in_another_process_reads_and_writes(product_broker: EmbeddedBroker) -> None:
+    names = (*Topics().all, *DEFAULT_CHANGELOGS)
+    assert {name: len(topic.partitions) for name, topic in there.items()} == dict.fromkeys(names, PARTITIONS)
     producer = Producer({"bootstrap.servers": product_broker.bootstrap})
     producer.produce(Topics().actions, b"from here", key=b"s-1")
     assert producer.flush(10) == 0
-
-    subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(OTHER_PROCESS), product_broker.bootstrap, Topics().actions],
-        check=True,
-        timeout=90,
-    )
+    product_broker.ensure_topics(Topics())
+    other = [sys.executable, "-c", textwrap.dedent(OTHER_PROCESS), product_broker.bootstrap, Topics().actions]
+    subprocess.run(other, check=True, timeout=90)
 
     seen: list[bytes | None] = []
     consumer = _consumer(product_broker.bootstrap, Topics().actions)
@@ -67,21 +46,17 @@ def test_a_client_in_another_process_reads_and_writes(product_broker: EmbeddedBr
     assert seen == [b"from here", b"seen from here"]
 
 
-def test_ends_when_the_block_ends() -> None:
-    with EmbeddedBroker() as broker:
+def test_ends_when_the_block_ends_and_knows_no_other_one() -> None:
+    with EmbeddedBroker() as broker, EmbeddedBroker() as other:
+        broker.ensure_topic("only-here")
+        assert AdminClient({"bootstrap.servers": other.bootstrap}).list_topics(timeout=10).topics == {}
         host, port = broker.bootstrap.split(":")
+        assert host == "127.0.0.1", "it listens on loopback only"
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((host, int(port)), timeout=5)
     broker.close()  # a second time is fine
     with pytest.raises(RuntimeError, match=r"asked for topic haltline\.actions after it was closed"):
         broker.ensure_topics(Topics())
-
-
-def test_two_brokers_do_not_know_each_other() -> None:
-    with EmbeddedBroker() as one, EmbeddedBroker() as other:
-        one.ensure_topic("only-here")
-        assert one.bootstrap != other.bootstrap
-        assert AdminClient({"bootstrap.servers": other.bootstrap}).list_topics(timeout=10).topics == {}
 
 
 def _consumer(bootstrap: str, topic: str) -> Consumer:
@@ -102,11 +77,3 @@ def _poll_into(seen: list[bytes | None], consumer: Consumer) -> list[bytes | Non
     if record is not None and record.error() is None:
         seen.append(record.value())
     return seen
-
-
-def _consume_one(bootstrap: str, topic: str) -> bytes | None:
-    seen: list[bytes | None] = []
-    consumer = _consumer(bootstrap, topic)
-    wait_until(lambda: _poll_into(seen, consumer), f"a record arrives from {topic}")
-    consumer.close()
-    return seen[0]

@@ -16,24 +16,8 @@ from haltline.streams.local import kafka_jars
 from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.local.kafka_jars import LocalKafkaError, fetch
 from tests.conftest import require_kafka
+from tests.streams.counting import unused_port
 from tests.waiting import wait_until
-
-
-def test_clients_produce_and_consume(kafka: LocalKafka, kafka_topics: Topics) -> None:
-    _produce(kafka.bootstrap, kafka_topics.actions, b"hello")
-    assert _read_first(kafka.bootstrap, kafka_topics.actions) == b"hello"
-
-
-def test_a_topic_that_nobody_made_does_not_appear(kafka: LocalKafka) -> None:
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    assert admin.list_topics("mistyped", timeout=10).topics["mistyped"].error is not None
-    assert "mistyped" not in admin.list_topics(timeout=10).topics
-
-
-def test_takes_a_record_as_large_as_the_dead_letter_topic_allows(kafka: LocalKafka, kafka_topics: Topics) -> None:
-    record = os.urandom(12 * 1024 * 1024)
-    _produce(kafka.bootstrap, kafka_topics.dead_letter, record)
-    assert _read_first(kafka.bootstrap, kafka_topics.dead_letter) == record
 
 
 @pytest.mark.kafka
@@ -58,27 +42,23 @@ def test_a_record_survives_a_stop_a_crash_that_is_reported_and_a_new_process_on_
     with LocalKafka(tmp_path) as again:
         assert again.bootstrap != address
         assert _read_first(again.bootstrap, Topics().actions) == b"kept"
-
-
-def test_a_port_in_use_is_named(kafka: LocalKafka, tmp_path: Path) -> None:
-    with pytest.raises(LocalKafkaError, match=rf"expected port {kafka.port} of 127\.0\.0\.1 free, got one in use"):
-        LocalKafka(tmp_path, kafka.port).start()
-
-
-def test_a_second_one_on_the_same_folder_is_refused_and_harms_nothing(kafka: LocalKafka, kafka_topics: Topics) -> None:
-    with pytest.raises(LocalKafkaError, match=r"expected the data folder .* for itself, got another Kafka"):
-        LocalKafka(kafka.data_dir).start()
-    _produce(kafka.bootstrap, kafka_topics.actions, b"still here")
-    assert _read_first(kafka.bootstrap, kafka_topics.actions) == b"still here"
-
-
-@pytest.mark.kafka
-def test_what_kafka_logged_is_in_the_error_when_it_dies_at_its_start(tmp_path: Path) -> None:
-    require_kafka()
-    (tmp_path / "log").mkdir()
     (tmp_path / "log" / "meta.properties").write_text("version=99\n")
     with pytest.raises(LocalKafkaError, match=r"got its end with status 1\.(.|\n)*kafka\.log(.|\n)*version"):
         LocalKafka(tmp_path).start()
+
+
+def test_a_folder_or_a_port_in_use_is_named_and_nothing_is_harmed(
+    kafka: LocalKafka, kafka_topics: Topics, tmp_path: Path
+) -> None:
+    with pytest.raises(LocalKafkaError, match=rf"expected port {kafka.port} of 127\.0\.0\.1 free, got one in use"):
+        LocalKafka(tmp_path, kafka.port).start()
+    with pytest.raises(LocalKafkaError, match=r"expected the data folder .* for itself, got another Kafka"):
+        LocalKafka(kafka.data_dir).start()
+    record = os.urandom(12 * 1024 * 1024)  # as large as the dead letter topic allows
+    _produce(kafka.bootstrap, kafka_topics.dead_letter, record)
+    assert _read_first(kafka.bootstrap, kafka_topics.dead_letter) == record
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    assert admin.list_topics("mistyped", timeout=10).topics["mistyped"].error is not None, "none is made by asking"
 
 
 def test_using_one_that_is_not_started_is_an_error(tmp_path: Path) -> None:
@@ -88,23 +68,19 @@ def test_using_one_that_is_not_started_is_an_error(tmp_path: Path) -> None:
             use()
 
 
-def test_fetch_says_which_commands_are_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(kafka_jars, "_jars_folder", lambda _pom=None: tmp_path / "jars")
-    with pytest.raises(LocalKafkaError, match=r"expected java \(17 or newer.*\) and mvn .* no such command on PATH"):
-        fetch()
-
-
-def test_fetch_says_what_maven_printed_and_leaves_nothing_behind(
+def test_fetch_says_which_commands_are_missing_or_what_maven_printed_and_leaves_nothing_behind(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.setattr(kafka_jars, "_jars_folder", lambda _pom=None: tmp_path / "cache" / "jars")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(LocalKafkaError, match=r"expected java \(17 or newer.*\) and mvn .* no such command on PATH"):
+        fetch()
     for command, script in {"java": "exit 0", "mvn": "echo no route to repository; exit 7"}.items():
         file = tmp_path / "bin" / command
         file.parent.mkdir(exist_ok=True)
         file.write_text(f"#!/bin/sh\n{script}\n")
         file.chmod(stat.S_IRWXU)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/bin:/usr/bin")
-    monkeypatch.setattr(kafka_jars, "_jars_folder", lambda _pom=None: tmp_path / "cache" / "jars")
     with pytest.raises(LocalKafkaError, match=r"status 7:\n  no route to repository"):
         fetch()
     assert list((tmp_path / "cache").iterdir()) == []
@@ -114,19 +90,11 @@ def test_fetch_says_what_maven_printed_and_leaves_nothing_behind(
 def test_the_command_runs_kafka_with_the_topics_until_it_is_told_to_stop(tmp_path: Path) -> None:
     require_kafka()
     fetch()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    output = tmp_path / "output"
+    port, output = unused_port(), tmp_path / "output"
+    options = ("--data", str(tmp_path / "data"), "--port", str(port), "--partitions", "2")
     with output.open("wb") as out:
-        command = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "haltline.streams.local.kafka"),
-                *("--data", str(tmp_path / "data"), "--port", str(port), "--partitions", "2"),
-            ],
-            stdout=out,
-            stderr=subprocess.STDOUT,
-        )
+        words = [sys.executable, "-m", "haltline.streams.local.kafka", *options]
+        command = subprocess.Popen(words, stdout=out, stderr=subprocess.STDOUT)
     try:
         wait_until(lambda: "stops it" in output.read_text(), "the command says how to stop", deadline_s=120)
         there = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"}).list_topics(timeout=10).topics

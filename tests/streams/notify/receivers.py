@@ -14,179 +14,79 @@ from standardwebhooks import Webhook, WebhookVerificationError
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 ROUTING_KEY = "R0123456789ABCDEFGHIJKLMNOPQRSTU"
 
-_TEXT = {"type": "string", "minLength": 1}
-_URL = {"type": "string", "pattern": "^https?://", "maxLength": 3000}
-PAGERDUTY = {
-    "type": "object", "additionalProperties": False, "required": ["routing_key", "event_action", "dedup_key"],
-    "properties": {
-        "routing_key": {"type": "string", "minLength": 32, "maxLength": 32},
-        "event_action": {"enum": ["trigger", "acknowledge", "resolve"]},
-        "dedup_key": {"type": "string", "minLength": 1, "maxLength": 255},
-        "client": _TEXT,
-        "links": {"type": "array", "items": {"type": "object", "required": ["href"], "properties": {"href": _URL}}},
-        "payload": {
-            "type": "object",
-            "additionalProperties": False,
-            "required": ["summary", "source", "severity"],
-            "properties": {
-                "summary": {"type": "string", "minLength": 1, "maxLength": 1024},
-                "source": _TEXT,
-                "severity": {"enum": ["critical", "error", "warning", "info"]},
-                "timestamp": {"type": "string", "format": "date-time"},
-                "component": _TEXT,
-                "group": _TEXT,
-                "class": _TEXT,
-                "custom_details": {"type": "object"},
-            },
-        },
-    },
-    "if": {"properties": {"event_action": {"const": "trigger"}}}, "then": {"required": ["payload"]},
-}  # fmt: skip
-_PLAIN = {
-    "type": "object",
-    "required": ["type", "text"],
-    "properties": {"type": {"const": "plain_text"}, "text": {"type": "string", "minLength": 1, "maxLength": 150}},
+Schema = dict[str, Any]
+
+
+def _object(*required: str, others: bool = True, **properties: Schema) -> Schema:
+    """An object with these properties, some of them required; `others`: it may have more."""
+    return {
+        "type": "object", "properties": properties, "required": [*required], "additionalProperties": others
+    }  # fmt: skip
+
+
+def _list(items: Schema, least: int = 0, most: int = 1000) -> Schema:
+    return {"type": "array", "items": items, "minItems": least, "maxItems": most}
+
+
+def _text(most: int = 100_000, least: int = 1, **more: Any) -> Schema:
+    return {"type": "string", "minLength": least, "maxLength": most, **more}
+
+
+def _one(*values: str) -> Schema:
+    return {"enum": [*values]}
+
+
+_URL = _text(3000, pattern="^https?://")
+_PLAIN = _object("type", "text", type=_one("plain_text"), text=_text(150))
+_UNTAGGED = _text(3000, pattern="^[^<>]*$")  # text in angle brackets is a mention or a link
+_MRKDWN = _object("type", "text", type=_one("mrkdwn"), text=_UNTAGGED)
+_BUTTON = _object("type", "text", "url", type=_one("button"), text=_PLAIN, url=_URL, style=_one("primary", "danger"))
+_SECTION = _object(type=_one("section"), text=_MRKDWN, fields=_list(_MRKDWN, 1, 10))
+_SLACK_BLOCKS = [
+    _object("type", "text", type=_one("header"), text=_PLAIN),
+    _SECTION | {"anyOf": [{"required": ["text"]}, {"required": ["fields"]}]},
+    _object("type", "elements", type=_one("actions"), elements=_list(_BUTTON, 1, 25)),
+]
+SLACK = _object("text", "blocks", text=_text(pattern="^[^<>]*$"), blocks=_list({"oneOf": _SLACK_BLOCKS}, 1, 50))
+
+_PAYLOAD = _object(
+    "summary", "source", "severity",
+    others=False, summary=_text(1024), source=_text(), severity=_one("critical", "error", "warning", "info"),
+    timestamp=_text(format="date-time"), component=_text(), group=_text(), custom_details={"type": "object"},
+    **{"class": _text()},
+)  # fmt: skip
+PAGERDUTY = _object(
+    "routing_key", "event_action", "dedup_key",
+    others=False, routing_key=_text(32, 32), event_action=_one("trigger", "acknowledge", "resolve"),
+    dedup_key=_text(255), client=_text(), links=_list(_object("href", href=_URL)), payload=_PAYLOAD,
+) | {"if": {"properties": {"event_action": {"const": "trigger"}}}, "then": {"required": ["payload"]}}  # fmt: skip
+
+_RUN = _object("type", "text", type=_one("TextRun"), text=_text())
+_FACT = _object("title", "value", title=_text(), value=_text())
+_CARD_PARTS = [
+    _object("type", "inlines", type=_one("RichTextBlock"), inlines=_list(_RUN)),
+    _object("type", "facts", type=_one("FactSet"), facts=_list(_FACT)),
+]
+_OPEN = _object("type", "title", "url", type=_one("Action.OpenUrl"), url=_URL)
+_CARD = _object(
+    "type", "version", "body",
+    type=_one("AdaptiveCard"), version=_one("1.2", "1.3", "1.4", "1.5"), body=_list({"oneOf": _CARD_PARTS}, 1),
+    actions=_list(_OPEN),
+)  # fmt: skip
+_CARD_TYPE = _one("application/vnd.microsoft.card.adaptive")
+_ATTACHMENT = _object("contentType", "content", contentType=_CARD_TYPE, content=_CARD)
+TEAMS = _object("type", "attachments", type=_one("message"), attachments=_list(_ATTACHMENT, 1))
+
+_LABELS = _object("alertname") | {
+    "propertyNames": {"pattern": "^[a-zA-Z_][a-zA-Z0-9_]*$"},
+    "additionalProperties": {"type": "string"},
 }
-_MRKDWN = {
-    "type": "object",
-    "required": ["type", "text"],
-    "properties": {
-        "type": {"const": "mrkdwn"},
-        # Text in angle brackets is a mention or a link.
-        "text": {"type": "string", "minLength": 1, "maxLength": 3000, "pattern": "^[^<>]*$"},
-    },
-}
-SLACK = {
-    "type": "object",
-    "required": ["text", "blocks"],
-    "properties": {
-        "text": {"type": "string", "pattern": "^[^<>]*$"},
-        "blocks": {
-            "type": "array",
-            "minItems": 1,
-            "maxItems": 50,
-            "items": {
-                "type": "object",
-                "required": ["type"],
-                "oneOf": [
-                    {"properties": {"type": {"const": "header"}, "text": _PLAIN}, "required": ["text"]},
-                    {
-                        "properties": {
-                            "type": {"const": "section"},
-                            "text": _MRKDWN,
-                            "fields": {"type": "array", "minItems": 1, "maxItems": 10, "items": _MRKDWN},
-                        },
-                        "anyOf": [{"required": ["text"]}, {"required": ["fields"]}],
-                    },
-                    {
-                        "properties": {
-                            "type": {"const": "actions"},
-                            "elements": {
-                                "type": "array",
-                                "minItems": 1,
-                                "maxItems": 25,
-                                "items": {
-                                    "type": "object",
-                                    "required": ["type", "text", "url"],
-                                    "properties": {
-                                        "type": {"const": "button"},
-                                        "text": _PLAIN,
-                                        "url": _URL,
-                                        "style": {"enum": ["primary", "danger"]},
-                                    },
-                                },
-                            },
-                        },
-                        "required": ["elements"],
-                    },
-                ],
-            },
-        },
-    },
-}
-_TEXT_BLOCK = {
-    "properties": {
-        "type": {"const": "RichTextBlock"},
-        "inlines": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["type", "text"],
-                "properties": {"type": {"const": "TextRun"}, "text": _TEXT},
-            },
-        },
-    },
-    "required": ["inlines"],
-}
-_FACTS = {
-    "properties": {
-        "type": {"const": "FactSet"},
-        "facts": {
-            "type": "array",
-            "items": {"type": "object", "required": ["title", "value"], "properties": {"title": _TEXT, "value": _TEXT}},
-        },
-    },
-    "required": ["facts"],
-}
-TEAMS = {
-    "type": "object",
-    "required": ["type", "attachments"],
-    "properties": {
-        "type": {"const": "message"},
-        "attachments": {
-            "type": "array",
-            "minItems": 1,
-            "items": {
-                "type": "object",
-                "required": ["contentType", "content"],
-                "properties": {
-                    "contentType": {"const": "application/vnd.microsoft.card.adaptive"},
-                    "content": {
-                        "type": "object",
-                        "required": ["type", "version", "body"],
-                        "properties": {
-                            "type": {"const": "AdaptiveCard"},
-                            "version": {"enum": ["1.2", "1.3", "1.4", "1.5"]},
-                            "body": {
-                                "type": "array",
-                                "minItems": 1,
-                                "items": {"type": "object", "required": ["type"], "oneOf": [_TEXT_BLOCK, _FACTS]},
-                            },
-                            "actions": {
-                                "type": "array",
-                                "items": {
-                                    "type": "object",
-                                    "required": ["type", "title", "url"],
-                                    "properties": {"type": {"const": "Action.OpenUrl"}, "url": _URL},
-                                },
-                            },
-                        },
-                    },
-                },
-            },
-        },
-    },
-}
-ALERTMANAGER = {
-    "type": "array",
-    "items": {
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["labels"],
-        "properties": {
-            "labels": {
-                "type": "object",
-                "required": ["alertname"],
-                "propertyNames": {"pattern": "^[a-zA-Z_][a-zA-Z0-9_]*$"},
-                "additionalProperties": {"type": "string"},
-            },
-            "annotations": {"type": "object", "additionalProperties": {"type": "string"}},
-            "startsAt": {"type": "string"},
-            "endsAt": {"type": "string"},
-            "generatorURL": _URL,
-        },
-    },
-}
+_ALERT = _object(
+    "labels",
+    others=False, labels=_LABELS, annotations={"type": "object", "additionalProperties": {"type": "string"}},
+    startsAt=_text(), endsAt=_text(), generatorURL=_URL,
+)  # fmt: skip
+ALERTMANAGER = _list(_ALERT)
 
 Answer = tuple[int, dict[str, str], str]
 OK: Answer = (200, {}, "ok")

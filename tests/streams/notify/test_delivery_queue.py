@@ -46,25 +46,15 @@ def test_what_is_sent(items: list[Item[str]], now_ms: int, messages: list[list[s
     assert sent(waiting, now_ms) == messages
 
 
-def test_what_is_settled_is_not_sent_again_and_still_takes_with_it_what_is_held_back() -> None:
+def test_what_is_settled_or_dropped_is_not_sent_and_a_digest_of_very_many_is_several_messages() -> None:
     waiting: DeliveryQueue[str] = DeliveryQueue()
     waiting.add(item("a", 9))
     waiting.add(item("b", revision=2), settled=True)
-    assert sent(waiting, 0) == [["a"]]
-
-
-def test_what_is_dropped_is_not_sent() -> None:
-    waiting: DeliveryQueue[str] = DeliveryQueue()
-    for one in (item("a"), item("b", incident="j")):
-        waiting.add(one)
-    waiting.drop(lambda origin: origin == "a")
-    assert (len(waiting), sent(waiting, 0)) == (1, [["b"]])
-
-
-def test_a_digest_of_very_many_is_several_messages() -> None:
-    waiting: DeliveryQueue[str] = DeliveryQueue()
-    for number in range(25):
-        waiting.add(item(str(number), 9, digest="d"))
+    assert sent(waiting, 0) == [["a"]], "what is held back goes with what is settled"
+    for number in range(26):
+        waiting.add(item(str(number), 9, incident="j", digest="d"))
+    waiting.drop(lambda origin: origin == "25")
+    assert len(waiting) == 25
     assert [len(message) for message in sent(waiting, 9)] == [10, 10, 5]
 
 

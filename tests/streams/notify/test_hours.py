@@ -35,12 +35,9 @@ def test_when_hours_are_over(hours: list[Hours], at: str, over: str) -> None:
     assert over_at(hours, ms(at)) == ms(over)
 
 
-def test_an_end_that_comes_twice_is_the_next_one() -> None:
+def test_an_end_that_comes_twice_is_the_next_one_and_hours_that_never_end_are_refused() -> None:
     hours = Hours.model_validate({"from": "00:00", "to": "02:30", "time_zone": "Europe/Berlin"})
     assert over_at([hours], ms("2026-10-25T02:10", fold=1)) == ms("2026-10-25T02:30", fold=1)
-
-
-def test_hours_that_never_end_are_refused() -> None:
     with pytest.raises(ValueError, match="expected hours that end"):
         over_at([Hours()], 0)
 

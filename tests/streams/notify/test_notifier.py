@@ -33,13 +33,15 @@ def sample(metrics: object, name: str, **labels: str) -> float | None:
 
 def test_each_change_is_reported_once_though_its_record_comes_twice_and_after_a_restart(system: System) -> None:
     with receiver("webhook") as there:
-        system.configure(there.url)
+        system.configure(there.url, oldest="1h")
+        system.produce(change("opened", 1, "old"), ago_s=7200)
         system.produce(change(), change(), change("counted", 2), change("escalated", 3))
         with system.running():
-            system.wait_for(2)
+            outcomes = {record.incident_id: record.outcome for record in system.wait_for(3)}
+        assert outcomes == {"old": "too_old", "inc-1": "sent"}
         system.produce(change("escalated", 3), change("resolved", 4))
         with system.running():
-            system.wait_for(3)
+            system.wait_for(4)
         assert [one.body["type"].rpartition(".")[2] for one in there.heard] == ["opened", "escalated", "resolved"]
 
 
@@ -94,16 +96,6 @@ def test_what_is_refused_is_a_dead_letter_and_the_next_one_is_sent(system: Syste
         assert sample(metrics, "dead_letters_total", reason="undelivered") == 1
 
 
-def test_what_is_too_old_is_recorded_and_not_sent(system: System) -> None:
-    with receiver("webhook") as there:
-        system.configure(there.url, oldest="1h")
-        system.produce(change(), ago_s=7200)
-        system.produce(change("escalated", 2))
-        with system.running():
-            assert [record.outcome for record in system.wait_for(2)] == ["too_old", "sent"]
-        assert len(there.heard) == 1
-
-
 def test_an_alert_that_is_open_is_reported_again_also_after_a_restart(system: System, tmp_path: Path) -> None:
     with receiver("webhook") as hook, receiver("alertmanager") as there:
         alerts = {"alerts": {"kind": "alertmanager", "url": there.url, "repeat": "1s"}}
@@ -152,23 +144,3 @@ def test_a_kill_between_a_message_and_its_record_loses_nothing_and_repeats_only_
         assert sorted(received.values(), reverse=True)[:2] == [2, 1], "the one under way, under the same id"
         text = "".join(file.read_text() for file in (tmp_path / "logs").iterdir())
         assert "5ecret" not in text
-
-
-def test_partitions_that_go_to_another_notifier_are_notified_once(
-    kafka: LocalKafka, kafka_topics: Topics, tmp_path: Path
-) -> None:
-    system = System(kafka.bootstrap, kafka_topics, tmp_path)
-    group = {"group": f"{kafka_topics.prefix}notify", "session_timeout_s": 6.0}
-    with receiver("webhook") as there:
-        system.configure(there.url)
-        with system.running(**group) as (one, _):
-            wait_until(lambda: one.verdict().partitions == 4, "the first has all partitions", deadline_s=60)
-            system.produce(*(change("opened", 1, f"inc-{n}", scope_id=f"s{n}") for n in range(20)))
-            with system.running(**group) as (other, _):
-                wait_until(lambda: other.verdict().partitions == 2, "the second has its share", deadline_s=60)
-                system.produce(*(change("escalated", 2, f"inc-{n}", scope_id=f"s{n}") for n in range(20)))
-                system.wait_for(40)
-            system.produce(*(change("resolved", 3, f"inc-{n}", scope_id=f"s{n}") for n in range(20)))
-            system.wait_for(60)
-        assert Counter(ids(there.heard)).most_common(1)[0][1] == 1
-        assert len(there.heard) == 60

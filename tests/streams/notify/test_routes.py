@@ -1,7 +1,6 @@
 from datetime import datetime
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,6 +8,7 @@ from haltline.schemas.incidents import IncidentRecord
 from haltline.streams.notify.config import Config
 from haltline.streams.notify.routes import plan
 from tests.builders import T0_MS
+from tests.cases import cases
 from tests.streams.notify.records import change
 
 CHANNELS = {
@@ -37,91 +37,79 @@ def planned(record: IncidentRecord, at_ms: int, *routes: dict[str, Any], reporte
     ]
 
 
-@pytest.mark.parametrize(
-    ("match", "record", "reported"),
-    [
-        pytest.param({}, change(), True, id="a route without a condition takes all"),
-        pytest.param({"level": "PAUSE"}, change(level="PAUSE"), True, id="the level itself"),
-        pytest.param({"level": "PAUSE"}, change(level="THROTTLE"), False, id="a level below"),
-        pytest.param({"severity": "high"}, change(severity="critical"), True, id="a severity above"),
-        pytest.param({"severity": "low"}, change(severity=None), False, id="no severity is none"),
-        pytest.param({"cause": "rep*"}, change(), True, id="a cause by its pattern"),
-        pytest.param({"cause": ["a", "b*"]}, change(), False, id="a cause that none of the patterns has"),
-        pytest.param({"agent": ["prod-*", "clean?r"]}, change(), True, id="an agent by one of two patterns"),
-        pytest.param({"agent": "Cleaner"}, change(), False, id="letters are told apart by case"),
-        pytest.param({"mission": "night-*"}, change(mission_id="night-7"), True, id="a mission by its pattern"),
-        pytest.param({"mission": "night-*"}, change(), False, id="no mission"),
-        pytest.param({"scope": ["agent"]}, change(), False, id="another scope"),
-        pytest.param({"level": "PAUSE", "cause": "x"}, change(), False, id="all conditions must hold"),
-        pytest.param({"during": [NIGHT]}, change(), False, id="another time of day"),
-        pytest.param({"during": [{"from": "11:00", "to": "13:00"}]}, change(), True, id="its time of day"),
-    ],
+@cases(
+    "match, record, reported",
+    {
+        "a route without a condition takes all": ({}, change(), True),
+        "the level itself": ({"level": "PAUSE"}, change(level="PAUSE"), True),
+        "a severity above": ({"severity": "high"}, change(severity="critical"), True),
+        "an agent by one of two patterns": ({"agent": ["prod-*", "clean?r"]}, change(), True),
+        "letters are told apart by case": ({"agent": "Cleaner"}, change(), False),
+        "a mission by its pattern": ({"mission": "night-*"}, change(mission_id="night-7"), True),
+        "all conditions must hold": ({"level": "PAUSE", "cause": "x"}, change(), False),
+        "another time of day": ({"during": [NIGHT]}, change(), False),
+        "its time of day": ({"during": [{"from": "11:00", "to": "13:00"}]}, change(), True),
+    },
 )
 def test_which_incidents_a_route_takes(match: dict[str, Any], record: IncidentRecord, reported: bool) -> None:
     assert planned(record, at("12:00"), {"match": match}) == (["chat r0 +0"] if reported else [])
 
 
-@pytest.mark.parametrize(
-    ("what", "reported"),
-    [
-        pytest.param("opened", True, id="opened"),
-        pytest.param("escalated", True, id="escalated"),
-        pytest.param("approval_wanted", True, id="an approval is wanted"),
-        pytest.param("approval_closed", False, id="an approval was answered: not unless asked for"),
-        pytest.param("acknowledged", True, id="acknowledged"),
-        pytest.param("resolved", True, id="resolved"),
-        pytest.param("counted", False, id="one more decision: not unless asked for"),
-        pytest.param("commented", False, id="commented: not unless asked for"),
-        pytest.param("assigned", False, id="assigned: not unless asked for"),
-    ],
+@cases(
+    "what, reported",
+    {
+        "opened": ("opened", True),
+        "escalated": ("escalated", True),
+        "an approval is wanted": ("approval_wanted", True),
+        "an approval was answered: not unless asked for": ("approval_closed", False),
+        "acknowledged": ("acknowledged", True),
+        "resolved": ("resolved", True),
+        "one more decision: not unless asked for": ("counted", False),
+        "commented: not unless asked for": ("commented", False),
+        "assigned: not unless asked for": ("assigned", False),
+    },
 )
 def test_which_changes_are_notified_without_asking(what: str, reported: bool) -> None:
     assert bool(planned(change(what), at("12:00"), {})) is reported
     assert planned(change(what), at("12:00"), {"changes": [what]}) == ["chat r0 +0"]
 
 
-@pytest.mark.parametrize(
-    ("routes", "actual"),
-    [
-        pytest.param([{}, {"channels": ["mail"]}], ["chat r0 +0"], id="the first that matches"),
-        pytest.param([{"continue": True}, {"channels": ["mail"]}], ["chat r0 +0", "mail r1 +0"], id="and on"),
-        pytest.param([{"continue": True}, {}], ["chat r0 +0"], id="a channel once, by the first route"),
-        pytest.param([{"channels": []}, {}], [], id="a route without channels ends it"),
-        pytest.param([{"match": {"level": "KILL"}}, {"channels": ["mail"]}], ["mail r1 +0"], id="the next, if not"),
-    ],
+@cases(
+    "routes, actual",
+    {
+        "the first that matches": ([{}, {"channels": ["mail"]}], ["chat r0 +0"]),
+        "and on": ([{"continue": True}, {"channels": ["mail"]}], ["chat r0 +0", "mail r1 +0"]),
+        "a channel once, by the first route": ([{"continue": True}, {}], ["chat r0 +0"]),
+        "a route without channels ends it": ([{"channels": []}, {}], []),
+        "the next, if not": ([{"match": {"level": "KILL"}}, {"channels": ["mail"]}], ["mail r1 +0"]),
+    },
 )
 def test_the_order_of_routes(routes: list[dict[str, Any]], actual: list[str]) -> None:
     assert planned(change(), at("12:00"), *routes) == actual
 
 
-@pytest.mark.parametrize(
-    ("route", "record", "moment", "actual"),
-    [
-        pytest.param({"quiet": [NIGHT]}, change(), "23:00", "chat r0 +28800*", id="held back until the morning"),
-        pytest.param({"quiet": [NIGHT]}, change(level="KILL"), "23:00", "chat r0 +0", id="a kill is told at once"),
-        pytest.param({"quiet": [NIGHT]}, change(severity="critical"), "23:00", "chat r0 +0", id="critical too"),
-        pytest.param({"quiet": [NIGHT], "at_once": {}}, change(level="KILL"), "23:00", "chat r0 +28800*",
-                     id="unless nothing is"),
-        pytest.param({"digest": {"every": "15m"}}, change(), "12:01", "chat r0 +840*", id="to the window's end"),
-        pytest.param({"digest": {"every": "15m"}}, change(), "12:15", "chat r0 +900*", id="its end begins the next"),
-        pytest.param({"digest": {"every": "15m"}, "quiet": [NIGHT]}, change(), "21:55", "chat r0 +32700*",
-                     id="a digest sleeps"),
-        pytest.param({"quiet": [NIGHT], "channels": ["pager"]}, change(), "23:00", "pager r0 +28800",
-                     id="a pager has no digest"),
-    ],
+@cases(
+    "route, record, moment, actual",
+    {
+        "held back until the morning": ({"quiet": [NIGHT]}, change(), "23:00", "chat r0 +28800*"),
+        "a kill is told at once": ({"quiet": [NIGHT]}, change(level="KILL"), "23:00", "chat r0 +0"),
+        "unless nothing is": ({"quiet": [NIGHT], "at_once": {}}, change(level="KILL"), "23:00", "chat r0 +28800*"),
+        "to the window's end": ({"digest": {"every": "15m"}}, change(), "12:01", "chat r0 +840*"),
+        "a digest sleeps": ({"digest": {"every": "15m"}, "quiet": [NIGHT]}, change(), "21:55", "chat r0 +32700*"),
+        "a pager has no digest": ({"quiet": [NIGHT], "channels": ["pager"]}, change(), "23:00", "pager r0 +28800"),
+    },
 )  # fmt: skip
 def test_when_it_is_sent(route: dict[str, Any], record: IncidentRecord, moment: str, actual: str) -> None:
     assert planned(record, at(moment), route) == [actual]
 
 
-@pytest.mark.parametrize(
-    ("by", "one", "other", "same"),
-    [
-        pytest.param([], change(), change(agent_id="b"), True, id="one digest for all"),
-        pytest.param(["agent"], change(), change(agent_id="b"), False, id="one for each agent"),
-        pytest.param(["agent", "cause"], change(), change(cause="cycle"), False, id="one for each cause of each agent"),
-        pytest.param(["agent", "cause"], change(), change(session_id="s2"), True, id="whatever else they have"),
-    ],
+@cases(
+    "by, one, other, same",
+    {
+        "one digest for all": ([], change(), change(agent_id="b"), True),
+        "one for each agent": (["agent"], change(), change(agent_id="b"), False),
+        "one for each cause of each agent": (["agent", "cause"], change(), change(cause="cycle"), False),
+    },
 )
 def test_what_is_in_one_digest(by: list[str], one: IncidentRecord, other: IncidentRecord, same: bool) -> None:
     chosen = config({"digest": {"every": "15m", "by": by}})
@@ -129,15 +117,15 @@ def test_what_is_in_one_digest(by: list[str], one: IncidentRecord, other: Incide
     assert (len(keys) == 1) is same
 
 
-@pytest.mark.parametrize(
-    ("what", "reported", "actual"),
-    [
-        pytest.param("resolved", ("pager",), ["pager  +0"], id="a pager that was told hears of the end"),
-        pytest.param("acknowledged", ("pager",), ["pager  +0"], id="and that somebody has it"),
-        pytest.param("escalated", ("pager",), [], id="not of what no route leads to it"),
-        pytest.param("resolved", ("chat",), [], id="people hear what their routes say"),
-        pytest.param("resolved", (), [], id="who was not told hears nothing"),
-    ],
+@cases(
+    "what, reported, actual",
+    {
+        "a pager that was told hears of the end": ("resolved", ("pager",), ["pager  +0"]),
+        "and that somebody has it": ("acknowledged", ("pager",), ["pager  +0"]),
+        "not of what no route leads to it": ("escalated", ("pager",), []),
+        "people hear what their routes say": ("resolved", ("chat",), []),
+        "who was not told hears nothing": ("resolved", (), []),
+    },
 )
 def test_who_keeps_incidents_hears_of_their_end(what: str, reported: tuple[str, ...], actual: list[str]) -> None:
     by_day = {"match": {"during": [{"from": "08:00", "to": "18:00"}]}, "channels": ["pager", "chat"]}
@@ -172,9 +160,3 @@ def test_a_channel_is_notified_once_and_never_before_the_change(
     assert all(at_ms <= one.due_ms <= at_ms + DAY_MS for one in found)
     assert all((one.digest is not None) <= (one.due_ms > at_ms) for one in found)
     assert plan(record, at_ms, config(*chosen), tuple(CHANNELS)) == found
-
-
-def test_other_revisions_and_other_channels_have_other_ids() -> None:
-    both = config({"channels": ["chat", "mail"]})
-    ids = [one.notification_id for revision in (1, 2) for one in plan(change("opened", revision), 0, both)]
-    assert len(set(ids)) == 4

@@ -1,6 +1,5 @@
 """Whom a kill would stop, and whom it stopped."""
 
-from functools import partial
 from typing import Any
 
 import orjson
@@ -67,17 +66,12 @@ def guard_of(bootstrap: str, session: str, agent: str) -> Guard:
     return guard
 
 
-def refusal(guard: Guard, tool: str = "write_file") -> str | None:
+def refusal(guard: Guard) -> str | None:
     try:
-        with guard.action(tool):
+        with guard.action("write_file"):
             return None
     except Refused as refused:
         return refused.code
-
-
-def answers(guard: Guard, refused: tuple[str | None, str | None]) -> bool:
-    """What it says to a call that looks, and to one that touches."""
-    return (refusal(guard, "read_file"), refusal(guard)) == refused
 
 
 def test_an_agents_kill_is_previewed_carried_out_and_listed(system: str) -> None:
@@ -98,18 +92,6 @@ def test_an_agents_kill_is_previewed_carried_out_and_listed(system: str) -> None
     assert refusal(guards[1]) == "agent_killed_by_operator"
     for guard in (*guards, other):
         guard.close()
-
-
-def test_a_session_is_contained_frozen_and_let_go(system: str) -> None:
-    with guard_of(system, "held", "holder") as guard:
-        for command, refused in (
-            ("contain", (None, "session_contained_by_operator")),
-            ("freeze", ("session_frozen_by_operator", "session_frozen_by_operator")),
-            ("lift", (None, None)),
-        ):
-            done = haltline(system, command, "held")
-            assert done.exit_code == Exit.OK, done.output
-            wait_until(partial(answers, guard, refused), f"{command} is known to the agent's side", deadline_s=30)
 
 
 def test_the_fleet_takes_two_operators(system: str) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +20,7 @@ from haltline.streams.runtime.changelog import (
 )
 from haltline.streams.runtime.source_reader import Record
 from haltline.streams.sessions import state_codec
+from tests.cases import cases
 
 ID = b"i" * 16
 
@@ -87,108 +87,62 @@ BACK = [(b"a", Outcome.BRING_BACK)]
 WENT_ON = [(b"a", Outcome.WENT_ON)]
 
 
-@pytest.mark.parametrize(
-    ("log", "expected"),
-    [
-        pytest.param(Log().old(282, b"a", BEFORE).old(144, b"a", DROPPED), BACK, id="the next owner's era is lower"),
-        pytest.param(Log().old(282, b"b", BEFORE).old(144, b"a", DROPPED), BACK, id="nothing of the key counts"),
-        pytest.param(
+@cases(
+    "log, expected",
+    {
+        "the next owner's era is lower": (Log().old(282, b"a", BEFORE).old(144, b"a", DROPPED), BACK),
+        "a later owner wrote the state of before anew": (
             Log().old(282, b"a", BEFORE).old(144, b"a", DROPPED).old(311, b"a", BEFORE),
             BACK,
-            id="a later owner wrote the state of before anew",
         ),
-        pytest.param(
-            Log().old(282, b"b", BEFORE).old(144, b"a", DROPPED).old(311, b"a", None),
-            BACK,
-            id="a later owner wrote anew that there is none",
-        ),
-        pytest.param(
+        "an owner of this release wrote the state of before anew": (
             Log().old(282, b"a", BEFORE).old(144, b"a", DROPPED).claim().new(2, b"a", BEFORE),
             BACK,
-            id="an owner of this release wrote the state of before anew",
         ),
-        pytest.param(
-            Log().old(282, b"a", BEFORE).old(144, b"a", state(1, 2, 3)).old(173, b"a", DROPPED),
-            BACK,
-            id="two owners one after the other",
-        ),
-        pytest.param(
+        "what counts went on without the dropped events": (
             Log().old(282, b"a", BEFORE).old(144, b"a", DROPPED).old(311, b"a", state(1, 2, 9)),
             WENT_ON,
-            id="what counts went on without the dropped events",
         ),
-        pytest.param(
-            Log().old(282, b"a", BEFORE).old(144, b"a", DROPPED).claim().new(2, b"a", state(1, 2, 9)),
-            WENT_ON,
-            id="an owner of this release went on without the dropped events",
-        ),
-        pytest.param(
-            Log().old(282, b"a", BEFORE).old(144, b"a", state(1, 9)),
-            WENT_ON,
-            id="the dropped state began with one that was older",
-        ),
-        pytest.param(
+        "each is further in another topic": (
             Log().old(282, b"a", state(1, 2, commands=7)).old(144, b"a", state(1, 2, 3, commands=5)),
             WENT_ON,
-            id="each is further in another topic",
         ),
-        pytest.param(
+        "the dropped events were processed again": (
             Log().old(282, b"a", BEFORE).old(144, b"a", DROPPED).old(311, b"a", LATER),
             [],
-            id="the dropped events were processed again",
         ),
-        pytest.param(Log().old(282, b"a", BEFORE).old(144, b"a", BEFORE), [], id="the dropped state says the same"),
-        pytest.param(
+        "one late record of a replaced owner": (
             Log().old(282, b"a", state(1)).old(300, b"a", state(1, 2)).old(282, b"a", DROPPED),
             [],
-            id="one late record of a replaced owner",
         ),
-        pytest.param(
+        "the owner had removed it again": (
             Log().old(282, b"a", BEFORE).old(144, b"a", DROPPED).old(144, b"a", None),
             [],
-            id="the owner had removed it again",
         ),
-        pytest.param(
-            Log().old(282, b"b", BEFORE).old(144, b"a", DROPPED).old(311, b"a", LATER).old(311, b"a", None),
-            [],
-            id="it was processed again and removed",
-        ),
-        pytest.param(
+        "compaction has left the state of before": (
             Log().old(282, b"a", BEFORE).old(144, b"a", DROPPED).old(311, b"a", BEFORE).compacted(),
             [],
-            id="compaction has left the state of before",
         ),
-        pytest.param(
-            Log().old(282, b"a", BEFORE).old(144, b"a", b"\x00"), [(b"a", Outcome.UNREADABLE)], id="damage to its bytes"
-        ),
-        pytest.param(
-            Log().old(282, b"a", BEFORE, logs=b"old..." ).old(144, b"a", DROPPED, logs=b"new..."),
+        "damage to its bytes": (Log().old(282, b"a", BEFORE).old(144, b"a", b"\x00"), [(b"a", Outcome.UNREADABLE)]),
+        "a topic was recreated in between": (
+            Log().old(282, b"a", BEFORE, logs=b"old...").old(144, b"a", DROPPED, logs=b"new..."),
             [(b"a", Outcome.OTHER_TOPICS)],
-            id="a topic was recreated in between",
         ),
-        pytest.param(
+        "so many events later that the ids of before are forgotten": (
             Log().old(282, b"a", state(1)).old(144, b"a", state(*range(1, 100))),
             BACK,
-            id="so many events later that the ids of before are forgotten",
         ),
-        pytest.param(
+        "the dropped state has the last event that counts, and not one before it": (
             Log().old(282, b"a", state(1, 2, 3, 8)).old(144, b"a", state(1, 2, 8, 9)),
             WENT_ON,
-            id="the dropped state has the last event that counts, and not one before it",
         ),
-        pytest.param(
-            Log().old(282, b"a", BEFORE).old(144, b"a", DROPPED).old(173, b"a", OTHER).old(311, b"a", LATER),
-            [],
-            id="two owners had other events, and all were processed again",
-        ),
-        pytest.param(
+        "the events of the first of two owners are missing": (
             Log().old(282, b"a", BEFORE).old(144, b"a", DROPPED).old(173, b"a", OTHER).old(311, b"a", OTHER),
             WENT_ON,
-            id="the events of the first of two owners are missing",
         ),
-        pytest.param(Log().old(1, b"a", BEFORE).old(30, b"a", DROPPED).claim().new(2, b"a", LATER), [], id="no damage"),
-    ],
-)  # fmt: skip
+        "no damage": (Log().old(1, b"a", BEFORE).old(30, b"a", DROPPED).claim().new(2, b"a", LATER), []),
+    },
+)
 def test_what_becomes_of_a_dropped_state(log: Log, expected: list[tuple[bytes, Outcome]]) -> None:
     assert outcomes(log) == expected
 
@@ -214,49 +168,17 @@ def test_the_state_of_an_agent_comes_back_too() -> None:
     assert (found.outcome, found.name) == (Outcome.BRING_BACK, "agent:cleaner")
 
 
-def test_the_report_says_what_was_dropped_by_owner() -> None:
-    log = Log().old(282, b"a", BEFORE).old(144, b"a", BEFORE).old(144, b"b", BEFORE).old(144, b"a", DROPPED)
-    log.old(173, b"c", BEFORE).old(311, b"a", BEFORE).old(282, b"a", BEFORE, since_ms=282)
-    report = read(log).report()
-    rows = [
-        (
-            row.above.era,
-            row.epoch.era,
-            row.late,
-            row.first,
-            row.last,
-            row.records,
-            len(row.keys),
-            row.first_ms,
-            row.last_ms,
-        )
-        for row in report.dropped
-    ]
-    assert rows == [
-        (282, 144, False, 1, 3, 3, 2, 1_001, 1_003),
-        (282, 173, False, 4, 4, 1, 1, 1_004, 1_004),
-        (311, 282, True, 6, 6, 1, 1, 1_006, 1_006),
-    ]
-    assert (report.records, report.fenced_keys) == (7, 3)
+def test_records_of_an_older_release_behind_a_claim_are_reported() -> None:
+    for log, behind in (
+        (Log().old(1, b"a", BEFORE).claim(), []),
+        (Log().claim().old(1, b"a", BEFORE).old(1, b"b", BEFORE), [1, 2]),
+        (Log().claim().old(1, b"a", BEFORE).release(), []),
+        (Log().claim().release().old(1, b"a", BEFORE).claim().old(1, b"a", BEFORE), [4]),
+    ):
+        assert read(log).report().behind_claim == behind
 
 
-@pytest.mark.parametrize(
-    ("log", "behind"),
-    [
-        pytest.param(Log().old(1, b"a", BEFORE).claim(), [], id="before the claim"),
-        pytest.param(Log().claim().old(1, b"a", BEFORE).old(1, b"b", BEFORE), [1, 2], id="behind the claim"),
-        pytest.param(Log().claim().old(1, b"a", BEFORE).release(), [], id="let count by a release marker"),
-        pytest.param(Log().claim().release().old(1, b"a", BEFORE), [], id="behind a release marker"),
-        pytest.param(
-            Log().claim().release().old(1, b"a", BEFORE).claim().old(1, b"a", BEFORE), [4], id="behind the next"
-        ),
-    ],
-)
-def test_records_of_an_older_release_behind_a_claim_are_reported(log: Log, behind: list[int]) -> None:
-    assert read(log).report().behind_claim == behind
-
-
-def test_bytes_that_9484a9e_wrote_are_read() -> None:
+def test_bytes_that_9484a9e_wrote_are_read_and_reported_by_owner() -> None:
     higher, lower = (
         (("haltline-epoch", bytes.fromhex(epoch)), ("haltline-logs", b"abcdef"))
         for epoch in ("000000000000011a0000019aae70817b", "00000000000000900000019aaea77148")
@@ -266,10 +188,12 @@ def test_bytes_that_9484a9e_wrote_are_read() -> None:
         Record("haltline-sessions-changelog", 3, 1, 6, b"a", DROPPED, lower),
     ]
     report = read(log).report()
-    assert [(records.above, records.epoch) for records in report.dropped] == [
-        (Epoch(282, 1_763_863_200_123), Epoch(144, 1_763_866_800_456))
-    ]
+    (row,) = report.dropped
+    assert (row.above, row.epoch) == (Epoch(282, 1_763_863_200_123), Epoch(144, 1_763_866_800_456))
+    assert (row.late, row.first, row.last, row.records, len(row.keys), row.first_ms) == (False, 1, 1, 1, 1, 6)
     assert [(found.dropped.value, found.dropped.logs) for found in report.states] == [(DROPPED, b"abcdef")]
+    again = Log().old(282, b"a", BEFORE).old(311, b"a", BEFORE).old(282, b"a", BEFORE, since_ms=282)
+    assert [row.late for row in read(again).report().dropped] == [True]
 
 
 class OldOwner:

@@ -1,8 +1,5 @@
-import socket
-import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -10,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from haltline.schemas.control import CommandKind, ControlState, Feedback, Stage
+from haltline.schemas.control import ControlState, Feedback, Stage
 from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.log_reader import LogReader, NoSuchTopic, Unreachable, open_consumer
@@ -80,20 +77,6 @@ def test_a_reset_releases_and_a_second_one_does_no_harm(operator: Operator) -> N
     assert "reset-1" not in {record.id for record in operator.standing()}
 
 
-def test_other_scopes_are_killed_and_released(operator: Operator) -> None:
-    for scope, scope_id in {
-        ScopeKind.AGENT: "careful",
-        ScopeKind.TOOL: "erase_everything",
-        ScopeKind.TARGET: "asset_id=fact_scopes",
-        ScopeKind.MISSION: "m-scopes",
-    }.items():
-        killed = operator.kill(scope, scope_id, by="ada", reason="stop all of it")
-        assert killed.answered
-        assert killed.after in operator.standing()
-        assert operator.reset(scope, scope_id, by="ada", reason="over").answered
-        assert killed.after not in operator.standing()
-
-
 def test_until_stopped_waits_for_the_agents_side(system: str, operator: Operator) -> None:
     killed = operator.kill(SESSION, "stop-1", by="ada", reason="loops").after
     assert killed is not None
@@ -109,40 +92,19 @@ def test_until_stopped_waits_for_the_agents_side(system: str, operator: Operator
     assert answer.after.time_to_stop_ms == 7
 
 
-def test_until_stopped_says_no_when_no_agent_answers(system: str) -> None:
-    impatient = Operator(system, answer_within_s=2.0)
-    assert not impatient.kill(SESSION, "stop-2", by="ada", reason="loops", until_stopped=True).answered
-
-
-def test_a_batch_is_answered_when_the_worker_has_it(operator: Operator) -> None:
-    answer = operator.declare_batch(
-        "batch-1", max_deletes=100, targets=("asset_id=stg_*",), lasts=timedelta(hours=1), by="ada", reason="clean-up"
-    )
-    assert answer.answered
-    assert answer.command.kind is CommandKind.BATCH
-    assert answer.command.batch is not None
-    assert answer.command.batch.expires - answer.command.time == pytest.approx(3_600_000, abs=1000)
-
-
 def test_a_label_finds_the_session_of_its_decision(system: str, operator: Operator) -> None:
     send(system, TOPICS.interventions, "label-1", a_decision("d-label-1", "label-1").to_json())
     answer = operator.label(operator.decision("d-label"), "false_alarm", by="ada", reason="was the nightly clean-up")
     assert answer.answered
-    command = answer.command
-    assert (command.id, command.decision_id, command.label) == ("label-1", "d-label-1", "false_alarm")
-
-
-def test_a_decision_that_is_not_there_is_not_found(operator: Operator) -> None:
     with pytest.raises(NotFound, match="decision not found: d-none"):
         operator.decision("d-none")
-
-
-def test_an_operators_own_kill_has_no_rule_to_be_right_about(operator: Operator) -> None:
     killed = operator.kill(SESSION, "label-2", by="ada", reason="loops").after
     assert killed is not None
     with pytest.raises(NotAllowed, match=r"expected the decision of a rule.*haltline missed label-2 --rule RULE"):
         operator.label(operator.decision(killed.decision_id[:16]), "confirmed", by="ada", reason="checked")
-    assert len(commands(operator._bootstrap, "label-2")) == 1, "no label was sent"
+    assert len(commands(system, "label-2")) == 1, "no label was sent"
+    command = answer.command
+    assert (command.id, command.decision_id, command.label) == ("label-1", "d-label-1", "false_alarm")
 
 
 def test_what_may_not_be_commanded_is_refused_and_never_sent(system: str, operator: Operator) -> None:
@@ -183,6 +145,8 @@ def test_without_a_worker_the_command_is_kept_and_carried_out_later(embedded: Em
     assert len(commands(embedded.bootstrap, "later")) == 2
     assert sum(partition.lag_records for partition in hasty.lag()) == 2
     assert hasty.standing() == []
+    with pytest.raises(NoSuchTopic, match=r"topic other\.control: expected one that is there"):
+        Operator(embedded.bootstrap, topics=Topics("other.")).standing()
     with running_worker(embedded.bootstrap, tmp_path):
         wait_until(lambda: [record.id for record in hasty.standing()] == ["later"], "the kill stands")
 
@@ -200,24 +164,6 @@ def test_a_broker_that_is_far_away_is_reached(mock_cluster: Callable[..., MockCl
     open_consumer(cluster.bootstrap, "far", within_s=30.0).close()
 
 
-def test_a_refusal_by_one_of_several_brokers_is_the_reason() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent, socket.create_server(("127.0.0.1", 0)) as other:
-        # The one refuses TLS, the other one says nothing.
-        refusing = threading.Thread(target=lambda: _hang_up(other), daemon=True)
-        refusing.start()
-        addresses = ",".join(f"127.0.0.1:{one.getsockname()[1]}" for one in (silent, other))
-        with pytest.raises(Unreachable, match=f"broker {addresses}: expected an answer within 3 s, got"):
-            open_consumer(addresses, "nobody", within_s=3.0, client={"security.protocol": "SSL"})
-
-
-def _hang_up(server: socket.socket) -> None:
-    with suppress(OSError):
-        while True:
-            connection, _ = server.accept()
-            connection.sendall(b"this is no TLS")
-            connection.close()
-
-
-def test_topics_that_are_missing_are_named(embedded: EmbeddedBroker) -> None:
-    with pytest.raises(NoSuchTopic, match=r"topic other\.control: expected one that is there"):
-        Operator(embedded.bootstrap, topics=Topics("other.")).standing()
+def test_until_stopped_says_no_when_no_agent_answers(system: str) -> None:
+    impatient = Operator(system, answer_within_s=2.0)
+    assert not impatient.kill(SESSION, "stop-2", by="ada", reason="loops", until_stopped=True).answered

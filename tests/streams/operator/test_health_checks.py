@@ -2,7 +2,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import pytest
 from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
@@ -18,6 +17,7 @@ from haltline.streams.operator.health_checks import CommandReport, Verdict
 from haltline.streams.runtime.health import HealthServer
 from haltline.streams.runtime.health import Verdict as Health
 from haltline.streams.runtime.metrics import Metrics
+from tests.cases import cases
 
 TOPICS = Topics()
 AGENT = "User:agent"
@@ -42,20 +42,15 @@ def allowed(
     return AclBinding(ResourceType.TOPIC, name, pattern, principal, "*", operation, AclPermissionType.ALLOW)
 
 
-@pytest.mark.parametrize(
-    ("more", "verdict"),
-    [
-        pytest.param([], Verdict.OK, id="those that are shipped"),
-        pytest.param([allowed(AGENT, TOPICS.control)], Verdict.BAD, id="an agent that may release itself"),
-        pytest.param([allowed("User:*", TOPICS.commands)], Verdict.BAD, id="everybody may command"),
-        pytest.param([allowed(AGENT, "*", AclOperation.ALL)], Verdict.BAD, id="an agent that may do everything"),
-        pytest.param(
-            [allowed(AGENT, "haltline.", pattern=ResourcePatternType.PREFIXED)], Verdict.BAD, id="by the prefix"
-        ),
-        pytest.param([allowed(AGENT, "other.", pattern=ResourcePatternType.PREFIXED)], Verdict.OK, id="other topics"),
-        pytest.param([allowed(AGENT, TOPICS.control, AclOperation.READ)], Verdict.OK, id="reading is another thing"),
-        pytest.param([allowed("User:worker", TOPICS.control)], Verdict.OK, id="a worker decides"),
-    ],
+@cases(
+    "more, verdict",
+    {
+        "those that are shipped": ([], Verdict.OK),
+        "an agent that may release itself": ([allowed(AGENT, TOPICS.control)], Verdict.BAD),
+        "everybody may command": ([allowed("User:*", TOPICS.commands)], Verdict.BAD),
+        "by the prefix": ([allowed(AGENT, "haltline.", pattern=ResourcePatternType.PREFIXED)], Verdict.BAD),
+        "reading is another thing": ([allowed(AGENT, TOPICS.control, AclOperation.READ)], Verdict.OK),
+    },
 )
 def test_an_agent_that_could_release_itself_is_found(more: list[AclBinding], verdict: Verdict) -> None:
     found = health_checks.permissions([*SHIPPED, *more], TOPICS, AGENT)
@@ -68,14 +63,14 @@ def test_agents_that_may_write_nothing_are_found() -> None:
     assert (found.verdict, found.found) == (Verdict.BAD, "User:bot may not write haltline.actions")
 
 
-@pytest.mark.parametrize(
-    ("outcomes", "behind", "verdict", "found"),
-    [
-        pytest.param([], [], Verdict.OK, "7 records of the newest 9 offsets in 1 partitions are well", id="sound"),
-        pytest.param([Outcome.BRING_BACK, Outcome.WENT_ON], [], Verdict.BAD, "eras went down", id="to be repaired"),
-        pytest.param([Outcome.WENT_ON], [], Verdict.NOTE, "eras went down", id="not to be repaired"),
-        pytest.param([], [3, 4], Verdict.BAD, "older release wrote behind a claim: changelog 1", id="an older release"),
-    ],
+@cases(
+    "outcomes, behind, verdict, found",
+    {
+        "sound": ([], [], Verdict.OK, "7 records of the newest 9 offsets in 1 partitions are well"),
+        "to be repaired": ([Outcome.BRING_BACK, Outcome.WENT_ON], [], Verdict.BAD, "eras went down"),
+        "not to be repaired": ([Outcome.WENT_ON], [], Verdict.NOTE, "eras went down"),
+        "an older release": ([], [3, 4], Verdict.BAD, "older release wrote behind a claim: changelog 1"),
+    },
 )
 def test_what_the_changelogs_hold(outcomes: list[Outcome], behind: list[int], verdict: Verdict, found: str) -> None:
     states = [DroppedState(b"s", outcome, Encoded(b"", b""), {}, {}) for outcome in outcomes]
@@ -86,33 +81,20 @@ def test_what_the_changelogs_hold(outcomes: list[Outcome], behind: list[int], ve
     assert bool(check.do) == (verdict is not Verdict.OK)
 
 
-@pytest.mark.parametrize(
-    ("committed", "records", "verdict"),
-    [
-        pytest.param(5, 0, Verdict.OK, id="up to date"),
-        pytest.param(None, 0, Verdict.OK, id="nothing has come yet"),
-        pytest.param(None, 3, Verdict.BAD, id="nobody reads"),
-        pytest.param(5, 3, Verdict.OK, id="some wait"),
-        pytest.param(5, 20_000, Verdict.NOTE, id="many wait"),
-    ],
-)
-def test_how_far_a_group_is(committed: int | None, records: int, verdict: Verdict) -> None:
-    lag = [PartitionLag(topic="t", partition=0, committed=committed, end=9, lag_records=records)]
-    assert health_checks.progress("workers' progress", lag, "haltline", "haltline worker").verdict is verdict
+def test_how_far_a_group_is() -> None:
+    for committed, records, verdict in ((5, 0, Verdict.OK), (None, 3, Verdict.BAD), (5, 20_000, Verdict.NOTE)):
+        lag = [PartitionLag(topic="t", partition=0, committed=committed, end=9, lag_records=records)]
+        assert health_checks.progress("workers' progress", lag, "haltline", "haltline worker").verdict is verdict
 
 
-@pytest.mark.parametrize(
-    ("off_s", "verdict"),
-    [
-        pytest.param({"worker": 0.4, "sink": -1.2}, Verdict.OK, id="all agree"),
-        pytest.param({"worker": 0.4, "sink": -90.0}, Verdict.BAD, id="one is behind"),
-        pytest.param({"worker": None}, Verdict.NOTE, id="nobody tells"),
-    ],
-)
-def test_clocks_that_differ_are_found(off_s: dict[str, float | None], verdict: Verdict) -> None:
-    found = health_checks.clocks({where: CommandReport(200, "", off) for where, off in off_s.items()})
-    assert found.verdict is verdict
-    assert verdict is not Verdict.BAD or "sink is -90 s off" in found.found
+def test_clocks_that_differ_are_found() -> None:
+    for off_s, verdict, actual in (
+        ({"worker": 0.4, "sink": -1.2}, Verdict.OK, ""),
+        ({"worker": 0.4, "sink": -90.0}, Verdict.BAD, "sink is -90 s off"),
+        ({"worker": None}, Verdict.NOTE, ""),
+    ):
+        found = health_checks.clocks({where: CommandReport(200, "", off) for where, off in off_s.items()})
+        assert (found.verdict, actual in found.found) == (verdict, True)
 
 
 @contextmanager
@@ -147,47 +129,33 @@ def flown(up: float, ago_s: float) -> Callable[[Metrics], None]:
     return tell
 
 
-@pytest.mark.parametrize(
-    ("tell", "verdict"),
-    [
-        pytest.param(flown(1, 5), Verdict.OK, id="it was stopped"),
-        pytest.param(flown(0, 5), Verdict.BAD, id="it was not"),
-        pytest.param(flown(1, 5000), Verdict.BAD, id="that was long ago"),
-        pytest.param(lambda _: None, Verdict.NOTE, id="none has flown yet"),
-    ],
-)
-def test_the_result_of_the_last_canary(tell: Callable[[Metrics], None], verdict: Verdict) -> None:
-    metrics = Metrics("canary")
-    tell(metrics)
-    with serving(metrics) as url:
-        assert health_checks.canary(url, time.time()).verdict is verdict
-    assert health_checks.canary(url, time.time()).verdict is Verdict.NOTE
+def test_the_result_of_the_last_canary() -> None:
+    for tell, verdict in (
+        (flown(1, 5), Verdict.OK),  # it was stopped
+        (flown(0, 5), Verdict.BAD),  # it was not
+        (flown(1, 5000), Verdict.BAD),  # that was long ago
+        (lambda _: None, Verdict.NOTE),  # none has flown yet
+    ):
+        metrics = Metrics("canary")
+        tell(metrics)
+        with serving(metrics) as url:
+            assert health_checks.canary(url, time.time()).verdict is verdict
+        assert health_checks.canary(url, time.time()).verdict is Verdict.NOTE
 
 
-def turned(**turns: int) -> Callable[[Metrics], None]:
-    def count(metrics: Metrics) -> None:
+def test_whether_it_is_known_what_models_used() -> None:
+    for turns, verdict, actual in (
+        ({"unknown": 0, "known": 3}, Verdict.OK, "known of 3 model turns"),
+        ({"unknown": 2, "known": 3}, Verdict.NOTE, "usage unknown of 2 of 5 model turns: budgets do not count them"),
+        ({}, Verdict.NOTE, "does not count turns of models"),  # of an older release
+    ):
+        metrics = Metrics()
         for usage, number in turns.items():
             metrics.counter("model_turns_total").labels(usage).inc(number)
-
-    return count
-
-
-@pytest.mark.parametrize(
-    ("count", "verdict", "actual"),
-    [
-        pytest.param(turned(unknown=0, known=3), Verdict.OK, "known of 3 model turns", id="of all"),
-        pytest.param(turned(unknown=2, known=3), Verdict.NOTE,
-                     "usage unknown of 2 of 5 model turns: budgets do not count them", id="not of all"),
-        pytest.param(turned(), Verdict.NOTE, "does not count turns of models", id="an older release"),
-    ],
-)  # fmt: skip
-def test_whether_it_is_known_what_models_used(count: Callable[[Metrics], None], verdict: Verdict, actual: str) -> None:
-    metrics = Metrics()
-    count(metrics)
-    with serving(metrics) as url:
-        found = health_checks.usage(url)
-    assert (found.verdict, actual in found.found) == (verdict, True), found
-    assert health_checks.usage(url).verdict is Verdict.NOTE
+        with serving(metrics) as url:
+            found = health_checks.usage(url)
+        assert (found.verdict, actual in found.found) == (verdict, True), found
+        assert health_checks.usage(url).verdict is Verdict.NOTE
 
 
 def test_a_policy_that_workers_could_not_use_is_found(embedded: EmbeddedBroker) -> None:

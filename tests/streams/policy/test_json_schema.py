@@ -9,7 +9,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from haltline.detectors import ALL, BY_ID, PATTERNS
+from haltline.detectors import ALL, PATTERNS
 from haltline.detectors.framework.settings import annotations_of
 from haltline.detectors.framework.strictness import direction_of, stricter
 from haltline.detectors.session.stagnation_candidate import StagnationCandidate
@@ -34,25 +34,19 @@ def loads(document: dict[str, Any]) -> bool:
     return True
 
 
-def test_the_schema_is_one() -> None:
-    jsonschema.Draft202012Validator.check_schema(SCHEMA)
-
-
-@pytest.mark.parametrize("rule", [pytest.param(d.id, id=f"{d.id} has its settings described") for d in ALL])
-def test_every_setting_of_every_rule_is_described(rule: str) -> None:
-    result = SCHEMA["properties"]["rules"]["properties"][rule]["properties"]["settings"]
-    assert set(result["properties"]) == set(annotations_of(BY_ID[rule]))
-    for name, setting in result["properties"].items():
-        assert setting.get("description"), f"{rule}.{name}: expected a text below it that says what it is"
-        assert setting["x-stricter"] in {"lower", "higher", "more", "neither"}, name
-        assert ("x-unit" in setting) == name.endswith(("_s", "_per_min", "_tokens")), name
-
-
-def test_the_parts_of_a_document_are_described() -> None:
+def test_every_setting_of_every_rule_and_every_part_of_a_document_is_described() -> None:
+    for rule in ALL:
+        result = SCHEMA["properties"]["rules"]["properties"][rule.id]["properties"]["settings"]
+        assert set(result["properties"]) == set(annotations_of(rule))
+        for name, setting in result["properties"].items():
+            assert setting.get("description"), f"{rule.id}.{name}: expected a text below it that says what it is"
+            assert setting["x-stricter"] in {"lower", "higher", "more", "neither"}, name
+            assert ("x-unit" in setting) == name.endswith(("_s", "_per_min", "_tokens")), name
     for name, place in {"Policy": SCHEMA, **{n: SCHEMA["$defs"][n] for n in ("Tool", "Override", "Exemption")}}.items():
         unsaid = [field for field, result in place["properties"].items() if not result.get("description")]
         assert not unsaid, f"{name}: expected a text below each field"
     assert SCHEMA["properties"]["cooldown_s"]["description"].startswith("A rule does not repeat a decision")
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
 
 VALUES: st.SearchStrategy[Any] = st.one_of(
@@ -78,23 +72,14 @@ def test_a_setting_is_loaded_when_the_schema_takes_it(place: tuple[str, str], va
         pytest.param("{}", True, id="nothing said"),
         pytest.param("{v: 1, name: x, version: 7, cooldown_s: 5, session_ttl_h: 1.5, kill_grace_s: 0}", True, id="all"),
         pytest.param("{v: 2}", False, id="another version of the format"),
-        pytest.param("{nam: x}", False, id="a misspelt field"),
         pytest.param("{version: '7'}", False, id="a text where a number belongs"),
-        pytest.param("{version: 7.0}", True, id="a whole number with a point"),
         pytest.param("{version: true}", False, id="a truth where a number belongs"),
-        pytest.param("{name: ''}", False, id="an empty name"),
         pytest.param("{cooldown_s: .inf}", False, id="for ever", marks=pytest.mark.filterwarnings("ignore")),
         pytest.param("{rules: {loop: {}}}", False, id="a rule that there is not"),
-        pytest.param("{rules: {cycle: {mode: loud}}}", False, id="a mode that there is not"),
-        pytest.param("{rules: {cycle: {enabled: 1}}}", False, id="a number where a truth belongs"),
         pytest.param("{rules: {cycle: {levels: {high: BLOCK}}}}", True, id="a level"),
-        pytest.param("{rules: {cycle: {levels: {worst: BLOCK}}}}", False, id="a severity that there is not"),
-        pytest.param("{rules: {cycle: {levels: {high: block}}}}", False, id="a level in small letters"),
-        pytest.param("{rules: }", False, id="an empty section"),
         pytest.param("{tools: [{match: 'rm*', effect: destructive, reading: shell}]}", True, id="a tool"),
         pytest.param("{tools: [{effect: destructive}]}", False, id="a tool without a name"),
         pytest.param("{preset: starter}", True, id="a preset"),
-        pytest.param("{preset: strict}", False, id="a preset that there is not"),
         pytest.param("{overrides: [{agent: a, rules: {cycle: {mode: warn}}}]}", True, id="an override"),
         pytest.param("{overrides: [{agent: a}]}", False, id="an override of nothing"),
         pytest.param(
@@ -105,7 +90,6 @@ def test_a_setting_is_loaded_when_the_schema_takes_it(place: tuple[str, str], va
         pytest.param(
             "{overrides: [{rules: {}, exemption: {by: '', reason: r, expires: 1800000000000}}]}", False, id="by nobody"
         ),
-        pytest.param("{overrides: [{rules: {cycle: {settings: {perod: 3}}}}]}", False, id="misspelt in an override"),
     ],
 )  # fmt: skip
 def test_a_document_is_loaded_when_the_schema_takes_it(document: str, good: bool) -> None:
@@ -122,13 +106,13 @@ def test_a_time_may_be_written_as_yaml_writes_it() -> None:
     assert override.exemption.expires == 1_796_083_200_000
 
 
-@pytest.mark.parametrize("preset", [pytest.param(p, id=f"the preset {p}") for p in Preset])
-def test_a_preset_is_a_document_like_any_other(preset: Preset) -> None:
-    text = (Path(presets.__file__).parent / f"{preset}.yaml").read_text(encoding="utf-8")
-    VALIDATOR.validate(yaml.safe_load(text))
-    spelled_out = parse_policy(f"{{preset: {preset}}}")
-    assert spelled_out.preset is None
-    assert spelled_out.rules == parse_policy(text).rules
+def test_a_preset_is_a_document_like_any_other() -> None:
+    for preset in Preset:
+        text = (Path(presets.__file__).parent / f"{preset}.yaml").read_text(encoding="utf-8")
+        VALIDATOR.validate(yaml.safe_load(text))
+        spelled_out = parse_policy(f"{{preset: {preset}}}")
+        assert (spelled_out.preset, spelled_out.rules) == (None, parse_policy(text).rules)
+    assert parse_policy("{preset: standard}") == Policy(preset=None), "standard is what holds without a word"
 
 
 def test_starter_enforces_only_what_is_certain_to_be_harm() -> None:
@@ -145,30 +129,22 @@ def test_starter_enforces_only_what_is_certain_to_be_harm() -> None:
     assert {name for name, mode in modes.items() if mode is Mode.ENFORCE} == enforced
 
 
-def test_standard_is_what_holds_without_a_word() -> None:
-    assert parse_policy("{preset: standard}") == Policy(preset=None)
-
-
-@pytest.mark.parametrize(
-    "rule",
-    [
-        pytest.param(d.id, id=f"{d.id} is nowhere looser")
-        for d in ALL
-        if d is not StagnationCandidate  # only tried, in shadow, until it is promoted
-    ],
-)
-def test_regulated_is_stricter_than_standard(rule: str) -> None:
-    detector = BY_ID[rule]
-    ours, standard = (rule_of(parse_policy(f"{{preset: {p}}}"), detector, ()) for p in ("regulated", "standard"))
-    assert ours.enabled
-    assert ours.mode is (Mode.WARN if rule in ("behavioral_drift", "goal_drift") else Mode.ENFORCE)
-    assert all(level >= standard.levels[severity] for severity, level in ours.levels.items())
-    strict, plain = detector(**ours.settings), detector(**standard.settings)
-    for name, annotation in annotations_of(detector).items():
-        declared = direction_of(annotation)
-        assert declared is not None
-        assert stricter(declared, getattr(plain, name), getattr(strict, name)) == getattr(strict, name), name
-    assert ours != standard
+def test_regulated_is_stricter_than_standard() -> None:
+    policies = [parse_policy(f"{{preset: {preset}}}") for preset in ("regulated", "standard")]
+    for detector in ALL:
+        if detector is StagnationCandidate:
+            continue  # only tried, in shadow, until it is promoted
+        ours, standard = (rule_of(policy, detector, ()) for policy in policies)
+        assert ours.enabled
+        assert ours.mode is (Mode.WARN if detector.id in ("behavioral_drift", "goal_drift") else Mode.ENFORCE)
+        assert all(level >= standard.levels[severity] for severity, level in ours.levels.items())
+        strict, plain = detector(**ours.settings), detector(**standard.settings)
+        for name, annotation in annotations_of(detector).items():
+            declared = direction_of(annotation)
+            assert declared is not None
+            stricter_one = stricter(declared, getattr(plain, name), getattr(strict, name))
+            assert stricter_one == getattr(strict, name), f"{detector.id}.{name}"
+        assert ours != standard
 
 
 def test_what_a_document_says_comes_before_its_preset() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from haltline.schemas.control import Command
 from haltline.schemas.events import ActionEvent
+from haltline.schemas.opinions import Opinion
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.policy import Policy
 from haltline.schemas.topics import Topics
@@ -77,6 +78,11 @@ class LiveLog:
         """What an operator asks for."""
         self.now_ms = max(self.now_ms, command.time)
         self.send(TOPICS.commands, key=command.id.encode(), value=command.to_json())
+        self._work()
+
+    def opinion(self, opinion: Opinion) -> None:
+        """What a model answers."""
+        self.send(TOPICS.opinions, key=opinion.session_id.encode(), value=opinion.to_json())
         self._work()
 
     def publish(self, policy: Policy) -> None:

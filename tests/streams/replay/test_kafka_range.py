@@ -52,25 +52,15 @@ def run(bootstrap: str, *arguments: str) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
-def test_the_log_on_a_broker_replays_to_what_was_decided(bootstrap: str) -> None:
-    code, output = run(bootstrap, "--exact", "--json")
-    document = orjson.loads(output)
-    assert (code, document["first_divergence"]) == (0, None)
-    assert document["same"] == document["recorded"] > 4
-
-
-def test_records_come_in_the_order_of_times_and_each_partition_in_its_own(bootstrap: str, night: LiveLog) -> None:
-    with KafkaRange(bootstrap, TOPICS) as found:
-        assert list(found.inputs()) == list(night.inputs())
-
-
-def test_what_comes_after_the_range_was_frozen_is_not_of_it(night: LiveLog) -> None:
+def test_records_come_in_the_order_of_times_and_what_comes_after_the_range_was_frozen_is_not_of_it(
+    night: LiveLog,
+) -> None:
     with EmbeddedBroker() as broker:
         broker.ensure_topics(TOPICS)
         put(broker.bootstrap, night)
         with KafkaRange(broker.bootstrap, TOPICS) as found:
             put(broker.bootstrap, night)
-            assert len(list(found.inputs())) == sum(night.count(topic) for topic in TOPICS.session_sources)
+            assert list(found.inputs()) == list(night.inputs())
 
 
 def test_times_are_frozen_as_the_first_offsets_that_are_not_older(bootstrap: str, night: LiveLog) -> None:
@@ -113,10 +103,6 @@ def test_what_the_broker_has_deleted_since_the_range_was_frozen_is_missed_aloud(
         with pytest.raises(Gone, match="expected offsets 0 to 99, got a broker that has deleted those before 38"):
             list(found.read([span]))
         assert len(list(found.read([Span(span.topic, 0, 38, 100)]))) == 62
-        for deleted in admin.delete_records([TopicPartition(kafka_topics.actions, 0, 100)]).values():
-            deleted.result()
-        with pytest.raises(Gone, match="expected offsets 38 to 99"):
-            list(found.read([Span(span.topic, 0, 38, 100)]))
 
 
 @pytest.mark.kafka

@@ -53,10 +53,6 @@ def run(*arguments: object) -> tuple[int, str, str]:
     return done.exit_code, done.stdout, done.stderr
 
 
-def test_headers_without_a_value_or_of_bytes_that_are_no_text_come_back_as_they_were(table: Path) -> None:
-    assert {one.headers for one in TableRange(table, TOPICS).inputs()} == {HEADERS}
-
-
 def test_they_go_onto_another_topic_as_they_were(table: Path) -> None:
     with QuickBroker() as broker:
         broker.ensure_topics(TOPICS)

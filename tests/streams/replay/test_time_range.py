@@ -27,19 +27,9 @@ def test_what_is_neither_is_refused_with_what_was_expected(text: str) -> None:
         parse_moment(text, NOW_MS)
 
 
-@pytest.mark.parametrize(
-    ("since", "until"),
-    [
-        pytest.param("-10m", "-10m", id="the same moment"),
-        pytest.param("-1m", "-10m", id="the other way round"),
-        pytest.param("0:9,1:5", "1:5", id="offsets of one partition"),
-    ],
-)
-def test_a_range_that_ends_before_it_begins_is_refused(since: str, until: str) -> None:
-    with pytest.raises(BadMoment, match=f"--from {since}: expected a moment before --to, got --to {until}"):
-        parse_range(since, until, 0)
-
-
-def test_a_range_may_be_open_at_either_end() -> None:
+def test_a_range_may_be_open_at_either_end_and_one_that_ends_before_it_begins_is_refused() -> None:
     assert parse_range("", "-1s", 5_000) == (Moment(), Moment(4_000))
     assert parse_range("0:9", "1:5", 0) == (Moment(offsets={0: 9}), Moment(offsets={1: 5}))
+    for since, until in (("-10m", "-10m"), ("-1m", "-10m"), ("0:9,1:5", "1:5")):
+        with pytest.raises(BadMoment, match=f"--from {since}: expected a moment before --to, got --to {until}"):
+            parse_range(since, until, 0)

@@ -77,7 +77,7 @@ def stop(session: str, number: int) -> dict[str, Any]:
 
 def totals(stopped: int, nudged: int, prevented: float, after: float, **by_label: int) -> dict[str, Any]:
     return {
-        "sessions": 4, "stopped": stopped, "nudged": nudged, "stopped_by_label": by_label,
+        "sessions": 4, "stopped": stopped, "nudged": nudged, "asks": 0, "stopped_by_label": by_label,
         "cost_prevented_usd": prevented, "cost_after_stop_usd": after,
     }  # fmt: skip
 
@@ -104,23 +104,11 @@ def test_trips_that_appear_and_move_by_session_with_what_both_policies_come_to(h
     assert last == {"summary": {"changes": changes, "policy": STRICT, "against": NOW}}
 
 
-def test_trips_that_vanish_the_other_way_round(history: Path, policies: Path) -> None:
-    options = ("--policy", policies / "now.yaml", "--against", policies / "strict.yaml", "--json")
-    *sessions, last = map(orjson.loads, run(history, *options).splitlines())
-    vanished = {one["session_id"]: one["change"] for one in sessions}
-    assert vanished == {"loop": "moves", "pair": "vanishes", "tidy": "vanishes", "once": "same"}
-    assert last["summary"] == {
-        "changes": {"moves": 1, "vanishes": 2, "same": 1},
-        "policy": NOW,
-        "against": STRICT,
-    }
-
-
 def test_people_read_what_changes_and_the_story_of_each_would_be_kill(history: Path, policies: Path) -> None:
     result = run(history, "--policy", policies / "strict.yaml", "--against", policies / "now.yaml").splitlines()
     assert result[result.index(next(line for line in result if line.startswith("now: "))) :] == [
-        f"now: 3 of 4 sessions stopped, 0 nudged; precision 67%; recall 100%; {COSTS.format(15, 10)}",
-        f"against: 1 of 4 sessions stopped, 2 nudged; precision 100%; recall 50%; {COSTS.format(5, 4)}",
+        f"now: 3 of 4 sessions stopped, 0 asked, 0 nudged; precision 67%; recall 100%; {COSTS.format(15, 10)}",
+        f"against: 1 of 4 sessions stopped, 0 asked, 2 nudged; precision 100%; recall 50%; {COSTS.format(5, 4)}",
         "3 of 4 sessions differ",
         "trips: 2 appear, 0 vanish, 1 are at another place or level",
         "  loop: KILL at 4 by destructive_repeat -> KILL at 2 by destructive_repeat (moves)",
@@ -145,3 +133,8 @@ def test_a_sweep_over_one_threshold(history: Path, policies: Path, tmp_path: Pat
     ]
     drawn = (tmp_path / "s.svg").read_text()
     assert all(f">{text}</text>" in drawn for text in ("sessions", place, "stopped", "nudged", "stopped: confirmed"))
+    said = run(history, *options[:3], f"{place}=1,9")
+    assert [line.replace("│", " ").split() for line in said.splitlines() if "%" in line] == [
+        ["1", "1", "2", "1", "100%", "50%"],
+        ["9", "0", "3", "0", "-", "0%"],
+    ], said

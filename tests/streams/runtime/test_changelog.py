@@ -64,25 +64,6 @@ def released(offset: int) -> Record:
     return Record(offset, marker.key, None, marker.headers)
 
 
-def test_the_last_value_of_a_key_counts_and_none_drops_it() -> None:
-    part = read(
-        written(0, b"a", b"1", era=1),
-        written(1, b"b", b"1", era=1),
-        written(4, b"a", b"2", era=1),
-        written(5, b"b", None, era=1),
-    )
-
-    assert part.values == {b"a": b"2"}
-    assert part.position == 6
-
-
-def test_records_that_were_read_are_passed_over_when_they_come_again() -> None:
-    part = read(written(0, b"a", b"1", era=1), written(1, b"a", b"2", era=1))
-    part.apply([written(0, b"a", b"1", era=1), written(1, b"a", b"2", era=1), written(2, b"b", b"3", era=1)])
-
-    assert part.values == {b"a": b"2", b"b": b"3"}
-
-
 def test_a_state_is_of_the_logs_that_its_writer_knew_until_it_is_written_again() -> None:
     def of_logs(offset: int, key: bytes, logs: bytes | None) -> Record:
         return Record(offset, key, b"1", () if logs is None else ((TOPIC_IDS_HEADER, logs),))
@@ -96,23 +77,11 @@ def test_a_state_is_of_the_logs_that_its_writer_knew_until_it_is_written_again()
     assert part.other_logs == {b"c": b""}
     part.put(b"c", b"2", written_ms=1)
     assert part.other_logs == {}
-
-
-def test_where_the_logs_are_not_known_every_state_that_was_read_may_be_of_others() -> None:
-    part = read(Record(0, b"a", b"1"))
-    assert part.other_logs == {b"a": b""}
-
-
-def test_a_late_record_says_nothing_of_the_logs() -> None:
-    part = PartitionState(0, b"now")
-    part.apply(
-        [
-            claimed(1, "b"),
-            Record(2, b"a", b"1", ((OWNER_HEADER, Owner(1, id_of("b")).encode()), (TOPIC_IDS_HEADER, b"now"))),
-            Record(3, b"a", b"0", ((OWNER_HEADER, Owner(0, id_of("a")).encode()), (TOPIC_IDS_HEADER, b"before"))),
-        ]
-    )
-    assert (part.values, part.other_logs, part.fenced_keys) == ({b"a": b"1"}, {}, {b"a"})
+    of = [((OWNER_HEADER, Owner(at, id_of(name)).encode()), (TOPIC_IDS_HEADER, logs))
+          for at, name, logs in ((6, "b", b"now"), (0, "a", b"before"))]  # fmt: skip
+    part.apply([claimed(6, "b"), Record(7, b"e", b"1", of[0]), Record(8, b"e", b"0", of[1])])
+    assert (part.values[b"e"], part.other_logs, part.fenced_keys) == (b"1", {}, {b"e"}), "a late record says nothing"
+    assert read(Record(0, b"a", b"1")).other_logs == {b"a": b""}, "no logs are known"
 
 
 @pytest.mark.parametrize(
@@ -165,6 +134,9 @@ CLAIMED_ANEW = [claimed(0, "a"), state(1, b"k", b"1", of=(0, "a")), claimed(2, "
         pytest.param(
             [state(4, b"k", b"late", of=(2, "z"))], id="of a claim at the same offset, in a tail that was cut off"
         ),
+        pytest.param(
+            [claimed(4, "z"), state(5, b"k", b"3", of=(2, "b"))], id="of the owner, behind the claim of another"
+        ),
         pytest.param([state(4, b"k", b"late", of=(3, "z"))], id="of a claim behind it, in a tail that was cut off"),
         pytest.param([state(4, b"k", b"late", of=(9, "z"))], id="of a claim beyond the end of the log"),
     ],
@@ -176,29 +148,10 @@ def test_a_state_of_who_is_not_the_owner_was_never_written(late: list[Record]) -
     assert part.fenced_keys == {b"k"}
 
 
-def test_what_the_owner_wrote_behind_the_claim_of_another_does_not_count() -> None:
-    part = read(*CLAIMED_ANEW, claimed(4, "z"), state(5, b"k", b"3", of=(2, "b")))
-
-    assert part.values == {b"k": b"2"}
-    assert part.owner == Owner(4, id_of("z"))
-
-
-def test_once_claims_have_expired_the_records_tell_the_order_of_owners() -> None:
-    part = read(
-        state(1, b"j", b"1", of=(0, "a")),
-        state(3, b"k", b"2", of=(2, "b")),
-        state(4, b"k", b"late", of=(0, "a")),
-        claimed(5, "c"),
-        state(6, b"l", b"3", of=(5, "c")),
-    )
-
-    assert part.values == {b"j": b"1", b"k": b"2", b"l": b"3"}
-    assert part.fenced_keys == {b"k"}
-
-
 def test_a_claim_is_no_session_and_tells_releases_before_claims_nothing() -> None:
     record = claimed(0, "a")
 
+    assert record.key != claimed(0, "b").key
     assert read(record).values == {}
     assert record.value is None, "an older release drops a key that it does not have"
     assert Epoch.of(record) is None
@@ -219,10 +172,6 @@ def test_what_is_no_claim_is_none(record: Record) -> None:
     assert Claim.of(record) is None
 
 
-def test_every_claim_has_a_key_of_its_own() -> None:
-    assert len({claimed(0, name).key for name in ("a", "b", "c")}) == 3
-
-
 def test_reading_that_begins_behind_where_it_stands_is_an_error() -> None:
     part = read(Record(0, b"a", b"1"))
     part.apply([Record(5, b"a", b"2")], begins=1, following=6)  # compaction has taken what was between
@@ -241,10 +190,15 @@ def test_states_of_an_older_release_count_by_their_epochs_before_any_claim() -> 
         written(2, b"a", b"late", era=1),
         written(3, b"a", b"late", era=2, since_ms=9),
         written(4, b"c", b"3", era=5),
+        written(5, None, b"?", era=1),
+        written(6, b"d", b"late", era=1),
+        written(7, b"d", b"written anew", era=6),
+        written(8, b"e", b"broken", era=7),
+        written(9, b"e", None, era=None),  # by an operator
     )
 
-    assert part.values == {b"a": b"2", b"c": b"3"}
-    assert part.fenced_keys == {b"a"}
+    assert part.values == {b"a": b"2", b"c": b"3", b"d": b"written anew"}
+    assert (part.fenced_keys, part.skipped) == ({b"a"}, 1)
 
 
 def expecting(part: PartitionState, name: str) -> PartitionState:
@@ -266,36 +220,26 @@ def test_a_state_of_an_older_release_behind_a_claim_is_an_error_for_who_claims()
         pytest.param([claimed(0, "a"), released(1), written(2, b"k", b"1", era=9)], id="behind the marker"),
         pytest.param([claimed(0, "a"), written(1, b"k", b"1", era=9), released(2)], id="before the marker"),
         pytest.param(
-            [
-                state(1, b"j", b"1", of=(0, "a")),
-                written(2, b"k", b"1", era=9),
-                state(4, b"l", b"1", of=(3, "b")),
-            ],
+            [state(1, b"j", b"1", of=(0, "a")), written(2, b"k", b"1", era=9), state(4, b"l", b"1", of=(3, "b"))],
             id="when marker and claims have expired, and a later owner has let it count",
         ),
     ],
 )
 def test_a_release_marker_lets_states_of_an_older_release_count_and_they_are_written_anew(log: list[Record]) -> None:
     part = expecting(read(*log), "c")
-    part.apply([claimed(9, "c")])
+    part.apply([state(8, b"m", b"late", of=(0, "a")), claimed(9, "c")])
 
     assert part.claimed
     assert part.values[b"k"] == b"1"
-
-
-def test_states_that_a_marker_lets_count_are_written_anew_as_the_marker_expires() -> None:
-    part = read(claimed(0, "a"), released(1), written(2, b"k", b"1", era=9))
-    assert part.fenced_keys == {b"k"}
-
-
-def test_nothing_of_a_replaced_owner_counts_behind_a_release_marker() -> None:
-    part = read(claimed(0, "a"), released(1), state(2, b"k", b"late", of=(0, "a")))
-    assert part.values == {}
+    assert b"m" not in part.values, "what a replaced owner writes counts no more than without a marker"
+    assert b"k" in read(claimed(0, "a"), released(1), written(2, b"k", b"1", era=9)).fenced_keys
 
 
 def test_a_partition_is_claimed_when_the_claim_is_read_and_until_another_is() -> None:
     part = expecting(read(claimed(0, "a")), "b")
     assert (part.claimed, part.superseded) == (False, False)
+    with pytest.raises(RuntimeError, match="partition 0: expected a claim of this process, got none"):
+        part.headers()
     part.apply([state(1, b"k", b"1", of=(0, "a")), claimed(2, "b")])
     assert (part.claimed, part.superseded) == (True, False)
     part.apply([claimed(3, "z")])
@@ -305,49 +249,6 @@ def test_a_partition_is_claimed_when_the_claim_is_read_and_until_another_is() ->
     assert part.claimed
 
 
-def test_who_has_not_claimed_has_nothing_to_write_under() -> None:
-    part = expecting(read(claimed(0, "a")), "b")
-    with pytest.raises(RuntimeError, match="partition 0: expected a claim of this process, got none"):
-        part.headers()
-
-
-def test_a_key_that_was_written_anew_is_late_no_more() -> None:
-    part = read(
-        written(0, b"a", b"2", era=2),
-        written(1, b"a", b"late", era=1),
-        written(2, b"a", b"2", era=3),
-    )
-
-    assert part.fenced_keys == set()
-    assert part.values == {b"a": b"2"}
-
-
-def test_a_record_without_an_epoch_is_an_operator_s_and_counts() -> None:
-    part = read(written(0, b"a", b"broken", era=7), written(1, b"a", None, era=None))
-
-    assert part.values == {}
-    assert part.fenced_keys == set()
-
-
-def test_a_record_without_a_key_is_counted_and_passed_over() -> None:
-    part = read(written(0, None, b"?", era=1), written(1, b"a", b"1", era=1))
-
-    assert part.skipped == 1
-    assert part.values == {b"a": b"1"}
-
-
-@pytest.mark.parametrize(
-    "headers",
-    [
-        pytest.param((), id="no header"),
-        pytest.param(((EPOCH_HEADER, b"short"),), id="a header of another length"),
-        pytest.param((("other", Epoch(3, 4).encode()),), id="another header"),
-    ],
-)
-def test_what_is_no_epoch_is_none(headers: Sequence[tuple[str, bytes]]) -> None:
-    assert Epoch.of(Record(0, b"a", b"1", headers)) is None
-
-
 def owner() -> PartitionState:
     part = expecting(read(claimed(0, "a")), "b")
     part.apply([claimed(1, "b")])
@@ -355,59 +256,32 @@ def owner() -> PartitionState:
     return part
 
 
-def test_own_records_land_one_after_the_other() -> None:
+def test_own_records_land_one_after_the_other_and_one_that_does_not_tells_of_another_writer() -> None:
     part = owner()
-    for offset in (2, 3, 4):
+    for offset in (2, 3):
+        part.check_end_offset(offset)
         part.record_sent()
         part.record_confirmed(offset)
+    assert (part.position, part.in_flight, part.unproven) == (4, 0, False)
+    part.record_sent()
+    part.check_end_offset(5)
+    part.check_end_offset(0)  # asked for long ago
+    with pytest.raises(ForeignWrite, match="expected its end at offset 5 or before, got 6"):
+        part.check_end_offset(6)
+    for elsewhere in (3, 5):
+        with pytest.raises(ForeignWrite, match=rf"partition 0: expected our record at offset 4, got {elsewhere}"):
+            part.record_confirmed(elsewhere)
 
-    assert part.position == 5
-    assert (part.in_flight, part.unproven) == (0, False)
 
-
-@pytest.mark.parametrize(
-    ("end", "proven"),
-    [
-        pytest.param(2, False, id="a broker that has just started again"),
-        pytest.param(3, True, id="where our records end"),
-    ],
-)
-def test_a_record_of_which_the_broker_does_not_say_where_it_landed_is_proven_by_the_end(end: int, proven: bool) -> None:
+def test_a_record_of_which_the_broker_does_not_say_where_it_landed_is_proven_by_the_end() -> None:
     part = owner()
     part.record_sent()
     part.record_confirmed(-1)  # it was sent twice, and the broker knew it
-    assert part.unproven
-    part.prove(end)
-    assert part.unproven is not proven
-
-
-def test_an_end_beyond_our_records_tells_of_another_writer() -> None:
-    part = owner()
-    part.record_sent()
-    part.record_confirmed(-1)
     with pytest.raises(ForeignWrite, match="partition 0: expected its end at offset 3 or before, got 4"):
         part.prove(4)
-
-
-@pytest.mark.parametrize("offset", [pytest.param(1, id="behind"), pytest.param(3, id="ahead")])
-def test_a_record_that_lands_elsewhere_tells_of_another_writer(offset: int) -> None:
-    part = owner()
-    part.record_sent()
-
-    with pytest.raises(ForeignWrite, match=rf"partition 0: expected our record at offset 2, got {offset}"):
-        part.record_confirmed(offset)
-
-
-def test_an_end_that_our_own_records_reach_is_no_other_writer_s() -> None:
-    part = owner()
-    part.check_end_offset(2)
-    part.record_sent()
-    part.record_sent()
-    part.check_end_offset(4)
-    part.check_end_offset(0)  # asked for long ago
-
-    with pytest.raises(ForeignWrite, match="expected its end at offset 4 or before, got 5"):
-        part.check_end_offset(5)
+    for end, unproven in ((2, True), (3, False)):  # 2: of a broker that has just started again
+        part.prove(end)
+        assert part.unproven is unproven
 
 
 @st.composite
@@ -433,16 +307,16 @@ def histories(draw: st.DrawFn) -> tuple[list[Record], dict[bytes, bytes]]:
     return log, states
 
 
-@given(histories(), st.integers(min_value=1, max_value=4))
+@given(histories(), st.integers(min_value=1, max_value=4), st.integers(min_value=0, max_value=3))
 def test_late_records_change_nothing_wherever_they_stand_and_however_the_log_is_cut(
-    history: tuple[list[Record], dict[bytes, bytes]], size: int
+    history: tuple[list[Record], dict[bytes, bytes]], size: int, again: int
 ) -> None:
     log, states = history
     part = PartitionState(0)
     for start in range(0, len(log), size):
-        part.apply(log[start : start + size])
+        part.apply(log[max(0, start - again) : start + size])  # some were read already
 
-    assert part.values == states
+    assert (part.values, part.position) == (states, len(log))
 
 
 @given(histories(), st.data())

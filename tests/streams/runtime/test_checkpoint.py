@@ -160,8 +160,14 @@ def test_a_batch_is_acknowledged_when_what_followed_and_its_states_are_on_the_br
     written = asyncio.run(bench.checkpointer.checkpoint())
 
     assert seen == [(2, 2, b"1")]
-    assert (written.batches, written.states, written.state_bytes) == (1, 2, 4)
-    assert bench.commits == 1
+    assert (written.batches, written.states, written.state_bytes, bench.commits) == (1, 2, 4, 1)
+    assert [message.headers() for message in bench.log.records(CHANGELOG)] == [[OWNER], [OWNER]]
+    bench.process(Record(b"b", b"drop"))
+    bench.process(Record(b"a", b"2", partition=1))
+    assert bench.pipeline.loaded[-2:] == [b"2", None], "what is another partition's is not found"
+    asyncio.run(bench.checkpointer.checkpoint())
+    assert bench.owned.slice(0).values == {b"a": b"1"}
+    assert (b"b", None) in [(message.key(), message.value()) for message in bench.log.records(CHANGELOG)]
 
 
 def test_states_are_not_written_before_what_followed_from_them_is_confirmed(bench: Bench) -> None:
@@ -197,104 +203,43 @@ def test_a_batch_that_is_processed_while_a_checkpoint_waits_is_acknowledged_by_t
     asyncio.run(bench.checkpointer.checkpoint())
     assert acknowledged == ["first", "second"]
     assert bench.owned.slice(0).values == {b"a": b"2"}
+    assert bench.pipeline.loaded == [None, b"1"], "a state is loaded as it was given out, also while it is written"
 
 
-def test_a_state_is_loaded_as_it_was_given_out_last_also_while_it_is_being_written(bench: Bench) -> None:
-    bench.process(Record(b"a", b"1"))
-
-    async def meanwhile() -> None:
-        running = asyncio.create_task(bench.checkpointer.checkpoint())
-        await asyncio.sleep(0)
-        bench.process(Record(b"a", b"2"))
-        await running
-
-    asyncio.run(meanwhile())
-    bench.process(Record(b"a", b"3"))
-
-    assert bench.pipeline.loaded == [None, b"1", b"1"]
-
-
-def test_keys_of_another_partition_are_not_found(bench: Bench) -> None:
-    bench.process(Record(b"a", b"1", partition=0))
-    asyncio.run(bench.checkpointer.checkpoint())
-    bench.process(Record(b"a", b"2", partition=1))
-
-    assert bench.pipeline.loaded == [None, None]
-
-
-def test_a_dropped_state_is_a_tombstone_and_gone_from_the_table(bench: Bench) -> None:
-    bench.process(Record(b"a", b"1"))
-    asyncio.run(bench.checkpointer.checkpoint())
-    bench.process(Record(b"a", b"drop"))
-    asyncio.run(bench.checkpointer.checkpoint())
-
-    assert bench.owned.slice(0).values == {}
-    assert [message.value() for message in bench.log.records(CHANGELOG)] == [b"1", None]
-
-
-def test_a_recovered_state_without_further_records_is_dropped_unless_it_is_to_be_kept(
-    bench: Bench,
-) -> None:
+def test_a_recovered_state_without_further_records_is_dropped_unless_it_is_to_be_kept_or_changes(bench: Bench) -> None:
     for number in (0, 1):
         part = bench.owned.slice(number)
         part.put(b"idle", b"1", written_ms=1000)
         part.put(b"kept", b"killed", written_ms=1001)
+        part.put(b"changes", b"1", written_ms=1002)
         part.put(b"fresh", b"3", written_ms=2000)
     bench.pipeline.idle_ms = 2000
+    bench.process(Record(b"changes", b"2"))
     for _ in range(2):
         asyncio.run(bench.checkpointer.checkpoint())
 
     assert bench.pipeline.asked == [(b"idle", b"1"), (b"kept", b"killed")], "each once, and none of partition 1"
-    assert bench.owned.slice(0).values == {b"kept": b"killed", b"fresh": b"3"}
-    (tombstone,) = bench.log.records(CHANGELOG)
-    assert (tombstone.partition(), tombstone.key(), tombstone.value()) == (0, b"idle", None)
+    assert bench.owned.slice(0).values == {b"kept": b"killed", b"changes": b"2", b"fresh": b"3"}
+    written = {(m.partition(), m.key(), m.value()) for m in bench.log.records(CHANGELOG)}
+    assert written == {(0, b"idle", None), (0, b"changes", b"2")}
 
 
-def test_a_state_that_changes_when_it_is_found_idle_is_written_and_not_dropped(bench: Bench) -> None:
-    bench.owned.slice(0).put(b"a", b"1", written_ms=1000)
-    bench.pipeline.idle_ms = 2000
-    bench.process(Record(b"a", b"2"))
-    asyncio.run(bench.checkpointer.checkpoint())
-
-    assert bench.pipeline.asked == []
-    assert bench.owned.slice(0).values == {b"a": b"2"}
-
-
-def test_a_state_that_was_dropped_is_not_found_by_what_comes_while_that_is_written(bench: Bench) -> None:
-    bench.owned.slice(0).put(b"a", b"1", written_ms=1000)
-    bench.pipeline.idle_ms = 2000
-
-    async def meanwhile() -> None:
-        running = asyncio.create_task(bench.checkpointer.checkpoint())
-        await asyncio.sleep(0)
-        bench.process(Record(b"a", b"2"))
-        await running
-
-    asyncio.run(meanwhile())
-    assert bench.pipeline.loaded == [None]
-    asyncio.run(bench.checkpointer.checkpoint())
-    assert bench.owned.slice(0).values == {b"a": b"2"}
-
-
-def test_states_carry_their_owner(bench: Bench) -> None:
-    bench.process(Record(b"a", b"1"))
-    asyncio.run(bench.checkpointer.checkpoint())
-
-    (message,) = bench.log.records(CHANGELOG)
-    assert message.headers() == [OWNER]
-
-
-def test_keys_whose_last_record_is_late_are_written_anew_without_any_batch(bench: Bench) -> None:
+def test_keys_whose_last_record_is_late_are_written_anew_without_any_batch_or_what_is_of_other_logs(
+    bench: Bench,
+) -> None:
     part = bench.owned.slice(1)
-    part.put(b"kept", b"7", written_ms=1)
-    part.fenced_keys |= {b"kept", b"gone"}
+    part.logs = b"now"
+    part.put(b"kept", b"7", written_ms=1, logs=b"now")
+    part.put(b"other", b"8", written_ms=1, logs=b"before")
+    part.fenced_keys |= {b"kept", b"gone", b"other"}
     asyncio.run(bench.checkpointer.checkpoint())
 
     assert {message.key(): message.value() for message in bench.log.records(CHANGELOG)} == {
         b"kept": b"7",
         b"gone": None,
+        b"other": b"other forgets topic-1-before of 8",
     }
-    assert bench.commits == 0
+    assert (bench.commits, part.other_logs) == (0, {})
 
 
 def test_a_state_of_other_logs_is_loaded_without_what_it_includes_of_them_until_it_is_written(bench: Bench) -> None:
@@ -309,18 +254,6 @@ def test_a_state_of_other_logs_is_loaded_without_what_it_includes_of_them_until_
     assert bench.pipeline.loaded[-1] == b"2"
     (message,) = bench.log.records(CHANGELOG)
     assert message.headers() == [OWNER, (TOPIC_IDS_HEADER, b"now")]
-
-
-def test_a_state_of_other_logs_that_is_written_anew_after_a_late_record_includes_nothing_of_them(bench: Bench) -> None:
-    part = bench.owned.slice(1)
-    part.logs = b"now"
-    part.put(b"kept", b"7", written_ms=1, logs=b"before")
-    part.fenced_keys.add(b"kept")
-    asyncio.run(bench.checkpointer.checkpoint())
-
-    (message,) = bench.log.records(CHANGELOG)
-    assert message.value() == b"kept forgets topic-1-before of 7"
-    assert part.other_logs == {}
 
 
 def test_before_a_commit_the_end_of_a_partition_proves_where_records_landed_of_which_the_broker_did_not_say(

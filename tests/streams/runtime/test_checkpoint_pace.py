@@ -26,27 +26,20 @@ class Worker:
 
 
 @pytest.mark.parametrize(
-    ("busy_s", "waited_s"),
+    ("busy_s", "quiet_after", "waited_s"),
     [
-        pytest.param(0.0, 1.0, id="one that takes no time is followed by the next after the interval"),
-        pytest.param(0.5, 5.0, id="one that keeps events waiting is followed by nine times as much work"),
-        pytest.param(60.0, 10.5, id="but by no more than ten seconds"),
+        pytest.param(0.0, 1_000, 1.0, id="one that takes no time is followed by the next after the interval"),
+        pytest.param(0.5, 1_000, 5.0, id="one that keeps events waiting is followed by nine times as much work"),
+        pytest.param(60.0, 1_000, 10.5, id="but by no more than ten seconds"),
+        pytest.param(60.0, 3, 2.5, id="when no more events arrive it is due at once"),
     ],
 )
-def test_while_events_arrive(busy_s: float, waited_s: float) -> None:
-    worker = Worker()
+def test_when_the_next_one_is_due(busy_s: float, quiet_after: int, waited_s: float) -> None:
+    worker = Worker(quiet_after)
     pace = CheckpointPace(0, worker.positions, worker.clock)
     pace.took(busy_s)
     asyncio.run(pace.next())
     assert worker.now_s == pytest.approx(waited_s, abs=0.5)
-
-
-def test_when_no_more_events_arrive_it_is_due_at_once() -> None:
-    worker = Worker(quiet_after=3)
-    pace = CheckpointPace(0, worker.positions, worker.clock)
-    pace.took(60)
-    asyncio.run(pace.next())
-    assert worker.now_s <= 3
 
 
 def test_after_a_command_it_is_due_at_once_and_then_as_before() -> None:

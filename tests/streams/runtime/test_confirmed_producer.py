@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, Message
 
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer, DeliveryFailed
 from tests.mock_cluster import ApiKey, MockCluster
@@ -20,37 +20,42 @@ def cluster(mock_cluster: MakeCluster) -> MockCluster:
     return cluster
 
 
-def test_what_was_flushed_is_there_with_key_value_and_headers(cluster: MockCluster) -> None:
+def there(cluster: MockCluster, topic: str = "out") -> list[Message]:
+    log = Log(cluster.bootstrap)
+    found = log.records(topic)
+    log.close()
+    return found
+
+
+def test_what_was_flushed_is_there_with_key_value_and_headers_and_its_offsets_are_reported(
+    cluster: MockCluster,
+) -> None:
     outbox = ConfirmedProducer(cluster.bootstrap)
-    outbox.send("out", key=b"k", value=b"v", headers=(("a", b"1"), ("a", b"2")), partition=7)
-    outbox.send("out", key=b"k", value=None, partition=7)
+    offsets: list[int] = []
+    outbox.send("out", key=b"k", value=b"v", headers=(("a", b"1"), ("a", b"2")), partition=7, on_offset=offsets.append)
+    for _ in range(50):
+        outbox.send("out", key=b"k", value=None, partition=7, on_offset=offsets.append)
     outbox.flush(30)
 
-    log = Log(cluster.bootstrap)
-    first, second = log.records("out")
-    log.close()
+    first, second, *_ = there(cluster)
     assert (first.partition(), first.key(), first.value()) == (7, b"k", b"v")
-    assert first.headers() == [("a", b"1"), ("a", b"2")]
-    assert second.value() is None
+    assert (first.headers(), second.value()) == ([("a", b"1"), ("a", b"2")], None)
+    assert offsets == list(range(51))
 
 
-@pytest.mark.parametrize(
-    ("key", "partition"),
-    [  # positive murmur2 of the key, modulo 12, as Java's client computes it
-        pytest.param(b"21", (-973932308 & 0x7FFFFFFF) % 12, id="21"),
-        pytest.param(b"foobar", (-790332482 & 0x7FFFFFFF) % 12, id="foobar"),
-        pytest.param(b"a-little-bit-long-string", (-985981536 & 0x7FFFFFFF) % 12, id="longer"),
-        pytest.param(b"a-little-bit-longer-string", (-1486304829 & 0x7FFFFFFF) % 12, id="longer still"),
-    ],
-)
-def test_keys_go_where_java_s_client_sends_them(cluster: MockCluster, key: bytes, partition: int) -> None:
+def test_keys_go_where_java_s_client_sends_them(cluster: MockCluster) -> None:
+    hashes = {  # murmur2, as Java's client computes it
+        b"21": -973932308,
+        b"foobar": -790332482,
+        b"a-little-bit-long-string": -985981536,
+        b"a-little-bit-longer-string": -1486304829,
+    }
     outbox = ConfirmedProducer(cluster.bootstrap)
-    outbox.send("out", key=key, value=b"v")
+    for key in hashes:
+        outbox.send("out", key=key, value=b"v")
     outbox.flush(30)
-
-    log = Log(cluster.bootstrap)
-    assert [message.partition() for message in log.records("out")] == [partition]
-    log.close()
+    placed = {message.key(): message.partition() for message in there(cluster)}
+    assert placed == {key: (number & 0x7FFFFFFF) % 12 for key, number in hashes.items()}
 
 
 def test_a_receipt_is_complete_when_its_own_records_are_confirmed(cluster: MockCluster) -> None:
@@ -69,36 +74,17 @@ def test_a_receipt_is_complete_when_its_own_records_are_confirmed(cluster: MockC
     assert outbox.cut().complete, "nothing sent is confirmed"
 
 
-def test_offsets_are_reported_in_the_order_of_the_partition(cluster: MockCluster) -> None:
-    outbox = ConfirmedProducer(cluster.bootstrap)
-    offsets: list[int] = []
-    for _ in range(50):
-        outbox.send("out", key=b"k", value=b"v", partition=3, on_offset=offsets.append)
-    outbox.flush(30)
-
-    assert offsets == list(range(50))
-
-
-def test_a_record_that_the_broker_refuses_is_named(cluster: MockCluster) -> None:
+def test_a_record_that_the_broker_refuses_is_named_and_whoever_waits_for_it_hears_it(cluster: MockCluster) -> None:
     outbox = ConfirmedProducer(cluster.bootstrap)
     cluster.fail_next(ApiKey.PRODUCE, [KafkaError.TOPIC_AUTHORIZATION_FAILED] * 10)
     outbox.send("out", key=b"k", value=b"v", partition=5)
 
-    with pytest.raises(
-        DeliveryFailed, match=r"topic out, partition 5: expected .* delivered, got TOPIC_AUTHORIZATION_"
-    ):
+    with pytest.raises(DeliveryFailed, match=r"partition 5: expected .* delivered, got TOPIC_AUTHORIZATION_"):
+        asyncio.run(outbox.confirmed(outbox.cut()))
+    with pytest.raises(DeliveryFailed, match="topic out"):
         outbox.flush(30)
     with pytest.raises(DeliveryFailed):
         outbox.poll()  # and it stays so
-
-
-def test_waiting_for_a_receipt_ends_when_one_of_its_records_failed(cluster: MockCluster) -> None:
-    outbox = ConfirmedProducer(cluster.bootstrap)
-    cluster.fail_next(ApiKey.PRODUCE, [KafkaError.TOPIC_AUTHORIZATION_FAILED] * 10)
-    outbox.send("out", key=b"k", value=b"v")
-
-    with pytest.raises(DeliveryFailed):
-        asyncio.run(outbox.confirmed(outbox.cut()))
 
 
 def test_a_broker_that_is_away_for_a_while_loses_nothing(cluster: MockCluster) -> None:
@@ -111,10 +97,7 @@ def test_a_broker_that_is_away_for_a_while_loses_nothing(cluster: MockCluster) -
         outbox.flush(0.2)
     cluster.set_up()
     outbox.flush(30)
-
-    log = Log(cluster.bootstrap)
-    assert [message.value() for message in log.records("out")] == [b"1", b"2"]
-    log.close()
+    assert [message.value() for message in there(cluster)] == [b"1", b"2"]
 
 
 def test_a_record_that_is_not_confirmed_in_time_failed(cluster: MockCluster) -> None:
@@ -147,28 +130,19 @@ def test_a_queue_that_is_full_for_a_moment_is_waited_for(cluster: MockCluster) -
     for number in range(1000):
         outbox.send("out", key=b"%d" % number, value=b"v")
     outbox.flush(30)
-
-    log = Log(cluster.bootstrap)
-    assert sum(log.ends("out").values()) == 1000
-    log.close()
+    assert len(there(cluster)) == 1000
 
 
-def test_a_record_that_is_larger_than_any_topic_takes_is_refused_at_once(cluster: MockCluster) -> None:
-    outbox = ConfirmedProducer(cluster.bootstrap)
-
-    with pytest.raises(DeliveryFailed, match="topic out, partition None: expected a record of 15728640 bytes sent"):
-        outbox.send("out", key=b"k", value=bytes(15 * 1024 * 1024))
-
-
-def test_a_dead_letter_of_13_mib_is_carried(cluster: MockCluster) -> None:
+def test_a_dead_letter_of_13_mib_is_carried_and_what_is_larger_than_any_topic_takes_is_refused_at_once(
+    cluster: MockCluster,
+) -> None:
     cluster.create_topic("dead", 1)
     outbox = ConfirmedProducer(cluster.bootstrap)
     outbox.send("dead", key=b"k", value=bytes(13 * 1024 * 1024), headers=(("reason", b"too large"),))
     outbox.flush(60)
-
-    log = Log(cluster.bootstrap)
-    assert log.ends("dead") == {0: 1}
-    log.close()
+    assert len(there(cluster, "dead")) == 1
+    with pytest.raises(DeliveryFailed, match="topic out, partition None: expected a record of 15728640 bytes sent"):
+        outbox.send("out", key=b"k", value=bytes(15 * 1024 * 1024))
 
 
 def test_partitions_are_counted_and_a_broker_that_is_away_is_named(cluster: MockCluster) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from haltline.streams.runtime.health import HealthServer, Partition, Progress, Sample, Stuck, Verdict, follow, judge
 from haltline.streams.runtime.metrics import Metrics
+from tests.cases import cases
 
 T0_S = 1_700_000_000.0
 
@@ -26,44 +27,37 @@ def followed(*samples: tuple[float, Sample]) -> Progress:
     return progress
 
 
-@pytest.mark.parametrize(
-    ("samples", "since_s"),
-    [
-        pytest.param([(0, sample(5, 5))], None, id="nothing waits"),
-        pytest.param([(0, sample(5, 9))], 0, id="records wait when first seen"),
-        pytest.param([(0, sample(5, 9)), (10, sample(5, 12))], 0, id="none processed since then"),
-        pytest.param([(0, sample(5, 9)), (10, sample(6, 900))], 10, id="one processed, although the backlog grew"),
-        pytest.param([(0, sample(5, 9)), (10, sample(9, 9)), (20, sample(9, 10))], 20, id="caught up in between"),
-        pytest.param([(0, sample(5, 5)), (10, sample(5, 6)), (20, sample(5, 6))], 10, id="waits since it came"),
-        pytest.param([(0, sample(9, 5))], None, id="an end that was asked for before the last record was processed"),
-        pytest.param([(0, sample(5, 9)), (10, sample(2, 9))], 10, id="set back after a rebalance"),
-    ],
+@cases(
+    "samples, since_s",
+    {
+        "nothing waits": ([(0, sample(5, 5))], None),
+        "none processed since then": ([(0, sample(5, 9)), (10, sample(5, 12))], 0),
+        "one processed, although the backlog grew": ([(0, sample(5, 9)), (10, sample(6, 900))], 10),
+        "waits since it came": ([(0, sample(5, 5)), (10, sample(5, 6)), (20, sample(5, 6))], 10),
+        "an end that was asked for before the last record was processed": ([(0, sample(9, 5))], None),
+        "set back after a rebalance": ([(0, sample(5, 9)), (10, sample(2, 9))], 10),
+    },
 )
 def test_records_wait_since_the_last_progress(samples: list[tuple[float, Sample]], since_s: float | None) -> None:
     assert followed(*samples).waiting_since_s == (None if since_s is None else T0_S + since_s)
 
 
-@pytest.mark.parametrize(
-    ("samples", "now_s", "lag_s"),
-    [
-        pytest.param([(0, sample(5, 5, 0))], 500.0, 0.0, id="nothing waits, however old the last record is"),
-        pytest.param(
-            [(0, sample(5, 9, int((T0_S - 30) * 1000)))], 10.0, 10.0, id="at first, since the process looks at it"
-        ),
-        pytest.param(
+@cases(
+    "samples, now_s, lag_s",
+    {
+        "at first, since the process looks at it": ([(0, sample(5, 9, int((T0_S - 30) * 1000)))], 10.0, 10.0),
+        "behind a backlog, since the time of the last record": (
             [(0, sample(5, 900)), (10, sample(50, 900, int((T0_S + 3) * 1000)))],
             12.0,
             9.0,
-            id="behind a backlog, since the time of the last record",
         ),
-        pytest.param(
+        "after a quiet day, since none waited": (
             [(0, sample(5, 5, int((T0_S - 86_400) * 1000))), (5, sample(5, 6, int((T0_S - 86_400) * 1000)))],
             6.0,
             6.0,
-            id="after a quiet day, since none waited",
         ),
-        pytest.param([(0, sample(5, 6, int((T0_S + 3600) * 1000)))], 6.0, 0.0, id="a producer's clock that is ahead"),
-    ],
+        "a producer's clock that is ahead": ([(0, sample(5, 6, int((T0_S + 3600) * 1000)))], 6.0, 0.0),
+    },
 )
 def test_lag_in_seconds_is_how_long_the_oldest_waiting_record_can_have_waited(
     samples: list[tuple[float, Sample]], now_s: float, lag_s: float
@@ -75,16 +69,14 @@ QUIET = followed((0, sample(5, 5)))
 WAITS = followed((0, sample(5, 9)), (50, sample(5, 9)))
 
 
-@pytest.mark.parametrize(
-    ("progress", "now_s", "recovered", "alive", "ready"),
-    [
-        pytest.param({}, 0.0, False, True, False, id="no partitions: alive, and not ready"),
-        pytest.param({("a", 0): QUIET}, 1e6, True, True, True, id="nothing waits for ever so long: ready"),
-        pytest.param({("a", 0): WAITS}, 59.0, True, True, True, id="waits for less than the limit: ready"),
-        pytest.param({("a", 0): WAITS}, 60.0, True, False, False, id="waits for the limit: stuck"),
-        pytest.param({("a", 0): QUIET, ("a", 1): WAITS}, 61.0, True, False, False, id="one of two stuck: stuck"),
-        pytest.param({("a", 0): WAITS}, 999.0, False, True, False, id="no progress is expected in recovery"),
-    ],
+@cases(
+    "progress, now_s, recovered, alive, ready",
+    {
+        "no partitions: alive, and not ready": ({}, 0.0, False, True, False),
+        "nothing waits for ever so long: ready": ({("a", 0): QUIET}, 1e6, True, True, True),
+        "waits for the limit: stuck": ({("a", 0): WAITS}, 60.0, True, False, False),
+        "no progress is expected in recovery": ({("a", 0): WAITS}, 999.0, False, True, False),
+    },
 )
 def test_verdict(progress: dict[Partition, Progress], now_s: float, recovered: bool, alive: bool, ready: bool) -> None:
     verdict = judge(progress, T0_S + now_s, stuck_after_s=60.0, recovered=recovered)
@@ -129,8 +121,12 @@ def served() -> Iterator[Served]:
     served.server.close()
 
 
-def test_a_healthy_worker_answers_200(served: Served) -> None:
-    assert [served.get(path)[0] for path in ("/healthz", "/readyz", "/metrics")] == [200, 200, 200]
+def test_a_healthy_worker_answers_200_with_its_metrics_and_says_which_paths_there_are(served: Served) -> None:
+    served.metrics.counter("rebalances_total").inc(3)
+    assert [served.get(path)[0] for path in ("/healthz", "/readyz")] == [200, 200]
+    status, body = served.get("/metrics")
+    assert (status, "haltline_rebalances_total 3.0" in body) == (200, True)
+    assert served.get("/nothing") == (404, "expected one of /healthz, /readyz, /metrics\n")
 
 
 def test_a_stuck_worker_answers_503_and_says_where(served: Served) -> None:
@@ -142,20 +138,3 @@ def test_a_stuck_worker_answers_503_and_says_where(served: Served) -> None:
         {"topic": "b", "partition": 3, "next_offset": 5, "lag_records": 4, "since_s": T0_S}
     ]
     assert served.get("/readyz?verbose")[0] == 503
-
-
-def test_a_worker_without_partitions_is_alive_and_not_ready(served: Served) -> None:
-    served.verdict = judge({}, T0_S, stuck_after_s=60.0, recovered=False)
-
-    assert served.get("/healthz")[0] == 200
-    assert served.get("/readyz")[0] == 503
-
-
-def test_metrics_are_served_in_the_text_format(served: Served) -> None:
-    served.metrics.counter("rebalances_total").inc(3)
-
-    assert "haltline_rebalances_total 3.0" in served.get("/metrics")[1]
-
-
-def test_another_path_is_not_found_and_says_which_there_are(served: Served) -> None:
-    assert served.get("/nothing") == (404, "expected one of /healthz, /readyz, /metrics\n")

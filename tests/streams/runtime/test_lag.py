@@ -7,7 +7,6 @@ from functools import partial
 import pytest
 from confluent_kafka import Producer
 
-from haltline.streams.kafka.produce import produce_confirmed
 from haltline.streams.runtime.health import Partition
 from haltline.streams.runtime.lag import LagWatch
 from haltline.streams.runtime.metrics import Metrics
@@ -75,24 +74,7 @@ def test_a_broker_that_does_not_answer_is_retried(
     assert failures == []
 
 
-def test_where_a_partition_begins_and_ends_is_reported(mock_cluster: Callable[[], MockCluster]) -> None:
-    cluster, metrics = mock_cluster(), Metrics()
-    failures: list[BaseException] = []
-    cluster.create_topic("events", 1)
-    for _ in range(3):
-        produce_confirmed(cluster.bootstrap, "events", key=b"k", value=b"v")
-    watching = watch(cluster, Here(), failures, metrics)
-
-    def told(name: str) -> float | None:
-        return metrics.registry.get_sample_value(f"haltline_consumer_{name}", {"topic": "events", "partition": "0"})
-
-    wait_until(lambda: told("high_watermark") == 3, "the end is told")
-    watching.close()
-    assert (told("low_watermark"), told("lag_records")) == (0, 3)
-    assert failures == []
-
-
-def test_a_process_that_starts_behind_says_how_long_its_first_record_waits_already(
+def test_a_process_that_starts_behind_says_where_the_ends_are_and_how_long_its_first_record_waits_already(
     mock_cluster: Callable[[], MockCluster],
 ) -> None:
     cluster, written_s = mock_cluster(), time.time() - 600
@@ -107,9 +89,14 @@ def test_a_process_that_starts_behind_says_how_long_its_first_record_waits_alrea
         watching = watch(cluster, Here(), failures, metrics)
         wait_until(partial(lags_behind, metrics, 600.0), "the lag in seconds is that of the first waiting record")
         watching.close()
+        assert [shown(metrics, f"{name}_watermark") for name in ("low", "high")] == [0, 3]
+        assert shown(metrics, "lag_records") == 3
     assert failures == []
 
 
+def shown(metrics: Metrics, name: str) -> float | None:
+    return metrics.registry.get_sample_value(f"haltline_consumer_{name}", {"topic": "events", "partition": "0"})
+
+
 def lags_behind(metrics: Metrics, seconds: float) -> bool:
-    labels = {"topic": "events", "partition": "0"}
-    return (metrics.registry.get_sample_value("haltline_consumer_lag_seconds", labels) or 0.0) >= seconds
+    return (shown(metrics, "lag_seconds") or 0.0) >= seconds

@@ -12,34 +12,25 @@ from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.intervening import Interventions
 from haltline.schemas.policy import Policy, Rule
 from haltline.streams.engine.core import Core
-from haltline.streams.runtime.metrics import METRICS, PREFIX, Kind, MetricDef, Metrics, markdown_table
+from haltline.streams.runtime.metrics import METRICS, PREFIX, Kind, Metrics, markdown_table
 from haltline.streams.sessions.session_metrics import SessionMetrics
 from tests.builders import bash
 from tests.docs.pages import DOCS, between
 
 PAGE = DOCS / "operate.md"
-ALL = [pytest.param(definition, id=definition.name) for definition in METRICS]
 
 
-def test_each_name_stands_once() -> None:
+def test_names_follow_the_conventions_and_no_label_has_as_many_values_as_there_are_sessions() -> None:
     names = [definition.name for definition in METRICS]
-
     assert len(names) == len(set(names))
-
-
-@pytest.mark.parametrize("definition", ALL)
-def test_names_follow_the_conventions(definition: MetricDef) -> None:
-    assert re.fullmatch(r"[a-z]+(_[a-z]+)*", definition.name)
-    assert definition.name.endswith("_total") == (definition.kind is Kind.COUNTER)
-    assert bool(definition.buckets) == (definition.kind is Kind.HISTOGRAM)
-    assert list(definition.buckets) == sorted(definition.buckets)
-    assert definition.help.endswith(".")
-    assert "|" not in definition.help, "it would break the page's table"
-
-
-@pytest.mark.parametrize("definition", ALL)
-def test_no_label_has_as_many_values_as_there_are_sessions(definition: MetricDef) -> None:
-    assert not set(definition.labels) & {"session", "session_id", "agent", "agent_id", "key", "event_id"}
+    for one in METRICS:
+        assert re.fullmatch(r"[a-z]+(_[a-z]+)*", one.name)
+        assert one.name.endswith("_total") == (one.kind is Kind.COUNTER), one.name
+        assert bool(one.buckets) == (one.kind is Kind.HISTOGRAM), one.name
+        assert list(one.buckets) == sorted(one.buckets), one.name
+        assert one.help.endswith("."), one.name
+        assert "|" not in one.help, "it would break the page's table"
+        assert not set(one.labels) & {"session", "session_id", "agent", "agent_id", "key", "event_id"}, one.name
 
 
 def exposed(metrics: Metrics) -> set[str]:
@@ -55,36 +46,21 @@ def test_every_metric_of_the_table_is_exposed_once_it_is_asked_for() -> None:
     assert {PREFIX + d.name.removesuffix("_total") for d in METRICS} <= exposed(metrics)
 
 
-def test_what_a_process_does_not_keep_does_not_stand_at_0_in_it() -> None:
-    assert {name for name in exposed(Metrics("worker")) if name.startswith(PREFIX)} == {"haltline_build_info"}
-
-
-def test_what_alerts_wait_for_stands_at_0_before_it_happens_first() -> None:
+def test_what_alerts_wait_for_stands_at_0_before_it_happens_first_and_what_a_process_does_not_keep_does_not() -> None:
     metrics = Metrics("worker")
-    SessionMetrics(metrics)
+    assert {name for name in exposed(metrics) if name.startswith(PREFIX)} == {"haltline_build_info"}
+    build = r'haltline_build_info\{component="worker",python="3\.\d+\.\d+",version="[^"]+"\} 1\.0'
+    assert re.search(build, metrics.exposition().decode())
+    meter = SessionMetrics(metrics)
     for what in ("kill_unacknowledged", "activity_after_kill", "approval_expired"):
         assert metrics.registry.get_sample_value("haltline_followups_total", {"what": what}) == 0
     for reason in BadRecord:
         assert metrics.registry.get_sample_value("haltline_dead_letters_total", {"reason": reason}) == 0
-
-
-def test_what_a_killed_session_still_does_is_counted_for_itself() -> None:
-    metrics = Metrics("worker")
-    meter = SessionMetrics(metrics)
     found = {"detector": "killed", "severity": Severity.CRITICAL, "reason": "it goes on", "evidence": ()}
-    meter.finding(Finding.model_validate({**found, "code": "activity_after_kill"}))
-    meter.finding(Finding.model_validate({**found, "code": "kill_unacknowledged"}))
+    for code in ("activity_after_kill", "kill_unacknowledged"):
+        meter.finding(Finding.model_validate({**found, "code": code}))
     assert metrics.registry.get_sample_value("haltline_followups_total", {"what": "activity_after_kill"}) == 1
     assert _sum(metrics, "haltline_findings_total", detector="killed") == 2
-
-
-def test_two_sets_of_metrics_do_not_share_a_registry() -> None:
-    one, other = Metrics(), Metrics()
-    one.counter("rebalances_total").inc()
-    other.counter("rebalances_total")
-
-    assert one.registry.get_sample_value("haltline_rebalances_total") == 1
-    assert other.registry.get_sample_value("haltline_rebalances_total") == 0
 
 
 def test_children_are_made_once_and_count() -> None:
@@ -99,31 +75,15 @@ def test_children_are_made_once_and_count() -> None:
     assert metrics.registry.get_sample_value("haltline_rebalances_total") == 1
 
 
-def test_the_build_is_reported() -> None:
-    text = Metrics("worker").exposition().decode()
-
-    assert re.search(r'haltline_build_info\{component="worker",python="3\.\d+\.\d+",version="[^"]+"\} 1\.0', text)
-
-
-def test_asking_for_another_kind_says_what_it_is() -> None:
+def test_asking_for_another_kind_or_for_what_is_not_in_the_table_is_an_error() -> None:
     with pytest.raises(TypeError, match="metric rebalances_total: expected a Gauge, got a Counter"):
         Metrics().gauge("rebalances_total")
-
-
-def test_asking_for_what_is_not_in_the_table_is_an_error() -> None:
     with pytest.raises(KeyError, match="no_such"):
         Metrics().counter("no_such")
 
 
 def test_the_page_s_table_is_the_one_in_the_code() -> None:
     assert between(PAGE, "metrics").strip() == markdown_table().strip()
-
-
-def test_the_table_for_the_page_has_a_row_for_each_metric() -> None:
-    lines = markdown_table().splitlines()
-
-    assert lines[0] == "| metric | kind | labels | meaning |"
-    assert [line.split(" | ")[0] for line in lines[2:]] == [f"| `{PREFIX}{d.name}`" for d in METRICS]
 
 
 def test_whether_interventions_helped_is_counted_and_so_is_what_they_led_to() -> None:

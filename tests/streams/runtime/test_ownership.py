@@ -227,6 +227,8 @@ async def test_a_state_of_an_older_release_behind_a_claim_ends_the_recovery(p: P
 @run
 async def test_standbys_are_read_and_never_claimed_and_go_on_when_others_are_owned(p: Process) -> None:
     p.log.add(5, b"k", b"1")
+    p.ownership.assign(set(), {5})
+    assert await p.ownership.recover(1) is False
     p.ownership.assign({0}, {0, 5})
     async with p.recovering() as task:
         p.log.read(0)
@@ -241,8 +243,13 @@ async def test_standbys_are_read_and_never_claimed_and_go_on_when_others_are_own
 
 
 @run
-async def test_partitions_are_not_given_up_before_a_claim_on_its_way_has_landed(p: Process) -> None:
+async def test_partitions_are_not_given_up_before_a_claim_on_its_way_has_landed_but_by_who_was_dropped(
+    p: Process,
+) -> None:
     p.log.confirms.clear()
+    p.ownership.assign({0}, set())
+    async with p.recovering():
+        await p.ownership.release(lost=True)
     p.ownership.assign({0}, set())
     async with p.recovering() as task:
         release = asyncio.create_task(p.ownership.release(lost=False))
@@ -251,14 +258,6 @@ async def test_partitions_are_not_given_up_before_a_claim_on_its_way_has_landed(
         p.log.confirms.set()
         await release
     assert task.result() is False
-
-
-@run
-async def test_who_was_dropped_from_the_group_waits_for_no_claim(p: Process) -> None:
-    p.log.confirms.clear()
-    p.ownership.assign({0}, set())
-    async with p.recovering():
-        await p.ownership.release(lost=True)
 
 
 @run
@@ -295,10 +294,3 @@ async def test_reading_that_stands_still_before_the_claim_is_an_error_after_a_wh
         p.now_s = 199.0
         p.ownership.check_progress()
     assert p.ownership.remaining() == 0
-
-
-@run
-async def test_an_assignment_without_active_partitions_owns_nothing(p: Process) -> None:
-    p.ownership.assign(set(), {2})
-    assert await p.ownership.recover(1) is False
-    assert p.log.reads == {2: OFFSET_BEGINNING}

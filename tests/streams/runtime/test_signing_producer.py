@@ -6,7 +6,7 @@ from haltline.interventions.agent import Guard, Refused
 from haltline.schemas.keys import make_keys
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.cli.test_cli import haltline
-from tests.interventions.agent.test_over_kafka import attempts, guard_of
+from tests.interventions.agent.attempts import attempts, guard_of
 from tests.streams.running import running_worker
 from tests.waiting import wait_until
 

@@ -23,7 +23,10 @@ def test_nothing_is_read_before_it_begins_and_after_it_is_released(progress: Sou
 
 
 def test_what_is_processed_is_committed_only_when_a_checkpoint_acknowledges_it(progress: SourceProgress) -> None:
-    progress.processed(PLACE, 9, record_ms=1_000)
+    progress.acknowledge(PLACE, 7)  # which is committed already
+    progress.processed(PLACE, 8, record_ms=1_000)
+    progress.processed(PLACE, 9, record_ms=None)  # a batch without records
+    assert progress.positions() == {PLACE: (9, 1_000)}
     assert (progress.next_offset(PLACE), progress.uncommitted()) == (9, {})
     progress.acknowledge(PLACE, 9)
     assert progress.uncommitted() == {PLACE: 9}
@@ -32,24 +35,9 @@ def test_what_is_processed_is_committed_only_when_a_checkpoint_acknowledges_it(p
     assert (progress.committed(PLACE), progress.uncommitted()) == (9, {})
 
 
-def test_an_offset_that_is_committed_already_is_not_committed_again(progress: SourceProgress) -> None:
-    progress.acknowledge(PLACE, 7)
-    assert progress.uncommitted() == {}
-
-
-def test_a_batch_without_records_keeps_the_time_of_the_last_one(progress: SourceProgress) -> None:
-    progress.processed(PLACE, 9, record_ms=1_000)
-    progress.processed(PLACE, 12, record_ms=None)
-    assert progress.positions() == {PLACE: (12, 1_000)}
-
-
-def test_what_was_acknowledged_can_be_committed_while_partitions_are_given_up(progress: SourceProgress) -> None:
+def test_what_was_acknowledged_can_be_committed_until_another_assignment(progress: SourceProgress) -> None:
     progress.acknowledge(PLACE, 9)
     progress.release()
     assert progress.uncommitted() == {PLACE: 9}
-
-
-def test_another_assignment_forgets_what_was_acknowledged(progress: SourceProgress) -> None:
-    progress.acknowledge(PLACE, 9)
     progress.assign((("actions", 4),))
     assert (progress.uncommitted(), progress.committed(PLACE)) == ({}, None)

@@ -1,14 +1,15 @@
 """Records on their way from librdkafka to the event loop: whose they are, their order, and how many wait."""
 
 import asyncio
+import inspect
 import queue
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping
+from functools import wraps
+from typing import Any, NoReturn
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from haltline.streams.runtime.health import Partition
 from haltline.streams.runtime.source_reader import Fetched, Record, SourceReader, consumer_settings
@@ -18,41 +19,10 @@ from tests.waiting import wait_until
 COMMANDS, EVENTS = "commands", "events"
 
 
-class Message:
-    """As confluent-kafka hands one out."""
-
-    def __init__(self, topic: str, partition: int, offset: int, error: KafkaError | None = None) -> None:
-        self._topic, self._partition, self._offset, self._error = topic, partition, offset, error
-
-    def error(self) -> KafkaError | None:
-        return self._error
-
-    def topic(self) -> str:
-        return self._topic
-
-    def partition(self) -> int:
-        return self._partition
-
-    def offset(self) -> int:
-        return self._offset
-
-    def timestamp(self) -> tuple[int, int]:
-        return 1, 1000 + self._offset
-
-    def key(self) -> bytes:
-        return b"key"
-
-    def value(self) -> bytes:
-        return b"%d" % self._offset
-
-    def headers(self) -> None:
-        return None
-
-
 class BadName(Message):
     """A header's name is not UTF-8."""
 
-    def headers(self) -> None:
+    def headers(self) -> NoReturn:
         raise SystemError("returned a result with an exception set")
 
 
@@ -148,180 +118,154 @@ class Bench:
         return [(*fetched.place, [record.offset for record in fetched.records]) for fetched in self.taken]
 
 
-def record(topic: str, partition: int, offset: int) -> Message:
-    return Message(topic, partition, offset)
+def record(topic: str, partition: int, offset: int, of: type[Message] = Message) -> Message:
+    value, timestamp = b"%d" % offset, (1, 1000 + offset)
+    return of(topic=topic, partition=partition, offset=offset, key=b"key", value=value, timestamp=timestamp)
 
 
-def end(topic: str, partition: int, offset: int) -> Message:
-    return Message(topic, partition, offset, KafkaError(KafkaError._PARTITION_EOF))
+def end(topic: str, partition: int, offset: int, code: int = KafkaError._PARTITION_EOF) -> Message:
+    return Message(topic=topic, partition=partition, offset=offset, error=KafkaError(code))
 
 
-@contextmanager
-def bench(**options: Any) -> Iterator[Bench]:
-    made = Bench(**options)
-    try:
-        yield made
-    finally:
-        made.reader.close()
-    assert all(consumer.closed for consumer in made.of.values())
+Test = Callable[..., Coroutine[Any, Any, None]]
 
 
-def test_each_topic_is_read_from_the_offsets_it_was_given_and_a_batch_is_of_one_partition() -> None:
-    async def run() -> None:
-        with bench() as here:
-            here.begin({(EVENTS, 0): 7, (EVENTS, 2): 0, (COMMANDS, 0): 3})
-            assert here.of[EVENTS].assigned[-1] == {0: 7, 2: 0}
-            assert here.of[COMMANDS].assigned[-1] == {0: 3}
-            here.fetch(EVENTS, *(record(EVENTS, partition, offset) for partition, offset in [(0, 7), (2, 0), (0, 8)]))
-            await here.takes(2)
-            first = here.taken[0]
-            assert here.offsets() == [(EVENTS, 0, [7, 8]), (EVENTS, 2, [0])]
-            assert first.following == 9
-            assert first.records[0] == Record(EVENTS, 0, 7, 1007, b"key", b"7", ())
+def bench(**options: Any) -> Callable[[Test], Callable[..., None]]:
+    """Runs a test in a loop, with a reader of its own as `here`."""
 
-    asyncio.run(run())
+    def of(test: Test) -> Callable[..., None]:
+        @wraps(test)
+        def run(**arguments: Any) -> None:
+            async def main() -> None:
+                here = Bench(**options)
+                try:
+                    await test(here, **arguments)
+                finally:
+                    here.reader.close()
+                assert all(consumer.closed for consumer in here.of.values())
 
+            asyncio.run(main())
 
-def test_a_batch_has_no_more_records_than_was_asked() -> None:
-    async def run() -> None:
-        with bench(max_poll_records=2) as here:
-            here.begin({(EVENTS, 0): 0})
-            here.fetch(EVENTS, *(record(EVENTS, 0, offset) for offset in range(5)))
-            await here.takes(3)
-            assert [offset for _, _, offsets in here.offsets() for offset in offsets] == [0, 1, 2, 3, 4]
-            assert max(len(fetched.records) for fetched in here.taken) <= 2
+        shown = inspect.signature(test)
+        run.__signature__ = shown.replace(parameters=list(shown.parameters.values())[1:])  # type: ignore[attr-defined]  # what pytest reads
+        return run
 
-    asyncio.run(run())
+    return of
 
 
-def test_the_end_of_a_partition_is_behind_the_marks_of_a_transaction() -> None:
-    async def run() -> None:
-        with bench() as here:
-            here.begin({(EVENTS, 0): 5})
-            here.fetch(EVENTS, record(EVENTS, 0, 5))
-            await here.takes(1)
-            here.fetch(EVENTS, end(EVENTS, 0, 6), end(EVENTS, 0, 7))
-            await here.takes(2)
-            assert [(len(fetched.records), fetched.following) for fetched in here.taken] == [(1, 6), (0, 7)]
+@bench()
+async def test_each_topic_is_read_from_the_offsets_it_was_given_and_a_batch_is_of_one_partition(here: Bench) -> None:
+    here.begin({(EVENTS, 0): 7, (EVENTS, 2): 0, (COMMANDS, 0): 3})
+    assert here.of[EVENTS].assigned[-1] == {0: 7, 2: 0}
+    assert here.of[COMMANDS].assigned[-1] == {0: 3}
+    here.fetch(EVENTS, *(record(EVENTS, partition, offset) for partition, offset in [(0, 7), (2, 0), (0, 8)]))
+    await here.takes(2)
+    first = here.taken[0]
+    assert here.offsets() == [(EVENTS, 0, [7, 8]), (EVENTS, 2, [0])]
+    assert first.following == 9
+    assert first.records[0] == Record(EVENTS, 0, 7, 1007, b"key", b"7", ())
 
-    asyncio.run(run())
+
+@bench()
+async def test_the_end_of_a_partition_is_behind_the_marks_of_a_transaction(here: Bench) -> None:
+    here.begin({(EVENTS, 0): 5})
+    here.fetch(EVENTS, record(EVENTS, 0, 5))
+    await here.takes(1)
+    here.fetch(EVENTS, end(EVENTS, 0, 6), end(EVENTS, 0, 7))
+    await here.takes(2)
+    assert [(len(fetched.records), fetched.following) for fetched in here.taken] == [(1, 6), (0, 7)]
 
 
 @pytest.mark.parametrize("again", [record, end], ids=["a record", "an end"])
-def test_a_log_that_begins_again_is_in_no_batch_with_the_one_before(again: Callable[[str, int, int], Message]) -> None:
-    async def run() -> None:
-        with bench() as here:
-            here.begin({(EVENTS, 0): 5})
-            here.fetch(EVENTS, record(EVENTS, 0, 5), record(EVENTS, 0, 6), again(EVENTS, 0, 0))
-            await here.takes(2)
-            assert [fetched.first for fetched in here.taken] == [5, 0]
-            assert here.taken[0].following == 7
-
-    asyncio.run(run())
+@bench()
+async def test_a_log_that_begins_again_is_in_no_batch_with_the_one_before(
+    here: Bench, again: Callable[[str, int, int], Message]
+) -> None:
+    here.begin({(EVENTS, 0): 5})
+    here.fetch(EVENTS, record(EVENTS, 0, 5), record(EVENTS, 0, 6), again(EVENTS, 0, 0))
+    await here.takes(2)
+    assert [fetched.first for fetched in here.taken] == [5, 0]
+    assert here.taken[0].following == 7
 
 
 @pytest.mark.parametrize("again", [{}, {(EVENTS, 0): 0}], ids=["partitions went", "partitions went and came back"])
-def test_a_batch_that_is_on_its_way_when_partitions_go_is_never_taken(again: Mapping[Partition, int]) -> None:
-    async def run() -> None:
-        with bench() as here:
-            here.begin({(EVENTS, 0): 0})
-            here.fetch(EVENTS, record(EVENTS, 0, 0))
-            here.handed_over(EVENTS)
-            here.reader.stop()
-            here.begin(again)
-            await asyncio.sleep(0)  # the loop turns: what was on its way arrives
-            await asyncio.sleep(0)
-            assert here.taken == []
-            if again:
-                here.fetch(EVENTS, record(EVENTS, 0, 0))
-                await here.takes(1)
-                assert here.offsets() == [(EVENTS, 0, [0])]
-
-    asyncio.run(run())
-
-
-def test_a_batch_that_waits_for_room_when_partitions_go_is_dropped_and_the_next_assignment_is_read() -> None:
-    async def run() -> None:
-        with bench(max_poll_records=1, buffered_batches=1) as here:
-            here.begin({(EVENTS, 0): 0})
-            consumer = here.of[EVENTS]
-            here.fetch(EVENTS, *(record(EVENTS, 0, offset) for offset in range(3)))
-            wait_until(lambda: consumer.handed_out == 2, "one is on its way, and one waits for room")
-            here.begin({(EVENTS, 0): 10})
-            assert consumer.assigned[-1] == {0: 10}
-            here.fetch(EVENTS, record(EVENTS, 0, 10))
-            await here.takes(1)
-            assert here.offsets() == [(EVENTS, 0, [10])]
-
-    asyncio.run(run())
+@bench()
+async def test_a_batch_that_is_on_its_way_when_partitions_go_is_never_taken(
+    here: Bench, again: Mapping[Partition, int]
+) -> None:
+    here.begin({(EVENTS, 0): 0})
+    here.fetch(EVENTS, record(EVENTS, 0, 0))
+    here.handed_over(EVENTS)
+    here.reader.stop()
+    here.begin(again)
+    await asyncio.sleep(0)  # the loop turns: what was on its way arrives
+    await asyncio.sleep(0)
+    assert here.taken == []
+    if again:
+        here.fetch(EVENTS, record(EVENTS, 0, 0))
+        await here.takes(1)
+        assert here.offsets() == [(EVENTS, 0, [0])]
 
 
-def test_a_partition_is_polled_no_further_than_there_is_room_and_all_of_it_comes_in_order() -> None:
-    async def run() -> None:
-        with bench(max_poll_records=1, buffered_batches=2) as here:
-            ahead: list[int] = []
-            here.on_taken = lambda: ahead.append(here.of[EVENTS].handed_out - len(here.taken))
-            here.begin({(EVENTS, 0): 0})
-            here.fetch(EVENTS, *(record(EVENTS, 0, offset) for offset in range(50)))
-            wait_until(lambda: here.of[EVENTS].handed_out == 3, "two are on their way, and one waits for room")
-            await here.takes(50)
-            assert [offsets for _, _, offsets in here.offsets()] == [[offset] for offset in range(50)]
-            assert max(ahead) <= 3
-
-    asyncio.run(run())
-
-
-def test_what_waits_of_an_earlier_topic_goes_first() -> None:
-    async def run() -> None:
-        with bench(max_poll_records=1) as here:
-            here.begin({(EVENTS, 0): 0, (COMMANDS, 0): 0})
-            for topic in (EVENTS, COMMANDS):
-                here.fetch(topic, record(topic, 0, 0), record(topic, 0, 1))
-                here.handed_over(topic)
-            await here.takes(4)
-            assert here.offsets() == [(topic, 0, [offset]) for topic in (COMMANDS, EVENTS) for offset in (0, 1)]
-
-    asyncio.run(run())
+@bench(max_poll_records=1, buffered_batches=1)
+async def test_a_batch_that_waits_for_room_when_partitions_go_is_dropped_and_the_next_assignment_is_read(
+    here: Bench,
+) -> None:
+    here.begin({(EVENTS, 0): 0})
+    consumer = here.of[EVENTS]
+    here.fetch(EVENTS, *(record(EVENTS, 0, offset) for offset in range(3)))
+    wait_until(lambda: consumer.handed_out == 2, "one is on its way, and one waits for room")
+    here.begin({(EVENTS, 0): 10})
+    assert consumer.assigned[-1] == {0: 10}
+    here.fetch(EVENTS, record(EVENTS, 0, 10))
+    await here.takes(1)
+    assert here.offsets() == [(EVENTS, 0, [10])]
 
 
-def test_a_record_whose_headers_cannot_be_read_is_there_without_them() -> None:
-    async def run() -> None:
-        with bench() as here:
-            here.begin({(EVENTS, 0): 0})
-            here.fetch(EVENTS, BadName(EVENTS, 0, 0), record(EVENTS, 0, 1))
-            while sum(len(fetched.records) for fetched in here.taken) < 2:
-                await asyncio.sleep(0.001)
-            assert [tuple(one.headers) for fetched in here.taken for one in fetched.records] == [(), ()]
-            assert here.failures == []
-
-    asyncio.run(run())
-
-
-def test_what_librdkafka_gets_over_by_itself_is_passed_over() -> None:
-    async def run() -> None:
-        with bench() as here:
-            here.begin({(EVENTS, 0): 0})
-            gone = Message(EVENTS, 0, -1001, KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
-            here.fetch(EVENTS, gone, record(EVENTS, 0, 0))
-            here.of[EVENTS].on_error(KafkaError(KafkaError._ALL_BROKERS_DOWN))
-            await here.takes(1)
-            assert here.offsets() == [(EVENTS, 0, [0])]
-            assert here.failures == []
-
-    asyncio.run(run())
+@bench(max_poll_records=1, buffered_batches=2)
+async def test_a_partition_is_polled_no_further_than_there_is_room_and_all_of_it_comes_in_order(here: Bench) -> None:
+    ahead: list[int] = []
+    here.on_taken = lambda: ahead.append(here.of[EVENTS].handed_out - len(here.taken))
+    here.begin({(EVENTS, 0): 0})
+    here.fetch(EVENTS, *(record(EVENTS, 0, offset) for offset in range(50)))
+    wait_until(lambda: here.of[EVENTS].handed_out == 3, "two are on their way, and one waits for room")
+    await here.takes(50)
+    assert [offsets for _, _, offsets in here.offsets()] == [[offset] for offset in range(50)]
+    assert max(ahead) <= 3
 
 
-def test_a_topic_that_may_not_be_read_is_a_failure() -> None:
-    async def run() -> None:
-        with bench() as here:
-            here.begin({(EVENTS, 0): 0})
-            here.fetch(EVENTS, Message(EVENTS, 0, -1001, KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)))
-            wait_until(lambda: here.failures, "the failure is told")
-            (failure,) = here.failures
-            assert isinstance(failure, KafkaException)
-            assert failure.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+@bench(max_poll_records=1)
+async def test_what_waits_of_an_earlier_topic_goes_first(here: Bench) -> None:
+    here.begin({(EVENTS, 0): 0, (COMMANDS, 0): 0})
+    for topic in (EVENTS, COMMANDS):
+        here.fetch(topic, record(topic, 0, 0), record(topic, 0, 1))
+        here.handed_over(topic)
+    await here.takes(4)
+    assert here.offsets() == [(topic, 0, [offset]) for topic in (COMMANDS, EVENTS) for offset in (0, 1)]
 
-    asyncio.run(run())
+
+@bench()
+async def test_what_librdkafka_gets_over_by_itself_is_passed_over_and_headers_that_cannot_be_read_too(
+    here: Bench,
+) -> None:
+    here.begin({(EVENTS, 0): 0})
+    gone = end(EVENTS, 0, -1001, KafkaError.UNKNOWN_TOPIC_OR_PART)
+    here.fetch(EVENTS, gone, record(EVENTS, 0, 0, BadName), record(EVENTS, 0, 1))
+    here.of[EVENTS].on_error(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+    while sum(len(fetched.records) for fetched in here.taken) < 2:
+        await asyncio.sleep(0.001)
+    assert [(r.offset, tuple(r.headers)) for fetched in here.taken for r in fetched.records] == [(0, ()), (1, ())]
+    assert here.failures == []
+
+
+@bench()
+async def test_a_topic_that_may_not_be_read_is_a_failure(here: Bench) -> None:
+    here.begin({(EVENTS, 0): 0})
+    here.fetch(EVENTS, end(EVENTS, 0, -1001, KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    wait_until(lambda: here.failures, "the failure is told")
+    (failure,) = here.failures
+    assert isinstance(failure, KafkaException)
+    assert failure.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
 def test_the_consumer_is_given_the_connection_of_every_client_and_commits_nothing() -> None:

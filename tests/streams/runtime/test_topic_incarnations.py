@@ -1,10 +1,9 @@
 """What counts in the topics as they are, and what in topics that are no more."""
 
-import pytest
-
 from haltline.streams.runtime.metrics import Metrics
 from haltline.streams.runtime.topic_ids import Logs, Topic
 from haltline.streams.runtime.topic_incarnations import TopicIncarnations
+from tests.cases import cases
 
 CHANGELOG = "states"
 BEFORE = Logs({"actions": "a1", "commands": "c1"}, "s1")
@@ -30,16 +29,16 @@ def test_logs_are_known_when_the_id_of_every_topic_is() -> None:
     assert UNKNOWN.mark == b""
 
 
-@pytest.mark.parametrize(
-    ("logs", "mark", "others"),
-    [
-        pytest.param(NOW, NOW.mark, set(), id="of the same logs"),
-        pytest.param(NOW, BEFORE.mark, {"actions"}, id="one topic was recreated"),
-        pytest.param(NOW, b"", set(), id="written by an older release: believed"),
-        pytest.param(UNKNOWN, BEFORE.mark, set(), id="the cluster does not tell: believed"),
-        pytest.param(NOW, b"\xff", {"actions", "commands"}, id="a mark of nobody: nothing of it is known"),
-        pytest.param(Logs({**NOW.ids, "signals": "x"}), NOW.mark, {"signals"}, id="a source that was not read then"),
-    ],
+@cases(
+    "logs, mark, others",
+    {
+        "of the same logs": (NOW, NOW.mark, set()),
+        "one topic was recreated": (NOW, BEFORE.mark, {"actions"}),
+        "written by an older release: believed": (NOW, b"", set()),
+        "the cluster does not tell: believed": (UNKNOWN, BEFORE.mark, set()),
+        "a mark of nobody: nothing of it is known": (NOW, b"\xff", {"actions", "commands"}),
+        "a source that was not read then": (Logs({**NOW.ids, "signals": "x"}), NOW.mark, {"signals"}),
+    },
 )
 def test_a_mark_tells_which_topics_are_others(logs: Logs, mark: bytes, others: set[str]) -> None:
     assert logs.others(mark) == others
@@ -52,24 +51,19 @@ def test_a_state_includes_nothing_of_a_topic_that_was_recreated_nor_what_is_beyo
     assert found.ends_for(1, BEFORE.mark) == {"actions": 0}, "of a partition that is not assigned"
 
 
-@pytest.mark.parametrize(
-    ("logs", "committed", "beside", "marks", "begins_at", "reported"),
-    [
-        pytest.param(NOW, 40, NOW.in_commit("actions"), [], 40, 0, id="as it was"),
-        pytest.param(NOW, 40, BEFORE.in_commit("actions"), [], None, 1, id="recreated and grown beyond"),
-        pytest.param(NOW, 140, BEFORE.in_commit("actions"), [], None, 1, id="recreated"),
-        pytest.param(NOW, None, "", [BEFORE.mark], None, 1, id="recreated, and the cluster forgot what was committed"),
-        pytest.param(NOW, None, "", [b"", NOW.mark], None, 0, id="nothing was committed"),
-        pytest.param(
-            NOW, 40, NOW.in_commit("actions"), [BEFORE.mark], 40, 0, id="recreated, and said by an earlier one"
-        ),
-        pytest.param(NOW, 40, "", [], 40, 0, id="committed by an older release"),
-        pytest.param(NOW, 140, "", [], None, 1, id="committed by an older release, beyond the end"),
-        pytest.param(NOW, 140, "by hand = x", [], None, 1, id="committed by somebody else, beyond the end"),
-        pytest.param(UNKNOWN, 40, "", [], 40, 0, id="no ids"),
-        pytest.param(UNKNOWN, 140, "", [], None, 1, id="no ids, beyond the end"),
-        pytest.param(NOW, 140, NOW.in_commit("actions"), [], 100, 0, id="the same log lost its end"),
-    ],
+@cases(
+    "logs, committed, beside, marks, begins_at, reported",
+    {
+        "as it was": (NOW, 40, NOW.in_commit("actions"), [], 40, 0),
+        "recreated and grown beyond": (NOW, 40, BEFORE.in_commit("actions"), [], None, 1),
+        "recreated, and the cluster forgot what was committed": (NOW, None, "", [BEFORE.mark], None, 1),
+        "nothing was committed": (NOW, None, "", [b"", NOW.mark], None, 0),
+        "recreated, and said by an earlier one": (NOW, 40, NOW.in_commit("actions"), [BEFORE.mark], 40, 0),
+        "committed by an older release": (NOW, 40, "", [], 40, 0),
+        "committed by an older release, beyond the end": (NOW, 140, "", [], None, 1),
+        "no ids, beyond the end": (UNKNOWN, 140, "", [], None, 1),
+        "the same log lost its end": (NOW, 140, NOW.in_commit("actions"), [], 100, 0),
+    },
 )
 def test_where_reading_begins(
     logs: Logs, committed: int | None, beside: str, marks: list[bytes], begins_at: int | None, reported: int

@@ -45,17 +45,19 @@ def _kept(written: object, read: object) -> object:
     return read
 
 
-def test_a_state_of_this_version_is_read_as_the_release_that_brought_it_did() -> None:
-    assert state_codec.decode(FULL.read_bytes()) == state_codec.decode((GOLDEN / "state_v1.json").read_bytes())
-
-
-def test_an_older_release_sees_that_it_is_another_version() -> None:
-    """It reads JSON, and ends where `v` is a number that it does not know."""
+def test_releases_see_each_other_s_versions_and_keep_what_they_do_not_know() -> None:
     for state in (SessionState("s1", due_ms=7), ScopeState("agent", "a1")):
+        # An older release reads JSON, and ends where `v` is a number that it does not know.
         assert orjson.loads(state_codec.encode(state))["v"] == state_codec.VERSION == 2
+    assert state_codec.decode(FULL.read_bytes()) == state_codec.decode((GOLDEN / "state_v1.json").read_bytes())
+    later = SessionState("s1", detectors={"of_tomorrow": {"count": 3}})
+    assert state_codec.decode(state_codec.encode(later)) == later
+    with pytest.raises(CorruptState, match="state version: expected 2 or less, got 3") as raised:
+        state_codec.decode(b'{"v": 3, "session_id": "s1"}')
+    assert not isinstance(raised.value, UnreadableState), "it is not taken for damage"
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+@pytest.mark.parametrize("family", FAMILIES[::4], ids=lambda family: family.name)
 def test_a_session_decides_the_same_when_its_state_is_written_and_read_after_every_event(family: Any) -> None:
     core, state, kept = Core(), None, None
     for offset, event in enumerate(family.case(1).events[:60]):
@@ -81,16 +83,6 @@ def test_words_are_known_again_from_their_text(texts: list[set[str]]) -> None:
         assert live._new_words(set(text)) == restarted._new_words(set(text))
         assert live.words == restarted.words == " ".join(live._known)
         assert len(live._known) <= 400
-
-
-def test_the_state_of_a_detector_that_is_gone_is_kept_for_the_release_that_knows_it() -> None:
-    state = SessionState("s1", detectors={"of_tomorrow": {"count": 3}})
-    assert state_codec.decode(state_codec.encode(state)) == state
-
-
-def test_what_is_remembered_is_shown_by_its_names() -> None:
-    shown = state_codec.shown(SessionState("s1", seen=b"\x01\xff", events=3))
-    assert (shown["session_id"], shown["seen"], shown["events"]) == ("s1", "01ff", 3)
 
 
 WRITTEN = state_codec.encode(SessionState("s1"))
@@ -122,9 +114,3 @@ WRITTEN = state_codec.encode(SessionState("s1"))
 def test_what_is_no_state_cannot_be_read_and_it_says_so(data: bytes) -> None:
     with pytest.raises(UnreadableState, match=r"expected a state|state version"):
         state_codec.decode(data)
-
-
-def test_a_state_of_another_release_is_not_taken_for_damage() -> None:
-    with pytest.raises(CorruptState, match="state version: expected 2 or less, got 3") as raised:
-        state_codec.decode(b'{"v": 3, "session_id": "s1"}')
-    assert not isinstance(raised.value, UnreadableState)

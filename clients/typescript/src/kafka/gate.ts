@@ -5,6 +5,7 @@ import { simpleTargets } from "../targets.js";
 import {
   type Effect,
   EFFECTS,
+  noveltyFields,
   type Outcome,
   type Output,
   type ProposedCall,
@@ -136,12 +137,12 @@ export class Gate {
   }
 
   /** The end of an admitted call. */
-  result(callId: string, { outcome, error, output, durationMs }: Outcome): void {
+  result(callId: string, { outcome, error, output, novelty, durationMs }: Outcome): void {
     const call = this.#calls.get(callId);
     this.#calls.delete(callId);
     try {
       if (call === undefined) return;
-      const fields = { ...fieldsOf(call), outcome, error, ...shown(output), duration_ms: durationMs };
+      const fields = { ...fieldsOf(call), outcome, error, ...shown(output), output_novelty: novelty && noveltyFields(novelty), duration_ms: durationMs };
       this.publisher.event("action.completed", fields, atLeast(call.knownEffect, this.#settings.failClosedFrom));
     } finally {
       this.enforcer.done(callId);

@@ -53,6 +53,11 @@ export function plain(value: unknown, maxBytes: number, keys: Keys): Plain {
   return { value: shown, ...both, unreadFrom: limit };
 }
 
+/** Any value as JSON, secrets and all: for this process alone. */
+export function wholeJson(value: unknown): string {
+  return encode(jsonOf(value).json);
+}
+
 /** The beginning of a text, without secrets. */
 export function plainText(text: string, maxChars: number, keys: Keys): string {
   let clean = redactText(head(text, maxChars + MARGIN_CHARS));

@@ -200,6 +200,7 @@ function answer(reply, what, take) {
     h("p", { id: "tried" }, h("strong", {}, what), ` on ${plural(reply.sessions, "session")}${reply.of > reply.sessions ? `, the latest of ${count(reply.of)}` : ""}: ${plural(reply.changed.length, "session differs", "sessions differ")}.`),
     facts([
       beside("Stopped", before.stopped, after.stopped),
+      beside("Asked a person", before.asks, after.asks),
       beside("Received advice", before.nudged, after.nudged),
       before.cost_after_stop_usd + after.cost_after_stop_usd > 0 && beside("Spent after the stop", before.cost_after_stop_usd, after.cost_after_stop_usd, usd),
       before.quality && beside("Precision by labels", before.quality.precision, after.quality?.precision ?? null, share),

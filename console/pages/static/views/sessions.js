@@ -29,7 +29,7 @@ export async function show(main, rest, query) {
       { head: "Agent", class: "id", cell: ({ of }) => of.agent_id },
       { head: "Mission", class: "id", cell: ({ of }) => of.mission_id ?? "" },
       { head: "State", class: "tight", cell: ({ of }) => state(of) },
-      { head: "Highest level", class: "tight", cell: ({ of }) => badge(of.level) },
+      { head: "Highest level", class: "tight", cell: ({ of }) => [badge(of.level), of.asks > 0 && badge("ASK")] },
       { head: "Events", class: "num", cell: ({ of }) => count(of.events) },
       { head: "Trips", class: "num", cell: ({ of }) => count(of.interventions) },
       { head: "Cost", class: "num", cell: ({ of }) => usd(of.cost_usd) },

@@ -5,7 +5,7 @@ import { badge, empty, facts, fill, h, json, link, mono, panel, path, problem, t
 import { key } from "../keys.js";
 import { soon } from "../live.js";
 import { count, exact, moment, ms, plural, span, usd } from "../say.js";
-import { argumentsOf, isPlumbing } from "../steps.js";
+import { argumentsOf, isPlumbing, levelShown } from "../steps.js";
 import { incidentTable } from "./incidents.js";
 
 const AT_A_TIME = 1000;
@@ -14,7 +14,7 @@ const LISTED = 300; // steps that are listed at a time: thousands of elements ar
 const KEPT_FOLD = "haltline.story.signals";
 const AGAIN = 5000; // events that are made again
 const MOST = 20000; // steps that are looked through for one place
-const RANK = ["ALLOW", "NUDGE", "REINFORCE", "THROTTLE", "PAUSE", "BLOCK", "ROLLBACK", "KILL"];
+const RANK = ["ALLOW", "NUDGE", "REINFORCE", "THROTTLE", "ASK", "PAUSE", "BLOCK", "ROLLBACK", "KILL"];
 const ENDED_BY = { killed: "Release", frozen: "Lift", contained: "Lift" };
 
 export async function story(main, id, query) {
@@ -110,7 +110,8 @@ export async function story(main, id, query) {
     const card = (number, text, kind) => h("div", { class: `card ${kind ?? ""}` }, h("strong", {}, number), h("span", {}, text));
     fill(
       cards,
-      card(session.level, "highest level", RANK.indexOf(session.level) >= 4 ? "bad" : ""),
+      card(session.level, "highest level", RANK.indexOf(session.level) >= RANK.indexOf("PAUSE") ? "bad" : ""),
+      session.asks > 0 && card(count(session.asks), session.asks === 1 ? "ask to a person" : "asks to a person", "warn"),
       card(count(session.events), "events"),
       card(count(trips), "decisions", trips ? "warn" : ""),
       card(usd(session.cost_usd), "spent"),
@@ -232,7 +233,7 @@ export async function story(main, id, query) {
       } else if (topic === "detections" && record.finding) {
         const seen = known.get(record.finding.detector) ?? { times: 0 };
         known.set(record.finding.detector, { times: seen.times + 1, finding: record.finding, mode: record.mode });
-      } else if (topic === "interventions" && RANK.indexOf(record.level) > RANK.indexOf(level)) level = record.level;
+      } else if (topic === "interventions" && RANK.indexOf(levelShown(record)) > RANK.indexOf(level)) level = levelShown(record);
       else if (topic === "control") holds = kind === "cleared" ? null : kind;
     }
     const frame = frameAt();
@@ -388,7 +389,7 @@ export async function story(main, id, query) {
 const isTrip = (step) => step.topic === "interventions" && Boolean(step.record?.detector || step.record?.level === "KILL");
 
 function levelOf(step) {
-  if (step.topic === "interventions") return badge(step.record?.level ?? "?");
+  if (step.topic === "interventions") return badge(levelShown(step.record) ?? "?");
   if (step.topic === "detections") return badge(step.record?.finding?.severity ?? "?");
   if (step.topic === "control") return badge(step.kind);
   if (step.record?.outcome && step.record.outcome !== "ok") return badge(step.record.outcome, "warn");

@@ -1,5 +1,3 @@
-"""Changed arguments, from the policy to the function that is called; and checkpoints."""
-
 import asyncio
 from typing import Any
 
@@ -9,6 +7,8 @@ from haltline.interventions.agent import Guard, Refused
 from haltline.schemas.decisions import Level
 from haltline.schemas.findings import Severity
 from haltline.schemas.policy import Policy
+from tests.interventions.agent.attempts import attempt, attempts
+from tests.interventions.cases import some
 
 
 def policy(decision: str = "nudge", **modification: Any) -> Policy:
@@ -28,7 +28,7 @@ def policy(decision: str = "nudge", **modification: Any) -> Policy:
 CAPPED: dict[str, Any] = {"cap": {"limit": 100}, "put": {"dry_run": True}}
 
 
-def test_a_function_is_called_with_what_the_decision_puts_in_place() -> None:
+def test_a_function_is_called_with_what_the_decision_puts_in_place_and_a_coroutine_function_too() -> None:
     seen: list[tuple[int, bool]] = []
     guard = Guard(mode="local", policy=policy(**CAPPED))
 
@@ -37,26 +37,14 @@ def test_a_function_is_called_with_what_the_decision_puts_in_place() -> None:
         seen.append((limit, dry_run))
         return "the same"
 
+    @guard.tool(name="export")
+    async def export_async(limit: int, **more: Any) -> str:
+        return export.__wrapped__(limit, **more)  # type: ignore[attr-defined, no-any-return]  # the function itself
+
     for limit in (5000, 7, 6000):  # each time: it is no hint that a cooldown holds back
         export(limit)
-    assert seen == [(100, True), (7, False), (100, True)]
-
-
-def test_a_coroutine_function_too() -> None:
-    seen: list[int] = []
-    guard = Guard(mode="local", policy=policy(**CAPPED))
-
-    @guard.tool
-    async def export(limit: int, **more: Any) -> str:
-        seen.append(limit)
-        assert more in ({}, {"dry_run": True})
-        return "the same"
-
-    async def run() -> None:
-        await export(limit=5000)
-
-    asyncio.run(run())
-    assert seen == [100]
+    asyncio.run(export_async(limit=5000))
+    assert seen == [(100, True), (7, False), (100, True), (100, True)]
 
 
 def test_a_block_shows_what_to_change() -> None:
@@ -71,56 +59,39 @@ def test_a_block_shows_what_to_change() -> None:
 @pytest.mark.parametrize(
     ("modification", "why"),
     [
-        pytest.param({"put": {"dry_run": True}}, "dry_run is none of the function's", id="it has no such argument"),
-        pytest.param({"remove": ["limit"]}, "limit cannot be left out", id="it cannot do without"),
+        ({"put": {"dry_run": True}}, "dry_run is none of the function's"),
+        ({"remove": ["limit"]}, "limit cannot be left out"),
     ],
 )
 def test_a_function_that_cannot_be_called_so_is_not_called_at_all(modification: dict[str, Any], why: str) -> None:
-    calls = 0
+    seen: list[int] = []
     guard = Guard(mode="local", policy=policy(**modification))
 
     @guard.tool
-    def export(limit: int) -> str:
-        nonlocal calls
-        calls += 1
-        return "the same"
+    def export(limit: int) -> None:
+        seen.append(limit)
 
     with pytest.raises(Refused, match=f"arguments_not_changed: .*{why}"):
         export(5000)
-    assert calls == 0
     export(50)
-    assert calls == 1
+    assert seen == [50]
 
 
 @pytest.mark.parametrize("decision", ["escalate", "block"])
 def test_a_refusal_is_stronger_than_changed_arguments(decision: str) -> None:
     guard = Guard(mode="local", policy=policy(decision, **CAPPED))
-
-    @guard.tool
-    def export(limit: int, *, dry_run: bool = False) -> str:
-        return "done"
-
-    with pytest.raises(Refused):
-        export(5000)
+    assert attempt(guard, "export", args={"limit": 5000}) != "executed"
 
 
 def test_a_rollback_names_the_checkpoint_that_the_agents_side_reported() -> None:
     levels = {severity.value: "ROLLBACK" for severity in Severity}
-    rules = {"destructive_repeat": {"levels": levels}}
-    guard = Guard(mode="local", policy=Policy.model_validate({"rules": rules}))
+    guard = Guard(mode="local", policy=Policy.model_validate({"rules": {"destructive_repeat": {"levels": levels}}}))
     guard.checkpoint("before the deletes")
-
-    @guard.tool
-    def delete_asset(asset_id: str) -> str:
-        return "done"
-
-    delete_asset("fact_sales")
-    with pytest.raises(Refused) as refused:
-        delete_asset("fact_sales")
-    decision = refused.value.decision
-    assert decision is not None
+    assert attempts(guard, 1) == ["executed"]
+    with pytest.raises(Refused) as refused, guard.action("delete_asset", args={"asset_id": "fact_sales"}):
+        pytest.fail("it was executed")
+    decision = some(refused.value.decision)
     assert decision.level is Level.ROLLBACK
-    assert decision.rollback is not None
     # In this process there is no log with offsets, and all of it happened within a moment: none is surely from before.
-    assert decision.rollback.recovery_needed
-    assert "before the deletes: may have been taken after the issue began" in decision.rollback.why
+    assert some(decision.rollback).recovery_needed
+    assert "before the deletes: may have been taken after the issue began" in some(decision.rollback).why

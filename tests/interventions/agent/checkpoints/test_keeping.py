@@ -1,6 +1,5 @@
-"""What is kept is what comes back, and nothing that was there is lost."""
-
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -57,27 +56,42 @@ def rampage(folder: Path) -> None:
     """What an agent does that has lost its way."""
     (folder / "committed.txt").write_text("destroyed\n")
     (folder / "staged.txt").unlink()
-    (folder / "src" / "untracked ä.txt").unlink()
-    (folder / "src").rmdir()
-    (folder / "src").write_text("a file where a folder was\n")
+    instead_of(folder / "src").write_text("a file where a folder was\n")
     (folder / "run.sh").chmod(0o644)
-    (folder / "link").unlink()
-    (folder / "link").symlink_to("/etc/passwd")
+    instead_of(folder / "link").symlink_to("/etc/passwd")
     (folder / "new" / "deep").mkdir(parents=True)
     (folder / "new" / "deep" / "file.txt").write_text("new\n")
 
 
-def kept_git(folder: Path) -> GitCheckpoints:
-    return GitCheckpoints(folder)
+KINDS: dict[str, Callable[[Path], Checkpoints]] = {
+    "git": GitCheckpoints,
+    "a folder": lambda tree: FolderCheckpoints(tree, store=tree.parent / "store", exclude=(".git", "*.log")),
+}
 
 
-def kept_folder(folder: Path) -> FolderCheckpoints:
-    return FolderCheckpoints(folder, store=folder.parent / "store", exclude=(".git", "*.log"))
+@pytest.fixture(params=KINDS)
+def checkpoints(request: pytest.FixtureRequest, tree: Path) -> Checkpoints:
+    return KINDS[request.param](tree)
 
 
-@pytest.mark.parametrize("make", [kept_git, kept_folder], ids=["git", "a folder"])
-def test_the_files_are_as_they_were(tree: Path, make: Callable[[Path], Checkpoints]) -> None:
-    checkpoints = make(tree)
+@pytest.fixture
+def kept(tree: Path) -> GitCheckpoints:
+    """The tree as it is, kept by git."""
+    checkpoints = GitCheckpoints(tree, max_file_bytes=1000)
+    checkpoints.keep("c1")
+    return checkpoints
+
+
+def instead_of(path: Path) -> Path:
+    """The path, with nothing there any more."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+    return path
+
+
+def test_the_files_are_as_they_were(tree: Path, checkpoints: Checkpoints) -> None:
     before = files(tree)
     checkpoints.keep("c1")
     rampage(tree)
@@ -91,11 +105,15 @@ def test_the_files_are_as_they_were(tree: Path, make: Callable[[Path], Checkpoin
     assert checkpoints.restore("c1").put_back == 0, "and going back again changes nothing"
 
 
-@pytest.mark.parametrize("make", [kept_git, kept_folder], ids=["git", "a folder"])
-def test_what_was_there_before_going_back_is_kept(tree: Path, make: Callable[[Path], Checkpoints]) -> None:
-    checkpoints = make(tree)
+def test_what_was_there_before_is_kept_and_nothing_changed_by_unknown_names(
+    tree: Path, checkpoints: Checkpoints
+) -> None:
     checkpoints.keep("c1")
     (tree / "users.txt").write_text("written by the user meanwhile, committed nowhere\n")
+    before = files(tree)
+    with pytest.raises(CannotRestore, match="c9 is not known here; nothing was changed"):
+        checkpoints.restore("c9")
+    assert files(tree) == before
     kept_as = checkpoints.restore("c1").kept_as
     assert not (tree / "users.txt").exists()
     if isinstance(checkpoints, GitCheckpoints):
@@ -109,14 +127,8 @@ def test_git_neither_head_nor_index_nor_branches_nor_stash_nor_ignored_files_are
     (tree / ".git" / "hooks" / "pre-commit").chmod(0o755)
 
     def state() -> list[str]:
-        commands = [
-            ("rev-parse", "HEAD"),
-            ("branch", "-a"),
-            ("stash", "list"),
-            ("ls-files", "--stage"),
-            ("status", "-s"),
-        ]
-        return [git(tree, *args) for args in commands]
+        commands = ("rev-parse HEAD", "branch -a", "stash list", "ls-files --stage", "status -s")
+        return [git(tree, *command.split()) for command in commands]
 
     before = state()
     checkpoints = GitCheckpoints(tree)
@@ -146,27 +158,20 @@ def test_git_before_the_first_commit_and_from_a_folder_below(tmp_path: Path) -> 
     git(tmp_path, "init", "-q")
     (tmp_path / "below").mkdir()
     (tmp_path / "a.txt").write_text("1")
-    checkpoints = GitCheckpoints(tmp_path / "below")
-    checkpoints.keep("../../etc: a name that is no name of a ref~^.lock")
+    checkpoints, name = GitCheckpoints(tmp_path / "below"), "../../etc: a name that is no name of a ref~^.lock"
+    checkpoints.keep(name)
     (tmp_path / "a.txt").write_text("2")
-    checkpoints.restore("../../etc: a name that is no name of a ref~^.lock")
+    checkpoints.restore(name)
     assert (tmp_path / "a.txt").read_text() == "1"
-
-
-def test_git_what_is_too_large_and_unknown_to_git_is_left_alone(tree: Path) -> None:
-    checkpoints = GitCheckpoints(tree, max_file_bytes=1000)
-    (tree / "large.bin").write_bytes(b"0" * 2000)
-    checkpoints.keep("c1")
-    (tree / "large.bin").write_bytes(b"1" * 2000)
-    checkpoints.restore("c1")
-    assert (tree / "large.bin").read_bytes() == b"1" * 2000
 
 
 @pytest.mark.parametrize("how", ["ignored", "too large", "excluded"])
 def test_git_what_was_kept_and_is_ignored_or_too_large_by_now_is_put_back_and_not_lost(tree: Path, how: str) -> None:
     checkpoints = GitCheckpoints(tree, max_file_bytes=1000)
     (tree / "notes.txt").write_text("v1\n")
+    (tree / "large.bin").write_bytes(b"0" * 2000)  # never known to git, and too large: it is left alone
     checkpoints.keep("c1")
+    (tree / "large.bin").write_bytes(b"1" * 2000)
     work = "v2, hours of work\n" * (1 if how != "too large" else 100)
     (tree / "notes.txt").write_text(work)
     if how == "ignored":
@@ -175,43 +180,37 @@ def test_git_what_was_kept_and_is_ignored_or_too_large_by_now_is_put_back_and_no
         (tree / ".git" / "info" / "exclude").write_text("notes.txt\n")
     kept_as = checkpoints.restore("c1").kept_as
     assert (tree / "notes.txt").read_text() == "v1\n"
+    assert (tree / "large.bin").read_bytes() == b"1" * 2000
     assert git(tree, "show", f"{kept_as}:notes.txt") == work
 
 
-def test_git_a_folder_with_files_that_are_kept_nowhere_is_not_removed(tree: Path) -> None:
-    checkpoints = GitCheckpoints(tree)
-    checkpoints.keep("c1")
-    (tree / "committed.txt").unlink()
-    (tree / "committed.txt").mkdir()
-    (tree / "committed.txt" / "kept.txt").write_text("kept\n")
-    (tree / "committed.txt" / "precious.log").write_text("kept nowhere\n")
+def test_git_a_folder_with_files_that_are_kept_nowhere_is_not_removed(tree: Path, kept: GitCheckpoints) -> None:
+    folder = instead_of(tree / "committed.txt")
+    folder.mkdir()
+    (folder / "kept.txt").write_text("kept\n")
+    (folder / "precious.log").write_text("kept nowhere\n")
     before = files(tree)
     with pytest.raises(CannotRestore, match=r"nothing was changed.*committed\.txt/precious\.log in it would be lost"):
-        checkpoints.restore("c1")
+        kept.restore("c1")
     assert files(tree) == before
-    (tree / "committed.txt" / "precious.log").unlink()
-    kept_as = checkpoints.restore("c1").kept_as
+    (folder / "precious.log").unlink()
+    kept_as = kept.restore("c1").kept_as
     assert (tree / "committed.txt").read_text() == "changed by the user\n"
     assert git(tree, "show", f"{kept_as}:committed.txt/kept.txt") == "kept\n"
 
 
-def test_git_an_ignored_file_in_place_of_a_folder_is_kept(tree: Path) -> None:
-    checkpoints = GitCheckpoints(tree)
-    checkpoints.keep("c1")
-    (tree / "src" / "untracked ä.txt").unlink()
-    (tree / "src").rmdir()
-    (tree / "src").write_text("work\n")
+def test_git_an_ignored_file_in_place_of_a_folder_is_kept(tree: Path, kept: GitCheckpoints) -> None:
+    instead_of(tree / "src").write_text("work\n")
     (tree / ".git" / "info" / "exclude").write_text("/src\n")
-    kept_as = checkpoints.restore("c1").kept_as
+    kept_as = kept.restore("c1").kept_as
     assert (tree / "src" / "untracked ä.txt").read_text() == "not known to git\n"
     assert git(tree, "show", f"{kept_as}:src") == "work\n"
 
 
 def test_git_what_was_ignored_stays_though_nothing_is_ignored_any_more(tree: Path) -> None:
-    (tree / "src" / ".gitignore").write_text(".env\nbuild/\n")
-    (tree / "src" / ".env").write_text("SECRET=1\n")
     (tree / "src" / "build").mkdir()
-    (tree / "src" / "build" / "a.o").write_text("built\n")
+    for name, text in ((".gitignore", ".env\nbuild/\n"), (".env", "SECRET=1\n"), ("build/a.o", "built\n")):
+        (tree / "src" / name).write_text(text)
     checkpoints = GitCheckpoints(tree)
     before = files(tree)
     checkpoints.keep("c1")
@@ -222,27 +221,15 @@ def test_git_what_was_ignored_stays_though_nothing_is_ignored_any_more(tree: Pat
     assert files(tree) == before
 
 
-def test_git_a_folder_that_became_a_link_leads_nowhere(tree: Path, tmp_path: Path) -> None:
-    checkpoints = GitCheckpoints(tree)
-    checkpoints.keep("c1")
+def test_git_a_folder_that_became_a_link_leads_nowhere(tree: Path, kept: GitCheckpoints, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "untracked ä.txt").write_text("somebody else's\n")
-    (tree / "src" / "untracked ä.txt").unlink()
-    (tree / "src").rmdir()
-    (tree / "src").symlink_to(outside)
-    checkpoints.restore("c1")
+    instead_of(tree / "src").symlink_to(outside)
+    kept.restore("c1")
     assert not (tree / "src").is_symlink()
     assert (tree / "src" / "untracked ä.txt").read_text() == "not known to git\n"
     assert (outside / "untracked ä.txt").read_text() == "somebody else's\n"
-
-
-@pytest.mark.parametrize("make", [kept_git, kept_folder], ids=["git", "a folder"])
-def test_a_checkpoint_that_is_not_known_changes_nothing(tree: Path, make: Callable[[Path], Checkpoints]) -> None:
-    before = files(tree)
-    with pytest.raises(CannotRestore, match="c9 is not known here; nothing was changed"):
-        make(tree).restore("c9")
-    assert files(tree) == before
 
 
 def test_where_there_is_no_work_tree_it_is_reported_at_once(tmp_path: Path) -> None:
@@ -254,49 +241,43 @@ def test_where_there_is_no_work_tree_it_is_reported_at_once(tmp_path: Path) -> N
         FolderCheckpoints(tmp_path, store=tmp_path / "below")
 
 
-def test_a_folder_that_is_too_large_is_not_kept_and_when_it_became_so_not_changed(tmp_path: Path) -> None:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    (folder / "a.txt").write_text("1")
-    checkpoints = FolderCheckpoints(folder, store=tmp_path / "store", max_bytes=100)
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.txt").write_text("1")
+    return tmp_path / "work"
+
+
+def test_a_folder_that_is_too_large_is_not_kept_and_when_it_became_so_not_changed(work: Path) -> None:
+    checkpoints = FolderCheckpoints(work, store=work.parent / "store", max_bytes=100)
     checkpoints.keep("c1")
-    (folder / "b.txt").write_text("2" * 200)
+    (work / "b.txt").write_text("2" * 200)
     with pytest.raises(CannotKeep, match="at most 100 bytes, got 201"):
         checkpoints.keep("c2")
     with pytest.raises(CannotRestore, match="nothing was changed"):
         checkpoints.restore("c1")
-    assert (folder / "b.txt").exists()
+    assert (work / "b.txt").exists()
 
 
-def test_a_folder_keeps_so_many_copies_and_not_the_oldest(tmp_path: Path) -> None:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    checkpoints = FolderCheckpoints(folder, store=tmp_path / "store", max_kept=3)
+def test_a_folder_keeps_so_many_copies_and_none_of_what_was_replaced_or_could_not_be_copied_whole(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = work.parent / "store"
+    checkpoints = FolderCheckpoints(work, store=store, max_kept=3)
     for number in range(5):
-        (folder / "a.txt").write_text(str(number))
+        (work / "a.txt").write_text(str(number))
         checkpoints.keep(f"c{number}")
-    assert len(list((tmp_path / "store").iterdir())) == 3
+    assert len(list(store.iterdir())) == 3
     with pytest.raises(CannotRestore):
         checkpoints.restore("c1")
-    checkpoints.restore("c2")
-    assert (folder / "a.txt").read_text() == "2"
-
-
-def test_a_folder_keeps_no_copy_of_what_was_replaced_or_could_not_be_copied_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder, store = tmp_path / "work", tmp_path / "store"
-    folder.mkdir()
-    checkpoints = FolderCheckpoints(folder, store=store, max_kept=3)
-    for number in range(10):
-        (folder / "a.txt").write_text(str(number))
-        checkpoints.keep("latest")
-    assert len(list(store.iterdir())) == 1
+    for _ in range(3):
+        checkpoints.keep("c4")
+    assert len(list(store.iterdir())) == 3, "of one name there is one copy"
     before = []
     for number in range(10):
-        (folder / "a.txt").write_text(f"by the user {number}")
-        before.append(Path(checkpoints.restore("latest").kept_as))
-        assert (folder / "a.txt").read_text() == "9"
+        (work / "a.txt").write_text(f"by the user {number}")
+        before.append(Path(checkpoints.restore("c4").kept_as))
+        assert (work / "a.txt").read_text() == "4"
     assert len(list(store.iterdir())) == 3
     assert [(kept / "a.txt").read_text() for kept in before if kept.exists()] == ["by the user 8", "by the user 9"]
 
@@ -305,7 +286,7 @@ def test_a_folder_keeps_no_copy_of_what_was_replaced_or_could_not_be_copied_whol
 
     monkeypatch.setattr("shutil.copyfile", full)
     with pytest.raises(CannotKeep, match="no space left"):
-        checkpoints.keep("c2")
+        checkpoints.keep("c5")
     assert len(list(store.iterdir())) == 3
 
 

@@ -1,13 +1,12 @@
-"""What a call of mode async waits for."""
-
 from typing import Any
 
 import pytest
 
 from haltline.detectors.commands import prefilter
-from haltline.interventions.agent import Effect, GuardSettings, Level, Refused
+from haltline.interventions.agent import Effect, GuardSettings, Level
 from haltline.interventions.agent.testing import ScriptedGuard
 from haltline.schemas.events import Kind
+from tests.interventions.agent.attempts import attempt, attempts
 from tests.interventions.agent.stand_in import third_delete_kills
 
 DESTROYING_COMMANDS = (
@@ -31,24 +30,13 @@ DESTROYING_COMMANDS = (
 )
 
 
-def ran(guard: ScriptedGuard, times: int, action: str, **args: Any) -> int:
-    executed = 0
-    for _ in range(times):
-        try:
-            with guard.action(action, args=args):
-                executed += 1
-        except Refused:
-            pass
-    return executed
-
-
 def verdict_flags(guard: ScriptedGuard) -> list[bool]:
     return [event.await_verdict for event in guard.events if event.kind is Kind.PROPOSED]
 
 
 def test_a_fast_loop_of_deletes_in_mode_async_ends_at_the_third() -> None:
     guard = ScriptedGuard(*[third_delete_kills()] * 8, mode="async")
-    assert ran(guard, 8, "delete_asset", asset_id="fact_sales") == 2
+    assert attempts(guard, 8).count("executed") == 2
     assert guard.killed
 
 
@@ -66,42 +54,31 @@ def test_a_fast_loop_of_deletes_in_mode_async_ends_at_the_third() -> None:
 )
 def test_in_mode_async_a_call_waits_when_it_may_destroy(action: str, args: dict[str, Any], waits: bool) -> None:
     guard = ScriptedGuard(mode="async")
-    assert ran(guard, 1, action, **args) == 1
+    assert attempt(guard, action, args=args) == "executed"
     assert verdict_flags(guard) == [waits]
 
 
 @pytest.mark.parametrize("command", DESTROYING_COMMANDS)
 def test_a_command_that_the_worker_has_to_read_is_checked(command: str) -> None:
-    guard = ScriptedGuard(Level.BLOCK, mode="async")
     assert prefilter.may_destroy(command)
-    assert ran(guard, 1, "bash", command=command) == 0
+    guard = ScriptedGuard(Level.BLOCK, mode="async")
+    assert attempt(guard, "bash", args={"command": command}) == "block"
 
 
 def test_without_a_verdict_the_fail_policy_goes_by_the_effect() -> None:
     guard = ScriptedGuard(*[None] * 4, mode="async", budget_s=0.01)
-    assert ran(guard, 1, "delete_asset", asset_id="a") == 0
-    assert ran(guard, 1, "bash", command="rm -rf x") == 1
+    assert attempts(guard, 1) == ["no_verdict"]
+    assert attempt(guard, "bash", args={"command": "rm -rf x"}) == "executed"
 
 
-@pytest.mark.parametrize(
-    ("options", "call"),
-    [
-        pytest.param({"ask_from": None}, {}, id="for the guard"),
-        pytest.param({}, {"mode": "async"}, id="for the call"),
-    ],
-)
-def test_the_author_can_turn_it_off(options: dict[str, Any], call: dict[str, Any]) -> None:
-    guard = ScriptedGuard(None, mode="async", budget_s=60.0, **options)
-    with guard.action("delete_asset", args={"asset_id": "a"}, **call):
-        pass
-    assert verdict_flags(guard) == [False]
-
-
-def test_the_line_can_be_moved() -> None:
-    guard = ScriptedGuard(mode="async", ask_from=Effect.MUTATE)
-    with guard.action("tidy", effect="mutate"), guard.action("tidy", effect="write"):
-        pass
-    assert verdict_flags(guard) == [True, False]
+def test_the_author_can_turn_it_off_or_move_the_line() -> None:
+    off = ScriptedGuard(None, mode="async", budget_s=60.0, ask_from=None)
+    of_the_call = ScriptedGuard(None, mode="async", budget_s=60.0)
+    assert [attempt(off, "delete_asset"), attempt(of_the_call, "delete_asset", mode="async")] == ["executed"] * 2
+    assert verdict_flags(off) == verdict_flags(of_the_call) == [False]
+    moved = ScriptedGuard(mode="async", ask_from=Effect.MUTATE)
+    assert [attempt(moved, "tidy", effect=effect) for effect in ("mutate", "write")] == ["executed"] * 2
+    assert verdict_flags(moved) == [True, False]
 
 
 def test_the_environment_turns_it_off_by_none() -> None:

@@ -1,5 +1,3 @@
-"""What runs beside an agent needs the base installation only."""
-
 import subprocess
 import sys
 from pathlib import Path

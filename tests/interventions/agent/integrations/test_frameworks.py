@@ -1,5 +1,4 @@
-"""What the conformance cases have not: images, calls without a name, and tools that cannot be guarded."""
-
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,35 +20,33 @@ class Script(GenericFakeChatModel):
         return self
 
 
-def work(path: str) -> str:
-    """Works."""
-    return f"done {path}"
+def result_of(guard: ScriptedGuard, name: str, function: Callable[..., Any]) -> Any:
+    """What the model reads of one call of this name."""
+    calls = AIMessage("", tool_calls=[{"name": name, "args": {}, "id": "c0"}])
+    model = Script(messages=iter([calls, AIMessage("the end")]))
+    agent: Any = create_agent(model, [tool(function)], middleware=[HaltlineMiddleware(guard)])
+    messages = agent.invoke({"messages": [("user", "look")]})["messages"]
+    (result,) = [message for message in messages if isinstance(message, ToolMessage)]
+    return result.content
+
+
+IMAGE = {"type": "image", "source_type": "url", "url": "https://example.org/a.png"}
+CHART = {"type": "text", "text": "a chart"}
+
+
+def look() -> list[Any]:
+    """Looks."""
+    return [CHART, IMAGE]
 
 
 def test_a_hint_leaves_the_image_of_a_result_where_it_is() -> None:
-    image = {"type": "image", "source_type": "url", "url": "https://example.org/a.png"}
-
-    def look() -> list[Any]:
-        """Looks."""
-        return [{"type": "text", "text": "a chart"}, image]
-
     guard = ScriptedGuard(lambda e: decision(Level.NUDGE, e, message="Think again."))
-    model = Script(
-        messages=iter([AIMessage("", tool_calls=[{"name": "look", "args": {}, "id": "c0"}]), AIMessage("end")])
-    )
-    agent: Any = create_agent(model, [tool(look)], middleware=[HaltlineMiddleware(guard)])
-    (result,) = [m for m in agent.invoke({"messages": [("user", "look")]})["messages"] if isinstance(m, ToolMessage)]
-    assert result.content == [{"type": "text", "text": "a chart"}, image, {"type": "text", "text": "Think again."}]
+    assert result_of(guard, "look", look) == [CHART, IMAGE, {"type": "text", "text": "Think again."}]
 
 
 def test_a_call_of_a_tool_without_a_name_is_guarded_as_any_other() -> None:
     guard = ScriptedGuard(lambda e: decision(Level.BLOCK, e, message="Not this."))
-    model = Script(
-        messages=iter([AIMessage("", tool_calls=[{"name": "", "args": {}, "id": "c0"}]), AIMessage("the end")])
-    )
-    agent: Any = create_agent(model, [tool(work)], middleware=[HaltlineMiddleware(guard)])
-    (result,) = [m for m in agent.invoke({"messages": [("user", "work")]})["messages"] if isinstance(m, ToolMessage)]
-    assert result.content == "block: Not this."
+    assert result_of(guard, "", look) == "block: Not this."
     assert [e.action for e in guard.events if e.kind is Kind.PROPOSED] == ["unknown"]
 
 

@@ -1,5 +1,3 @@
-"""`haltline hook` as Claude Code runs it: a new process for each hook, and a companion that they share."""
-
 import contextlib
 import io
 import json
@@ -33,13 +31,8 @@ class ClaudeCode:
 
     def __init__(self, folder: Path, bootstrap: str, **environment: str) -> None:
         self.folder = folder
-        self._environment = {
-            **os.environ,
-            "HALTLINE_RUN_DIR": str(folder),
-            "HALTLINE_BUDGET_S": "20",
-            "HALTLINE_START_BUDGET_S": "20",
-            **environment,
-        }
+        patient = {"HALTLINE_BUDGET_S": "20", "HALTLINE_START_BUDGET_S": "20"}
+        self._environment = {**os.environ, "HALTLINE_RUN_DIR": str(folder), **patient, **environment}
         self.options = ["--bootstrap", bootstrap]
 
     def __call__(self, event: str, **fields: Any) -> subprocess.CompletedProcess[str]:
@@ -72,15 +65,17 @@ class ClaudeCode:
     def companions(self) -> list[int]:
         """The processes that hold a guard, by the socket that stands in their command line."""
         found = []
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
-                try:
-                    command = (entry / "cmdline").read_bytes().decode(errors="replace")
-                except OSError:
-                    continue
+        for entry in filter(lambda entry: entry.name.isdigit(), Path("/proc").iterdir()):
+            with contextlib.suppress(OSError):
+                command = (entry / "cmdline").read_bytes().decode(errors="replace")
                 if "claude_code.companion" in command and str(self.folder) in command:
                     found.append(int(entry.name))
         return found
+
+    def end(self, how: signal.Signals) -> None:
+        for companion in self.companions():
+            os.kill(companion, how)
+        wait_until(lambda: not self.companions(), "the companions have ended")
 
 
 @pytest.fixture
@@ -88,10 +83,7 @@ def folder() -> Iterator[Path]:
     """Short, for the path of a socket has at most 107 bytes; the companions of it end with the test."""
     with tempfile.TemporaryDirectory(prefix="hl", dir="/tmp") as name:
         yield Path(name)
-        claude = ClaudeCode(Path(name), NOWHERE)
-        for companion in claude.companions():
-            os.kill(companion, signal.SIGTERM)
-        wait_until(lambda: not claude.companions(), "the companions have ended")
+        ClaudeCode(Path(name), NOWHERE).end(signal.SIGTERM)
 
 
 def kills_deletes(event: ActionEvent) -> Level:
@@ -115,46 +107,35 @@ def test_a_session_goes_through_one_companion_and_is_stopped(embedded: EmbeddedB
         assert (seqs, worker.events[-1].kind) == (list(range(len(seqs))), Kind.SESSION_ENDED)
 
 
-def test_a_kill_is_known_by_a_companion_that_was_killed_and_started_anew(
-    embedded: EmbeddedBroker, folder: Path
-) -> None:
-    claude = ClaudeCode(folder, embedded.bootstrap)
-    claude.run = claude.in_a_process  # type: ignore[method-assign]  # this one would go on listening for its companion
-    with StandIn(embedded.bootstrap) as worker:
-        assert claude.pre("Read") == {}
-        worker.control(standing(scope_id="s1"))
-        (companion,) = claude.companions()
-        os.kill(companion, signal.SIGKILL)
-        wait_until(lambda: not claude.companions(), "the companion is gone")
-        assert claude.pre("Read", "t2")["stopReason"].startswith("haltline: session_killed_loop_guard")
-
-
-def test_a_kill_that_is_known_holds_with_companion_and_broker_gone(folder: Path) -> None:
+def test_a_kill_is_known_by_a_companion_that_was_started_anew_also_with_the_broker_gone(folder: Path) -> None:
     with QuickBroker() as broker:
         broker.ensure_topics(Topics())
         claude = ClaudeCode(folder, broker.bootstrap, HALTLINE_START_BUDGET_S="3")
+        claude.run = claude.in_a_process  # type: ignore[method-assign]  # this one would go on listening for its companion
         with StandIn(broker.bootstrap) as worker:
+            assert claude.pre("Read") == {}
             worker.control(standing(scope_id="s1"))
+            claude.end(signal.SIGKILL)
             wait_until(lambda: claude.pre("Read").get("continue") is False, "the kill is known")
-    (companion,) = claude.companions()
-    os.kill(companion, signal.SIGKILL)
-    wait_until(lambda: not claude.companions(), "the companion is gone")
+    claude.end(signal.SIGKILL)
     assert claude.pre("Read", "t2")["stopReason"].startswith("haltline: session_killed_loop_guard")
 
 
 def test_no_call_that_cannot_be_read_goes_on_after_a_kill_or_before(embedded: EmbeddedBroker, folder: Path) -> None:
     claude = ClaudeCode(folder, embedded.bootstrap)
+
+    def answer(call_id: str, **fields: Any) -> dict[str, Any]:
+        done = claude("PreToolUse", tool_use_id=call_id, **fields)
+        return dict(json.loads(done.stdout)) if done.stdout else {}
+
+    half = {"tool_name": "Bash", "tool_input": {"command": "rm -rf x # \ud83d"}}
     with StandIn(embedded.bootstrap, kills_deletes) as worker:
-        half = claude("PreToolUse", tool_name="Bash", tool_use_id="t0", tool_input={"command": "ls # \ud83d"})
-        assert (half.returncode, half.stdout) == (0, "")
-        assert worker.of(Kind.PROPOSED)[0].args == {"command": "ls # ?"}
-        unread = claude("PreToolUse", tool_use_id="t1")
-        assert json.loads(unread.stdout)["hookSpecificOutput"]["permissionDecision"] == "deny"
+        assert answer("t0", **half) == {}
+        assert worker.of(Kind.PROPOSED)[0].args == {"command": "rm -rf x # ?"}
+        assert answer("t1")["hookSpecificOutput"]["permissionDecision"] == "deny"
         assert claude.pre("delete_asset", "t2")["continue"] is False
-        after = claude("PreToolUse", tool_name="Bash", tool_use_id="t3", tool_input={"command": "rm -rf x # \ud83d"})
-        assert json.loads(after.stdout)["continue"] is False
-        unread = claude("PreToolUse", tool_use_id="t4")
-        assert json.loads(unread.stdout)["stopReason"].startswith("haltline: session_killed")
+        assert answer("t3", **half)["continue"] is False
+        assert answer("t4")["stopReason"].startswith("haltline: session_killed")
 
 
 def test_with_the_broker_away_the_fail_policy_holds_and_a_call_that_cannot_be_read_is_blocked(folder: Path) -> None:
@@ -167,11 +148,23 @@ def test_with_the_broker_away_the_fail_policy_holds_and_a_call_that_cannot_be_re
         assert (done.returncode, "The call could not be read" in done.stderr) == (2, True)
 
 
-def test_settings_that_cannot_work_are_reported_and_the_fail_policy_holds(folder: Path) -> None:
-    claude = ClaudeCode(folder, NOWHERE, HALTLINE_BUDGET_S="soon")
-    done = claude("PreToolUse", tool_name="Read", tool_use_id="t1")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "budget_s" in done.stderr
+@pytest.mark.parametrize(
+    ("environment", "options", "said"),
+    [
+        ({"HALTLINE_BUDGET_S": "soon"}, [], "budget_s"),
+        ({"HALTLINE_APPROVAL_WAIT_S": "soon"}, [], ""),
+        ({}, ["--no-such-option"], "--no-such-option"),
+    ],
+    ids=["a budget that is no number", "a wait that is no number", "an option that there is not"],
+)
+def test_with_settings_that_cannot_work_they_are_reported_and_the_fail_policy_holds(
+    folder: Path, environment: dict[str, str], options: list[str], said: str
+) -> None:
+    claude = ClaudeCode(folder, NOWHERE, **environment)
+    claude.options += options
+    reads = claude("PreToolUse", tool_name="Read", tool_use_id="t1")
+    assert (reads.returncode, reads.stdout) == (1, "")
+    assert said in reads.stderr
     destroys = claude("PreToolUse", tool_name="drop_table", tool_use_id="t2")
     assert destroys.returncode == 0
     assert json.loads(destroys.stdout)["hookSpecificOutput"]["permissionDecisionReason"].startswith("no_verdict: ")
@@ -196,37 +189,13 @@ def test_what_is_no_hook_is_reported_with_the_code_that_blocks_a_call(folder: Pa
     assert "expected a hook of Claude Code on standard input" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("tool", "code"),
-    [
-        pytest.param("drop_table", 0, id="a call that destroys is denied"),
-        pytest.param("Read", 1, id="another goes on"),
-    ],
-)
-def test_with_options_that_there_are_not_the_fail_policy_holds(folder: Path, tool: str, code: int) -> None:
-    claude = ClaudeCode(folder, NOWHERE)
-    claude.options.append("--no-such-option")
-    done = claude("PreToolUse", tool_name=tool, tool_use_id="t1")
-    assert (done.returncode, "deny" in done.stdout) == (code, code == 0)
-    assert "--no-such-option" in done.stderr
-
-
-def test_a_wait_that_is_no_number_lets_no_call_through_that_destroys(folder: Path) -> None:
-    claude = ClaudeCode(folder, NOWHERE, HALTLINE_APPROVAL_WAIT_S="soon")
-    assert '"deny"' in claude("PreToolUse", tool_name="drop_table", tool_use_id="t1").stdout
-
-
-def test_a_proposed_call_that_is_no_json_is_denied(folder: Path) -> None:
-    deep = "[" * 100_000 + "]" * 100_000
-    for result in (
-        '{"session_id": "s1", "hook_event_name": "PreToolUse", "tool_input": {',
-        deep.join(
-            ('{"session_id": "s1", "hook_event_name": "PreToolUse", "tool_name": "Read", "tool_input": {"a": ', "}}")
-        ),
-    ):
-        done = ClaudeCode(folder, NOWHERE).run(result)
-        assert done.returncode == 2
-        assert json.loads(done.stdout)["hookSpecificOutput"]["permissionDecision"] == "deny"
+@pytest.mark.parametrize("value", ["", "[" * 100_000 + "]" * 100_000], ids=["cut off", "nested too deeply"])
+def test_a_proposed_call_that_is_no_json_is_denied(folder: Path, value: str) -> None:
+    end = "}" if value else ""
+    text = f'{{"session_id": "s1", "hook_event_name": "PreToolUse", "tool_name": "Read", "tool_input": {value}{end}'
+    done = ClaudeCode(folder, NOWHERE).run(text)
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["hookSpecificOutput"]["permissionDecision"] == "deny"
 
 
 def test_a_folder_that_others_can_write_to_is_not_used(folder: Path) -> None:

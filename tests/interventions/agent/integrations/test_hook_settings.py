@@ -17,16 +17,11 @@ OTHERS = {
 }
 
 
-def test_every_hook_runs_the_command() -> None:
-    settings = json.loads(installed(None, "haltline hook", "f"))
-    assert list(settings) == ["hooks"]
-    assert {e: entries[0]["hooks"][0]["command"] for e, entries in settings["hooks"].items()} == dict.fromkeys(
-        hook_settings.EVENTS, "haltline hook"
-    )
-    assert settings["hooks"]["PreToolUse"][0]["matcher"] == "*"
-
-
-def test_what_others_put_there_stays_and_comes_first() -> None:
+def test_every_hook_runs_the_command_and_what_others_put_there_stays_and_comes_first() -> None:
+    hooks = json.loads(installed(None, "haltline hook", "f"))["hooks"]
+    commands = {event: entries[0]["hooks"][0]["command"] for event, entries in hooks.items()}
+    assert commands == dict.fromkeys(hook_settings.EVENTS, "haltline hook")
+    assert hooks["PreToolUse"][0]["matcher"] == "*"
     settings = json.loads(installed(json.dumps(OTHERS).encode(), "haltline hook", "f"))
     assert settings["model"] == "opus"
     assert [e["hooks"][0]["command"] for e in settings["hooks"]["PreToolUse"]] == ["./check.sh", "haltline hook"]
@@ -59,24 +54,17 @@ def test_uninstall_leaves_the_file_as_it_was_to_the_byte(tmp_path: Path, before:
     assert list(file.parent.iterdir()) == ([file] if before is not None else [])
 
 
-def test_uninstall_keeps_what_was_changed_since(tmp_path: Path) -> None:
-    file = tmp_path / "settings.json"
-    file.write_text('{"model":"opus"}')
+def test_a_dry_run_changes_nothing_uninstall_keeps_changes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, before = tmp_path / "settings.json", '{\n  "model": "opus"\n}\n'
+    file.write_text(before)
+    assert hook_settings.main(["install", "--dry-run", "--settings", str(file)]) == 0
+    shown = capsys.readouterr().out
+    assert (f"--- {file}" in shown, '+    "PreToolUse": [' in shown) == (True, True)
+    assert (file.read_text(), list(tmp_path.iterdir())) == (before, [file])
     hook_settings.main(["install", "--settings", str(file)])
     file.write_text(json.dumps(json.loads(file.read_text()) | {"theme": "dark"}))
     hook_settings.main(["uninstall", "--settings", str(file)])
     assert json.loads(file.read_text()) == {"model": "opus", "theme": "dark"}
-
-
-def test_a_dry_run_shows_the_difference_and_changes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "settings.json"
-    file.write_text('{\n  "model": "opus"\n}\n')
-    assert hook_settings.main(["install", "--dry-run", "--settings", str(file)]) == 0
-    shown = capsys.readouterr().out
-    assert f"--- {file}" in shown
-    assert '+    "PreToolUse": [' in shown
-    assert file.read_text() == '{\n  "model": "opus"\n}\n'
-    assert list(tmp_path.iterdir()) == [file]
 
 
 @pytest.mark.parametrize(

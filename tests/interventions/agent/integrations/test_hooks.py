@@ -8,7 +8,8 @@ from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.testing import ScriptedGuard, Verdict, decision
 from haltline.schemas.control import ControlState
 from haltline.schemas.decisions import Decision, Level
-from haltline.schemas.events import ActionEvent, Kind, Outcome
+from haltline.schemas.events import ActionEvent, Kind, Novelty, Outcome
+from tests.cases import cases
 
 SETTINGS = GuardSettings(bootstrap="scripted", mode="blocking", budget_s=0.05, approval_wait_s=0)
 
@@ -47,139 +48,81 @@ def changed(event: ActionEvent) -> Decision:
     return decision(Level.NUDGE, event, message="Only this way.", arguments={"command": "ls -l"})
 
 
-REASON = "haltline: session_killed_loop_guard: This session was stopped."
+REASON = "session_killed_loop_guard: This session was stopped."
+TASK_AGAIN = "Go back.\nThe original request: tidy up"
+CHANGED = {"permissionDecisionReason": "Only this way.", "additionalContext": "Only this way."}
 
 
-@pytest.mark.parametrize(
-    ("verdict", "fields", "expected"),
-    [
-        pytest.param(Level.ALLOW, {}, {}, id="a call that is allowed is left to Claude Code's own rules"),
-        pytest.param(
+@cases(
+    "verdict, mode, expected",
+    {
+        "a hint reaches the model": (
             lambda e: decision(Level.NUDGE, e, message="Think again."),
-            {},
-            {"hookSpecificOutput": {"hookEventName": "PreToolUse", "additionalContext": "Think again."}},
-            id="a hint reaches the model",
+            "default",
+            {"additionalContext": "Think again."},
         ),
-        pytest.param(
-            lambda e: decision(Level.REINFORCE, e, message="Go back.\nThe original request: tidy up"),
-            {},
-            {
-                "hookSpecificOutput": {
-                    "hookEventName": "PreToolUse",
-                    "additionalContext": "Go back.\nThe original request: tidy up",
-                }
-            },
-            id="the task reaches the model again",
+        "the task reaches the model again": (
+            lambda e: decision(Level.REINFORCE, e, message=TASK_AGAIN),
+            "default",
+            {"additionalContext": TASK_AGAIN},
         ),
-        pytest.param(
+        "a blocked call is denied with the reason": (
             lambda e: decision(Level.BLOCK, e, code="scope_creep", message="Not this."),
-            {},
-            {
-                "hookSpecificOutput": {
-                    "hookEventName": "PreToolUse",
-                    "permissionDecision": "deny",
-                    "permissionDecisionReason": "scope_creep: Not this.",
-                }
-            },
-            id="a blocked call is denied with the reason",
+            "default",
+            {"permissionDecision": "deny", "permissionDecisionReason": "scope_creep: Not this."},
         ),
-        pytest.param(
+        "a kill denies the call": (
             lambda e: decision(Level.KILL, e, message="This session was stopped."),
-            {},
-            {
-                "continue": False,
-                "stopReason": REASON,
-                "hookSpecificOutput": {
-                    "hookEventName": "PreToolUse",
-                    "permissionDecision": "deny",
-                    "permissionDecisionReason": REASON.removeprefix("haltline: "),
-                },
-            },
-            id="a kill denies the call and ends the turn",
+            "default",
+            {"permissionDecision": "deny", "permissionDecisionReason": REASON},
         ),
-        pytest.param(
+        "changed arguments are shown to the user": (
             changed,
-            {},
-            {
-                "hookSpecificOutput": {
-                    "hookEventName": "PreToolUse",
-                    "permissionDecision": "ask",
-                    "permissionDecisionReason": "Only this way.",
-                    "updatedInput": {"command": "ls -l"},
-                    "additionalContext": "Only this way.",
-                }
-            },
-            id="changed arguments are shown to the user",
+            "default",
+            {"permissionDecision": "ask", "updatedInput": {"command": "ls -l"}, **CHANGED},
         ),
-        pytest.param(
+        "changed arguments are used where nobody is asked anyway": (
             changed,
-            {"permission_mode": "bypassPermissions"},
-            {
-                "hookSpecificOutput": {
-                    "hookEventName": "PreToolUse",
-                    "permissionDecision": "allow",
-                    "permissionDecisionReason": "Only this way.",
-                    "updatedInput": {"command": "ls -l"},
-                    "additionalContext": "Only this way.",
-                }
-            },
-            id="changed arguments are used where nobody is asked anyway",
+            "bypassPermissions",
+            {"permissionDecision": "allow", "updatedInput": {"command": "ls -l"}, **CHANGED},
         ),
-    ],
+    },
 )
-def test_a_proposed_call_is_answered(verdict: Verdict, fields: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert Hooks(verdict).pre(**fields) == expected
+def test_a_proposed_call_is_answered(verdict: Verdict, mode: str, expected: dict[str, Any]) -> None:
+    answer = Hooks(verdict).pre(permission_mode=mode)
+    assert answer.pop("hookSpecificOutput") == {"hookEventName": "PreToolUse", **expected}
+    ends_the_turn = {"continue": False, "stopReason": f"haltline: {REASON}"}
+    assert answer == (ends_the_turn if REASON in expected.values() else {})
 
 
-@pytest.mark.parametrize(("on_approval", "expected"), [("deny", "deny"), ("ask", "ask")])
-def test_what_waits_for_approval_is_refused_or_put_to_the_user(on_approval: OnApproval, expected: str) -> None:
+@pytest.mark.parametrize("on_approval", ["deny", "ask"])
+def test_what_waits_for_approval_is_refused_or_put_to_the_user(on_approval: OnApproval) -> None:
     def paused(event: ActionEvent) -> Decision:
-        return decision(
-            Level.PAUSE, event, code="approval_pending", message="A person is asked.", expires=event.time + 60_000
-        )
+        expires = event.time + 60_000
+        return decision(Level.PAUSE, event, code="approval_pending", message="A person is asked.", expires=expires)
 
     result = Hooks(paused, on_approval=on_approval).pre()["hookSpecificOutput"]
-    assert (result["permissionDecision"], result["permissionDecisionReason"]) == (
-        expected,
-        "approval_pending: A person is asked.",
-    )
+    assert result["permissionDecision"] == on_approval
+    assert result["permissionDecisionReason"] == "approval_pending: A person is asked."
 
 
-@pytest.mark.parametrize(("name", "expected"), [("mcp__warehouse__drop_table", "deny"), ("Read", None), ("Bash", None)])
-def test_without_a_verdict_only_calls_that_destroy_are_refused(name: str, expected: str | None) -> None:
-    result = Hooks(None).pre(name)
-    assert result.get("hookSpecificOutput", {}).get("permissionDecision") == expected
-
-
-def test_a_call_and_its_result_are_reported_under_claude_codes_own_id() -> None:
+def test_calls_and_their_ends_are_reported_under_claude_codes_own_ids() -> None:
     hooks = Hooks()
     hooks("SessionStart")
-    assert hooks.pre(call_id="toolu_1") == {}
-    assert hooks.post("toolu_1", tool_response={"stdout": "a.txt"}) == {}
-    proposed, completed = hooks.guards["s1"].events[1:]
-    assert (proposed.kind, proposed.call_id, proposed.args) == (Kind.PROPOSED, "toolu_1", {"command": "ls"})
-    assert (completed.kind, completed.call_id, completed.outcome) == (Kind.COMPLETED, "toolu_1", Outcome.OK)
-    assert completed.output_head == '{"stdout":"a.txt"}'
-
-
-def test_a_failed_call_is_reported_with_its_error() -> None:
-    hooks = Hooks()
-    hooks.pre()
-    hooks("PostToolUseFailure", tool_use_id="t1", error="no such file")
-    assert (hooks.guards["s1"].events[-1].outcome, hooks.guards["s1"].events[-1].error) == (
-        Outcome.ERROR,
-        "ToolFailed: no such file",
-    )
-
-
-def test_calls_that_run_side_by_side_are_kept_apart() -> None:
-    hooks = Hooks()
-    hooks.pre(call_id="t1")
-    hooks.pre("Read", call_id="t2")
-    hooks.post("t2", tool_response="x")
+    for call_id, name in (("t1", "Bash"), ("t2", "Read"), ("t3", "Bash")):
+        assert hooks.pre(name, call_id) == {}, "a call that is allowed is left to Claude Code's own rules"
+    hooks.post("t2", tool_response={"stdout": "a.txt"})
     hooks.post("t1", tool_response="y")
-    ends = [(e.call_id, e.action, e.output_head) for e in hooks.guards["s1"].events if e.kind is Kind.COMPLETED]
-    assert ends == [("t2", "Read", "x"), ("t1", "Bash", "y")]
+    hooks("PostToolUseFailure", tool_use_id="t3", error="no such file")
+    assert hooks.post("never") == {}, "nobody proposed it"
+    events = hooks.guards["s1"].events[1:]
+    assert (events[0].kind, events[0].call_id, events[0].args) == (Kind.PROPOSED, "t1", {"command": "ls"})
+    assert [(e.call_id, e.action, e.outcome, e.output_head, e.error) for e in events[3:]] == [
+        ("t2", "Read", Outcome.OK, '{"stdout":"a.txt"}', None),
+        ("t1", "Bash", Outcome.OK, "y", None),
+        ("t3", "Bash", Outcome.ERROR, None, "ToolFailed: no such file"),
+    ]
+    assert events[3].output_novelty == Novelty(new_words=2, words=2, results=0)
 
 
 def test_a_call_that_its_user_did_not_allow_ends_as_unknown_with_the_turn() -> None:
@@ -189,20 +132,32 @@ def test_a_call_that_its_user_did_not_allow_ends_as_unknown_with_the_turn() -> N
     assert hooks.published()[-1] == (Kind.COMPLETED, Outcome.UNKNOWN)
 
 
-def test_the_end_of_a_call_that_nobody_proposed_is_passed_over() -> None:
-    hooks = Hooks()
-    assert hooks.post("never") == {}
-    assert hooks.published() == [(Kind.SESSION_STARTED, None)] or hooks.published() == []
-
-
-def test_a_subagent_is_a_session_below_its_agents() -> None:
+def test_a_subagent_is_a_session_below_its_agents_and_each_ends_at_the_latest_with_it() -> None:
     hooks = Hooks()
     hooks.pre(agent_id="a7", agent_type="Explore")
     below = hooks.guards["s1/a7"].events[0]
     assert (below.session_id, below.parent_session_id, below.root_session_id) == ("s1/a7", "s1", "s1")
     assert below.agent_id == f"{AGENT_ID}/Explore"
     hooks("SubagentStop", agent_id="a7", agent_type="Explore")
-    assert hooks.published("s1/a7")[-1] == (Kind.SESSION_ENDED, None)
+    hooks.pre()
+    hooks.pre(agent_id="a8")
+    assert hooks.published("s1")[-1] != (Kind.SESSION_ENDED, None)
+    hooks("SessionEnd", reason="exit")
+    assert {hooks.published(s)[-1] for s in ("s1", "s1/a7", "s1/a8")} == {(Kind.SESSION_ENDED, None)}
+
+
+def blocked(event: ActionEvent) -> Decision:
+    return decision(Level.BLOCK, event, code="scope_creep", message="Not this.")
+
+
+@pytest.mark.parametrize("verdict", [Level.ALLOW, blocked], ids=["allowed", "refused"])
+def test_a_hint_between_two_calls_is_delivered_once_with_the_next_whatever_becomes_of_it(verdict: Verdict) -> None:
+    hooks = Hooks(verdict)
+    hooks("SessionStart")
+    for _ in range(2):  # delivered twice
+        hooks.guards["s1"].send(decision(Level.NUDGE, hooks.guards["s1"].events[0], message="Read the task again."))
+    answers = [hooks.pre(call_id=call_id) for call_id in ("t1", "t2")]
+    assert [str(answer).count("Read the task again.") for answer in answers] == [1, 0]
 
 
 @pytest.mark.parametrize("event", ["UserPromptSubmit", "PostToolUse", "Stop"])
@@ -224,25 +179,10 @@ def test_a_killed_session_that_begins_again_asks_anew_whether_it_was_released() 
     assert (hooks.made, hooks.pre()) == (2, {})
 
 
-def test_the_end_of_the_session_ends_every_guard() -> None:
-    hooks = Hooks()
-    hooks.pre()
-    hooks.pre(agent_id="a7")
-    hooks("SessionEnd", reason="exit")
-    assert [hooks.published(s)[-1] for s in ("s1", "s1/a7")] == [(Kind.SESSION_ENDED, None)] * 2
-
-
-@pytest.mark.parametrize(
-    "hook",
-    [
-        pytest.param({}, id="nothing"),
-        pytest.param({"session_id": 7, "hook_event_name": "Stop"}, id="a session that is a number"),
-        pytest.param({"session_id": "s", "hook_event_name": "PreToolUse"}, id="a call of no tool"),
-    ],
-)
-def test_a_hook_that_cannot_be_read_says_where(hook: dict[str, Any]) -> None:
+@pytest.mark.parametrize("fields", [{}, {"session_id": 7, "hook_event_name": "Stop"}, {"session_id": "s"}])
+def test_a_hook_that_cannot_be_read_says_where(fields: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"hook: \w+: expected a text, got"):
-        asyncio.run(Hooks().sessions.answer(hook))
+        asyncio.run(Hooks().sessions.answer({"hook_event_name": "PreToolUse"} | fields))
 
 
 @pytest.mark.parametrize("event", ["Notification", "PreCompact", "SomethingNew"])

@@ -1,5 +1,3 @@
-"""The official SDK's client and server, over HTTP, on the two sides of the proxy."""
-
 import asyncio
 import contextlib
 import gzip
@@ -11,7 +9,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import orjson
 import pytest
@@ -26,8 +24,7 @@ from mcp.client import Client
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.streamable_http import EventCallback, EventMessage, EventStore
-from mcp.types import JSONRPCMessage, ToolAnnotations
-from pydantic import Field
+from mcp.types import JSONRPCMessage
 from yarl import URL
 
 from haltline.cli.agent import mcp_proxy
@@ -40,8 +37,10 @@ from haltline.interventions.agent.testing import ScriptedGuard, decision
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
 from haltline.streams.local.embedded_broker import EmbeddedBroker
-from tests.interventions.agent.integrations.mcp_cases import ENDS, MESSAGES, REACHED, say, six_calls
+from tests.interventions.agent.integrations.mcp_cases import CALL, CALLS, ENDS, MESSAGES, REACHED, say, six_calls
+from tests.interventions.agent.integrations.mcp_server import server_of as files_server
 from tests.interventions.agent.stand_in import StandIn, third_delete_kills
+from tests.interventions.cases import some
 from tests.waiting import wait_until
 
 
@@ -64,21 +63,7 @@ class Kept(EventStore):
 
 
 def server_of(reached: list[str]) -> MCPServer:
-    server = MCPServer("files")
-
-    @server.tool(annotations=ToolAnnotations(read_only_hint=True))
-    def read_file(path: Annotated[str, Field(json_schema_extra={"x-mcp-header": "Path"})]) -> str:
-        reached.append(f"read {path}")
-        return f"text of {path}"
-
-    @server.tool(annotations=ToolAnnotations(destructive_hint=True))
-    def tidy(path: str) -> str:
-        reached.append(f"tidy {path}")
-        return f"tidied {path}"
-
-    @server.tool()
-    def fail(path: str) -> str:
-        raise ValueError(f"no such file: {path}")
+    server = files_server(reached.append)
 
     @server.tool()
     async def slow(context: Context) -> str:
@@ -153,7 +138,7 @@ WAYS = [
 
 
 @pytest.mark.parametrize(("mode", "how"), WAYS)
-def test_calls_go_through_and_refused_ones_are_errors_that_the_model_reads(mode: str, how: dict[str, Any]) -> None:
+def test_calls_go_through_and_refused_ones_are_errors_for_the_model(mode: str, how: dict[str, Any]) -> None:
     guards = Guards()
 
     async def talk(client: Client) -> None:
@@ -163,6 +148,8 @@ def test_calls_go_through_and_refused_ones_are_errors_that_the_model_reads(mode:
 
     _, reached = through(talk, guards, mode, **how)
     assert (reached, guards.ends()) == (REACHED, ENDS)
+    made = [e.output_novelty for e in guards.events if e.kind is Kind.COMPLETED and e.outcome is not Outcome.REFUSED]
+    assert sorted(end.results for end in made if end is not None) == list(range(len(made)))
     proposed = {e.action: e.effect for e in guards.events if e.kind is Kind.PROPOSED}
     assert proposed["mcp__files__tidy"] is Effect.DESTRUCTIVE
     sessions = {e.session_id for e in guards.events}
@@ -215,17 +202,14 @@ def test_when_the_broker_is_real_a_kill_is_obeyed_by_the_command(embedded: Embed
 
         async with serving(app) as url:
             command = ["-m", "haltline.cli", "mcp-proxy", "--bootstrap", embedded.bootstrap, "--session", "s1"]
-            proxy = await asyncio.create_subprocess_exec(
-                sys.executable, *command, "--url", url, "--port", "0",
-                "--header-file", str(tmp_path / "headers"),
-                stdout=asyncio.subprocess.PIPE, env=ENVIRONMENT,
-            )  # fmt: skip
-            assert proxy.stdout is not None
-            address = (await proxy.stdout.readline()).decode().strip()
+            command += ["--url", url, "--port", "0", "--header-file", str(tmp_path / "headers")]
+            pipe = asyncio.subprocess.PIPE
+            proxy = await asyncio.create_subprocess_exec(sys.executable, *command, stdout=pipe, env=ENVIRONMENT)
+            address = (await some(proxy.stdout).readline()).decode().strip()
             output = []
             async with Client(address) as client:
-                for name, path in (("delete_x", "a"), ("delete_x", "a"), ("delete_x", "a"), ("read_file", "a")):
-                    result = await client.call_tool(name, {"path": path})
+                for name in (*["delete_x"] * 3, "read_file"):
+                    result = await client.call_tool(name, {"path": "a"})
                     text = "".join(block.text for block in result.content if block.type == "text")
                     output.append((bool(result.is_error), text.split(":")[0]))
             proxy.send_signal(signal.SIGTERM)
@@ -253,9 +237,7 @@ def test_when_the_broker_is_real_a_kill_is_obeyed_by_the_command(embedded: Embed
         (["--url", "http://a/", "--header-file", __file__], ":1: expected `name: value`, got a line without"),
     ],
 )
-def test_a_command_that_cannot_work_says_so(
-    arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wrong_command_says_so(arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         sys.exit(mcp_proxy.main(["--bootstrap", "127.0.0.1:9", *arguments]))
     out, err = capsys.readouterr()
@@ -273,11 +255,10 @@ def with_echo(
     """What a client says to a proxy before a server that answers each request with its own body."""
     actual: list[bytes] = []
 
-    async def echo(request: web.Request) -> web.StreamResponse:
+    async def echo(request: web.Request) -> Any:
         actual.append(await request.read())
         if answer is not None:
-            response: web.StreamResponse = await answer(request)
-            return response
+            return await answer(request)
         return web.Response(body=actual[-1], content_type="application/json")
 
     async def run() -> Any:
@@ -293,32 +274,22 @@ def with_echo(
     return asyncio.run(run()), actual
 
 
-def posted(body: bytes, guards: Guards, **headers: str) -> tuple[tuple[int, bytes], list[bytes]]:
-    async def talk(http: Http) -> tuple[int, bytes]:
-        async with http.post("/mcp", data=body, headers={"Content-Type": "application/json", **headers}) as response:
-            return response.status, await response.read()
-
-    result, actual = with_echo(talk, guards)
-    return result, actual
+async def post(http: Http, body: bytes, **headers: str) -> tuple[int, bytes]:
+    named = {"Content-Type": "application/json", **headers}
+    async with http.post("/mcp", data=body, headers=named, allow_redirects=False) as response:
+        assert "Location" not in response.headers
+        return response.status, await response.read()
 
 
-CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "rm", "arguments": {}}}
+def posted(body: bytes, guards: Guards, answer: Any = None, **headers: str) -> tuple[tuple[int, bytes], list[bytes]]:
+    return with_echo(lambda http: post(http, body, **headers), guards, answer)
+
+
+A_CALL = CALLS["a call"]
 ALL_BLOCKED: Callable[[ActionEvent], Level] = lambda _: Level.BLOCK  # noqa: E731
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        pytest.param(orjson.dumps(CALL), id="a call"),
-        pytest.param(orjson.dumps([CALL, CALL | {"id": 2}]), id="a batch of calls"),
-        pytest.param(orjson.dumps(CALL).replace(b"{}", b'{"x": NaN}'), id="a number that only some read"),
-        pytest.param(orjson.dumps(CALL).replace(b"{}", b'{"x": "\\ud800"}'), id="half a pair of surrogates"),
-        pytest.param(orjson.dumps(CALL).replace(b"tools", b"\\u0074ools"), id="an escaped name"),
-        pytest.param(orjson.dumps(CALL).replace(b'{"jsonrpc"', b'{"method":"ping","jsonrpc"'), id="two methods"),
-        pytest.param(orjson.dumps({n: v for n, v in CALL.items() if n != "id"}), id="a call without an id"),
-        pytest.param(orjson.dumps(CALL).replace(b"{}", b"[" * 5000 + b"]" * 5000), id="nested without end"),
-    ],
-)
+@pytest.mark.parametrize("body", CALLS.values(), ids=CALLS)
 def test_a_refused_call_never_reaches_the_server(body: bytes) -> None:
     guards = Guards(ALL_BLOCKED)
     (status, result), actual = posted(body, guards)
@@ -327,11 +298,10 @@ def test_a_refused_call_never_reaches_the_server(body: bytes) -> None:
 
 
 def test_a_call_that_is_compressed_is_checked_and_what_is_not_what_it_says_is_reported() -> None:
-    (status, result), actual = posted(
-        gzip.compress(orjson.dumps(CALL)), Guards(ALL_BLOCKED), **{"Content-Encoding": "gzip"}
-    )
+    gzipped = {"Content-Encoding": "gzip"}
+    (status, result), actual = posted(gzip.compress(A_CALL), Guards(ALL_BLOCKED), **gzipped)
     assert (status, actual, b"isError" in result) == (200, [], True)
-    (status, result), actual = posted(b"no gzip", Guards(), **{"Content-Encoding": "gzip"})
+    (status, result), actual = posted(b"no gzip", Guards(), **gzipped)
     assert (status, actual, orjson.loads(result)["error"]["code"]) == (400, [], -32700)
 
 
@@ -378,36 +348,28 @@ def test_a_call_that_its_client_takes_back_by_going_away_is_taken_back_from_the_
     ended: list[str] = []
 
     async def talk(http: Http) -> None:
-        reached, left = asyncio.Event(), asyncio.Event()
-        waiting.extend((reached, left))
-        call = asyncio.create_task(_posted(http))
+        call = asyncio.create_task(post(http, A_CALL))
         await reached.wait()
         call.cancel()
         await left.wait()
 
-    waiting: list[asyncio.Event] = []
+    reached, left = asyncio.Event(), asyncio.Event()
 
     async def never(_: web.Request) -> web.Response:
-        waiting[0].set()
+        reached.set()
         try:
             await asyncio.Event().wait()
         finally:
             ended.append("the server's handler")
-            waiting[1].set()
+            left.set()
         return web.Response()
 
     with_echo(talk, guards, never)
     assert (ended, guards.ends()) == (["the server's handler"], [("rm", Outcome.UNKNOWN)])
 
 
-async def _posted(http: Http) -> int:
-    async with http.post("/mcp", json=CALL) as response:
-        return response.status
-
-
 def test_a_call_that_is_taken_back_while_it_waits_for_its_verdict_is_not_made() -> None:
-    asked_for = threading.Event()
-    taken_back = threading.Event()
+    asked_for, taken_back = threading.Event(), threading.Event()
 
     def verdict(_: ActionEvent) -> Level:
         asked_for.set()
@@ -422,13 +384,12 @@ def test_a_call_that_is_taken_back_while_it_waits_for_its_verdict_is_not_made() 
         made.cancel({"method": "notifications/cancelled", "params": {"requestId": 2}})
         made.cancel({"method": "notifications/cancelled", "params": {"requestId": CALL["id"]}})
         taken_back.set()
-        assert call.result(20).refusal == {
-            "jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "haltline: not made: it was taken back"},
-        }  # fmt: skip
+        error = {"code": -32603, "message": "haltline: not made: it was taken back"}
+        assert call.result(20).refusal == {"jsonrpc": "2.0", "id": 1, "error": error}
     assert guards.ends() == [("rm", Outcome.ERROR)]
 
 
-@pytest.mark.parametrize("pieces", [1, 2, 3, 7, 1000])
+@pytest.mark.parametrize("pieces", [1, 3, 1000])
 @pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n", b"\r\r"])
 def test_a_stream_is_read_whatever_its_pieces(pieces: int, end: bytes) -> None:
     guards = Guards(lambda event: decision(Level.NUDGE, event, message="Think again."))
@@ -442,16 +403,11 @@ def test_a_stream_is_read_whatever_its_pieces(pieces: int, end: bytes) -> None:
             await response.write(stream[at : at + pieces])
         return response
 
-    async def talk(http: Http) -> bytes:
-        async with http.post("/mcp", json=CALL) as response:
-            return await response.read()
-
-    result, _ = with_echo(talk, guards, answer)
+    (_, result), _ = posted(A_CALL, guards, answer)
     first, second = result.split(end, 1)
-    assert first == b": comment"
-    lines = second.strip().splitlines()
-    assert lines[0] == b"id: 7"
-    content = orjson.loads(lines[1].removeprefix(b"data: "))["result"]["content"]
+    number, data = second.strip().splitlines()
+    assert (first, number) == (b": comment", b"id: 7")
+    content = orjson.loads(data.removeprefix(b"data: "))["result"]["content"]
     assert content == [{"type": "text", "text": "haltline: Think again."}]
     assert guards.ends() == [("rm", Outcome.OK)]
 
@@ -460,14 +416,10 @@ def test_a_redirect_that_would_lead_past_the_guard_is_not_passed_on() -> None:
     async def away(_: web.Request) -> web.Response:
         return web.Response(status=307, headers={"Location": "http://elsewhere.example/mcp"})
 
-    async def talk(http: Http) -> tuple[int, Any, bool]:
-        async with http.post("/mcp", json=CALL, allow_redirects=False) as response:
-            return response.status, await response.json(), "Location" in response.headers
-
     guards = Guards(lambda _: Level.ALLOW)
-    (status, result, location), _ = with_echo(talk, guards, away)
-    assert (status, location) == (502, False)
-    assert "http://elsewhere.example/mcp" in result["error"]["message"]
+    (status, result), _ = posted(A_CALL, guards, away)
+    assert status == 502
+    assert "http://elsewhere.example/mcp" in orjson.loads(result)["error"]["message"]
     assert guards.ends() == [("rm", Outcome.UNKNOWN)]
 
 
@@ -504,17 +456,13 @@ def test_any_body_and_any_answer_is_taken() -> None:
         done = 0
         loop = asyncio.get_running_loop()
 
-        async def ask(body: bytes, session: dict[str, str]) -> tuple[int, bytes]:
-            async with http.post("/mcp", data=body, headers={"Content-Type": "application/json"} | session) as response:
-                return response.status, await response.read()
-
         @given(ANY_BODY, ANY_BODY, st.booleans(), st.sampled_from(({}, {"Mcp-Session-Id": "a"})))
         @at_most(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
         def any_body(body: bytes, data: bytes, is_stream: bool, session: dict[str, str]) -> None:
             nonlocal done
             stream = b"event: message\ndata: " + data.replace(b"\n", b"") + b"\r\n\r\n"
             answers.append((stream, "text/event-stream") if is_stream else (data, "application/json"))
-            status, actual = asyncio.run_coroutine_threadsafe(ask(body, session), loop).result(20)
+            status, actual = asyncio.run_coroutine_threadsafe(post(http, body, **session), loop).result(20)
             assert status in {200, 202, 400}, actual
             done += 1
 

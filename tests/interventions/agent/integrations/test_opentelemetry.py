@@ -1,5 +1,3 @@
-"""Real tracers of the SDK in front of the exporter and the processor, with an embedded broker behind them."""
-
 import multiprocessing
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""What the model used, read from a transcript that Claude Code writes beside its work."""
-
 import asyncio
 import json
 from collections.abc import Iterator, Sequence
@@ -15,6 +13,7 @@ from hypothesis import strategies as st
 from haltline.interventions.agent.integrations.claude_code import transcript
 from haltline.interventions.agent.integrations.claude_code.transcript import WRITTEN_WITHIN_S, Transcript
 from haltline.schemas.events import Kind, Usage
+from tests.cases import cases
 from tests.interventions.agent.integrations.test_hooks import Hooks
 
 Line = dict[str, Any] | str
@@ -45,48 +44,41 @@ def counted(path: Path, parts: Sequence[bytes], *, subagent: bool = False) -> tu
         with path.open("ab") as file:
             file.write(next(left, b""))
 
-    async def read() -> tuple[list[int], bool]:
-        read = Transcript(path, subagent=subagent, sleep=write_next)
-        usages: list[Usage | None] = [*await read.wait(for_answer=True)]
-        lacks = read.lacks_turn(for_answer=True)
-        usages.append(read.end())
-        assert read.end() is None
-        return [usage.input_tokens for usage in usages if usage is not None], lacks
-
-    return asyncio.run(read())
+    read = Transcript(path, subagent=subagent, sleep=write_next)
+    usages: list[Usage | None] = [*asyncio.run(read.wait(for_answer=True))]
+    lacks = read.lacks_turn(for_answer=True)
+    usages.append(read.end())
+    assert read.end() is None
+    return [usage.input_tokens for usage in usages if usage is not None], lacks
 
 
-@pytest.mark.parametrize(
-    ("lines", "tokens"),
-    [
-        pytest.param([ASKED, ANSWERED], [5], id="a conversation of one message"),
-        pytest.param([ASKED, CALLED, RESULT, ANSWERED], [3, 5], id="a call and the answer"),
-        pytest.param(
+@cases(
+    "lines, tokens",
+    {
+        "a conversation of one message": ([ASKED, ANSWERED], [5]),
+        "a call and the answer": ([ASKED, CALLED, RESULT, ANSWERED], [3, 5]),
+        "a message of several lines counts once": (
             [ASKED, says("m1", THINKS, reason="end_turn"), says("m1", TEXT, reason="end_turn")],
             [3],
-            id="a message of several lines counts once",
         ),
-        pytest.param(
+        "a text before a call is no answer": (
             [says("m1", TEXT, reason="tool_use"), says("m1", CALL, reason="tool_use"), RESULT, ANSWERED],
             [3, 5],
-            id="a text before a call is no answer",
         ),
-        pytest.param([says("m1", TEXT, reason="pause_turn"), ANSWERED], [3, 5], id="a turn that pauses goes on"),
-        pytest.param(
+        "a turn that pauses goes on": ([says("m1", TEXT, reason="pause_turn"), ANSWERED], [3, 5]),
+        "releases that leave out the reason": (
             [ASKED, says("m1", THINKS), says("m1", CALL), RESULT, says("m2", TEXT, tokens=5)],
             [3, 5],
-            id="releases that leave out the reason",
         ),
-        pytest.param(
+        "a subagent's lines are not its agent's": (
             [says("m9", TEXT, reason="end_turn", isSidechain=True), CALLED, RESULT, ANSWERED],
             [3, 5],
-            id="a subagent's lines are not its agent's",
         ),
-        pytest.param(["not json", "[1]", "{}", '"\\ud83d"', ANSWERED], [5], id="lines that are something else"),
-    ],
+        "lines that are something else": (["not json", "[1]", "{}", '"\\ud83d"', ANSWERED], [5]),
+    },
 )
 @pytest.mark.parametrize("at_once", [True, False], ids=["at once", "line by line"])
-def test_what_is_written_while_the_hook_waits_is_counted(
+def test_what_comes_while_it_waits_is_counted(
     lines: Sequence[Line], tokens: list[int], at_once: bool, tmp_path: Path
 ) -> None:
     parts = [written(*lines)] if at_once else [written(line) for line in lines]
@@ -102,47 +94,37 @@ def test_a_transcript_may_be_cut_anywhere_between_two_writes(cuts: list[int]) ->
         assert counted(Path(folder) / "t.jsonl", parts) == ([3, 3, 5], False)
 
 
-def test_what_was_there_before_is_another_runs_but_for_a_subagent(tmp_path: Path) -> None:
+def test_what_was_there_before_is_another_runs_but_for_a_subagent_and_long_lines_are_read(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_bytes(written(CALLED))
     assert counted(path, [written(ANSWERED)]) == ([5], False)
     assert counted(path, [], subagent=True) == ([3, 5], False)
-
-
-def test_a_line_longer_than_what_is_read_at_once_is_read(tmp_path: Path) -> None:
-    image = {"type": "user", "message": {"content": "x" * (5 * 1024 * 1024)}}
-    assert counted(tmp_path / "t.jsonl", [written(CALLED, image, ANSWERED)]) == ([3, 5], False)
+    image = {"type": "user", "message": {"content": "x" * (5 * 1024 * 1024)}}  # more than is read at once
+    assert counted(tmp_path / "long.jsonl", [written(CALLED, image, ANSWERED)]) == ([3, 5], False)
 
 
 @pytest.mark.parametrize("lines", [[], [ASKED], [CALLED, RESULT]], ids=["no file", "no message", "no answer"])
 def test_a_wait_ends_and_is_not_repeated_until_something_is_written(lines: Sequence[Line], tmp_path: Path) -> None:
-    path = tmp_path / "t.jsonl"
-    waited_s = 0.0
+    path, waited_s = tmp_path / "t.jsonl", 0.0
 
     async def pass_time(seconds: float) -> None:
         nonlocal waited_s
         waited_s += seconds
 
-    async def stop(read: Transcript) -> bool:
-        await read.wait(for_answer=True)
-        lacks = read.lacks_turn(for_answer=True)
+    def waits(*more: Line) -> float:
+        """How long a stop waits for its answer, which does not come, once these lines are there as well."""
+        if more:
+            with path.open("ab") as file:
+                file.write(written(*more))
+        before = waited_s
+        asyncio.run(read.wait(for_answer=True))
+        assert read.lacks_turn(for_answer=True)
         read.end()
-        return lacks
+        return waited_s - before
 
     read = Transcript(path, subagent=False, sleep=pass_time)
-    if lines:
-        path.write_bytes(written(*lines))
-    assert asyncio.run(stop(read))
-    assert waited_s == pytest.approx(WRITTEN_WITHIN_S, abs=0.2)
-    assert asyncio.run(stop(read))
-    assert waited_s == pytest.approx(WRITTEN_WITHIN_S, abs=0.2)
-    with path.open("ab") as file:
-        file.write(written(ASKED))
-    assert asyncio.run(stop(read))
-    assert waited_s == pytest.approx(2 * WRITTEN_WITHIN_S, abs=0.2)
-
-
-# The hooks that read it.
+    whole = pytest.approx(WRITTEN_WITHIN_S, abs=0.2)
+    assert [waits(*lines), waits(), waits(ASKED)] == [whole, 0, whole]
 
 
 @pytest.fixture
@@ -157,21 +139,19 @@ def turns_of(hooks: Hooks, session_id: str = "s1") -> list[int | None]:
 
 
 @pytest.mark.usefixtures("_impatient")
-@pytest.mark.parametrize(
-    ("events", "lines", "turns"),
-    [
-        pytest.param(["Stop"], [ANSWERED], [5], id="the answer is there at Stop"),
-        pytest.param(["Stop"], None, [None], id="no transcript at Stop"),
-        pytest.param(["Stop"], [ASKED], [None], id="no answer at Stop"),
-        pytest.param(["PreToolUse", "Stop"], [CALLED], [3, None], id="a call and no answer at Stop"),
-        pytest.param(["PreToolUse", "SessionEnd"], [CALLED], [3], id="a call that ended the session"),
-        pytest.param(["PreToolUse", "SessionEnd"], None, [None], id="such a call and no transcript"),
-        pytest.param(["Stop", "SessionEnd"], [ANSWERED], [5], id="nothing new at the end of the session"),
-        pytest.param(
-            ["PreToolUse", "SubagentStop", "Stop"], [CALLED, RESULT, ANSWERED], [3, 5], id="nameless subagent"
-        ),
-        pytest.param(["SessionEnd"], None, [], id="a session without a turn"),
-    ],
+@cases(
+    "events, lines, turns",
+    {
+        "the answer is there at Stop": (["Stop"], [ANSWERED], [5]),
+        "no transcript at Stop": (["Stop"], None, [None]),
+        "no answer at Stop": (["Stop"], [ASKED], [None]),
+        "a call and no answer at Stop": (["PreToolUse", "Stop"], [CALLED], [3, None]),
+        "a call that ended the session": (["PreToolUse", "SessionEnd"], [CALLED], [3]),
+        "such a call and no transcript": (["PreToolUse", "SessionEnd"], None, [None]),
+        "nothing new at the end of the session": (["Stop", "SessionEnd"], [ANSWERED], [5]),
+        "nameless subagent": (["PreToolUse", "SubagentStop", "Stop"], [CALLED, RESULT, ANSWERED], [3, 5]),
+        "a session without a turn": (["SessionEnd"], None, []),
+    },
 )
 def test_a_turn_that_cannot_be_counted_is_published_without_usage(
     events: Sequence[str], lines: Sequence[Line] | None, turns: list[int | None], tmp_path: Path

@@ -1,5 +1,3 @@
-"""`haltline watch` as a process, with an agent that has children."""
-
 import contextlib
 import io
 import json
@@ -9,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -52,14 +51,8 @@ def watch(embedded: EmbeddedBroker, tmp_path: Path) -> Iterator[Watch]:
     def run(how: str, form: str = "claude", *options: str) -> "subprocess.Popen[str]":
         agent = [sys.executable, "-m", "tests.interventions.agent.integrations.line_agent", str(tmp_path), how, form]
         command = [sys.executable, "-m", "haltline.cli", "watch", "--bootstrap", embedded.bootstrap]
-        started.append(
-            subprocess.Popen(
-                [*command, "--session", "s1", "--grace", "0.3", *options, "--", *agent],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-        )
+        command += ["--session", "s1", "--grace", "0.3", *options, "--", *agent]
+        started.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
         return started[-1]
 
     yield run
@@ -72,9 +65,7 @@ def watch(embedded: EmbeddedBroker, tmp_path: Path) -> Iterator[Watch]:
 
 
 @pytest.mark.parametrize("form", ["claude", "plain"])
-def test_an_agent_that_ends_by_itself_is_reported_and_its_exit_code_is_kept(
-    embedded: EmbeddedBroker, watch: Watch, form: str
-) -> None:
+def test_an_agent_that_ends_is_reported_with_its_exit_code(embedded: EmbeddedBroker, watch: Watch, form: str) -> None:
     with StandIn(embedded.bootstrap) as worker:
         process = watch("short", form)
         out, _ = process.communicate(timeout=60)
@@ -95,15 +86,16 @@ def test_an_agent_that_ends_by_itself_is_reported_and_its_exit_code_is_kept(
         assert turns == ([Usage(input_tokens=3, output_tokens=1), cost] if form == "claude" else [cost])
 
 
-def test_a_kill_ends_the_agent_its_children_and_their_daemons_and_is_acknowledged(
-    embedded: EmbeddedBroker, watch: Watch, tmp_path: Path
-) -> None:
+def test_a_kill_ends_the_whole_family_and_says_so(embedded: EmbeddedBroker, watch: Watch, tmp_path: Path) -> None:
     with StandIn(embedded.bootstrap) as worker:
         process = watch("endless")
         wait_until(lambda: len(family(tmp_path)) == len(FAMILY), "the whole family runs")
         wait_until(lambda: worker.of(Kind.PROPOSED, "s1/t0"), "the subagent is known")
         assert all(map(alive, family(tmp_path).values()))
         worker.send(decision(Level.KILL))
+        wait_until(lambda: Stage.APPLIED in worker.stages("s1"), "the kill has arrived")
+        (applied,) = [f for f in worker.feedback if f.stage is Stage.APPLIED and f.session_id == "s1"]
+        assert "agent_process" in applied.detail, "it still runs"
         _, err = process.communicate(timeout=60)
         assert process.returncode == 90, err
         assert "KILL: for the model" in err
@@ -113,8 +105,8 @@ def test_a_kill_ends_the_agent_its_children_and_their_daemons_and_is_acknowledge
         assert children == ["s1/t0"]
 
 
-def test_a_hint_is_reported_and_a_kill_is_not_acknowledged_as_stopped_while_the_agent_lives(
-    embedded: EmbeddedBroker, watch: Watch
+def test_a_hint_is_reported_a_block_ends_the_agent_and_one_whose_session_is_killed_is_not_started(
+    embedded: EmbeddedBroker, watch: Watch, tmp_path: Path
 ) -> None:
     with StandIn(embedded.bootstrap) as worker:
         process = watch("endless", "claude", "--grace", "2")
@@ -122,32 +114,15 @@ def test_a_hint_is_reported_and_a_kill_is_not_acknowledged_as_stopped_while_the_
         worker.send(decision(Level.NUDGE))
         wait_until(lambda: Stage.APPLIED in worker.stages("s1"), "it was heard")
         worker.feedback.clear()
-        worker.send(decision(Level.KILL))
-        wait_until(lambda: Stage.APPLIED in worker.stages("s1"), "the kill has arrived")
-        (applied,) = [f for f in worker.feedback if f.stage is Stage.APPLIED and f.session_id == "s1"]
-        assert "agent_process" in applied.detail
-        _, err = process.communicate(timeout=60)
-        assert "haltline: watch: nudge: NUDGE: for the model" in err
-        wait_until(lambda: Stage.STOPPED in worker.stages("s1"), "it is acknowledged")
-
-
-def test_an_agent_whose_session_is_killed_already_is_not_started(
-    embedded: EmbeddedBroker, watch: Watch, tmp_path: Path
-) -> None:
-    with StandIn(embedded.bootstrap) as worker:
-        worker.control(standing(scope_id="s1"))
-        process = watch("endless")
-        process.communicate(timeout=60)
-        assert (process.returncode, family(tmp_path)) == (90, {})
-
-
-def test_a_block_can_only_be_obeyed_by_ending_the_agent(embedded: EmbeddedBroker, watch: Watch) -> None:
-    with StandIn(embedded.bootstrap) as worker:
-        process = watch("endless")
-        wait_until(lambda: worker.of(Kind.PROPOSED, "s1"), "it runs")
-        worker.send(decision(Level.BLOCK))
+        worker.send(decision(Level.BLOCK))  # which can only be obeyed by ending the agent
+        wait_until(lambda: Stage.APPLIED in worker.stages("s1"), "the refusal has arrived")
         _, err = process.communicate(timeout=60)
         assert (process.returncode, "BLOCK: for the model" in err) == (90, True)
+        assert "haltline: watch: nudge: NUDGE: for the model" in err
+        worker.control(standing(scope_id="s1"))
+        before, again = family(tmp_path), watch("endless")
+        again.communicate(timeout=60)
+        assert (again.returncode, family(tmp_path)) == (90, before), "it is not started"
 
 
 def test_an_asked_end_takes_the_whole_family_along(embedded: EmbeddedBroker, watch: Watch, tmp_path: Path) -> None:
@@ -167,7 +142,7 @@ def test_an_asked_end_takes_the_whole_family_along(embedded: EmbeddedBroker, wat
         (["--", "true"], "bootstrap: expected Kafka's address"),
     ],
 )
-def test_a_command_that_cannot_work_says_so(
+def test_a_wrong_command_says_so(
     arguments: list[str], expected: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in [name for name in os.environ if name.startswith("HALTLINE_")]:
@@ -189,11 +164,10 @@ def test_with_the_broker_away_the_agent_goes_on() -> None:
 
 
 LEAF = st.none() | st.booleans() | st.integers() | st.sampled_from(["assistant", "tool_use", "tool_result", "x", ""])
-FIELDS = st.sampled_from(
-    ["type", "message", "content", "status", "exit_code",
-     "usage", "id", "tool_use_id", "item", "input", "name", "is_error", "error", "result",
-     "total_cost_usd", "input_tokens", "cached_input_tokens", "parent_tool_use_id"]
-)  # fmt: skip
+NAMES = (
+    "type message content status exit_code usage id tool_use_id item input name is_error error result total_cost_usd"
+)
+FIELDS = st.sampled_from([*NAMES.split(), "input_tokens", "cached_input_tokens", "parent_tool_use_id"])
 KINDS = st.sampled_from(
     ["assistant", "user", "result", "item.started", "item.completed", "turn.completed", "tool_result"]
 )
@@ -223,19 +197,16 @@ def test_the_lines_of_codex_are_read() -> None:
         "aggregated_output": "",
         "status": "in_progress",
     }
-    lines = Lines()
-    output = [
-        one
-        for line in (
-            {"type": "thread.started", "thread_id": "x"},
-            {"type": "item.started", "item": command},
-            {"type": "item.completed", "item": command | {"aggregated_output": "no", "exit_code": 2}},
-            {"type": "item.completed", "item": {"id": "i2", "type": "agent_message", "text": "done"}},
-            {"type": "turn.completed", "usage": {"input_tokens": 9, "cached_input_tokens": 4, "output_tokens": 2}},
-        )
-        for _, one in lines.read(line)
+    used = {"input_tokens": 9, "cached_input_tokens": 4, "output_tokens": 2}
+    lines: list[dict[str, Any]] = [
+        {"type": "thread.started", "thread_id": "x"},
+        {"type": "item.started", "item": command},
+        {"type": "item.completed", "item": command | {"aggregated_output": "no", "exit_code": 2}},
+        {"type": "item.completed", "item": {"id": "i2", "type": "agent_message", "text": "done"}},
+        {"type": "turn.completed", "usage": used},
     ]
-    call, result, turn = output
+    reader = Lines()
+    call, result, turn = (one for line in lines for _, one in reader.read(line))
     assert (call.call_id, call.name, call.args) == ("i1", "shell", {"command": "ls"})  # type: ignore[union-attr]
     assert (result.content, result.is_error) == ("no", True)  # type: ignore[union-attr]
     assert turn == Turn(Usage(input_tokens=5, output_tokens=2, cache_read_tokens=4))

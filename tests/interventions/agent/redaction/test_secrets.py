@@ -1,5 +1,3 @@
-"""Secrets do not leave the process."""
-
 import json
 import time
 
@@ -17,39 +15,35 @@ from haltline.interventions.agent.redaction.secrets import (
     redact_text,
 )
 from haltline.interventions.agent.testing import ScriptedGuard
+from tests.cases import cases
 
 KEY_BLOCK = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAKC\n-----END RSA PRIVATE KEY-----"
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl"
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        pytest.param("key AKIAIOSFODNN7EXAMPLE.", "key [redacted:aws_access_key].", id="an AWS access key"),
-        pytest.param("ghp_" + "a1B2" * 9, "[redacted:github_token]", id="a GitHub token"),
-        pytest.param("github_pat_" + "a1B2_" * 6, "[redacted:github_token]", id="a fine-grained GitHub token"),
-        pytest.param("xoxb-1234567890-abcdef", "[redacted:slack_token]", id="a Slack token"),
-        pytest.param("sk_live_" + "a1B2" * 6, "[redacted:stripe_key]", id="a Stripe key"),
-        pytest.param("use sk-proj-" + "a1B2" * 6, "use [redacted:api_key]", id="an API key of a model"),
-        pytest.param(JWT, "[redacted:jwt]", id="a JSON web token"),
-        pytest.param(f"a\n{KEY_BLOCK}\nb", "a\n[redacted:private_key]\nb", id="a private key block"),
-        pytest.param(KEY_BLOCK[:45], "[redacted:private_key]", id="a private key block that was cut"),
-        pytest.param("Bearer abcdefgh123", "Bearer [redacted:bearer]", id="a bearer token"),
-        pytest.param(
-            "postgres://bob:hunter2@db/x", "postgres://[redacted:url_password]@db/x", id="a password in an address"
-        ),
-        pytest.param("PGPASSWORD=hunter2 psql", "PGPASSWORD=[redacted:password] psql", id="a variable of a command"),
-        pytest.param("?token=abc123&page=2", "?token=[redacted:token]&page=2", id="a parameter of an address"),
-        pytest.param(
-            '{"api_key": "abc123", "n": 1}', '{"api_key": "[redacted:api_key]", "n": 1}', id="a field of a JSON text"
-        ),
-        pytest.param(
+@cases(
+    "text, expected",
+    {
+        "an AWS access key": ("key AKIAIOSFODNN7EXAMPLE.", "key [redacted:aws_access_key]."),
+        "a GitHub token": ("ghp_" + "a1B2" * 9, "[redacted:github_token]"),
+        "a fine-grained GitHub token": ("github_pat_" + "a1B2_" * 6, "[redacted:github_token]"),
+        "a Slack token": ("xoxb-1234567890-abcdef", "[redacted:slack_token]"),
+        "a Stripe key": ("sk_live_" + "a1B2" * 6, "[redacted:stripe_key]"),
+        "an API key of a model": ("use sk-proj-" + "a1B2" * 6, "use [redacted:api_key]"),
+        "a JSON web token": (JWT, "[redacted:jwt]"),
+        "a private key block": (f"a\n{KEY_BLOCK}\nb", "a\n[redacted:private_key]\nb"),
+        "a private key block that was cut": (KEY_BLOCK[:45], "[redacted:private_key]"),
+        "a bearer token": ("Bearer abcdefgh123", "Bearer [redacted:bearer]"),
+        "a password in an address": ("postgres://bob:hunter2@db/x", "postgres://[redacted:url_password]@db/x"),
+        "a variable of a command": ("PGPASSWORD=hunter2 psql", "PGPASSWORD=[redacted:password] psql"),
+        "a parameter of an address": ("?token=abc123&page=2", "?token=[redacted:token]&page=2"),
+        "a field of a JSON text": ('{"api_key": "abc123", "n": 1}', '{"api_key": "[redacted:api_key]", "n": 1}'),
+        "nothing in plain words": (
             "the task-list for sk-learn says delete fact_sales",
             "the task-list for sk-learn says delete fact_sales",
-            id="nothing in plain words",
         ),
-        pytest.param("/src/token.py", "/src/token.py", id="nothing in a path"),
-    ],
+        "nothing in a path": ("/src/token.py", "/src/token.py"),
+    },
 )
 def test_a_text_is_reported_without(text: str, expected: str) -> None:
     assert redact_text(text) == expected

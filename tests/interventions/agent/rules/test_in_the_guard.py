@@ -1,10 +1,9 @@
-"""The author's rules and the limits of a throttling, as an agent meets them; the harder of both sides holds."""
-
 import asyncio
 import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,6 +14,10 @@ from haltline.interventions.agent.testing import ScriptedGuard, decision
 from haltline.interventions.agent.transport.local_decider import LocalDecider
 from haltline.schemas.events import Kind, Outcome
 from haltline.schemas.findings import Severity
+from tests.interventions.agent.attempts import attempt, attempts
+from tests.interventions.cases import some
+
+AT_MOST_500 = {"pay": (Arguments(properties={"usd": Constraint(maximum=500)}),)}
 
 
 def code_of(call: Callable[[], object]) -> str | None:
@@ -26,8 +29,7 @@ def code_of(call: Callable[[], object]) -> str | None:
 
 
 def test_a_refused_call_says_to_its_author_what_was_measured_and_to_the_model_what_to_do() -> None:
-    rules = ClientRules(argument_constraints={"pay": (Arguments(properties={"usd": Constraint(maximum=500)}),)})
-    guard = ScriptedGuard(rules=rules)
+    guard = ScriptedGuard(rules=ClientRules(argument_constraints=AT_MOST_500))
 
     @guard.tool
     def pay(usd: int) -> str:
@@ -42,9 +44,9 @@ def test_a_refused_call_says_to_its_author_what_was_measured_and_to_the_model_wh
         " (usd must be at most 500)"
     )
     assert decided is not None
-    assert decided.remediation is not None
-    assert decided.remediation.reason_code == "ARGUMENT_CONSTRAINT_VIOLATED"
-    assert decided.remediation.argument_violations == ("usd must be at most 500",)
+    assert some(decided.remediation).reason_code == "ARGUMENT_CONSTRAINT_VIOLATED"
+    assert some(decided.remediation).argument_violations == ("usd must be at most 500",)
+    assert decided.severity not in set(Severity)
     # The worker sees the attempt, and is not asked; the decision is none of its own.
     completed = [event for event in guard.events if event.kind is Kind.COMPLETED]
     assert [(event.outcome, event.error) for event in completed] == [(Outcome.REFUSED, decided.code)]
@@ -90,21 +92,18 @@ def test_a_call_that_the_worker_refuses_costs_nothing_and_counts_for_no_rate() -
     rules = ClientRules(session_budget=1.0, rate_limits={"pay": (RateLimit(max_count=1, window_seconds=60),)})
     guard = ScriptedGuard(Level.BLOCK, rules=rules)
     pay = guard.tool(name="get_paid", cost_usd=1.0)(lambda: "paid")
-    assert code_of(pay) == "block"
-    assert guard.spent_usd == 0
-    assert pay() == "paid"
-    assert code_of(pay) == "budget_exceeded"
+    assert (code_of(pay), guard.spent_usd) == ("block", 0)
+    assert [code_of(pay), code_of(pay)] == [None, "budget_exceeded"]
 
 
 def test_the_harder_of_both_holds() -> None:
-    guard = ScriptedGuard(Level.KILL, rules=ClientRules(denied_actions=("drop_*",), strict_mode=False))
-    drop = guard.tool(name="drop_table")(lambda: None)
-    assert code_of(drop) == "session_killed_loop_guard", "the author's rules only warn, and the worker kills"
-    guard = ScriptedGuard(rules=ClientRules(denied_actions=("drop_*",)))
-    drop = guard.tool(name="drop_table")(lambda: None)
-    assert code_of(drop) == "denied_action", "the worker allows it, and the author's rules do not"
+    warns, denies = (ClientRules(denied_actions=("drop_*",), strict_mode=strict) for strict in (False, True))
+    killed = "session_killed_loop_guard"
+    assert attempt(ScriptedGuard(Level.KILL, rules=warns), "drop_table") == killed, "the author's rules only warn"
+    guard = ScriptedGuard(rules=denies)
+    assert attempt(guard, "drop_table") == "denied_action", "the worker allows it"
     guard.kill()
-    assert code_of(drop) == "session_killed_by_operator"
+    assert attempt(guard, "drop_table") == "session_killed_by_operator"
 
 
 def test_a_call_that_is_made_once_gives_its_result_again() -> None:
@@ -156,20 +155,16 @@ def test_rules_come_from_the_environment(tmp_path: Path) -> None:
     file.write_text('{"loop_rules": [{"threshold": 2, "window_seconds": 3600}]}')
     settings = GuardSettings.from_env({"HALTLINE_AGENT_RULES": str(file), "HALTLINE_MODE": "local"})
     assert settings.rules == ClientRules(loop_rules=(LoopRule(threshold=2, window_seconds=3600),))
-    get = Guard(settings).tool(name="get_asset")(lambda: None)
-    assert [code_of(get), code_of(get)] == [None, "loop_detected"]
+    assert attempts(Guard(settings), 2, "get_asset") == ["executed", "loop_detected"]
 
 
 def test_a_throttled_session_keeps_within_the_limits() -> None:
-    guard = ScriptedGuard(
-        lambda event: decision(Level.THROTTLE, event, limits={"max_file_operations": 2.0, "batch_size": 4.0})
-    )
-    write = guard.tool(name="write_file", effect="write")(lambda: None)
-    read = guard.tool(name="read_file")(lambda: None)
+    limits = {"max_file_operations": 2.0, "batch_size": 4.0}
+    guard = ScriptedGuard(lambda event: decision(Level.THROTTLE, event, limits=limits))
     assert guard.limits == {}
-    assert [code_of(write) for _ in range(3)] == [None, None, "throttled"]
-    assert code_of(read) is None
-    assert guard.limits == {"max_file_operations": 2.0, "batch_size": 4.0}
+    writes = [attempt(guard, "write_file", effect="write") for _ in range(3)]
+    assert (writes, attempt(guard, "read_file")) == (["executed", "executed", "throttled"], "executed")
+    assert guard.limits == limits
 
 
 def test_a_subagent_has_counts_of_its_own_and_knows_what_is_above_it() -> None:
@@ -183,14 +178,6 @@ def test_a_subagent_has_counts_of_its_own_and_knows_what_is_above_it() -> None:
         assert code_of(pay) == "budget_exceeded"
 
 
-def test_severity_of_the_authors_own_decisions_is_left_out() -> None:
-    guard = ScriptedGuard(rules=ClientRules(denied_actions=("x",)))
-    with pytest.raises(Refused) as refused, guard.action("x"):
-        pass
-    assert refused.value.decision is not None
-    assert refused.value.decision.severity not in set(Severity)
-
-
 def nested(depth: int) -> object:
     value: object = []
     for _ in range(depth):
@@ -199,19 +186,12 @@ def nested(depth: int) -> object:
 
 
 @pytest.mark.parametrize("body", [nested(1000), 10**5000], ids=["nested too deeply", "a number too long to write"])
-@pytest.mark.parametrize(
-    ("name", "code"),
-    [
-        pytest.param("send_mail", "denied_action", id="what is denied is refused"),
-        pytest.param("mcp__post__send_mail", "denied_action", id="under the prefix of a server as well"),
-        pytest.param("post.sendMail", "denied_action", id="and in another way of writing"),
-        pytest.param("look", None, id="what is not denied goes on"),
-    ],
-)
-def test_no_argument_is_a_way_around_the_rules(name: str, code: str | None, body: object) -> None:
+def test_no_argument_is_a_way_around_the_rules(body: object) -> None:
     loop = LoopRule(threshold=5, window_seconds=10)
     guard = ScriptedGuard(rules=ClientRules(denied_actions=("send_*",), loop_rules=(loop,)))
-    assert code_of(lambda: guard.tool(name=name)(lambda body: body)(body)) in {code, code and "rules_not_checked"}
+    for name in ("send_mail", "mcp__post__send_mail", "post.sendMail"):
+        assert attempt(guard, name, args={"body": body}) in {"denied_action", "rules_not_checked"}
+    assert attempt(guard, "look", args={"body": body}) == "executed"
 
 
 def test_a_rule_that_fails_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,22 +200,16 @@ def test_a_rule_that_fails_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Loop, "against", broken)
     strict = ScriptedGuard(rules=ClientRules(loop_rules=(LoopRule(),), denied_actions=("send",)))
-    assert code_of(strict.tool(name="look")(lambda: 1)) == "rules_not_checked"
-    assert code_of(strict.tool(name="send")(lambda: 1)) == "denied_action"
+    assert [attempt(strict, name) for name in ("look", "send")] == ["rules_not_checked", "denied_action"]
     assert [e.outcome for e in strict.events if e.kind is Kind.COMPLETED] == [Outcome.REFUSED] * 2
     reported = ScriptedGuard(rules=ClientRules(loop_rules=(LoopRule(),), strict_mode=False))
-    assert reported.tool(name="look")(lambda: 1)() == 1
-
-
-class Order:
-    def __init__(self, number: int) -> None:
-        self.number = number
+    assert attempt(reported, "look") == "executed"
 
 
 def test_a_result_is_given_again_for_the_same_arguments_only() -> None:
     guard = ScriptedGuard()
     place = guard.tool(name="place", once=["order"])(lambda order: order.number)
-    assert [place(Order(1)), place(Order(2))] == [1, 2]
+    assert [place(SimpleNamespace(number=number)) for number in (1, 2)] == [1, 2]
     charge = guard.tool(name="charge", once=["card_token"])(lambda card_token: [card_token])
     first = charge("tok_alice")
     first.append("changed by who got it")
@@ -258,16 +232,11 @@ def test_what_was_put_back_may_be_made_again() -> None:
 
 @pytest.mark.parametrize(
     ("usd", "strict", "code"),
-    [
-        pytest.param(9999, True, "argument_constraint_violated", id="beyond the limit is refused"),
-        pytest.param(9999, False, None, id="or only told"),
-        pytest.param(9, True, None, id="within it goes on"),
-    ],
+    [(9999, True, "argument_constraint_violated"), (9999, False, None), (9, True, None)],
+    ids=["beyond the limit is refused", "or only told", "within it goes on"],
 )
 def test_the_rules_hold_for_changed_arguments(usd: int, strict: bool, code: str | None) -> None:
-    rules = ClientRules(
-        argument_constraints={"pay": (Arguments(properties={"usd": Constraint(maximum=500)}),)}, strict_mode=strict
-    )
+    rules = ClientRules(argument_constraints=AT_MOST_500, strict_mode=strict)
     paid: list[int] = []
     guard = ScriptedGuard(lambda e: decision(Level.NUDGE, e, arguments={"usd": usd}), rules=rules)
 

@@ -1,5 +1,3 @@
-"""What waits on disk: in order, bounded, across processes, whatever a crash left of it."""
-
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,13 +28,21 @@ def record(number: int) -> Record:
     return "haltline.actions", b"s1", b"%06d" % number
 
 
+def spool_of(folder: Path, *numbers: int, closed: bool = False) -> DiskSpool:
+    """A spool with these records; a closed one is that of a process that has ended."""
+    spool = DiskSpool(folder, max_bytes=10**6)
+    for number in numbers:
+        assert spool.append(*record(number))
+    if closed:
+        spool.close()
+    return spool
+
+
 @given(
     steps=st.lists(st.one_of(st.integers(1, 5).map(lambda n: ("put", n)), st.integers(0, 7).map(lambda n: ("take", n))))
 )
-def test_what_goes_in_comes_out_once_and_in_order(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
-) -> None:
-    spool = DiskSpool(tmp_path_factory.mktemp("spool"), max_bytes=10**6)
+def test_all_comes_out_in_order(tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]) -> None:
+    spool = spool_of(tmp_path_factory.mktemp("spool"))
     put, actual = 0, []
     for what, count in steps:
         if what == "take":
@@ -61,39 +67,25 @@ def test_it_is_bounded_and_has_room_again(tmp_path: Path) -> None:
 
 
 def test_the_next_process_sends_what_was_left_and_not_what_another_one_still_writes(tmp_path: Path) -> None:
-    gone, alive = DiskSpool(tmp_path, max_bytes=10**6), DiskSpool(tmp_path, max_bytes=10**6)
-    gone.append(*record(1))
-    alive.append(*record(2))
-    gone.close()
-    following = DiskSpool(tmp_path, max_bytes=10**6)
-    assert all_of(following) == [record(1)]
+    alive = spool_of(tmp_path, 2)
+    spool_of(tmp_path, 1, closed=True)
+    assert all_of(spool_of(tmp_path)) == [record(1)]
     assert all_of(alive) == [record(2)]
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("cut", [1, 10, 25, 30])
-def test_a_record_that_was_only_half_written_is_left_out(tmp_path: Path, cut: int) -> None:
-    crashed = DiskSpool(tmp_path, max_bytes=10**6)
-    crashed.append(*record(1))
-    crashed.append(*record(2))
-    crashed.close()
+def test_a_half_written_record_is_left_out_and_so_is_a_file_that_is_no_spool(tmp_path: Path, cut: int) -> None:
+    spool_of(tmp_path, 1, 2, closed=True)
     (file,) = tmp_path.iterdir()
     file.write_bytes(file.read_bytes()[:-cut])
-    assert all_of(DiskSpool(tmp_path, max_bytes=10**6)) == [record(1)]
-
-
-def test_a_file_that_is_no_spool_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "0-x.spool").write_bytes(b"\xff" * 1000)
-    spool = DiskSpool(tmp_path, max_bytes=10**6)
-    spool.append(*record(1))
-    assert all_of(spool) == [record(1)]
+    assert all_of(spool_of(tmp_path, 3)) == [record(1), record(3)]
 
 
 def test_a_file_that_cannot_be_read_is_set_aside_and_counted_and_takes_no_room(tmp_path: Path) -> None:
-    before = DiskSpool(tmp_path, max_bytes=10**6)
-    before.append(*record(1))
-    before.close()
-    spool = DiskSpool(tmp_path, max_bytes=10**6)
+    spool_of(tmp_path, 1, closed=True)
+    spool = spool_of(tmp_path)
     (file,) = tmp_path.iterdir()
     kept = file.read_bytes()
     file.unlink()
@@ -106,11 +98,9 @@ def test_a_file_that_cannot_be_read_is_set_aside_and_counted_and_takes_no_room(t
     assert (file.with_suffix(".unreadable") / "content").read_bytes() == kept
 
 
-def test_a_file_stays_until_the_last_of_its_records_has_arrived(tmp_path: Path) -> None:
-    spool = DiskSpool(tmp_path, max_bytes=10**6)
+def test_a_file_stays_until_the_last_of_its_records_has_arrived_also_over_the_end_of_a_process(tmp_path: Path) -> None:
+    spool = spool_of(tmp_path, 0, 1, 2)
     reports: list[Callable[[bool], None]] = []
-    for number in range(3):
-        spool.append(*record(number))
 
     def send(topic: str, key: bytes, value: bytes, arrived: Callable[[bool], None]) -> bool:
         reports.append(arrived)
@@ -124,39 +114,22 @@ def test_a_file_stays_until_the_last_of_its_records_has_arrived(tmp_path: Path) 
     assert len(list(tmp_path.iterdir())) == 1
     assert spool.size_bytes > 0
     reports[1](False)
-    assert all_of(spool) == [record(1), record(2)], "from the first that did not arrive"
+    assert spool.drain(send) == 2
+    spool.close()
+    following = spool_of(tmp_path)
+    reports[-1](True)  # a report that comes after the end takes nothing from the next process
+    assert all_of(following)[-2:] == [record(1), record(2)], "from the first that did not arrive"
     assert list(tmp_path.iterdir()) == []
-    assert spool.size_bytes == 0
+    assert following.size_bytes == 0
 
 
-def test_what_was_on_its_way_when_the_process_ended_is_sent_by_the_next(tmp_path: Path) -> None:
-    killed = DiskSpool(tmp_path, max_bytes=10**6)
-    reports: list[Callable[[bool], None]] = []
-    killed.append(*record(1))
-
-    def send(topic: str, key: bytes, value: bytes, arrived: Callable[[bool], None]) -> bool:
-        reports.append(arrived)
-        return True
-
-    assert killed.drain(send) == 1
-    killed.close()
-    following = DiskSpool(tmp_path, max_bytes=10**6)
-    reports[0](True)  # a report that comes after the end takes nothing from the next process
-    assert all_of(following) == [record(1)]
-
-
-def test_a_damaged_record_is_left_out_and_counted_and_those_behind_it_are_sent(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    crashed = DiskSpool(tmp_path, max_bytes=10**6)
-    for number in range(5):
-        crashed.append(*record(number))
-    crashed.close()
+def test_a_damaged_record_is_counted_and_the_others_are_sent(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    spool_of(tmp_path, *range(5), closed=True)
     (file,) = tmp_path.iterdir()
     data = bytearray(file.read_bytes())
     data[15] ^= 1
     file.write_bytes(data)
-    spool = DiskSpool(tmp_path, max_bytes=10**6)
+    spool = spool_of(tmp_path)
     assert all_of(spool) == [record(number) for number in range(1, 5)]
     assert spool.lost == 1
     assert "1 damaged records were left out" in caplog.text

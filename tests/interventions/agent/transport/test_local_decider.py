@@ -1,7 +1,6 @@
-"""Local mode: the worker's own core decides in the agent's process."""
-
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -13,8 +12,12 @@ from haltline.schemas.events import Kind, Usage
 from haltline.schemas.policy import Policy, Rule
 from haltline.streams.engine.core import Core
 from haltline.streams.local.embedded_broker import EmbeddedBroker
+from tests.interventions.agent.attempts import attempt, attempts
 from tests.interventions.agent.stand_in import StandIn, standing
 from tests.waiting import wait_until
+
+KILLED = "session_killed_loop_guard"
+THIRD = ["executed", "executed", KILLED]
 
 
 @pytest.fixture(autouse=True)
@@ -24,24 +27,28 @@ def _sessions_begin_anew() -> Iterator[None]:
     forget_kills()
 
 
-def attempts(guard: Guard, times: int, *, asset_id: str = "fact_sales") -> list[str]:
-    @guard.tool
-    def delete_asset(asset_id: str) -> str:
-        return "executed"
-
-    actual = []
-    for _ in range(times):
-        try:
-            actual.append(delete_asset(asset_id))
-        except Refused as refused:
-            actual.append(refused.code)
-    return actual
-
-
-def test_the_third_delete_is_refused_without_any_broker() -> None:
-    with Guard(mode="local", session_id="s1") as guard:
-        assert attempts(guard, 5) == ["executed", "executed", *["session_killed_loop_guard"] * 3]
+def test_the_second_delete_is_warned_of_and_the_third_refused_and_other_sessions_are_not_touched() -> None:
+    received: list[tuple[Level, str]] = []
+    with Guard(
+        mode="local", session_id="s1", on_advice=lambda advice: received.append((advice.level, advice.code))
+    ) as guard:
+        assert attempts(guard, 5) == [*THIRD, KILLED, KILLED]
         assert guard.killed
+    assert received[:1] == [(Level.NUDGE, "loop_suspected")]
+    assert attempts(Guard(mode="local"), 2) == ["executed", "executed"]
+    assert attempts(Guard(mode="local", session_id="s1"), 1, asset_id="other") == [KILLED], "also a new guard of it"
+
+
+def test_many_deletes_are_refused_with_how_to_allow_them_and_the_session_goes_on() -> None:
+    with Guard(mode="local", session_id="s1") as guard:
+        said = [attempts(guard, 1, asset_id=f"a{n}")[0] for n in range(4)]
+        assert said == ["executed", "executed", "approval_pending", "approval_pending"]
+        with (
+            pytest.raises(Refused, match=r"max_deletes.*tools.*Kafka"),
+            guard.action("delete_asset", args={"asset_id": "a5"}),
+        ):
+            pass
+        assert not guard.killed
 
 
 def test_a_session_that_spends_too_fast_is_frozen_and_then_killed_before_its_next_turn() -> None:
@@ -56,21 +63,10 @@ def test_a_session_that_spends_too_fast_is_frozen_and_then_killed_before_its_nex
         guard.check()
 
 
-def test_the_second_delete_is_warned_of() -> None:
-    received: list[tuple[Level, str]] = []
-    guard = Guard(mode="local", on_advice=lambda advice: received.append((advice.level, advice.code)))
-    attempts(guard, 2)
-    assert received == [(Level.NUDGE, "loop_suspected")]
-
-
-def test_the_policy_that_is_given_decides() -> None:
+def test_the_policy_that_is_given_decides_and_one_that_cannot_be_used_is_refused_at_the_start() -> None:
     rules = ("destructive_repeat", "destructive_volume", "repetition", "verify_mismatch")
     policy = Policy(rules=dict.fromkeys(rules, Rule(enabled=False)))
-    guard = Guard(mode="local", policy=policy)
-    assert attempts(guard, 10) == ["executed"] * 10
-
-
-def test_a_policy_that_cannot_be_used_is_refused_at_the_start() -> None:
+    assert attempts(Guard(mode="local", policy=policy), 10) == ["executed"] * 10
     with pytest.raises(ValueError, match="no_such_detector"):
         Guard(mode="local", policy=Policy(rules={"no_such_detector": Rule()}))
 
@@ -84,13 +80,12 @@ def test_detectors_are_built_once_for_a_policy_whatever_is_below(monkeypatch: py
             super().__init__(policy, *others, **named)
 
     monkeypatch.setattr(local_decider, "Core", Counted)
-    policy = Policy(name="own")
-    guard = Guard(mode="local", policy=policy)
-    below = guard.subagent().subagent()
-    assert built == [policy]
-    assert attempts(guard, 1) + attempts(below, 1) == ["executed", "executed"]
-    assert Guard(mode="local", policy=Policy(name="other")).session_id
-    assert built == [policy, Policy(name="other")]
+    policies = [Policy(name="own"), Policy(name="other")]
+    guard = Guard(mode="local", policy=policies[0])
+    assert attempts(guard.subagent().subagent(), 1) == ["executed"]
+    assert built == policies[:1]
+    assert Guard(mode="local", policy=policies[1]).session_id
+    assert built == policies
 
 
 def test_guards_without_a_policy_decide_by_the_same_detectors() -> None:
@@ -99,25 +94,26 @@ def test_guards_without_a_policy_decide_by_the_same_detectors() -> None:
     assert isinstance(one, LocalDecider)
     assert isinstance(other, LocalDecider)
     assert one._core is other._core
-    assert [attempts(guard, 3)[-1] for guard in guards] == ["session_killed_loop_guard"] * 2
-
-
-def test_other_sessions_are_not_touched() -> None:
-    killed, other = Guard(mode="local"), Guard(mode="local")
-    assert attempts(killed, 3)[-1] == "session_killed_loop_guard"
-    assert attempts(other, 2) == ["executed", "executed"]
+    assert [attempts(guard, 3) for guard in guards] == [THIRD, THIRD]
 
 
 def test_calls_from_many_threads_are_decided_one_after_the_other() -> None:
     guard = Guard(mode="local")
-    actual: list[str] = []
-    threads = [threading.Thread(target=lambda: actual.extend(attempts(guard, 5))) for _ in range(8)]
+    executed: list[str] = []
+    delete = guard.tool(name="delete_asset")(executed.append)
+
+    def deletes() -> None:
+        for _ in range(5):
+            with suppress(Refused):
+                delete("fact_sales")
+
+    threads = [threading.Thread(target=deletes) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert actual.count("executed") == 2
-    assert set(actual) == {"executed", "session_killed_loop_guard"}
+    assert executed == ["fact_sales"] * 2
+    assert guard.killed
 
 
 def test_with_a_broker_it_tells_what_it_does_and_hears_of_kills(embedded: EmbeddedBroker) -> None:
@@ -133,40 +129,25 @@ def test_with_a_broker_it_tells_what_it_does_and_hears_of_kills(embedded: Embedd
         assert attempts(guard, 1, asset_id="other") == ["session_killed_by_operator"]
 
 
-def test_a_subagent_of_a_killed_session_is_killed_too() -> None:
-    guard = Guard(mode="local", session_id="above")
-    below = guard.subagent().subagent()
-    look = below.tool(name="look")(lambda: "executed")
-    assert look() == "executed"
-    assert attempts(guard, 3)[-1] == "session_killed_loop_guard"
-    with pytest.raises(Refused, match="session_killed_loop_guard"):
-        look()
-    with pytest.raises(Refused):
-        below.check()
-    assert guard.subagent().killed
-
-
-def test_the_sessions_of_one_tree_share_their_counts() -> None:
+def test_the_sessions_of_one_tree_share_their_counts_and_are_killed_together() -> None:
     guard = Guard(mode="local", session_id="root of eight")
     below = [guard.subagent() for _ in range(8)]
-    actual = [code for one in below for code in attempts(one, 2)]
-    assert actual[:2] == ["executed", "executed"]
-    assert set(actual[2:]) == {"session_killed_loop_guard"}
+    deepest = below[0].subagent()
+    assert attempt(deepest, "look") == "executed"
+    assert [code for one in below for code in attempts(one, 2)] == [*THIRD, *[KILLED] * 13]
     assert guard.killed
-
-
-def test_a_session_that_was_killed_stays_killed_in_this_process() -> None:
-    assert attempts(Guard(mode="local", session_id="again"), 3)[-1] == "session_killed_loop_guard"
-    assert attempts(Guard(mode="local", session_id="again"), 1, asset_id="other") == ["session_killed_loop_guard"]
-    assert attempts(Guard(mode="local", session_id="another"), 1) == ["executed"]
+    assert attempt(deepest, "look") == KILLED
+    with pytest.raises(Refused):
+        deepest.check()
+    assert guard.subagent().killed
 
 
 def test_a_kill_stops_sessions_below_that_began_before_it_and_after_its_end() -> None:
     before = Guard(mode="local", session_id="began before", ancestors=("late parent",))
     assert attempts(before, 1) == ["executed"]
     with Guard(mode="local", session_id="late parent") as parent:
-        assert attempts(parent, 3)[-1] == "session_killed_loop_guard"
-    assert attempts(before, 1, asset_id="other") == ["session_killed_loop_guard"]
+        assert attempts(parent, 3) == THIRD
+    assert attempts(before, 1, asset_id="other") == [KILLED]
     assert Guard(mode="local", parent_session_id="late parent").killed
     assert Guard(mode="local", root_session_id="late parent").killed
     assert not Guard(mode="local", parent_session_id="another").killed

@@ -1,5 +1,3 @@
-"""With a key, an agent believes what a worker has sealed: whoever else writes may stop it, and never release it."""
-
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,8 +10,8 @@ from haltline.schemas.events import Kind
 from haltline.schemas.keys import make_keys
 from haltline.schemas.seals import Sealer
 from haltline.streams.local.embedded_broker import EmbeddedBroker
+from tests.interventions.agent.attempts import attempts, guard_of
 from tests.interventions.agent.stand_in import StandIn, now_ms, standing
-from tests.interventions.agent.test_over_kafka import attempts, guard_of
 from tests.waiting import wait_until
 
 FROZEN = standing(state=ControlState.FROZEN, code="session_frozen")
@@ -31,67 +29,60 @@ def worker(embedded: EmbeddedBroker, sealer: Sealer) -> Iterator[StandIn]:
         yield stand_in
 
 
-def key_in(folder: Path) -> str:
-    return str(folder / "worker.pem.pub")
+@pytest.fixture
+def key(tmp_path: Path) -> str:
+    return str(tmp_path / "worker.pem.pub")
 
 
-def other_key_in(folder: Path) -> Sealer:
-    make_keys(folder / "other.pem")
-    return Sealer(folder / "other.pem")
-
-
-def test_what_the_worker_seals_is_obeyed(embedded: EmbeddedBroker, worker: StandIn, tmp_path: Path) -> None:
-    with guard_of(embedded.bootstrap, mode="blocking", verify_key=key_in(tmp_path)) as guard:
+def test_what_the_worker_seals_is_obeyed_if_it_is_new(embedded: EmbeddedBroker, worker: StandIn, key: str) -> None:
+    with guard_of(embedded.bootstrap, mode="blocking", verify_key=key) as guard:
         assert attempts(guard, 1) == ["executed"]
         worker.control(FROZEN)
         wait_until(lambda: attempts(guard, 1) == [FROZEN.code], "the sealed stop has come")
         worker.release(ScopeKind.SESSION, "s1")
         wait_until(lambda: attempts(guard, 1) == ["executed"], "so has the sealed release")
+        worker.control(FROZEN)
+        worker.seal_ms = now_ms() - 120_000
+        worker.release(ScopeKind.SESSION, "s1")
+        with guard_of(embedded.bootstrap, mode="blocking", verify_key=key) as later:
+            assert attempts(later, 1) == [FROZEN.code]
+        worker.seal_ms = now_ms() - 30_000  # less than clocks may differ by
+        worker.release(ScopeKind.SESSION, "s1")
+        wait_until(lambda: attempts(guard, 1) == ["executed"], "a worker's clock may be slow")
+        worker.seal_ms = None
         worker.control(standing())
         wait_until(lambda: guard.killed, "and the sealed kill")
 
 
 @pytest.mark.parametrize("forged", ["not sealed", "sealed with another key"])
-def test_a_verdict_of_somebody_else_is_none(
-    embedded: EmbeddedBroker, worker: StandIn, tmp_path: Path, forged: str
+def test_a_forged_verdict_is_none(
+    embedded: EmbeddedBroker, worker: StandIn, key: str, tmp_path: Path, forged: str
 ) -> None:
-    worker.sealer = None if forged == "not sealed" else other_key_in(tmp_path)
-    with guard_of(embedded.bootstrap, mode="blocking", budget_s=0.3, verify_key=key_in(tmp_path)) as guard:
+    make_keys(tmp_path / "other.pem")
+    worker.sealer = None if forged == "not sealed" else Sealer(tmp_path / "other.pem")
+    with guard_of(embedded.bootstrap, mode="blocking", budget_s=0.3, verify_key=key) as guard:
         assert attempts(guard, 1) == ["no_verdict"], "it destroys, and nobody has allowed it"
     assert worker.of(Kind.PROPOSED)
 
 
-def test_nobody_else_releases_what_a_worker_has_stopped(
-    embedded: EmbeddedBroker, worker: StandIn, sealer: Sealer, tmp_path: Path
-) -> None:
+def test_nobody_else_releases_a_stop(embedded: EmbeddedBroker, worker: StandIn, sealer: Sealer, key: str) -> None:
     worker.control(FROZEN)
     worker.sealer = None
     worker.release(ScopeKind.SESSION, "s1")
     worker.control(standing(state=ControlState.CONTAINED, code="softer"))
-    with guard_of(embedded.bootstrap, verify_key=key_in(tmp_path)) as guard:
+    with guard_of(embedded.bootstrap, verify_key=key) as guard:
         assert attempts(guard, 1) == [FROZEN.code]
         worker.sealer = sealer
         worker.release(ScopeKind.SESSION, "s1")
         wait_until(lambda: attempts(guard, 1) == ["executed"], "a worker does")
 
 
-def test_an_old_release_is_no_release(embedded: EmbeddedBroker, worker: StandIn, tmp_path: Path) -> None:
-    worker.control(FROZEN)
-    worker.seal_ms = now_ms() - 120_000
-    worker.release(ScopeKind.SESSION, "s1")
-    with guard_of(embedded.bootstrap, verify_key=key_in(tmp_path)) as guard:
-        assert attempts(guard, 1) == [FROZEN.code]
-        worker.seal_ms = now_ms() - 30_000  # less than clocks may differ by
-        worker.release(ScopeKind.SESSION, "s1")
-        wait_until(lambda: attempts(guard, 1) == ["executed"], "a worker's clock may be slow")
-
-
-def test_a_stop_of_somebody_else_freezes_until_a_worker_says_otherwise(
-    embedded: EmbeddedBroker, worker: StandIn, sealer: Sealer, tmp_path: Path
+def test_a_forged_stop_freezes_until_a_worker_speaks(
+    embedded: EmbeddedBroker, worker: StandIn, sealer: Sealer, key: str
 ) -> None:
     worker.sealer = None
     worker.control(standing(ScopeKind.TOOL, "delete_asset"))
-    with guard_of(embedded.bootstrap, mode="async", verify_key=key_in(tmp_path)) as guard:
+    with guard_of(embedded.bootstrap, mode="async", verify_key=key) as guard:
         assert attempts(guard, 1) == ["control_entry_not_sealed"]
         assert not guard.killed
         worker.sealer = sealer
@@ -99,26 +90,10 @@ def test_a_stop_of_somebody_else_freezes_until_a_worker_says_otherwise(
         wait_until(lambda: attempts(guard, 1) == ["executed"], "a worker says that nothing stands")
 
 
-def test_without_a_key_the_broker_says_who_may_write(embedded: EmbeddedBroker, worker: StandIn) -> None:
-    worker.sealer = None
-    with guard_of(embedded.bootstrap, mode="blocking") as guard:
-        assert attempts(guard, 1) == ["executed"]
-        worker.control(standing())
-        wait_until(lambda: guard.killed, "the kill has come")
-
-
-@pytest.mark.parametrize(
-    ("file", "wrong"),
-    [
-        pytest.param("none.pem", "verify_key: expected files of public keys", id="no such file"),
-        pytest.param("worker.pem", "expected an ed25519 public key", id="the private key"),
-    ],
-)
-def test_a_key_that_cannot_be_used_is_reported_at_once(tmp_path: Path, sealer: Sealer, file: str, wrong: str) -> None:
-    with pytest.raises(ValueError, match=wrong):
-        guard_of("127.0.0.1:9", verify_key=str(tmp_path / file))
-
-
-def test_the_key_is_found_in_the_environment(tmp_path: Path) -> None:
-    environ = {"HALTLINE_VERIFY_KEY": key_in(tmp_path), "HALTLINE_BOOTSTRAP": "127.0.0.1:9"}
-    assert GuardSettings.from_env(environ).verify_key == key_in(tmp_path)
+def test_a_key_is_found_in_the_environment_and_checked_at_once(tmp_path: Path, sealer: Sealer, key: str) -> None:
+    with pytest.raises(ValueError, match="verify_key: expected files of public keys"):
+        guard_of("127.0.0.1:9", verify_key=str(tmp_path / "none.pem"))
+    with pytest.raises(ValueError, match="expected an ed25519 public key"):
+        guard_of("127.0.0.1:9", verify_key=key.removesuffix(".pub"))
+    environ = {"HALTLINE_VERIFY_KEY": key, "HALTLINE_BOOTSTRAP": "127.0.0.1:9"}
+    assert GuardSettings.from_env(environ).verify_key == key

@@ -1,0 +1,90 @@
+"""`haltline opinion`: asks a model for second opinions."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from haltline.cli.cluster import Cluster, with_cluster
+from haltline.cli.common import Exit, MetricsHost, MetricsPort, PolicyFile, fail, group_of
+from haltline.cli.policy_option import read_plugins, read_policy
+
+KEY: Final = "HALTLINE_OPINION_API_KEY"
+"""The variable of the key, where it is in no file. No option has it: others can read those."""
+
+
+@with_cluster()
+def opinion(
+    *,
+    url: Annotated[
+        str,
+        typer.Option(
+            envvar="HALTLINE_OPINION_URL",
+            help="Address of an OpenAI-compatible API, such as https://api.openai.com/v1.",
+        ),
+    ],
+    model: Annotated[str, typer.Option(envvar="HALTLINE_OPINION_MODEL", help="The model's name there.")],
+    api_key_file: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="HALTLINE_OPINION_API_KEY_FILE",
+            help=f"Its text is the API's key; left out: the variable {KEY}, or none.",
+            metavar="FILE",
+        ),
+    ] = None,
+    policy: PolicyFile = None,
+    policy_name: Annotated[
+        str, typer.Option(help="Name of the published policy to follow, without --policy.", metavar="NAME")
+    ] = "default",
+    at: Cluster,
+    fetch_wait_ms: Annotated[
+        int, typer.Option(help="How long the broker may hold a fetch; 10 for an embedded one.", min=1)
+    ] = 500,
+    metrics_host: MetricsHost = "127.0.0.1",
+    metrics_port: MetricsPort = 9473,
+) -> None:
+    """Ask a model for second opinions on findings in doubt, until SIGTERM or Ctrl-C.
+
+    The policy's section `opinion` has the thresholds, the time and the cost limit; without it nothing is requested.
+    Exit 0 after a clean stop. docs/opinion.md describes what leaves, and what a verdict changes.
+
+    Example: haltline opinion --url http://127.0.0.1:11434/v1 --model qwen3 --bootstrap kafka-1:9092
+    """
+    try:
+        from haltline.streams.opinion.judge import Judge
+    except ModuleNotFoundError as missing:
+        fail(f"opinion needs {missing.name}, which is not installed: pip install 'haltline[opinion]'", Exit.USAGE)
+    from haltline.cli.services.run import log_to_stderr
+    from haltline.streams.opinion.reviewer import ReviewerSettings, run_reviewer
+    from haltline.streams.policy.loader import BadPolicy
+    from haltline.streams.policy.source import PolicyFile as FollowedFile
+    from haltline.streams.policy.source import PolicyTopic
+
+    read_policy(policy)  # before anything is opened
+    plugins = read_plugins()
+    settings = ReviewerSettings(
+        bootstrap=at.bootstrap,
+        topics=at.topics,
+        group=f"{group_of(at.prefix)}-opinion",
+        client=at.client_config,
+        fetch_wait_ms=fetch_wait_ms,
+    )
+    log_to_stderr()
+    try:
+        key = os.environ.get(KEY, "") if api_key_file is None else api_key_file.read_text(encoding="utf-8").strip()
+        judge = Judge(url, model, key)
+        source: FollowedFile | PolicyTopic = (
+            PolicyTopic(at.bootstrap, at.topics.policies, policy_name, plugins, client=at.client_config)
+            if policy is None
+            else FollowedFile(policy, plugins)
+        )
+        code = run_reviewer(settings, judge, source, (metrics_host, metrics_port))
+    except (OSError, BadPolicy, ValueError) as error:
+        fail(error, Exit.USAGE)
+    raise typer.Exit(code)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(opinion)

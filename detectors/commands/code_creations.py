@@ -1,0 +1,42 @@
+"""Files that a program makes: by the names that it writes to, as they stand in its text.
+
+What may have been there before counts too, as in `creations`. Opening for appending, or a database, makes nothing.
+
+Misses: names that are computed; functions of the program's own; files that a library writes by itself.
+"""
+
+import re
+
+from haltline.detectors.commands.model import MAX_COMMAND_CHARS
+from haltline.detectors.commands.paths import canonical
+
+_MAX_MADE = 16
+_NAME = r"""[a-zA-Z]{0,2}(?P<quote%d>['"])(?P<name%d>[^'"\n{}$\\]{1,160})(?P=quote%d)"""
+_OPENED = rf"\bopen(?:Sync)?\(\s*{_NAME % (1, 1, 1)}\s*,\s*(?:mode\s*=\s*)?['\"][wx]"
+_WRITTEN = (
+    r"\b(?:to_(?:csv|json|excel|parquet|pickle|hdf|html|netcdf|zarr)|save(?:fig|z|txt)?|write(?:to|FileSync|File)?"
+    rf"|imwrite|urlretrieve|copy(?:file|2)?)\(\s*(?:[\w.\[\]]+\s*,\s*)?{_NAME % (2, 2, 2)}"
+)
+_PATH_WRITTEN = rf"\bPath\(\s*{_NAME % (3, 3, 3)}\s*\)\s*\.(?:write_text|write_bytes|touch)\("
+_FOLDER = rf"\b(?:makedirs|mkdir(?:Sync)?)\(\s*{_NAME % (4, 4, 4)}|\bPath\(\s*{_NAME % (5, 5, 5)}\s*\)\s*\.mkdir\("
+_FILES = re.compile(f"{_OPENED}|{_WRITTEN}|{_PATH_WRITTEN}")
+_FOLDERS = re.compile(_FOLDER)
+_HINTS = ("open", "to_", "save", "write", "mkdir", "makedirs", "urlretrieve", "copy", "Path(")
+
+
+def code_creations(text: str, *, cwd: str | None = None, folders: bool = True) -> tuple[str, ...]:
+    """Canonical targets (`path=a/b`) that a program makes, or one within a command line, each once. Never raises.
+
+    `folders`: those too that may hold more than the program puts there.
+    """
+    if "(" not in text or not any(hint in text for hint in _HINTS):
+        return ()
+    found: dict[str, None] = {}
+    for pattern in (_FILES, _FOLDERS) if folders else (_FILES,):
+        for made in pattern.finditer(text, 0, MAX_COMMAND_CHARS):
+            name = next(value for key, value in made.groupdict().items() if key.startswith("name") and value)
+            if not name.startswith(("/", "~")) and "://" not in name:
+                found[f"path={canonical(name, cwd)}"] = None
+            if len(found) >= _MAX_MADE:
+                break
+    return tuple(found)[:_MAX_MADE]

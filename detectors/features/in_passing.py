@@ -1,0 +1,39 @@
+"""What an action takes away of what it makes itself: nobody had it before.
+
+A command line that writes a file and removes it further on; a program that removes a file and writes it anew. Not a
+folder that is made again: what was in it is gone.
+
+Misses: the order in which a command line uses a name that it puts together, unless the name is computed when it runs.
+"""
+
+import re
+from collections.abc import Collection
+
+from haltline.detectors.commands.code_creations import code_creations
+from haltline.detectors.commands.model import MAX_COMMAND_CHARS
+from haltline.detectors.features import tool_classifier
+from haltline.detectors.features.observation_protocol import ToolCall
+
+_COMPUTED = "$("
+
+
+def made_in_passing(act: ToolCall) -> Collection[str]:
+    """Targets that an attempt takes away, and that were not there before it."""
+    if not act.runs or not act.text:
+        return ()
+    by_code = code_creations(act.text, cwd=tool_classifier.cwd_of(act.event), folders=False)
+    made = tool_classifier.creates(act)
+    taken = {destruction.target for destruction in act.destroys if destruction.target.startswith("path=")}
+    return {
+        target
+        for target in taken.intersection((*made, *by_code))
+        if target in by_code or _COMPUTED in target or _is_written_before(act.text, target.rpartition("/")[2])
+    }
+
+
+def _is_written_before(text: str, target: str) -> bool:
+    """Whether a command line writes a file before it removes it for the first time."""
+    name = re.escape(target.removeprefix("path="))
+    removal = re.compile(rf"\b(?:rm|rmdir|unlink|shred|trash)\b[^;&|\n]*?{name}").search(text, 0, MAX_COMMAND_CHARS)
+    written = re.compile(rf"(?:>|\btee|-[oO])\s*[\"']?[\w./~-]*{name}").search(text, 0, MAX_COMMAND_CHARS)
+    return removal is not None and written is not None and written.start() < removal.start()

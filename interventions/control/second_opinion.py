@@ -1,0 +1,163 @@
+"""Second opinions on findings of judgement: what is requested, and what a verdict changes. Pure, in event time.
+
+A finding between the policy's thresholds leads to what its rule says, and a verdict of a model is requested. `runaway`
+raises it: the session's next call gets the level of the upper threshold, PAUSE at most. `sound` withdraws it: the hint
+does not count, its incident is resolved, and the rule's findings between the thresholds are silent for a while. More a
+verdict cannot do: it releases nothing, kills nothing, and says nothing of another rule. On probation, where a PAUSE
+is a kill, none is requested and none is carried out.
+"""
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from haltline.interventions.control import incidents
+from haltline.interventions.control.incidents import About
+from haltline.interventions.control.rule_causes import cause_of_rule
+from haltline.interventions.levels.in_doubt import CODE, OF_JUDGEMENT, is_in_doubt
+from haltline.interventions.state.open_question import OpenQuestion
+from haltline.interventions.state.session_control import SessionControl
+from haltline.schemas.decisions import Decision, Level, Mode, ScopeKind
+from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.findings import Evidence, Finding
+from haltline.schemas.incidents import IncidentRecord
+from haltline.schemas.opinions import Opinion, OpinionRequest, Verdict, WithoutAnswer
+from haltline.schemas.policy import Policy
+
+UNREQUESTED: Final = "opinion_unrequested"
+"""An answer to nothing that was requested: it is a dead letter."""
+WITHDRAWN: Final = "withdrawn_by_opinion"
+"""How an incident is resolved of which a model says that the session is sound."""
+
+
+class _Act(Protocol):
+    """The event as it is read by the policy."""
+
+    event: ActionEvent
+    is_attempt: bool
+
+    @property
+    def evidence(self) -> Evidence: ...
+    @property
+    def refused(self) -> bool: ...
+
+
+class SecondOpinions:
+    """Under one policy; without `opinion` in it, nothing is requested and nothing changes."""
+
+    def __init__(self, policy: Policy) -> None:
+        """Raises ValueError: a rule is named that is none of judgement."""
+        self._policy = policy
+        self._rules = policy.opinion
+        for name in self._rules.rules if self._rules is not None else ():
+            if name not in OF_JUDGEMENT:
+                expected = ", ".join(sorted(OF_JUDGEMENT))
+                raise ValueError(f"opinion.rules: expected rules of judgement ({expected}), got {name!r}")
+
+    def raised(self, standing: SessionControl, act: _Act) -> list[Finding]:
+        """What follows from verdicts, or from their absence, on this event."""
+        rules = self._rules
+        if rules is None or standing.killed is not None or standing.probation is not None:
+            return []
+        found, attempt = [], act.is_attempt and not act.refused
+        for rule, question in standing.opinions.items():
+            if question.carried_out or not (attempt or (question.on_turn and act.event.kind is Kind.MODEL_TURN)):
+                continue
+            if question.verdict == Verdict.RUNAWAY:
+                why = f"a second opinion says runaway: {question.why}"
+            elif question.verdict is None and act.event.time > question.expires_ms and self._pauses:
+                why = f"no second opinion within {rules.timeout_s:g} s"
+            else:
+                continue
+            question.carried_out = True
+            evidence = (Evidence(event_id=question.event_id), act.evidence)
+            found.append(Finding(detector=rule, code=CODE, severity=rules.upper, reason=why, evidence=evidence))
+        return found
+
+    def counting(self, standing: SessionControl, findings: Sequence[Finding], actions: int) -> Sequence[Finding]:
+        """The findings that something may follow from: of a rule that was withdrawn, those in doubt are left out."""
+        rules = self._rules
+        if rules is None or not standing.opinions:
+            return findings
+        return [
+            finding
+            for finding in findings
+            if not (
+                is_in_doubt(finding, rules)
+                and (question := standing.opinions.get(finding.detector)) is not None
+                and question.verdict == Verdict.SOUND
+                and actions - question.action <= rules.hold_actions
+            )
+        ]
+
+    def request(
+        self, standing: SessionControl, event: ActionEvent, decision: Decision | None, *, actions: int, goal: str
+    ) -> Decision | None:
+        """The decision, with a request where it is in doubt; one is open at a time in a session."""
+        if decision is None or self._rules is None or standing.killed is not None or standing.probation is not None:
+            return decision
+        if decision.code == CODE:
+            question = standing.opinions.get(decision.detector)
+            tell = question.tell if question is not None else ""
+            return decision.model_copy(update={"message": f"{decision.message}\n{tell}".strip()}) if tell else decision
+        if not self._is_in_doubt(decision) or self._is_answered(standing, event, decision.detector, actions):
+            return decision
+        expires_ms = event.time + round(self._rules.timeout_s * 1000)
+        standing.opinions[decision.detector] = OpenQuestion(
+            decision.decision_id, event.event_id, event.time, expires_ms, actions, on_turn=event.kind is Kind.MODEL_TURN
+        )
+        return decision.model_copy(update={"opinion": OpinionRequest(expires=expires_ms, goal=goal)})
+
+    def answer(
+        self, standing: SessionControl, opinion: Opinion, *, clock_ms: int, actions: int
+    ) -> tuple[str, list[IncidentRecord]]:
+        """Takes in an answer; what is counted of it, and the incidents that it changes."""
+        question = standing.opinions.get(opinion.detector)
+        if question is None or (question.decision_id, question.event_id) != (opinion.decision_id, opinion.event_id):
+            return UNREQUESTED, []
+        if question.verdict is not None:
+            return "opinion_repeated", []
+        if clock_ms > question.expires_ms or standing.killed is not None or self._rules is None:
+            return "opinion_late", []
+        if opinion.verdict is None:
+            question.expires_ms = min(question.expires_ms, clock_ms)
+            return "opinion_none", []
+        question.verdict, question.action = opinion.verdict.value, actions
+        question.why, question.tell = opinion.why, opinion.tell
+        withdrawn = []
+        if opinion.verdict is Verdict.SOUND:
+            withdrawn = _withdraw(standing, opinion, question.time_ms, clock_ms)
+        return f"opinion_{opinion.verdict}", withdrawn
+
+    @property
+    def _pauses(self) -> bool:
+        return self._rules is not None and self._rules.without_answer is WithoutAnswer.PAUSE
+
+    def _is_in_doubt(self, decision: Decision) -> bool:
+        """Whether a verdict may change it: a hint of an enforced rule. A pause is for a person."""
+        rules = self._rules
+        return (
+            rules is not None
+            and decision.mode is Mode.ENFORCE
+            and Level.NUDGE <= decision.level < Level.PAUSE
+            and decision.detector in (rules.rules or OF_JUDGEMENT)
+            and decision.severity is not None
+            and rules.is_in_doubt(decision.severity)
+        )
+
+    def _is_answered(self, standing: SessionControl, event: ActionEvent, rule: str, actions: int) -> bool:
+        """Whether another question is open, or the rule's last one holds."""
+        if any(q.verdict is None and event.time <= q.expires_ms for q in standing.opinions.values()):
+            return True
+        last, rules = standing.opinions.get(rule), self._rules
+        return last is not None and rules is not None and actions - last.action <= rules.hold_actions
+
+
+def _withdraw(standing: SessionControl, opinion: Opinion, given_ms: int, clock_ms: int) -> list[IncidentRecord]:
+    if standing.history is not None:
+        standing.history.withdraw(opinion.detector, given_ms)
+    cause = cause_of_rule(opinion.detector)
+    incident = standing.incidents.get(cause)
+    if incident is None or incident.count > 1 or incident.decision_id != opinion.decision_id:
+        return []  # other decisions belong to it
+    about = About(ScopeKind.SESSION, opinion.session_id)
+    return incidents.close(standing.incidents, about, WITHDRAWN, clock_ms, causes=[cause], comment=opinion.why)

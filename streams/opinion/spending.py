@@ -1,0 +1,65 @@
+"""What second opinions may cost: requests and US dollars within the last hour and day. Pure, for several threads."""
+
+import threading
+from collections import deque
+from dataclasses import dataclass
+from typing import Final
+
+from haltline.schemas.opinions import OpinionRules
+
+HOUR_MS: Final = 3_600_000
+DAY_MS: Final = 24 * HOUR_MS
+_MILLION: Final = 1e6
+
+
+class OverLimit(Exception):
+    """One more request could exceed a limit of the policy: which, and what it would come to."""
+
+
+@dataclass(slots=True)
+class Request:
+    """One that was made, or is under way: then with the most that it can cost."""
+
+    at_ms: int
+    usd: float
+
+
+class Spending:
+    """The requests of the last day."""
+
+    def __init__(self) -> None:
+        self._requests: deque[Request] = deque()
+        self._lock = threading.Lock()
+
+    def recall(self, at_ms: int, usd: float) -> None:
+        """One that was made before this process began."""
+        self._requests.append(Request(at_ms, usd))
+
+    def reserve(self, rules: OpinionRules, usd: float, now_ms: int) -> Request:
+        """Counts a request that costs so much at the most; its `usd` is for who makes it to correct.
+
+        Raises:
+            OverLimit: it is not counted.
+
+        """
+        with self._lock:
+            while self._requests and self._requests[0].at_ms <= now_ms - DAY_MS:
+                self._requests.popleft()
+            hour = [request for request in self._requests if request.at_ms > now_ms - HOUR_MS]
+            of_hour, of_day = (sum(r.usd for r in some) + usd for some in (hour, self._requests))
+            if len(hour) >= rules.max_per_hour:
+                raise OverLimit(f"max_per_hour: expected at most {rules.max_per_hour} requests, got one more")
+            for name, limit, sum_usd in (
+                ("max_usd_per_hour", rules.max_usd_per_hour, of_hour),
+                ("max_usd_per_day", rules.max_usd_per_day, of_day),
+            ):
+                if sum_usd > limit:
+                    raise OverLimit(f"{name}: expected at most {limit:g} USD, got up to {sum_usd:.4f} USD")
+            request = Request(now_ms, usd)
+            self._requests.append(request)
+            return request
+
+
+def cost_usd(rules: OpinionRules, input_tokens: int, output_tokens: int) -> float:
+    """What so many tokens cost by the policy's prices."""
+    return (input_tokens * rules.input_usd + output_tokens * rules.output_usd) / _MILLION

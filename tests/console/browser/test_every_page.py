@@ -1,0 +1,128 @@
+"""What holds for every page: it is accessible, fits its screen, is small, and is usable soon on a slow processor.
+
+Time on a clock would judge what else the machine does; `make screenshots` prints it of each page, slowed down so.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]  # annotated, without py.typed
+from playwright.sync_api import Browser, CDPSession, Page, expect
+
+from tests.console.browser.conftest import signed_in
+from tests.console.browser.every_page import PAGES, furnished, open_page, wait_until_usable
+
+BEYOND = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+GROUND = "getComputedStyle(document.documentElement).backgroundColor"
+MAX_BYTES = 300_000
+USABLE_WITHIN_S = 1.0
+SLOWER = 4
+LOADS = 8
+WITHOUT_A_CHART = ("sessions", "incidents", "approvals", "kill", "policies")
+DESK: Final[dict[str, Any]] = {"viewport": {"width": 1280, "height": 800}, "color_scheme": "dark"}
+PHONE: Final[dict[str, Any]] = {"viewport": {"width": 390, "height": 800}, "color_scheme": "light", "has_touch": True}
+SCREENS = [pytest.param(DESK, id="at a desk at night"), pytest.param(PHONE, id="on a phone by day")]
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with furnished(tmp_path_factory.mktemp("pages")) as address:
+        yield address
+
+
+def violations(page: Page, name: str) -> list[str]:
+    """What axe finds on a page by WCAG 2.2 A and AA and best practice: the rule, its first place, what is wrong."""
+    return [
+        f"{name}: {one['help']}: {one['nodes'][0]['html'][:160]}: {one['nodes'][0]['failureSummary']}"
+        for one in Axe().run(page).response["violations"]
+    ]
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_every_page_is_accessible_and_fits_its_screen(chromium: Browser, address: str, screen: dict[str, Any]) -> None:
+    with signed_in(chromium, address, **screen) as page:
+        found = []
+        for name in PAGES:
+            open_page(page, name)
+            found += violations(page, name)
+            beyond = page.evaluate(BEYOND)
+            assert beyond <= 0, f"{name} is {beyond} px wider than the screen"
+            if screen is PHONE:
+                reaches_kill_in_one_touch(page, name)
+        assert found == []
+        ground = page.evaluate(GROUND)
+        assert (sum(map(int, ground[4:-1].split(","))) > 384) is (screen is PHONE)
+        if screen is DESK:
+            page.get_by_role("button", name="Theme").click()
+            assert page.evaluate(GROUND) != ground
+            page.reload()
+            assert page.evaluate(GROUND) != ground
+
+
+def reaches_kill_in_one_touch(page: Page, name: str) -> None:
+    kill = page.locator("#kill-now")
+    if name == "kill":
+        expect(kill).to_be_hidden()
+        return
+    expect(kill).to_be_in_viewport(ratio=1)
+    box = kill.bounding_box()
+    assert box is not None
+    assert min(box["width"], box["height"]) >= 48, name
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_the_form_that_signs_in_is_accessible_and_in_the_middle(
+    chromium: Browser, address: str, screen: dict[str, Any]
+) -> None:
+    with chromium.new_context(base_url=address, **screen) as context:
+        page = context.new_page()
+        page.goto("/sign-in?problem=key")
+        expect(page.get_by_role("heading", name="Sign in", level=1)).to_be_visible()
+        expect(page.get_by_role("alert")).to_contain_text("This key is not known.")
+        expect(page.get_by_label("Key")).to_have_attribute("autocomplete", "current-password")
+        expect(page.get_by_label("Key")).to_be_focused()
+        box = page.locator("form").bounding_box()
+        assert box is not None
+        assert abs(box["x"] + box["width"] / 2 - screen["viewport"]["width"] / 2) <= 1
+        assert abs(box["y"] + box["height"] / 2 - 400) <= 2
+        assert violations(page, "sign-in") == []
+
+
+def test_every_page_is_small_with_an_empty_cache(chromium: Browser, address: str) -> None:
+    with signed_in(chromium, address) as page:
+        network = page.context.new_cdp_session(page)
+        network.send("Network.enable")
+        network.send("Network.setCacheDisabled", {"cacheDisabled": True})
+        received: dict[str, float] = {}
+        network.on("Network.loadingFinished", lambda one: received.update({one["requestId"]: one["encodedDataLength"]}))
+        for name in PAGES:
+            received.clear()
+            open_page(page, name)
+            page.wait_for_function("document.readyState === 'complete'")
+            assert 10_000 < sum(received.values()) < MAX_BYTES, name
+            loaded = page.evaluate("performance.getEntriesByType('resource').map(one => one.name.toLowerCase())")
+            assert not (name in WITHOUT_A_CHART and any("uplot" in url for url in loaded)), f"{name} draws nothing"
+
+
+def test_every_page_is_usable_within_a_second_on_a_slow_processor(chromium: Browser, address: str) -> None:
+    with signed_in(chromium, address) as page:
+        devtools = page.context.new_cdp_session(page)
+        devtools.send("Performance.enable", {"timeDomain": "threadTicks"})
+        for name in PAGES:
+            open_page(page, name)
+            loads = (seconds_until_usable(page, devtools) * SLOWER for _ in range(LOADS))
+            assert any(0 < took < USABLE_WITHIN_S for took in loads), name
+
+
+def seconds_until_usable(page: Page, devtools: CDPSession) -> float:
+    """The processor time of the page's own thread for a load, until the view has loaded all that it shows at first."""
+    before = busy_seconds(devtools)
+    page.reload()
+    wait_until_usable(page)
+    return busy_seconds(devtools) - before
+
+
+def busy_seconds(devtools: CDPSession) -> float:
+    metrics = devtools.send("Performance.getMetrics")["metrics"]
+    return float(next(one["value"] for one in metrics if one["name"] == "TaskDuration"))
