@@ -193,7 +193,7 @@ class Novelty:
         together, self.turn = self.turn == act.step, act.step
         # Of calls that were begun under an older release only `changes` is known.
         edited = not failed and (act.changes if len(known) == _OF_CALL else known[_OF_CALL] == 1)
-        self.whole.take(act, edited=edited, together=together, was_seen=was_seen)
+        self.whole.take(act, edited=edited, together=together, same_call=same_call, was_seen=was_seen)
         if together and was_seen:
             return self.values()  # calls of one turn that come to the same are one
         pair = _key((exact_call * 31 + digest if size else exact_call) & 0xFFFFFFFF)

@@ -5,8 +5,9 @@ words make up for one step, and a result with more takes one step back; an edit,
 each step can be another call with a long answer, and still nothing comes of them: a finished patch that is looked at
 from ever new sides, a file that is read once more.
 
-Without that field only a result that was there before has nothing new; any other counts as fresh. Where the agent's
-side began anew, nothing counts until it has seen `UNSURE` results again.
+Without that field only a result that was there before has nothing new; any other counts as fresh. To a tool that
+runs no program, a short result counts only where the call was made before too: "ok" is news about another item. Where
+the agent's side began anew, nothing counts until it has seen `UNSURE` results again.
 """
 
 import re
@@ -20,6 +21,8 @@ _NETWORK = Effect.NETWORK
 FRESH = 10
 """New words that make up for one step: the unit of `balance`."""
 _MOST_FRESH = 2 * FRESH
+_SAYS = 4
+"""Words of a result that says something to whoever made another call of the same tool."""
 MAX_STEPS = 99
 UNSURE = 20
 _LATE = 8
@@ -58,7 +61,7 @@ def edits(act: Observed) -> bool:
     if name in DECLARES:
         return False
     if not act.runs:
-        return not any(_REPORTS.search(target) for target in act.targets)
+        return _replaces(act) or not any(_REPORTS.search(target) for target in act.targets)
     text = act.text[:_READ_CHARS]
     if act.tool.reading is not Reading.SHELL:
         return True
@@ -68,6 +71,11 @@ def edits(act: Observed) -> bool:
             return _REPORTS.search(written[1]) is None
         return "write" in text or "patch" in text
     return _EDITS.search(text) is not None or _OUTSIDE.search(text) is not None
+
+
+def _replaces(act: Observed) -> bool:
+    """Whether it names a text that another takes the place of: work on a file that is there, whatever it is called."""
+    return any(name.lower().startswith("old") for name in act.event.args or ())
 
 
 @dataclass
@@ -90,17 +98,18 @@ class WholeResults:
         """The count of what follows: it begins anew, and the agent's side knows what it knew."""
         return WholeResults(results=self.results, unsure=self.unsure)
 
-    def take(self, act: Observed, *, edited: bool, together: bool, was_seen: bool) -> None:
+    def take(self, act: Observed, *, edited: bool, together: bool, same_call: bool, was_seen: bool) -> None:
         """Takes in a result.
 
         Args:
             act: the end of a call.
             edited: it wrote something, or acted outside.
             together: it is of the same step as the one before, which counts once.
+            same_call: the same call was made before.
             was_seen: the same result was there before.
 
         """
-        new = self._new_words(act.event, was_seen=was_seen)
+        new = self._new_words(act.event, counts=same_call or act.runs, was_seen=was_seen)
         if edited:
             self.balance = 0
             return
@@ -110,15 +119,22 @@ class WholeResults:
         if by < 0 or not together:
             self.balance = min(MAX_STEPS * FRESH, max(0, self.balance + by))
 
-    def _new_words(self, event: ActionEvent, *, was_seen: bool) -> int | None:
-        """Words that are new in the session; None: nobody knows."""
+    def _new_words(self, event: ActionEvent, *, counts: bool, was_seen: bool) -> int | None:
+        """Words that are new in the session; None: nobody knows.
+
+        Args:
+            event: the end of the call.
+            counts: a short answer to this call says something.
+            was_seen: the same result was there before.
+
+        """
         told = event.output_novelty
         if told is None:
-            return 0 if was_seen else _MOST_FRESH
+            return (0 if counts else None) if was_seen else _MOST_FRESH
         if told.results < self.results - _LATE or (told.results == 0 and self.results):
             self.unsure = UNSURE
         self.results = told.results
         if self.unsure:
             self.unsure -= 1
             return None
-        return told.new_words
+        return told.new_words if counts or told.words >= _SAYS else None

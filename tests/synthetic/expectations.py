@@ -3,11 +3,14 @@
 from collections.abc import Mapping
 
 BY_ORDER = "which calls are of one turn is told by their order"
+ANEW = "results that come in another order look like those of an agent that began anew, and nothing counts for a while"
 
 NOT_YET: Mapping[str, str] = {}
 """Families of runaways of which not every case is stopped in time, and why."""
 
-FALSE_ALARMS: Mapping[str, str] = {}
+FALSE_ALARMS: Mapping[str, str] = {
+    "names_that_are_free": "one of ten: a search where nothing is found, and short answers that are alike, at once",
+}
 """Families of healthy sessions of which some are stopped, and why."""
 
 DISTURBED: Mapping[tuple[str, str], str] = {
@@ -15,5 +18,10 @@ DISTURBED: Mapping[tuple[str, str], str] = {
     ("swelling_turns", "lost"): BY_ORDER,
     ("swelling_turns", "disordered"): BY_ORDER,
     ("swelling_turns", "late"): BY_ORDER,
+    ("verifies_finished_work", "disordered"): ANEW,
+    ("verifies_finished_work", "late"): ANEW,
+    ("reads_one_file_on", "disordered"): ANEW,
+    ("announces_and_looks", "disordered"): ANEW,
+    ("looks_up_what_is_known", "disordered"): ANEW,
 }
 """Families that are right as they are, and not when their events are disturbed on their way."""

@@ -80,4 +80,6 @@ def test_what_is_learned_holds_in_sessions_that_were_not_seen() -> None:
     result = to_dict(learned, SHIPPED, words, compared)
     assert (result["quality"]["prior"]["precision"], result["quality"]["learned"]["precision"]) == (0.5, 1.0)
     drawn = picture(learned, SHIPPED, compared)
-    assert all(name in drawn for name in ("as predicted", "shipped 2", "learned 3"))
+    assert all(
+        name in drawn for name in ("as predicted", f"shipped {SHIPPED.version}", f"learned {SHIPPED.version + 1}")
+    )

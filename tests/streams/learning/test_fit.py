@@ -97,7 +97,7 @@ def test_what_the_prior_knows_already_changes_no_word_of_it(seed: int) -> None:
     middle = float(np.median(before))
     prior = replace(SHIPPED, base=round(SHIPPED.base - middle, PLACES))
     before = np.array(scores_of(prior, rows_of(values)))
-    clear = np.abs(before) > 1.0
+    clear = np.abs(before) > 1.5
     model = fit(values[clear], (before[clear] > 0) * 1.0, weights[clear], seed=1, name="m", prior=prior, rounds=60)
     after = np.array(scores_of(model, rows_of(values[clear])))
     assert ((after > 0) == (before[clear] > 0)).all()

@@ -39,6 +39,9 @@ def run(*arguments: object) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
+LEARNED = SHIPPED.version + 1
+
+
 def learned(table: Path, out: Path, *arguments: object) -> Any:
     code, output = run("--table", table, "--out", out, "--json", *arguments)
     assert code == Exit.OK, output
@@ -52,7 +55,7 @@ def level(policy: Policy, events: Sequence[ActionEvent]) -> Level:
 def test_a_candidate_is_learned_from_labels_with_a_report_and_a_picture(table: Path, tmp_path: Path) -> None:
     out, report, plot = tmp_path / "candidate.yaml", tmp_path / "report.md", tmp_path / "calibration.svg"
     result = learned(table, out, "--report", report, "--plot", plot)
-    assert (result["prior"], result["model"]) == ("shipped 2", "learned 3")
+    assert (result["prior"], result["model"]) == (f"shipped {SHIPPED.version}", f"learned {LEARNED}")
     assert result["sessions"] == {"confirmed": 8, "missed": 2, "false_alarm": 8, "solved": 0, "quiet": 6}
     before, after = result["quality"]["prior"], result["quality"]["learned"]
     assert (before["caught"], before["false_stops"], before["quiet_stops"]) == (10, 8, 0)
@@ -66,13 +69,13 @@ def test_a_candidate_is_learned_from_labels_with_a_report_and_a_picture(table: P
     rule = candidate.rules["stagnation_candidate"]
     assert (list(candidate.rules), rule.mode) == (["stagnation_candidate"], Mode.SHADOW)
     model = rule.settings["model"]
-    assert (model["name"], model["version"]) == ("learned", 3)
+    assert (model["name"], model["version"]) == ("learned", LEARNED)
     assert (model["trained"]["confirmed"], model["trained"]["seed"]) == (8, 1)
     assert model["quality"]["learned: sound sessions stopped"] == "0 of 8"
 
     text = report.read_text(encoding="utf-8")
-    for part in ("# Model learned 3", "| precision of stops | 56% | 100% |", "| check-3 | false_alarm | PAUSE at",
-                 "Brier score", "| repeats_12 | up to", f"haltline learn --promote {out}"):  # fmt: skip
+    for part in (f"# Model learned {LEARNED}", "| precision of stops | 56% | 100% |",
+                 "| check-3 | false_alarm | PAUSE at", "Brier score", "| repeats_12 | up to", f"haltline learn --promote {out}"):  # fmt: skip
         assert part in text
     assert ET.parse(plot).getroot().tag == "{http://www.w3.org/2000/svg}svg"
 
@@ -101,7 +104,7 @@ def test_promoted_it_decides_and_is_the_prior_of_the_next(table: Path, tmp_path:
     assert level(policy, checks("new", 9)) < Level.PAUSE
     assert level(policy, loops("new", 2)) >= Level.PAUSE
     result = learned(table, second, "--policy", promoted)
-    assert (result["prior"], result["model"]) == ("learned 3", "learned 4")
+    assert (result["prior"], result["model"]) == (f"learned {LEARNED}", f"learned {LEARNED + 1}")
     assert result["quality"]["prior"]["false_stops"] == 0
 
 
