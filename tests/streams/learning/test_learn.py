@@ -74,8 +74,10 @@ def test_a_candidate_is_learned_from_labels_with_a_report_and_a_picture(table: P
     assert model["quality"]["learned: sound sessions stopped"] == "0 of 8"
 
     text = report.read_text(encoding="utf-8")
-    for part in (f"# Model learned {LEARNED}", "| precision of stops | 56% | 100% |",
-                 "| check-3 | false_alarm | PAUSE at", "Brier score", "| repeats_12 | up to", f"haltline learn --promote {out}"):  # fmt: skip
+    for part in (
+        f"# Model learned {LEARNED}", "| precision of stops | 56% | 100% |", "| check-3 | false_alarm | PAUSE at",
+        "Brier score", "| repeats_12 | up to", f"haltline learn --promote {out}",
+    ):  # fmt: skip
         assert part in text
     assert ET.parse(plot).getroot().tag == "{http://www.w3.org/2000/svg}svg"
 
