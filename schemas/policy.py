@@ -185,7 +185,7 @@ class Policy(Record):
     """Rules of the policy's own, over several events or findings of a session."""
     judgement: Mode | None = None
     """The most that rules of judgement may do, such as `shadow` in a new installation, where `rules` names no mode of
-    theirs. Harm, budgets, tripwires and kills are enforced as ever. Left out: their defaults."""
+    theirs. Harm, budgets, tripwires and kills are enforced at once. Left out: their defaults."""
     overrides: Annotated[tuple[Override, ...], Field(max_length=MAX_ENTRIES)] = ()
     """Other rules for some agents or sessions."""
     cooldown_s: Annotated[float, Field(ge=0)] = 30.0

@@ -230,28 +230,33 @@ def _judge(calibration: "Calibration", examples: int, archive: "Archive", operat
     """Asks about each example that has a decision, and writes a label for each answer."""
     from haltline.streams.audit.query import QueryFailed, literal
 
-    asked = [(ladder.rule, stop) for ladder in calibration.ladders for stop in calibration.examples(ladder, examples)]
-    if not asked:
+    questions = [
+        (ladder.rule, stop) for ladder in calibration.ladders for stop in calibration.examples(ladder, examples)
+    ]
+    if not questions:
         say("nothing is to be judged")
         return
     try:
-        names = ", ".join(literal(name) for name in sorted({stop.session_id for _, stop in asked}))
+        names = ", ".join(literal(name) for name in sorted({stop.session_id for _, stop in questions}))
         decisions = archive.decisions(f'"session_id" IN ({names})')
     except QueryFailed as error:
         fail(error, Exit.USAGE)
-    for rule, stop in asked:
+    for rule, stop in questions:
         decision = _decision(decisions, rule, stop)
         if decision is None:
-            say(f"no decision of {rule} is recorded in session {stop.session_id}: there is nothing to label")
+            say(f"no stop by {rule} is recorded in session {stop.session_id}: there is nothing to label")
             continue
         say(_line(rule, stop))
         _ask(operator, decision, by)
 
 
 def _decision(decisions: "list[Decision]", rule: str, stop: "Stop") -> "Decision | None":
-    """The rule's decision on the session: that of the event, or else its hardest."""
+    """The recorded stop of the session by the rule, or what would have been one: at the event, or else the first."""
+    from haltline.schemas.decisions import Level
+
     of_rule = [one for one in decisions if one.session_id == stop.session_id and one.detector == rule]
-    return max(of_rule, key=lambda one: (one.event_id == stop.event_id, one.would or one.level), default=None)
+    stops = [one for one in of_rule if (one.would or one.level) >= Level.PAUSE]
+    return max(stops, key=lambda one: one.event_id == stop.event_id, default=None)
 
 
 def _ask(operator: "Operator", decision: "Decision", by: str) -> None:
