@@ -44,6 +44,7 @@ COMMANDS: Final = {
         "label": "operator.kill_and_reset",
         "missed": "operator.labels",
         "learn": "operator.learn",
+        "calibrate": "operator.calibrate",
     },
     "Run services": {
         "worker": "services.run",

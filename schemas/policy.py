@@ -183,6 +183,9 @@ class Policy(Record):
     """By detector id; a detector that is not named runs with its defaults."""
     correlations: Annotated[tuple[Correlation, ...], Field(max_length=MAX_CORRELATIONS)] = ()
     """Rules of the policy's own, over several events or findings of a session."""
+    judgement: Mode | None = None
+    """The most that rules of judgement may do, such as `shadow` in a new installation, where `rules` names no mode of
+    theirs. Harm, budgets, tripwires and kills are enforced at once. Left out: their defaults."""
     overrides: Annotated[tuple[Override, ...], Field(max_length=MAX_ENTRIES)] = ()
     """Other rules for some agents or sessions."""
     cooldown_s: Annotated[float, Field(ge=0)] = 30.0

@@ -89,7 +89,7 @@ def backtest(
         values = parse_sweep(sweep) if sweep is not None else None
         if values is not None and plot is not None:
             report.require_numbers(values.values)
-        sessions = list(_read(sources, where))
+        sessions = list(read(sources, where))
         if not sessions:
             fail(f"{', '.join(sources)}: expected sessions in this range, got none", Exit.NO)
         groups = [sessions] if together else related(sessions)
@@ -118,7 +118,8 @@ def backtest(
     report.compared(results, results_of(second), as_json=as_json)
 
 
-def _read(sources: Sequence[str], where: Where) -> "Iterator[Recorded]":
+def read(sources: Sequence[str], where: Where) -> "Iterator[Recorded]":
+    """The sessions of files, of the running topic, or of the audit table; ends the command when one cannot be read."""
     from haltline.streams.replay.history import sessions_of
     from haltline.streams.replay.traces import UnreadableTrace, read_traces
 

@@ -10,6 +10,7 @@ from haltline.detectors import PATTERNS, require_known, unnamed
 from haltline.detectors.framework.base import Pattern
 from haltline.detectors.framework.settings import check, construct, restrict
 from haltline.interventions.levels.default_levels import default_level, default_mode
+from haltline.interventions.levels.in_doubt import OF_JUDGEMENT
 from haltline.schemas.decisions import Mode
 from haltline.schemas.findings import Severity
 from haltline.schemas.policy import Override, Policy, Rule
@@ -107,7 +108,7 @@ def rule_of(policy: Policy, detector: type[Pattern[Any]], overrides: Sequence[Ov
     given = policy.rules.get(detector.id) or unnamed(detector)
     rule = given.model_copy(
         update={
-            "mode": given.mode if "mode" in given.model_fields_set else default_mode(detector.id),
+            "mode": given.mode if "mode" in given.model_fields_set else _mode_by_default(policy, detector.id),
             "levels": {s: given.levels.get(s) or default_level(detector.id, s) for s in Severity},
         }
     )
@@ -118,6 +119,12 @@ def rule_of(policy: Policy, detector: type[Pattern[Any]], overrides: Sequence[Ov
             merge = _restricted if override.exemption is None else _exempted
             rule = rule.model_copy(update=merge(detector, rule, other))
     return rule
+
+
+def _mode_by_default(policy: Policy, detector_id: str) -> Mode:
+    """The mode of a rule for which the policy says none."""
+    mode = default_mode(detector_id)
+    return mode if policy.judgement is None or detector_id not in OF_JUDGEMENT else min(mode, policy.judgement)
 
 
 def without_effect(policy: Policy, detectors: Mapping[str, type[Pattern[Any]]] = PATTERNS) -> list[str]:

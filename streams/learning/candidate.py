@@ -19,7 +19,7 @@ def with_candidate(policy: Policy, model: Model) -> Policy:
     rule = policy.rules.get(_IN_FORCE, Rule())
     settings = rule.settings | {"model": TypeAdapter(Model).dump_python(model, mode="json")}
     tried = Rule(mode=Mode.SHADOW, settings=settings, **({"levels": rule.levels} if rule.levels else {}))
-    return _next(policy, policy.rules | {_TRIED: tried})
+    return next_version(policy, policy.rules | {_TRIED: tried})
 
 
 def promoted(policy: Policy) -> Policy:
@@ -35,7 +35,7 @@ def promoted(policy: Policy) -> Policy:
     rules = {name: rule for name, rule in policy.rules.items() if name != _TRIED}
     rule = rules.get(_IN_FORCE, Rule())
     settings = rule.settings | {"model": tried.settings["model"]}
-    return _next(policy, rules | {_IN_FORCE: rule.model_copy(update={"settings": settings})})
+    return next_version(policy, rules | {_IN_FORCE: rule.model_copy(update={"settings": settings})})
 
 
 def document(policy: Policy) -> str:
@@ -44,7 +44,7 @@ def document(policy: Policy) -> str:
     return yaml.safe_dump(fields, sort_keys=False, default_flow_style=None, width=120)
 
 
-def _next(policy: Policy, rules: dict[str, Rule]) -> Policy:
+def next_version(policy: Policy, rules: dict[str, Rule]) -> Policy:
     """With these rules, and the next version where the document says one: each published document has its own."""
     version = {"version": policy.version + 1} if "version" in policy.model_fields_set else {}
     return policy.model_copy(update={**version, "rules": rules})

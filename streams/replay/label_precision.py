@@ -167,7 +167,7 @@ def _candidates(detector: type[Detector[Any]], policy: Policy, *, loosen: bool) 
             continue
         up = (direction is Stricter.LOWER) is loosen
         for number, factor in enumerate(_FACTORS):
-            steps.append((number, name, _moved(value, factor, up=up), value))
+            steps.append((number, name, moved(value, factor, up=up), value))
     for _, name, other, value in sorted(steps, key=lambda step: step[0]):
         if other == value:
             continue
@@ -178,7 +178,8 @@ def _candidates(detector: type[Detector[Any]], policy: Policy, *, loosen: bool) 
         yield name, other, value
 
 
-def _moved(value: float, factor: float, *, up: bool) -> float:
+def moved(value: float, factor: float, *, up: bool) -> float:
+    """A value by a factor up or down, negative ones too; an integer by one at least."""
     moved = value * factor if up == (value >= 0) else value / factor
     if isinstance(value, int):
         return max(value + 1, ceil(moved)) if up else min(value - 1, floor(moved))

@@ -130,7 +130,13 @@ def test_the_glossary_is_in_alphabetical_order() -> None:
 
 @pytest.mark.parametrize(
     ("page", "part"),
-    [("policy", "policy"), ("policy", "correlations"), ("policy", "interventions"), ("opinion", "opinion")],
+    [
+        ("policy", "policy"),
+        ("policy", "correlations"),
+        ("policy", "interventions"),
+        ("policy", "judgement"),
+        ("opinion", "opinion"),
+    ],
 )
 def test_each_part_of_a_policy_is_one(page: str, part: str) -> None:
     ((_, document),) = fences_of(between(DOCS / f"{page}.md", part))

@@ -1,0 +1,281 @@
+"""`haltline calibrate`: thresholds of the rules of judgement by a budget for false stops."""
+
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from haltline.cli.cluster import Cluster, with_cluster
+from haltline.cli.common import AsJson, Exit, PolicyFile, fail, print_json, say
+from haltline.cli.operator.audit_query import DEFAULT_TABLE, AuditTable, StorageOption, options_of
+from haltline.cli.operator.backtest import read
+from haltline.cli.policy_option import read_plugins, read_policy
+from haltline.cli.sources import AUDIT, Since, Until, Where
+from haltline.cli.tables import print_table
+
+if TYPE_CHECKING:
+    from haltline.schemas.decisions import Decision
+    from haltline.streams.audit.archive import Archive
+    from haltline.streams.learning.calibrating import Calibration, Stop
+    from haltline.streams.operator.client import Operator
+
+
+def _budget(text: str) -> Fraction:
+    try:
+        share = Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        share = Fraction(0)
+    if not 0 < share < 1:
+        raise typer.BadParameter(f"expected a share such as 1/500, got {text!r}")
+    return share
+
+
+@with_cluster("group", "timeout")
+def calibrate(
+    *,
+    budget: Annotated[
+        Fraction,
+        typer.Option(
+            parser=_budget,
+            help="The most wrong stops in sessions that were fine: 1/500 is one in 500 of them.",
+            metavar="SHARE",
+        ),
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="Write the proposed policy document.", metavar="FILE", show_default=False)
+    ] = None,
+    sessions: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A file of recorded sessions (.jsonl or .jsonl.gz), in place of the audit table. May be repeated.",
+            metavar="FILE",
+        ),
+    ] = None,
+    policy: PolicyFile = None,
+    examples: Annotated[int, typer.Option(help="Stops to be judged that are shown of each rule.", min=0)] = 3,
+    judge: Annotated[
+        bool, typer.Option("--judge", help="Ask about each of them, and write the answers as `haltline label` does.")
+    ] = False,
+    by: Annotated[
+        str,
+        typer.Option(
+            envvar="HALTLINE_OPERATOR",
+            help="With --judge: who judges, for the audit.",
+            metavar="NAME",
+            show_default=False,
+        ),
+    ] = "",
+    pin: Annotated[
+        bool,
+        typer.Option("--pin", help="Write out model and thresholds, so that another release changes none of them."),
+    ] = False,
+    since: Since = "",
+    until: Until = "",
+    at: Cluster,
+    table: AuditTable = DEFAULT_TABLE,
+    storage_option: StorageOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Set the thresholds of the rules of judgement by a budget for false stops. Applies nothing.
+
+    Harm, budgets and tripwires stay as they are. Of the audit table or recordings, sessions labelled as runaways
+    (`confirmed`, `missed`) are no part of the budget. All others count as fine, also those that nobody labelled. Each
+    rule gets the strictest of a few thresholds with which all rules together keep the budget, by the upper end of the
+    exact binomial interval (95 %); a rule that cannot keep it goes to shadow. With too few sessions for the budget it
+    says what they can vouch for, and calibrates to that.
+
+    Example: haltline calibrate --budget 1/500 --from -28d --policy production.yaml --out calibrated.yaml
+
+    Example: haltline calibrate --budget 1/500 --judge --by ada
+    """
+    from rich.console import Console
+    from rich.progress import track
+
+    from haltline.streams.learning import calibrating
+
+    if out is not None and not out.parent.is_dir():
+        fail(f"--out: expected a file in a folder that exists, got {out}", Exit.USAGE)
+    if judge and (sessions or as_json or not by.strip()):
+        fail(
+            "--judge: expected --by NAME, and neither --sessions, which have no decisions to label, nor --json",
+            Exit.USAGE,
+        )
+    in_force, plugins = read_policy(policy), read_plugins()
+    where = Where(since, until, at.bootstrap, at.topics, at.client_config, table, options_of(storage_option))
+    sources = [str(file) for file in sessions] if sessions else [AUDIT]
+    recorded = [session for session in read(sources, where) if session.length > 1]
+    if not recorded:
+        fail(f"{', '.join(sources)}: expected sessions in this range, got none", Exit.NO)
+    shown = Console(stderr=True)
+    found = list(track(calibrating.ladders(in_force, recorded), "Rules", console=shown, disable=not shown.is_terminal))
+    try:
+        calibration = calibrating.calibrate(in_force, recorded, found, float(budget), plugins)
+        document = calibrating.pinned(calibration.proposed) if pin else calibration.proposed
+        together = calibrating.stopped_together(calibration.enforced, recorded, plugins) & calibration.fine
+    except ValueError as error:
+        fail(error, Exit.USAGE)
+    summary = _summary(calibration, len(together), _period(recorded), budget)
+    if out is not None:
+        from haltline.streams.learning.candidate import document as written
+
+        header = "".join(f"# {line}\n" for line in ("haltline calibrate", *summary))
+        out.write_text(header + written(document), encoding="utf-8")
+    if as_json:
+        print_json(_to_dict(calibration, len(together), examples))
+        return
+    _show(calibration, summary, examples)
+    if out is not None:
+        against = f" --against {policy}" if policy is not None else ""
+        source = " ".join(sources) if sessions else f"audit --table {table}"
+        say(f"written: {out}. Nothing is applied. To compare: haltline backtest {source} --policy {out}{against}")
+    if judge:
+        from haltline.cli.answers import operator_of
+        from haltline.streams.audit.archive import Archive
+
+        _judge(calibration, examples, Archive(table, options_of(storage_option)), operator_of(at), by)
+
+
+def _period(recorded: "list[Any]") -> str:
+    from haltline.schemas.record import rfc3339
+
+    times = [session.events[end][1].time for session in recorded for end in (0, -1)]
+    return f"{rfc3339(min(times))} to {rfc3339(max(times))}"
+
+
+def _summary(calibration: "Calibration", together: int, period: str, budget: Fraction) -> list[str]:
+    """Budget, sessions, bound and date of data, a line each."""
+    fine, judgement = len(calibration.fine), calibration.policy.judgement
+    judged, runaways = len(calibration.judged), len(calibration.runaways)
+    data = f"{fine} sessions taken for fine, {judged} of them judged, and {runaways} labelled runaways, {period}"
+    stops = f"{together} of {fine} fine sessions stopped by rules of judgement"
+    lines = [
+        f"budget: {budget} false stops; data: {data}",
+        f"proposed: {stops}; at 95 % at most {_one_in(together, fine)}",
+    ]
+    if not calibration.is_enough:
+        seen = f"{fine:,} of {calibration.needed:,} sessions seen that the budget needs at least"
+        lines.append(f"{seen}; the bound that they can vouch for is {_one_in(0, fine)}")
+    if calibration.stays_in_shadow:
+        lines.append(
+            f"the policy stays as it is (judgement: {judgement}) until there are enough; the steps are a preview"
+        )
+    elif judgement is not None:
+        lines.append(f"judgement: {judgement} ends with this policy")
+    return lines
+
+
+def _one_in(stops: int, sessions: int) -> str:
+    from haltline.streams.learning.false_stops import upper_bound
+
+    return f"1 in {int(1 / upper_bound(stops, sessions)):,}"
+
+
+def _show(calibration: "Calibration", summary: list[str], examples: int) -> None:
+    for line in summary:
+        say(line)
+    fine, runaways = calibration.fine, calibration.runaways
+    rows = []
+    for ladder in calibration.ladders:
+        if not ladder.stops[0]:
+            continue
+        before, after = calibration.in_force(ladder).keys(), calibration.then(ladder).keys()
+        counts = (len(before & fine), len(after & fine), len(before & runaways), len(after & runaways))
+        rows.append((ladder.rule, *map(str, counts), calibration.setting(ladder)))
+    print_table(("rule", "fine: in force", "proposed", "runaways: in force", "proposed", "setting"), rows)
+    quiet = [ladder.rule for ladder in calibration.ladders if not ladder.stops[0]]
+    if quiet:
+        say(f"stop nothing: {', '.join(quiet)}")
+    for ladder in calibration.ladders:
+        for stop in calibration.examples(ladder, examples):
+            say(_line(ladder.rule, stop))
+
+
+def _line(rule: str, stop: "Stop") -> str:
+    return f"to be judged: {rule}: session {stop.session_id}, event {stop.event_id} (number {stop.seq}): {stop.reason}"
+
+
+def _to_dict(calibration: "Calibration", together: int, examples: int) -> dict[str, object]:
+    from dataclasses import asdict
+
+    from haltline.streams.learning.false_stops import upper_bound
+
+    fine, runaways = calibration.fine, calibration.runaways
+    return {
+        "budget": calibration.budget,
+        "fine": len(fine),
+        "judged": len(calibration.judged),
+        "runaways": len(runaways),
+        "needed": calibration.needed,
+        "enough": calibration.is_enough,
+        "stopped": together,
+        "bound": upper_bound(together, len(fine)),
+        "vouched": upper_bound(0, len(fine)),
+        "rules": [
+            {
+                "rule": ladder.rule,
+                "fine": len(calibration.in_force(ladder).keys() & fine),
+                "fine_proposed": len(calibration.then(ladder).keys() & fine),
+                "runaways": len(calibration.in_force(ladder).keys() & runaways),
+                "runaways_proposed": len(calibration.then(ladder).keys() & runaways),
+                "setting": calibration.setting(ladder),
+                "to_be_judged": [asdict(stop) for stop in calibration.examples(ladder, examples)],
+            }
+            for ladder in calibration.ladders
+        ],
+    }
+
+
+def _judge(calibration: "Calibration", examples: int, archive: "Archive", operator: "Operator", by: str) -> None:
+    """Asks about each example that has a decision, and writes a label for each answer."""
+    from haltline.streams.audit.query import QueryFailed, literal
+
+    questions = [
+        (ladder.rule, stop) for ladder in calibration.ladders for stop in calibration.examples(ladder, examples)
+    ]
+    if not questions:
+        say("nothing is to be judged")
+        return
+    try:
+        names = ", ".join(literal(name) for name in sorted({stop.session_id for _, stop in questions}))
+        decisions = archive.decisions(f'"session_id" IN ({names})')
+    except QueryFailed as error:
+        fail(error, Exit.USAGE)
+    for rule, stop in questions:
+        decision = _decision(decisions, rule, stop)
+        if decision is None:
+            say(f"no stop by {rule} is recorded in session {stop.session_id}: there is nothing to label")
+            continue
+        say(_line(rule, stop))
+        _ask(operator, decision, by)
+
+
+def _decision(decisions: "list[Decision]", rule: str, stop: "Stop") -> "Decision | None":
+    """The recorded stop of the session by the rule, or what would have been one: at the event, or else the first."""
+    from haltline.schemas.decisions import Level
+
+    of_rule = [one for one in decisions if one.session_id == stop.session_id and one.detector == rule]
+    stops = [one for one in of_rule if (one.would or one.level) >= Level.PAUSE]
+    return max(stops, key=lambda one: one.event_id == stop.event_id, default=None)
+
+
+def _ask(operator: "Operator", decision: "Decision", by: str) -> None:
+    from haltline.streams.replay.label_precision import CONFIRMED, FALSE_ALARM
+
+    answer = typer.prompt("a right stop? y, n or s (skip)", default="s", value_proc=_answer)
+    if answer == "s":
+        return
+    label = CONFIRMED if answer == "y" else FALSE_ALARM
+    answered = operator.label(decision, label, by=by, reason="judged with haltline calibrate").answered
+    say(f"decision {decision.decision_id}, {label}: " + ("is noted" if answered else "is kept; no worker answered"))
+
+
+def _answer(text: str) -> str:
+    if text not in {"y", "n", "s"}:
+        raise typer.BadParameter(f"expected y, n or s, got {text!r}")
+    return text
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(calibrate)

@@ -1,0 +1,244 @@
+"""Thresholds of the rules of judgement by a budget for false stops, from recorded sessions. Pure.
+
+Sessions that operators labelled as runaways are no part of the budget. All others count as fine, also those that nobody
+labelled: what would be stopped among them counts against the budget until somebody has judged it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from pydantic import TypeAdapter
+
+from haltline.detectors import PATTERNS
+from haltline.detectors.combining.agreement import Agreement
+from haltline.detectors.features.additive_model import Model
+from haltline.detectors.framework.plugins import NO_PLUGINS, Plugins
+from haltline.detectors.session.stagnation import SHIPPED, Stagnation
+from haltline.detectors.session.stagnation_candidate import StagnationCandidate
+from haltline.interventions.levels.in_doubt import OF_JUDGEMENT
+from haltline.schemas.decisions import Level, Mode
+from haltline.schemas.policy import Policy, Rule
+from haltline.streams.engine.core import Core
+from haltline.streams.learning.candidate import next_version
+from haltline.streams.learning.false_stops import choose, most_stops, sessions_needed, upper_bound
+from haltline.streams.learning.thresholds import calibrated_rules, settings_of, thresholds_of
+from haltline.streams.replay.backtest import Recorded, backtest
+from haltline.streams.replay.label_precision import CONFIRMED, FALSE_ALARM, MISSED
+
+_RUNAWAY: Final = frozenset({CONFIRMED, MISSED})
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The first stop of a session by one rule."""
+
+    session_id: str
+    seq: int
+    event_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """One rule, and the sessions that each of its steps stops."""
+
+    rule: str
+    settings: tuple[dict[str, Any], ...]
+    """Of each step, from the strictest."""
+    as_set: int
+    """The number of the step that the policy has."""
+    stops: tuple[Mapping[str, Stop], ...]
+    """Of each step, by session; one more than `settings`: in shadow there are none."""
+
+    def among(self, sessions: frozenset[str]) -> tuple[frozenset[str], ...]:
+        """Of each step, which of these sessions it stops."""
+        return tuple(sessions & stops.keys() for stops in self.stops)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What is proposed, and what it does to the sessions."""
+
+    policy: Policy
+    budget: float
+    fine: frozenset[str]
+    runaways: frozenset[str]
+    judged: frozenset[str]
+    """Of `fine`, those that operators labelled as false alarms."""
+    ladders: tuple[Ladder, ...]
+    chosen: Mapping[str, int]
+    """By rule: the number of the proposed step."""
+
+    @property
+    def needed(self) -> int:
+        """How many fine sessions the budget takes at least."""
+        return sessions_needed(self.budget)
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether there are as many."""
+        return len(self.fine) >= self.needed
+
+    @property
+    def stays_in_shadow(self) -> bool:
+        """Whether the policy holds rules of judgement back, and there are too few sessions to end that."""
+        return self.policy.judgement is not None and not self.is_enough
+
+    def in_force(self, ladder: Ladder) -> Mapping[str, Stop]:
+        """By session: what a rule stops under the policy as it is."""
+        return {} if self.policy.judgement is not None else ladder.stops[ladder.as_set]
+
+    def then(self, ladder: Ladder) -> Mapping[str, Stop]:
+        """By session: what a rule stops under what is proposed, once it is enforced."""
+        return ladder.stops[self.chosen[ladder.rule]]
+
+    @property
+    def stopped(self) -> frozenset[str]:
+        """The fine sessions that the rules stop together with what is proposed."""
+        return frozenset().union(*(self.then(ladder).keys() & self.fine for ladder in self.ladders))
+
+    @property
+    def bound(self) -> float:
+        """The largest share of false stops that the sessions leave possible with what is proposed."""
+        return upper_bound(len(self.stopped), len(self.fine))
+
+    @property
+    def proposed(self) -> Policy:
+        """The policy that is in force next: as it is while there are too few sessions to end its `judgement`."""
+        return next_version(self.policy, self.policy.rules) if self.stays_in_shadow else self.enforced
+
+    @cached_property
+    def enforced(self) -> Policy:
+        """The policy with the chosen thresholds and without `judgement`."""
+        rules = dict(self.policy.rules)
+        for ladder in self.ladders:
+            step = self.chosen[ladder.rule]
+            if step == ladder.as_set:
+                continue
+            rule = rules.get(ladder.rule, Rule())
+            is_shadow = step == len(ladder.settings)
+            update = {"mode": Mode.SHADOW} if is_shadow else {"settings": ladder.settings[step]}
+            rules[ladder.rule] = rule.model_copy(update=update)
+        fields = {name: getattr(self.policy, name) for name in self.policy.model_fields_set - {"judgement"}}
+        return next_version(Policy(**fields), rules)
+
+    def setting(self, ladder: Ladder) -> str:
+        """What is proposed of a rule, in a few words."""
+        step = self.chosen[ladder.rule]
+        if step == len(ladder.settings):
+            return "shadow"
+        before = thresholds_of(ladder.rule, ladder.settings[ladder.as_set])
+        after = thresholds_of(ladder.rule, ladder.settings[step])
+        changed = [
+            f"{name} {_text(before[name])} -> {_text(after[name])}" for name in after if after[name] != before[name]
+        ]
+        return ", ".join(changed) or "as it is"
+
+    def examples(self, ladder: Ladder, most: int) -> list[Stop]:
+        """Stops of sessions that nobody labelled: those that are proposed first, then those under the step as set."""
+        stops = {**self.then(ladder)}
+        stops |= {name: stop for name, stop in ladder.stops[ladder.as_set].items() if name not in stops}
+        return [stop for name, stop in stops.items() if name in self.fine - self.judged][:most]
+
+
+def ladders(policy: Policy, sessions: Sequence[Recorded]) -> Iterator[Ladder]:
+    """Each rule of judgement that may stop a session, by itself, in each of its steps.
+
+    Raises:
+        ValueError: a setting of the policy is wrong.
+
+    """
+    names = calibrated_rules(policy)
+    tried = {name: settings_of(policy, name) for name in names}
+    hints = {name: _rule(policy, name, tried[name][0][0], Mode.WARN) for name in names}
+    finding: dict[str, list[Recorded]] = {name: [] for name in names}
+    core = Core(_only(policy, hints))
+    for session in sessions:
+        for name in {finding.detector for finding in backtest(core, session).findings} & finding.keys():
+            finding[name].append(session)
+    for name in names:
+        steps, as_set = tried[name]
+        remaining = finding[name]
+        stops = []
+        for settings in steps:
+            # `agreement` is about the findings of the others, as many as there may be.
+            others = hints if name == Agreement.id else {}
+            core = Core(_only(policy, {**others, name: _rule(policy, name, settings, Mode.ENFORCE)}))
+            found = {s.session_id: stop for s in remaining if (stop := _stop(core, s, name)) is not None}
+            remaining = [session for session in remaining if session.session_id in found]
+            stops.append(found)
+        yield Ladder(name, tuple(steps), as_set, (*stops, {}))
+
+
+def calibrate(
+    policy: Policy, sessions: Sequence[Recorded], found: Sequence[Ladder], budget: float, plugins: Plugins = NO_PLUGINS
+) -> Calibration:
+    """The strictest steps with which all rules together keep the budget, or stop nothing where it takes more sessions.
+
+    Raises ValueError: the proposed policy cannot be used.
+    """
+    runaways = frozenset(session.session_id for session in sessions if session.label in _RUNAWAY)
+    fine = frozenset(session.session_id for session in sessions) - runaways
+    judged = frozenset(session.session_id for session in sessions if session.label == FALSE_ALARM)
+    wrong = {ladder.rule: ladder.among(fine) for ladder in found}
+    right = {ladder.rule: ladder.among(runaways) for ladder in found}
+    chosen = choose(wrong, right, max(0, most_stops(budget, len(fine))))
+    calibration = Calibration(policy, budget, fine, runaways, judged, tuple(found), chosen)
+    Core(calibration.enforced, plugins)
+    return calibration
+
+
+def stopped_together(policy: Policy, sessions: Sequence[Recorded], plugins: Plugins = NO_PLUGINS) -> frozenset[str]:
+    """The sessions that some rule of judgement stops under a whole policy."""
+    core = Core(policy, plugins)
+    return frozenset(
+        session.session_id
+        for session in sessions
+        if any(d.detector in OF_JUDGEMENT and Level(d.level) >= Level.PAUSE for d in backtest(core, session).decisions)
+    )
+
+
+def pinned(policy: Policy) -> Policy:
+    """The policy with the model and the thresholds of its rules of judgement written out, whatever a release brings.
+
+    Where it has another model than this release already, that of the release is tried in shadow beside it.
+    """
+    rules = dict(policy.rules)
+    for name in calibrated_rules(policy):
+        rule = rules.get(name, Rule())
+        rules[name] = rule.model_copy(update={"settings": {**thresholds_of(name, rule.settings), **rule.settings}})
+    rule = rules.get(Stagnation.id, Rule())
+    dump = TypeAdapter(Model).dump_python
+    settings = {"model": dump(SHIPPED, mode="json"), **rule.settings}
+    rules[Stagnation.id] = rule.model_copy(update={"settings": settings})
+    if TypeAdapter(Model).validate_python(settings["model"]) != SHIPPED and StagnationCandidate.id not in rules:
+        # By its own name the candidate would not run, as `stagnation` has the model of the release by default.
+        tried = {**dump(SHIPPED, mode="json"), "name": f"{SHIPPED.name} candidate"}
+        rules[StagnationCandidate.id] = Rule(mode=Mode.SHADOW, settings={**settings, "model": tried})
+    return policy.model_copy(update={"rules": rules})
+
+
+def _rule(policy: Policy, name: str, settings: dict[str, Any], mode: Mode) -> Rule:
+    rule = policy.rules.get(name, Rule())
+    return rule.model_copy(update={"enabled": True, "mode": mode, "settings": settings})
+
+
+def _only(policy: Policy, rules: Mapping[str, Rule]) -> Policy:
+    """The policy with these rules only: another one's stop would stand before theirs."""
+    others = {name: Rule(enabled=False) for name in PATTERNS}
+    return policy.model_copy(update={"rules": {**others, **rules}, "correlations": (), "overrides": ()})
+
+
+def _stop(core: Core, session: Recorded, rule: str) -> Stop | None:
+    result = backtest(core, session)
+    if result.first is None or result.first.detector != rule:
+        return None
+    seq = result.first.seq
+    reason = next(d.reason for d in result.decisions if d.seq == seq and d.detector == rule)
+    return Stop(session.session_id, seq, result.first.event_id, reason)
+
+
+def _text(value: Any) -> str:
+    return "/".join(f"{one:g}" for one in value) if isinstance(value, tuple) else f"{value:g}"

@@ -1,0 +1,177 @@
+"""`haltline calibrate`, from sessions with labels to a document that could be published."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import orjson
+import pytest
+from typer.testing import CliRunner
+
+from haltline.cli.app import app
+from haltline.cli.common import Exit
+from haltline.detectors.framework.settings import construct
+from haltline.detectors.session.stagnation import SHIPPED
+from haltline.detectors.session.stagnation_candidate import StagnationCandidate
+from haltline.schemas.decisions import Decision, Level, Mode
+from haltline.schemas.events import ActionEvent
+from haltline.schemas.policy import Policy
+from haltline.streams.engine.core import Core
+from haltline.streams.learning.calibrating import calibrate, ladders, pinned, stopped_together
+from haltline.streams.learning.thresholds import calibrated_rules, settings_of, thresholds_of
+from haltline.streams.policy.loader import load_policy, parse_policy
+from haltline.streams.replay.backtest import Recorded, backtest
+from haltline.streams.replay.label_precision import CONFIRMED, FALSE_ALARM
+from tests.builders import call
+from tests.streams.learning.recorded import checks, digs, labelled_log, loops
+
+
+def recorded(events: Sequence[ActionEvent], label: str | None = None) -> Recorded:
+    return Recorded(events[0].session_id, tuple(enumerate(events)), label)
+
+
+RUNAWAYS = [recorded(loops(f"loop-{n}", n), CONFIRMED) for n in range(3)]
+LIKE_LOOPS = [recorded(checks(f"check-{n}", n), FALSE_ALARM) for n in range(2)]
+SOUND = [recorded(digs(f"sound-{n}", 12, salt=n)) for n in range(57)]
+SESSIONS = [*RUNAWAYS, *LIKE_LOOPS, *SOUND]
+
+
+@pytest.fixture(scope="module")
+def found() -> list[Any]:
+    return list(ladders(Policy(), SESSIONS))
+
+
+@pytest.mark.parametrize("rule", calibrated_rules(Policy()))
+def test_each_step_of_a_rule_is_looser_than_the_one_before(rule: str) -> None:
+    steps, as_set = settings_of(Policy(), rule)
+    assert as_set == 0
+    for before, after in pairwise(steps):
+        one, other = thresholds_of(rule, before), thresholds_of(rule, after)
+        assert one != other
+        assert all(other[name] >= one[name] for name in one)
+
+
+def test_a_calibrated_policy_is_tried_as_shipped_again() -> None:
+    policy = parse_policy("rules: {stagnation: {settings: {pause_at: 4.6}}}")
+    steps, as_set = settings_of(policy, "stagnation")
+    assert (as_set, [step["pause_at"] for step in steps[:3]]) == (1, [2.3, 4.6, 5.75])
+
+
+def test_rules_of_harm_and_those_that_the_policy_holds_back_are_left_as_they_are() -> None:
+    names = calibrated_rules(parse_policy("rules: {cycle: {mode: warn}, polling: {enabled: false}}"))
+    assert {"cycle", "polling", "destructive_repeat", "budget", "stagnation_candidate"}.isdisjoint(names)
+    assert {"stagnation", "repetition"} <= set(names)
+
+
+@pytest.mark.parametrize(
+    ("budget", "stopped"),
+    [
+        pytest.param(1 / 5, 2, id="a budget that all keep: nothing changes"),
+        pytest.param(1 / 20, 0, id="a budget that none but no stop keeps"),
+        pytest.param(1 / 500, 0, id="too few sessions for the budget: no stop"),
+    ],
+)
+def test_all_rules_together_keep_the_budget(found: list[Any], budget: float, stopped: int) -> None:
+    calibration = calibrate(Policy(), SESSIONS, found, budget)
+    assert (len(calibration.fine), len(calibration.runaways), len(calibration.judged)) == (59, 3, 2)
+    assert len(stopped_together(calibration.proposed, SESSIONS) & calibration.fine) == stopped
+    assert (calibration.bound <= budget) == calibration.is_enough == (budget >= 1 / 20)
+    assert (calibration.proposed.rules == {}) == (stopped == 2)
+
+
+@pytest.mark.parametrize(
+    ("budget", "line"), [pytest.param(1 / 20, None, id="enough"), pytest.param(1 / 500, Mode.SHADOW, id="too few")]
+)
+def test_judgement_begins_in_shadow_until_there_are_enough_sessions(
+    found: list[Any], budget: float, line: Mode | None
+) -> None:
+    policy = parse_policy("judgement: shadow")
+    calibration = calibrate(policy, SESSIONS, found, budget)
+    assert calibration.proposed.judgement is line
+    assert calibration.enforced.judgement is None
+    assert not any(calibration.in_force(ladder) for ladder in calibration.ladders)
+
+
+@pytest.mark.parametrize(
+    ("text", "loop", "delete"),
+    [
+        pytest.param("{}", Level.PAUSE, Level.KILL, id="by default"),
+        pytest.param("judgement: shadow", Level.ALLOW, Level.KILL, id="harm is enforced at once"),
+        pytest.param("judgement: warn", Level.NUDGE, Level.KILL, id="hints only"),
+        pytest.param(
+            "{judgement: shadow, rules: {repetition: {mode: enforce}}}", Level.PAUSE, Level.KILL, id="a rule's own mode"
+        ),
+    ],
+)
+def test_the_line_of_a_policy_holds_rules_of_judgement_back_and_no_others(
+    text: str, loop: Level, delete: Level
+) -> None:
+    core = Core(parse_policy(text))
+    deletes = [e for n in range(4) for e in call(n, "delete_asset", "asset_id=a", session="d", args={"asset_id": "a"})]
+    assert Level(backtest(core, RUNAWAYS[0]).level) == loop
+    assert Level(backtest(core, recorded(deletes)).level) == delete
+
+
+def test_a_pinned_model_stays_and_that_of_the_release_is_tried_beside_it() -> None:
+    first = pinned(Policy())
+    assert first.rules["stagnation"].settings["model"]["version"] == SHIPPED.version
+    assert "stagnation_candidate" not in first.rules
+    model = {**first.rules["stagnation"].settings["model"], "version": 99}
+    rule = first.rules["stagnation"].model_copy(update={"settings": {"model": model}})
+    again = pinned(first.model_copy(update={"rules": {**first.rules, "stagnation": rule}}))
+    assert again.rules["stagnation"].settings["model"]["version"] == 99
+    assert again.rules["stagnation_candidate"].settings["model"]["version"] == SHIPPED.version
+    assert not construct(StagnationCandidate, again.rules["stagnation_candidate"].settings).idle
+
+
+def run(*arguments: object, answers: str = "") -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["calibrate", *map(str, arguments)], input=answers, env={"COLUMNS": "200"})
+    return done.exit_code, done.output
+
+
+def test_the_audit_table_is_calibrated_and_its_stops_are_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = labelled_log(runaways=2, sound=1, missed=1, quiet=3)
+    unjudged = log.run(checks("nobody-judged", 3, begin=5000))
+    table, out, labelled = log.log.audited(tmp_path / "audit"), tmp_path / "c.yaml", []
+
+    def label(decision: Decision, word: str, **_: str) -> SimpleNamespace:
+        labelled.append((decision.session_id, word))
+        return SimpleNamespace(answered=True)
+
+    monkeypatch.setattr("haltline.cli.answers.operator_of", lambda _: SimpleNamespace(label=label))
+    code, output = run(
+        "--budget", "1/500", "--table", table, "--out", out, "--judge", "--by", "ada", "--examples", 1,
+        answers="what\nn\n" + "s\n" * 9,
+    )  # fmt: skip
+    assert code == Exit.OK, output
+    for part in ("5 sessions taken for fine, 1 of them judged, and 3 labelled runaways", "5 of 1,497 sessions seen",
+                 "expected y, n or s", "false_alarm: is noted", "Nothing is applied"):  # fmt: skip
+        assert part in output
+    assert labelled == [(unjudged, FALSE_ALARM)]
+    assert out.read_text().startswith("# haltline calibrate\n# budget: 1/500 false stops; data: 5 sessions")
+    assert load_policy(out).rules
+    code, output = run("--budget", "1/500", "--table", table, "--json")
+    assert (code, orjson.loads(output)["needed"]) == (Exit.OK, 1497)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        pytest.param(("--budget", "500"), Exit.USAGE, "expected a share such as 1/500", id="no share"),
+        pytest.param(("--budget", "1/9", "--judge"), Exit.USAGE, "expected --by NAME", id="nobody judges"),
+        pytest.param(("--budget", "1/9", "--table", "none"), Exit.USAGE, "audit table none", id="no table"),
+        pytest.param(("--budget", "1/9", "--sessions", "e.jsonl"), Exit.NO, "expected sessions", id="no sessions"),
+    ],
+)
+def test_what_cannot_be_used_is_reported(
+    tmp_path: Path, arguments: tuple[str, ...], code: Exit, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HALTLINE_OPERATOR", raising=False)
+    Path("e.jsonl").touch()
+    found, output = run(*arguments)
+    assert (found, text in output) == (code, True), output
