@@ -189,8 +189,8 @@ def test_half_a_surrogate_pair_is_read_in_lines_and_in_one_value(tmp_path: Path)
 def test_a_moment_is_read_or_none() -> None:
     for value in ("2025-06-16T12:00:00Z", "2025-06-16T12:00:00", 1750075200):
         assert moment(value) == NOON_MS
-    for value in (None, True, "noon", 1e300, -5):
-        assert moment(value) is None
+    for no_time in (None, True, "noon", 1e300, -5):
+        assert moment(no_time) is None
 
 
 def test_what_is_imported_can_be_backtested(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """What is counted in whole results. All of these sessions are made by hand."""
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,7 +17,7 @@ def told(new_words: int, results: int = 50) -> Novelty:
     return Novelty(new_words=new_words, words=max(40, new_words), results=results)
 
 
-def look(number: int, new_words: int = 0, **fields: object) -> ActionEvent:
+def look(number: int, new_words: int = 0, **fields: Any) -> ActionEvent:
     """A fresh command with a long answer: only the agent's side knows that there is next to nothing new in it."""
     return bash(
         10 * number,
@@ -27,7 +29,7 @@ def look(number: int, new_words: int = 0, **fields: object) -> ActionEvent:
     )
 
 
-SILENT: dict[str, object] = {"output_head": "", "output_novelty": told(0, 62)}
+SILENT: dict[str, Any] = {"output_head": "", "output_novelty": told(0, 62)}
 
 
 def watched(events: list[ActionEvent]) -> Watched:
@@ -45,7 +47,7 @@ def and_then(act: ActionEvent) -> list[ActionEvent]:
     return [*(look(n) for n in range(12)), act]
 
 
-def write(path: str, **fields: object) -> ActionEvent:
+def write(path: str, **fields: Any) -> ActionEvent:
     return event(900, "write_file", f"path={path}", args={"path": path, "text": "x"}, **{"output_head": "ok"} | fields)
 
 

@@ -29,7 +29,7 @@ def key() -> str:
 
 def scripted(guard: Guard | None, talk: Any, *, settings: GuardSettings | None = None, **options: Any) -> Any:
     """What a client says to an intake whose every session is this guard's; None: each has its own."""
-    made = {} if guard is None else {"make_guard": lambda _: guard}
+    made: dict[str, Any] = {} if guard is None else {"make_guard": lambda _: guard}
 
     async def run() -> Any:
         intake = Intake(settings or GuardSettings(mode="local"), **made, **options)
