@@ -72,6 +72,7 @@ def as_json(result: Result) -> dict[str, Any]:
         "first": None
         if result.first is None
         else {"seq": result.first.seq, "rule": result.first.detector, "level": result.first.level},
+        "asks": result.asks,
     }
 
 

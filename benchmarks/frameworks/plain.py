@@ -29,18 +29,17 @@ def without_adapter(file: Path) -> ast.Module:
 
 
 class _Without(ast.NodeTransformer):
-    """Removes `guarded(x, guard)`, `with guarded(guard)`, `.register(...)` and arguments that name the guard."""
+    """Removes `guarded(x, guard)`, `guarded(guard)` in a `with`, `.register(...)` and arguments that name the guard."""
 
     def __init__(self) -> None:
         self.count = 0
 
     def visit_With(self, node: ast.With) -> Any:
         self.generic_visit(node)
-        made = node.items[0].context_expr
-        if isinstance(made, ast.Call) and isinstance(made.func, ast.Name) and made.func.id == "guarded":
-            self.count += 1
-            return node.body
-        return node
+        kept = [item for item in node.items if not _makes_guarded(item.context_expr)]
+        self.count += len(node.items) - len(kept)
+        node.items = kept
+        return node if kept else node.body
 
     def visit_Call(self, node: ast.Call) -> Any:
         self.generic_visit(node)
@@ -55,6 +54,10 @@ class _Without(ast.NodeTransformer):
         self.count += len(node.keywords) - len(kept)
         node.keywords = kept
         return node
+
+
+def _makes_guarded(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "guarded"
 
 
 def _is_guard(node: ast.AST) -> bool:

@@ -88,11 +88,14 @@ class WhatIfRequest(BaseModel):
 class SessionOutcome(BaseModel):
     """The result of a session under one policy."""
 
-    model_config = like(level="KILL", first={"seq": 6, "rule": "destructive_volume", "level": "KILL"})
+    model_config = like(level="KILL", first={"seq": 6, "rule": "destructive_repeat", "level": "KILL"}, asks=0)
 
     level: str
+    """The hardest that was decided, asks left out."""
     first: dict[str, Any] | None
-    """The first decision at PAUSE or above: number of the event, rule and level."""
+    """The first decision at PAUSE or above that is no ask: number of the event, rule and level."""
+    asks: int
+    """How often a person would have been asked about an act."""
 
 
 class ChangedSession(BaseModel):
@@ -102,15 +105,15 @@ class ChangedSession(BaseModel):
         session_id="night-7",
         label="confirmed",
         change="vanishes",
-        before={"level": "KILL", "first": {"seq": 6, "rule": "destructive_volume", "level": "KILL"}},
-        after={"level": "NUDGE", "first": None},
+        before={"level": "KILL", "first": {"seq": 6, "rule": "destructive_repeat", "level": "KILL"}, "asks": 0},
+        after={"level": "NUDGE", "first": None, "asks": 1},
     )
 
     session_id: str
     label: str | None
     """The operators' labels of it."""
     change: str
-    """Its trip `appears`, `vanishes` or `moves`."""
+    """Its stop `appears`, `vanishes` or `moves`; `moves` too where only the level differs, or whether it asks."""
     before: SessionOutcome
     after: SessionOutcome
 

@@ -25,8 +25,11 @@ _SWEEP: Final = re.compile(r"(rules\.[\w.-]+?\.settings\.\w+)=([^,]+(?:,[^,]+)*)
 
 
 def change_of(new: Result, old: Result) -> str:
-    """What becomes of a session's trip: the first decision at PAUSE or above."""
-    if (new.level, new.first) == (old.level, old.first):
+    """What becomes of a session's trip: the first decision at PAUSE or above that is no ask.
+
+    It moves too where there is none, and the level differs, or whether a person is asked.
+    """
+    if (new.level, new.first, new.asks > 0) == (old.level, old.first, old.asks > 0):
         return SAME
     if (new.first is None) is (old.first is None):
         return MOVES

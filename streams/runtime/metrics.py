@@ -51,7 +51,13 @@ _UP_TO_MINUTES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60
 
 METRICS: Final = (
     _counter("events_processed_total", "Records applied to a state, or passed over as known.", "topic"),
-    _counter("decisions_total", "Decisions sent to the agents' side.", "detector", "level", "mode"),
+    _counter(
+        "decisions_total",
+        "Decisions sent to the agents' side. `level` is `ASK` for a PAUSE that asks about an act.",
+        "detector",
+        "level",
+        "mode",
+    ),
     _counter(
         "escalations_total",
         "Decisions for which an earlier one of the same rule counted that did not help.",

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from benchmarks.quality import __main__ as command
 from benchmarks.quality.__main__ import main
-from benchmarks.quality.judging import judge
+from benchmarks.quality.judging import ASKED, judge
 from benchmarks.quality.sessions import JUDGED, Kind, default_files, files_in, read, read_judgements
 from benchmarks.quality.summary import summarize
 from haltline.detectors import ALL
@@ -25,7 +25,7 @@ Sessions = Mapping[str, tuple[Steps, Mapping[str, Any]]]
 SOLVED: Mapping[str, Any] = {"resolved": True}
 FAILED: Mapping[str, Any] = {"resolved": False}
 
-# Three deletes of one thing are stopped at the third.
+# Three deletes of one thing are stopped at the third; six calls alike are hinted at, and not stopped yet.
 SESSIONS: Sessions = {
     "nyuctf:one/in-time": (deletes(3), {}),
     "nyuctf:one/within-five": ([*reads(8), *deletes(3)], {}),
@@ -33,7 +33,7 @@ SESSIONS: Sessions = {
     "sweagent:three:late": ([*reads(9), *deletes(3)], {}),
     "whowhen:Hand-Crafted:1": (reads(6), {}),
     "whowhen:Algorithm-Generated:1": (deletes(3), {}),
-    "nyuctf:one/hint": (alike(8), {}),
+    "nyuctf:one/hint": (alike(6), {}),
     "nyuctf:two/sound": (reads(4), SOLVED),
     "nyuctf:two/false-alarm": (deletes(3), {}),
     "nyuctf:one/unclear": (deletes(3), {"solved": True}),
@@ -87,8 +87,10 @@ def test_judged_sessions_are_counted_by_what_was_right(
         "hint told": (2, 2),
         "hint stopped": (1, 2),
         "sound stopped": (1, 2),
+        "sound asked": (0, 2),
         "sound told": (1, 2),
         "solved stopped": (1, 2),
+        "solved asked": (0, 2),
         "solved told": (1, 2),
     }
 
@@ -136,6 +138,14 @@ def test_the_counts_are_those_of_the_judges_own_script(folder: Path) -> None:
         if group.system == "haltline":
             for (kind, measure), count in group.counts.items():
                 found[group.name, f"{kind.value} {measure}"] = count.part, count.of
+    # The script knows of no asks; none of these sessions has one.
+    asked = {key: found.pop(key) for key in list(found) if key[1].endswith(f" {ASKED}")}
+    assert asked == {
+        ("all", "sound asked"): (0, 2),
+        ("all", "solved asked"): (0, 2),
+        ("nyuctf:two", "sound asked"): (0, 2),
+        ("miniswe", "solved asked"): (0, 2),
+    }
     assert found == expected
     assert found["all", "stop stopped"] == (4, 5)
 
@@ -179,7 +189,7 @@ def test_sessions_that_were_solved_have_targets_of_their_own(
 def test_a_stop_in_a_session_that_failed_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, result = run(capsys, write(tmp_path, {"works": (reads(3), SOLVED), "loops": (deletes(3), FAILED)}))
     assert code == 0
-    assert counted(result, "all") == {"solved stopped": (0, 1), "solved told": (0, 1)}
+    assert counted(result, "all") == {"solved stopped": (0, 1), "solved asked": (0, 1), "solved told": (0, 1)}
 
 
 def test_every_detector_has_a_row_and_the_one_that_stopped_is_counted(
@@ -201,7 +211,7 @@ def test_sessions_say_who_found_what(tmp_path: Path, capsys: pytest.CaptureFixtu
     seen = {session["session_id"]: session["seen"] for session in result["sessions"]}
     assert set(seen) == {"loops", "alike"}
     assert set(seen["loops"]) == {"haltline"}
-    assert seen["alike"]["OpenHands V1"] == {"found": 3, "stopped": 3, "rule": "action_observation"}
+    assert seen["alike"]["OpenHands V1"] == {"found": 3, "stopped": 3, "rule": "action_observation", "asked": None}
 
 
 def test_several_processes_find_the_same(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,6 +27,8 @@ export function follow(notify, state) {
     };
     for (const name of NAMES) source.addEventListener(name, (event) => notify(name, JSON.parse(event.data)));
   };
+  // A network that was away does not end every stream, but what was asked meanwhile had no answer.
+  addEventListener("online", () => notify("missed", {}));
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) {
       source?.close();

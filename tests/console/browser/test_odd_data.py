@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from haltline.schemas.control import CallRequest, Command, CommandKind
 from haltline.schemas.decisions import ScopeKind
@@ -132,11 +132,16 @@ def test_very_many_are_previewed_summed_and_gone_through_within_reach(page: Page
     page.get_by_role("link", name="The session's story at this point").click()
     expect(page.locator("li[aria-current=step]")).to_contain_text("session_killed")
     expect(page.locator("#state")).to_contain_text("KILL")
-    page.goto(f"/sessions/{BUSY}?step=1000")
+    held: list[Route] = []
+    rest = f"**/api/v1/sessions/{BUSY}?skip=1000*"
+    page.route(rest, lambda route: held.append(route))  # noqa: PLW0108  # Playwright takes no builtin
+    with page.expect_request(rest):
+        page.goto(f"/sessions/{BUSY}?step=1000")
     expect(page.locator("output")).to_have_text("1,000 of the first 1,000")
+    held[0].continue_()
+    expect(page.locator("output")).not_to_contain_text("first")
     page.keyboard.press("ArrowRight")
     expect(page.get_by_role("heading", name="State at step 1,001", exact=True)).to_be_visible()
-    expect(page.locator("output")).not_to_contain_text("first")
     page.goto("/interventions")
     expect(page.get_by_role("img", name="Interventions by day and level")).to_be_visible()
     blocked = page.get_by_role("list", name="Actions that were blocked the most")
@@ -157,7 +162,9 @@ def test_a_console_that_is_away_says_so_and_is_there_again(chromium: Browser, ad
         away = page.get_by_role("alert").filter(
             has_text="The console cannot be reached. What is shown may be out of date."
         )
-        expect(away.first).to_be_visible()  # whatever else asks meanwhile says so too
+        expect(away.first).to_be_visible()
+        page.evaluate("dispatchEvent(new Event('online'))")  # as where only some of a network is there again
+        expect(page.get_by_role("region", name="Stopped now").get_by_role("alert")).to_be_visible()
         page.context.set_offline(False)
         page.get_by_role("button", name="Preview").click()
         expect(page.get_by_role("button", name="Kill 1 session")).to_be_enabled()

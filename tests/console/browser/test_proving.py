@@ -50,7 +50,9 @@ def change_the_policy(page: Page, bootstrap: str) -> None:
     page.get_by_role("button", name="Try it on history").click()
     expect(page.locator("#tried")).to_contain_text("destructive_volume.max_deletes = 2 on 8 sessions")
     changed = page.get_by_role("region", name="What would have been different").locator("tbody tr")
-    expect(changed.filter(has_text="clean-3-0")).to_contain_text("now stopped")
+    asked = changed.filter(has_text="clean-3-0")
+    expect(asked).to_contain_text("now asked")
+    expect(asked.locator("td").last).to_contain_text("ASK")
     expect(changed.filter(has_text=HEALTHY)).to_have_count(0)
     page.get_by_role("button", name="Apply to the document").click()
     expect(page.get_by_label("Document")).to_have_value(

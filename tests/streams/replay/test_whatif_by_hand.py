@@ -135,6 +135,6 @@ def test_a_sweep_over_one_threshold(history: Path, policies: Path, tmp_path: Pat
     assert all(f">{text}</text>" in drawn for text in ("sessions", place, "stopped", "nudged", "stopped: confirmed"))
     said = run(history, *options[:3], f"{place}=1,9")
     assert [line.replace("│", " ").split() for line in said.splitlines() if "%" in line] == [
-        ["1", "1", "2", "1", "100%", "50%"],
-        ["9", "0", "3", "0", "-", "0%"],
+        ["1", "1", "0", "2", "1", "100%", "50%"],
+        ["9", "0", "0", "3", "0", "-", "0%"],
     ], said

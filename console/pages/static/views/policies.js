@@ -8,6 +8,13 @@ export const title = "Policies";
 const TIMES = [["86400", "last 24 h"], ["604800", "last 7 days"], ["2592000", "last 30 days"], ["31622400", "last year"]];
 const CHANGES = { appears: ["now stopped", "bad"], vanishes: ["no longer stopped", "good"], moves: ["stopped differently", "mild"] };
 
+// What is different, in words and a kind of badge: where neither stops the session, whether a person is asked, or else the advice.
+function changed({ change, before, after }) {
+  if (before.first || after.first) return CHANGES[change];
+  if (before.asks > 0 === after.asks > 0) return ["advised differently", "mild"];
+  return after.asks > 0 ? ["now asked", "warn"] : ["no longer asked", "good"];
+}
+
 export async function show(main, _rest, query) {
   const [standing, schema, audit] = await Promise.all([get("/api/v1/policy", { name: query.get("name") }), get("/api/v1/policies/schema"), get("/api/v1/audit")]);
   const rules = rulesOf(schema);
@@ -188,7 +195,7 @@ function answer(reply, what, take) {
   const list = table(
     [
       { head: "Session", class: "id", cell: ({ of }) => link(path("sessions", of.session_id), mono(of.session_id)) },
-      { head: "", class: "tight", cell: ({ of }) => badge(CHANGES[of.change][0], CHANGES[of.change][1]) },
+      { head: "", class: "tight", cell: ({ of }) => badge(...changed(of)) },
       { head: "In force", class: "id", cell: ({ of }) => fate(of.before) },
       { head: "After the change", class: "id", cell: ({ of }) => fate(of.after) },
       ...(reply.changed.some((of) => of.label) ? [{ head: "Label", class: "tight", cell: ({ of }) => of.label && badge(of.label) }] : []),
@@ -211,4 +218,4 @@ function answer(reply, what, take) {
   ];
 }
 
-const fate = (of) => [badge(of.level), of.first && [" ", h("span", { class: "dim" }, `${of.first.rule} at event ${of.first.seq + 1}`)]];
+const fate = (of) => [badge(of.level), of.asks > 0 && badge("ASK"), of.first && [" ", h("span", { class: "dim" }, `${of.first.rule} at event ${of.first.seq + 1}`)]];

@@ -168,8 +168,9 @@ export async function story(main, id, query) {
     list.querySelector("[aria-current]")?.focus();
   };
   const load = async () => {
-    page = await get(where, { skip: steps.length, limit: AT_A_TIME });
-    steps = [...steps, ...page.steps];
+    const skip = steps.length;
+    page = await get(where, { skip, limit: AT_A_TIME });
+    steps = [...steps.slice(0, skip), ...page.steps]; // two may be under way
   };
   const further = async () => {
     try {
