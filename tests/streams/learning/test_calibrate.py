@@ -56,7 +56,7 @@ def test_each_step_of_a_rule_is_looser_than_the_one_before(rule: str) -> None:
 def test_a_calibrated_policy_is_tried_as_shipped_again() -> None:
     policy = parse_policy("rules: {stagnation: {settings: {pause_at: 4.6}}}")
     steps, as_set = settings_of(policy, "stagnation")
-    assert (as_set, [step["pause_at"] for step in steps[:3]]) == (1, [2.3, 4.6, 5.75])
+    assert (as_set, [step["pause_at"] for step in steps[:3]]) == (1, [Stagnation().pause_at, 4.6, 5.75])
 
 
 def test_rules_of_harm_and_those_that_the_policy_holds_back_are_left_as_they_are() -> None:
