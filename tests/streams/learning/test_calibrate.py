@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from haltline.cli.app import app
 from haltline.cli.common import Exit
 from haltline.detectors.framework.settings import construct
-from haltline.detectors.session.stagnation import SHIPPED
+from haltline.detectors.session.stagnation import SHIPPED, Stagnation
 from haltline.detectors.session.stagnation_candidate import StagnationCandidate
 from haltline.schemas.decisions import Decision, Level, Mode
 from haltline.schemas.events import ActionEvent
