@@ -75,7 +75,7 @@ _NOT_DATA = frozenset((
     "delete_later", "delete_at", "delete_if", "erase_line", "drop_path", "wipe_line", "delete_cookie",
 ))  # fmt: skip
 _DESCRIBES = frozenset(("DeleteModel",))
-"""Objects that describe a change: what is made of them is another call."""
+"""Operations of a migration, which are only written down: what is made of them is another call."""
 _NOUNS_OF_CODE = frozenset(("column", "columns", "vars", "attr", "item", "key", "prefix", "whitespace", "char", "nan"))
 
 
@@ -146,8 +146,6 @@ def takes_away(ref: str, *, named: bool) -> str:
         verbs = verbs[:-1]
     if len(verbs) < 2 or "_".join(verbs) in _NOT_DATA or not _NOUNS_OF_CODE.isdisjoint(verbs):
         return ""
-    if last[:1].isupper() and "_".join(verbs) == "delete_model":
-        return ""  # an operation of a migration: it is only written down
     verb = destroying_verb("_".join(verbs))
     if verb == "remove" and not {"table", "bucket", "database", "collection"}.isdisjoint(verbs):
         return "_".join(verbs)
