@@ -23,7 +23,7 @@ from zlib import crc32
 
 from haltline.detectors.features.lazy import lazy
 from haltline.detectors.features.observation_protocol import Observed
-from haltline.detectors.features.whole_results import WholeResults, edits
+from haltline.detectors.features.whole_results import WholeResults, writes_or_acts_outside
 from haltline.schemas.record import canonical_json
 
 WINDOW = 30
@@ -164,7 +164,7 @@ class Novelty:
         words = _words_of_plain(data) if text.isascii() else _words(text)
         exact = act.event.args_digest or act.fingerprint
         masked = crc32(_masked(data), crc32(_bytes(act.action)))
-        return [masked, crc32(_bytes(exact)), self._new_words(words), int(edits(act))]
+        return [masked, crc32(_bytes(exact)), self._new_words(words), int(writes_or_acts_outside(act))]
 
     def take(self, act: Observed) -> tuple[float, ...]:
         """Takes in the result of a call; `VALUES` once it is in."""

@@ -35,7 +35,7 @@ DECLARES = frozenset((
 
 _READ_CHARS = 4096
 _REPORTS = re.compile(r"[\w)}-]\.(?:md|txt|log|rst|diff|patch)\b")
-"""files that report work."""
+"""Files that report work."""
 _WRITTEN = re.compile(r">>?\s*[\"']?([\w./~${}()-]+)")
 _EDITS = re.compile(
     r"\b(?:sed|perl)\s+(?:-\w+\s+)*-\w*i|(?<![-\w])patch\s+-|\bapply_patch\b|\btee\s|\.write(?:_text)?\("
@@ -50,7 +50,7 @@ _TELLS = re.compile(r"(?:^|[_.\W])(?:send|post|publish|reply|respond|notify|comm
 """Tools that reach somebody outside, where those that only fetch have the same effect."""
 
 
-def edits(act: Observed) -> bool:
+def writes_or_acts_outside(act: Observed) -> bool:
     """Whether an attempt writes something of its own, or acts outside, by its words.
 
     What only moves what is there is none: other commits, copies, a patch of what was committed. Nor is a report.

@@ -101,12 +101,12 @@ class Stagnation(Detector[State]):
             return None
         score = round(self.model.score(values), 3)
         scores = state.scores
-        if act.calls.novelty.steps == 1:  # of another task
+        measure = act.calls.novelty
+        if measure.steps == 1:  # of another task
             scores.clear()
         scores.append(score)
         if len(scores) > max(self.hint_steps, self.pause_steps):
             del scores[0]
-        measure = act.calls.novelty
         known = measure.whole.steps
         if (score < self.hint_at or measure.steps < self.least_steps) and known < self.known_hint:
             return None
