@@ -3,7 +3,7 @@
 from typing import Final
 
 from haltline.schemas.decisions import Level, Mode
-from haltline.schemas.findings import Finding
+from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.opinions import OpinionRules, WithoutAnswer
 from haltline.schemas.policy import Policy
 
@@ -30,8 +30,12 @@ def level_in_doubt(policy: Policy, finding: Finding, mode: Mode, level: Level) -
 
 def is_in_doubt(finding: Finding, rules: OpinionRules) -> bool:
     """Whether a finding is one of judgement between the thresholds."""
-    named = rules.rules or OF_JUDGEMENT
-    return finding.detector in named and rules.is_in_doubt(finding.severity) and finding.code != CODE
+    return finding.code != CODE and is_asked_about(rules, finding.detector, finding.severity)
+
+
+def is_asked_about(rules: OpinionRules, detector: str, severity: Severity) -> bool:
+    """Whether a second opinion is requested on what a rule finds with this severity."""
+    return detector in (rules.rules or OF_JUDGEMENT) and rules.is_in_doubt(severity)
 
 
 def level_of_verdict(finding: Finding, level: Level) -> Level:
