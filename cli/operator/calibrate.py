@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from haltline.streams.learning.calibrating import Calibration, Stop
     from haltline.streams.operator.client import Operator
 
+_COUNTED = ("fine", "fine_proposed", "runaways", "runaways_proposed")
+"""What the JSON calls the counts of a rule."""
+
 
 def _budget(text: str) -> Fraction:
     try:
@@ -174,14 +177,11 @@ def _one_in(stops: int, sessions: int) -> str:
 def _show(calibration: "Calibration", summary: list[str], examples: int) -> None:
     for line in summary:
         say(line)
-    fine, runaways = calibration.fine, calibration.runaways
     rows = []
     for ladder in calibration.ladders:
         if not ladder.stops[0]:
             continue
-        before, after = calibration.in_force(ladder).keys(), calibration.then(ladder).keys()
-        counts = (len(before & fine), len(after & fine), len(before & runaways), len(after & runaways))
-        rows.append((ladder.rule, *map(str, counts), calibration.setting(ladder)))
+        rows.append((ladder.rule, *map(str, calibration.counts(ladder)), calibration.setting(ladder)))
     print_table(("rule", "fine: in force", "proposed", "runaways: in force", "proposed", "setting"), rows)
     quiet = [ladder.rule for ladder in calibration.ladders if not ladder.stops[0]]
     if quiet:
@@ -200,24 +200,21 @@ def _to_dict(calibration: "Calibration", together: int, examples: int) -> dict[s
 
     from haltline.streams.learning.false_stops import upper_bound
 
-    fine, runaways = calibration.fine, calibration.runaways
+    fine = len(calibration.fine)
     return {
         "budget": calibration.budget,
-        "fine": len(fine),
+        "fine": fine,
         "judged": len(calibration.judged),
-        "runaways": len(runaways),
+        "runaways": len(calibration.runaways),
         "needed": calibration.needed,
         "enough": calibration.is_enough,
         "stopped": together,
-        "bound": upper_bound(together, len(fine)),
-        "vouched": upper_bound(0, len(fine)),
+        "bound": upper_bound(together, fine),
+        "vouched": upper_bound(0, fine),
         "rules": [
             {
                 "rule": ladder.rule,
-                "fine": len(calibration.in_force(ladder).keys() & fine),
-                "fine_proposed": len(calibration.then(ladder).keys() & fine),
-                "runaways": len(calibration.in_force(ladder).keys() & runaways),
-                "runaways_proposed": len(calibration.then(ladder).keys() & runaways),
+                **dict(zip(_COUNTED, calibration.counts(ladder), strict=True)),
                 "setting": calibration.setting(ladder),
                 "to_be_judged": [asdict(stop) for stop in calibration.examples(ladder, examples)],
             }

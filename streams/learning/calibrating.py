@@ -22,7 +22,7 @@ from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.policy import Policy, Rule
 from haltline.streams.engine.core import Core
 from haltline.streams.learning.candidate import next_version
-from haltline.streams.learning.false_stops import choose, most_stops, sessions_needed, upper_bound
+from haltline.streams.learning.false_stops import choose, most_stops, sessions_needed
 from haltline.streams.learning.thresholds import calibrated_rules, settings_of, thresholds_of
 from haltline.streams.replay.backtest import Recorded, backtest
 from haltline.streams.replay.label_precision import CONFIRMED, FALSE_ALARM, MISSED
@@ -95,16 +95,6 @@ class Calibration:
         return ladder.stops[self.chosen[ladder.rule]]
 
     @property
-    def stopped(self) -> frozenset[str]:
-        """The fine sessions that the rules stop together with what is proposed."""
-        return frozenset().union(*(self.then(ladder).keys() & self.fine for ladder in self.ladders))
-
-    @property
-    def bound(self) -> float:
-        """The largest share of false stops that the sessions leave possible with what is proposed."""
-        return upper_bound(len(self.stopped), len(self.fine))
-
-    @property
     def proposed(self) -> Policy:
         """The policy that is in force next: as it is while there are too few sessions to end its `judgement`."""
         return next_version(self.policy, self.policy.rules) if self.stays_in_shadow else self.enforced
@@ -123,6 +113,12 @@ class Calibration:
             rules[ladder.rule] = rule.model_copy(update=update)
         fields = {name: getattr(self.policy, name) for name in self.policy.model_fields_set - {"judgement"}}
         return next_version(Policy(**fields), rules)
+
+    def counts(self, ladder: Ladder) -> tuple[int, int, int, int]:
+        """The fine sessions that a rule stops in force and with what is proposed, and so the labelled runaways."""
+        before, after = self.in_force(ladder).keys(), self.then(ladder).keys()
+        fine, runaways = self.fine, self.runaways
+        return len(before & fine), len(after & fine), len(before & runaways), len(after & runaways)
 
     def setting(self, ladder: Ladder) -> str:
         """What is proposed of a rule, in a few words."""

@@ -66,7 +66,7 @@ def test_the_first_to_end_leaves_the_other_its_connection_and_a_later_one_has_an
     with StandIn(cluster.bootstrap) as worker, guard_of(cluster.bootstrap, "s3", mode="blocking") as third:
         assert attempts(third, 1) == ["executed"]
         third.close()
-        wait_until(lambda: len(worker.of(Kind.SESSION_ENDED)) == 3, "each has said that it ended")
+        wait_until(lambda: len(worker.of(Kind.SESSION_ENDED)) == 3, "each session has ended")
 
 
 def test_what_happens_while_the_broker_is_away_arrives_when_it_is_back(cluster: MockCluster, tmp_path: Path) -> None:

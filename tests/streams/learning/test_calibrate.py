@@ -20,6 +20,7 @@ from haltline.schemas.events import ActionEvent
 from haltline.schemas.policy import Policy
 from haltline.streams.engine.core import Core
 from haltline.streams.learning.calibrating import calibrate, ladders, pinned, stopped_together
+from haltline.streams.learning.false_stops import upper_bound
 from haltline.streams.learning.thresholds import calibrated_rules, settings_of, thresholds_of
 from haltline.streams.policy.loader import load_policy, parse_policy
 from haltline.streams.replay.backtest import Recorded, backtest
@@ -77,7 +78,7 @@ def test_all_rules_together_keep_the_budget(found: list[Any], budget: float, sto
     calibration = calibrate(Policy(), SESSIONS, found, budget)
     assert (len(calibration.fine), len(calibration.runaways), len(calibration.judged)) == (59, 3, 2)
     assert len(stopped_together(calibration.proposed, SESSIONS) & calibration.fine) == stopped
-    assert (calibration.bound <= budget) == calibration.is_enough == (budget >= 1 / 20)
+    assert (upper_bound(stopped, 59) <= budget) == calibration.is_enough == (budget >= 1 / 20)
     assert (calibration.proposed.rules == {}) == (stopped == 2)
 
 
