@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from haltline.interventions.control import incidents
 from haltline.interventions.control.incidents import About
 from haltline.interventions.control.rule_causes import cause_of_rule
-from haltline.interventions.levels.in_doubt import CODE, OF_JUDGEMENT, is_asked_about, is_in_doubt
+from haltline.interventions.levels.in_doubt import CODE, OF_JUDGEMENT, is_eligible, is_in_doubt
 from haltline.interventions.state.open_question import OpenQuestion
 from haltline.interventions.state.session_control import SessionControl
 from haltline.schemas.decisions import Decision, Level, Mode, ScopeKind
@@ -140,7 +140,7 @@ class SecondOpinions:
             and decision.mode is Mode.ENFORCE
             and Level.NUDGE <= decision.level < Level.PAUSE
             and decision.severity is not None
-            and is_asked_about(rules, decision.detector, decision.severity)
+            and is_eligible(rules, decision.detector, decision.severity)
         )
 
     def _is_answered(self, standing: SessionControl, event: ActionEvent, rule: str, actions: int) -> bool:

@@ -30,10 +30,10 @@ def level_in_doubt(policy: Policy, finding: Finding, mode: Mode, level: Level) -
 
 def is_in_doubt(finding: Finding, rules: OpinionRules) -> bool:
     """Whether a finding is one of judgement between the thresholds."""
-    return finding.code != CODE and is_asked_about(rules, finding.detector, finding.severity)
+    return finding.code != CODE and is_eligible(rules, finding.detector, finding.severity)
 
 
-def is_asked_about(rules: OpinionRules, detector: str, severity: Severity) -> bool:
+def is_eligible(rules: OpinionRules, detector: str, severity: Severity) -> bool:
     """Whether a second opinion is requested on what a rule finds with this severity."""
     return detector in (rules.rules or OF_JUDGEMENT) and rules.is_in_doubt(severity)
 
