@@ -318,7 +318,9 @@ class CallGate:
         call = action.call
         try:
             fields: dict[str, Any] = (
-                {"outcome": _OK} if error is None else describe_error(error, pii=self.settings.pii_key)
+                {"outcome": _OK}
+                if error is None
+                else describe_error(error, key=self.settings.digest_key.encode(), pii=self.settings.pii_key)
             )
             cost_usd = self._settle(action, ok=error is None)
             if cost_usd:
