@@ -100,10 +100,10 @@ def _weak(text: str, name: str, at: int) -> Iterator[Found]:
     if secret is None or not is_random(secret[1]):
         return
     identifier = _IDENTIFIER.search(before)
-    said = identifier.group() if identifier is not None else ""
-    if name == "key" and not said.strip("_.-"):
+    identifier_text = identifier.group() if identifier is not None else ""
+    if name == "key" and not identifier_text.strip("_.-"):
         return  # the name of anything
-    if _NO_SECRETS_NAME.search(said) is None:
+    if _NO_SECRETS_NAME.search(identifier_text) is None:
         kind = f"{name.strip('_')}"
         yield Found(*secret.span(1), kind, kind)
 

@@ -32,7 +32,7 @@ _NO_SECRET: Final = re.compile(
 
 
 class Argument(NamedTuple):
-    """Of a command line: what it says, and where that stands."""
+    """One of a command line: its text, and where that stands."""
 
     text: str
     start: int
@@ -121,8 +121,8 @@ def _is_likely(text: str) -> bool:
     return len(text) > _LONG_CHARS or (any(map(str.isdigit, text)) and any(map(str.isalpha, text)))
 
 
-def _value(said: str) -> Value:
-    option, _, separator = said.partition(" ")
+def _value(written: str) -> Value:
+    option, _, separator = written.partition(" ")
     if not option.startswith("#"):
         return Value(option.rstrip("*"), separator, option.endswith("*"), 0, in_doubt=False)
     if option.startswith("#*"):
@@ -167,7 +167,7 @@ def may_be_command_lines() -> Iterator[str]:
     for row in PROGRAMS:
         names = "|".join(map(re.escape, row["programs"]))
         after = [re.escape(word.strip("*")) for word in row.get("after", ())]
-        options = "|".join(after or {_value_sign(_value(said)) for said in row["values"]})
+        options = "|".join(after or {_value_sign(_value(written)) for written in row["values"]})
         yield rf"(?-u:\b)(?:{names})(?:\.exe)?[\\\"']{{0,2}}(?:[ \t]|\\[nt])(?:[^\n]|\\\n)*?(?:{options})"
 
 
@@ -234,11 +234,11 @@ def arguments_of(text: str, program: int, at: int) -> Iterator[Argument]:
         at = _end_of_argument(text, at, until, outer)
         if at == start:
             return
-        said = text[start:at]
-        if len(said) > 1 and said[0] in "\"'" and said[-1] == said[0] and said.count(said[0]) == 2:
-            yield Argument(said[1:-1], start + 1)
+        written = text[start:at]
+        if len(written) > 1 and written[0] in "\"'" and written[-1] == written[0] and written.count(written[0]) == 2:
+            yield Argument(written[1:-1], start + 1)
         else:
-            yield Argument(said, start)
+            yield Argument(written, start)
 
 
 def _end_of_argument(text: str, at: int, until: int, outer: str) -> int:

@@ -3,7 +3,7 @@
 A row has a `kind`, a `form` (a regular expression that Python, RE2 and Node.js read alike; its group, where it has one,
 is the secret), the texts that a secret `starts` with or has `inside` (`back`: at most so many characters before it;
 with neither, it is looked for anywhere), and the `hosts` of who gives it out. `as` is the kind in marks, where it
-differs. `check`: `mixed`, with letters and digits, or `not a word`. `needs`: a word that is said before. `open`: more
+differs. `check`: `mixed`, with letters and digits, or `not a word`. `needs`: a word that stands before. `open`: more
 letters may follow at once. `public`: known to others anyway, so that it may be sent. `hint`: what Rust looks for where
 the form is of several lines.
 """

@@ -45,10 +45,10 @@ def find_piped(text: str, begin: int, end: int) -> list[Found]:
 
 def _echoed(text: str, begin: int, end: int) -> Iterator[tuple[int, int]]:
     for producer in _PRODUCER.finditer(text, begin, end):
-        said = list(arguments_of(text, producer.start(), producer.end()))
-        if not said:
+        arguments = list(arguments_of(text, producer.start(), producer.end()))
+        if not arguments:
             continue
-        at = said[-1].start + len(said[-1].text)
+        at = arguments[-1].start + len(arguments[-1].text)
         while at < len(text) and text[at] in " \t\"'\\":
             at += 1
         if text[at : at + 1] != "|" or text[at : at + 2] == "||":
@@ -56,7 +56,7 @@ def _echoed(text: str, begin: int, end: int) -> Iterator[tuple[int, int]]:
         reader = _READER.search(_line(text, at))
         if reader is None:
             continue
-        for one in said:
+        for one in arguments:
             if not one.text.startswith("-") and "%s" not in one.text:
                 yield from _secret(one.text, one.start, is_pair=_PAIRS.search(reader.group()) is not None)
 
@@ -69,13 +69,13 @@ def _in_documents(text: str, begin: int, end: int) -> Iterator[tuple[int, int]]:
         done = at + 3
         if reader is not None:
             is_pair = _PAIRS.search(reader.group()) is not None
-            for start, until in _said_after(text, at):
+            for start, until in _input_texts(text, at):
                 yield from _secret(text[start:until], start, is_pair=is_pair)
                 done = until
         at = text.find("<<", done, end)
 
 
-def _said_after(text: str, at: int) -> Iterator[tuple[int, int]]:
+def _input_texts(text: str, at: int) -> Iterator[tuple[int, int]]:
     """The text behind `<<<`, or the lines of a document."""
     here = _HERE.match(text, at)
     if here is not None:
@@ -85,11 +85,11 @@ def _said_after(text: str, at: int) -> Iterator[tuple[int, int]]:
     if document is None:
         return
     start = document.end()
-    for said in text[start : start + _DOCUMENT_CHARS].split("\n"):
-        if said.strip() == document[1]:
+    for line in text[start : start + _DOCUMENT_CHARS].split("\n"):
+        if line.strip() == document[1]:
             return
-        yield start, start + len(said)
-        start += len(said) + 1
+        yield start, start + len(line)
+        start += len(line) + 1
 
 
 def _line(text: str, at: int) -> str:
@@ -97,10 +97,10 @@ def _line(text: str, at: int) -> str:
     return line.partition("\n")[0]
 
 
-def _secret(said: str, at: int, *, is_pair: bool) -> Iterator[tuple[int, int]]:
+def _secret(line: str, at: int, *, is_pair: bool) -> Iterator[tuple[int, int]]:
     if is_pair:
-        for pair in re.finditer(r"[^\s:\\]{1,64}:((?:[^\s\\]|\\(?!n)){1,256})", said):
+        for pair in re.finditer(r"[^\s:\\]{1,64}:((?:[^\s\\]|\\(?!n)){1,256})", line):
             if not is_no_secret(pair[1]):
                 yield at + pair.start(1), at + pair.end(1)
-    elif said.strip() and not is_no_secret(said):
-        yield at, at + len(said)
+    elif line.strip() and not is_no_secret(line):
+        yield at, at + len(line)

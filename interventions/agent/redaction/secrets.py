@@ -177,7 +177,7 @@ def redact(value: Any, key: bytes = b"", depth: int = 0) -> Any:
     if depth > _MAX_DEPTH:
         return "[cut]"
     if isinstance(value, dict):
-        named = _said_name(value) if "value" in value else None
+        named = _declared_name(value) if "value" in value else None
         return {
             name: redact_field(named if named is not None and name == "value" else name, item, key, depth)
             for name, item in value.items()
@@ -188,7 +188,7 @@ def redact(value: Any, key: bytes = b"", depth: int = 0) -> Any:
     return value
 
 
-def _said_name(value: dict[str, Any]) -> str | None:
+def _declared_name(value: dict[str, Any]) -> str | None:
     """`{"name": "DB_PASSWORD", "value": "x"}`, as environments are written."""
     name = value.get("name", value.get("key"))
     return name if isinstance(name, str) and is_secret_name(name) is not None else None
@@ -225,8 +225,8 @@ def redact_field(name: str, value: Any, key: bytes = b"", depth: int = 0) -> Any
 
 def _doubtful(name: str, value: str, key: bytes) -> str:
     """The value of a name that tells a secret only where the value looks like one."""
-    said = f"{name}={value}"
-    return marked(said, find_secrets(said), key).removeprefix(f"{name}=")
+    assigned = f"{name}={value}"
+    return marked(assigned, find_secrets(assigned), key).removeprefix(f"{name}=")
 
 
 def without_secrets(task: Task | None, *, key: bytes = b"", pii: bytes | None = None) -> Task | None:
