@@ -87,8 +87,10 @@ class Call:
             if self.cut is not None:
                 self._describe_cut(self.described, self.cut)
             if self.targets:
-                shown, pii = _MAX_NAME_CHARS - 8, settings.pii_key
-                self.named_targets = [plain_text(str(t), max_chars=shown, pii=pii) for t in self.targets[:_MAX_TARGETS]]
+                shown, key, pii = _MAX_NAME_CHARS - 8, settings.digest_key.encode(), settings.pii_key
+                self.named_targets = [
+                    plain_text(str(t), max_chars=shown, key=key, pii=pii) for t in self.targets[:_MAX_TARGETS]
+                ]
         value = self.described.value
         args: JsonObject | None = value if isinstance(value, dict) else None
         fields: dict[str, Any] = {
@@ -101,7 +103,9 @@ class Call:
         if self.hint is not None:
             fields["effect"] = self.hint
         if self.loop_key is not None:
-            fields["loop_key"] = plain_text(self.loop_key, max_chars=_MAX_NAME_CHARS - 8, pii=settings.pii_key)
+            fields["loop_key"] = plain_text(
+                self.loop_key, max_chars=_MAX_NAME_CHARS - 8, key=settings.digest_key.encode(), pii=settings.pii_key
+            )
         if self.described.unread_from is not None:
             fields["unread_from"] = self.described.unread_from
         self.fields = fields

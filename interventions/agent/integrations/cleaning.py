@@ -25,7 +25,9 @@ def cleaned(event: ActionEvent, settings: GuardSettings, seen: SeenBySession | N
         changes["args"] = args.value if isinstance(args.value, dict) else None
         changes["args_digest"] = event.args_digest or args.digest
     if event.targets:
-        changes["targets"] = [plain_text(target, max_chars=_MAX_TARGET_CHARS, pii=pii) for target in event.targets]
+        changes["targets"] = [
+            plain_text(target, max_chars=_MAX_TARGET_CHARS, key=key, pii=pii) for target in event.targets
+        ]
     if event.error is not None:
         changes["error"] = plain_text(event.error, max_chars=_MAX_ERROR_CHARS, key=key, pii=pii)
     if event.output_head is not None:

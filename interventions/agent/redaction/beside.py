@@ -20,16 +20,14 @@ _TELLS: Final = r"key|token|secret|pass|passw|pw|auth|[_-]pat|creds?|credentials
 _JOINS: Final = r"[\"'`]{0,2}[ \t]{0,4}(?:=>|:=|==?|:|[ \t]is)[ \t]{0,4}[\"'`]{0,2}"
 # From the word on: the rest of the name, which must tell that it is a secret's, and what joins it with its value.
 _GAP: Final = re.compile(rf"([A-Za-z0-9_.-]{{0,40}}(?: (?:[A-Za-z]{{2,12}} ){{0,2}}?[A-Za-z]{{2,12}})?){_JOINS}")
-_TELLING: Final = re.compile(
-    r"key|tok|secret|pass|pw|auth|(?<![a-z])pat(?![a-z])|cred|sas|psk|mnemonic|dsn|api", re.IGNORECASE
-)
+_TELLING: Final = re.compile(rf"(?:{_TELLS})(?:[_-][A-Za-z0-9_-]{{0,14}}|[0-9]{{0,3}})\Z", re.IGNORECASE | re.ASCII)
 _IDENTIFIER: Final = re.compile(r"[A-Za-z0-9_.-]{0,60}\Z")
 _WEAK_WORDS: Final = ("key", "pass", "_pw", "auth", "_pat", "cred", "creds", "_sas", "psk", "mnemonic", "dsn")
 _WEAK: Final = re.compile(rf"{_JOINS}([A-Za-z0-9+/=_.~!@#%^*-]{{16,512}})(?![A-Za-z0-9])")
 _NO_SECRETS_NAME: Final = re.compile(
     r"public|primary|foreign|cache|partition|sort|row|index|dedup|idempot|routing|group|object|fingerprint|loop|lookup"
     r"|hash|digest|sum\b|map|event|unique|join|natural|composite|bucket|path|file|ssh|known|host|config|i18n|label|stack",
-    re.IGNORECASE,
+    re.IGNORECASE | re.ASCII,
 )
 _DIGEST: Final = re.compile(
     r"(?:0x)?[0-9a-fA-F]+|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|(?:sha|md5|blake)[0-9a-z]{0,4}[:-].*|[0-9.,:-]+"
@@ -37,13 +35,15 @@ _DIGEST: Final = re.compile(
 _RUN: Final = re.compile(r"[A-Za-z0-9+]{12,}")
 # `pass` alone is a name of passwords where its value stands at once behind it.
 _PASS: Final = re.compile(
-    r"(?:=[\"']?|\\?[\"'][ \t]{0,4}:[ \t]{0,4}\\?[\"'])(?!\$|[{<(])([^\s\"'&,;\[\\(]{3,128})(?![A-Za-z0-9(])"
+    r"(?:=[\"']?|\\?[\"'][ \t]{0,4}:[ \t]{0,4}\\?[\"'])(?!\$|[{<(])([^ \t\r\n\"'&,;\[\\(]{3,128})(?![A-Za-z0-9(])"
 )
 _PASS_NAME: Final = re.compile(
     r"(?:\A|[^A-Za-z]|db|user|root|admin|smtp|mail|ftp|ssh|redis|proxy|bind|auth|sudo|my|usr|login|ldap)\Z",
-    re.IGNORECASE,
+    re.IGNORECASE | re.ASCII,
 )
-_NO_PASS: Final = re.compile(r"(?:true|false|none|null|yes|\d{1,5}%?|ed\b.*)\Z", re.IGNORECASE)
+_NO_PASS: Final = re.compile(
+    r"(?:true|false|none|null|yes|[0-9]{1,5}%?|ed(?![A-Za-z0-9_]).*)\Z", re.IGNORECASE | re.ASCII
+)
 
 
 def may_be_beside() -> Iterator[str]:
@@ -73,7 +73,7 @@ def find_beside(text: str, lower: str, begin: int, end: int) -> list[Found]:
     found: list[Found] = []
     for word in _providers().finditer(lower, begin, end):
         gap = _GAP.match(text, word.end())
-        if gap is None or _TELLING.search(text, word.start(), gap.end()) is None:
+        if gap is None or _TELLING.search(text, word.start(), gap.end(1)) is None:
             continue
         for kind, form in _forms()[word.group()]:
             secret = compiled(form).match(text, gap.end())

@@ -15,6 +15,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
+from haltline.interventions.agent.redaction.forms import is_of_both
 from haltline.interventions.agent.redaction.marks import Found
 
 PROGRAMS: Final[list[dict[str, Any]]] = json.loads(
@@ -24,10 +25,11 @@ _KIND: Final = "password"
 _MOST_CHARS: Final = 8192
 _MOST_ITEMS: Final = 256
 _LONG_CHARS: Final = 24
+_BUNDLE: Final = re.compile(r"-[A-Za-z]{2,8}")
 _NO_SECRET: Final = re.compile(
     r"\$[({A-Za-z_@]|[<{`@]|%[A-Za-z_]+%|-{0,2}\Z|env:|file:|fd:|stdin\Z|pass:\Z|\[redacted:"
     r"|(?:null|none|nil|true|false|undefined)\Z",
-    re.IGNORECASE,
+    re.IGNORECASE | re.ASCII,
 )
 
 
@@ -95,7 +97,7 @@ def _of_option(arguments: Sequence[Argument], value: Value) -> Iterator[tuple[in
 
 
 def _is_bundle(text: str, letter: str) -> bool:
-    return 2 < len(text) < 10 and text[0] == "-" and text[1:].isalpha() and text[-1] == letter
+    return _BUNDLE.fullmatch(text) is not None and text[-1] == letter
 
 
 def _part(text: str, start: int, value: Value) -> Iterator[tuple[int, int]]:
@@ -118,7 +120,7 @@ def _part(text: str, start: int, value: Value) -> Iterator[tuple[int, int]]:
 
 def _is_likely(text: str) -> bool:
     """No word of a sentence."""
-    return len(text) > _LONG_CHARS or (any(map(str.isdigit, text)) and any(map(str.isalpha, text)))
+    return len(text) > _LONG_CHARS or is_of_both(text)
 
 
 def _value(written: str) -> Value:

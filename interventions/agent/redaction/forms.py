@@ -39,6 +39,8 @@ _BEFORE: Final = r"(?:(?<![A-Za-z0-9_])|(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f][0-9A-Fa-
 _BEHIND: Final = r"(?![A-Za-z0-9_])"
 _COUNT: Final = re.compile(r"\{(\d+)(?:,\d*)?\}")
 _COUNTED: Final = 24
+_DIGIT: Final = re.compile("[0-9]")
+_LETTER: Final = re.compile("[A-Za-z]")
 _WORD: Final = re.compile(r"[a-z-]{1,24}|[A-Z]?[a-z]{1,23}")
 
 
@@ -83,11 +85,12 @@ class Form:
 
 def is_mixed(secret: str) -> bool:
     """Letters and digits, and not the same ones again and again."""
-    return (
-        len(set(secret)) >= _LEAST_DISTINCT
-        and any(letter.isdigit() for letter in secret)
-        and any(letter.isalpha() for letter in secret)
-    )
+    return len(set(secret)) >= _LEAST_DISTINCT and is_of_both(secret)
+
+
+def is_of_both(text: str) -> bool:
+    """Letters and digits of ASCII."""
+    return _DIGIT.search(text) is not None and _LETTER.search(text) is not None
 
 
 CHECKS: Final[dict[str, Callable[[str], bool]]] = {
@@ -163,7 +166,7 @@ def may_be_forms() -> Iterator[str]:
     yield from (_relaxed(row["form"]) for row in closed if "starts" not in row)
     for row in TABLE["forms"]:
         if row not in closed:
-            texts = row.get("starts", row.get("inside"))
+            texts = row.get("starts") or row["inside"]
             yield row.get("hint", "|".join(re.escape(text.strip("\n")) for text in texts))
 
 

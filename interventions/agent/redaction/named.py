@@ -67,8 +67,8 @@ _BEFORE_OPTION = 48
 
 # What programs say of a secret without saying it: a call, an attribute, the name of a type, the same name again.
 _CODE: Final = re.compile(
-    r"[A-Za-z_][\w.]{0,80}\(|(?:self|this|cls|os|req|request|settings|config|args|options|opts|kwargs|process|params|data|env"
-    r"|ctx|user|form|cleaned_data|validated_data|fake|Fore)[.?]|(?:str|string|String|int|bool|Optional|bytes|Any|object|char|Text"
+    r"[A-Za-z_][A-Za-z0-9_.]{0,80}\(|(?:self|this|cls|os|req|request|settings|config|args|options|opts|kwargs|process|params|data|env"
+    r"|ctx|user|form|cleaned_data|validated_data|fake)[.?]|(?:str|string|String|int|bool|Optional|bytes|Any|object|char|Text"
     r"|unicode|basestring|SecretStr|undefined|number|boolean|required|optional|input|self|value|varchar|VARCHAR)"
     r"(?:[|)\].!?]|\Z)|\.\.\.|\*+\Z|\(|\)|=|\||/\*|--|#|\+|->|x{3,}\Z|X{3,}\Z"
 )

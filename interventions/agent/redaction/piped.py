@@ -15,7 +15,7 @@ _READER: Final = re.compile(
     r"|-pass(?:in|out)?[ \t]+(?:stdin|fd:)|sudo(?:[ \t]+-[A-Za-z-]+(?:[ \t]+root)?)*[ \t]+(?:-[A-Za-z]{0,4}S|--stdin)"
     r"|chpasswd|smbpasswd|kinit|luks(?:Format|Open|AddKey)|secrets?[ \t:]+(?:set|create|put|add)|vault[ \t]+login"
     r"|pass[ \t]+insert|htpasswd[ \t]+-[A-Za-z]*i|auth[ \t]+login|apikey[ \t]+set|login[ \t]+-{1,2}stdin|[ \t]su[ \t]"
-    r"|(?:^|[|;&\n]|sudo)[ \t]*passwd(?![\w.:-])|/dev/stdin|--password(?:-file)?[= ]-(?![\w-])"
+    r"|(?:^|[|;&\n]|sudo)[ \t]*passwd(?![A-Za-z0-9_.:-])|/dev/stdin|--password(?:-file)?[= ]-(?![A-Za-z0-9_-])"
     r"|ansible-vault[ \t]+encrypt_string"
 )
 _MAY_READ: Final = (
@@ -24,7 +24,7 @@ _MAY_READ: Final = (
 _PAIRS: Final = re.compile(r"chpasswd")
 _PRODUCER: Final = re.compile(r"(?<![A-Za-z0-9_.-])(?:echo|printf|Write-Output|Write-Host)[ \t]")
 _HERE: Final = re.compile(r"<<<[ \t]*(?:\"([^\"\n]{1,256})\"|'([^'\n]{1,256})'|([^ \t\n\"';|&)]{1,256}))")
-_DOCUMENT: Final = re.compile(r"<<-?[ \t]*[\"']?([A-Za-z_]\w{0,40})[\"']?[^\n]{0,200}\n")
+_DOCUMENT: Final = re.compile(r"<<-?[ \t]*[\"']?([A-Za-z_][A-Za-z0-9_]{0,40})[\"']?[^\n]{0,200}\n")
 
 
 def may_be_piped() -> str:
@@ -86,7 +86,7 @@ def _input_texts(text: str, at: int) -> Iterator[tuple[int, int]]:
         return
     start = document.end()
     for line in text[start : start + _DOCUMENT_CHARS].split("\n"):
-        if line.strip() == document[1]:
+        if line.strip(" \t\r") == document[1]:
             return
         yield start, start + len(line)
         start += len(line) + 1
@@ -99,8 +99,8 @@ def _line(text: str, at: int) -> str:
 
 def _secret(line: str, at: int, *, is_pair: bool) -> Iterator[tuple[int, int]]:
     if is_pair:
-        for pair in re.finditer(r"[^\s:\\]{1,64}:((?:[^\s\\]|\\(?!n)){1,256})", line):
+        for pair in re.finditer(r"[^ \t\r\n:\\]{1,64}:((?:[^ \t\r\n\\]|\\(?!n)){1,256})", line):
             if not is_no_secret(pair[1]):
                 yield at + pair.start(1), at + pair.end(1)
-    elif line.strip() and not is_no_secret(line):
+    elif line.strip(" \t\r") and not is_no_secret(line):
         yield at, at + len(line)
