@@ -88,6 +88,7 @@ for (const one of [...STARTS].sort(([a], [b]) => b.length - a.length)) {
 }
 const ANY_START = BEFORE + oneOf([...BY_START.keys()]);
 const INSIDE = FORMS.flatMap((row) => (row.inside ?? []).map((inside): Start => [inside, row]));
+const ANY_INSIDE = oneOf([...new Set(INSIDE.map(([inside]) => inside))]);
 const ANYWHERE = FORMS.filter((row) => row.starts === undefined && row.inside === undefined);
 
 /** The secrets of a text that have a form. */
@@ -106,7 +107,8 @@ export function findForms(text: string): Found[] {
       }
     }
   }
-  for (const [inside, row] of INSIDE) {
+  const some = compiled(ANY_INSIDE, "u").test(text) ? INSIDE : [];
+  for (const [inside, row] of some) {
     let at = text.indexOf(inside);
     while (at >= 0) {
       const one = formAt(row, text, at);

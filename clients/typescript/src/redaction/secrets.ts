@@ -29,6 +29,8 @@ const KEY = new RegExp(
   ].join(""),
   "u",
 );
+/** Where none of these is found no name tells a secret: most texts are done with that. */
+const MAY_BE_NAMED = /key|token|secret|pass|pw|auth|cookie|[_-]pat|cred|sas|psk|mnemonic|seed|dsn|webhook/;
 const ITEM_OPTION = new RegExp(`^-{1,2}(?!-|no-)${OPTION_NAME}{1,60}$`, "u");
 const ITEM_VALUE = new RegExp(`^(?!-|\\[redacted:)${NO_VALUE}${NO_COUNT}`, "u");
 
@@ -46,9 +48,10 @@ function kindOfField(name: string): string | undefined {
 
 /** The text without what tells itself as a secret; with a key, marks have digests. */
 export function redactText(text: string, key?: Uint8Array): string {
+  const found = [...findForms(text), ...findCommandLines(text), ...findPiped(text)];
   const lower = lowerOf(text);
-  const found = [findForms(text), findCommandLines(text), findPiped(text), findBeside(text, lower), findNamed(text, lower)];
-  return marked(text, found.flat(), key);
+  if (MAY_BE_NAMED.test(lower)) found.push(...findBeside(text, lower), ...findNamed(text, lower));
+  return marked(text, found, key);
 }
 
 /** In lower case, place by place: a few letters have a lower case of two. */
