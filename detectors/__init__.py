@@ -36,6 +36,7 @@ from haltline.detectors.session.repetition import Repetition
 from haltline.detectors.session.resource_growth import ResourceGrowth
 from haltline.detectors.session.retry_storm import RetryStorm
 from haltline.detectors.session.scope_creep import ScopeCreep
+from haltline.detectors.session.secret_sent import SecretSent
 from haltline.detectors.session.severe_destruction import SevereDestruction
 from haltline.detectors.session.spend_velocity import SpendVelocity
 from haltline.detectors.session.stagnation import Stagnation
@@ -69,6 +70,7 @@ ALL: tuple[type[Detector[Any]], ...] = (
     ResourceGrowth,
     RetryStorm,
     ScopeCreep,
+    SecretSent,
     SevereDestruction,
     SpendVelocity,
     Stagnation,

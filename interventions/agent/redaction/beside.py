@@ -80,6 +80,12 @@ def find_beside(text: str, lower: str, begin: int, end: int) -> list[Found]:
             if secret is not None:
                 found.append(Found(secret.start(), secret.end(), kind, kind))
                 break
+    return found
+
+
+def find_random(text: str, lower: str, begin: int, end: int) -> list[Found]:
+    """What looks random, and stands under a name such as `storage_key`; `pass` is a name of any secret."""
+    found: list[Found] = []
     for name in _WEAK_WORDS:
         at = lower.find(name, begin, end)
         while at >= 0:

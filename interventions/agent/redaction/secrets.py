@@ -14,7 +14,7 @@ from typing import Any, Final
 from pydantic_core import SchemaValidator
 from pydantic_core.core_schema import str_schema
 
-from haltline.interventions.agent.redaction.beside import find_beside, may_be_beside
+from haltline.interventions.agent.redaction.beside import find_beside, find_random, may_be_beside
 from haltline.interventions.agent.redaction.command_lines import (
     find_command_lines,
     may_be_command_lines,
@@ -132,7 +132,7 @@ def find_secrets(text: str) -> list[Found]:
     windows = _windows(text, named)
     if windows:
         lower = _lower(text)
-        for find in (find_beside, find_named):
+        for find in (find_beside, find_named, find_random):
             for begin, end in windows:
                 found += find(text, lower, begin, end)
     return found

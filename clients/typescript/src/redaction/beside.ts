@@ -49,6 +49,12 @@ export function findBeside(text: string, lower: string): Found[] {
       break;
     }
   }
+  return found;
+}
+
+/** What looks random, and stands under a name such as `storage_key`; `pass` is a name of any secret. */
+export function findRandom(text: string, lower: string): Found[] {
+  const found: Found[] = [];
   for (const name of WEAK_WORDS) {
     for (let at = lower.indexOf(name); at >= 0; at = lower.indexOf(name, at + name.length)) {
       const one = weak(text, name, at);

@@ -5,7 +5,7 @@
  */
 
 import type { Json } from "../transport.js";
-import { findBeside } from "./beside.js";
+import { findBeside, findRandom } from "./beside.js";
 import { findCommandLines, secretItems } from "./command_lines.js";
 import { findForms } from "./forms.js";
 import { mark, marked } from "./marks.js";
@@ -50,7 +50,9 @@ function kindOfField(name: string): string | undefined {
 export function redactText(text: string, key?: Uint8Array): string {
   const found = [...findForms(text), ...findCommandLines(text), ...findPiped(text)];
   const lower = lowerOf(text);
-  if (MAY_BE_NAMED.test(lower)) found.push(...findBeside(text, lower), ...findNamed(text, lower));
+  if (MAY_BE_NAMED.test(lower)) {
+    found.push(...findBeside(text, lower), ...findNamed(text, lower), ...findRandom(text, lower));
+  }
   return marked(text, found, key);
 }
 
