@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.held_secrets import HeldSecrets
+from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.testing import ScriptedGuard
 from haltline.schemas.events import Kind
 from tests.cases import cases
@@ -189,3 +191,39 @@ def test_a_guard_reports_the_kind_and_a_digest_and_nothing_else() -> None:
         None,
     ]
     assert all(TOKEN.encode() not in event.to_json() for event in guard.events)
+
+
+@cases(
+    "result, url, code",
+    {
+        "a token elsewhere ends the session": (
+            f"GITHUB_TOKEN={TOKEN}",
+            "https://example.org",
+            "session_killed_secret_sent",
+        ),
+        "a value without a form is asked about": (f"THING={VALUE}", "https://example.org", "approval_pending"),
+        "a token goes to its provider": (f"GITHUB_TOKEN={TOKEN}", "https://api.github.com/user", None),
+    },
+)
+def test_in_mode_local_the_call_is_not_made(result: str, url: str, code: str | None) -> None:
+    guard = Guard(mode="local", agent_id="a")
+    posted: list[str] = []
+
+    @guard.tool
+    def read_file(path: str) -> str:
+        return result
+
+    @guard.tool
+    def http_post(url: str, body: str) -> None:
+        posted.append(url)
+
+    with guard:
+        read_file(".env")
+        body = base64.b64encode(result.partition("=")[2].encode()).decode()
+        if code is None:
+            http_post(url, body)
+        else:
+            with pytest.raises(Refused) as refused:
+                http_post(url, body)
+            assert refused.value.code == code
+    assert posted == ([url] if code is None else [])
