@@ -86,7 +86,7 @@ def critical(path: str, *, changes: bool) -> Critical:
 
 
 def is_secret(path: str) -> bool:
-    """Whether who looks at a canonical path sees a secret."""
+    """Whether a canonical path is that of a file with secrets."""
     return critical(path, changes=False) != "" and not path.endswith(_PUBLIC)
 
 

@@ -20,7 +20,9 @@ _SUFFIX = (
     r"(?![a-z])){0,3}"
 )
 _QUOTED = r"\\{0,3}[\"']\s{0,8}(?::|=>)\s{0,8}\\{0,3}[\"']?"
-_SCHEME = r"(?:(?i:basic|bearer|digest|token|negotiate|apikey)[ \t]{1,4}(?=\S))?+"
+_SCHEME = (
+    r"(?:(?i:basic|bearer|digest|token|negotiate|apikey|ssws|bot|key|oauth|jwt|splunk|geniekey)[ \t]{1,4}(?=\S))?+"
+)
 
 
 def _after(colon: str = r":(?![:/])", but: str = "") -> re.Pattern[str]:
@@ -37,7 +39,7 @@ _NO_PATH = r"(?![/~.$]|[A-Za-z]:\\)"
 PATH = re.compile(r"[/~.$]|[A-Za-z]:\\")
 # In sentences what follows is a word, unless it has digits.
 _IN_WORDS = re.compile(
-    r"([ \t]{0,3}(?:=|:|[ \t](?:is|was)(?=[ \t:]):?)[ \t]{0,3}[\"'`]?)"
+    r"([ \t]{0,3}(?:=|:|[ \t](?:is|was)(?=[ \t:]):?)[ \t]{0,3}[\"'`]?|[ \t]{1,3}[\"'`]?(?=[A-Za-z0-9_+/=.-]{20}))"
     r"(?![{<$(])((?=[^\s]{0,128}[0-9])(?=[^\s]{0,128}[A-Za-z])[^\s\"'`,;\[]{6,256})"
 )
 _AFTER_NAME: dict[str, re.Pattern[str]] = {

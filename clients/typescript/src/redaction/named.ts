@@ -17,7 +17,7 @@ const VALUE = [
 const SUFFIXES = ["access", "key", "base", "value", "hash", "data", "text", "string", "b64", "prod", "dev", "test"];
 const SUFFIX = `(?:[_\\-]?(?:${[...SUFFIXES, "staging", "live", "v?[0-9]{1,3}"].map(anyCase).join("|")})(?![a-z])){0,3}`;
 const QUOTED = `\\\\{0,3}["'][${SPACES}]{0,8}(?::|=>)[${SPACES}]{0,8}\\\\{0,3}["']?`;
-const SCHEMES = ["basic", "bearer", "digest", "token", "negotiate", "apikey"].map(anyCase).join("|");
+const SCHEMES = ["basic", "bearer", "digest", "token", "negotiate", "apikey", "ssws", "bot", "key", "oauth", "jwt", "splunk", "geniekey"].map(anyCase).join("|");
 // What was found once is not given back: the lookahead and the reference are Python's possessive `?+`.
 const SCHEME = `(?=(?<scheme>(?:(?:${SCHEMES})[ \\t]{1,4}(?=[^${SPACES}]))?))\\k<scheme>`;
 
@@ -47,7 +47,7 @@ const OTHER_KEYS = ["license_key", "subscription-key", "client-key-data", "presh
 const KEYS_IN_WORDS = ["api key", "access key", "private key", "auth key"];
 // In sentences what follows is a word, unless it has digits.
 const IN_WORDS = found(
-  "[ \\t]{0,3}(?:=|:|[ \\t](?:is|was)(?=[ \\t:]):?)[ \\t]{0,3}[\"'`]?(?![\\{<$\\(])",
+  "(?:[ \\t]{0,3}(?:=|:|[ \\t](?:is|was)(?=[ \\t:]):?)[ \\t]{0,3}[\"'`]?|[ \\t]{1,3}[\"'`]?(?=[A-Za-z0-9_+\\/=.\\-]{20}))(?![\\{<$\\(])",
   `(?=[^${SPACES}]{0,128}[0-9])(?=[^${SPACES}]{0,128}[A-Za-z])[^${SPACES}"'\`,;\\[]{6,256}`,
 );
 const AFTER_NAME: ReadonlyMap<string, RegExp> = new Map([

@@ -276,6 +276,14 @@ export const FORMS: readonly FormRow[] = [
   {"kind": "password", "form": "jdbc:oracle:[a-z0-9]{2,6}:[^\\x00-\\x20/@]{1,64}/([^\\x00-\\x20@\"]{1,128})@", "starts": ["jdbc:oracle:"], "open": true},
   {"kind": "password", "form": "ftp [^\\n]{0,120}(?:\\n|\\\\n)(?:[^\\n]{0,100}\\n){0,4}?[ \\t]*(?:quote )?(?:user|USER)[ \\t]+[^\\x00-\\x20]+[ \\t]+([^\\x00-\\x20\"\\\\]+)", "starts": ["ftp "], "open": true},
   {"kind": "password", "form": "\\n(?:quote )?PASS ([^\\x00-\\x20]+)", "inside": ["\nquote PASS ", "\nPASS "], "open": true},
+  {"kind": "honeycomb_key", "form": "(?:X-Honeycomb-Team|x-honeycomb-team): ([A-Za-z0-9_]{20,64})", "inside": ["X-Honeycomb-Team: ", "x-honeycomb-team: "]},
+  {"kind": "mnemonic", "form": "(?:nemonic|NEMONIC|eed phrase|eed_phrase|EED_PHRASE)\\\\?[\"']?(?: is)?[ \\t]{0,2}[=: ][ \\t]{0,2}\\\\?[\"']?((?:[a-z]{3,8} ){11,23}[a-z]{3,8})", "inside": ["nemonic", "NEMONIC", "eed phrase", "eed_phrase", "EED_PHRASE"]},
+  {"kind": "pkcs12", "form": "(?:keystore|KEYSTORE|pkcs12|PKCS12|p12|P12|pfx|PFX)[A-Za-z0-9_]{0,16}\\\\?[\"']?[ \\t]{0,2}[=:][ \\t]{0,2}\\\\?[\"']?(MII[A-Za-z0-9+/]{60,}={0,2})", "inside": ["keystore", "KEYSTORE", "pkcs12", "PKCS12", "p12", "P12", "pfx", "PFX"]},
+  {"kind": "url_password", "form": "https?://([A-Za-z0-9_.~+-]{8,256})@", "inside": ["http://", "https://"], "check": "mixed", "open": true},
+  {"kind": "password", "form": "(?:IDENTIFIED|identified)(?: (?:WITH|with) [A-Za-z0-9_'\"]{1,40})? (?:BY|by|AS|as)(?: (?:PASSWORD|password))? \\\\?[\"']([^\"'\\\\\\n]{1,128})", "inside": ["IDENTIFIED ", "identified "], "open": true},
+  {"kind": "password", "form": "(?:PASSWORD|password) ?\\(?'([^'\\\\\\n]{3,128})'", "inside": ["PASSWORD '", "password '", "PASSWORD('", "PASSWORD ('", "PASSWORD 0x"], "open": true},
+  {"kind": "password", "form": "user = \\\\?\"[^\":]{1,64}:([^\"\\\\]{1,128})", "inside": ["user = "], "open": true},
+  {"kind": "password", "form": "open -u [^, \\t]{1,64},([^ \\t'\"\\n]{1,128})", "inside": ["open -u "], "open": true},
   {"kind": "bitcoin_key", "form": "[xyzt]prv[1-9A-HJ-NP-Za-km-z]{100,}", "starts": ["xprv", "yprv", "zprv", "tprv"]},
 ];
 
@@ -560,4 +568,9 @@ export const PROGRAMS: readonly ProgramRow[] = [
   {"programs": ["wp", "drush"], "values": ["--admin_password", "--user_pass", "--dbpass", "--account-pass", "--db-pass"]},
   {"programs": ["iwconfig"], "values": ["#1"], "after": ["key"]},
   {"programs": ["ConvertTo-SecureString"], "values": ["-String", "#1?"]},
+  {"programs": ["net"], "values": ["#3?"], "after": ["use"]},
+  {"programs": ["netlify"], "values": ["--auth"]},
+  {"programs": ["vercel"], "values": ["-t", "--token"]},
+  {"programs": ["rclone"], "values": ["#1"], "after": ["pass"]},
+  {"programs": ["setx"], "values": ["#1?"], "after": ["*TOKEN", "*KEY", "*PASSWORD", "*SECRET", "*PASS"]},
 ];

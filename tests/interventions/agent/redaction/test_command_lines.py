@@ -111,6 +111,14 @@ LINES = (
     "dsn='bob:{}@tcp(db:3306)/shop'",
     "Server=db;User Id=sa;Pwd={};",
     "the password is {}",
+    "CREATE USER bob IDENTIFIED BY '{}'",
+    "psql -c \"ALTER ROLE bob WITH PASSWORD '{}'\"",
+    "git push https://{}@github.com/a/b",
+    "curl -K - <<< 'user = \"bob:{}\"'",
+    "lftp -e 'open -u bob,{} host'",
+    "setx API_TOKEN {}",
+    "rclone config create remote sftp pass {}",
+    "net use Z: \\\\host\\share {} /user:bob",
 )
 
 
