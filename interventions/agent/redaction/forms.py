@@ -39,6 +39,7 @@ _BEFORE: Final = r"(?:(?<![A-Za-z0-9_])|(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f][0-9A-Fa-
 _BEHIND: Final = r"(?![A-Za-z0-9_])"
 _COUNT: Final = re.compile(r"\{(\d+)(?:,\d*)?\}")
 _COUNTED: Final = 24
+_COUNTED_ANYWHERE: Final = 8  # what may begin anywhere has a state for each place that it may have begun at
 _DIGIT: Final = re.compile("[0-9]")
 _LETTER: Final = re.compile("[A-Za-z]")
 _WORD: Final = re.compile(r"[a-z-]{1,24}|[A-Z]?[a-z]{1,23}")
@@ -153,17 +154,17 @@ _INSIDE: Final = [(text, _form_of(row)) for row in TABLE["forms"] for text in ro
 _ANYWHERE: Final = [_form_of(row) for row in TABLE["forms"] if _is_anywhere(row)]
 
 
-def _relaxed(form: str) -> str:
+def _relaxed(form: str, most: int) -> str:
     """A form that finds what this one does and more, with few states: counts are small and without a limit."""
-    return _COUNT.sub(lambda count: f"{{{min(int(count[1]), _COUNTED)},}}", form)
+    return _COUNT.sub(lambda count: f"{{{min(int(count[1]), most)},}}", form)
 
 
 def may_be_forms() -> Iterator[str]:
     """Regular expressions for Rust: where none is found, no form is."""
     closed = [row for row in TABLE["forms"] if not row.get("open") and r"[\s\S]" not in row["form"]]
     before = r"(?:^|[^A-Za-z0-9_]|\\[nrtbf]|%[0-9A-Fa-f][0-9A-Fa-f])"
-    yield f"{before}(?:{'|'.join(_relaxed(row['form']) for row in closed if 'starts' in row)})"
-    yield from (_relaxed(row["form"]) for row in closed if "starts" not in row)
+    yield f"{before}(?:{'|'.join(_relaxed(row['form'], _COUNTED) for row in closed if 'starts' in row)})"
+    yield from (_relaxed(row["form"], _COUNTED_ANYWHERE) for row in closed if "starts" not in row)
     for row in TABLE["forms"]:
         if row not in closed:
             texts = row.get("starts") or row["inside"]

@@ -9,7 +9,7 @@ the head of outputs. What none of this tells is not found; leave such arguments 
 import re
 from collections.abc import Callable
 from functools import cache, lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pydantic_core import SchemaValidator
 from pydantic_core.core_schema import str_schema
@@ -64,14 +64,40 @@ _PRODUCERS: Final = r"echo|printf|Write-|<<"
 _Look = Callable[[str], bool]
 
 
+class _Looks(NamedTuple):
+    """Whether a text may have secrets of a sort. Each is quick, and never misses any.
+
+    Some share one turn: so many fit into it that its states are still kept.
+    """
+
+    named: _Look
+    started: _Look
+    """Forms that begin with a known text."""
+    inside_or_programs: _Look
+    inside: _Look
+    programs: _Look
+    commanded: _Look
+
+    def formed(self, text: str) -> bool:
+        """Forms of any sort."""
+        return self.started(text) or self.inside(text)
+
+    def in_commands(self, text: str) -> bool:
+        """Command lines with secrets."""
+        return self.programs(text) and self.commanded(text)
+
+
 @cache
-def _looks() -> tuple[_Look, _Look, _Look, _Look]:
-    """Whether there may be names, forms, programs, and command lines with secrets. Quick; never misses any."""
-    return (
-        _search(*MAY_BE_NAMED, *may_be_beside()),
-        _search(*may_be_forms()),
-        _search(may_be_programs(), _PRODUCERS),
-        _search(*may_be_command_lines(), may_be_piped()),
+def _looks() -> _Looks:
+    starts, *inside = may_be_forms()
+    programs = (may_be_programs(), _PRODUCERS)
+    return _Looks(
+        named=_search(*MAY_BE_NAMED, *may_be_beside()),
+        started=_search(starts),
+        inside_or_programs=_search(*inside, *programs),
+        inside=_search(*inside),
+        programs=_search(*programs),
+        commanded=_search(*may_be_command_lines(), may_be_piped()),
     )
 
 
@@ -83,16 +109,18 @@ def _search(*patterns: str) -> _Look:
 
 def may_hold_secrets(text: str) -> bool:
     """Whether a text, or the text of JSON, has to be looked at more closely. False is sure: it holds no secret."""
-    return _looks()[0](text) or may_have_a_form(text) or not (text.isascii() or _is_unicode(text))
+    looks = _looks()  # written out, as it is done for every text of every call
+    if looks[0](text) or looks[1](text) or (looks[2](text) and (looks.inside(text) or looks.in_commands(text))):
+        return True
+    return not (text.isascii() or _is_unicode(text))
 
 
 def may_have_a_form(text: str) -> bool:
     """As `may_hold_secrets`, of all secrets but those that only a name tells; of what is Unicode."""
-    _, formed, programs, commanded = _looks()
-    if formed(text):
+    looks = _looks()
+    if looks.started(text):
         return True
-    # A command line has arguments, so that most paths and names are done with here.
-    return (" " in text or "\\" in text or "\t" in text) and programs(text) and commanded(text)
+    return looks.inside_or_programs(text) and (looks.inside(text) or looks.in_commands(text))
 
 
 def _is_unicode(text: str) -> bool:
@@ -121,13 +149,14 @@ def _kind_of_field(name: str) -> str | None:
 
 def find_secrets(text: str) -> list[Found]:
     """Where secrets are in a text, those of the most telling kind first; places may overlap."""
-    named, formed, programs, commanded = _looks()
+    looks = _looks()
+    named, formed, in_commands = looks.named, looks.formed, looks.in_commands
     if not (text.isascii() or _is_unicode(text)):
-        named = formed = programs = commanded = _any_text
+        named = formed = in_commands = _any_text
     found: list[Found] = []
     for begin, end in _windows(text, formed):
         found += find_forms(text, begin, end)
-    for begin, end in _windows(text, lambda part: programs(part) and commanded(part)):
+    for begin, end in _windows(text, in_commands):
         found += find_command_lines(text, begin, end) + find_piped(text, begin, end)
     windows = _windows(text, named)
     if windows:
@@ -212,8 +241,10 @@ def instead_of_items(items: list[Any], key: bytes = b"") -> dict[int, str]:
 def redact_field(name: str, value: Any, key: bytes = b"", depth: int = 0) -> Any:
     """A field's value without secrets, which its name may tell."""
     kind = _kind_of_field(name)
-    if kind is None or value is None or isinstance(value, bool):
-        return redact(value, key, depth + 1)
+    if kind is None:
+        return redact_text(value, key) if isinstance(value, str) else redact(value, key, depth + 1)
+    if value is None or isinstance(value, bool):
+        return value
     if not kind:
         return _doubtful(name, value, key) if isinstance(value, str) else redact(value, key, depth + 1)
     if kind == "token" and isinstance(value, int | float):
