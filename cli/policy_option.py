@@ -25,13 +25,9 @@ def read_policy(file: Path | None) -> "Policy":
 
     Ends the command when it cannot be used.
     """
-    from haltline.streams.engine.plugins import installed
-    from haltline.streams.policy.loader import load_policy, parse_policy
+    from haltline.streams.policy.loader import load_policy
 
     try:
-        plugins = installed()
-        return load_policy(file, plugins) if file is not None else parse_policy("{}", "default policy", plugins)
+        return load_policy({} if file is None else file)
     except ValueError as error:
         fail(error, Exit.USAGE)
-    except OSError as error:
-        fail(f"--policy: {error}", Exit.USAGE)

@@ -163,6 +163,14 @@ SETTINGS: Final = (
     Setting("agent", "rules", "HALTLINE_AGENT_RULES", "files", "The agent's author's own rules, TOML or JSON."),
     Setting(
         "agent",
+        "policy",
+        "HALTLINE_AGENT_POLICY",
+        "file",
+        "The policy document of guards in mode local.",
+        "every default",
+    ),
+    Setting(
+        "agent",
         "hook_approval",
         "HALTLINE_HOOK_APPROVAL",
         "one of deny, ask",
