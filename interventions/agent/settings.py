@@ -201,7 +201,7 @@ class GuardSettings:
         options: dict[str, Any] = {name: variables[env] for name, env in _FROM_ENV.items() if env in variables}
         options |= {name: None for name in _MAY_BE_NONE if options.get(name) == "none"}
         if _CLIENT_CONFIG in variables:
-            options["kafka"] = _client_config(Path(variables[_CLIENT_CONFIG]))
+            options["kafka"] = read_client_config(Path(variables[_CLIENT_CONFIG]))
         rules = ClientRules.from_env(variables)
         if rules is not None:
             options["rules"] = rules
@@ -218,7 +218,8 @@ class GuardSettings:
         return tuple(dict.fromkeys(s for s in (self.session_id, *above) if s is not None))
 
 
-def _client_config(file: Path) -> dict[str, str]:
+def read_client_config(file: Path) -> dict[str, str]:
+    """The settings of a file, one `name=value` a line. Raises ValueError for a line that is none, and OSError."""
     settings: dict[str, str] = {}
     for number, line in enumerate(map(str.strip, file.read_text(encoding="utf-8").splitlines()), start=1):
         if not line or line.startswith("#"):

@@ -31,6 +31,10 @@ class BadPolicy(ValueError):
     """A policy document that cannot be used: which file and line, what was expected, what was given."""
 
 
+class UnreadablePolicy(BadPolicy):
+    """A file that cannot be read: which one, and why."""
+
+
 @dataclass(frozen=True)
 class _Document:
     """The fields of a document, and where they are from."""
@@ -80,7 +84,7 @@ def _text_of(path: Path) -> str:
         raise
     except (OSError, ValueError) as error:  # a ValueError: a NUL in the path
         reason = error.strerror if isinstance(error, OSError) else error
-        raise BadPolicy(f"{path!s:.200}: expected a file that can be read, got {reason}") from None
+        raise UnreadablePolicy(f"{path!s:.200}: expected a file that can be read, got {reason}") from None
 
 
 def read_file(path: Path) -> str:

@@ -132,6 +132,10 @@ def test_a_file_gets_the_error_of_policy_check(text: str, tmp_path: Path) -> Non
     assert error_of(file) == checked(file)
 
 
+def test_a_file_that_is_not_there_gets_the_error_of_policy_check(tmp_path: Path) -> None:
+    assert error_of(tmp_path / "none.yaml") == checked(tmp_path / "none.yaml")
+
+
 @cases("text", WRONG)
 def test_a_mapping_gets_the_same_error_without_the_line(text: str, tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"
