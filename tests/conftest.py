@@ -45,11 +45,16 @@ _LONGEST = "tests/streams/test_chaos.py"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what uses the real Kafka, so that `-m "not kafka"` leaves out all of it; the longest test comes first."""
+    """Mark what uses the real Kafka, so that `-m "not kafka"` leaves out all of it.
+
+    The longest test comes first, or all the others wait for it at the end; then the modules that use the real Kafka,
+    so that few of the processes start one.
+    """
     for item in items:
         if "kafka" in getattr(item, "fixturenames", ()):
             item.add_marker("kafka")
-    items.sort(key=lambda item: not item.nodeid.startswith(_LONGEST))  # else all the others wait for it at the end
+    real = {item.path for item in items if item.get_closest_marker("kafka")}
+    items.sort(key=lambda item: (not item.nodeid.startswith(_LONGEST), item.path not in real))
 
 
 @pytest.fixture(autouse=True, scope="module")
