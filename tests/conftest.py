@@ -144,21 +144,16 @@ def kafka_topics(kafka: LocalKafka) -> Iterator[Topics]:
     """Every topic, made with 4 partitions on the real Kafka under a prefix of this test's own."""
     topics = Topics(prefix=f"t{uuid.uuid4().hex[:8]}.")
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap}, logger=logging.getLogger("tests.kafka"))
-    changelogs = [changelog_of(topics), shadow_changelog_of(topics)]
-    create_topics(admin, topics, PARTITIONS, 1, changelogs=changelogs)
+    changelog = changelog_of(topics)
+    create_topics(admin, topics, PARTITIONS, 1, changelogs=[changelog])
     yield topics
-    for deleted in admin.delete_topics([*topics.all, *changelogs]).values():
+    for deleted in admin.delete_topics([*topics.all, changelog]).values():
         deleted.result()
 
 
 def changelog_of(topics: Topics) -> str:
     """The changelog topic that `kafka_topics` makes: of a Faust app whose id is the prefix without the dot."""
     return f"{topics.prefix.removesuffix('.')}-sessions-changelog"
-
-
-def shadow_changelog_of(topics: Topics) -> str:
-    """The same of the group that runs rules in shadow."""
-    return f"{topics.prefix.removesuffix('.')}-shadow-sessions-changelog"
 
 
 def require_kafka() -> None:
