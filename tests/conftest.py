@@ -25,8 +25,11 @@ PARTITIONS = 4
 ENDED_WITHIN_S = 60.0
 
 # A desk looks for new examples with every run; CI tells whether a change broke the known ones, the same each time.
-# A busy machine decides nothing: an example has no deadline.
-hypothesis.settings.register_profile("desk", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+# A busy machine decides nothing: an example has no deadline. Forty of them show what a hundred do; properties of rarer
+# things say how many they take.
+hypothesis.settings.register_profile(
+    "desk", deadline=None, max_examples=40, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
 hypothesis.settings.register_profile("ci", hypothesis.settings.get_profile("desk"), derandomize=True)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") == "true" else "desk")
 

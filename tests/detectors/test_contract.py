@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import msgpack
 
@@ -32,7 +32,6 @@ HERE = Path(__file__).parent
 
 DETECTORS: list[Detector[Any]] = [detector() for detector in ALL]
 every_detector = pytest.mark.parametrize("detector", [pytest.param(detector, id=detector.id) for detector in DETECTORS])
-thorough = settings(max_examples=40)
 SHARING = [[detector for detector in DETECTORS if detector.recalls is recalls] for recalls in (False, True)]
 """Those that look at the same: what one of them says that it does not ask for is not there for it."""
 
@@ -50,7 +49,6 @@ def through_bytes(value: Any) -> Any:
 
 
 @given(events=sessions(), cut=st.integers(0, 40))
-@thorough
 def test_a_restart_in_the_middle_changes_nothing(events: list[ActionEvent], cut: int) -> None:
     for detectors in SHARING:
         undisturbed, restarted = Together(detectors), Together(detectors)
@@ -63,7 +61,6 @@ def test_a_restart_in_the_middle_changes_nothing(events: list[ActionEvent], cut:
 
 
 @given(one=sessions("one"), other=sessions("other"), order=st.randoms(use_true_random=False))
-@thorough
 def test_sessions_do_not_touch_each_other(one: list[ActionEvent], other: list[ActionEvent], order: Any) -> None:
     names = ["one"] * len(one) + ["other"] * len(other)
     order.shuffle(names)
@@ -78,7 +75,6 @@ def test_sessions_do_not_touch_each_other(one: list[ActionEvent], other: list[Ac
 
 
 @given(events=sessions())
-@thorough
 def test_evidence_is_of_the_session_and_ends_with_the_event(events: list[ActionEvent]) -> None:
     for detectors in SHARING:
         watched = Together(detectors)
@@ -100,7 +96,6 @@ def test_a_finding_names_its_detector(detector: Detector[Any]) -> None:
 
 
 @given(events=sessions(), late_ms=st.integers(0, 10 * 365 * 86_400_000))
-@thorough
 def test_late_events_never_raise(events: list[ActionEvent], late_ms: int) -> None:
     late = [e.model_copy(update={"event_id": f"late {e.event_id}", "time": e.time - late_ms}) for e in events]
     for detectors in SHARING:
