@@ -214,7 +214,7 @@ class Intake:
         """The agent that a request names, and that of its session; of a session that it begins, the intake's own."""
         known = self._sessions.known(str(fields.get("session_id")))
         named = [fields.get("agent_id"), None if known is None else known.guard.settings.agent_id]
-        begun_by = [] if path in NOT_BEGINNING else [self._agent_id]
+        begun_by: list[object] = [] if path in NOT_BEGINNING else [self._agent_id]
         return [one for one in named if one is not None] or begun_by
 
     async def _object(self, request: web.Request) -> tuple[dict[str, Any], bytes]:
