@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -95,13 +96,13 @@ def test_grpc(certificate: Certificate, admitted: bool, served: Served) -> None:
     credentials = grpc.ssl_channel_credentials(served.authority.read_bytes(), pem, pem)
     with grpc.secure_channel(f"127.0.0.1:{served.grpc_port}", credentials) as channel:
         request = health_pb2.HealthCheckRequest().SerializeToString()
-        check = channel.unary_unary(f"/{HEALTH}/Check")
+        check: Any = channel.unary_unary(f"/{HEALTH}/Check")
         if admitted:
             check(request, timeout=30, wait_for_ready=True)
         else:
             with pytest.raises(grpc.RpcError) as refused:
                 check(request, timeout=30)
-            assert refused.value.code() is grpc.StatusCode.UNAVAILABLE  # type: ignore[attr-defined]  # a call's error
+            assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
 def test_neither_port_answers_without_tls(served: Served) -> None:
@@ -111,8 +112,10 @@ def test_neither_port_answers_without_tls(served: Served) -> None:
 
     with pytest.raises(ClientConnectionError):
         asyncio.run(ask())
-    with grpc.insecure_channel(f"127.0.0.1:{served.grpc_port}") as channel, pytest.raises(grpc.RpcError):
-        channel.unary_unary(f"/{HEALTH}/Check")(b"", timeout=30)
+    with grpc.insecure_channel(f"127.0.0.1:{served.grpc_port}") as channel:
+        check: Any = channel.unary_unary(f"/{HEALTH}/Check")
+        with pytest.raises(grpc.RpcError):
+            check(b"", timeout=30)
 
 
 @pytest.fixture(scope="module")
