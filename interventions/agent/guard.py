@@ -24,7 +24,7 @@ from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.settings import DEFAULT_AGENT, CallMode, GuardOptions, GuardSettings
 from haltline.interventions.agent.transport.transport import Decider, Transport
 from haltline.interventions.agent.transport.transport_factory import decider_of, transport_of
-from haltline.schemas.events import Effect, Kind, Usage
+from haltline.schemas.events import Effect, Kind, Task, Usage
 from haltline.schemas.payloads import Checkpoint
 
 P = ParamSpec("P")
@@ -83,6 +83,7 @@ class Guard:
         self._checkpoints = checkpoints
         self._given_link = link
         self._is_fork = False
+        self._prompts, self._last_prompt = 0, 0
         above = None if parent is None else parent._gate
         self._gate = CallGate(
             self.settings,
@@ -232,6 +233,21 @@ class Guard:
         if self._pid != os.getpid():
             self._go_on_after_fork()
         self._gate.rules.begin_run()
+
+    def prompt(self, text: str) -> None:
+        """The user of a session gives another prompt: whether it gets on is asked anew from there.
+
+        The text is not published, only that there is another one; the same prompt once more is none.
+        """
+        is_first, is_same = not self._prompts, hash(text) == self._last_prompt
+        if is_same:
+            return
+        self._last_prompt, self._prompts = hash(text), self._prompts + 1
+        self.start()
+        if is_first:
+            return  # the session was started for it
+        task = (self.settings.task or Task()).model_copy(update={"prompts": self._prompts})
+        self._gate.publish(Kind.SESSION_STARTED, task=without_secrets(task, pii=self.settings.pii_key))
 
     def checkpoint(self, checkpoint_id: str, *, safe: bool = True) -> None:
         """Tell that a state was kept under this id: a rollback names it in `Refused.decision.checkpoint`."""

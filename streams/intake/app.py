@@ -214,8 +214,8 @@ class Intake:
         """The agent that a request names, and that of its session; of a session that it begins, the intake's own."""
         known = self._sessions.known(str(fields.get("session_id")))
         named = [fields.get("agent_id"), None if known is None else known.guard.settings.agent_id]
-        agents = [one for one in named if one is not None]
-        return agents if agents or path in NOT_BEGINNING else [self._agent_id]
+        begun_by: list[object] = [] if path in NOT_BEGINNING else [self._agent_id]
+        return [one for one in named if one is not None] or begun_by
 
     async def _object(self, request: web.Request) -> tuple[dict[str, Any], bytes]:
         """The object and the fingerprint of its body, which is not held while the answer is made."""

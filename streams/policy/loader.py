@@ -14,6 +14,7 @@ from haltline.detectors.framework.plugins import NO_PLUGINS, Plugins
 from haltline.detectors.framework.settings import adapters
 from haltline.schemas.policy import Policy, PolicyDocument
 from haltline.schemas.problems import problem_of
+from haltline.schemas.removed_rules import gone
 from haltline.schemas.wire import VERSION
 from haltline.streams.engine.core import Core
 from haltline.streams.engine.effective_rules import without_effect
@@ -114,8 +115,17 @@ def parse_policy(text: str, source: str = "policy", plugins: Plugins = NO_PLUGIN
 
 
 def in_vain(policy: Policy, plugins: Plugins = NO_PLUGINS) -> list[str]:
-    """What overrides of a policy say although it would need an exemption, one line for each."""
-    return without_effect(policy, catalogue(policy, plugins))
+    """What a policy says without effect, one line for each: rules that are gone, overrides that need an exemption."""
+    return [*gone_rules(policy), *without_effect(policy, catalogue(policy, plugins))]
+
+
+def gone_rules(policy: Policy) -> list[str]:
+    """The rules of a policy that this release no longer has, one line for each place."""
+    lines = gone("rules", policy.rules)
+    for number, override in enumerate(policy.overrides):
+        lines += gone(f"overrides.{number}.rules", override.rules)
+    lines += gone("operations.probation.rules", policy.operated.probation.rules)
+    return lines if policy.opinion is None else lines + gone("opinion.rules", policy.opinion.rules)
 
 
 def _checked(document: _Document, plugins: Plugins, *, alone: bool = False) -> Core:

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import grpc
 import pytest
@@ -96,7 +95,7 @@ def test_grpc(certificate: Certificate, admitted: bool, served: Served) -> None:
     credentials = grpc.ssl_channel_credentials(served.authority.read_bytes(), pem, pem)
     with grpc.secure_channel(f"127.0.0.1:{served.grpc_port}", credentials) as channel:
         request = health_pb2.HealthCheckRequest().SerializeToString()
-        check: Any = channel.unary_unary(f"/{HEALTH}/Check")
+        check: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{HEALTH}/Check")
         if admitted:
             check(request, timeout=30, wait_for_ready=True)
         else:
@@ -113,7 +112,7 @@ def test_neither_port_answers_without_tls(served: Served) -> None:
     with pytest.raises(ClientConnectionError):
         asyncio.run(ask())
     with grpc.insecure_channel(f"127.0.0.1:{served.grpc_port}") as channel:
-        check: Any = channel.unary_unary(f"/{HEALTH}/Check")
+        check: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{HEALTH}/Check")
         with pytest.raises(grpc.RpcError):
             check(b"", timeout=30)
 

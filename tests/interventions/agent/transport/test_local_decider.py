@@ -64,7 +64,7 @@ def test_a_session_that_spends_too_fast_is_frozen_and_then_killed_before_its_nex
 
 
 def test_the_policy_that_is_given_decides_and_one_that_cannot_be_used_is_refused_at_the_start() -> None:
-    rules = ("destructive_repeat", "destructive_volume", "repetition", "verify_mismatch")
+    rules = ("destructive_repeat", "destructive_volume", "repetition")
     policy = Policy(rules=dict.fromkeys(rules, Rule(enabled=False)))
     assert attempts(Guard(mode="local", policy=policy), 10) == ["executed"] * 10
     with pytest.raises(ValueError, match="no_such_detector"):
