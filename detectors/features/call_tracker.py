@@ -134,15 +134,18 @@ class CallTracker:
             self._note_attempt(act)
 
     def is_other_task(self, event: ActionEvent) -> bool:
-        """Whether the beginning of a task asks a session that was at work for something else than before."""
+        """Whether an event asks a session that was at work for something else: another goal, or another prompt."""
         return self.actions > 0 and event.task is not None and _checksum_of(event.task) not in {0, self.task}
 
     def _note_task(self, event: ActionEvent) -> None:
-        """Another task is a boundary: progress is asked about anew, and what is known stays known."""
+        """Another task is a boundary: progress is asked about anew, and what is known stays known.
+
+        A call that is made again for it is no repetition.
+        """
         if event.task is None:
             return
         if self.is_other_task(event):
-            self.novelty = self.novelty.for_other_task()
+            self.novelty, self.recall = self.novelty.for_other_task(), CallHistory()
         self.task = _checksum_of(event.task) or self.task
 
     def _remember(self, act: Observed) -> None:
@@ -248,7 +251,8 @@ class CallTracker:
 
 
 def _checksum_of(task: Task) -> int:
-    return crc32(task.goal.encode(errors="replace")) if task.goal else 0
+    told = f"{task.prompts} {task.goal}" if task.prompts else task.goal
+    return crc32(told.encode(errors="replace")) if told else 0
 
 
 def _was_there(act: Observed) -> bool:

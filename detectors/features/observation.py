@@ -394,7 +394,7 @@ class Observation(_Given):
         """
         if not self.is_result or self.refused or not self.recalled or self.action in TALK or self.waits:
             return None
-        if self.failed and self.unread:  # what the model wrote was no call
+        if self.failed and (self.unread or self.cancelled):  # it was no call, or none that was made
             return None
         event = self.event
         if self.call is None and event.args is None and not event.targets:  # its beginning is late, or lost

@@ -17,6 +17,7 @@ from haltline.interventions.control.incidents import ACTS
 from haltline.interventions.control.second_opinion import SecondOpinions
 from haltline.interventions.decide.activity_after_kill import activity_after_kill
 from haltline.interventions.decide.controller import Controller, Kill, SessionControl, digest
+from haltline.interventions.levels.in_doubt import OF_JUDGEMENT
 from haltline.interventions.levels.plugins import INTERVENTIONS, STRATEGIES, Extensions
 from haltline.interventions.payloads import rollback
 from haltline.interventions.state.context import Context, note_of
@@ -446,6 +447,12 @@ def _settled(standing: SessionControl, actions: int) -> list[tuple[str, str, flo
     return [(entry.rule, entry.level, 1.0) for entry in entries if entry.said]
 
 
+def _forget_progress(state: SessionState) -> None:
+    """Another task, or another prompt: what was found before it of how the session gets on does not count on."""
+    for rule in OF_JUDGEMENT:
+        state.detectors.pop(rule, None)
+
+
 def _note(state: SessionState, act: Observation) -> None:
     """The task, checkpoints, and what came of calls since the last one: what interventions go back to."""
     event = act.event
@@ -461,6 +468,8 @@ def _note(state: SessionState, act: Observation) -> None:
 
 
 def _observe(watch: RuleSet, state: SessionState, act: Observation) -> tuple[Sequence[Finding], Sequence[Failure]]:
+    if act.event.task is not None and act.calls.is_other_task(act.event):
+        _forget_progress(state)
     if not watch.dispatch.of_kind(act.kind):
         return (), ()  # what it is need not be worked out
     findings: list[Finding] = []

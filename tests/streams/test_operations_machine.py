@@ -36,7 +36,7 @@ PAUSES = dict.fromkeys(Severity, Level.PAUSE)
 POLICY = Policy(
     rules={
         "destructive_repeat": Rule(levels=PAUSES, settings={"window_s": 3600}),
-        **{name: Rule(enabled=False) for name in ("verify_mismatch", "destructive_volume", "evasion", "step_review")},
+        **{name: Rule(enabled=False) for name in ("destructive_volume", "evasion", "step_review")},
     },
     operations=Operations(
         approvals=ApprovalRules(expires_s=60),
