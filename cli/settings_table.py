@@ -150,6 +150,17 @@ SETTINGS: Final = (
         "intake", "token_file", "HALTLINE_INTAKE_TOKEN_FILE", "file", "Its text is the bearer token of every request."
     ),
     Setting(
+        "intake", "keys", "HALTLINE_INTAKE_KEYS", "file", "TOML: further keys, each with a scope and limits of its own."
+    ),
+    Setting(
+        "intake",
+        "tls_config",
+        "HALTLINE_INTAKE_TLS_CONFIG",
+        "file",
+        "Serve with TLS: Kafka's names of settings, one name=value a line.",
+        "without TLS",
+    ),
+    Setting(
         "doctor", "worker", "HALTLINE_DOCTOR_WORKER", "text", "URL of a worker's /healthz.", "http://127.0.0.1:9464"
     ),
     Setting("doctor", "sink", "HALTLINE_DOCTOR_SINK", "text", "URL of an audit sink's.", "http://127.0.0.1:9465"),
@@ -161,6 +172,14 @@ SETTINGS: Final = (
     _agent("mode", "one of async, blocking, local", "What a call waits for.", "async; intake and mcp-proxy: blocking"),
     _agent("verify_key", "files", "The workers' public keys; also of the canary and the intake."),
     Setting("agent", "rules", "HALTLINE_AGENT_RULES", "files", "The agent's author's own rules, TOML or JSON."),
+    Setting(
+        "agent",
+        "policy",
+        "HALTLINE_AGENT_POLICY",
+        "file",
+        "The policy document of guards in mode local.",
+        "every default",
+    ),
     Setting(
         "agent",
         "hook_approval",

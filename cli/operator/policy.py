@@ -46,7 +46,7 @@ def check(file: Document, as_json: AsJson = False) -> None:
     from haltline.streams.engine.plugins import installed
     from haltline.streams.policy.loader import gone_rules, in_vain
 
-    policy = read_policy(file)
+    policy = read_policy(file, option="")
     vain = in_vain(policy, installed())
     if as_json:
         print_json({"name": policy.name, "version": policy.version, "in_vain": vain})
@@ -79,7 +79,7 @@ def publish(
     from haltline.streams.policy.loader import BadPolicy, in_vain
     from haltline.streams.policy.source import DEFAULT_NAME
 
-    policy = read_policy(file)
+    policy = read_policy(file, option="")
     topic = at.topics.policies
     try:
         policy, place = publishing.publish(

@@ -26,7 +26,6 @@ from haltline.interventions.agent.transport.transport import Decider, Transport
 from haltline.interventions.agent.transport.transport_factory import decider_of, transport_of
 from haltline.schemas.events import Effect, Kind, Task, Usage
 from haltline.schemas.payloads import Checkpoint
-from haltline.schemas.policy import Policy
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -60,10 +59,9 @@ class Guard:
     """Watches one session of one agent: publishes what it does, and refuses what must not be done.
 
     Keyword arguments are the fields of GuardSettings; or pass a GuardSettings, which the keywords then change.
-    `on_advice` is called, in the thread of the call, with each Advice before a call goes on. `policy` is what mode
-    `local` decides by. `checkpoints` keeps states of the work, to which a ROLLBACK goes back. `parent` is the guard of
-    the session above, as `subagent` gives it. Raises ValueError for settings that cannot work; after that nothing
-    raises but Refused.
+    `on_advice` is called, in the thread of the call, with each Advice before a call goes on. `checkpoints` keeps
+    states of the work, to which a ROLLBACK goes back. `parent` is the guard of the session above, as `subagent` gives
+    it. Raises ValueError for settings or a policy that cannot work; after that nothing raises but Refused.
     """
 
     _gate: CallGate
@@ -75,7 +73,6 @@ class Guard:
         /,
         *,
         on_advice: Callable[[Advice], object] | None = None,
-        policy: Policy | None = None,
         checkpoints: Checkpoints | None = None,
         link: Transport | None = None,
         parent: "Guard | None" = None,
@@ -83,7 +80,6 @@ class Guard:
     ) -> None:
         self.settings = GuardSettings(**options) if settings is None else settings.changed(**options)
         self._on_advice = on_advice
-        self._policy = policy
         self._checkpoints = checkpoints
         self._given_link = link
         self._is_fork = False
@@ -93,7 +89,7 @@ class Guard:
             self.settings,
             start=self.start,
             on_advice=on_advice,
-            decider=decider_of(self.settings, policy, None if above is None else above.decider),
+            decider=decider_of(self.settings, None if above is None else above.decider),
             checkpoints=checkpoints,
             parent=above,
         )
@@ -292,7 +288,6 @@ class Guard:
         return Guard(
             parent.changed(**changes),
             on_advice=self._on_advice,
-            policy=self._policy,
             checkpoints=self._checkpoints,
             link=self._given_link,
             parent=self,

@@ -265,5 +265,5 @@ class Incidents(RuleBasedStateMachine):
         )
 
 
-Incidents.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+Incidents.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
 TestIncidents = Incidents.TestCase

@@ -1,6 +1,7 @@
 """Sessions with one prompt of a user after another, through the default policy. All of them are made by hand."""
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import pytest
 
@@ -152,7 +153,7 @@ def test_customer_service_is_never_stopped(acts: Callable[[], Iterator[Act]], ev
         if every and number % every == 0:
             events.append(prompt(30 * number + 1, 2 + number))
         error = result if result.startswith("Error") else None
-        fields = {
+        fields: dict[str, Any] = {
             "output_head": result,
             "output_bytes": len(result),
             "output_novelty": seen.take(result, error, args=args),
