@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from haltline.detectors import catalogue
+from haltline.detectors.drift.goal_drift import GoalDrift
 from haltline.detectors.features.observation import CallTracker, Observation
 from haltline.detectors.features.tool_classifier import Classifier
 from haltline.detectors.framework.plugins import NO_PLUGINS, Plugins
@@ -449,14 +450,14 @@ def _settled(standing: SessionControl, actions: int) -> list[tuple[str, str, flo
 
 def _forget_progress(state: SessionState) -> None:
     """Another task, or another prompt: what was found before it of how the session gets on does not count on."""
-    for rule in OF_JUDGEMENT:
+    for rule in OF_JUDGEMENT - {GoalDrift.id}:  # which knows the goal
         state.detectors.pop(rule, None)
 
 
 def _note(state: SessionState, act: Observation) -> None:
     """The task, checkpoints, and what came of calls since the last one: what interventions go back to."""
     event = act.event
-    if event.task is not None:
+    if event.task is not None and (event.task.goal or not event.task.prompts):
         state.task = note_of(event.task)
     if act.is_result and state.checkpoints is not None:
         rollback.note_result(state.checkpoints, event)

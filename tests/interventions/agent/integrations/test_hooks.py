@@ -202,5 +202,5 @@ def test_another_prompt_of_the_user_is_told_without_its_text() -> None:
     for text in ("fix the login", "fix the login", "now the docs of s3cret", "and the tests"):
         hooks("UserPromptSubmit", prompt=text)
     tasks = [e.task for e in hooks.guards["s1"].events if e.kind is Kind.SESSION_STARTED]
-    assert [0 if task is None else task.prompts for task in tasks] == [0, 2, 3]
+    assert [task and task.prompts for task in tasks] == [None, 2, 3]
     assert "s3cret" not in str(hooks.guards["s1"].events)
