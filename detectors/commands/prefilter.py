@@ -10,6 +10,8 @@ Misses: a word that is put together by `xargs -I` or `find -exec` (`r{}`).
 import re
 from functools import lru_cache
 
+from haltline.detectors.commands.effects.programs import WORDS, may_act
+
 
 def _words(*listed: str) -> frozenset[bytes]:
     return frozenset(word.encode() for word in listed)
@@ -59,7 +61,7 @@ CREATES = _words(
     "worktree", "tag", "wget", "curl", "venv", "virtualenv", "startproject", "startapp", "createdb", "create", "build",
     "run", "mb", "sed",
 )  # fmt: skip
-_WATCHED = _DESTROYS | _INTERPRETERS | _GIT | _UPDATE | _SCHEMA_LOAD | _FILTER_WORDS | _words("git", "replace")
+_WATCHED = WORDS | _DESTROYS | _INTERPRETERS | _GIT | _UPDATE | _SCHEMA_LOAD | _FILTER_WORDS | _words("git", "replace")
 _TELLING = _WATCHED | CREATES
 
 _WORD_CHARS = b"abcdefghijklmnopqrstuvwxyz0123456789_"
@@ -228,6 +230,7 @@ def _has_word(text: str, watched: frozenset[bytes] | None = None) -> bool:
         or found >= _SCHEMA_LOAD
         or (b"replace" in found and _REPLACE.search(text) is not None)
         or (not _INTERPRETERS.isdisjoint(found) and _by_script(text))
+        or may_act(found)
     )
 
 

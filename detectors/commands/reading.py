@@ -11,8 +11,9 @@ from haltline.detectors.commands import code, files, notebooks, pipes, scripts
 from haltline.detectors.commands.carriers import recipes, schedule
 from haltline.detectors.commands.code_creations import code_creations
 from haltline.detectors.commands.creations import creations
+from haltline.detectors.commands.effects import programs as effects
 from haltline.detectors.commands.invocation import Invocation
-from haltline.detectors.commands.model import MAX_COMMAND_CHARS, MAX_FOUND, Badness, Destruction
+from haltline.detectors.commands.model import LOSSES, MAX_COMMAND_CHARS, MAX_FOUND, Badness, Destruction
 from haltline.detectors.commands.names import is_production
 from haltline.detectors.commands.paths import badness, canonical
 from haltline.detectors.commands.prefilter import may_destroy, may_destroy_by_code
@@ -133,7 +134,7 @@ def remakers(command: str, *, cwd: str | None = None) -> tuple[str, ...]:
     scripts_run = frozenset(_RUN_HERE.findall(command))
     work = StepBudget()
     for invocation in invocations(command, cwd=cwd, work=work):
-        if any(True for _ in _of_invocation(invocation, 0, work)):
+        if any(act.effect in LOSSES for act in _of_invocation(invocation, 0, work)):
             places.clear()
         elif invocation.name in PRODUCING or invocation.name in scripts_run:
             places[invocation.cwd or ""] = None
@@ -324,7 +325,7 @@ def _known_as(found: Destruction, moved: Mapping[str, str]) -> Destruction:
         origin = moved.get(place) or (moved.get(f"{place}/") if place != found.target else None)
         if origin is not None:
             target = origin + found.target[len(place) :]
-            return Destruction(found.verb, target, badness(target.removeprefix("path="), everything=True))
+            return replace(found, target=target, badness=badness(target.removeprefix("path="), everything=True))
         place = place.rpartition("/")[0]
     return found
 
@@ -336,9 +337,12 @@ def _of_invocation(invocation: Invocation, depth: int, work: StepBudget) -> Iter
     if depth < _MAX_DEPTH:
         for call in scripts.calls(invocation, work):
             yield from _of_call(call, invocation, depth, work)
-    reader = _reader(invocation.name)
     if _HELP.isdisjoint(invocation.before_dashes()):
-        yield from (reader or databases.generic)(invocation)
+        found = tuple((_reader(invocation.name) or databases.generic)(invocation))
+        yield from found
+        for act in effects.acts(invocation):
+            if not (found and act.effect in LOSSES):  # the program's own reader knows more of what is lost
+                yield act
 
 
 def _reader(name: str) -> Callable[[Invocation], Iterator[Destruction]] | None:

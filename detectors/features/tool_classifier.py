@@ -26,11 +26,12 @@ from haltline.detectors.commands import (
 from haltline.detectors.commands import may_create as text_may_create
 from haltline.detectors.commands import renames as shell_renames
 from haltline.detectors.commands.code_creations import code_creations
+from haltline.detectors.commands.model import as_row, of_row
 from haltline.detectors.commands.paths import badness as path_badness
 from haltline.detectors.commands.prefilter import may_destroy_by_code
 from haltline.detectors.commands.sql import sql_creations, sql_renames
 from haltline.detectors.commands.step_budget import StepBudget
-from haltline.detectors.features import command_effects, tool_name_severity
+from haltline.detectors.features import command_effects, tool_effects, tool_name_severity
 from haltline.detectors.features.observation_protocol import ToolCall
 from haltline.detectors.features.tool import KnownTool
 from haltline.detectors.features.working_state import nobody_misses
@@ -368,12 +369,13 @@ def _of_program(text: str, tool: KnownTool) -> str:
     return f"{tool.program} {text}"
 
 
-def may_destroy(tool: KnownTool, hint: Effect | None, args: JsonObject | None) -> bool:
-    """Whether an attempt that runs nothing could take something away: cheap, and true rather than false."""
+def may_destroy(action: str, tool: KnownTool, hint: Effect | None, args: JsonObject | None) -> bool:
+    """Whether an attempt that runs nothing could do what cannot be taken back: cheap, and true rather than false."""
     if hint is _DESTRUCTIVE or tool.effect is _DESTRUCTIVE:
         return True
     return args is not None and (
-        destructive_shapes.telling(args)
+        tool_effects.may_act(action)
+        or destructive_shapes.telling(args)
         or (tool.effect is _WRITE and any(args.get(name) == "" for name in _CONTENT_ARGS))
     )
 
@@ -398,6 +400,8 @@ def destroys(act: ToolCall, classifier: Classifier) -> tuple[Destruction, ...]:
         found = _named(act.action, _about(act, classifier))
     else:
         found = _by_shape(classifier, act.action, act.args, tool, cwd_of(act.event), 0) if act.args else ()
+        if not found and act.args is not None and tool.effect is not _POLL:
+            return tool_effects.acts(act.action, act.args, classifier.things(act.args, cwd_of(act.event)))
     if found and nobody_misses(act):
         return tuple(replace(one, badness=min(one.badness, Badness.SCRATCH)) for one in found)
     return found
@@ -545,7 +549,7 @@ def files_of(act: ToolCall) -> list[tuple[str, list[list[str]]]]:
     cut = act.event.unread_from is not None
     found: list[tuple[str, list[list[str]]]] = []
     for path, text in texts.items():
-        losses = [[d.verb, d.target, d.badness.name] for d in file_destructions(path, text, cwd=cwd_of(act.event))]
+        losses = [as_row(d) for d in file_destructions(path, text, cwd=cwd_of(act.event))]
         if tool.effect is _WRITE and args and not _PUT_IN_NAMES.isdisjoint(args):
             losses = [*act.written.get(path, ()), *losses][:_MAX_OF_FILE]  # the rest of the file stays
         found.append((path, [*losses, ["unread", f"path={path}", "PLAIN"]] if cut else losses))
@@ -565,7 +569,7 @@ def destroyed_by_files(act: ToolCall) -> tuple[Destruction, ...]:
     for file in files_run(text, cwd=cwd_of(act.event)):
         for path, losses in written.items():
             if path == file or (path[:1] != file[:1] and (path.endswith(f"/{file}") or file.endswith(f"/{path}"))):
-                found += [Destruction(verb, target, Badness[bad]) for verb, target, bad in losses if verb != "unread"]
+                found += [of_row(row) for row in losses if row[0] != "unread"]
     return tuple(dict.fromkeys(found))
 
 
@@ -676,7 +680,7 @@ def known_as(destruction: Destruction, renamed: dict[str, str]) -> Destruction:
                 if target.startswith("path=")
                 else tool_name_severity.badness(destruction.verb, target)
             )
-            return Destruction(destruction.verb, target, bad)
+            return replace(destruction, target=target, badness=bad)
         place = place.rpartition("/")[0]
     return destruction
 
@@ -687,7 +691,7 @@ def held(destruction: Destruction, renamed: dict[str, str]) -> list[Destruction]
         return []
     below = f"{destruction.target.removesuffix('/*')}/"
     return [
-        Destruction(destruction.verb, origin, path_badness(origin.removeprefix("path="), everything=True))
+        replace(destruction, target=origin, badness=path_badness(origin.removeprefix("path="), everything=True))
         for new, origin in renamed.items()
         if new.startswith(below) and len(new) > len(below) and not new.endswith("/")
     ]

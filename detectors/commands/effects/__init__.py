@@ -1,0 +1,1 @@
+"""Effects by tables that a person can read and extend: programs, requests, tools, texts on buttons."""

@@ -1,0 +1,121 @@
+"""What a call of a tool does that cannot be taken back, beside taking something away by its name: by tables.
+
+The tables stand in `commands.effects`: names of tools and what their arguments set, texts on buttons, HTTP requests.
+
+Misses: see there; clicks whose adapter reports a number instead of the text that is clicked.
+"""
+
+import re
+from functools import lru_cache
+
+from haltline.detectors.commands.effects import labels, requests, tools
+from haltline.detectors.commands.model import ActEffect, Badness, Destruction
+from haltline.detectors.commands.names import is_test, is_throwaway
+from haltline.schemas.record import JsonObject
+from haltline.schemas.tool_names import words
+
+_CLICKS = frozenset(("click", "tap", "press", "button", "submit", "dblclick", "doubleclick", "dialog", "activate", "mouse"))
+_LABELS = (
+    "label", "text", "element", "name", "title", "button", "aria_label", "ariaLabel", "accessible_name", "message",
+    "description", "selector", "target", "form", "locator", "xpath", "css", "value", "button_text", "link_text",
+)  # fmt: skip
+_CLICKING = frozenset(("click", "left_click", "double_click", "tap", "press", "submit"))
+_ACCEPTED = ("accept", "confirm", "ok")
+_SELECTOR = re.compile(r"\[[\w-]+[*^$~|]?=|[#.>:()=\[\]\"'/@*]+")
+_TAGS = frozenset(("button", "has", "text", "input", "type", "a", "div", "span", "role", "id", "class", "data", "testid", "btn", "contains"))
+_CODE_CLICK = re.compile(r"^.*(?:\.click\(|\.tap\(|\.press\(|\.submit\().*$", re.MULTILINE)
+_LITERAL = re.compile(r"""(["'`])((?:(?!\1).){2,160})\1""")
+_MAX_TARGET_CHARS = 240
+_DEV = re.compile(r"(?:^|[\W_])(?:dev|devel|local|localhost|own|mine|preview|ci)(?:$|[\W_])", re.IGNORECASE)
+
+
+def acts(action: str, args: JsonObject, about: tuple[str, ...]) -> tuple[Destruction, ...]:
+    """What a call does; `about`: what it is about, as far as its arguments say."""
+    clicked = click(action, args)
+    if clicked:
+        return clicked
+    if tools.only_looks(action):
+        return ()
+    found = _by_words(action, args)
+    if found is None:
+        asked = requests.of_arguments(args)
+        if asked is not None:
+            return (asked,)
+        order = tools.handed_over(action, args)
+        if order:
+            return (Destruction(f"{action}: {order}"[:80], f"order={order}"[:_MAX_TARGET_CHARS], Badness.PLAIN, ActEffect.HANDS_OVER),)
+        return ()
+    verb, effect = found
+    if effect in (ActEffect.DESTROYS, ActEffect.EXPOSES) and about and all(map(_is_nothing_serious, about)):
+        return ()
+    named = about or (f"tool={action}",)
+    return tuple(Destruction(verb[:80], one[:_MAX_TARGET_CHARS], Badness.PLAIN, effect) for one in named[:16])
+
+
+def _by_words(action: str, args: JsonObject) -> tuple[str, ActEffect] | None:
+    for name in tools.operations(action, args):
+        if tools.only_looks(name):
+            return None
+        found = tools.by_name(name)
+        if found is not None:
+            return found
+    if tools.sets(action) or any(isinstance(args.get(name), str) and tools.sets(args[name]) for name in ("action", "operation", "op")):
+        found = tools.by_setting(action, args)
+        if found is not None:
+            return found
+    if tools.to_many(args) and not {"send", "email", "mail", "message", "post", "notify"}.isdisjoint(words(action)):
+        return "send_to_many", ActEffect.SENDS
+    return None
+
+
+def _is_nothing_serious(target: str) -> bool:
+    name = target.partition("=")[2]
+    return is_test(name) or is_throwaway(name) or _DEV.search(name) is not None
+
+
+@lru_cache(maxsize=4096)
+def may_act(action: str) -> bool:
+    """Whether the name of a tool tells that its arguments have to be looked at: cheap, and true rather than false."""
+    parts = words(action)
+    if not _CLICKS.isdisjoint(parts) or tools.sets(action):
+        return True
+    if tools.only_looks(action):
+        return False
+    return tools.by_name(action) is not None or not tools.HANDS.isdisjoint(parts)
+
+
+def click(action: str, args: JsonObject) -> tuple[Destruction, ...]:
+    """What is done by a click on something whose text is reported."""
+    named = words(action)
+    if _CLICKS.isdisjoint(named) and args.get("action") not in _CLICKING:
+        return ()
+    if "dialog" in named and not any(args.get(name) is True for name in _ACCEPTED):
+        return ()
+    for name in _LABELS:
+        label = args.get(name)
+        if isinstance(label, str) and label:
+            found = _clicked(label, is_code=name in ("selector", "locator", "xpath", "css", "form", "target"))
+            if found is not None:
+                return (found,)
+    return ()
+
+
+def _clicked(label: str, *, is_code: bool) -> Destruction | None:
+    if is_code:
+        label = " ".join(word for word in re.split(r"[\s_-]+", _SELECTOR.sub(" ", label)) if word.lower() not in _TAGS)
+    effect = labels.effect_of(label)
+    if effect is None:
+        return None
+    return Destruction("click", f"button={label.strip().lower()}"[:_MAX_TARGET_CHARS], Badness.PLAIN, effect)
+
+
+def clicks_of_program(text: str) -> tuple[Destruction, ...]:
+    """What a program clicks on, by the texts and selectors in the lines that click."""
+    found: dict[Destruction, None] = {}
+    for line in _CODE_CLICK.findall(text[:65536])[:64]:
+        for _, literal in _LITERAL.findall(line):
+            clicked = _clicked(literal, is_code=True)
+            if clicked is not None:
+                found[clicked] = None
+    return tuple(found)
+
