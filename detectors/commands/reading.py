@@ -12,12 +12,23 @@ from haltline.detectors.commands.carriers import recipes, schedule
 from haltline.detectors.commands.code_creations import code_creations
 from haltline.detectors.commands.creations import creations
 from haltline.detectors.commands.effects import programs as effects
+from haltline.detectors.commands.effects import requests
 from haltline.detectors.commands.invocation import Invocation
-from haltline.detectors.commands.model import LOSSES, MAX_COMMAND_CHARS, MAX_FOUND, Badness, Destruction
+from haltline.detectors.commands.model import LOSSES, MAX_COMMAND_CHARS, MAX_FOUND, ActEffect, Badness, Destruction
 from haltline.detectors.commands.names import is_production
 from haltline.detectors.commands.paths import badness, canonical
 from haltline.detectors.commands.prefilter import may_destroy, may_destroy_by_code
-from haltline.detectors.commands.programs import cloud, containers, databases, git, machine, stores, system, windows
+from haltline.detectors.commands.programs import (
+    cloud,
+    containers,
+    databases,
+    editors,
+    git,
+    machine,
+    stores,
+    system,
+    windows,
+)
 from haltline.detectors.commands.shell import invocations
 from haltline.detectors.commands.sql import sql_destructions
 from haltline.detectors.commands.step_budget import StepBudget
@@ -37,6 +48,7 @@ _RUN_HERE = re.compile(r"\./([\w.-]+)")
 
 _TOOLS: Mapping[str, Callable[[Invocation], Iterator[Destruction]]] = {
     **files.TOOLS,
+    **editors.TOOLS,
     **git.TOOLS,
     **databases.TOOLS,
     **containers.TOOLS,
@@ -341,7 +353,8 @@ def _of_invocation(invocation: Invocation, depth: int, work: StepBudget) -> Iter
         found = tuple((_reader(invocation.name) or databases.generic)(invocation))
         yield from found
         for act in effects.acts(invocation):
-            if not (found and act.effect in LOSSES):  # the program's own reader knows more of what is lost
+            # The program's own reader knows more of what is lost.
+            if not (found and (act.effect in LOSSES or any(act.target == one.target for one in found))):
                 yield act
 
 
@@ -356,10 +369,19 @@ def _of_call(call: scripts.Call, invocation: Invocation, depth: int, work: StepB
     elif call.kind == "sql":
         yield from sql_destructions(call.argument, work=work)
     elif call.kind == "url":
-        yield Destruction("http_delete", f"url={call.argument}", Badness.PLAIN)
+        if not requests.is_own_server(call.argument):
+            yield Destruction("http_delete", f"url={call.argument}", Badness.PLAIN)
     elif call.kind == "thing":
         bad = Badness.SEVERE if is_production(call.argument.partition("=")[2]) else Badness.PLAIN
         yield Destruction(call.name, call.argument, bad)
+    elif call.kind == "away":
+        lost = files.lost_path(call.name, invocation, call.argument, everything=True)
+        yield replace(lost, badness=min(lost.badness, Badness.PLAIN), reversible=True)
+    elif call.kind == "request":
+        act = requests.act(call.name, call.argument)
+        yield act or Destruction(f"http_{call.name.lower()}", f"url={call.argument}", Badness.PLAIN)
+    elif call.kind.startswith("act:"):
+        yield Destruction(call.name, call.argument, Badness.PLAIN, ActEffect(call.kind[4:]))
     elif call.kind in ("path", "tree"):
         verb = call.name.rpartition(".")[2]
         yield files.lost_path(verb, invocation, call.argument, everything=call.kind == "tree")

@@ -63,7 +63,7 @@ _SQL_CHANGES = re.compile(
 _CREATE_HINTS = (
     "tee ", "touch ", "mkdir ", "cp ", "mv ", "install -", "ln ", " clone ", " checkout -", " switch -", "git branch",
     "git tag", "worktree", "wget ", "curl ", "CREATE ", "create ", "startproject", "startapp", "createdb", "venv ",
-    "docker ", " of=", " mb ", " -i.", " --in-place=",
+    "docker ", "kubectl ", " stash", " of=", " mb ", " -i.", " --in-place=",
 )  # fmt: skip
 _HEREDOC = re.compile(r"cat +(?:<< *'?(\w+)'? *>[ |]*([\w./~+-]+)|>[ |]*([\w./~+-]+) *<< *'?(\w+)'?) *")
 

@@ -26,7 +26,7 @@ from haltline.detectors.commands import (
 from haltline.detectors.commands import may_create as text_may_create
 from haltline.detectors.commands import renames as shell_renames
 from haltline.detectors.commands.code_creations import code_creations
-from haltline.detectors.commands.model import as_row, of_row
+from haltline.detectors.commands.model import ActEffect, as_row, of_row
 from haltline.detectors.commands.paths import badness as path_badness
 from haltline.detectors.commands.prefilter import may_destroy_by_code
 from haltline.detectors.commands.sql import sql_creations, sql_renames
@@ -38,7 +38,7 @@ from haltline.detectors.features.working_state import nobody_misses
 from haltline.schemas.events import ActionEvent, Effect
 from haltline.schemas.policy import Policy, Reading, Tool
 from haltline.schemas.record import JsonObject
-from haltline.schemas.tool_names import destroying_verb, folded, words
+from haltline.schemas.tool_names import destroying_verb, folded, is_recreatable, words
 
 # Looked up at every event: from their class, members take ten times as long.
 _EXEC, _DESTRUCTIVE, _WRITE, _POLL, _READ = Effect.EXEC, Effect.DESTRUCTIVE, Effect.WRITE, Effect.POLL, Effect.READ
@@ -105,7 +105,7 @@ _ONLY_LOOKS = frozenset({"view", "read", "show", "list"})
 _TEXT_ARGS = {
     Reading.SHELL: (
         "command", "cmd", "script", "input", "code", "commands", "command_line", "bash", "shell", "argv", "program",
-        "keys", "text", "chars", "keystrokes", "args", "source", "cmdline", "line", "exec",
+        "cli_command", "keys", "text", "chars", "keystrokes", "args", "source", "cmdline", "line", "exec",
     ),
     Reading.SQL: (
         "query", "sql", "statement", "command", "sql_text", "code", "statements", "queries", "script", "q", "text",
@@ -169,6 +169,8 @@ _STATEMENT = re.compile(
     r"[^?]*\Z",
     re.IGNORECASE | re.DOTALL,
 )
+_TYPES = frozenset(("type", "fill", "typing", "keyboard", "autocomplete"))
+"""Words of tools that type a text into something."""
 _STATEMENT_HINT = re.compile(r"drop|truncate|delete|alter|update|merge|replace|overwrite", re.IGNORECASE)
 _CWD_ARGS = ("cwd", "workdir", "working_directory", "working_dir")
 _CWD_NAMES = frozenset(_CWD_ARGS)
@@ -190,7 +192,7 @@ RUNS = {reading.value: KnownTool(Effect.EXEC, reading) for reading in Reading}
 """Tools that run something, by how it is read."""
 _GUESSES = (
     ("command", "shell"), ("cmd", "shell"), ("command_line", "shell"), ("commands", "shell"), ("bash", "shell"),
-    ("shell", "shell"), ("argv", "shell"), ("script", "shell"), ("sql", "sql"), ("statement", "sql"),
+    ("cli_command", "shell"), ("shell", "shell"), ("argv", "shell"), ("script", "shell"), ("sql", "sql"), ("statement", "sql"),
     ("statements", "sql"), ("sql_text", "sql"), ("code", "plain"), ("cell", "plain"),
 )  # fmt: skip
 """Arguments that say how a tool that is not known is read."""
@@ -246,7 +248,7 @@ class Classifier:
         program = _short_name(plain).removeprefix("run_").removesuffix("_cli")
         if known.effect is None and program in _PROGRAMS:
             known = KnownTool(_EXEC, _SHELL, program="redis-cli" if program == "redis" else program)
-        elif place >= self._own and known.effect in _BY_VERB and destroying_verb(action):
+        elif place >= self._own and (known.effect in _BY_VERB or _asks_to_delete(known, snake)) and destroying_verb(action):
             known = _DESTROYS
         return known if loop_key is None else replace(known, loop_key=loop_key)
 
@@ -305,6 +307,11 @@ class Classifier:
                 tool_name_severity.target("path" if kind in _PATH_ARGS else kind, name, cwd) for kind, name in found
             )
         )[:_MAX_TARGETS]
+
+
+def _asks_to_delete(known: KnownTool, name: str) -> bool:
+    """`delete_by_query` runs no statement."""
+    return known.reading is _SQL and name.startswith(("delete_", "purge_", "truncate_"))
 
 
 def _by_language(args: JsonObject, tool: KnownTool) -> KnownTool:
@@ -449,7 +456,8 @@ def _by_shape(  # noqa: PLR0917 - it calls itself
         return sql_destructions(statement)
     if tool.effect is _READ:
         return ()
-    verb = destructive_shapes.operation(action, args, weak=tool.effect is None)
+    types = not _TYPES.isdisjoint(words(action))
+    verb = "" if types else destructive_shapes.operation(action, args, weak=tool.effect is None)
     if verb:
         about = classifier.things(args, cwd) or (UNKNOWN,)
         return _named(f"{verb}_{'_'.join(words(_short_name(action))[-1:])}", about)
@@ -478,7 +486,8 @@ def _of_inner(
         return _named(action, classifier.things(args, cwd) or (UNKNOWN,))
     text = text_of(args, tool) if tool.effect is _EXEC else ""
     found = _losses_of(text, tool, cwd) if text else ()
-    return found or _by_shape(classifier, action, args, tool, cwd, depth)
+    found = found or _by_shape(classifier, action, args, tool, cwd, depth)
+    return found or tool_effects.acts(action, args, classifier.things(args, cwd))
 
 
 def _by_graphql(args: JsonObject) -> tuple[Destruction, ...]:
@@ -507,11 +516,13 @@ def _statement(action: str, args: JsonObject, tool: KnownTool) -> str:
 def _emptied(action: str, args: JsonObject, classifier: Classifier, cwd: str | None) -> tuple[Destruction, ...]:
     """What a tool sets to nothing, or overwrites with nothing."""
     lead = (words(_short_name(action)) or ("",))[0]
-    if lead == "set" and "value" in args and args["value"] is None:
+    if lead == "set" and "value" in args and args["value"] is None and not is_recreatable(action):
         return _named(f"unset_{_short_name(action)}", classifier.things(args, cwd) or (UNKNOWN,))
-    if lead in ("write", "overwrite", "save") and any(args.get(name) == "" for name in _CONTENT_ARGS):
+    makes = lead in ("write", "overwrite", "save") or args.get("command") == "create"
+    if makes and any(args.get(name) == "" for name in _CONTENT_ARGS):
         about = classifier.things(args, cwd)
-        return _named("empty_file", tuple(one for one in about if not one.endswith(_EMPTY_BY_CUSTOM)))
+        emptied = _named("empty_file", tuple(one for one in about if not one.endswith(_EMPTY_BY_CUSTOM)))
+        return tuple(replace(one, effect=ActEffect.OVERWRITES) for one in emptied)
     return ()
 
 

@@ -6,8 +6,10 @@ Misses: see there; clicks whose adapter reports a number instead of the text tha
 """
 
 import re
+import shlex
 from functools import lru_cache
 
+from haltline.detectors.commands import destructions
 from haltline.detectors.commands.effects import labels, requests, tools
 from haltline.detectors.commands.model import ActEffect, Badness, Destruction
 from haltline.detectors.commands.names import is_test, is_throwaway
@@ -25,6 +27,7 @@ _SELECTOR = re.compile(r"\[[\w-]+[*^$~|]?=|[#.>:()=\[\]\"'/@*]+")
 _TAGS = frozenset(("button", "has", "text", "input", "type", "a", "div", "span", "role", "id", "class", "data", "testid", "btn", "contains"))
 _CODE_CLICK = re.compile(r"^.*(?:\.click\(|\.tap\(|\.press\(|\.submit\().*$", re.MULTILINE)
 _LITERAL = re.compile(r"""(["'`])((?:(?!\1).){2,160})\1""")
+_LAST_PART = re.compile(r"__|[./:]")
 _MAX_TARGET_CHARS = 240
 _DEV = re.compile(r"(?:^|[\W_])(?:dev|devel|local|localhost|own|mine|preview|ci)(?:$|[\W_])", re.IGNORECASE)
 
@@ -34,10 +37,17 @@ def acts(action: str, args: JsonObject, about: tuple[str, ...]) -> tuple[Destruc
     clicked = click(action, args)
     if clicked:
         return clicked
+    action = _LAST_PART.split(action)[-1] or action
     if tools.only_looks(action):
         return ()
+    line = as_command_line(action, args)
+    if line:
+        return destructions(line)
     found = _by_words(action, args)
     if found is None:
+        moved = _moved_away(action, args, about)
+        if moved:
+            return moved
         asked = requests.of_arguments(args)
         if asked is not None:
             return (asked,)
@@ -63,13 +73,67 @@ def _by_words(action: str, args: JsonObject) -> tuple[str, ActEffect] | None:
         found = tools.by_setting(action, args)
         if found is not None:
             return found
+    company = tools.by_company(action, args)
+    if company is not None:
+        return company
     if tools.to_many(args) and not {"send", "email", "mail", "message", "post", "notify"}.isdisjoint(words(action)):
         return "send_to_many", ActEffect.SENDS
     return None
 
 
+def as_command_line(action: str, args: JsonObject) -> str:
+    """`git_push(remote, branch, force=True)`, `redis_command(command="FLUSHALL")` as the line that they stand for."""
+    named = words(action)
+    if named[:1] == ("git",) and len(named) > 1 and named[1] in _OF_GIT:
+        parts = ["git", named[1]]
+        parts += ["--force"] if args.get("force") is True or args.get("force_push") is True else []
+        parts += ["--hard"] if args.get("mode") == "hard" or args.get("hard") is True else []
+        parts += ["-D"] if named[1] == "branch" and "delete" in named else []
+        parts += [str(args[name]) for name in ("remote", "branch", "ref") if isinstance(args.get(name), str)]
+        return " ".join(map(shlex.quote, parts))
+    program = next((_PROGRAMS[word] for word in named if word in _PROGRAMS), "")
+    if program:
+        for name in ("command", "cmd", "cli_command", "query", "args"):
+            given = args.get(name)
+            if isinstance(given, list) and given and all(isinstance(word, str) for word in given):
+                given = shlex.join(given)
+            if isinstance(given, str) and given:
+                return given if given.startswith(program) else f"{program} {given}"
+    return ""
+
+
+_OF_GIT = frozenset(("push", "reset", "branch", "tag", "clean", "checkout", "rebase", "restore", "stash"))
+_PROGRAMS = {"redis": "redis-cli", "valkey": "redis-cli", "keydb": "redis-cli", "aws": "aws", "gcloud": "gcloud"}
+_MOVES = frozenset(("move", "mv", "relocate", "rename", "transfer", "put", "shift"))
+_LOST = re.compile(r"/dev/null|(?:/private)?(?:/var)?/tmp(?:/.*)?|/dev/shm(?:/.*)?|(?:.*/)?\.?trash(?:/.*)?|bin|recycle ?bin|\[?gmail\]?/trash"
+                   r"|deleted( items| messages)?|junk|spam|papierkorb|corbeille|papelera|lixeira|cestino|prullenbak|ゴミ箱|回收站|корзина",
+                   re.IGNORECASE)  # fmt: skip
+_PLACES = ("destination", "dest", "dst", "to", "new_path", "to_path", "destination_path", "target", "folder", "mailbox", "label", "list",
+           "parent", "directory", "target_folder", "destination_folder", "location")  # fmt: skip
+
+
+def _moved_away(action: str, args: JsonObject, about: tuple[str, ...]) -> tuple[Destruction, ...]:
+    """What a tool moves to where it is lost."""
+    if _MOVES.isdisjoint(words(action)):
+        return ()
+    for name in _PLACES:
+        place = args.get(name)
+        if isinstance(place, str) and _LOST.fullmatch(place.strip()) is not None:
+            origin = next((str(args[key]) for key in _ORIGINS if isinstance(args.get(key), str)), "")
+            if origin and not origin.startswith(("/", "~")) and place.startswith(("/tmp", "/var/tmp")):
+                return ()
+            target = f"path={origin}" if "/" in origin else f"name={origin}" if origin else next(iter(about), f"tool={action}")
+            return (Destruction("move_away", target[:_MAX_TARGET_CHARS], Badness.PLAIN, reversible=True),)
+    return ()
+
+
+_ORIGINS = ("source", "src", "from", "path", "old_path", "from_path", "source_path", "id", "message_id", "page_id", "file_id", "email_id", "name")
+
+
 def _is_nothing_serious(target: str) -> bool:
     name = target.partition("=")[2]
+    if "/" in name:
+        return False
     return is_test(name) or is_throwaway(name) or _DEV.search(name) is not None
 
 
@@ -77,7 +141,9 @@ def _is_nothing_serious(target: str) -> bool:
 def may_act(action: str) -> bool:
     """Whether the name of a tool tells that its arguments have to be looked at: cheap, and true rather than false."""
     parts = words(action)
-    if not _CLICKS.isdisjoint(parts) or tools.sets(action):
+    if not _CLICKS.isdisjoint(parts) or tools.sets(action) or not _MOVES.isdisjoint(parts):
+        return True
+    if not _PROGRAMS.keys().isdisjoint(parts) or parts[:1] == ("git",):
         return True
     if tools.only_looks(action):
         return False

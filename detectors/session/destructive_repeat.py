@@ -77,7 +77,7 @@ class DestructiveRepeat(Detector[State]):
             return None
         worst: list[Entry] = []
         target, effect = "", ActEffect.DESTROYS
-        named = {_name(act, one): one.effect for one in reversed(act.irreversible) if one.target != UNKNOWN}
+        named = {_name(act, one): one.effect for one in reversed(act.irreversible)}
         for target_name in reversed(named):
             name = _known_as(state, target_name)
             entries = state.attempts.pop(name, [])
@@ -154,5 +154,5 @@ def _take_back(state: State, act: Observation) -> None:
 def _name(act: Observation, loss: Destruction) -> str:
     """What counts as the same thing: of rows under a condition, those under the same one; of a payment, a mail and an
     order to others, the same call."""
-    by_call = loss.verb == "delete_rows" or loss.effect in _BY_CALL
+    by_call = loss.verb == "delete_rows" or loss.effect in _BY_CALL or loss.target == UNKNOWN
     return f"{loss.target}{_ROWS}{act.fingerprint}" if by_call else loss.target

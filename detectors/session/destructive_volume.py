@@ -133,7 +133,7 @@ def _counted(act: Observation) -> list[Destruction]:
 
 def _of_interest(act: Observation) -> list[Destruction]:
     """Without what is sent or handed over: to send many different things is work, to send one thing again is none."""
-    return [loss for loss in act.irreversible if loss.effect not in _ONE_BY_ONE]
+    return [loss for loss in act.irreversible if loss.effect not in _ONE_BY_ONE and not loss.reversible]
 
 
 def _take_back(state: State, act: Observation) -> None:

@@ -66,7 +66,7 @@ destroys | history | /(^|\s)-\w*[cw]/ |
 destroys | logrotate | /(^|\s)(-\w*f|--force)/ | $*
 destroys | lvconvert | /--merge/ | $*
 destroys | zfs,zpool rollback/import | /rollback|-f\b/ | $*
-exposes | chmod | /(^|\s)(0?[0-7]?(777|666|767|776|773|722|733)|[0-7]*[0-7][0-7][2367]|[ugoa]*[oa][ugoa]*\+[rwxXst]*w[rwxXst]*|\+[rx]*w\w*|[ugoa]*\+[rwx]*s[rwx]*|[2467][0-7]{3})(\s|,|$)/ !/(^|\s)0?[0-7]?[0-7][0145][0145](\s|$)/ | path:$0
+exposes | chmod | /(^|\s)([0-7]?[0-7][0-7][2367]|[246][0-7]{3}|[ugoa]*[oa][ugoa]*\+[rwxXst]*w[rwxXst]*|\+[rx]*w\w*|[ugoa]*\+[rwx]*s[rwx]*)(\s|,|$)/ | path:$0
 exposes | chown | /-\w*R.*\b(nobody|www-data|everyone)\b|-R\s+\d*:?99+\b/ | path:$0
 exposes | setfacl | /\bo(ther)?:?:?[rwx-]*w|g?roup::[rwx-]*w/ | path:$0
 exposes | chattr | /(^|\s)-R?\s*-i/ | path:$0
@@ -93,6 +93,11 @@ exposes | curl,wget,http,https,xh | +transfer/0x0/file/paste/pastebin/paste2/pas
 sends | mail,mailx,mutt,sendmail,msmtp,ssmtp,swaks,neomutt,himalaya,s-nail,mailsend | !/(^|\s)(-e|-H|--help)(\s|$)/ | --to,-t,$0
 sends | curl | +smtp/smtps /smtps?:\/\// | --mail-rcpt
 # schedules and other hands
+destroys | osascript | /\b(delete|empty|erase)\b.*\b(file|folder|trash|disk|items?|posix)\b/ |
+destroys | websocat,wscat | /"(op|action|operation|method|type|cmd)"\s*:\s*"\w*(delete|remove|destroy|purge|drop)/ |
+destroys~ | stop-azvm,stop-ec2instance,stop-gceinstance,stop-azwebapp,stop-rdsdbinstance,restart-computer,suspend-vm | | -name,-instanceid,$1
+destroys | yq | /(^|\s)(-i|--inplace)/ /(^|\s|')del\(\.(\[\])?\)|(^|\s)\.\s*=\s*(null|\{\}|"")/ | path:$0
+destroys | rsync | +remove /--remove-source-files/ /\s(\/tmp|\/var\/tmp|\/dev\/shm)\S*$/ | path:$1
 hands_over | at,batch | +f /(^|\s)-\w*f\s/ | -f,$*
 exposes | docker run/create | /--privileged|(-v|--volume)\s+\/:|--pid\s*host/ !/\brm\s/ | $1
 # versions

@@ -47,7 +47,7 @@ GLOBAL_OPTIONS: Mapping[str, frozenset[str]] = {
 _DRY = frozenset(("--dry-run", "--dryrun", "--dry_run", "-whatif", "--what-if", "--simulate", "--preview-only", "--plan"))
 _WORD = re.compile(r"[a-z0-9_]+")
 _PART_OF_A_WORD = re.compile(r"\w*\*[\w*]*")
-_CELLS = re.compile(r"\s\|(?:\s|$)")
+_CELLS = re.compile(r"\s\|(?=\s|$)")
 _ALSO: Mapping[str, tuple[str, ...]] = {
     program: tuple(name for name, path in SYNONYMS.items() if path[0] == program)
     for program in {path[0] for path in SYNONYMS.values()}
@@ -70,10 +70,11 @@ class Row:
     conditions: tuple[str, ...]
     target: str
 
-    @property
-    def verb(self) -> str:
-        """A name for what is done: `aws_s3api_put_bucket_acl`."""
-        return "_".join(_WORD.findall(f"{self.program} {' '.join(self.words)}".lower()))[:80]
+    def named(self, invocation: Invocation) -> str:
+        """The program with the words that match: `aws s3api put-bucket-acl`."""
+        if self.program == ANY:
+            return invocation.name
+        return " ".join((invocation.name, *leading(invocation.name, invocation.argv[1:])[: len(self.words)]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +205,7 @@ def values(argv: Sequence[str], option: str) -> list[str]:
     found: list[str] = []
     for at, word in enumerate(argv):
         name, equals, value = word.partition("=")
-        if name != option:
+        if name != option and name.lower() != option:
             continue
         if equals:
             found.append(value)
@@ -236,14 +237,14 @@ def acts(of: Table, invocation: Invocation) -> Iterator[Destruction]:
         if row.effect in seen:
             continue
         seen.add(row.effect)
+        verb = "_".join(_WORD.findall(row.named(invocation).lower()))[:80]
         for name in _targets(row, invocation)[:_MAX_TARGETS]:
             if row.target.startswith("path:"):
-                lost = lost_path(row.verb, invocation, name)
+                lost = lost_path(verb, invocation, name)
                 yield replace(lost, effect=row.effect, reversible=row.reversible)
             else:
                 bad = Badness.SEVERE if row.effect is ActEffect.DESTROYS and is_production(name) else Badness.PLAIN
-                kind = invocation.name if row.program == ANY else row.program
-                yield Destruction(row.verb, f"{kind}={name[:_MAX_NAME_CHARS]}", bad, row.effect, row.reversible)
+                yield Destruction(verb, f"{invocation.name.lower()}={name[:_MAX_NAME_CHARS]}", bad, row.effect, row.reversible)
 
 
 def _targets(row: Row, invocation: Invocation) -> list[str]:
@@ -260,4 +261,4 @@ def _targets(row: Row, invocation: Invocation) -> list[str]:
             found += values(argv, wanted)[:1]
         if found:
             break
-    return [name for name in found if name != STDIN] or [" ".join((row.program, " ".join(row.words))).strip(" *")]
+    return [name for name in found if name != STDIN] or [" ".join(invocation.argv)[:_MAX_NAME_CHARS]]

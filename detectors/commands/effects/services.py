@@ -112,7 +112,7 @@ exposes | kubectl create clusterrolebinding/rolebinding | /cluster-admin|system:
 exposes | kubectl expose | /loadbalancer|nodeport|--external-ip/ | $*
 exposes | kubectl patch svc/service | /loadbalancer|nodeport/ | $*
 hands_over | kubectl create job/cronjob | /\s--\s.*\b(rm\s+-\w*[rf]|drop\s|delete|truncate|mkfs|wipe|purge|dropdb)/ | $*
-exposes | oc adm policy | /cluster-admin|add-scc-to\S*\s+privileged/ | $*
+exposes | kubectl,oc adm policy | /cluster-admin|add-scc-to\S*\s+privileged/ | $*
 destroys~ | helm rollback | | $1
 destroys~ | helm upgrade | /replica\w*\s?=?\s?0\b/ | $1
 destroys~ | docker service scale | /=0\b/ | $*

@@ -57,6 +57,7 @@ destroys | detach unmount eject | volume disk drive database storage
 destroys | unpublish retract recall takedown withdraw_post yank deprecate | * -app_link
 destroys | force | push
 destroys | rewrite squash | history
+destroys | empty flush clear truncate purge reset | bucket queue table namespace kv storage database trash topic index collection disk store recyclebin keyspace stream
 destroys | drain evict cordon | node nodes
 destroys | move | trash bin junk
 destroys | merge dedupe | contacts accounts customers records users -request -pull -branch
@@ -84,6 +85,11 @@ overwrites | overwrite\w*|replace_existing|force_overwrite|clobber | true
 overwrites | drop_existing|truncate_first|clean_first|clear_before\w*|wipe_first | true
 sends | audience|segment|recipients?|to|list|target_audience|channel|channels|send_to|bcc|cc | all|everyone|everybody|all[_ -](users|customers|subscribers|staff|employees|members)|(all|everyone|all-\w+|staff|company|team)@\S+|@(all|everyone|channel|here)
 """
+_AT_THE_END = frozenset((
+    "send", "publish", "pay", "refund", "checkout", "purchase", "buy", "sell", "broadcast", "terminate", "deactivate",
+    "suspend", "ban", "revoke", "withdraw", "disable", "deploy", "restore", "rollback", "create", "submit", "format",
+))  # fmt: skip
+"""Verbs that a name may end with: `order_submit`."""
 _READS = frozenset((
     "get", "list", "read", "search", "find", "describe", "show", "view", "fetch", "count", "check", "query", "select",
     "is", "has", "can", "may", "should", "preview", "plan", "simulate", "validate", "verify", "test", "estimate",
@@ -154,7 +160,8 @@ def by_name(name: str) -> tuple[str, ActEffect] | None:
         parts = parts[1:]
     if not parts or parts[0] in _READS or not _UNFINISHED.isdisjoint(parts):
         return None
-    for lead, others in ((parts[0], parts[1:]), (parts[-1], parts[:-1]), *_inner(parts)):
+    ends = (parts[-1], parts[:-1]) if parts[-1] in _AT_THE_END else ("", ())
+    for lead, others in ((parts[0], parts[1:]), ends, *_inner(parts)):
         if lead not in _VERBS:
             continue
         for row in NAMES:
@@ -190,6 +197,32 @@ def operations(action: str, args: Mapping[str, Any]) -> Iterator[str]:
         if isinstance(value, str) and 1 < len(value) <= 64:
             yield f"{value}_{action}"
             yield value
+
+
+_MONEY = frozenset(("amount", "amount_usd", "amount_cents", "sum", "price", "total_amount", "value"))
+_PAYEES = frozenset(("to", "recipient", "payee", "iban", "destination", "account", "to_account", "address", "customer", "card"))
+_MOVES_MONEY = frozenset(("transfer", "send", "pay", "withdraw", "charge", "tip", "deposit", "debit", "payout", "remit"))
+_PRODUCTION = frozenset(("prod", "production", "live"))
+_RELEASES = frozenset(("deploy", "release", "promote", "ship", "rollout", "publish"))
+_FOREIGN_ARGS = frozenset(("aktion", "accion", "acao", "azione", "actie", "befehl", "operationId", "operation_id", "vorgang"))
+
+
+def by_company(action: str, args: Mapping[str, Any]) -> tuple[str, ActEffect] | None:
+    """What a verb does together with some arguments, neither of which says it alone."""
+    said = {word for name in operations(action, args) for word in words(name)}
+    if not said.isdisjoint(_MOVES_MONEY) and not _MONEY.isdisjoint(args) and not _PAYEES.isdisjoint(args):
+        return "move_money", ActEffect.SPENDS
+    if not said.isdisjoint(_RELEASES) and any(
+        isinstance(value, str) and value.lower() in _PRODUCTION for value in args.values()
+    ):
+        return "release_to_production", ActEffect.SENDS
+    if not said.isdisjoint(("ref", "branch", "push", "tag")) and args.get("force") is True:
+        return "force", ActEffect.DESTROYS
+    for name in _FOREIGN_ARGS.intersection(args):
+        value = args[name]
+        if isinstance(value, str) and len(value) <= 64 and destroying_verb(value):
+            return destroying_verb(value), ActEffect.DESTROYS
+    return None
 
 
 def by_setting(action: str, args: Mapping[str, Any]) -> tuple[str, ActEffect] | None:
@@ -234,6 +267,58 @@ def pairs(args: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, Any]]:
         yield str(key), value
         if isinstance(value, dict) and depth < _MAX_DEPTH:
             yield from pairs(value, depth + 1)
+
+
+_MONEY_OBJECTS = frozenset((
+    "refund", "refunds", "charge", "charges", "payment", "payments", "payout", "payouts", "transfer", "transfers",
+    "paymentintent", "payment_intents", "paymentintents", "order", "orders", "subscription", "subscriptions", "topup", "checkout",
+    "invoice", "invoices", "purchase",
+))  # fmt: skip
+_MAKING = frozenset(("create", "capture", "confirm", "send", "execute", "submit", "pay", "make"))
+_PAYS_BY_CODE = re.compile(r"stripe|paypal|braintree|adyen|square|plaid|wise|coinbase|binance|alpaca|bank|payment|wallet|exchange", re.IGNORECASE)
+_MAILS = frozenset(("sendmail", "send_message", "send_email", "send_raw_email", "sendmany", "send_mail", "send_mass_mail",
+                    "send_bulk_email", "send_templated_email", "send_bulk_templated_email", "create_tweet", "update_status",
+                    "sendMail", "send_campaign", "send_sms"))  # fmt: skip
+_MAILERS = re.compile(r"smtp|mail|ses|sendgrid|twilio|server|client|api|(?:^|\.)s$", re.IGNORECASE)
+_OPENS = frozenset(("put_bucket_acl", "put_object_acl", "put_bucket_policy", "put_public_access_block", "set_iam_policy",
+                    "make_public", "set_container_access_policy", "add_permission", "authorize_security_group_ingress",
+                    "attach_user_policy", "attach_role_policy", "put_user_policy", "put_role_policy", "chmod", "fchmod"))  # fmt: skip
+_SETS_BY_CODE = frozenset((
+    "put_bucket_lifecycle_configuration", "put_bucket_lifecycle", "put_retention_policy", "put_bucket_versioning",
+    "decrease_stream_retention_period", "disable_key", "schedule_key_deletion", "stop_instances", "update_time_to_live",
+    "stop_logging", "add_lifecycle_delete_rule", "clear_lifecyle_rules", "update_many", "updateMany", "bulk_update", "updateAll",
+    "recursiveDelete",
+))  # fmt: skip
+_OPEN_VALUE = re.compile(
+    r"public|allusers|\*|0\.0\.0\.0/0|administratoraccess|fullaccess|0?o?[0-7]?(?:777|666|767|776)|511|anyone|\bfalse\b", re.IGNORECASE
+)
+
+
+def of_method(
+    owner: str, method: str, given: Mapping[str, str], plain: list[str], *, everything: bool
+) -> tuple[str, ActEffect] | None:
+    """What a method of a program's client does; `given`: its arguments by name, `plain`: the others; `everything`: its
+    first argument says no condition."""
+    last = owner.rpartition(".")[2].lower()
+    if method in _MAKING and last in _MONEY_OBJECTS and _PAYS_BY_CODE.search(owner):
+        return f"{last}_{method}", ActEffect.SPENDS
+    if method in _MAILS and _MAILERS.search(owner):
+        return method, ActEffect.SENDS
+    if method in _OPENS and any(_OPEN_VALUE.search(text) for text in (*given.values(), *plain)):
+        return method, ActEffect.EXPOSES
+    if method == "make_public":
+        return method, ActEffect.EXPOSES
+    if method in ("update_many", "updateMany"):
+        return (method, ActEffect.OVERWRITES) if everything else None
+    if method == "update" and last == "objects":
+        return "update_all", ActEffect.OVERWRITES
+    if method in _SETS_BY_CODE:
+        return method, ActEffect.DESTROYS
+    if method.startswith(("modify_", "update_", "set_", "put_", "patch_", "scale_")) and given:
+        found = by_setting(method, given)
+        if found is not None and found[1] is not ActEffect.SENDS:
+            return f"{method} {found[0]}", found[1]
+    return None
 
 
 # Work that is handed to others, by what it is called or by the first words of what is asked for.
