@@ -41,7 +41,8 @@ _GONE = frozenset(("absent", "deleted", "removed", "destroyed", "trashed", "purg
 _FLAGS = frozenset(("deleted", "is_deleted", "isdeleted", "removed", "is_removed", "destroyed", "purged", "delete"))
 TELLING = frozenset((
     *_NAMES[1:], *_ARGUMENTS, *_LISTS, *_OPERATIONS, *_TEXTS, *_STATES, *_FLAGS, "statements", "queries", "json",
-    "options", "headers", "value", "fields", "url", "rows",
+    "options", "headers", "value", "fields", "url", "rows", "aktion", "accion", "acao", "azione", "actie", "befehl",
+    "operationId", "operation_id", "vorgang",
 ))  # fmt: skip
 """Arguments that one of the shapes needs: a call without any of them has none."""
 _VERB_FIELDS = frozenset(("do", "type", "cmd", "event", "task", "what"))

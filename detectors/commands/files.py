@@ -360,10 +360,14 @@ def _reads_it(invocation: Invocation, target: str) -> bool:
     return invocation.name in _READERS and (target in invocation.argv[1:] or invocation.reads == target)
 
 
+def _is_given_nothing(invocation: Invocation) -> bool:
+    return len(invocation.argv) == 1 and invocation.stdin == ""
+
+
 def _writes_nothing(invocation: Invocation) -> bool:
     return (
         (invocation.name == "type" and invocation.argv[1:] == ("nul",))
-        or (invocation.name == "cat" and invocation.reads == "/dev/null")
+        or (invocation.name == "cat" and (invocation.reads == "/dev/null" or _is_given_nothing(invocation)))
         or (invocation.name in ("head", "tail") and _NOTHING_OF_IT.search(" ".join(invocation.argv[1:])) is not None)
         or (invocation.name in ("awk", "gawk") and invocation.argv[1:2] == ("0",))
         or not invocation.argv

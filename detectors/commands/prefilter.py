@@ -43,7 +43,7 @@ _DESTROYS = _words(
     "srm", "sdel", "absent", "ed", "ex", "vi", "vim", "nvim", "inplace", "sponge", "emacs",
     # statements
     "grpcurl", "evans", "websocat", "wscat", "grant", "superuser", "updatemany", "bulkwrite", "expireafterseconds", "grantrolestouser", "default_time_to_live",
-    "flashback", "detach", "revoke", "trash", "nopasswd", "authorized_keys", "sudoers",
+    "flashback", "detach", "revoke", "trash", "nopasswd", "authorized_keys", "sudoers", "cron",
 )  # fmt: skip
 # These destroy something in company only: see _has_word.
 _GIT = _words(
@@ -111,7 +111,7 @@ def may_destroy(text: str) -> bool:
         return True
     if "$" in text and ("=" in text or "$'" in text or "for " in text or "read" in text):
         return True  # words may be put together from variables or escapes
-    if _may_decode(text, watched):
+    if _may_decode(text, watched) or "]::" in text:
         return True
     if b"mv" in watched and _MOVED_AWAY.search(text) is not None:
         return True
@@ -133,7 +133,7 @@ _IN_PROGRAMS = (
     "overwrit", "flush", "writefile", "terminate", "cell_magic",
     "refund", "charge", "payout", "transfer", "sendmail", "send_message", "update_many", "updatemany", ".update(", "_acl", "chmod",
     "policy", "lifecycle", "retention", "replicas", "'post'", '"post"', ".post(", ".put(", ".patch(", "urlopen", "publish",
-    "smtp", "payment", "acl=", "_scale(", "modify_", "writealltext",
+    "smtp", "payment", "acl=", "_scale(", "modify_", "writealltext", "file.write", "io.write", "click(", "document.query",
 )  # fmt: skip
 _IN_SCRIPTS = (*_IN_PROGRAMS, "if_exists")
 _IN_CODE = ("replace", "command", *_IN_PROGRAMS, "shred", "erase", "shell", "%%", ".git.", "qw", "`")

@@ -44,7 +44,23 @@ _CODE_SUFFIXES = frozenset(("py", "js", "mjs", "cjs", "ts", "rb", "pl", "php", "
 _CODE_LINE = re.compile(r"python|node|ruby|perl|php|deno|bun|lua")
 _INCLUDED = re.compile(r"(?:^|\n|;)\s*(?:\\ir?|\.read|source|\\\.)\s+([^\s;]+)")
 """Files of statements that a client's own commands read."""
+_ALL_ROWS = re.compile(r"(\w+)[\w'\")\]]{0,80}\.(update_?[mM]any|delete_?[mM]any)\(\s*\{\s*\}")
+_OPENED_TO_ALL = re.compile(r"chmod(?:Sync)?\(\s*['\"]([^'\"\n]+)['\"]\s*,\s*['\"]?0?o?[0-7]?(?:777|666|767|776)\b")
+_SCHEDULES = re.compile(r"/cron(?:tab|\.d|tabs)(?:/|$)|/spool/cron/")
+_USER = re.compile(r"^\s*(?:root|www-data|nobody|ubuntu|\w+)\s+(?=(?:/\S*/)?[a-z][\w.-]*\s)")
+"""Tables of the system name who runs a line."""
 _RUN_HERE = re.compile(r"\./([\w.-]+)")
+
+
+def _both(
+    one: Callable[[Invocation], Iterator[Destruction]], other: Callable[[Invocation], Iterator[Destruction]]
+) -> Callable[[Invocation], Iterator[Destruction]]:
+    def read(invocation: Invocation) -> Iterator[Destruction]:
+        yield from one(invocation)
+        yield from other(invocation)
+
+    return read
+
 
 _TOOLS: Mapping[str, Callable[[Invocation], Iterator[Destruction]]] = {
     **files.TOOLS,
@@ -57,6 +73,7 @@ _TOOLS: Mapping[str, Callable[[Invocation], Iterator[Destruction]]] = {
     **machine.TOOLS,
     **stores.TOOLS,
     **windows.TOOLS,
+    "ruby": _both(databases.TOOLS["ruby"], editors.TOOLS["ruby"]),
 }
 PRODUCING = frozenset((
     "python", "python2", "python3", "pypy", "node", "deno", "bun", "ruby", "perl", "php", "java", "make", "cmake",
@@ -65,7 +82,9 @@ PRODUCING = frozenset((
     "rails", "flask", "alembic", "django-admin", "bash", "sh", "zsh",
 ))  # fmt: skip
 """Programs that may leave files which the command line does not name."""
-_HELP = frozenset(("--help", "--version"))
+_HELP = "--help"
+_VERSION = "--version"
+"""Of a program itself it is the last argument; elsewhere it may have a value."""
 
 
 def destructions(command: str, *, cwd: str | None = None) -> tuple[Destruction, ...]:
@@ -137,6 +156,10 @@ def _of_code(text: str, cwd: str | None, work: StepBudget) -> tuple[Destruction,
     stands = Invocation(argv=("python",), cwd=canonical(cwd) if cwd else None, start=canonical(cwd) if cwd else None)
     for call in code.calls(program, 0, work):
         found += _of_call(call, stands, 0, work)
+    for match in _ALL_ROWS.finditer(program, 0, MAX_COMMAND_CHARS) if "any(" in program else ():
+        found.append(Destruction(match[2], f"table={match[1]}", Badness.PLAIN, ActEffect.OVERWRITES))
+    for match in _OPENED_TO_ALL.finditer(program, 0, MAX_COMMAND_CHARS) if "chmod(" in program else ():
+        found.append(replace(files.lost_path("chmod", stands, match[1]), effect=ActEffect.EXPOSES))
     return tuple(dict.fromkeys(found))
 
 
@@ -208,7 +231,12 @@ def _of_command(command: str, cwd: str | None, depth: int, work: StepBudget) -> 
                 text = written.get(file)
                 if text is not None:
                     yield from _of_file(file, text, invocation.cwd, depth + 1, work)
-        written.update(_texts_written(invocation))
+        texts = _texts_written(invocation)
+        written.update(texts)
+        for file, text in texts.items():
+            if _SCHEDULES.search(file) is not None and depth < _MAX_DEPTH:
+                for line in schedule(text):
+                    yield from _of_command(_USER.sub("", line), cwd, depth + 1, work)
 
 
 def _of_file(file: str, text: str, cwd: str | None, depth: int, work: StepBudget) -> Iterator[Destruction]:
@@ -349,7 +377,8 @@ def _of_invocation(invocation: Invocation, depth: int, work: StepBudget) -> Iter
     if depth < _MAX_DEPTH:
         for call in scripts.calls(invocation, work):
             yield from _of_call(call, invocation, depth, work)
-    if _HELP.isdisjoint(invocation.before_dashes()):
+    arguments = invocation.before_dashes()
+    if _HELP not in arguments and arguments[-1:] != (_VERSION,):
         found = tuple((_reader(invocation.name) or databases.generic)(invocation))
         yield from found
         for act in effects.acts(invocation):

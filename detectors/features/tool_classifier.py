@@ -126,6 +126,8 @@ _PROGRAMS = frozenset((
     "gsutil", "bq", "gh", "redis", "mongosh", "rclone", "find", "hdfs", "pulumi", "vault", "snowsql", "dbt",
 ))  # fmt: skip
 """Tools that are named after the program whose arguments they are given."""
+_STORES = {"redis": "redis-cli", "valkey": "redis-cli", "keydb": "redis-cli"}
+"""Stores that are told commands of one program, whatever the tool is called."""
 _FETCHERS = frozenset(("curl", "wget"))
 _MAKES = frozenset((
     "create", "make", "write", "save", "new", "generate", "upload", "put", "copy", "clone", "provision", "build",
@@ -246,7 +248,10 @@ class Classifier:
             known, place = tool, at
             break
         program = _short_name(plain).removeprefix("run_").removesuffix("_cli")
-        if known.effect is None and program in _PROGRAMS:
+        stored = next((_STORES[word] for word in words(plain) if word in _STORES), "")
+        if stored and not tool_effects.only_looks(plain):
+            known = KnownTool(_EXEC, _SHELL, program=stored)
+        elif known.effect is None and program in _PROGRAMS:
             known = KnownTool(_EXEC, _SHELL, program="redis-cli" if program == "redis" else program)
         elif place >= self._own and (known.effect in _BY_VERB or _asks_to_delete(known, snake)) and destroying_verb(action):
             known = _DESTROYS
@@ -268,7 +273,11 @@ class Classifier:
             for name, reading in _GUESSES:
                 value = args.get(name)
                 if isinstance(value, str) or (value and isinstance(value, list) and isinstance(value[0], str)):
-                    is_operation = isinstance(value, str) and bool(destroying_verb(value)) and " " not in value.strip()
+                    is_operation = (
+                        isinstance(value, str)
+                        and " " not in value.strip()
+                        and (destroying_verb(value) != "" or tool_effects.names_an_act(f"{value}_{action}"))
+                    )
                     if is_operation or destructive_shapes.inner_calls(args, action):
                         return tool
                     known = _by_language(args, RUNS[reading])
@@ -401,6 +410,8 @@ def destroys(act: ToolCall, classifier: Classifier) -> tuple[Destruction, ...]:
         found = _losses_of(act.text, tool, cwd_of(act.event))
         if not found and tool.reading is not _SHELL and "mutation" in act.text:
             found = _by_graphql(act.args or {})
+        if not found and tool.reading is _PLAIN and "(" in act.text:
+            found = tool_effects.clicks_of_program(act.text)
         if found or hint is not _DESTRUCTIVE:
             return found
     if tool.effect is _DESTRUCTIVE or hint is _DESTRUCTIVE:

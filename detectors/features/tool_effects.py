@@ -10,7 +10,7 @@ import shlex
 from functools import lru_cache
 
 from haltline.detectors.commands import destructions
-from haltline.detectors.commands.effects import labels, requests, tools
+from haltline.detectors.commands.effects import labels, requests, statements, tools
 from haltline.detectors.commands.model import ActEffect, Badness, Destruction
 from haltline.detectors.commands.names import is_test, is_throwaway
 from haltline.schemas.record import JsonObject
@@ -27,6 +27,10 @@ _SELECTOR = re.compile(r"\[[\w-]+[*^$~|]?=|[#.>:()=\[\]\"'/@*]+")
 _TAGS = frozenset(("button", "has", "text", "input", "type", "a", "div", "span", "role", "id", "class", "data", "testid", "btn", "contains"))
 _CODE_CLICK = re.compile(r"^.*(?:\.click\(|\.tap\(|\.press\(|\.submit\().*$", re.MULTILINE)
 _LITERAL = re.compile(r"""(["'`])((?:(?!\1).){2,160})\1""")
+_STATEMENTS = ("query", "statement", "update", "cypher", "sparql", "gql", "cql", "q", "command")
+_ABOUT_TEXTS = frozenset(("search", "web", "docs", "find", "google", "ask", "think", "grep", "message", "say", "comment"))
+_SCRIPTS = ("function", "script", "expression", "code", "js", "javascript")
+_EVALUATES = frozenset(("evaluate", "eval", "execute", "script", "js", "javascript", "run"))
 _LAST_PART = re.compile(r"__|[./:]")
 _MAX_TARGET_CHARS = 240
 _DEV = re.compile(r"(?:^|[\W_])(?:dev|devel|local|localhost|own|mine|preview|ci)(?:$|[\W_])", re.IGNORECASE)
@@ -43,6 +47,17 @@ def acts(action: str, args: JsonObject, about: tuple[str, ...]) -> tuple[Destruc
     line = as_command_line(action, args)
     if line:
         return destructions(line)
+    for name in _STATEMENTS:
+        text = args.get(name)
+        if isinstance(text, str) and " " in text and _ABOUT_TEXTS.isdisjoint(words(action)):
+            stated = statements.acts(text)
+            if stated:
+                return stated
+    for name in _SCRIPTS if not _EVALUATES.isdisjoint(words(action)) else ():
+        text = args.get(name)
+        clicked = clicks_of_program(text) if isinstance(text, str) else ()
+        if clicked:
+            return clicked
     found = _by_words(action, args)
     if found is None:
         moved = _moved_away(action, args, about)
@@ -137,10 +152,25 @@ def _is_nothing_serious(target: str) -> bool:
     return is_test(name) or is_throwaway(name) or _DEV.search(name) is not None
 
 
+_QUERIES = frozenset(("cypher", "sparql", "neo4j", "graph", "gremlin", "cql", "query", "statement", "mongo", "mongodb"))
+
+
+def only_looks(name: str) -> bool:
+    """Whether a tool of this name only looks, or undoes."""
+    return tools.only_looks(name)
+
+
+def names_an_act(name: str) -> bool:
+    """Whether a name says that something is done that cannot be taken back."""
+    return tools.by_name(name) is not None
+
+
 @lru_cache(maxsize=4096)
 def may_act(action: str) -> bool:
     """Whether the name of a tool tells that its arguments have to be looked at: cheap, and true rather than false."""
     parts = words(action)
+    if not _EVALUATES.isdisjoint(parts) or not _QUERIES.isdisjoint(parts):
+        return True
     if not _CLICKS.isdisjoint(parts) or tools.sets(action) or not _MOVES.isdisjoint(parts):
         return True
     if not _PROGRAMS.keys().isdisjoint(parts) or parts[:1] == ("git",):

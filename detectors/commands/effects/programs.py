@@ -14,7 +14,7 @@ from haltline.detectors.commands.model import Destruction
 
 _SYSTEM = r"""
 # files: moved to where they are lost, put over others
-overwrites | cp | +empty/null/blank /(^|\s)\S*(empty|blank|null)\S*\s+\S+$/ | path:$0
+overwrites | cp,scp | +empty/null/blank /(^|\s)\S*(empty|blank|null)\S*\s+\S+$/ | path:$0
 overwrites | unzip | /(^|\s)-\w*o/ !/\s-d\s+(\/tmp|\.|vendor)/ | -d,$1
 overwrites | tar | +overwrite/unlink /overwrite|unlink-first/ | -C,$0
 overwrites | mount | /tmpfs|--bind/ | path:$0
@@ -148,8 +148,8 @@ destroys | duplicity remove-older-than/remove-all-but-n-full/cleanup | | $0
 destroys | velero backup/schedule/restore delete | | $1
 destroys | velero schedule/backup/backup-location/snapshot-location delete | | $*
 overwrites | velero restore create | /--existing-resource-policy\s*update/ | --from-backup,$*
-destroys | kafka-configs,kafka-configs.sh,kafka-topics,kafka-topics.sh | /(retention\.(ms|bytes|minutes)|delete\.retention\.ms|segment\.ms)\s?-?\d{1,6}\b|cleanup\.policy\s?delete/ | --topic,--entity-name
-destroys | rpk topic alter-config | /(retention|cleanup)\S*\s?(-?\d{1,6}\b|delete)/ | $1
+destroys | kafka-configs,kafka-configs.sh,kafka-topics,kafka-topics.sh | /(retention\.(ms|bytes|minutes)|delete\.retention\.ms|segment\.ms)[\s=]?-?\d{1,6}\b|cleanup\.policy[\s=]?delete/ | --topic,--entity-name
+destroys | rpk topic alter-config | /(retention|cleanup)[\w.]*[\s=]?(-?\d{1,6}\b|delete)/ | $1
 destroys | rpk topic trim-prefix/delete | | $*
 destroys | kafka-consumer-groups,kafka-consumer-groups.sh | /--(delete|reset-offsets)/ !/--dry-run/ | --group
 destroys | kafka-delete-records,kafka-delete-records.sh | | --offset-json-file
@@ -180,7 +180,7 @@ sends | python | +twine/flit/poetry/hatch /(^|\s)-m\s+(twine\s+upload|flit\s+pub
 sends | python setup.py | /upload|register/ | .
 sends | uv,poetry,hatch,flit,pdm,rye,maturin publish/upload | | .
 sends | cargo publish | | -p,--package,.
-destroys~ | cargo yank | !/--undo/ | $*
+destroys~ | cargo yank | !/--undo/ | $0
 exposes | cargo owner | /--add/ | --add
 sends | gem push | | $1
 destroys | gem yank | | $1

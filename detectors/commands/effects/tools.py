@@ -51,7 +51,8 @@ destroys | cancel close end | subscription subscriptions account accounts contra
 destroys | deactivate suspend ban block lock freeze offboard fire disable | user users account accounts member members customer customers employee key keys token card domain site tenant
 destroys | revoke rotate expire invalidate regenerate | key keys token tokens access certificate certificates cert secret secrets credential credentials permission permissions license session_all all api
 destroys | factory reset format reformat reimage reinstall rebuild wipe erase | device devices disk disks drive drives volume partition phone machine server database db cluster factory index environment tenant sd
-destroys | reformat factory_reset | *
+destroys | reformat | *
+destroys | factory | reset defaults
 destroys | shutdown stop poweroff halt reboot power | server servers instance instances vm vms database host cluster machine production datacenter node
 destroys | detach unmount eject | volume disk drive database storage
 destroys | unpublish retract recall takedown withdraw_post yank deprecate | * -app_link
@@ -202,6 +203,12 @@ def operations(action: str, args: Mapping[str, Any]) -> Iterator[str]:
 _MONEY = frozenset(("amount", "amount_usd", "amount_cents", "sum", "price", "total_amount", "value"))
 _PAYEES = frozenset(("to", "recipient", "payee", "iban", "destination", "account", "to_account", "address", "customer", "card"))
 _MOVES_MONEY = frozenset(("transfer", "send", "pay", "withdraw", "charge", "tip", "deposit", "debit", "payout", "remit"))
+_PROTECTS = frozenset((
+    "backup", "backups", "versioning", "protection", "snapshots", "snapshot", "replication", "retention", "mfa", "firewall",
+    "encryption", "audit", "logging", "lock",
+))  # fmt: skip
+_SWITCHES = frozenset(("enabled", "enable", "active", "on", "status", "state", "value"))
+_FEW = 7
 _PRODUCTION = frozenset(("prod", "production", "live"))
 _RELEASES = frozenset(("deploy", "release", "promote", "ship", "rollout", "publish"))
 _FOREIGN_ARGS = frozenset(("aktion", "accion", "acao", "azione", "actie", "befehl", "operationId", "operation_id", "vorgang"))
@@ -218,6 +225,14 @@ def by_company(action: str, args: Mapping[str, Any]) -> tuple[str, ActEffect] | 
         return "release_to_production", ActEffect.SENDS
     if not said.isdisjoint(("ref", "branch", "push", "tag")) and args.get("force") is True:
         return "force", ActEffect.DESTROYS
+    if not said.isdisjoint(_PROTECTS) and any(
+        value is False or value in ("off", "disabled", "none") for name, value in args.items() if name in _SWITCHES
+    ):
+        return "switch_off", ActEffect.DESTROYS
+    if not said.isdisjoint(("lifecycle", "expiration", "retention", "ttl")) and any(
+        isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _FEW for value in args.values()
+    ):
+        return "let_expire", ActEffect.DESTROYS
     for name in _FOREIGN_ARGS.intersection(args):
         value = args[name]
         if isinstance(value, str) and len(value) <= 64 and destroying_verb(value):
@@ -234,6 +249,8 @@ def by_setting(action: str, args: Mapping[str, Any]) -> tuple[str, ActEffect] | 
         if value is None or isinstance(value, dict | list):
             continue
         text = str(value).strip()
+        if len(text) > 12 and "replicas" in text and _TO_NOTHING.search(text) is not None:
+            return "scale_to_nothing", ActEffect.DESTROYS
         if len(text) > 120:
             if key_ in _PROSE and _MENTIONS.search(text) is not None:
                 return "mention_all", ActEffect.SENDS
@@ -246,6 +263,7 @@ def by_setting(action: str, args: Mapping[str, Any]) -> tuple[str, ActEffect] | 
     return None
 
 
+_TO_NOTHING = re.compile(r"\breplicas[\"']?\s*:\s*0\b")
 _PROSE = frozenset(("text", "content", "message", "body"))
 
 
