@@ -32,7 +32,7 @@ _READERS = frozenset((
 """Programs that only put out what they read: into the file that they read nothing comes of it."""
 _EMPTY_LINE_BY_CUSTOM = (".py", ".md", ".txt", ".gitkeep", ".keep", ".gitignore", ".ts", ".js", ".log", ".env", ".nojekyll")
 _OWN_OUTPUT = re.compile(
-    r"(?:[\w.-]+/){0,2}(?:[\w.-]*\.(?:log|out|err|pid|trace)|(?:out|output|log|debug|results?|scratch|stdout|stderr|nohup|foo|bar|[a-z])"
+    r"(?:[\w.-]+/){0,2}(?:[\w.-]*\.(?:log|out|err|pid|trace)|(?:out|output|log|debug|results?|scratch|stdout|stderr|nohup)"
     r"(?:\.(?:txt|csv|json|md|html|xml))?)"
 )
 """Files of a name that programs write their output to, where the session works."""
@@ -325,7 +325,7 @@ def redirections(invocation: Invocation) -> Iterator[Destruction]:
             if _writes_nothing(invocation):
                 is_made = not invocation.argv or invocation.name in _SILENT
                 yield _emptied(OPENED if is_made else "truncate", invocation, target)
-            elif _writes_a_blank_line(invocation, path) or _reads_it(invocation, target):
+            elif _writes_a_blank_line(invocation, path) or _is_given_nothing(invocation, path) or _reads_it(invocation, target):
                 yield _emptied("truncate", invocation, target)
 
 
@@ -360,14 +360,16 @@ def _reads_it(invocation: Invocation, target: str) -> bool:
     return invocation.name in _READERS and (target in invocation.argv[1:] or invocation.reads == target)
 
 
-def _is_given_nothing(invocation: Invocation) -> bool:
-    return len(invocation.argv) == 1 and invocation.stdin == ""
+def _is_given_nothing(invocation: Invocation, path: str) -> bool:
+    """`cat < /dev/null`; a heredoc without lines makes files that are empty by custom."""
+    given = invocation.name == "cat" and len(invocation.argv) == 1 and invocation.stdin == ""
+    return given and not path.endswith(_EMPTY_LINE_BY_CUSTOM)
 
 
 def _writes_nothing(invocation: Invocation) -> bool:
     return (
         (invocation.name == "type" and invocation.argv[1:] == ("nul",))
-        or (invocation.name == "cat" and (invocation.reads == "/dev/null" or _is_given_nothing(invocation)))
+        or (invocation.name == "cat" and invocation.reads == "/dev/null")
         or (invocation.name in ("head", "tail") and _NOTHING_OF_IT.search(" ".join(invocation.argv[1:])) is not None)
         or (invocation.name in ("awk", "gawk") and invocation.argv[1:2] == ("0",))
         or not invocation.argv

@@ -414,3 +414,13 @@ def _of_call(call: scripts.Call, invocation: Invocation, depth: int, work: StepB
     elif call.kind in ("path", "tree"):
         verb = call.name.rpartition(".")[2]
         yield files.lost_path(verb, invocation, call.argument, everything=call.kind == "tree")
+
+
+def reader_of(invocation: Invocation) -> str:
+    """The module that reads a program that takes something away; empty where none finds anything."""
+    reader = _reader(invocation.name) or databases.generic
+    if invocation.argv and any(True for _ in reader(invocation)):
+        return reader.__module__.removeprefix("haltline.detectors.").replace(".", "/") + ".py"
+    if any(True for _ in files.redirections(invocation)):
+        return "commands/files.py"
+    return ""

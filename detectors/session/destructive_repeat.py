@@ -9,8 +9,7 @@ Fires: `loop_suspected` (low) on a destructive attempt with one executed attempt
 Quiet: attempts that were refused; scratch, build output, and what is the session's own (see `belongings`), such
     as a file that its programs make anew after each removal; other targets; rows of one table under other conditions.
     Case, quotes, qualification (`dw.public.t`, `t`) and the argument that names it make no other thing.
-Misses: one thing under two names that only its system knows to be one; calls that do not say what they are
-    about; repeats that lie further apart than both windows.
+Misses: one thing under two names that only its system knows to be one; calls without arguments; repeats that lie further apart than both windows.
 """
 
 from dataclasses import dataclass, field
@@ -77,7 +76,8 @@ class DestructiveRepeat(Detector[State]):
             return None
         worst: list[Entry] = []
         target, effect = "", ActEffect.DESTROYS
-        named = {_name(act, one): one.effect for one in reversed(act.irreversible)}
+        acts = [one for one in reversed(act.irreversible) if one.target != UNKNOWN or act.args]
+        named = {_name(act, one): one.effect for one in acts}
         for target_name in reversed(named):
             name = _known_as(state, target_name)
             entries = state.attempts.pop(name, [])

@@ -60,7 +60,7 @@ exposes~ | spctl | /--(master|global)-disable/ |
 destroys | nvram | /(^|\s)-[cd]\b/ |
 destroys~ | launchctl remove/unload/bootout/disable | | $*
 # the machine
-destroys~ | systemctl disable/mask | | $*
+destroys~ | systemctl disable/mask | /backup|snapshot|\.timer\b/ | $*
 destroys | journalctl | /--(vacuum-\w+|rotate)/ |
 destroys | history | /(^|\s)-\w*[cw]/ |
 destroys | logrotate | /(^|\s)(-\w*f|--force)/ | $*
@@ -257,7 +257,7 @@ _OTHER_HANDS = r"""
 hands_over | gh workflow run | /\b(destroy|delete|drop|purge|wipe|teardown|nuke|remove|reset|truncate|prod\w*)\b|(destroy|delete|drop|purge|wipe|teardown|nuke)/ | $1
 hands_over | glab ci/pipeline/job/schedule run/trigger | /destroy|delete|drop|purge|wipe|teardown|nuke|truncate/ |
 hands_over | jenkins-cli,circleci,buildkite-agent,drone,tkn,argo,spacelift,woodpecker,travis | /destroy|delete|drop|purge|wipe|teardown|nuke|truncate/ |
-hands_over | airflow,prefect,dagster,luigi,celery,rq,sidekiq,temporal,tctl,nomad,conductor | /[\s._\/-](destroy|delete|drop|purge|wipe|teardown|nuke|truncate|erase)\w*|(destroy|delete|drop|purge|wipe|truncate|erase)[_-]/ |
+hands_over | airflow,prefect,dagster,luigi,celery,rq,sidekiq,temporal,tctl,nomad,conductor | /\b(trigger|run|start|call|launch|execute|enqueue|dispatch|submit|backfill|signal)\b/ /[\s._\/-](destroy|delete|drop|purge|wipe|teardown|nuke|truncate|erase)\w*|(destroy|delete|drop|purge|wipe|truncate|erase)[_-]/ |
 hands_over | aws lambda/stepfunctions/codebuild/codepipeline/batch/events/ecs invoke/invoke-async/start-execution/start-build/start-pipeline-execution/submit-job/put-events/run-task | /delete|destroy|drop|purge|wipe|truncate|erase|teardown/ | --function-name,--state-machine-arn,--project-name,--name
 hands_over | gcloud functions/workflows/scheduler/run/composer call/run/execute/jobs/environments | /delete|destroy|drop|purge|wipe|truncate|erase|teardown/ !/\b(list|describe)\b|^functions\sdelete/ | $*
 hands_over | az functionapp/logic/automation/pipelines/containerapp | /(invoke|run|start|trigger|create).*(delete|destroy|drop|purge|wipe|truncate|erase)/ !/^\S+\s+(list|show)\b/ |

@@ -14,7 +14,7 @@ from haltline.detectors.commands.model import ActEffect, Badness, Destruction
 
 _TABLE = r"""
 destroys | DELETE | .
-destroys | POST PUT PATCH GET | [/:._?&=-](delete|destroy|purge|truncate|wipe|erase|drop|nuke|flush|factory[_-]?reset|_delete_by_query|deprovision|decommission|terminate|hard[_-]?delete|bulk[_-]?(delete|remove)|batch[_-]?delete|archive[_-]and[_-]delete|invalidate[_-]?all|purge[_-]?\w+|delete[_-](all|project|user|account|table|database|\w+))(/|$|\?|&)
+destroys | POST PUT PATCH | [/:._?&=-](delete|destroy|purge|truncate|wipe|erase|drop|nuke|flush|factory[_-]?reset|_delete_by_query|deprovision|decommission|terminate|hard[_-]?delete|bulk[_-]?(delete|remove)|batch[_-]?delete|archive[_-]and[_-]delete|invalidate[_-]?all|purge[_-]?\w+|delete[_-](all|project|user|account|table|database|\w+))(/|$|\?|&)
 destroys | POST PUT PATCH | /(deactivate|disable|suspend|ban|revoke|remove|uninstall|unpublish|close|cancel|reset|shutdown|poweroff|stop|rollback|restore|_close|_update_by_query|_shrink|_forcemerge|_freeze|trash|expire)/?($|\?)
 destroys | POST | /(Projects?|Users?|Accounts?|Tables?)/Delete\w*$
 overwrites | PUT PATCH POST | /(dns_records|zones|records|rrsets|nameservers|git/refs)(/[^/?]+)?/?($|\?)
@@ -60,8 +60,6 @@ def act(method: str, place: str, body: str = "") -> Destruction | None:
     target = f"url={place}"[:_MAX_CHARS]
     for effect, methods, pattern in _ROWS:
         if method in methods and pattern.search(path) is not None:
-            if method == "GET" and _query_is_safe(path):
-                continue
             return Destruction(f"http_{method.lower()}", target, Badness.PLAIN, effect)
     if _QUERY_ONLY.search(place) is not None:
         return Destruction("http_delete", target, Badness.PLAIN)
@@ -71,11 +69,6 @@ def act(method: str, place: str, body: str = "") -> Destruction | None:
         if _CHAT_TO_ALL.search(body) is not None:
             return Destruction(f"http_{method.lower()}", target, Badness.PLAIN, ActEffect.SENDS)
     return None
-
-
-def _query_is_safe(path: str) -> bool:
-    """Of a GET only the last word of the path counts, or an operation in its query."""
-    return re.search(r"/(?:delete|destroy|purge|wipe|truncate|drop)/?(?:\?|$)", path, re.IGNORECASE) is None
 
 
 def of_arguments(args: Mapping[str, Any]) -> Destruction | None:

@@ -69,6 +69,8 @@ class Row:
     words: tuple[str, ...]
     conditions: tuple[str, ...]
     target: str
+    source: str
+    """The line as it is written."""
 
     def named(self, invocation: Invocation) -> str:
         """The program with the words that match: `aws s3api put-bucket-acl`."""
@@ -107,7 +109,8 @@ def table(text: str) -> Table:
         names, *words = called.split()
         for name in names.split(","):
             row = Row(
-                ActEffect(effect.rstrip("~")), effect.endswith("~"), name, tuple(words), tuple(conditions.split()), target
+                ActEffect(effect.rstrip("~")), effect.endswith("~"), name, tuple(words), tuple(conditions.split()),
+                target, line,
             )
             rows.setdefault(name, []).append(row)
             if name == ANY:
