@@ -42,7 +42,22 @@ _IN_OTHER_LETTERS = (
     "ลบ", "ลบทิ้ง", "நீக்க", "xóa", "წაშლა", "ջնջել",
 )  # fmt: skip
 """The same in other letters, wherever they stand in a name."""
-_SHOWS = ("表示", "一覧", "列表", "목록", "показ", "спис", "восстанов", "отмен", "復元", "恢复", "복구", "取消", "استعادة", "ביטול")
+_SHOWS = (
+    "表示",
+    "一覧",
+    "列表",
+    "목록",
+    "показ",
+    "спис",
+    "восстанов",
+    "отмен",
+    "復元",
+    "恢复",
+    "복구",
+    "取消",
+    "استعادة",
+    "ביטול",
+)
 """Pieces that make of it an object: a list of what was deleted, its restoration."""
 _DIGIT_IN_WORD = re.compile(r"[a-z][013457@$][a-z]")
 

@@ -15,7 +15,12 @@ def explain(
     tool: Annotated[str, typer.Option("--tool", metavar="NAME", help="The tool that is called.")] = "",
     policy: Annotated[
         Path | None,
-        typer.Option("--policy", metavar="FILE", help="The policy document (YAML): tools of its own.", show_default="every default"),
+        typer.Option(
+            "--policy",
+            metavar="FILE",
+            help="The policy document (YAML): tools of its own.",
+            show_default="every default",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -27,8 +32,8 @@ def explain(
     """
     import orjson
 
-    from haltline.detectors.features.explanation import explain as explained
     from haltline.cli.policy_option import read_policy
+    from haltline.detectors.features.explanation import explain as explained
 
     args: object = {"command": call}
     if tool:
@@ -48,7 +53,8 @@ def explain(
         say("nothing in it that cannot be taken back")
     for act in found.acts:
         again = " (another act takes it back)" if act.reversible else ""
-        say(f"\n{act.effect}: {act.verb} {act.target}, {act.badness}{again}")
+        say("")
+        say(f"{act.effect}: {act.verb} {act.target}, {act.badness}{again}")
         say(f"  why: {act.why}")
         say(f"  what follows: {act.follows}")
 

@@ -659,7 +659,12 @@ class _Program:
             self._add("path", "truncate", base)
         elif ref == "open_w.close":
             self._add("path", OPENED, base)
-        elif (last in _WRITES_WHOLE or ref in ("File.write", "IO.write")) and len(items) > 1 and items[1].texts == ("",) and first.texts:
+        elif (
+            (last in _WRITES_WHOLE or ref in ("File.write", "IO.write"))
+            and len(items) > 1
+            and items[1].texts == ("",)
+            and first.texts
+        ):
             self._add("path", "truncate", first.texts)
         elif last in ("to_sql", "saveAsTable", "insertInto", "save", "parquet", "csv", "json", "orc"):
             self._replaces(base, items, keywords)
@@ -764,7 +769,12 @@ class _Program:
         if not owner and not keywords:
             return
         given = {name: value.texts[0] for name, value in keywords.items() if value.texts}
-        given |= {text.split("\0", 2)[1]: text.split("\0", 2)[2] for item in items for text in item.texts if text.startswith("\0")}
+        given |= {
+            text.split("\0", 2)[1]: text.split("\0", 2)[2]
+            for item in items
+            for text in item.texts
+            if text.startswith("\0")
+        }
         everything = bool(items) and not (items[0].texts or items[0].ref)
         found = tools.of_method(
             owner, last, given, [text for item in items for text in item.texts[:1]], everything=everything

@@ -30,7 +30,19 @@ _READERS = frozenset((
     "iconv", "xmllint", "column", "fold", "fmt", "tac", "rev", "nl", "paste", "comm", "join", "csvcut", "mlr", "envsubst",
 ))  # fmt: skip
 """Programs that only put out what they read: into the file that they read nothing comes of it."""
-_EMPTY_LINE_BY_CUSTOM = (".py", ".md", ".txt", ".gitkeep", ".keep", ".gitignore", ".ts", ".js", ".log", ".env", ".nojekyll")
+_EMPTY_LINE_BY_CUSTOM = (
+    ".py",
+    ".md",
+    ".txt",
+    ".gitkeep",
+    ".keep",
+    ".gitignore",
+    ".ts",
+    ".js",
+    ".log",
+    ".env",
+    ".nojekyll",
+)
 _OWN_OUTPUT = re.compile(
     r"(?:[\w.-]+/){0,2}(?:[\w.-]*\.(?:log|out|err|pid|trace)|(?:out|output|log|debug|results?|scratch|stdout|stderr|nohup)"
     r"(?:\.(?:txt|csv|json|md|html|xml))?)"
@@ -325,7 +337,11 @@ def redirections(invocation: Invocation) -> Iterator[Destruction]:
             if _writes_nothing(invocation):
                 is_made = not invocation.argv or invocation.name in _SILENT
                 yield _emptied(OPENED if is_made else "truncate", invocation, target)
-            elif _writes_a_blank_line(invocation, path) or _is_given_nothing(invocation, path) or _reads_it(invocation, target):
+            elif (
+                _writes_a_blank_line(invocation, path)
+               
+                or _reads_it(invocation, target)
+            ):
                 yield _emptied("truncate", invocation, target)
 
 
@@ -358,12 +374,6 @@ def _writes_a_blank_line(invocation: Invocation, path: str) -> bool:
 
 def _reads_it(invocation: Invocation, target: str) -> bool:
     return invocation.name in _READERS and (target in invocation.argv[1:] or invocation.reads == target)
-
-
-def _is_given_nothing(invocation: Invocation, path: str) -> bool:
-    """`cat < /dev/null`; a heredoc without lines makes files that are empty by custom."""
-    given = invocation.name == "cat" and len(invocation.argv) == 1 and invocation.stdin == ""
-    return given and not path.endswith(_EMPTY_LINE_BY_CUSTOM)
 
 
 def _writes_nothing(invocation: Invocation) -> bool:

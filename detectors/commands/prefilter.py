@@ -57,10 +57,6 @@ _INTERPRETERS = _words(
 # Of these the text is looked through once more, see may_destroy_by_code.
 _CLIENTS = _words("curl", "wget", "http", "https", "xh", "curlie")
 _CHANGES_THERE = _words("post", "xpost", "put", "xput", "patch", "xpatch", "data", "json", "d", "request", "f", "form")
-_TOGETHER = (
-    _words("out", "file"), _words("new", "item", "force"), _words("move", "item"), _words("type", "nul"),
-    _words("copy", "nul"), _words("copy", "null"),
-)  # fmt: skip
 _UPDATE = _words("update", "set")
 _SCHEMA_LOAD = _words("schema", "load")
 _FILTER_WORDS = _words("base64", "gbase64", "xxd", "rev", "tr")
@@ -70,7 +66,18 @@ CREATES = _words(
     "worktree", "tag", "stash", "wget", "curl", "venv", "virtualenv", "startproject", "startapp", "createdb", "create", "build",
     "run", "mb", "sed",
 )  # fmt: skip
-_WATCHED = _CLIENTS | _CHANGES_THERE | frozenset().union(*_TOGETHER) | WORDS | _DESTROYS | _INTERPRETERS | _GIT | _UPDATE | _SCHEMA_LOAD | _FILTER_WORDS | _words("git", "replace")
+_WATCHED = (
+    _CLIENTS
+    | _CHANGES_THERE
+    | WORDS
+    | _DESTROYS
+    | _INTERPRETERS
+    | _GIT
+    | _UPDATE
+    | _SCHEMA_LOAD
+    | _FILTER_WORDS
+    | _words("git", "replace")
+)
 _TELLING = _WATCHED | CREATES
 
 _WORD_CHARS = b"abcdefghijklmnopqrstuvwxyz0123456789_"
@@ -160,7 +167,10 @@ _ALIKE = ("\u0130", "\u0131", "\u017f", "\u212a")
 _MOVED_AWAY = re.compile(r"/tmp\b|/shm\b|Trash", re.IGNORECASE)
 _FILTERS = re.compile(r"\b(?:base64|gbase64|xxd|rev|tr)\b")
 _ESCAPED = re.compile(r"\\\\?(?:x|0?[0-7]{2})")
-_IN_PIECES = re.compile(r"\$\((?:printf|echo)\b|\btee\b|sed +(?:-\S+ +)*-(?:\w*i|-in-place)|\b(?:perl|ruby) +(?:-\S+ +)*-\w*i")
+_IN_PIECES = re.compile(
+    r"\$\((?:printf|echo)\b|\|[^|\n]{0,40}\btee\b|\b(?:perl|ruby) +(?:-\S+ +)*-\w*i"
+    r"|sed +(?:-\S+ +)+['\"]?(?:[\d,$/^.*!; ]*[dDqQ](?![a-zA-Z])|s[/|,#]\^?\.[*+])|sed +(?:-\S*n\S*i|-n +-i|-i\S* +-n)"
+)
 """What is put together from pieces program, and what empties a file without naming it."""
 
 
@@ -177,7 +187,9 @@ def _may_decode(text: str, watched: frozenset[bytes]) -> bool:
         return True
     if "\\" in text and ("printf" in text or "echo -" in text) and _ESCAPED.search(text) is not None:
         return True
-    return ("$(" in text or ("sed " in text and "i" in text) or "perl " in text or "ruby " in text or b"tee" in watched) and _IN_PIECES.search(text) is not None
+    return (
+        "$(" in text or ("sed " in text and "i" in text) or "perl " in text or "ruby " in text or b"tee" in watched
+    ) and _IN_PIECES.search(text) is not None
 
 
 def may_destroy_by_code(text: str) -> bool:
@@ -247,13 +259,12 @@ def _has_word(text: str, watched: frozenset[bytes] | None = None) -> bool:
         or (not _INTERPRETERS.isdisjoint(found) and _by_script(text))
         or (not _CLIENTS.isdisjoint(found) and not _CHANGES_THERE.isdisjoint(found))
         or may_act(found)
-        or any(group <= found for group in _TOGETHER)
     )
 
 
 def _may_empty_a_file(text: str) -> bool:
     """Whether a redirection stands behind nothing, or behind a command that puts out nothing, or into what it reads."""
-    if _NOTHING_OF_IT.search(text) is not None:
+    if ("head" in text or "tail" in text or "awk" in text or "/dev/null" in text) and _NOTHING_OF_IT.search(text):
         return True
     seen = 0
     for mark in "<>":

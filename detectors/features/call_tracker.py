@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass, field
 from zlib import crc32
 
-from haltline.detectors.features import tool_classifier
 from haltline.detectors.commands.model import as_row
+from haltline.detectors.features import tool_classifier
 from haltline.detectors.features.call import Call, Phase
 from haltline.detectors.features.call_history import CallHistory
 from haltline.detectors.features.context_compaction import ContextCompaction

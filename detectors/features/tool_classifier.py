@@ -253,7 +253,11 @@ class Classifier:
             known = KnownTool(_EXEC, _SHELL, program=stored)
         elif known.effect is None and program in _PROGRAMS:
             known = KnownTool(_EXEC, _SHELL, program="redis-cli" if program == "redis" else program)
-        elif place >= self._own and (known.effect in _BY_VERB or _asks_to_delete(known, snake)) and destroying_verb(action):
+        elif (
+            place >= self._own
+            and (known.effect in _BY_VERB or _asks_to_delete(known, snake))
+            and destroying_verb(action)
+        ):
             known = _DESTROYS
         return known if loop_key is None else replace(known, loop_key=loop_key)
 

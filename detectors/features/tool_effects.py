@@ -16,7 +16,9 @@ from haltline.detectors.commands.names import is_test, is_throwaway
 from haltline.schemas.record import JsonObject
 from haltline.schemas.tool_names import words
 
-_CLICKS = frozenset(("click", "tap", "press", "button", "submit", "dblclick", "doubleclick", "dialog", "activate", "mouse"))
+_CLICKS = frozenset(
+    ("click", "tap", "press", "button", "submit", "dblclick", "doubleclick", "dialog", "activate", "mouse")
+)
 _LABELS = (
     "label", "text", "element", "name", "title", "button", "aria_label", "ariaLabel", "accessible_name", "message",
     "description", "selector", "target", "form", "locator", "xpath", "css", "value", "button_text", "link_text",
@@ -24,11 +26,31 @@ _LABELS = (
 _CLICKING = frozenset(("click", "left_click", "double_click", "tap", "press", "submit"))
 _ACCEPTED = ("accept", "confirm", "ok")
 _SELECTOR = re.compile(r"\[[\w-]+[*^$~|]?=|[#.>:()=\[\]\"'/@*]+")
-_TAGS = frozenset(("button", "has", "text", "input", "type", "a", "div", "span", "role", "id", "class", "data", "testid", "btn", "contains"))
+_TAGS = frozenset(
+    (
+        "button",
+        "has",
+        "text",
+        "input",
+        "type",
+        "a",
+        "div",
+        "span",
+        "role",
+        "id",
+        "class",
+        "data",
+        "testid",
+        "btn",
+        "contains",
+    )
+)
 _CODE_CLICK = re.compile(r"^.*(?:\.click\(|\.tap\(|\.press\(|\.submit\().*$", re.MULTILINE)
 _LITERAL = re.compile(r"""(["'`])((?:(?!\1).){2,160})\1""")
 _STATEMENTS = ("query", "statement", "update", "cypher", "sparql", "gql", "cql", "q", "command")
-_ABOUT_TEXTS = frozenset(("search", "web", "docs", "find", "google", "ask", "think", "grep", "message", "say", "comment"))
+_ABOUT_TEXTS = frozenset(
+    ("search", "web", "docs", "find", "google", "ask", "think", "grep", "message", "say", "comment")
+)
 _SCRIPTS = ("function", "script", "expression", "code", "js", "javascript")
 _EVALUATES = frozenset(("evaluate", "eval", "execute", "script", "js", "javascript", "run"))
 _LAST_PART = re.compile(r"__|[./:]")
@@ -68,7 +90,11 @@ def acts(action: str, args: JsonObject, about: tuple[str, ...]) -> tuple[Destruc
             return (asked,)
         order = tools.handed_over(action, args)
         if order:
-            return (Destruction(f"{action}: {order}"[:80], f"order={order}"[:_MAX_TARGET_CHARS], Badness.PLAIN, ActEffect.HANDS_OVER),)
+            return (
+                Destruction(
+                    f"{action}: {order}"[:80], f"order={order}"[:_MAX_TARGET_CHARS], Badness.PLAIN, ActEffect.HANDS_OVER
+                ),
+            )
         return ()
     verb, effect = found
     if effect in (ActEffect.DESTROYS, ActEffect.EXPOSES) and about and all(map(_is_nothing_serious, about)):
@@ -84,7 +110,9 @@ def _by_words(action: str, args: JsonObject) -> tuple[str, ActEffect] | None:
         found = tools.by_name(name)
         if found is not None:
             return found
-    if tools.sets(action) or any(isinstance(args.get(name), str) and tools.sets(args[name]) for name in ("action", "operation", "op")):
+    if tools.sets(action) or any(
+        isinstance(args.get(name), str) and tools.sets(args[name]) for name in ("action", "operation", "op")
+    ):
         found = tools.by_setting(action, args)
         if found is not None:
             return found
@@ -137,12 +165,32 @@ def _moved_away(action: str, args: JsonObject, about: tuple[str, ...]) -> tuple[
             origin = next((str(args[key]) for key in _ORIGINS if isinstance(args.get(key), str)), "")
             if origin and not origin.startswith(("/", "~")) and place.startswith(("/tmp", "/var/tmp")):
                 return ()
-            target = f"path={origin}" if "/" in origin else f"name={origin}" if origin else next(iter(about), f"tool={action}")
+            target = (
+                f"path={origin}"
+                if "/" in origin
+                else f"name={origin}"
+                if origin
+                else next(iter(about), f"tool={action}")
+            )
             return (Destruction("move_away", target[:_MAX_TARGET_CHARS], Badness.PLAIN, reversible=True),)
     return ()
 
 
-_ORIGINS = ("source", "src", "from", "path", "old_path", "from_path", "source_path", "id", "message_id", "page_id", "file_id", "email_id", "name")
+_ORIGINS = (
+    "source",
+    "src",
+    "from",
+    "path",
+    "old_path",
+    "from_path",
+    "source_path",
+    "id",
+    "message_id",
+    "page_id",
+    "file_id",
+    "email_id",
+    "name",
+)
 
 
 def _is_nothing_serious(target: str) -> bool:
@@ -214,4 +262,3 @@ def clicks_of_program(text: str) -> tuple[Destruction, ...]:
             if clicked is not None:
                 found[clicked] = None
     return tuple(found)
-

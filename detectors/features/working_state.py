@@ -19,7 +19,9 @@ _UNFINISHED = frozenset((
     "cart", "basket", "draft", "drafts", "todo", "todos", "reminder", "notification", "notifications", "scratchpad", "cell",
 ))  # fmt: skip
 _FILED = frozenset(("archive", "label", "unlabel", "tag", "untag", "star", "unstar", "mark", "snooze", "mute"))
-_MESSAGES = frozenset(("email", "emails", "mail", "message", "messages", "thread", "conversation", "card", "notification", "issue"))
+_MESSAGES = frozenset(
+    ("email", "emails", "mail", "message", "messages", "thread", "conversation", "card", "notification", "issue")
+)
 _HOLDS_MANY = frozenset(("table", "database", "collection", "index", "bucket", "folder", "topic", "all"))
 _PLACE = re.compile(r"/(?:cart|basket|carts/[^/?#]+/\w+|baskets/[^/?#]+/\w+|drafts/[^/?#]+)(?:[/?#]|$)", re.IGNORECASE)
 

@@ -153,6 +153,7 @@ def _take_back(state: State, act: Observation) -> None:
 
 def _name(act: Observation, loss: Destruction) -> str:
     """What counts as the same thing: of rows under a condition, those under the same one; of a payment, a mail and an
-    order to others, the same call."""
+    order to others, the same call.
+    """
     by_call = loss.verb == "delete_rows" or loss.effect in _BY_CALL or loss.target == UNKNOWN
     return f"{loss.target}{_ROWS}{act.fingerprint}" if by_call else loss.target

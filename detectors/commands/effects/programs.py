@@ -85,7 +85,7 @@ exposes | ngrok,localtunnel,lt,bore,pagekite | /\b(http|tcp|tls|start|local|\d{2
 exposes | cloudflared tunnel | /--url|run/ | --url
 exposes | tailscale funnel/serve | | $*
 exposes | ssh,autossh | +r /(^|\s)-\w*R\s+\S*:/ | -R
-exposes | nc,ncat,netcat,socat | /(^|\s)-\w*e\s|exec:/ |
+exposes | nc,ncat,netcat,socat | +e/exec/nlvpe/lvpe/nlpe /(^|\s)-\w*e\s|exec:/ |
 exposes | http-server,serve | /(^|\s)(\/|~)(\s|$)/ |
 exposes | python | +server /http\.server/ /--directory\s+[\/~](\s|$)|--bind\s+0\.0\.0\.0/ |
 exposes | curl,wget,http,https,xh | +transfer/0x0/file/paste/pastebin/paste2/paste1/termbin/bashupload/temp/oshi/catbox/requestbin/webhook/ngrok /transfer\.sh|0x0\.st|file\.io|paste(bin)?\.\w+|termbin|bashupload|temp\.sh|oshi\.at|catbox\.moe|requestbin|webhook\.site|ngrok/ /(^|\s)(-F|--form|-T|--upload-file|-d|--data\S*|--post-file)\b|@/ |
@@ -213,7 +213,7 @@ sends | conan,conan2 upload | | $1
 sends | mix hex.publish | | .
 sends | composer publish | | .
 sends | anaconda upload | | $*
-sends | cpan-upload,release-it,semantic-release,np | | .
+sends | cpan-upload,release-it,semantic-release | | .
 sends | huggingface-cli,hf upload/upload-large-folder | | $1
 destroys | huggingface-cli,hf repo delete | | $*
 sends | kaggle datasets/kernels/competitions create/version/push/submit | | $*
@@ -270,18 +270,31 @@ hands_over | claude,codex,gemini,aider,llm,opencode,goose,amp,cursor-agent,copil
 TABLE = rows.table(_SYSTEM + _DATABASES + _PACKAGES + _OTHER_HANDS + SERVICES)
 
 
-def acts(invocation: Invocation) -> Iterator[Destruction]:
-    """What a program that is run does, by the table."""
-    return rows.acts(TABLE, invocation)
-
-
-WORDS = frozenset((*TABLE.anywhere, *TABLE.needs, *(word for groups in TABLE.needs.values() for one in groups for word in one)))
+_TOGETHER = tuple(
+    frozenset(word.encode() for word in group.split())
+    for group in ("out file", "new item force", "move item", "type nul", "copy nul", "copy null")
+)
+"""Words of commands of Windows that have readers of their own."""
+_NEEDS = dict(TABLE.needs)
+for _group in _TOGETHER:
+    for _word in _group:
+        _NEEDS[_word] = (*_NEEDS.get(_word, ()), _group)
+_NAMES = frozenset(_NEEDS)
+WORDS = frozenset((*TABLE.anywhere, *_NAMES, *(word for groups in _NEEDS.values() for one in groups for word in one)))
 """All words by which a row is looked for."""
-_NAMES = frozenset(TABLE.needs)
 
 
 def may_act(found: frozenset[bytes]) -> bool:
     """Whether words of a command line may be those of a row: cheap, and true rather than false."""
     if not TABLE.anywhere.isdisjoint(found):
         return True
-    return any(group <= found for name in _NAMES & found for group in TABLE.needs[name])
+    for name in _NAMES.intersection(found):
+        for group in _NEEDS[name]:
+            if group <= found:
+                return True
+    return False
+
+
+def acts(invocation: Invocation) -> Iterator[Destruction]:
+    """What a program that is run does, by the table."""
+    return rows.acts(TABLE, invocation)

@@ -31,8 +31,14 @@ _ROWS = tuple(
 _OWN_SERVER = re.compile(
     r"(?:\w+://)?(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1\]|host\.docker\.internal):(?:3\d{3}|4200|4321|5000|5001|5173|80[08]\d|8888|9000)(?:/|$)"
 )
-_QUERY_ONLY = re.compile(r"[?&](?:action|op|operation|method|cmd|do|act|mode)=(?:delete|remove|destroy|purge|drop|wipe|truncate)\b", re.IGNORECASE)
-_LOOKS = re.compile(r"/(?:search|query|preview|validate|estimate|dry[_-]?run|undelete|_search|_count|graphql|login|auth|token|drafts?)/?(?:$|\?)", re.IGNORECASE)
+_QUERY_ONLY = re.compile(
+    r"[?&](?:action|op|operation|method|cmd|do|act|mode)=(?:delete|remove|destroy|purge|drop|wipe|truncate)\b",
+    re.IGNORECASE,
+)
+_LOOKS = re.compile(
+    r"/(?:search|query|preview|validate|estimate|dry[_-]?run|undelete|_search|_count|graphql|login|auth|token|drafts?)/?(?:$|\?)",
+    re.IGNORECASE,
+)
 _SAID = re.compile(
     r"""["']?(?:action|operation|op|method|status|state|cmd|command|type)["']?\s*[:=]\s*["']?(?:\w+[._/-])?(?P<verb>delete|deleted|destroy|remove|removed|purge|truncate|drop|wipe)(?:[A-Z_.]\w*)?["'&\s},]"""
     r"""|["'](?:deleted|is_deleted|archived_and_deleted)["']\s*:\s*true|["'](?:rows|records|values|items)["']\s*:\s*\[\s*\]|\bCLEAR\s+ALL\b|\bDROP\s+ALL\b"""

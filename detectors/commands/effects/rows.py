@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import translate
-from functools import lru_cache
+from functools import cache
 from itertools import chain, product
 
 from haltline.detectors.commands.files import lost_path
@@ -44,7 +44,9 @@ GLOBAL_OPTIONS: Mapping[str, frozenset[str]] = {
     "terraform": frozenset(("-chdir",)),
 }
 """Options with a value that may stand in front of a program's words."""
-_DRY = frozenset(("--dry-run", "--dryrun", "--dry_run", "-whatif", "--what-if", "--simulate", "--preview-only", "--plan"))
+_DRY = frozenset(
+    ("--dry-run", "--dryrun", "--dry_run", "-whatif", "--what-if", "--simulate", "--preview-only", "--plan")
+)
 _WORD = re.compile(r"[a-z0-9_]+")
 _PART_OF_A_WORD = re.compile(r"\w*\*[\w*]*")
 _CELLS = re.compile(r"\s\|(?=\s|$)")
@@ -95,6 +97,7 @@ def table(text: str) -> Table:
 
     Raises:
         ValueError: a line is none of a table.
+
     """
     rows: dict[str, list[Row]] = {}
     needs: dict[bytes, set[frozenset[bytes]]] = {}
@@ -109,8 +112,13 @@ def table(text: str) -> Table:
         names, *words = called.split()
         for name in names.split(","):
             row = Row(
-                ActEffect(effect.rstrip("~")), effect.endswith("~"), name, tuple(words), tuple(conditions.split()),
-                target, line,
+                ActEffect(effect.rstrip("~")),
+                effect.endswith("~"),
+                name,
+                tuple(words),
+                tuple(conditions.split()),
+                target,
+                line,
             )
             rows.setdefault(name, []).append(row)
             if name == ANY:
@@ -141,12 +149,12 @@ def _pieces(word: str) -> list[bytes]:
     return [part.encode() for part in _WORD.findall(_PART_OF_A_WORD.sub(" ", word).lower())]
 
 
-@lru_cache(maxsize=None)
+@cache
 def _pattern(text: str) -> re.Pattern[str]:
     return re.compile(text, re.IGNORECASE)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _glob(text: str) -> re.Pattern[str]:
     return re.compile("|".join(map(translate, text.split("/"))), re.IGNORECASE)
 
@@ -155,9 +163,11 @@ def matching(of: Table, invocation: Invocation) -> Iterator[Row]:
     """The rows that hold for a program that is run; none for a dry run."""
     rows = of.rows.get(invocation.name) or _of_windows(of, invocation.name.lower())
     argv = invocation.argv[1:_MAX_WORDS]
+    if any(word.startswith("--") for word in argv):
+        rows = (*rows, *of.rows.get(ANY, ()))
     text = ""
     operands: list[str] | None = None
-    for row in (*rows, *of.rows.get(ANY, ())):
+    for row in rows:
         if not text:
             if any(word.lower().partition("=")[0] in _DRY and not word.endswith(("=none", "=false")) for word in argv):
                 return
@@ -247,7 +257,9 @@ def acts(of: Table, invocation: Invocation) -> Iterator[Destruction]:
                 yield replace(lost, effect=row.effect, reversible=row.reversible)
             else:
                 bad = Badness.SEVERE if row.effect is ActEffect.DESTROYS and is_production(name) else Badness.PLAIN
-                yield Destruction(verb, f"{invocation.name.lower()}={name[:_MAX_NAME_CHARS]}", bad, row.effect, row.reversible)
+                yield Destruction(
+                    verb, f"{invocation.name.lower()}={name[:_MAX_NAME_CHARS]}", bad, row.effect, row.reversible
+                )
 
 
 def _targets(row: Row, invocation: Invocation) -> list[str]:

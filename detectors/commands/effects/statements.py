@@ -87,7 +87,9 @@ def acts(text: str) -> tuple[Destruction, ...]:
     return tuple(found)
 
 
-_STRINGS = re.compile(r"(?:--[^\n]*\n|/\*.*?\*/)|\b(?:VALUES?|=)\s*\(?\s*\'(?:[^\']|\'\')*\'", re.IGNORECASE | re.DOTALL)
+_STRINGS = re.compile(
+    r"(?:--[^\n]*\n|/\*.*?\*/)|\b(?:VALUES?|=)\s*\(?\s*\'(?:[^\']|\'\')*\'", re.IGNORECASE | re.DOTALL
+)
 
 
 def _kept(found: re.Match[str]) -> str:

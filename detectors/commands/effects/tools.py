@@ -166,7 +166,11 @@ def by_name(name: str) -> tuple[str, ActEffect] | None:
         if lead not in _VERBS:
             continue
         for row in NAMES:
-            if lead in row.verbs and row.never.isdisjoint(others) and (not row.things or not row.things.isdisjoint(others)):
+            if (
+                lead in row.verbs
+                and row.never.isdisjoint(others)
+                and (not row.things or not row.things.isdisjoint(others))
+            ):
                 return "_".join(parts), row.effect
     return None
 
@@ -201,8 +205,12 @@ def operations(action: str, args: Mapping[str, Any]) -> Iterator[str]:
 
 
 _MONEY = frozenset(("amount", "amount_usd", "amount_cents", "sum", "price", "total_amount", "value"))
-_PAYEES = frozenset(("to", "recipient", "payee", "iban", "destination", "account", "to_account", "address", "customer", "card"))
-_MOVES_MONEY = frozenset(("transfer", "send", "pay", "withdraw", "charge", "tip", "deposit", "debit", "payout", "remit"))
+_PAYEES = frozenset(
+    ("to", "recipient", "payee", "iban", "destination", "account", "to_account", "address", "customer", "card")
+)
+_MOVES_MONEY = frozenset(
+    ("transfer", "send", "pay", "withdraw", "charge", "tip", "deposit", "debit", "payout", "remit")
+)
 _PROTECTS = frozenset((
     "backup", "backups", "versioning", "protection", "snapshots", "snapshot", "replication", "retention", "mfa", "firewall",
     "encryption", "audit", "logging", "lock",
@@ -211,7 +219,9 @@ _SWITCHES = frozenset(("enabled", "enable", "active", "on", "status", "state", "
 _FEW = 7
 _PRODUCTION = frozenset(("prod", "production", "live"))
 _RELEASES = frozenset(("deploy", "release", "promote", "ship", "rollout", "publish"))
-_FOREIGN_ARGS = frozenset(("aktion", "accion", "acao", "azione", "actie", "befehl", "operationId", "operation_id", "vorgang"))
+_FOREIGN_ARGS = frozenset(
+    ("aktion", "accion", "acao", "azione", "actie", "befehl", "operationId", "operation_id", "vorgang")
+)
 
 
 def by_company(action: str, args: Mapping[str, Any]) -> tuple[str, ActEffect] | None:
@@ -293,7 +303,10 @@ _MONEY_OBJECTS = frozenset((
     "invoice", "invoices", "purchase",
 ))  # fmt: skip
 _MAKING = frozenset(("create", "capture", "confirm", "send", "execute", "submit", "pay", "make"))
-_PAYS_BY_CODE = re.compile(r"stripe|paypal|braintree|adyen|square|plaid|wise|coinbase|binance|alpaca|bank|payment|wallet|exchange", re.IGNORECASE)
+_PAYS_BY_CODE = re.compile(
+    r"stripe|paypal|braintree|adyen|square|plaid|wise|coinbase|binance|alpaca|bank|payment|wallet|exchange",
+    re.IGNORECASE,
+)
 _MAILS = frozenset(("sendmail", "send_message", "send_email", "send_raw_email", "sendmany", "send_mail", "send_mass_mail",
                     "send_bulk_email", "send_templated_email", "send_bulk_templated_email", "create_tweet", "update_status",
                     "sendMail", "send_campaign", "send_sms"))  # fmt: skip
@@ -308,7 +321,8 @@ _SETS_BY_CODE = frozenset((
     "recursiveDelete",
 ))  # fmt: skip
 _OPEN_VALUE = re.compile(
-    r"public|allusers|\*|0\.0\.0\.0/0|administratoraccess|fullaccess|0?o?[0-7]?(?:777|666|767|776)|511|anyone|\bfalse\b", re.IGNORECASE
+    r"public|allusers|\*|0\.0\.0\.0/0|administratoraccess|fullaccess|0?o?[0-7]?(?:777|666|767|776)|511|anyone|\bfalse\b",
+    re.IGNORECASE,
 )
 
 
@@ -316,7 +330,8 @@ def of_method(
     owner: str, method: str, given: Mapping[str, str], plain: list[str], *, everything: bool
 ) -> tuple[str, ActEffect] | None:
     """What a method of a program's client does; `given`: its arguments by name, `plain`: the others; `everything`: its
-    first argument says no condition."""
+    first argument says no condition.
+    """
     last = owner.rpartition(".")[2].lower()
     if method in _MAKING and last in _MONEY_OBJECTS and _PAYS_BY_CODE.search(owner):
         return f"{last}_{method}", ActEffect.SPENDS

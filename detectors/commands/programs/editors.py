@@ -16,12 +16,18 @@ _SED_EMPTIES = re.compile(
     r"\s*(?:(?:[0-5]?,\s*(?:\$|\d{4,})|[0-5],\$|/(?:\^|\.|\^?\.\*\$?|\^\.\*|\$|)/)\s*!?\s*[dD]|[dD]"
     r"|s([/|,#])\^?\.[*+]\$?\1\1g?|/\^\$/!\s*d|\$!d|[1-5]!d|[1-5]?q|Q)\s*"
 )
-_EX_EMPTIES = re.compile(r":?\s*(?:silent!?\s*)?(?:%|1,\$|0,\$|,|1,\.)\s*d(?:el(?:ete)?)?\s*[_a-z\"]?\s*(?:\|.*)?|.*\bnorm(?:al)?!?\s+(?:gg\s*\"?_?dG|:?%d).*|g/\^?\.?\*?/d.*")
+_EX_EMPTIES = re.compile(
+    r":?\s*(?:silent!?\s*)?(?:%|1,\$|0,\$|,|1,\.)\s*d(?:el(?:ete)?)?\s*[_a-z\"]?\s*(?:\|.*)?|.*\bnorm(?:al)?!?\s+(?:gg\s*\"?_?dG|:?%d).*|g/\^?\.?\*?/d.*"
+)
 _LISP_EMPTIES = re.compile(r"erase-buffer|delete-region\s+\(point-min\)|kill-region\s+\(point-min\)")
 _PRINTS = re.compile(r"\bprint|\bputs\b|\$_\s*\.?=\s*[^\"'\s;]|\bsay\b|s/|tr/|y/")
 _PRINTS_NEVER = re.compile(r"print\s+if\s+(?:0|false|nil)\b|if\s+\$\.\s*<\s*1\b")
-_CLEARS = re.compile(r"\$_\s*=\s*(?:\"\"|''|undef|q\(\))|\bundef\s+\$_|s([/|,{])\^?\.[*+]\$?\1\1|\$_\.(?:clear|replace\(\"\"\))")
+_CLEARS = re.compile(
+    r"\$_\s*=\s*(?:\"\"|''|undef|q\(\))|\bundef\s+\$_|s([/|,{])\^?\.[*+]\$?\1\1|\$_\.(?:clear|replace\(\"\"\))"
+)
 _VALUED = frozenset(("-c", "--cmd", "-S", "-s", "-u", "-w", "-W", "-i"))
+_BLOCK = re.compile(r"\{[^}]*\}")
+"""Commands for the lines of an address only."""
 _IN_PLACE = re.compile(r"--in-place.*|-[nErszpalw0]*i\S*")
 _MAX_WORDS = 256
 
@@ -49,7 +55,7 @@ def sed(invocation: Invocation) -> Iterator[Destruction]:
     if not any(_IN_PLACE.fullmatch(word) for word in words):
         return
     scripts, files = _scripts(words, ("-e", "--expression"))
-    commands = [part for script in scripts for part in re.split(r"[;\n]", script)]
+    commands = [part for script in scripts for part in re.split(r"[;\n]", _BLOCK.sub("", script))]
     quiet = any(re.fullmatch(r"-[a-zA-Z]*n[a-zA-Z]*|--quiet|--silent", word) for word in words)
     says_nothing = quiet and not any(re.search(r"[pPwW=]\s*$|[pw]\b", part) for part in commands)
     if says_nothing or any(_SED_EMPTIES.fullmatch(part) for part in commands):
