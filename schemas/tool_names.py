@@ -24,7 +24,8 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _BETWEEN = re.compile(r"[\W_]+")
 _LAST_PART = re.compile(r"__|[./:]")
 FOREIGN_VERBS = frozenset((
-    "loeschen", "loschen", "losche", "loesche", "loscht", "entfernen", "entferne", "vernichten", "leeren", "zerstoren",
+    "loeschen", "loschen", "losche", "loesche", "loscht", "entfernen", "entferne", "vernichten", "leeren",
+    "zerstoren",
     "zerstoeren", "supprimer", "supprime", "effacer", "efface", "detruire", "vider", "enlever", "eliminar", "elimine",
     "borrar", "borra", "borre", "suprimir", "destruir", "vaciar", "quitar", "excluir", "apagar", "remover", "deletar",
     "esvaziar", "eliminare", "elimina", "cancella", "cancellare", "distruggere", "svuotare", "svuota", "rimuovere",
@@ -36,9 +37,11 @@ FOREIGN_VERBS = frozenset((
 ))  # fmt: skip
 """Verbs of other languages in Latin letters, without their marks."""
 _IN_OTHER_LETTERS = (
-    "削除", "消去", "破棄", "抹消", "删除", "刪除", "清空", "销毁", "銷毀", "移除", "抹除", "擦除", "삭제", "제거", "파기", "지우",
+    "削除", "消去", "破棄", "抹消", "删除", "刪除", "清空", "销毁", "銷毀", "移除", "抹除", "擦除", "삭제", "제거",
+    "파기", "지우",
     "удал", "стер", "очист", "уничтож", "видал", "знищ", "изтри", "премахни", "избриш", "обриш", "ukloni",
-    "διαγραφ", "διάγραψ", "κατάργησ", "διαγράψ", "حذف", "مسح", "إزالة", "محو", "מחק", "מחיק", "הסר", "हटा", "मिटा", "মুছ",
+    "διαγραφ", "διάγραψ", "κατάργησ", "διαγράψ", "حذف", "مسح", "إزالة", "محو", "מחק", "מחיק", "הסר", "हटा", "मिटा",
+    "মুছ",
     "ลบ", "ลบทิ้ง", "நீக்க", "xóa", "წაშლა", "ջնջել",
 )  # fmt: skip
 """The same in other letters, wherever they stand in a name."""
@@ -89,7 +92,8 @@ _HARMLESS = frozenset((
     "is", "has", "can", "may", "should", "preview", "plan", "simulate", "validate", "verify", "test", "estimate",
     "explain", "ask", "suggest", "undelete", "undrop", "restore", "recover", "revert", "undo", "unarchive", "cancel",
     "create", "add", "insert", "write", "make", "generate", "send", "notify", "log", "watch", "wait", "poll", "open",
-    "export", "download", "render", "format", "parse", "grep", "glob", "lookup", "monitor", "audit", "review", "think",
+    "export", "download", "render", "format", "parse", "grep", "glob", "lookup", "monitor", "audit", "review",
+    "think",
     "compare", "diff", "prevent", "protect", "disable", "edit", "save", "dry", "await", "inspect", "analyze", "todo",
 ))  # fmt: skip
 """Verbs in front that make what follows an object: `list_delete_requests`."""

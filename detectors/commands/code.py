@@ -82,7 +82,8 @@ class Call(NamedTuple):
 
     kind: str
     """`path` or `tree` (a path with all below it), `shell` or `sql` (a text that is run), `url` that is deleted,
-    `thing` (`kind=name`), `away` (a path that is moved), `request` (a place; its method is the name), `act:EFFECT`, `opaque` (a text that is run and not known)."""
+    `thing` (`kind=name`), `away` (a path that is moved), `request` (a place; its method is the name), `act:EFFECT`,
+    `opaque` (a text that is run and not known)."""
 
     name: str
     argument: str
@@ -717,7 +718,7 @@ class _Program:
         if not texts and ref in code_calls.CODES:
             self._add("opaque", ref, ("",))
 
-    def _request_or_thing(
+    def _request_or_thing(  # noqa: PLR0912 - one case after another
         self, ref: str, base: tuple[str, ...], items: list[Value], keywords: dict[str, Value]
     ) -> None:
         last = ref.rpartition(".")[2]

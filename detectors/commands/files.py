@@ -26,8 +26,10 @@ _BELOW_TEMPORARY = tuple(f"{place}/" for place in sorted(_TEMPORARY))
 _TRASH = re.compile(r"(?:^|/)\.?Trash(?:es|-\d+)?(?:/|$)")
 _NOTHING_OF_IT = re.compile(r"-(?:c|n|-bytes|-lines)[= ]?0")
 _READERS = frozenset((
-    "sort", "grep", "egrep", "fgrep", "rg", "jq", "yq", "awk", "gawk", "sed", "cat", "cut", "uniq", "head", "tail", "tr",
-    "iconv", "xmllint", "column", "fold", "fmt", "tac", "rev", "nl", "paste", "comm", "join", "csvcut", "mlr", "envsubst",
+    "sort", "grep", "egrep", "fgrep", "rg", "jq", "yq", "awk", "gawk", "sed", "cat", "cut", "uniq", "head", "tail",
+    "tr",
+    "iconv", "xmllint", "column", "fold", "fmt", "tac", "rev", "nl", "paste", "comm", "join", "csvcut", "mlr",
+    "envsubst",
 ))  # fmt: skip
 """Programs that only put out what they read: into the file that they read nothing comes of it."""
 _EMPTY_LINE_BY_CUSTOM = (
@@ -337,11 +339,7 @@ def redirections(invocation: Invocation) -> Iterator[Destruction]:
             if _writes_nothing(invocation):
                 is_made = not invocation.argv or invocation.name in _SILENT
                 yield _emptied(OPENED if is_made else "truncate", invocation, target)
-            elif (
-                _writes_a_blank_line(invocation, path)
-               
-                or _reads_it(invocation, target)
-            ):
+            elif _writes_a_blank_line(invocation, path) or _reads_it(invocation, target):
                 yield _emptied("truncate", invocation, target)
 
 

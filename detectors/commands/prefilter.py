@@ -20,7 +20,8 @@ def _words(*listed: str) -> frozenset[bytes]:
 _DESTROYS = _words(
     # files and devices
     "rm", "rmdir", "unlink", "shred", "truncate", "wipe", "rimraf", "del", "delete", "dd", "mkfs", "mke2fs", "mkswap",
-    "newfs", "wipefs", "fdisk", "sfdisk", "sgdisk", "parted", "blkdiscard", "badblocks", "cryptsetup", "mdadm", "nvme",
+    "newfs", "wipefs", "fdisk", "sfdisk", "sgdisk", "parted", "blkdiscard", "badblocks", "cryptsetup", "mdadm",
+    "nvme",
     "hdparm", "pvremove", "vgremove", "lvremove", "destroy", "labelclear",
     # programs inside the command line
     "remove", "removedirs", "rmtree", "rmsync", "unlinksync", "rmdirsync", "removesync", "emptydirsync", "rm_rf",
@@ -42,7 +43,8 @@ _DESTROYS = _words(
     "ri", "rd", "clc", "irm", "iwr", "invoke", "encodedcommand", "enc", "getline", "content", "erase", "trash",
     "srm", "sdel", "absent", "ed", "ex", "vi", "vim", "nvim", "inplace", "sponge", "emacs",
     # statements
-    "grpcurl", "evans", "websocat", "wscat", "grant", "superuser", "updatemany", "bulkwrite", "expireafterseconds", "grantrolestouser", "default_time_to_live",
+    "grpcurl", "evans", "websocat", "wscat", "grant", "superuser", "updatemany", "bulkwrite", "expireafterseconds",
+    "grantrolestouser", "default_time_to_live",
     "flashback", "detach", "revoke", "trash", "nopasswd", "authorized_keys", "sudoers", "cron",
 )  # fmt: skip
 # These destroy something in company only: see _has_word.
@@ -63,7 +65,8 @@ _FILTER_WORDS = _words("base64", "gbase64", "xxd", "rev", "tr")
 # One of these is in every command line that makes something, but for what it writes by a redirection.
 CREATES = _words(
     "tee", "touch", "mkdir", "cp", "mv", "install", "ln", "scp", "dd", "clone", "checkout", "switch", "branch",
-    "worktree", "tag", "stash", "wget", "curl", "venv", "virtualenv", "startproject", "startapp", "createdb", "create", "build",
+    "worktree", "tag", "stash", "wget", "curl", "venv", "virtualenv", "startproject", "startapp", "createdb",
+    "create", "build",
     "run", "mb", "sed",
 )  # fmt: skip
 _WATCHED = (
@@ -138,9 +141,12 @@ _IN_PROGRAMS = (
     "open(", "exec", "system", "remov", "delete", "subprocess", "eval", "write_", "unlink", "rmtree", "rmdir", "drop",
     "truncat", "destroy", "purge", "wipe", "popen", "spawn", "rename", "move", "getattr", "__import__", "rimraf",
     "overwrit", "flush", "writefile", "terminate", "cell_magic",
-    "refund", "charge", "payout", "transfer", "sendmail", "send_message", "update_many", "updatemany", ".update(", "_acl", "chmod",
-    "policy", "lifecycle", "retention", "replicas", "'post'", '"post"', ".post(", ".put(", ".patch(", "urlopen", "publish",
-    "smtp", "payment", "acl=", "_scale(", "modify_", "writealltext", "file.write", "io.write", "click(", "document.query",
+    "refund", "charge", "payout", "transfer", "sendmail", "send_message", "update_many", "updatemany", ".update(",
+    "_acl", "chmod",
+    "policy", "lifecycle", "retention", "replicas", "'post'", '"post"', ".post(", ".put(", ".patch(", "urlopen",
+    "publish",
+    "smtp", "payment", "acl=", "_scale(", "modify_", "writealltext", "file.write", "io.write", "click(",
+    "document.query",
 )  # fmt: skip
 _IN_SCRIPTS = (*_IN_PROGRAMS, "if_exists")
 _IN_CODE = ("replace", "command", *_IN_PROGRAMS, "shred", "erase", "shell", "%%", ".git.", "qw", "`")

@@ -207,7 +207,9 @@ def _moved(invocation: Invocation) -> Iterator[tuple[str, str]]:
         yield f"path={invocation.path(inside)}", old
 
 
-def _of_command(command: str, cwd: str | None, depth: int, work: StepBudget) -> Iterator[Destruction]:
+def _of_command(  # noqa: PLR0912 - one case after another
+    command: str, cwd: str | None, depth: int, work: StepBudget
+) -> Iterator[Destruction]:
     moved: dict[str, str] = {}
     written: dict[str, str] = {}
     for invocation in invocations(command, cwd=cwd, work=work):

@@ -79,7 +79,8 @@ _UNCHANGED = re.compile(
 _ANSWER_CHARS = 240
 
 PRODUCING = frozenset((
-    "python", "python2", "python3", "pypy", "pypy3", "node", "deno", "ruby", "perl", "php", "bash", "sh", "zsh", "java",
+    "python", "python2", "python3", "pypy", "pypy3", "node", "deno", "ruby", "perl", "php", "bash", "sh", "zsh",
+    "java",
     "make", "cmake", "ninja", "npm", "npx", "yarn", "pnpm", "bun", "cargo", "go", "mvn", "gradle", "dotnet", "docker",
     "pytest", "tox", "nox", "sphinx-build", "jupyter", "uv", "poetry", "rake", "bundle", "Rscript", "julia", "psql",
     "terraform",

@@ -81,7 +81,8 @@ class _Given:
     """What every observation has. In slots: Python keeps no more than 30 other attributes of a class in a fast form."""
 
     __slots__ = (
-        "_classifier", "action", "args", "call", "calls", "event", "failed", "hint", "index", "is_attempt", "is_result",
+        "_classifier", "action", "args", "call", "calls", "event", "failed", "hint", "index", "is_attempt",
+        "is_result",
         "kind", "measured", "offset", "partition", "recalled", "refused", "runs", "step", "text", "time_ms", "tool",
         "topic", "usage",
     )  # fmt: skip

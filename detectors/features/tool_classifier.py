@@ -150,7 +150,8 @@ _PUT_IN_NAMES = frozenset(_PUT_IN)
 _MAX_OF_FILE = 32
 _FROM_ARGS = ("source", "src", "from", "old_path", "old_name", "from_path", "source_path", "current_name", "old")
 _TO_ARGS = (
-    "destination", "dest", "dst", "to", "new_path", "new_name", "to_path", "destination_path", "target", "target_name",
+    "destination", "dest", "dst", "to", "new_path", "new_name", "to_path", "destination_path", "target",
+    "target_name",
     "new",
 )  # fmt: skip
 _PROGRAM_FILES = (".py", ".sh", ".js", ".ts", ".rb", ".mjs")
@@ -194,7 +195,8 @@ RUNS = {reading.value: KnownTool(Effect.EXEC, reading) for reading in Reading}
 """Tools that run something, by how it is read."""
 _GUESSES = (
     ("command", "shell"), ("cmd", "shell"), ("command_line", "shell"), ("commands", "shell"), ("bash", "shell"),
-    ("cli_command", "shell"), ("shell", "shell"), ("argv", "shell"), ("script", "shell"), ("sql", "sql"), ("statement", "sql"),
+    ("cli_command", "shell"), ("shell", "shell"), ("argv", "shell"), ("script", "shell"), ("sql", "sql"),
+    ("statement", "sql"),
     ("statements", "sql"), ("sql_text", "sql"), ("code", "plain"), ("cell", "plain"),
 )  # fmt: skip
 """Arguments that say how a tool that is not known is read."""

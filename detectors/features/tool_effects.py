@@ -58,7 +58,9 @@ _MAX_TARGET_CHARS = 240
 _DEV = re.compile(r"(?:^|[\W_])(?:dev|devel|local|localhost|own|mine|preview|ci)(?:$|[\W_])", re.IGNORECASE)
 
 
-def acts(action: str, args: JsonObject, about: tuple[str, ...]) -> tuple[Destruction, ...]:
+def acts(  # noqa: PLR0912 - one case after another
+    action: str, args: JsonObject, about: tuple[str, ...]
+) -> tuple[Destruction, ...]:
     """What a call does; `about`: what it is about, as far as its arguments say."""
     clicked = click(action, args)
     if clicked:
@@ -148,11 +150,14 @@ def as_command_line(action: str, args: JsonObject) -> str:
 _OF_GIT = frozenset(("push", "reset", "branch", "tag", "clean", "checkout", "rebase", "restore", "stash"))
 _PROGRAMS = {"redis": "redis-cli", "valkey": "redis-cli", "keydb": "redis-cli", "aws": "aws", "gcloud": "gcloud"}
 _MOVES = frozenset(("move", "mv", "relocate", "rename", "transfer", "put", "shift"))
-_LOST = re.compile(r"/dev/null|(?:/private)?(?:/var)?/tmp(?:/.*)?|/dev/shm(?:/.*)?|(?:.*/)?\.?trash(?:/.*)?|bin|recycle ?bin|\[?gmail\]?/trash"
-                   r"|deleted( items| messages)?|junk|spam|papierkorb|corbeille|papelera|lixeira|cestino|prullenbak|ゴミ箱|回收站|корзина",
-                   re.IGNORECASE)  # fmt: skip
-_PLACES = ("destination", "dest", "dst", "to", "new_path", "to_path", "destination_path", "target", "folder", "mailbox", "label", "list",
-           "parent", "directory", "target_folder", "destination_folder", "location")  # fmt: skip
+_LOST = re.compile(
+    r"/dev/null|(?:/private)?(?:/var)?/tmp(?:/.*)?|/dev/shm(?:/.*)?|(?:.*/)?\.?trash(?:/.*)?|bin|recycle ?bin"
+    r"|\[?gmail\]?/trash|deleted( items| messages)?|junk|spam|papierkorb|corbeille|papelera|lixeira|cestino"
+    r"|prullenbak|ゴミ箱|回收站|корзина",
+    re.IGNORECASE,
+)
+_PLACES = ("destination", "dest", "dst", "to", "new_path", "to_path", "destination_path", "target", "folder",
+           "mailbox", "label", "list", "parent", "directory", "target_folder", "destination_folder", "location")  # fmt: skip
 
 
 def _moved_away(action: str, args: JsonObject, about: tuple[str, ...]) -> tuple[Destruction, ...]:

@@ -1,6 +1,7 @@
 """What is taken away in the course of work, so that nobody misses it: what says so is the kind of the thing.
 
-A message of a queue that is acknowledged was worked on; one that is archived or labelled is still there; an item of a cart was not bought yet; a draft was not sent.
+A message of a queue that is acknowledged was worked on; one that is archived or
+labelled is still there; an item of a cart was not bought yet; a draft was not sent.
 
 Misses: such things under names of a shop's or a mailer's own; a cart or draft that a person has worked on for long.
 """
@@ -16,7 +17,8 @@ _RECEIPTS = frozenset((
 """Given out with a message, and given back when it is done."""
 _LISTS = ("entries", "messages", "items")
 _UNFINISHED = frozenset((
-    "cart", "basket", "draft", "drafts", "todo", "todos", "reminder", "notification", "notifications", "scratchpad", "cell",
+    "cart", "basket", "draft", "drafts", "todo", "todos", "reminder", "notification", "notifications", "scratchpad",
+    "cell",
 ))  # fmt: skip
 _FILED = frozenset(("archive", "label", "unlabel", "tag", "untag", "star", "unstar", "mark", "snooze", "mute"))
 _MESSAGES = frozenset(

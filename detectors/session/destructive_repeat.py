@@ -9,7 +9,8 @@ Fires: `loop_suspected` (low) on a destructive attempt with one executed attempt
 Quiet: attempts that were refused; scratch, build output, and what is the session's own (see `belongings`), such
     as a file that its programs make anew after each removal; other targets; rows of one table under other conditions.
     Case, quotes, qualification (`dw.public.t`, `t`) and the argument that names it make no other thing.
-Misses: one thing under two names that only its system knows to be one; calls without arguments; repeats that lie further apart than both windows.
+Misses: one thing under two names that only its system knows to be one; calls without arguments;
+    repeats that lie further apart than both windows.
 """
 
 from dataclasses import dataclass, field
@@ -152,8 +153,9 @@ def _take_back(state: State, act: Observation) -> None:
 
 
 def _name(act: Observation, loss: Destruction) -> str:
-    """What counts as the same thing: of rows under a condition, those under the same one; of a payment, a mail and an
-    order to others, the same call.
+    """What counts as the same thing.
+
+    Of rows under a condition those under the same one; of a payment, a mail and an order to others the same call.
     """
     by_call = loss.verb == "delete_rows" or loss.effect in _BY_CALL or loss.target == UNKNOWN
     return f"{loss.target}{_ROWS}{act.fingerprint}" if by_call else loss.target

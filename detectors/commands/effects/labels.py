@@ -38,22 +38,30 @@ exposes | make public, change visibility, share publicly, anyone with the link, 
 """
 _WITHOUT_BLANKS = {
     ActEffect.DESTROYS: (
-        "削除", "消去", "破棄", "初期化", "解約", "退会", "删除", "刪除", "清空", "移除", "销毁", "抹除", "注销", "삭제", "제거", "초기화",
-        "탈퇴", "حذف", "مسح", "إزالة", "מחק", "מחיקה", "हटाएं", "हटाएँ", "हटाना", "मिटाएं", "মুছুন", "ลบ", "நீக்கு", "ลบทิ้ง",
+        "削除", "消去", "破棄", "初期化", "解約", "退会", "删除", "刪除", "清空", "移除", "销毁", "抹除", "注销",
+        "삭제", "제거", "초기화",
+        "탈퇴", "حذف", "مسح", "إزالة", "מחק", "מחיקה", "हटाएं", "हटाएँ", "हटाना", "मिटाएं", "মুছুন", "ลบ", "நீக்கு",
+        "ลบทิ้ง",
     ),
     ActEffect.SPENDS: ("購入", "支払", "注文を確定", "购买", "付款", "支付", "下单", "購買", "구매", "결제", "شراء", "دفع", "ซื้อ"),
     ActEffect.SENDS: ("公開する", "发布", "發布", "게시", "نشر"),
 }  # fmt: skip
 _CONFIRMS = frozenset((
-    "confirm", "yes confirm", "confirm action", "yes proceed", "i am sure", "yes i am sure", "bestätigen", "confirmer", "confirmar",
-    "conferma", "bevestigen", "potwierdź", "подтвердить", "確認", "确认", "확인", "confirm changes", "onayla", "تأكيد",
+    "confirm", "yes confirm", "confirm action", "yes proceed", "i am sure", "yes i am sure", "bestätigen",
+    "confirmer", "confirmar",
+    "conferma", "bevestigen", "potwierdź", "подтвердить", "確認", "确认", "확인", "confirm changes", "onayla",
+    "تأكيد",
 ))  # fmt: skip
 """Whole texts that carry out what a page asked for."""
 _NEVER = frozenset((
-    "undo", "don't", "dont", "not", "never", "how", "help", "learn", "filter", "filters", "search", "undelete", "cart", "draft",
-    "drafts", "restore", "recover", "history", "documentation", "docs", "faq", "about", "why", "keep", "cancel deletion", "read",
-    "notification", "notifications", "cookies", "formatting", "selection", "recently", "folder", "guide", "policy", "list",
-    "rückgängig", "nicht", "annuler la", "deshacer", "filtros", "view", "preview", "wishlist", "bag", "basket", "tag", "label",
+    "undo", "don't", "dont", "not", "never", "how", "help", "learn", "filter", "filters", "search", "undelete",
+    "cart", "draft",
+    "drafts", "restore", "recover", "history", "documentation", "docs", "faq", "about", "why", "keep",
+    "cancel deletion", "read",
+    "notification", "notifications", "cookies", "formatting", "selection", "recently", "folder", "guide", "policy",
+    "list",
+    "rückgängig", "nicht", "annuler la", "deshacer", "filtros", "view", "preview", "wishlist", "bag", "basket",
+    "tag", "label",
     "column", "row", "show", "sort", "add", "back", "settings", "menu", "buyer", "tab",
 ))  # fmt: skip
 _BETWEEN = re.compile(r"[^\w'+-]+|[_]|(?<=[a-z])(?=[A-Z])|-")

@@ -52,9 +52,12 @@ _ROWS = tuple(
     (ActEffect(line.split(" | ", 1)[0]), line.split(" | ", 1)[1]) for line in filter(None, _TABLE.splitlines())
 )
 MAYBE = (
-    "grant", "revoke", "restore", "flashback", "purge", "superuser", "ttl", "retention", "time_to_live", "overwrite", "merge", "replace",
-    "foreach", "drop", "unlink", "reset", "match", "clear", "delete", "updatemany", "update", "bulkwrite", "remove", "expireafter",
-    "row level", "bypassrls", "createrole", "rolemember", "add member", "xp_cmdshell", "flush", "unschedule", "detach_db",
+    "grant", "revoke", "restore", "flashback", "purge", "superuser", "ttl", "retention", "time_to_live",
+    "overwrite", "merge", "replace",
+    "foreach", "drop", "unlink", "reset", "match", "clear", "delete", "updatemany", "update", "bulkwrite", "remove",
+    "expireafter",
+    "row level", "bypassrls", "createrole", "rolemember", "add member", "xp_cmdshell", "flush", "unschedule",
+    "detach_db",
 )  # fmt: skip
 """Pieces of a statement in small letters; where a text has none of them, no row holds."""
 _MAX_CHARS = 16 * 1024

@@ -11,6 +11,7 @@ Misses: names that say nothing; arguments under names of a service's own.
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from itertools import islice
 from typing import Any, NamedTuple
 
 from haltline.detectors.commands.model import ActEffect
@@ -212,7 +213,8 @@ _MOVES_MONEY = frozenset(
     ("transfer", "send", "pay", "withdraw", "charge", "tip", "deposit", "debit", "payout", "remit")
 )
 _PROTECTS = frozenset((
-    "backup", "backups", "versioning", "protection", "snapshots", "snapshot", "replication", "retention", "mfa", "firewall",
+    "backup", "backups", "versioning", "protection", "snapshots", "snapshot", "replication", "retention", "mfa",
+    "firewall",
     "encryption", "audit", "logging", "lock",
 ))  # fmt: skip
 _SWITCHES = frozenset(("enabled", "enable", "active", "on", "status", "state", "value"))
@@ -254,7 +256,7 @@ def by_setting(action: str, args: Mapping[str, Any]) -> tuple[str, ActEffect] | 
     """The setting and effect of a tool that changes something."""
     for key, value in pairs(args):
         key_ = "_".join(words(key)) if not key.islower() else key
-        if isinstance(value, list) and not value and key_ in _CONTENTS and not words(action)[:1] == ("create",):
+        if isinstance(value, list) and not value and key_ in _CONTENTS and words(action)[:1] != ("create",):
             return f"empty_{key_}", ActEffect.OVERWRITES
         if value is None or isinstance(value, dict | list):
             continue
@@ -287,11 +289,7 @@ def to_many(args: Mapping[str, Any]) -> bool:
 
 def pairs(args: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, Any]]:
     """The arguments and those in them, so far and no deeper."""
-    count = 0
-    for key, value in args.items():
-        count += 1
-        if count > _MAX_PAIRS:
-            return
+    for key, value in islice(args.items(), _MAX_PAIRS):
         yield str(key), value
         if isinstance(value, dict) and depth < _MAX_DEPTH:
             yield from pairs(value, depth + 1)
@@ -299,7 +297,8 @@ def pairs(args: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, Any]]:
 
 _MONEY_OBJECTS = frozenset((
     "refund", "refunds", "charge", "charges", "payment", "payments", "payout", "payouts", "transfer", "transfers",
-    "paymentintent", "payment_intents", "paymentintents", "order", "orders", "subscription", "subscriptions", "topup", "checkout",
+    "paymentintent", "payment_intents", "paymentintents", "order", "orders", "subscription", "subscriptions",
+    "topup", "checkout",
     "invoice", "invoices", "purchase",
 ))  # fmt: skip
 _MAKING = frozenset(("create", "capture", "confirm", "send", "execute", "submit", "pay", "make"))
@@ -308,16 +307,20 @@ _PAYS_BY_CODE = re.compile(
     re.IGNORECASE,
 )
 _MAILS = frozenset(("sendmail", "send_message", "send_email", "send_raw_email", "sendmany", "send_mail", "send_mass_mail",
-                    "send_bulk_email", "send_templated_email", "send_bulk_templated_email", "create_tweet", "update_status",
+                    "send_bulk_email", "send_templated_email", "send_bulk_templated_email", "create_tweet",
+                    "update_status",
                     "sendMail", "send_campaign", "send_sms"))  # fmt: skip
 _MAILERS = re.compile(r"smtp|mail|ses|sendgrid|twilio|server|client|api|(?:^|\.)s$", re.IGNORECASE)
 _OPENS = frozenset(("put_bucket_acl", "put_object_acl", "put_bucket_policy", "put_public_access_block", "set_iam_policy",
-                    "make_public", "set_container_access_policy", "add_permission", "authorize_security_group_ingress",
+                    "make_public", "set_container_access_policy", "add_permission",
+                    "authorize_security_group_ingress",
                     "attach_user_policy", "attach_role_policy", "put_user_policy", "put_role_policy", "chmod", "fchmod"))  # fmt: skip
 _SETS_BY_CODE = frozenset((
     "put_bucket_lifecycle_configuration", "put_bucket_lifecycle", "put_retention_policy", "put_bucket_versioning",
-    "decrease_stream_retention_period", "disable_key", "schedule_key_deletion", "stop_instances", "update_time_to_live",
-    "stop_logging", "add_lifecycle_delete_rule", "clear_lifecyle_rules", "update_many", "updateMany", "bulk_update", "updateAll",
+    "decrease_stream_retention_period", "disable_key", "schedule_key_deletion", "stop_instances",
+    "update_time_to_live",
+    "stop_logging", "add_lifecycle_delete_rule", "clear_lifecyle_rules", "update_many", "updateMany", "bulk_update",
+    "updateAll",
     "recursiveDelete",
 ))  # fmt: skip
 _OPEN_VALUE = re.compile(
@@ -329,8 +332,9 @@ _OPEN_VALUE = re.compile(
 def of_method(
     owner: str, method: str, given: Mapping[str, str], plain: list[str], *, everything: bool
 ) -> tuple[str, ActEffect] | None:
-    """What a method of a program's client does; `given`: its arguments by name, `plain`: the others; `everything`: its
-    first argument says no condition.
+    """What a method of a program's client does.
+
+    `given` are its arguments by name, `plain` the others; `everything`: its first argument says no condition.
     """
     last = owner.rpartition(".")[2].lower()
     if method in _MAKING and last in _MONEY_OBJECTS and _PAYS_BY_CODE.search(owner):
@@ -373,7 +377,8 @@ HANDS = _STARTS | _OTHERS
 _ORDER_ARGS = ("prompt", "task", "instructions", "instruction", "message", "goal", "request", "query", "input", "text",
                "objective", "content", "description_of_work")  # fmt: skip
 _STRONG = frozenset((
-    "destroy", "delete", "drop", "wipe", "purge", "erase", "truncate", "teardown", "nuke", "terminate", "decommission",
+    "destroy", "delete", "drop", "wipe", "purge", "erase", "truncate", "teardown", "nuke", "terminate",
+    "decommission",
     "deprovision", "obliterate", "rm",
 ))  # fmt: skip
 _ORDER = re.compile(

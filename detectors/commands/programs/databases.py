@@ -266,10 +266,12 @@ def _dbt(invocation: Invocation) -> Iterator[Destruction]:
 
 _GENERIC_VERBS = frozenset(("delete", "destroy", "drop", "purge", "rm", "truncate"))
 _TALKS = frozenset((
-    "echo", "printf", "grep", "egrep", "fgrep", "rg", "ag", "ack", "test", "[", "man", "help", "which", "type", "less",
+    "echo", "printf", "grep", "egrep", "fgrep", "rg", "ag", "ack", "test", "[", "man", "help", "which", "type",
+    "less",
     "cat", "head", "tail", "ls", "make", "npm", "yarn", "pnpm", "cargo", "poetry", "go", "pytest", "tox", "bundle",
     "rake", "mvn", "gradle", "just", "task", "say", "logger", "wall", "jq", "yq", "sort", "diff", "cut", "tr", "ip",
-    "set", "alias", "export", "read", "expr", "cd", "for", "case", "tmux", "screen", "vim", "sed", "awk", "tar", "zip",
+    "set", "alias", "export", "read", "expr", "cd", "for", "case", "tmux", "screen", "vim", "sed", "awk", "tar",
+    "zip",
     "ssh", "nmcli", "route", "brctl", "ovs-vsctl", "tc", "hg", "svn", "bd", "td", "todo", "op", "pass", "xclip",
 ))  # fmt: skip
 _CARRY = frozenset((
