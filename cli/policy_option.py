@@ -20,18 +20,16 @@ def read_plugins() -> "Plugins":
         fail(error, Exit.USAGE)
 
 
-def read_policy(file: Path | None) -> "Policy":
+def read_policy(file: Path | None, *, option: str = "--policy: ") -> "Policy":
     """The policy of a file, or every default, checked with the detectors of other packages that are installed.
 
-    Ends the command when it cannot be used.
+    Ends the command when it cannot be used; `option` is what named a file that cannot be read.
     """
-    from haltline.streams.engine.plugins import installed
-    from haltline.streams.policy.loader import load_policy, parse_policy
+    from haltline.streams.policy.loader import UnreadablePolicy, load_policy
 
     try:
-        plugins = installed()
-        return load_policy(file, plugins) if file is not None else parse_policy("{}", "default policy", plugins)
+        return load_policy({} if file is None else file)
+    except UnreadablePolicy as error:
+        fail(f"{option}{error}", Exit.USAGE)
     except ValueError as error:
         fail(error, Exit.USAGE)
-    except OSError as error:
-        fail(f"--policy: {error}", Exit.USAGE)

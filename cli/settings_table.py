@@ -150,17 +150,37 @@ SETTINGS: Final = (
         "intake", "token_file", "HALTLINE_INTAKE_TOKEN_FILE", "file", "Its text is the bearer token of every request."
     ),
     Setting(
+        "intake", "keys", "HALTLINE_INTAKE_KEYS", "file", "TOML: further keys, each with a scope and limits of its own."
+    ),
+    Setting(
+        "intake",
+        "tls_config",
+        "HALTLINE_INTAKE_TLS_CONFIG",
+        "file",
+        "Serve with TLS: Kafka's names of settings, one name=value a line.",
+        "without TLS",
+    ),
+    Setting(
         "doctor", "worker", "HALTLINE_DOCTOR_WORKER", "text", "URL of a worker's /healthz.", "http://127.0.0.1:9464"
     ),
     Setting("doctor", "sink", "HALTLINE_DOCTOR_SINK", "text", "URL of an audit sink's.", "http://127.0.0.1:9465"),
     Setting(
         "doctor", "canary", "HALTLINE_DOCTOR_CANARY", "text", "URL of the canary's /metrics.", "http://127.0.0.1:9466"
     ),
+    Setting("doctor", "intake", "HALTLINE_DOCTOR_INTAKE", "text", "URL of an intake.", "http://127.0.0.1:8765"),
     Setting("doctor", "console", "HALTLINE_DOCTOR_CONSOLE", "text", "URL of the console.", "http://127.0.0.1:8460"),
     _agent("agent_id", "text", "The agent's id.", "unknown"),
     _agent("mode", "one of async, blocking, local", "What a call waits for.", "async; intake and mcp-proxy: blocking"),
     _agent("verify_key", "files", "The workers' public keys; also of the canary and the intake."),
     Setting("agent", "rules", "HALTLINE_AGENT_RULES", "files", "The agent's author's own rules, TOML or JSON."),
+    Setting(
+        "agent",
+        "policy",
+        "HALTLINE_AGENT_POLICY",
+        "file",
+        "The policy document of guards in mode local.",
+        "every default",
+    ),
     Setting(
         "agent",
         "hook_approval",

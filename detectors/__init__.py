@@ -17,7 +17,6 @@ from haltline.detectors.framework.settings import construct
 from haltline.detectors.review.step_review import StepReview
 from haltline.detectors.session.after_refusal import AfterRefusal
 from haltline.detectors.session.budget import Budget
-from haltline.detectors.session.context_thrash import ContextThrash
 from haltline.detectors.session.cycle import Cycle
 from haltline.detectors.session.destructive_repeat import DestructiveRepeat
 from haltline.detectors.session.destructive_volume import DestructiveVolume
@@ -34,7 +33,6 @@ from haltline.detectors.session.own_release import OwnRelease
 from haltline.detectors.session.polling import Polling
 from haltline.detectors.session.repetition import Repetition
 from haltline.detectors.session.resource_growth import ResourceGrowth
-from haltline.detectors.session.retry_storm import RetryStorm
 from haltline.detectors.session.scope_creep import ScopeCreep
 from haltline.detectors.session.secret_sent import SecretSent
 from haltline.detectors.session.severe_destruction import SevereDestruction
@@ -42,14 +40,13 @@ from haltline.detectors.session.spend_velocity import SpendVelocity
 from haltline.detectors.session.stagnation import Stagnation
 from haltline.detectors.session.stagnation_candidate import StagnationCandidate
 from haltline.detectors.session.unread_execution import UnreadExecution
-from haltline.detectors.session.verify_mismatch import VerifyMismatch
 from haltline.schemas.policy import Policy, Rule
+from haltline.schemas.removed_rules import REMOVED
 
 ALL: tuple[type[Detector[Any]], ...] = (
     AfterRefusal,
     BehavioralDrift,
     Budget,
-    ContextThrash,
     Cycle,
     DestructiveRepeat,
     DestructiveVolume,
@@ -68,7 +65,6 @@ ALL: tuple[type[Detector[Any]], ...] = (
     Polling,
     Repetition,
     ResourceGrowth,
-    RetryStorm,
     ScopeCreep,
     SecretSent,
     SevereDestruction,
@@ -76,7 +72,6 @@ ALL: tuple[type[Detector[Any]], ...] = (
     Stagnation,
     StepReview,
     UnreadExecution,
-    VerifyMismatch,
     Combination,  # of what those before it found
     Agreement,
     StagnationCandidate,  # what is only tried adds to no combination
@@ -164,7 +159,7 @@ def unnamed(pattern: type[Pattern[Any]]) -> Rule:
 
 
 def require_known(rules: Iterable[str], known: Iterable[str] = PATTERNS) -> None:
-    """Raises ValueError naming the first rule that is of no known detector."""
+    """Raises ValueError naming the first rule that is of no known detector, and of none that earlier releases had."""
     for detector_id in rules:
-        if detector_id not in known:
+        if detector_id not in known and detector_id not in REMOVED:
             raise ValueError(f"rules.{detector_id}: expected one of {', '.join(known)}, got {detector_id!r}")

@@ -110,6 +110,9 @@ class Task(Record):
     expected_paths: list[Name] = Field(default_factory=list, max_length=1000)
     limits: dict[Name, float] = Field(default_factory=dict, max_length=100)
     """Limits that the session declares for itself; they can tighten the policy, never loosen it."""
+    prompts: Count | None = None
+    """How many prompts its user has given; None: nobody counts. Another one is a boundary, as another goal is: progress
+    counts anew."""
 
 
 class ActionEvent(Record):

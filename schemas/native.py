@@ -53,6 +53,7 @@ class TaskFields(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
     goal: Annotated[str, Meta(max_length=16_384)] = ""
     expected_paths: Annotated[list[_Name], Meta(max_length=1000)] = []
     limits: Annotated[dict[_Name, float], Meta(max_length=100)] = {}
+    prompts: _Count | None = None
 
 
 class EventFields(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):

@@ -1,8 +1,10 @@
 """The policy document: what counts, from when on, and what follows."""
 
+import os
+from collections.abc import Mapping
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -218,3 +220,7 @@ class Policy(Record):
             and fnmatchcase(agent_id, override.agent)
             and fnmatchcase(session_id, override.session)
         )
+
+
+PolicyDocument: TypeAlias = Policy | Mapping[str, Any] | str | os.PathLike[str]
+"""A policy as people give it: the path of a document, its fields, or a Policy."""

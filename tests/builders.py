@@ -124,19 +124,22 @@ def observed(*events: ActionEvent, calls: CallTracker | None = None) -> list[Obs
     return shown
 
 
-class Watched:
-    """One session under one detector, as the engine runs it."""
+class Together:
+    """One session under several detectors, as the engine runs it: what is worked out of an event is theirs together."""
 
-    def __init__(self, detector: Detector[Any], policy: Policy | None = None, batch: Batch | None = None) -> None:
-        self.detector = detector
+    def __init__(
+        self, detectors: Sequence[Detector[Any]], policy: Policy | None = None, batch: Batch | None = None
+    ) -> None:
+        self.detectors = detectors
         self.classifier = _BY_DEFAULT if policy is None else Classifier(policy)
         self.calls = CallTracker()
-        self.state = detector.start()
+        self.states = [detector.start() for detector in detectors]
         self.batch = batch
         self.offset = 0
+        self._recalled = any(detector.recalls for detector in detectors)
 
-    def __call__(self, event: ActionEvent, found: Sequence[Finding] = ()) -> Finding | None:
-        """What the detector finds on the session's next event, on which others `found` something before."""
+    def observe(self, event: ActionEvent, found: Sequence[Finding] = ()) -> list[Finding]:
+        """What they find on the session's next event, on which others `found` something before."""
         phase, call = self.calls.phase(event)
         act = Observation(
             event,
@@ -147,16 +150,39 @@ class Watched:
             topic="haltline.actions",
             partition=0,
             offset=self.offset,
-            recalled=self.detector.recalls,
+            recalled=self._recalled,
         )
         act.batch = self.batch
         act.found = act.enforced = found
-        finding = None
-        if event.kind in self.detector.reads and self.detector.sees & act.sights and self.detector.concerns(act):
-            finding = self.detector.observe(self.state, act)
+        findings = [
+            finding
+            for detector, state in zip(self.detectors, self.states, strict=True)
+            if event.kind in detector.reads and detector.sees & act.sights and detector.concerns(act)
+            if (finding := detector.observe(state, act)) is not None
+        ]
         self.calls.note(act)
         self.offset += 1
-        return finding
+        return findings
+
+
+class Watched(Together):
+    """One session under one detector."""
+
+    def __init__(self, detector: Detector[Any], policy: Policy | None = None, batch: Batch | None = None) -> None:
+        super().__init__([detector], policy, batch)
+        self.detector = detector
+
+    @property
+    def state(self) -> Any:
+        return self.states[0]
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        self.states[0] = state
+
+    def __call__(self, event: ActionEvent, found: Sequence[Finding] = ()) -> Finding | None:
+        """What the detector finds on the session's next event, on which others `found` something before."""
+        return next(iter(self.observe(event, found)), None)
 
 
 def findings(

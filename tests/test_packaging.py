@@ -6,13 +6,15 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 import haltline
+from haltline.streams.audit.query import session_story
 from tests.cases import cases
+from tests.cli.test_demo import EVERYDAY, is_running, pids_of
 from tests.locks import constraints, uv
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -40,10 +42,10 @@ def test_the_package_that_is_imported_is_the_one_of_this_repository_with_its_lin
     assert run(sys.executable, "-m", "haltline.cli", "--version") == f"haltline {haltline.__version__}\n"
 
 
-def run(*command: object, cwd: Path | None = None) -> str:
+def run(*command: object, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> str:
     """What a command printed; its errors are the test's."""
     without = {"XDG_CACHE_HOME", "PYTHONPATH", "SETUPTOOLS_SCM_PRETEND_VERSION"}
-    environment = {name: value for name, value in os.environ.items() if name not in without}
+    environment = {name: value for name, value in os.environ.items() if name not in without} | dict(env or {})
     done = subprocess.run(
         [str(word) for word in command], cwd=cwd, env=environment, capture_output=True, text=True, check=False
     )
@@ -206,4 +208,11 @@ def test_the_installed_wheel_runs_the_demo_outside_of_the_repository(
     package, jars, has_properties = run(programs / "python", "-c", script, cwd=tmp_path).splitlines()
     assert Path(package).is_relative_to(programs.parent)
     assert (jars, has_properties) == (str(Path.home() / ".cache" / "haltline" / "kafka"), "True")
-    assert "12 of 12 facts hold" in run(programs / "haltline", "demo", "--pause", "0.2", cwd=tmp_path)
+    kept = tmp_path / "kept"
+    printed = run(programs / "haltline", "demo", "--pause", "0.2", "--keep", kept, cwd=tmp_path, env=EVERYDAY)
+    assert "12 of 12 facts hold" in printed
+    assert "FAILED" not in printed
+    assert not any(map(is_running, pids_of(printed)))
+    summaries = [str(row["summary"]) for row in session_story(kept / "audit", "sales-clean-up-1")]
+    kill = r"session_killed: loop_detected, 3 deletes on asset_id=fact_sales in \ds"
+    assert len([text for text in summaries if re.fullmatch(kill, text)]) == 1, summaries

@@ -39,12 +39,14 @@ def schema(
 def check(file: Document, as_json: AsJson = False) -> None:
     """Check a document as a worker would. Exit 2 when it cannot be used, 1 when an override has no effect.
 
+    Rules that this release no longer has are named, and have no effect; that alone is no reason to exit with 1.
+
     Example: haltline policy check policy.yaml
     """
     from haltline.streams.engine.plugins import installed
-    from haltline.streams.policy.loader import in_vain
+    from haltline.streams.policy.loader import gone_rules, in_vain
 
-    policy = read_policy(file)
+    policy = read_policy(file, option="")
     vain = in_vain(policy, installed())
     if as_json:
         print_json({"name": policy.name, "version": policy.version, "in_vain": vain})
@@ -52,7 +54,7 @@ def check(file: Document, as_json: AsJson = False) -> None:
         say(f"{file}: policy {policy.name}, version {policy.version}, can be used")
     for line in vain:
         say_error(f"{file}: {line}")
-    if vain:
+    if len(vain) > len(gone_rules(policy)):
         raise typer.Exit(Exit.NO)
 
 
@@ -77,7 +79,7 @@ def publish(
     from haltline.streams.policy.loader import BadPolicy, in_vain
     from haltline.streams.policy.source import DEFAULT_NAME
 
-    policy = read_policy(file)
+    policy = read_policy(file, option="")
     topic = at.topics.policies
     try:
         policy, place = publishing.publish(

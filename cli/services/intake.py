@@ -37,8 +37,10 @@ VARIABLES = (
     "HALTLINE_INTAKE_LISTEN_PORT",
     "HALTLINE_INTAKE_TOKEN_FILE",
     "HALTLINE_INTAKE_OTLP_GRPC_PORT",
+    "HALTLINE_INTAKE_KEYS",
+    "HALTLINE_INTAKE_TLS_CONFIG",
 )
-"""Of `--host`, `--port`, `--token-file` and `--otlp-grpc-port`."""
+"""Of `--host`, `--port`, `--token-file`, `--otlp-grpc-port`, `--keys` and `--tls-config`."""
 
 
 def options_of() -> argparse.ArgumentParser:
@@ -58,7 +60,7 @@ def options_of() -> argparse.ArgumentParser:
         help="of sessions that name none (blocking); local: decide in this process, for the agent beside it alone",
     )
     parser.add_argument("--budget", dest="budget_s", metavar="S", help="how long a verdict is waited for (1)")
-    host, port, token_file, grpc_port = (os.environ.get(name) for name in VARIABLES)
+    host, port, token_file, grpc_port, keys, tls_config = (os.environ.get(name) for name in VARIABLES)
     parser.add_argument("--host", default=host or "127.0.0.1", metavar="ADDRESS", help="to serve on (%(default)s)")
     parser.add_argument("--port", type=int, default=port or 8765, help="0 takes a free one (%(default)s)")
     parser.add_argument(
@@ -75,7 +77,22 @@ def options_of() -> argparse.ArgumentParser:
         type=Path,
         default=token_file or None,
         metavar="FILE",
-        help="only requests with its text as bearer token are admitted",
+        help="only requests with its text as bearer token are admitted, or with one of --keys",
+    )
+    parser.add_argument(
+        "--keys",
+        type=Path,
+        default=keys or None,
+        metavar="FILE",
+        help="TOML: keys that are bearer tokens too, each with the agents, sessions, routes and limits that it is for",
+    )
+    parser.add_argument(
+        "--tls-config",
+        type=Path,
+        default=tls_config or None,
+        metavar="FILE",
+        help="serve HTTP and gRPC with TLS: ssl.certificate.location=..., ssl.key.location, ssl.key.password, and "
+        "ssl.ca.location of the certificates that clients must have",
     )
     parser.add_argument(
         "--metrics-port", type=int, metavar="PORT", help="also serve /metrics, without the token, on a port of its own"
@@ -90,34 +107,39 @@ def main(arguments: list[str]) -> int:
     options = vars(options_of().parse_args(arguments))
     from confluent_kafka import KafkaException
 
-    from haltline.interventions.agent.settings import GuardSettings
+    from haltline.interventions.agent.settings import GuardSettings, read_client_config
 
     host, port, file = options.pop("host"), options.pop("port"), options.pop("token_file")
     max_sessions, metrics_host = options.pop("max_sessions"), options.pop("metrics_host")
     metrics_port, grpc_port = options.pop("metrics_port"), options.pop("otlp_grpc_port")
+    keys_file, tls_file = options.pop("keys"), options.pop("tls_config")
     given = {name: value for name, value in options.items() if value is not None}
     try:
         from haltline.streams.intake.app import Intake
+        from haltline.streams.intake.keys import read_keys
         from haltline.streams.intake.server import serve
+        from haltline.streams.intake.tls import ServerTls
         from haltline.streams.runtime.health import MetricsServer
 
         token = file.read_text(encoding="utf-8").strip() if file is not None else None
         if token == "":
             raise ValueError(f"{file}: expected a token, got an empty file")  # noqa: TRY301  # one way out
+        keys = None if keys_file is None else read_keys(keys_file)
+        tls = None if tls_file is None else ServerTls.of(read_client_config(tls_file), tls_file)
         settings = GuardSettings.from_env({"HALTLINE_MODE": "blocking"} | dict(os.environ), **given)
         is_mode_set = "mode" in given or "HALTLINE_MODE" in os.environ
-        intake = Intake(settings, token=token, max_sessions=max_sessions, holds_mode=is_mode_set)
+        intake = Intake(settings, token=token, keys=keys, max_sessions=max_sessions, holds_mode=is_mode_set)
         app = intake.app()
         if grpc_port is not None:
             from haltline.streams.intake.otlp_grpc import TraceServer
 
-            traces = TraceServer(intake.writer, intake.admission, intake.count_request, host, grpc_port)
+            traces = TraceServer(intake.writer, intake.admission, intake.count_request, host, grpc_port, tls=tls)
             traces.beside(app)
         metrics = None if metrics_port is None else MetricsServer(metrics_host, metrics_port, intake.exposition)
         if metrics is not None:
             print(f"haltline intake: serves /metrics on port {metrics.port}", file=sys.stderr, flush=True)
         try:
-            serve(app, host, port)
+            serve(app, host, port, tls=tls)
         finally:
             if metrics is not None:
                 metrics.close()

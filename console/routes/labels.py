@@ -13,6 +13,7 @@ from haltline.console.read_model.history import decisions_of, hint_effectiveness
 from haltline.detectors import PATTERNS
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.record import rfc3339
+from haltline.schemas.removed_rules import REMOVED
 from haltline.streams.replay.label_precision import by_rule
 
 router = APIRouter(prefix="/api/v1", tags=["labels"], route_class=StrictRoute)
@@ -149,7 +150,7 @@ def label(here: ContextDep, who: OperatorClient, decision_id: str, body: LabelRe
 @router.post("/sessions/{session_id:path}/missed", responses={404: {"description": "There is no such rule."}})
 def missed(here: ContextDep, who: OperatorClient, session_id: str, body: MissedRequest) -> LabelResult:
     """Says that a rule should have found something in a session, and did not."""
-    if body.rule not in PATTERNS and not body.rule.startswith("correlation_"):
+    if body.rule not in PATTERNS.keys() | REMOVED and not body.rule.startswith("correlation_"):
         raise HTTPException(404, f"rule: expected one of {', '.join(sorted(PATTERNS))}, got {body.rule!r:.80}")
     session_id = whole(here, ScopeKind.SESSION, session_id, hint="no events of it were found")
     answer = here.inbox.missed(session_id, body.rule, by=who.name, reason=body.reason)

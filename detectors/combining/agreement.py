@@ -5,8 +5,7 @@ Fires: `agreement`, critical, when at least two rules that look for a lack of pr
     one 3; of each rule the last finding counts. So a hint of one rule and a warning of another stop a session that
     neither would stop for some steps yet.
 Quiet: one rule alone, however often it finds something; findings of rules in shadow, which decide nothing; findings
-    about anything else than progress, such as destruction or spending; what was found before the session was given
-    another task.
+    about anything else than progress, such as destruction or spending.
 Misses: what only one rule sees.
 """
 
@@ -37,7 +36,7 @@ PARTS: Final = frozenset(
         "stagnation",
     }
 )
-"""The rules that look for a lack of progress. `retry_storm` counts the errors that `error_repetition` tells apart."""
+"""The rules that look for a lack of progress."""
 
 _SAME_FACT: Final = {"repetition": "error_repetition"}
 _POINTS: Final = {Severity.LOW: 0, Severity.MEDIUM: 1, Severity.HIGH: 2, Severity.CRITICAL: 3}
@@ -68,15 +67,11 @@ class Agreement(Detector[State]):
         return State()
 
     def concerns(self, act: Observation) -> bool:
-        """Events on which one of the rules found something that counts, and the beginnings of tasks."""
-        if act.kind is Kind.SESSION_STARTED:
-            return True
+        """Events on which one of the rules found something that counts."""
         return bool(act.enforced) and any(f.detector in PARTS for f in act.enforced)
 
     def observe(self, state: State, act: Observation) -> Finding | None:
         """Notes the findings, and adds up those that are close together."""
-        if act.kind is Kind.SESSION_STARTED and act.calls.is_other_task(act.event):
-            state.last.clear()
         for finding in act.enforced:
             if finding.detector in PARTS and finding.severity > Severity.LOW:
                 state.last[finding.detector] = entry(act, _POINTS[finding.severity], finding.severity.value)

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass, field
 from zlib import crc32
 
+from haltline.detectors.commands.model import as_row
 from haltline.detectors.features import tool_classifier
 from haltline.detectors.features.call import Call, Phase
 from haltline.detectors.features.call_history import CallHistory
@@ -134,15 +135,18 @@ class CallTracker:
             self._note_attempt(act)
 
     def is_other_task(self, event: ActionEvent) -> bool:
-        """Whether the beginning of a task asks a session that was at work for something else than before."""
+        """Whether an event asks a session that was at work for something else: another goal, or another prompt."""
         return self.actions > 0 and event.task is not None and _checksum_of(event.task) not in {0, self.task}
 
     def _note_task(self, event: ActionEvent) -> None:
-        """Another task is a boundary: progress is asked about anew, and what is known stays known."""
+        """Another task is a boundary: progress is asked about anew, and what is known stays known.
+
+        A call that is made again for it is no repetition.
+        """
         if event.task is None:
             return
         if self.is_other_task(event):
-            self.novelty = self.novelty.for_other_task()
+            self.novelty, self.recall = self.novelty.for_other_task(), CallHistory()
         self.task = _checksum_of(event.task) or self.task
 
     def _remember(self, act: Observed) -> None:
@@ -177,7 +181,7 @@ class CallTracker:
         key = event.call_id
         if key is None:
             key = _anonymous(act.action, act.index)
-        losses, creates = act.losses, act.creates
+        acts, creates = act.irreversible, act.creates
         self.open.pop(key, None)
         self.open[key] = Call(
             key,
@@ -187,7 +191,7 @@ class CallTracker:
             act.offset,
             act.action,
             act.effect,
-            [[loss.verb, loss.target, loss.badness.name] for loss in losses[:MAX_THINGS]] if losses else [],
+            [as_row(one) for one in acts[:MAX_THINGS]] if acts else [],
             list(creates[:MAX_THINGS]) if creates else [],
             act.head,
             act.tool.reading if act.runs else "",
@@ -248,7 +252,8 @@ class CallTracker:
 
 
 def _checksum_of(task: Task) -> int:
-    return crc32(task.goal.encode(errors="replace")) if task.goal else 0
+    told = f"{task.prompts} {task.goal}" if task.prompts else task.goal
+    return crc32(told.encode(errors="replace")) if told else 0
 
 
 def _was_there(act: Observed) -> bool:

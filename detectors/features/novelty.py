@@ -194,8 +194,8 @@ class Novelty:
         # Of calls that were begun under an older release only `changes` is known.
         edited = not failed and (act.changes if len(known) == _OF_CALL else known[_OF_CALL] == 1)
         self.whole.take(act, edited=edited, together=together, same_call=same_call, was_seen=was_seen)
-        if together and was_seen:
-            return self.values()  # calls of one turn that come to the same are one
+        if together and (was_seen or (failed and self.negative & 1)):
+            return self.values()  # calls of one turn that come to the same are one, and so are those that fail
         pair = _key((exact_call * 31 + digest if size else exact_call) & 0xFFFFFFFF)
         is_fresh = new_words > 30 and not failed and not was_seen
         self.repeated = (self.repeated << 1 | ((same_call and pair in self.pairs) or (failed and was_seen))) & 0xFFF

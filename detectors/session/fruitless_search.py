@@ -97,6 +97,11 @@ _RECEIPT = re.compile(
     r"|\b(?:ok|up|success\w*|healthy|running|active|online|passed|enabled|HTTP/[\d.]+ 200)\b",
     re.IGNORECASE,
 )
+_METER = re.compile(r"^[ \t]*(?:% Total|Dload).*$|[ \d.:kMG-]*--:--:--[ \d.:kMG-]*", re.MULTILINE)
+"""What `curl` reports of its progress, before or behind the answer."""
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_ID = re.compile(r"(?=[\w%.+=~-]*\d)[\w%.+=~-]{20,}")
+"""An id, a digest, encoded data: another one each time."""
 _NEAR_SIZE = 0.03
 """Answers whose sizes differ by less are of the same size."""
 _TALK = frozenset(("think", "say", "note", "plan", "reflect", "thought"))
@@ -127,6 +132,7 @@ class FruitlessSearch(Detector[State]):
     id: ClassVar[str] = "fruitless_search"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.COMPLETED})
     sees: ClassVar[Trait] = Trait.RESULT
+    recalls: ClassVar[bool] = True
 
     looks: ManyCounts = (10, 16, 30)
     """Looks in a row that found nothing from which on it is medium, high, critical."""
@@ -306,10 +312,12 @@ def _answer(act: Observation) -> str:
         return ""
     if len(head) < _LEAST_CHARS or not _may_ask(act.head):
         return ""
-    programs = " ".join(_PROGRAMS.findall(act.head)[:_MAX_PROGRAMS])
+    programs = " ".join(_PROGRAMS.findall(_QUOTED.sub("''", act.head))[:_MAX_PROGRAMS])
     if _CLIENTS.search(programs) is None or _RECEIPT.search(head) is not None:
         return ""
-    return f"{programs} {_without_own_words(act, head[:_NO_CHARS])}"
+    if "% Total" in head:
+        head = _METER.sub("", head[: 4 * _NO_CHARS])
+    return f"{programs} {_without_own_words(act, _ID.sub(' ', head[:_NO_CHARS]))}"
 
 
 def _may_ask(line: str) -> bool:

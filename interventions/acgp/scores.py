@@ -49,7 +49,7 @@ TIERS: Final[Mapping[int, Thresholds]] = {
 _MOST_ARS: Final = (2, 4, 7, 10, 13, 15)
 
 _DIMENSION: Final[Mapping[str, Dimension]] = {
-    **dict.fromkeys(("hallucination", "verify_mismatch", "environment_gone", "invented_data"), Dimension.GROUNDING),
+    **dict.fromkeys(("hallucination", "environment_gone", "invented_data"), Dimension.GROUNDING),
     **dict.fromkeys(("evasion", "respawn"), Dimension.ETHICAL),
     **dict.fromkeys(
         (
@@ -58,7 +58,7 @@ _DIMENSION: Final[Mapping[str, Dimension]] = {
         ),
         Dimension.TOOL_SAFETY,
     ),
-    **dict.fromkeys(("goal_drift", "scope_creep", "behavioral_drift", "context_thrash"), Dimension.CONTEXT),
+    **dict.fromkeys(("goal_drift", "scope_creep", "behavioral_drift"), Dimension.CONTEXT),
 }  # fmt: skip
 """By rule; every other one speaks of the reasoning."""
 

@@ -24,9 +24,8 @@ from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.settings import DEFAULT_AGENT, CallMode, GuardOptions, GuardSettings
 from haltline.interventions.agent.transport.transport import Decider, Transport
 from haltline.interventions.agent.transport.transport_factory import decider_of, transport_of
-from haltline.schemas.events import Effect, Kind, Usage
+from haltline.schemas.events import Effect, Kind, Task, Usage
 from haltline.schemas.payloads import Checkpoint
-from haltline.schemas.policy import Policy
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -60,10 +59,9 @@ class Guard:
     """Watches one session of one agent: publishes what it does, and refuses what must not be done.
 
     Keyword arguments are the fields of GuardSettings; or pass a GuardSettings, which the keywords then change.
-    `on_advice` is called, in the thread of the call, with each Advice before a call goes on. `policy` is what mode
-    `local` decides by. `checkpoints` keeps states of the work, to which a ROLLBACK goes back. `parent` is the guard of
-    the session above, as `subagent` gives it. Raises ValueError for settings that cannot work; after that nothing
-    raises but Refused.
+    `on_advice` is called, in the thread of the call, with each Advice before a call goes on. `checkpoints` keeps
+    states of the work, to which a ROLLBACK goes back. `parent` is the guard of the session above, as `subagent` gives
+    it. Raises ValueError for settings or a policy that cannot work; after that nothing raises but Refused.
     """
 
     _gate: CallGate
@@ -75,7 +73,6 @@ class Guard:
         /,
         *,
         on_advice: Callable[[Advice], object] | None = None,
-        policy: Policy | None = None,
         checkpoints: Checkpoints | None = None,
         link: Transport | None = None,
         parent: "Guard | None" = None,
@@ -83,16 +80,16 @@ class Guard:
     ) -> None:
         self.settings = GuardSettings(**options) if settings is None else settings.changed(**options)
         self._on_advice = on_advice
-        self._policy = policy
         self._checkpoints = checkpoints
         self._given_link = link
         self._is_fork = False
+        self._prompts, self._last_prompt = 0, 0
         above = None if parent is None else parent._gate
         self._gate = CallGate(
             self.settings,
             start=self.start,
             on_advice=on_advice,
-            decider=decider_of(self.settings, policy, None if above is None else above.decider),
+            decider=decider_of(self.settings, None if above is None else above.decider),
             checkpoints=checkpoints,
             parent=above,
         )
@@ -237,6 +234,21 @@ class Guard:
             self._go_on_after_fork()
         self._gate.rules.begin_run()
 
+    def prompt(self, text: str) -> None:
+        """The user of a session gives another prompt: whether it gets on is asked anew from there.
+
+        The text is not published, only that there is another one; the same prompt once more is none.
+        """
+        is_first, is_same = not self._prompts, hash(text) == self._last_prompt
+        if is_same:
+            return
+        self._last_prompt, self._prompts = hash(text), self._prompts + 1
+        self.start()
+        if is_first:
+            return  # the session was started for it
+        task = (self.settings.task or Task()).model_copy(update={"prompts": self._prompts})
+        self._gate.publish(Kind.SESSION_STARTED, task=without_secrets(task, pii=self.settings.pii_key))
+
     def checkpoint(self, checkpoint_id: str, *, safe: bool = True) -> None:
         """Tell that a state was kept under this id: a rollback names it in `Refused.decision.checkpoint`."""
         self.start()
@@ -276,7 +288,6 @@ class Guard:
         return Guard(
             parent.changed(**changes),
             on_advice=self._on_advice,
-            policy=self._policy,
             checkpoints=self._checkpoints,
             link=self._given_link,
             parent=self,

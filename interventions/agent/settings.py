@@ -7,11 +7,12 @@ from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict, Unpack
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, SkipValidation
 from pydantic.dataclasses import dataclass
 
 from haltline.interventions.agent.rules.settings import ClientRules
 from haltline.schemas.events import Effect, Task
+from haltline.schemas.policy import PolicyDocument
 from haltline.schemas.record import Id
 
 CallMode = Literal["async", "blocking", "local"]
@@ -40,7 +41,10 @@ _FROM_ENV = {
         "max_output_chars", "digest_key", "fetch_wait_ms", "throttle_s", "rollback_budget_s",
         "redact_pii", "spool_dir", "spool_max_mb", "verify_key", "ask_from",
     )
-} | {"topic_prefix": "HALTLINE_PREFIX"}  # as the command line calls it  # fmt: skip
+} | {
+    "topic_prefix": "HALTLINE_PREFIX",  # as the command line calls it
+    "policy": "HALTLINE_AGENT_POLICY",  # HALTLINE_POLICY is the workers'
+}  # fmt: skip
 _MAY_BE_NONE = ("fail_closed_from", "ask_from")
 
 
@@ -70,6 +74,7 @@ class GuardOptions(TypedDict, total=False):
     fail_closed_from: Effect | None
     ask_from: Effect | None
     rules: ClientRules | None
+    policy: PolicyDocument | None
     throttle_s: float
     rollback_budget_s: float
     max_args_bytes: int
@@ -130,6 +135,9 @@ class GuardSettings:
 
     rules: ClientRules | None = None
     """The agent's author's own: budgets, rates, lists, arguments, evidence, loops."""
+    policy: SkipValidation[PolicyDocument | None] = None
+    """What mode `local` decides by: the path of a policy document, a mapping of its fields, or a Policy, as
+    `haltline.load_policy` takes it. None: every default. In the other modes the workers decide by theirs."""
     throttle_s: Positive = 300.0
     """How long the limits of a THROTTLE hold, unless it says so itself."""
     rollback_budget_s: Seconds = 60.0
@@ -193,7 +201,7 @@ class GuardSettings:
         options: dict[str, Any] = {name: variables[env] for name, env in _FROM_ENV.items() if env in variables}
         options |= {name: None for name in _MAY_BE_NONE if options.get(name) == "none"}
         if _CLIENT_CONFIG in variables:
-            options["kafka"] = _client_config(Path(variables[_CLIENT_CONFIG]))
+            options["kafka"] = read_client_config(Path(variables[_CLIENT_CONFIG]))
         rules = ClientRules.from_env(variables)
         if rules is not None:
             options["rules"] = rules
@@ -210,7 +218,8 @@ class GuardSettings:
         return tuple(dict.fromkeys(s for s in (self.session_id, *above) if s is not None))
 
 
-def _client_config(file: Path) -> dict[str, str]:
+def read_client_config(file: Path) -> dict[str, str]:
+    """The settings of a file, one `name=value` a line. Raises ValueError for a line that is none, and OSError."""
     settings: dict[str, str] = {}
     for number, line in enumerate(map(str.strip, file.read_text(encoding="utf-8").splitlines()), start=1):
         if not line or line.startswith("#"):

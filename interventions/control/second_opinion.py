@@ -22,6 +22,7 @@ from haltline.schemas.findings import Evidence, Finding
 from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.opinions import Opinion, OpinionRequest, Verdict, WithoutAnswer
 from haltline.schemas.policy import Policy
+from haltline.schemas.removed_rules import REMOVED
 
 UNREQUESTED: Final = "opinion_unrequested"
 """An answer to nothing that was requested: it is a dead letter."""
@@ -49,7 +50,7 @@ class SecondOpinions:
         self._policy = policy
         self._rules = policy.opinion
         for name in self._rules.rules if self._rules is not None else ():
-            if name not in OF_JUDGEMENT:
+            if name not in OF_JUDGEMENT and name not in REMOVED:
                 expected = ", ".join(sorted(OF_JUDGEMENT))
                 raise ValueError(f"opinion.rules: expected rules of judgement ({expected}), got {name!r}")
 

@@ -12,9 +12,9 @@ CODE: Final = "second_opinion"
 
 OF_JUDGEMENT: Final = frozenset(
     {
-        "agreement", "context_thrash", "cycle", "environment_gone", "error_repetition", "exploration_wandering",
-        "fruitless_search", "fruitless_waits", "goal_drift", "hallucination", "invented_data", "monologue", "polling",
-        "repetition", "retry_storm", "stagnation", "verify_mismatch",
+        "agreement", "cycle", "environment_gone", "error_repetition", "exploration_wandering", "fruitless_search",
+        "fruitless_waits", "goal_drift", "hallucination", "invented_data", "monologue", "polling", "repetition",
+        "stagnation",
     }
 )  # fmt: skip
 """Rules that judge whether a session gets on. Harm, budgets and what was refused are for nobody to have opinions on."""

@@ -84,7 +84,6 @@ class Payloads:
             fields["remediation"] = remediation(
                 level,
                 finding.detector,
-                finding,
                 retry_after_s=fields["recovery"].wait_s if level < Level.PAUSE else None,
             )
         if level is Level.ROLLBACK:

@@ -124,9 +124,7 @@ _SITUATIONS: Final[Mapping[str, _RecoveryTemplate]] = {
     ),
 }
 _SITUATION_OF: Final[Mapping[str, str]] = {
-    **dict.fromkeys(
-        ("goal_drift", "scope_creep", "context_thrash", "hallucination", "behavioral_drift"), "lost_context"
-    ),
+    **dict.fromkeys(("goal_drift", "scope_creep", "hallucination", "behavioral_drift"), "lost_context"),
     **dict.fromkeys(("resource_growth", "budget", "spend_velocity"), "resource_exhaustion"),
 }
 """By rule; every other one is stuck in a loop."""

@@ -12,7 +12,6 @@ from haltline.interventions.state.context import Context
 from haltline.interventions.state.intervention_history import History
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import ActionEvent
-from haltline.schemas.findings import Finding
 from haltline.schemas.intervening import Price
 from haltline.schemas.payloads import Remediation
 from haltline.schemas.record import canonical_json
@@ -23,13 +22,13 @@ _SHORT: Final = 8
 LOOPS: Final = frozenset(
     {
         "destructive_repeat", "destructive_volume", "repetition", "cycle", "polling", "error_repetition",
-        "retry_storm", "monologue", "context_thrash", "exploration_wandering", "evasion", "fruitless_waits",
-        "fruitless_search", "stagnation", "stagnation_candidate", "agreement",
+        "monologue", "exploration_wandering", "evasion", "fruitless_waits", "fruitless_search", "stagnation",
+        "stagnation_candidate", "agreement",
     }
 )  # fmt: skip
 """Rules that are about doing the same again."""
 BUDGETS: Final = frozenset({"budget", "spend_velocity"})
-EVIDENCE: Final = frozenset({"hallucination", "verify_mismatch", "environment_gone", "invented_data"})
+EVIDENCE: Final = frozenset({"hallucination", "environment_gone", "invented_data"})
 """Rules that are about what is not so."""
 
 _REASON_CODES: Final[Mapping[str, str]] = {
@@ -38,7 +37,6 @@ _REASON_CODES: Final[Mapping[str, str]] = {
     "hallucination": "MISSING_EVIDENCE",
     "environment_gone": "MISSING_EVIDENCE",
     "invented_data": "MISSING_EVIDENCE",
-    "verify_mismatch": "STALE_EVIDENCE",
     "resource_growth": "RATE_LIMITED",
     "step_review": "ARGUMENT_CONSTRAINT_VIOLATED",
     "scope_creep": "NOT_IN_ALLOWLIST",
@@ -49,7 +47,6 @@ _ALTERNATIVES: Final[Mapping[str, tuple[str, ...]]] = {
     "LOOP_DETECTED": ("Report what came of the earlier attempts.", "Look at the present state without changing it."),
     "BUDGET_EXCEEDED": ("Report what is done and what is left.",),
     "MISSING_EVIDENCE": ("List what there is.",),
-    "STALE_EVIDENCE": ("Look again at what the earlier act has done.",),
     "RATE_LIMITED": ("Work on a smaller part.",),
 }
 _ELSEWHERE: Final = ("Report what you wanted to do and why.",)
@@ -82,22 +79,18 @@ def about_refusal(history: History, event: ActionEvent, context: Context, prices
     return fields
 
 
-def remediation(
-    level: Level, rule: str, finding: Finding | None = None, *, retry_after_s: int | None = None
-) -> Remediation:
+def remediation(level: Level, rule: str, *, retry_after_s: int | None = None) -> Remediation:
     """What the caller may do; like every word for the model, it names no threshold."""
     code = _REASON_CODES.get(rule, "DENIED_ACTION")
     required = ("A person's approval",) if level is Level.PAUSE else ()
     if level is Level.KILL:
         required = ("A release by an operator",)
-    stale = code == "STALE_EVIDENCE" and finding is not None and finding.target
     return Remediation(
         reason_code=code,
         required_prior_actions=required,
         retry_guidance=_GUIDANCE.get(level, ""),
         retry_after_seconds=retry_after_s,
         safe_alternatives=_ALTERNATIVES.get(code, _ELSEWHERE),
-        stale_evidence=(finding.target,) if stale and finding is not None and finding.target else (),
         missing_requirements=("Evidence that what it refers to exists",) if code == "MISSING_EVIDENCE" else (),
     )
 

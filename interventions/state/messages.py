@@ -19,18 +19,6 @@ _MESSAGES: Mapping[str, str] = {
         "You have done this to {target} before and are about to do it again. "
         "Check first what came of it; if it did not work, repeating it will not help. Report it instead."
     ),
-    "context_thrash": (
-        "Your context fills up again as soon as it is shortened. Read less at once, note what you found, "
-        "and drop what you do not need."
-    ),
-    "oversized_step": (
-        "What came back is more than your context holds. Narrow the call, cap its output, or write it to a file and "
-        "read the part that you need; end a long answer and take the next step with a tool."
-    ),
-    "retry_storm": (
-        "Hardly anything that you call succeeds. Stop, look at what the failures have in common, "
-        "and make one call that can work; if there is none, report it."
-    ),
     "evasion": (
         "You were refused this for {target}. Another way to the same end is refused too: "
         "report what you wanted to do and why, and wait for permission."
@@ -89,10 +77,6 @@ _MESSAGES: Mapping[str, str] = {
     ),
     "polling": (
         "What you wait for does not change. Wait longer before you look again, go on with something else, or report it."
-    ),
-    "verify_mismatch": (
-        "What you did to {target} did not have its effect, although it was reported as done. "
-        "Find out why before you do it again, or report it."
     ),
     "error_exploration_loop": (
         "You get errors and look around for what there is, in turn. Say what you are looking for and why you expect "

@@ -1,6 +1,6 @@
 """haltline stops runaway AI agents while they run.
 
-The agent's side can be had from here: `from haltline import Guard, Refused`.
+The agent's side can be had from here: `from haltline import Guard, Refused`; `load_policy` reads policy documents.
 """
 
 from importlib import import_module
@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from haltline.interventions.agent import Guard as Guard
     from haltline.interventions.agent import GuardSettings as GuardSettings
     from haltline.interventions.agent import Refused as Refused
+    from haltline.streams.policy.loader import load_policy as load_policy
 
-__all__ = ["Guard", "GuardSettings", "Refused", "__version__"]
+__all__ = ["Guard", "GuardSettings", "Refused", "__version__", "load_policy"]
 
 __version__: str
 
@@ -21,6 +22,8 @@ def __getattr__(name: str) -> Any:
     # which starts with every call of a tool, does not load what reads versions.
     if name == "__version__":
         return import_module("importlib.metadata").version("haltline")
+    if name == "load_policy":
+        return import_module("haltline.streams.policy.loader").load_policy
     if name in __all__:
         return getattr(import_module("haltline.interventions.agent"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

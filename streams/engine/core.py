@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from haltline.detectors import catalogue
+from haltline.detectors.drift.goal_drift import GoalDrift
 from haltline.detectors.features.observation import CallTracker, Observation
 from haltline.detectors.features.tool_classifier import Classifier
 from haltline.detectors.framework.plugins import NO_PLUGINS, Plugins
@@ -17,6 +18,7 @@ from haltline.interventions.control.incidents import ACTS
 from haltline.interventions.control.second_opinion import SecondOpinions
 from haltline.interventions.decide.activity_after_kill import activity_after_kill
 from haltline.interventions.decide.controller import Controller, Kill, SessionControl, digest
+from haltline.interventions.levels.in_doubt import OF_JUDGEMENT
 from haltline.interventions.levels.plugins import INTERVENTIONS, STRATEGIES, Extensions
 from haltline.interventions.payloads import rollback
 from haltline.interventions.state.context import Context, note_of
@@ -396,9 +398,9 @@ class Core:
     @staticmethod
     def _declared(standing: SessionControl, act: Observation) -> DeclaredBatch | None:
         """The declared batch that covers the act, which is now known to it."""
-        if not act.is_attempt or not act.destroys or act.refused:
+        if not act.is_attempt or not act.acts or act.refused:
             return None
-        targets = [destroyed.target for destroyed in act.destroys]
+        targets = [one.target for one in act.acts]
         declared = standing.batch_for(act.action, targets, act.time_ms)
         if declared is not None:
             declared.used += 1
@@ -446,10 +448,16 @@ def _settled(standing: SessionControl, actions: int) -> list[tuple[str, str, flo
     return [(entry.rule, entry.level, 1.0) for entry in entries if entry.said]
 
 
+def _forget_progress(state: SessionState) -> None:
+    """Another task, or another prompt: what was found before it of how the session gets on does not count on."""
+    for rule in OF_JUDGEMENT - {GoalDrift.id}:  # which knows the goal
+        state.detectors.pop(rule, None)
+
+
 def _note(state: SessionState, act: Observation) -> None:
     """The task, checkpoints, and what came of calls since the last one: what interventions go back to."""
     event = act.event
-    if event.task is not None:
+    if event.task is not None and (event.task.goal or not event.task.prompts):
         state.task = note_of(event.task)
     if act.is_result and state.checkpoints is not None:
         rollback.note_result(state.checkpoints, event)
@@ -461,6 +469,8 @@ def _note(state: SessionState, act: Observation) -> None:
 
 
 def _observe(watch: RuleSet, state: SessionState, act: Observation) -> tuple[Sequence[Finding], Sequence[Failure]]:
+    if act.event.task is not None and act.calls.is_other_task(act.event):
+        _forget_progress(state)
     if not watch.dispatch.of_kind(act.kind):
         return (), ()  # what it is need not be worked out
     findings: list[Finding] = []

@@ -259,7 +259,7 @@ def _for_any_agent(
     """The patterns of the policy and of each override: where several hold, the strictest is that of one of them."""
     yield from build_across(rules.under(()), known)
     for number, override in enumerate(policy.overrides):
-        if any(issubclass(known[name], CrossSessionPattern) for name in override.rules):
+        if any(name in known and issubclass(known[name], CrossSessionPattern) for name in override.rules):
             yield from build_across(rules.under((number,)), known)
 
 

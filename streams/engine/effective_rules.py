@@ -14,6 +14,7 @@ from haltline.interventions.levels.in_doubt import OF_JUDGEMENT
 from haltline.schemas.decisions import Mode
 from haltline.schemas.findings import Severity
 from haltline.schemas.policy import Override, Policy, Rule
+from haltline.schemas.removed_rules import REMOVED
 
 MAX_MEETINGS = 5_000
 """Ways in which the overrides of one rule can meet; a document with more is refused, as not all could be checked."""
@@ -134,6 +135,8 @@ def without_effect(policy: Policy, detectors: Mapping[str, type[Pattern[Any]]] =
         if override.exemption is not None:
             continue
         for detector_id, override_rule in override.rules.items():
+            if detector_id in REMOVED:
+                continue
             detector = detectors[detector_id]
             rule = rule_of(policy, detector, [override])
             lines += [

@@ -15,6 +15,8 @@ from haltline.streams.importing.steps import Step, moment
 
 _MESSAGES = ("assistant", "user")
 """Lines of other types can repeat a message: a request to the model has the results of the turn before."""
+_OWN = ("isMeta", "isCompactSummary")
+"""Marks of lines that Claude Code wrote in the user's name."""
 
 
 def session_of(lines: Iterable[dict[str, Any]]) -> str | None:
@@ -28,6 +30,7 @@ def steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
     turns: dict[str | None, Turns] = {}
     times_ms: dict[str | None, int | None] = {}
     texts: dict[str | None, list[str]] = {}
+    prompts = 0
     for line in lines:
         if line.get("type") not in _MESSAGES:
             continue
@@ -41,6 +44,10 @@ def steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
         if line.get("type") == "assistant" and (text := text_of(line)):
             texts.setdefault(below, []).append(text)
         times_ms[below] = time_ms or times_ms.get(below)
+        if below is None and _is_prompt(line):
+            prompts += 1
+            if prompts > 1:  # the session was started for the first
+                yield Step(kind=Kind.SESSION_STARTED, prompts=prompts, time_ms=time_ms)
         for tool in tools_of(line):
             if isinstance(tool, ToolUse):
                 yield Step(
@@ -66,3 +73,10 @@ def steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
         if usage is not None:
             output = "\n".join(texts.pop(below, [])) or None
             yield Step(kind=Kind.MODEL_TURN, usage=usage, output=output, time_ms=times_ms.get(below), below=below)
+
+
+def _is_prompt(line: dict[str, Any]) -> bool:
+    """Whether a line is what the user said, and neither a result nor what Claude Code itself adds."""
+    if line.get("type") != "user" or any(line.get(name) is True for name in _OWN) or any(tools_of(line)):
+        return False
+    return bool(text_of(line))

@@ -10,7 +10,7 @@ from haltline.interventions.agent.call import describe_output
 from haltline.interventions.agent.integrations.cleaning import cleaned
 from haltline.interventions.agent.novelty import SeenBySession
 from haltline.interventions.agent.settings import GuardSettings
-from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage
+from haltline.schemas.events import ActionEvent, Kind, Outcome, Task, Usage
 from haltline.schemas.record import EARLIEST_MS, LATEST_MS
 
 STEP_MS = 1000
@@ -23,7 +23,7 @@ _SETTINGS = GuardSettings(mode="local")
 
 @dataclass(kw_only=True)
 class Step:
-    """A call, the result of one, or a turn of the model."""
+    """A call, the result of one, a turn of the model, or another prompt of the user."""
 
     kind: Kind
     call_id: str | None = None
@@ -36,6 +36,8 @@ class Step:
     duration_ms: float | None = None
     time_ms: int | None = None
     """None: the recording does not tell."""
+    prompts: int = 0
+    """How many prompts the user has given by now, where this is another one: a session that is started anew."""
     below: str | None = None
     """Of a subagent: what tells it from others; of a subagent's subagent both, with a slash between them."""
 
@@ -90,6 +92,7 @@ class Recording:
                 error=step.error,
                 duration_ms=step.duration_ms,
                 usage=step.usage,
+                task=Task(prompts=step.prompts) if step.prompts else None,
                 **output,
             )
             yield cleaned(event, _SETTINGS)

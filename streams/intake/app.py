@@ -4,6 +4,7 @@ Events are checked, cleaned of secrets and confirmed by the broker before they a
 read, none is. Verdicts come through a guard for each session, by the same rules as everywhere: kills, fail policy.
 """
 
+import math
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -21,17 +22,20 @@ from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas import cloudevents, wire
 from haltline.schemas.events import ActionEvent
 from haltline.streams.intake import otlp
-from haltline.streams.intake.calls import Calls
+from haltline.streams.intake.calls import NOT_BEGINNING, Calls
+from haltline.streams.intake.keys import MAX_BODY_BYTES, Key, Keys, Scope
 from haltline.streams.intake.litellm import LiteLLMGuardrail
-from haltline.streams.intake.problems import Bad, Busy
+from haltline.streams.intake.problems import Bad, Busy, TooOften
 from haltline.streams.intake.repeated import Repeated, Reply, fingerprint
 from haltline.streams.intake.requests import (
+    EVENTS,
     LITELLM,
-    MAX_BODY_BYTES,
+    METRICS,
     OWN_ROUTES,
     TRACES,
     Admission,
     json_response,
+    key_of_request,
     loaded,
     object_of,
 )
@@ -60,15 +64,20 @@ class Intake:
         settings: GuardSettings,
         *,
         token: str | None = None,
+        keys: Mapping[str, Scope] | None = None,
         max_sessions: int = 200,
         make_guard: MakeGuard = Guard,
         holds_mode: bool = False,
     ) -> None:
-        """`holds_mode`: no request weakens the mode of the settings."""
+        """`token` is for everything, `keys` are for their scopes.
+
+        `holds_mode`: no request weakens the mode of the settings.
+        """
         self._metrics = Metrics("intake")
         self._requests = self._metrics.children("http_requests_total")
         self._seconds = self._metrics.histogram("http_request_seconds")
-        self.admission = Admission(token)
+        self.admission = Admission(Keys(keys or {}, token))
+        self._agent_id = settings.agent_id
         self.writer = TopicWriter(settings, self._metrics.counter("intake_events_total"))
         self._sessions = Sessions(settings, max_sessions, make_guard, holds_mode=holds_mode)
         self._calls = Calls(self._sessions, self._metrics.children("intake_verdicts_total"))
@@ -79,13 +88,13 @@ class Intake:
     def app(self) -> web.Application:
         """The application that serves them."""
         app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[self._counting, self._middleware])
-        app.router.add_post("/v1/events", self._events)
+        app.router.add_post(EVENTS, self._events)
         for path, answer in self._calls.routes().items():
             app.router.add_post(path, self._answering(answer, self._calls.again.get(path)))
         app.router.add_post(TRACES, self._traces)
         app.router.add_post(LITELLM, self._litellm)
         app.router.add_get("/healthz", self._health)
-        app.router.add_get("/metrics", self._serve_metrics)
+        app.router.add_get(METRICS, self._serve_metrics)
         app.on_cleanup.append(self._close)
         return app
 
@@ -110,6 +119,8 @@ class Intake:
                     response = await handler(request)
         except Bad as bad:
             return _failed(request, bad.status, bad.problems)
+        except TooOften as often:
+            return _failed(request, 429, [str(often)], {"Retry-After": str(math.ceil(often.after_s))})
         except Busy as busy:
             return _failed(request, 503, [str(busy)], {"Retry-After": "1"})
         except Away as away:
@@ -126,7 +137,7 @@ class Intake:
 
     async def _events(self, request: web.Request) -> web.Response:
         async with self.admission.body(request) as body:
-            return await self._accept(self._checked(self._records_of(request, body)))
+            return await self._accept(self._checked(self._records_of(request, body), key_of_request()))
 
     def _records_of(self, request: web.Request, body: bytes) -> Iterable[tuple[bytes, list[tuple[str, bytes]]]]:
         if _SPECVERSION in request.headers:
@@ -163,7 +174,7 @@ class Intake:
         """OTLP/HTTP. Spans that are not of generative AI are none of ours, and are no error."""
         kind = request.content_type
         async with self.admission.body(request) as body:
-            good, bad_spans = self.writer.spans_of(body, kind)
+            good, bad_spans = self.writer.spans_of(body, kind, key_of_request())
         await self.writer.publish(good)
         return web.Response(body=otlp.accepted(kind, bad_spans), content_type=kind)
 
@@ -179,16 +190,32 @@ class Intake:
 
         async def handle(request: web.Request) -> web.Response:
             fields, digest = await self._object(request)
+            key = key_of_request()
+            key.check_request(fields, self._agents_of(fields, request.path))  # also for an answer that is kept
+
+            async def answered() -> Reply:
+                key.check_request(
+                    fields, self._agents_of(fields, request.path)
+                )  # another request may have begun the session
+                return await answer(fields)
+
             status, value = await self._repeated.once(
                 request,
                 digest,
-                lambda: answer(fields),
+                answered,
                 session_id=str(fields.get("session_id"))[:256],
                 again=None if again is None else lambda reply: again(fields, reply),
             )
             return json_response(value, status)
 
         return handle
+
+    def _agents_of(self, fields: Mapping[str, Any], path: str) -> list[object]:
+        """The agent that a request names, and that of its session; of a session that it begins, the intake's own."""
+        known = self._sessions.known(str(fields.get("session_id")))
+        named = [fields.get("agent_id"), None if known is None else known.guard.settings.agent_id]
+        begun_by: list[object] = [] if path in NOT_BEGINNING else [self._agent_id]
+        return [one for one in named if one is not None] or begun_by
 
     async def _object(self, request: web.Request) -> tuple[dict[str, Any], bytes]:
         """The object and the fingerprint of its body, which is not held while the answer is made."""
@@ -198,7 +225,7 @@ class Intake:
     async def _litellm(self, request: web.Request) -> web.Response:
         async with self.admission.body(request) as body:
             fields = object_of(loaded(body))
-        return json_response(await self._guardrail.answer(fields), 200)
+        return json_response(await self._guardrail.answer(fields, key_of_request()), 200)
 
     async def _health(self, _: web.Request) -> web.Response:
         healthy = await self.writer.healthy()
@@ -220,17 +247,21 @@ class Intake:
         """Of another server that takes requests for this intake."""
         self._requests[route, status].inc()
 
-    def _checked(self, records: Iterable[tuple[bytes, list[tuple[str, bytes]]]]) -> list[ActionEvent]:
+    def _checked(self, records: Iterable[tuple[bytes, list[tuple[str, bytes]]]], key: Key) -> list[ActionEvent]:
         """The events; all of them or, with every problem by its place, none."""
         good: list[ActionEvent] = []
         problems: list[str] = []
+        outside: list[str] = []
         for number, (value, headers) in enumerate(records):
             try:
                 good.append(self.writer.checked(value, headers))
             except wire.InvalidRecord as bad:
                 problems.append(f"events[{number}]: {bad}")
-        if problems:
-            raise Bad(400, *problems)
+                continue
+            if (why := key.outside_of_event(good[-1])) is not None:
+                outside.append(f"events[{number}]: {why}")
+        if problems or outside:
+            raise Bad(400 if problems else 403, *problems, *outside)
         return good
 
 

@@ -21,6 +21,17 @@ from haltline.streams.runtime.metrics import Children
 _MAX_ID_CHARS: Final = 256
 _DIGEST: Final = re.compile(r"[0-9a-f]{8,64}")
 _MAX_BYTES: Final = 2**53
+_MAX_NAMED: Final = 10
+"""Unknown fields that are named in one answer."""
+NOT_BEGINNING: Final = frozenset({"/v1/result", "/v1/end"})
+"""Routes that are about sessions and calls which were asked about before."""
+_OF_SESSION: Final = (
+    "session_id", "agent_id", "mission_id", "parent_session_id", "root_session_id", "ancestors", "session_mode", "task",
+)  # fmt: skip
+_OF_CALL: Final = (
+    "action", "args", "targets", "effect", "loop_key", "call_id", "mode", "unread_from", "args_digest", "kind",
+)  # fmt: skip
+_OF_VERDICT: Final = frozenset((*_OF_SESSION, *_OF_CALL))
 _FAILURES: Final = frozenset({Outcome.ERROR, Outcome.TIMEOUT, Outcome.UNKNOWN})
 
 
@@ -61,6 +72,9 @@ class Calls:
         return 200, {}
 
     async def _verdict(self, fields: dict[str, Any]) -> Reply:
+        if unknown := sorted(fields.keys() - _OF_VERDICT):
+            known = ", ".join((*_OF_SESSION, *_OF_CALL))
+            raise Bad(400, *(f"{name:.80}: expected a field of {known}, got another" for name in unknown[:_MAX_NAMED]))
         if fields.get("kind") == Kind.MODEL_TURN:
             return await self._turn_verdict(fields)
         name = text_of(fields, "action")

@@ -17,6 +17,7 @@ from haltline.interventions.agent.call import NotMade
 from haltline.interventions.agent.integrations.framework_session import Denied, FrameworkSession, with_hints
 from haltline.interventions.agent.integrations.litellm_agent import MAX_ID_CHARS, agent_of
 from haltline.interventions.agent.refused import Refused
+from haltline.streams.intake.keys import OPEN, Key
 from haltline.streams.intake.problems import Bad
 from haltline.streams.intake.sessions import Sessions
 
@@ -30,6 +31,7 @@ NO_SESSION: Final = (
     "tools, got none that LiteLLM takes as one. Without it, no two requests belong together."
 )
 OTHER_AGENT: Final = "other_agent"
+OUT_OF_SCOPE: Final = "out_of_scope"
 _EXPLICIT: Final = ("x-litellm-trace-id", "x-litellm-session-id")
 _VENDORS: Final = re.compile(r"x-(.+-)?session-id")
 _CODEX: Final = frozenset({"session-id", "session_id", "thread-id", "conversation_id"})
@@ -46,7 +48,7 @@ class LiteLLMGuardrail:
         self._count = count
         self._replies: OrderedDict[tuple[str, str], tuple[str, dict[str, Any]]] = OrderedDict()
 
-    async def answer(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+    async def answer(self, fields: Mapping[str, Any], key: Key = OPEN) -> dict[str, Any]:
         """The action for a request or a response of a model. Raises Bad for what LiteLLM does not send.
 
         What an agent can bring about is answered with BLOCKED, never with an error: for an error, LiteLLM can be set
@@ -67,6 +69,8 @@ class LiteLLMGuardrail:
             if calls or fields.get("tools") or any(message.get("role") == "tool" for message in messages):
                 return _blocked(NO_SESSION)
             session_id = f"{agent_id[: MAX_ID_CHARS - 16]}-without-session"  # kills of the agent hold for it as well
+        if (outside := key.outside(agents=(agent_id,), sessions=(session_id,))) is not None:
+            return _blocked(f"{OUT_OF_SCOPE}: {outside}")
         try:
             session = self._sessions.of({"session_id": session_id, "agent_id": agent_id})
             if session.guard.settings.agent_id != agent_id:  # else a kill of the agent would not hold for it there

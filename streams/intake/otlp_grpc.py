@@ -17,8 +17,10 @@ from grpc_health.v1 import health_pb2
 
 from haltline.interventions.agent.integrations.publishing import Away
 from haltline.streams.intake import otlp
-from haltline.streams.intake.problems import Bad, Busy
-from haltline.streams.intake.requests import MAX_BODY_BYTES, WITHIN_S, Admission
+from haltline.streams.intake.keys import MAX_BODY_BYTES, Key, May
+from haltline.streams.intake.problems import Bad, Busy, TooOften
+from haltline.streams.intake.requests import WITHIN_S, Admission
+from haltline.streams.intake.tls import ServerTls
 from haltline.streams.intake.topic_writer import TopicWriter
 
 TRACES: Final = "opentelemetry.proto.collector.trace.v1.TraceService"
@@ -38,6 +40,7 @@ _OPTIONS: Final = (
 _STATUS: Final = {
     400: grpc.StatusCode.INVALID_ARGUMENT,
     401: grpc.StatusCode.UNAUTHENTICATED,
+    403: grpc.StatusCode.PERMISSION_DENIED,
     408: grpc.StatusCode.DEADLINE_EXCEEDED,
     413: grpc.StatusCode.INVALID_ARGUMENT,
 }
@@ -49,7 +52,16 @@ Count = Callable[[str, str], None]
 class TraceServer:
     """One address on which traces are taken."""
 
-    def __init__(self, writer: TopicWriter, admission: Admission, count: Count, host: str, port: int) -> None:
+    def __init__(
+        self,
+        writer: TopicWriter,
+        admission: Admission,
+        count: Count,
+        host: str,
+        port: int,
+        *,
+        tls: ServerTls | None = None,
+    ) -> None:
         """`count` gets the route and the status of each request, such as `OK`. Port 0 takes a free one.
 
         Raises ValueError for a port that is none.
@@ -59,6 +71,7 @@ class TraceServer:
         self._writer = writer
         self._admission = admission
         self._count = count
+        self._credentials = None if tls is None else tls.grpc_credentials()
         self._host = f"[{host}]" if ":" in host else host
         self.port = port
         """Once it serves, the port that it has."""
@@ -80,7 +93,10 @@ class TraceServer:
         )
         address = f"{self._host}:{self.port}"
         try:
-            self.port = self._server.add_insecure_port(address)
+            if self._credentials is None:
+                self.port = self._server.add_insecure_port(address)
+            else:
+                self.port = self._server.add_secure_port(address, self._credentials)
         except RuntimeError as error:
             raise OSError(f"OTLP over gRPC: expected to listen at {address}, got: {error}") from None
         await self._server.start()
@@ -100,21 +116,22 @@ class TraceServer:
         code, answer = grpc.StatusCode.OK, b""
         problems: tuple[str, ...] = ()
         try:
-            self._admission.check_token(_authorization(context))
+            key = self._admission.key(_authorization(context), May.PUBLISH)
             async with self._admission.room():
-                answer = await self._accept(await _first(messages))
+                answer = await self._accept(await _first(messages), key)
         except Bad as bad:
             code, problems = _STATUS.get(bad.status, grpc.StatusCode.FAILED_PRECONDITION), bad.problems
-        except (Busy, Away) as later:  # an exporter tries this again
+        except (Busy, Away, TooOften) as later:  # an exporter tries this again
             code, problems = grpc.StatusCode.UNAVAILABLE, (str(later),)
         self._count(f"/{TRACES}/Export", code.name)
         if code is not grpc.StatusCode.OK:
             await context.abort(code, "; ".join(problems))
         return answer
 
-    async def _accept(self, body: bytes) -> bytes:
+    async def _accept(self, body: bytes, key: Key) -> bytes:
+        key.check_size(len(body))
         async with self._admission.few_large(len(body)):
-            good, bad_spans = self._writer.spans_of(body, otlp.PROTOBUF)
+            good, bad_spans = self._writer.spans_of(body, otlp.PROTOBUF, key)
         await self._writer.publish(good)
         return otlp.accepted(otlp.PROTOBUF, bad_spans)
 

@@ -15,6 +15,14 @@ class Bad(Exception):
         self.problems = problems
 
 
+class TooOften(Exception):
+    """A key is used more often than it may be: why, and after how many seconds it may be used again."""
+
+    def __init__(self, why: str, after_s: float) -> None:
+        super().__init__(why)
+        self.after_s = after_s
+
+
 class Busy(Exception):
     """As many requests are answered as there is room for."""
 

@@ -1,9 +1,9 @@
 """What a request to the intake may be: who is admitted, how much of it, how many at a time; and what its JSON has."""
 
 import asyncio
-import hmac
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, nullcontext
+from contextvars import ContextVar
 from ipaddress import ip_address
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -12,13 +12,16 @@ import orjson
 from aiohttp import web
 
 from haltline.streams.intake import otlp
+from haltline.streams.intake.keys import MAX_BODY_BYTES as MAX_BODY_BYTES  # noqa: PLC0414 - of every request, too
+from haltline.streams.intake.keys import Key, Keys, May
 from haltline.streams.intake.problems import Bad, Busy
 from haltline.streams.json_text import MAX_VALUES, has_too_many
 
 TRACES: Final = "/v1/traces"
 OWN_ROUTES: Final = "/v1/verdict, /v1/result, /v1/turn, /v1/start or /v1/end"
 LITELLM: Final = "/beta/litellm_basic_guardrail_api"
-MAX_BODY_BYTES: Final = 8 * 1024 * 1024
+EVENTS: Final = "/v1/events"
+METRICS: Final = "/metrics"
 MAX_AT_ONCE: Final = 256
 """Requests that are answered at a time; most of them wait for a verdict."""
 LARGE_BYTES: Final = 256 * 1024
@@ -26,29 +29,32 @@ MAX_LARGE: Final = 2
 """Large bodies that are read at a time: as values they are many times as large."""
 WITHIN_S: Final = 30.0
 """From the headers to the end of a body."""
+_MAY: Final = {EVENTS: May.PUBLISH, TRACES: May.PUBLISH, METRICS: May.METRICS}
+"""By path; all others are about calls."""
+_KEY: Final[ContextVar[Key]] = ContextVar("key")
 _ENCODINGS: Final = frozenset({"identity", "gzip", "deflate"})
 
 
 class Admission:
     """Who is admitted, and how much at a time; of all routes together, those over gRPC too."""
 
-    def __init__(self, token: str | None) -> None:
-        """Without a token whoever reaches the address is admitted."""
-        self._token = token
+    def __init__(self, keys: Keys) -> None:
+        """Without keys whoever reaches the address is admitted."""
+        self._keys = keys
         self._at_once = 0
         self._large = asyncio.Semaphore(MAX_LARGE)
 
     def check(self, request: web.Request) -> None:
-        """Raises Bad for a request that is not to be read any further."""
-        if self._token is not None:
-            given = request.headers.get("Authorization", "")
-            if not given and request.path == LITELLM:  # LiteLLM sends its `api_key` there, and has no other place
-                given = f"Bearer {request.headers.get('x-api-key', '')}"
-            self.check_token(given)
-        elif not _is_meant_for(request):
+        """Raises Bad for a request that is not to be read any further, and TooOften beyond its key's rate."""
+        given = request.headers.get("Authorization", "")
+        if not given and request.path == LITELLM:  # LiteLLM sends its `api_key` there, and has no other place
+            given = f"Bearer {request.headers.get('x-api-key', '')}"
+        key = self.key(given, _MAY.get(request.path, May.VERDICTS))
+        if self._keys.is_open and not _is_meant_for(request):
             raise Bad(
                 421, f"Host: expected an address of this machine, as no token is expected, got {request.host!r:.80}"
             )
+        _KEY.set(key)
         kind = request.content_type
         readable = "json" in kind or (kind == otlp.PROTOBUF and request.path == TRACES)
         if request.method == "POST" and not readable:  # a page in a browser cannot send these without being asked
@@ -57,15 +63,13 @@ class Admission:
         encoding = _encoding(request)
         if encoding not in _ENCODINGS:
             raise Bad(415, f"Content-Encoding: expected one of {', '.join(sorted(_ENCODINGS))}, got {encoding:.40}")
-        if (request.content_length or 0) > MAX_BODY_BYTES:
-            raise Bad(413, f"the body: expected at most {MAX_BODY_BYTES} bytes, got more")
+        key.check_size(request.content_length or 0)
 
-    def check_token(self, authorization: str) -> None:
-        """Raises Bad where a token is expected and this is another `Authorization`."""
-        if self._token is None:
-            return
-        if not hmac.compare_digest(authorization.encode(errors="replace"), f"Bearer {self._token}".encode()):
-            raise Bad(401, "Authorization: expected the bearer token of this intake, got none or another")
+    def key(self, authorization: str, may: May) -> Key:
+        """The key of a request, which counts as used. Raises Bad and TooOften, as `Keys.of` and `Key.admit`."""
+        key = self._keys.of(authorization)
+        key.admit(may)
+        return key
 
     @asynccontextmanager
     async def room(self) -> AsyncIterator[None]:
@@ -90,7 +94,7 @@ class Admission:
         async with self.few_large(request.content_length if _encoding(request) == "identity" else None):
             try:
                 async with asyncio.timeout(WITHIN_S):
-                    body = await _read(request)
+                    body = await _read(request, key_of_request())
             except TimeoutError:
                 raise Bad(408, f"the body: expected all of it within {WITHIN_S:g} s, got less") from None
             if request.content_type != otlp.PROTOBUF and has_too_many(body):
@@ -98,13 +102,17 @@ class Admission:
             yield body
 
 
-async def _read(request: web.Request) -> bytes:
+def key_of_request() -> Key:
+    """The key with which the request that this task answers was admitted."""
+    return _KEY.get()
+
+
+async def _read(request: web.Request, key: Key) -> bytes:
     """The whole body. Of `request.read()` the request would hold a copy until it is answered."""
     body = bytearray()
     while part := await request.content.readany():
         body += part
-        if len(body) > MAX_BODY_BYTES:
-            raise web.HTTPRequestEntityTooLarge(MAX_BODY_BYTES, len(body))
+        key.check_size(len(body))
     return bytes(body)
 
 

@@ -7,26 +7,44 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from haltline.streams.intake.connections import Bounded, Connections
+from haltline.streams.intake.tls import HANDSHAKE_WITHIN_S, ServerTls
 
 
-def serve(app: web.Application, host: str, port: int, *, path: str = "", cancels: bool = False) -> None:
+def serve(
+    app: web.Application,
+    host: str,
+    port: int,
+    *,
+    path: str = "",
+    cancels: bool = False,
+    tls: ServerTls | None = None,
+) -> None:
     """Prints the address once it can be asked. Raises OSError when the port cannot be had.
 
     `path` is printed behind it. `cancels`: who closes the connection does not want the answer any more.
     """
-    asyncio.run(_serve(app, host, port, path, cancels=cancels))
+    asyncio.run(_serve(app, host, port, path, cancels=cancels, tls=tls))
 
 
-async def _serve(app: web.Application, host: str, port: int, path: str, *, cancels: bool) -> None:
+async def _serve(
+    app: web.Application, host: str, port: int, path: str, *, cancels: bool, tls: ServerTls | None
+) -> None:
     connections = Connections()
     app.middlewares.insert(0, _tracking(connections))
     runner = web.AppRunner(app, access_log=None, handler_cancellation=cancels)
     await runner.setup()
     server = None
     try:
-        server = await asyncio.get_running_loop().create_server(lambda: _bounded(runner, connections), host, port)
+        server = await asyncio.get_running_loop().create_server(
+            lambda: _bounded(runner, connections),
+            host,
+            port,
+            ssl=None if tls is None else tls.context(),
+            ssl_handshake_timeout=None if tls is None else HANDSHAKE_WITHIN_S,
+        )
         address = server.sockets[0].getsockname()
-        print(f"http://{f'[{address[0]}]' if ':' in address[0] else address[0]}:{address[1]}{path}", flush=True)
+        scheme = "http" if tls is None else "https"
+        print(f"{scheme}://{f'[{address[0]}]' if ':' in address[0] else address[0]}:{address[1]}{path}", flush=True)
         ended = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, ended.set)

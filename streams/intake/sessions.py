@@ -12,6 +12,7 @@ from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.integrations.framework_session import FrameworkSession
 from haltline.interventions.agent.settings import GuardOptions, GuardSettings
 from haltline.interventions.agent.transport.transport import Decider
+from haltline.interventions.agent.transport.transport_factory import with_policy_read
 from haltline.schemas.events import Task
 from haltline.streams.intake.problems import Bad, bad_values
 from haltline.streams.intake.requests import text_of
@@ -40,8 +41,11 @@ class Sessions:
         holds_mode: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`holds_mode`: no request weakens the mode of the settings. `clock` gives seconds that only grow."""
-        self._settings = settings
+        """`holds_mode`: no request weakens the mode of the settings. `clock` gives seconds that only grow.
+
+        Raises ValueError for a policy that cannot be used.
+        """
+        self._settings = with_policy_read(settings)
         self._max_sessions = max_sessions
         self._holds_mode = holds_mode
         self._make_guard = make_guard

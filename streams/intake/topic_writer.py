@@ -14,6 +14,7 @@ from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas import otel, wire
 from haltline.schemas.events import ActionEvent
 from haltline.streams.intake import otlp
+from haltline.streams.intake.keys import Key
 from haltline.streams.intake.problems import Bad
 from haltline.streams.intake.requests import OWN_ROUTES
 
@@ -41,10 +42,11 @@ class TopicWriter:
         self._accepted.inc(len(published))
         return len(published)
 
-    def spans_of(self, body: bytes, kind: str) -> tuple[list[ActionEvent], list[str]]:
+    def spans_of(self, body: bytes, kind: str, key: Key) -> tuple[list[ActionEvent], list[str]]:
         """The events of an OTLP request, and what is wrong with its other spans.
 
-        Spans that are not of generative AI are in neither. Raises Bad when it is no request.
+        Spans outside of the key's scope are wrong; those that are not of generative AI are in neither. Raises Bad when
+        it is no request.
         """
         try:
             spans = otel.of_agents(otlp.spans_of(body, kind))
@@ -56,8 +58,13 @@ class TopicWriter:
         bad_spans: list[str] = []
         for number, span in enumerate(spans):
             try:
-                good.append(self.checked(orjson.dumps(span), _SPAN))
-            except (wire.InvalidRecord, orjson.JSONEncodeError) as problem:
+                event = self.checked(orjson.dumps(span), _SPAN)
+                problem: object = key.outside_of_event(event)
+            except (wire.InvalidRecord, orjson.JSONEncodeError) as error:
+                problem = error
+            if problem is None:
+                good.append(event)
+            else:
                 bad_spans.append(f"span {span.get('spanId', number)!r:.40}: {problem}")
         return good, bad_spans
 

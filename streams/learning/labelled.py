@@ -26,7 +26,6 @@ from haltline.streams.replay.label_precision import CONFIRMED, FALSE_ALARM, MISS
 LOOPS = frozenset(
     {
         "agreement",
-        "context_thrash",
         "cycle",
         "environment_gone",
         "error_repetition",
@@ -35,10 +34,8 @@ LOOPS = frozenset(
         "fruitless_waits",
         "polling",
         "repetition",
-        "retry_storm",
         "stagnation",
         "stagnation_candidate",
-        "verify_mismatch",
     }
 )
 """Rules about steps that bring nothing new."""

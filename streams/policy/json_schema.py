@@ -24,6 +24,7 @@ from haltline.schemas.policy import (
     Tool,
 )
 from haltline.schemas.record import JsonObject
+from haltline.schemas.removed_rules import REMOVED
 
 _DESCRIBED = (
     Tool, Rule, Override, Exemption, Operations, ApprovalRules, ProbationRules, Published, OpinionRules,
@@ -52,6 +53,7 @@ def policy_schema(plugins: Plugins = NO_PLUGINS) -> JsonObject:
     any_rule = definitions.pop("Rule")
     detectors = (*PATTERNS.values(), *(plugins.find(name) for name in plugins.ids))
     rules = {detector.id: _rule(any_rule, detector, definitions) for detector in detectors}
+    rules |= {name: any_rule | {"title": name, "deprecated": True, "description": "Gone."} for name in REMOVED}
     for holder in (schema, definitions["Override"], definitions["ProbationRules"]):
         holder["properties"]["rules"] |= {
             "properties": rules,

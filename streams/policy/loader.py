@@ -1,37 +1,91 @@
-"""Policy documents in YAML or JSON: read, checked, and refused with the line that is wrong."""
+"""Policy documents: read from a file, a mapping or text, checked, and refused with the place that is wrong."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
-import yaml
 from pydantic import ValidationError
 
 from haltline.detectors import catalogue
 from haltline.detectors.framework.plugins import NO_PLUGINS, Plugins
 from haltline.detectors.framework.settings import adapters
-from haltline.schemas.policy import Policy
+from haltline.schemas.policy import Policy, PolicyDocument
 from haltline.schemas.problems import problem_of
+from haltline.schemas.removed_rules import gone
 from haltline.schemas.wire import VERSION
 from haltline.streams.engine.core import Core
 from haltline.streams.engine.effective_rules import without_effect
-from haltline.streams.policy import presets, yaml_text
+from haltline.streams.engine.plugins import installed
+from haltline.streams.policy import presets
+
+if TYPE_CHECKING:
+    import yaml
+
+_MAX_READ_BYTES = 4 * 1024 * 1024
+"""As many as the longest text may have in UTF-8; what is longer is refused, so no more of it is read."""
 
 
 class BadPolicy(ValueError):
     """A policy document that cannot be used: which file and line, what was expected, what was given."""
 
 
-def load_policy(path: Path, plugins: Plugins = NO_PLUGINS) -> Policy:
-    """Reads and checks a policy document, its detectors' settings included; its preset is spelled out.
+class UnreadablePolicy(BadPolicy):
+    """A file that cannot be read: which one, and why."""
+
+
+@dataclass(frozen=True)
+class _Document:
+    """The fields of a document, and where they are from."""
+
+    source: str
+    fields: Mapping[Any, Any]
+    root: "yaml.Node | None" = None
+    """Of text: where each field is."""
+
+    def at(self, steps: Sequence[str]) -> str:
+        """Where these fields are: the document, and the line if it has lines."""
+        if self.root is None:
+            return self.source
+        return f"{self.source}:{_yaml_text(self.source).line_of(self.root, steps)}"
+
+
+def load_policy(document: PolicyDocument, plugins: Plugins | None = None) -> Policy:
+    """Reads and checks a policy as `haltline policy check` does: its preset is spelled out.
+
+    A text is the path of a document. The settings of detectors and correlations are checked too; detectors of other
+    packages are those of `plugins`, left out: those that are installed.
 
     Raises:
-        BadPolicy: it is not YAML, a field is unknown or wrong, or a detector refuses its settings.
-        OSError: the file cannot be read.
+        BadPolicy: the file cannot be read or is not YAML, a field is unknown or wrong, or a detector refuses its
+            settings. It is a ValueError that names the place, what was expected and what was given.
 
     """
-    return parse_policy(read_file(path), str(path), plugins)
+    return load_core(document, plugins).policy
+
+
+def load_core(document: PolicyDocument, plugins: Plugins | None = None, *, alone: bool = False) -> Core:
+    """What decides by a policy: checked as by `load_policy`, built as `Core` is. Raises BadPolicy."""
+    offered = installed() if plugins is None else plugins
+    if isinstance(document, Policy):
+        return _core(_Document("policy", {}), document, offered, alone=alone)
+    if isinstance(document, (str, os.PathLike)):
+        return _checked(_of_text(_text_of(Path(document)), str(document)), offered, alone=alone)
+    if isinstance(document, Mapping):
+        return _checked(_Document("policy", document), offered, alone=alone)
+    raise BadPolicy(f"policy: expected a path, a mapping of policy fields or a Policy, got {type(document).__name__}")
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return read_file(path)
+    except BadPolicy:
+        raise
+    except (OSError, ValueError) as error:  # a ValueError: a NUL in the path
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UnreadablePolicy(f"{path!s:.200}: expected a file that can be read, got {reason}") from None
 
 
 def read_file(path: Path) -> str:
@@ -43,7 +97,7 @@ def read_file(path: Path) -> str:
 
     """
     with path.open("rb") as file:
-        data = file.read(4 * yaml_text.MAX_CHARS + 1)
+        data = file.read(_MAX_READ_BYTES + 1)
     try:
         return data.decode()
     except UnicodeDecodeError as error:
@@ -57,35 +111,57 @@ def may_be_cut(text: str) -> bool:
 
 def parse_policy(text: str, source: str = "policy", plugins: Plugins = NO_PLUGINS) -> Policy:
     """As `load_policy`, from text; `source` is named in errors, `plugins` are other packages' detectors."""
-    root, fields = _read(text, source)
-    if fields.get("v", VERSION) != VERSION:
-        raise BadPolicy(f"{source}:{_line(root, ['v'])}: v: expected {VERSION}, got {fields['v']!r:.80}")
-    try:
-        # As JSON, and strictly: "3" is no number here, as it is none for the published schema.
-        policy = Policy.model_validate_json(orjson.dumps(fields), strict=True)
-        policy = presets.spell_out(policy)
-        _check_types(policy, plugins)
-        Core(policy, plugins)
-    except ValidationError as error:
-        problem = problem_of(error)
-        raise BadPolicy(f"{source}:{_line(root, problem.steps)}: {problem.place}: {problem.text}") from error
-    except orjson.JSONEncodeError as error:
-        raise BadPolicy(f"{source}: expected values that JSON has, got {error}") from error
-    except ValueError as error:
-        # The rules name the place themselves: `rules.<id>.settings.<field>: ...`.
-        steps = str(error).partition(":")[0].split(".")
-        raise BadPolicy(f"{source}:{_line(root, steps)}: {error}") from error
-    except Exception as error:  # a setting's own check, of whatever package, must not end who reads the document
-        raise BadPolicy(f"{source}: expected a policy that can be used, got {error!r:.300}") from error
-    return policy
+    return _checked(_of_text(text, source), plugins).policy
 
 
 def in_vain(policy: Policy, plugins: Plugins = NO_PLUGINS) -> list[str]:
-    """What overrides of a policy say although it would need an exemption, one line for each."""
-    return without_effect(policy, catalogue(policy, plugins))
+    """What a policy says without effect, one line for each: rules that are gone, overrides that need an exemption."""
+    return [*gone_rules(policy), *without_effect(policy, catalogue(policy, plugins))]
 
 
-def _read(text: str, source: str) -> tuple[yaml.Node | None, dict[str, Any]]:
+def gone_rules(policy: Policy) -> list[str]:
+    """The rules of a policy that this release no longer has, one line for each place."""
+    lines = gone("rules", policy.rules)
+    for number, override in enumerate(policy.overrides):
+        lines += gone(f"overrides.{number}.rules", override.rules)
+    lines += gone("operations.probation.rules", policy.operated.probation.rules)
+    return lines if policy.opinion is None else lines + gone("opinion.rules", policy.opinion.rules)
+
+
+def _checked(document: _Document, plugins: Plugins, *, alone: bool = False) -> Core:
+    try:
+        fields = _whole(document.fields)
+        if fields.get("v", VERSION) != VERSION:
+            raise BadPolicy(f"{document.at(['v'])}: v: expected {VERSION}, got {fields['v']!r:.80}")
+        # As JSON, and strictly: "3" is no number here, as it is none for the published schema.
+        policy = Policy.model_validate_json(orjson.dumps(fields), strict=True)
+    except ValidationError as error:
+        problem = problem_of(error)
+        raise BadPolicy(f"{document.at(problem.steps)}: {problem.place}: {problem.text}") from error
+    except (orjson.JSONEncodeError, RecursionError) as error:
+        raise BadPolicy(f"{document.source}: expected values that JSON has, got {error}") from error
+    return _core(document, policy, plugins, alone=alone)
+
+
+def _core(document: _Document, policy: Policy, plugins: Plugins, *, alone: bool) -> Core:
+    try:
+        policy = presets.spell_out(policy)
+        _check_types(policy, plugins)
+        return Core(policy, plugins, alone=alone)
+    except ModuleNotFoundError as error:
+        if error.name != "yaml":
+            raise BadPolicy(f"{document.source}: expected a policy that can be used, got {error!r:.300}") from error
+        raise _no_yaml(document.source) from None
+    except ValueError as error:
+        # The rules name the place themselves: `rules.<id>.settings.<field>: ...`.
+        steps = str(error).partition(":")[0].split(".")
+        raise BadPolicy(f"{document.at(steps)}: {error}") from error
+    except Exception as error:  # a setting's own check, of whatever package, must not end who reads the document
+        raise BadPolicy(f"{document.source}: expected a policy that can be used, got {error!r:.300}") from error
+
+
+def _of_text(text: str, source: str) -> _Document:
+    yaml_text = _yaml_text(source)
     try:
         root, fields = yaml_text.read(text)
     except yaml_text.BadYaml as bad:
@@ -95,32 +171,31 @@ def _read(text: str, source: str) -> tuple[yaml.Node | None, dict[str, Any]]:
         raise BadPolicy(f"{source}: expected a mapping of policy fields, got an empty document; {{}} is every default")
     if not isinstance(fields, dict):
         raise BadPolicy(f"{source}:1: expected a mapping of policy fields, got {type(fields).__name__}")
-    _refuse_doubles(root, source)
-    return root, _whole(fields)
+    try:
+        yaml_text.refuse_doubles(root)
+    except yaml_text.BadYaml as bad:
+        raise BadPolicy(f"{source}:{bad.line}: {bad.problem}") from None
+    return _Document(source, fields, root)
 
 
-def _refuse_doubles(node: yaml.Node | None, source: str) -> None:
-    """YAML would take the last of two rules with one name, and say nothing."""
-    if isinstance(node, yaml.MappingNode):
-        keys = set()
-        for key, value in node.value:
-            if isinstance(key, yaml.ScalarNode):
-                if key.value in keys:
-                    raise BadPolicy(
-                        f"{source}:{key.start_mark.line + 1}: expected each name once, got {key.value!r} again"
-                    )
-                keys.add(key.value)
-            _refuse_doubles(value, source)
-    elif isinstance(node, yaml.SequenceNode):
-        for item in node.value:
-            _refuse_doubles(item, source)
+def _yaml_text(source: str) -> Any:
+    """What reads text. Only where there is some: an agent whose policy is a mapping needs no YAML."""
+    try:
+        from haltline.streams.policy import yaml_text  # noqa: PLC0415 - see above
+    except ModuleNotFoundError:
+        raise _no_yaml(source) from None
+    return yaml_text
+
+
+def _no_yaml(source: str) -> BadPolicy:
+    return BadPolicy(f"{source}: expected PyYAML, which reads policy documents, got none: pip install pyyaml")
 
 
 def _whole(value: Any) -> Any:
     """3.0 is the integer 3 for JSON Schema, whatever the parser makes of it; names are text."""
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {str(name): _whole(item) for name, item in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return [_whole(item) for item in value]
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
 
@@ -141,23 +216,3 @@ def _check_types(policy: Policy, plugins: Plugins) -> None:
             except ValidationError as error:
                 expected = error.errors()[0]["msg"].removeprefix("Input should be ")
                 raise ValueError(f"{place}.settings.{setting}: expected {expected}, got {value!r:.120}") from None
-
-
-def _line(node: yaml.Node | None, steps: Sequence[str]) -> int:
-    """The line, from 1, of the deepest node on the way that is there."""
-    if node is None:
-        return 1
-    line: int = node.start_mark.line + 1
-    for step in steps:
-        if isinstance(node, yaml.MappingNode):
-            found = next(((key, value) for key, value in node.value if key.value == step), None)
-            if found is None:
-                return line
-            key, node = found
-            line = key.start_mark.line + 1
-        elif isinstance(node, yaml.SequenceNode) and step.isdigit() and int(step) < len(node.value):
-            node = node.value[int(step)]
-            line = node.start_mark.line + 1
-        else:
-            return line
-    return line

@@ -5,6 +5,7 @@ What is refused is refused where it is read, before anything is built: so readin
 """
 
 import threading
+from collections.abc import Sequence
 from typing import Any, Final
 
 import yaml
@@ -56,6 +57,39 @@ def read(text: str) -> tuple[yaml.Node | None, Any]:
 def value_of(text: str) -> Any:
     """As `read`, the value alone."""
     return read(text)[1]
+
+
+def refuse_doubles(node: yaml.Node | None) -> None:
+    """YAML would take the last of two values with one name, without an error. Raises BadYaml."""
+    if isinstance(node, yaml.MappingNode):
+        keys = set()
+        for key, value in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in keys:
+                    raise BadYaml(f"expected each name once, got {key.value!r} again", key.start_mark.line + 1)
+                keys.add(key.value)
+            refuse_doubles(value)
+    elif isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            refuse_doubles(item)
+
+
+def line_of(node: yaml.Node, steps: Sequence[str]) -> int:
+    """The line, from 1, of the deepest node on the way that is there."""
+    line: int = node.start_mark.line + 1
+    for step in steps:
+        if isinstance(node, yaml.MappingNode):
+            found = next(((key, value) for key, value in node.value if key.value == step), None)
+            if found is None:
+                return line
+            key, node = found
+            line = key.start_mark.line + 1
+        elif isinstance(node, yaml.SequenceNode) and step.isdigit() and int(step) < len(node.value):
+            node = node.value[int(step)]
+            line = node.start_mark.line + 1
+        else:
+            return line
+    return line
 
 
 class _Loader(yaml.SafeLoader):

@@ -181,7 +181,7 @@ def test_the_table_says_what_each_rule_is_good_for() -> None:
     assert "0/0/1" in line
     assert "1.50" in line
     listed = set(re.findall(r"\w+", out.getvalue().partition("Find nothing of their own: ")[2]))
-    assert {"budget", "context_thrash", "destructive_repeat"} <= listed
+    assert {"budget", "destructive_repeat"} <= listed
 
 
 def test_costs_are_of_every_rule_that_looks_at_a_session(known: list[Known]) -> None:

@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from haltline.streams.audit.query import session_story
 from haltline.streams.demo.agent_kit import Outcome, Step, steps
 from haltline.streams.demo.catalogue import COPY, GONE, STAGING, STILL_THERE, STUCK, Catalogue, Request
 from tests.waiting import wait_until
 
 DEADLINE_S = 180.0
 """Thrice the promised minute: the machine may be busy."""
+EVERYDAY = {"HALTLINE_BOOTSTRAP": "127.0.0.1:1", "HALTLINE_PREFIX": "everyday."}
+"""Of a user who has a cluster set for every day: the demo must not touch it."""
 
 
 class Demo:
@@ -37,23 +38,25 @@ class Demo:
         return self.process.wait(DEADLINE_S)
 
     def pids(self) -> list[int]:
-        """The worker's and the audit sink's."""
-        found = re.search(r"worker is process (\d+), audit sink (\d+);", self.printed)
-        assert found is not None, self.printed
-        return [int(found[1]), int(found[2])]
+        return pids_of(self.printed)
+
+
+def pids_of(printed: str) -> list[int]:
+    """The worker's and the audit sink's."""
+    found = re.search(r"worker is process (\d+), audit sink (\d+);", printed)
+    assert found is not None, printed
+    return [int(found[1]), int(found[2])]
 
 
 @contextmanager
 def demo(tmp_path: Path, *options: str) -> Iterator[Demo]:
     output = tmp_path / "printed.txt"
-    # As a user who has a cluster set for every day: the demo must not touch it.
-    environment = {**os.environ, "HALTLINE_BOOTSTRAP": "127.0.0.1:1", "HALTLINE_PREFIX": "everyday."}
     with output.open("wb") as file:
         process = subprocess.Popen(
             [sys.executable, "-m", "haltline.cli", "demo", "--keep", str(tmp_path / "kept"), *options],
             stdout=file,
             stderr=subprocess.STDOUT,
-            env=environment,
+            env=os.environ | EVERYDAY,
         )
     try:
         yield Demo(process, output)
@@ -68,17 +71,6 @@ def is_running(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
-
-
-def test_the_demo_shows_that_a_runaway_agent_is_stopped(tmp_path: Path) -> None:
-    with demo(tmp_path, "--pause", "1") as running:
-        assert running.exit_code() == 0, running.printed
-        assert "12 of 12 facts hold" in running.printed
-        assert "FAILED" not in running.printed
-        assert not any(map(is_running, running.pids()))
-    summaries = [row["summary"] for row in session_story(tmp_path / "kept" / "audit", "sales-clean-up-1")]
-    kill = [text for text in summaries if re.fullmatch(r"session_killed: loop_detected, 3 deletes on asset_id=fact_sales in \ds", text or "")]  # fmt: skip # noqa: E501  # the row of the scenario, whole
-    assert len(kill) == 1, summaries
 
 
 def test_a_demo_whose_worker_dies_fails_names_it_and_ends_the_rest(tmp_path: Path) -> None:

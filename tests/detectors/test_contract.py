@@ -6,14 +6,14 @@ import os
 import pkgutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import msgpack
 
@@ -23,7 +23,7 @@ from haltline.detectors.framework.base import Detector
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.findings import Finding
 from haltline.schemas.policy import Policy
-from tests.builders import Watched, event
+from tests.builders import Together, event
 from tests.detectors.strategies import long_session, sessions
 
 MAX_STATE_BYTES = 64 * 1024
@@ -32,94 +32,95 @@ HERE = Path(__file__).parent
 
 DETECTORS: list[Detector[Any]] = [detector() for detector in ALL]
 every_detector = pytest.mark.parametrize("detector", [pytest.param(detector, id=detector.id) for detector in DETECTORS])
-thorough = settings(max_examples=40)
+SHARING = [[detector for detector in DETECTORS if detector.recalls is recalls] for recalls in (False, True)]
+"""Those that look at the same: what one of them says that it does not ask for is not there for it."""
 
 
-def found(watched: Watched, events: list[ActionEvent]) -> list[Finding]:
-    return [finding for one in events if (finding := watched(one)) is not None]
+def found(watched: Together, events: Iterable[ActionEvent]) -> list[Finding]:
+    return [finding for one in events for finding in watched.observe(one)]
+
+
+def states_of(watched: Together) -> dict[str, Any]:
+    return {detector.id: state for detector, state in zip(watched.detectors, watched.states, strict=True)}
 
 
 def through_bytes(value: Any) -> Any:
     return msgpack.decode(msgpack.encode(value), type=type(value))
 
 
-# Sessions take longer to make than to watch: each of them is watched by every detector.
-
-
 @given(events=sessions(), cut=st.integers(0, 40))
-@thorough
 def test_a_restart_in_the_middle_changes_nothing(events: list[ActionEvent], cut: int) -> None:
-    for detector in DETECTORS:
-        undisturbed, restarted = Watched(detector), Watched(detector)
+    for detectors in SHARING:
+        undisturbed, restarted = Together(detectors), Together(detectors)
         expected = found(undisturbed, events)
         before = found(restarted, events[:cut])
-        restarted.state, restarted.calls = through_bytes(restarted.state), through_bytes(restarted.calls)
-        assert before + found(restarted, events[cut:]) == expected, detector.id
-        assert (restarted.state, restarted.calls) == (undisturbed.state, undisturbed.calls), detector.id
+        restarted.states, restarted.calls = [*map(through_bytes, restarted.states)], through_bytes(restarted.calls)
+        assert before + found(restarted, events[cut:]) == expected
+        assert states_of(restarted) == states_of(undisturbed)
+        assert restarted.calls == undisturbed.calls
 
 
 @given(one=sessions("one"), other=sessions("other"), order=st.randoms(use_true_random=False))
-@thorough
 def test_sessions_do_not_touch_each_other(one: list[ActionEvent], other: list[ActionEvent], order: Any) -> None:
     names = ["one"] * len(one) + ["other"] * len(other)
     order.shuffle(names)
-    for detector in DETECTORS:
-        expected = {"one": found(Watched(detector), one), "other": found(Watched(detector), other)}
-        watched = {"one": Watched(detector), "other": Watched(detector)}
+    for detectors in SHARING:
+        expected = {"one": found(Together(detectors), one), "other": found(Together(detectors), other)}
+        watched = {"one": Together(detectors), "other": Together(detectors)}
         got: dict[str, list[Finding]] = {"one": [], "other": []}
         rest = {"one": iter(one), "other": iter(other)}
         for name in names:
-            got[name] += found(watched[name], [next(rest[name])])
-        assert got == expected, detector.id
+            got[name] += watched[name].observe(next(rest[name]))
+        assert got == expected
 
 
 @given(events=sessions())
-@thorough
 def test_evidence_is_of_the_session_and_ends_with_the_event(events: list[ActionEvent]) -> None:
-    for detector in DETECTORS:
-        watched = Watched(detector)
+    for detectors in SHARING:
+        watched = Together(detectors)
         seen: list[str] = []
         for one in events:
             seen.append(one.event_id)
-            finding = watched(one)
-            if finding is None:
-                continue
-            ids = [evidence.event_id for evidence in finding.evidence]
-            assert ids[-1] == one.event_id, detector.id
-            assert set(ids) <= set(seen), detector.id
-            assert len(set(ids)) == len(ids), detector.id
-            assert all(seen[e.offset] == e.event_id for e in finding.evidence if e.offset is not None), detector.id
-            assert finding.detector == detector.id
-
-
-@given(events=sessions(), late_ms=st.integers(0, 10 * 365 * 86_400_000))
-@thorough
-def test_late_events_never_raise(events: list[ActionEvent], late_ms: int) -> None:
-    late = [e.model_copy(update={"event_id": f"late {e.event_id}", "time": e.time - late_ms}) for e in events]
-    for detector in DETECTORS:
-        watched = Watched(detector)
-        for one, again in zip(events, reversed(late), strict=True):
-            watched(one)
-            watched(again)
-            assert 0 <= detector.near(watched.state) <= 1, detector.id
+            for finding in watched.observe(one):
+                ids = [evidence.event_id for evidence in finding.evidence]
+                assert ids[-1] == one.event_id, finding.detector
+                assert set(ids) <= set(seen), finding.detector
+                assert len(set(ids)) == len(ids), finding.detector
+                offsets = [(e.offset, e.event_id) for e in finding.evidence if e.offset is not None]
+                assert all(seen[offset] == event_id for offset, event_id in offsets), finding.detector
 
 
 @every_detector
-def test_the_state_stays_bounded_on_a_long_session(detector: Detector[Any]) -> None:
-    """By half of the session it has every size it will ever have: then a million events change nothing, too."""
-    watched = Watched(detector)
-    sizes = []
-    for one in long_session(4_000):
-        watched(one)
-        if watched.offset % 100 == 0:
-            sizes.append(len(orjson.dumps(watched.state)))
-    assert max(sizes) <= MAX_STATE_BYTES
-    assert max(sizes[20:]) <= 1.25 * max(sizes[:20]) + 100
+def test_a_finding_names_its_detector(detector: Detector[Any]) -> None:
+    assert {finding.detector for finding in found(Together([detector]), long_session(300))} <= {detector.id}
+
+
+@given(events=sessions(), late_ms=st.integers(0, 10 * 365 * 86_400_000))
+def test_late_events_never_raise(events: list[ActionEvent], late_ms: int) -> None:
+    late = [e.model_copy(update={"event_id": f"late {e.event_id}", "time": e.time - late_ms}) for e in events]
+    for detectors in SHARING:
+        watched = Together(detectors)
+        for one, again in zip(events, reversed(late), strict=True):
+            found(watched, [one, again])
+            for detector, state in zip(watched.detectors, watched.states, strict=True):
+                assert 0 <= detector.near(state) <= 1, detector.id
+
+
+def test_every_state_stays_bounded_on_a_long_session() -> None:
+    """By half of the session each has every size it will ever have: then a million events change nothing, too."""
+    sizes: dict[str, list[int]] = {}
+    for watched in map(Together, SHARING):
+        for number, one in enumerate(long_session(4_000), 1):
+            watched.observe(one)
+            if number % 100 == 0:
+                for name, state in states_of(watched).items():
+                    sizes.setdefault(name, []).append(len(orjson.dumps(state)))
+    assert {name: max(of) for name, of in sizes.items() if max(of) > MAX_STATE_BYTES} == {}
+    assert [name for name, of in sizes.items() if max(of[20:]) > 1.25 * max(of[:20]) + 100] == []
 
 
 def findings_of_a_long_session() -> list[str]:
-    watched = [Watched(detector()) for detector in ALL]
-    return [f.to_json().decode() for one in long_session(600) for w in watched if (f := w(one)) is not None]
+    return [finding.to_json().decode() for finding in found(Together(DETECTORS), long_session(600))]
 
 
 def test_another_process_with_another_hash_seed_finds_the_same() -> None:
@@ -240,5 +241,6 @@ def test_what_was_refused_is_nobodys_failure(scenario: str, proposes: bool) -> N
     """
     events = refused(scenario, proposes=proposes)
     reviewed = {"step_review"} if proposes else set()
-    codes = {f.code for d in DETECTORS if d.id not in reviewed for f in found(Watched(d), events)}
+    findings = [finding for detectors in SHARING for finding in found(Together(detectors), events)]
+    codes = {finding.code for finding in findings if finding.detector not in reviewed}
     assert codes == {"goes_on_after_refusal"}

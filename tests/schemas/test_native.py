@@ -70,7 +70,7 @@ names = st.sampled_from([*ActionEvent.model_fields, "of_a_later_release"])
 PIECES = [b'"', b",", b"0", b"e5", b"NaN", b"\\ud83d", b"{}"]
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(st.dictionaries(names, values | odd | inner, max_size=3), st.sets(names, max_size=3))
 def test_whatever_stands_in_a_field_both_decoders_say_the_same(changed: dict[str, object], left_out: set[str]) -> None:
     fields = {name: value for name, value in (EVENT | changed).items() if name not in left_out}
@@ -78,7 +78,7 @@ def test_whatever_stands_in_a_field_both_decoders_say_the_same(changed: dict[str
     assert_alike(json.dumps(fields, ensure_ascii=False).encode(errors="surrogatepass"))
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(st.sampled_from([*GOLDEN, json.dumps(EVENT).encode()]), st.data())
 def test_whatever_bytes_are_changed_both_decoders_say_the_same(raw: bytes, data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(1, 3))):

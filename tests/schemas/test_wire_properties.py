@@ -77,7 +77,7 @@ def test_any_bytes_and_any_fields_are_read_or_refused(topic: str, value: bytes, 
         max_size=4,
     ),
 )
-@settings(max_examples=50)
+@settings(max_examples=25)
 @pytest.mark.parametrize("content_type", FORMATS)
 def test_any_format_with_arbitrary_headers_is_read_or_refused(
     content_type: bytes, data: st.DataObject, headers: list[tuple[str, bytes | None]]

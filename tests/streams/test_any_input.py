@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from haltline.detectors import ALL
@@ -90,7 +90,6 @@ def calls(draw: st.DrawFn) -> list[dict[str, Any]]:
 @given(
     calls=st.lists(calls(), min_size=1, max_size=4), answer=st.sampled_from(("approve", "reject", "ask", "withdraw"))
 )
-@settings(max_examples=40)
 def test_any_arguments_are_taken_in_and_the_state_comes_back(
     core: Core, calls: list[list[dict[str, Any]]], answer: str
 ) -> None:

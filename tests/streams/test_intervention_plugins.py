@@ -62,7 +62,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fix
 
 def outcomes(interventions: str) -> list[Effects]:
     """Three deletes of one thing: a hint at the second, a kill at the third."""
-    only = "rules: {destructive_volume: {enabled: false}, verify_mismatch: {enabled: false}}"
+    only = "rules: {destructive_volume: {enabled: false}}"
     policy = parse_policy(f"{only}\ninterventions: {interventions}", plugins=installed())
     core, state, done = Core(policy, installed()), None, []
     for second in (0, 6, 12):

@@ -23,7 +23,7 @@ from haltline.streams.replay.label_precision import by_rule, recorded, suggest
 from tests.builders import T0_MS, call, event
 
 TOPICS = Topics()
-OTHERS = ("verify_mismatch", "spend_velocity", "budget", "step_review")
+OTHERS = ("spend_velocity", "budget", "step_review")
 PRICED = Policy.model_validate(
     {
         "rules": {rule: {"enabled": False} for rule in OTHERS},

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import assert_type
 
-from haltline import Guard, Refused
+from haltline import Guard, Refused, load_policy
 from haltline.interventions.agent import (
     Action,
     Advice,
@@ -91,3 +91,8 @@ def use_blocking() -> None:
 
 scripted = ScriptedGuard(Level.ALLOW, None, lambda proposal: Level.KILL if proposal.seq else None, session_id="42")
 assert_type(scripted.killed, bool)
+
+Guard(mode="local", policy="policy.yaml")
+Guard(mode="local", policy={"name": "own"})
+Guard(mode="local", policy=load_policy("policy.yaml"))
+Guard(mode="local", policy=7)  # type: ignore[arg-type]  # no document

@@ -35,6 +35,7 @@ from haltline.interventions.agent.integrations.mcp_calls import (
     unreadable,
 )
 from haltline.interventions.agent.settings import GuardSettings
+from haltline.interventions.agent.transport.transport_factory import with_policy_read
 
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 SESSION: Final = "Mcp-Session-Id"
@@ -77,11 +78,14 @@ class HttpProxy:
         guard: Callable[[GuardSettings], Guard] = Guard,
         max_sessions: int = 200,
     ) -> None:
-        """`headers` are added to each request to the server. Raises ValueError for a URL that is none of HTTP's."""
+        """`headers` are added to each request to the server.
+
+        Raises ValueError for a URL that is none of HTTP's, and for a policy that cannot be used.
+        """
         self._url = URL(url)
         if self._url.scheme not in {"http", "https"} or not self._url.host:
             raise ValueError(f"--url: expected http://HOST... or https://HOST..., got {url!r:.200}")
-        self._settings = settings
+        self._settings = with_policy_read(settings)
         self._prefix = prefix
         self._one_session = one_session
         self._headers = dict(headers or {})

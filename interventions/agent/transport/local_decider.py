@@ -1,6 +1,7 @@
 """Deciding in this process, with the worker's own core. Imported only for mode `local`."""
 
 import threading
+from collections import deque
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, field
@@ -10,9 +11,10 @@ from typing import Any, Final
 from haltline.interventions.agent.transport.transport import Decider
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent
-from haltline.schemas.policy import Policy
+from haltline.schemas.policy import Policy, PolicyDocument
 from haltline.streams.engine.core import Core, SessionState
 from haltline.streams.engine.plugins import installed
+from haltline.streams.policy.loader import load_core
 
 _SHARED: Final = frozenset(("destructive_repeat", "destructive_volume"))
 """Rules whose counts a session shares with those below it."""
@@ -44,13 +46,13 @@ class _Tree:
 class LocalDecider(Decider):
     """The state of one session, and the decisions on its events."""
 
-    def __init__(self, policy: Policy | None = None, *, remembers: bool = True) -> None:
+    def __init__(self, policy: PolicyDocument | None = None, *, remembers: bool = True) -> None:
         """Builds the detectors of the policy. Raises ValueError when it cannot be used.
 
         `remembers`: nobody else remembers which sessions were killed.
         """
         self._remembers = remembers
-        self._core = _of_defaults() if policy is None else Core(policy, installed(), alone=True)
+        self._core = _of_defaults() if policy is None else _core_of(policy)
         self._state: SessionState | None = None
         self._tree = _Tree()
 
@@ -111,6 +113,25 @@ class LocalDecider(Decider):
 def _of_defaults() -> Core:
     """What decides without a policy, built once for all guards of this process: it holds nothing of a session."""
     return Core(None, installed(), alone=True)
+
+
+_BUILT: deque[Core] = deque(maxlen=8)
+"""What decides by the policies of this process, the newest last: it holds nothing of a session."""
+
+
+def read_policy(document: PolicyDocument) -> Policy:
+    """The policy of a document, checked. Guards that are given it decide by the same detectors. Raises ValueError."""
+    return _core_of(document).policy
+
+
+def _core_of(document: PolicyDocument) -> Core:
+    """As it was built before, where the document is the same Policy: that does not change, a file or a mapping may."""
+    for core in tuple(_BUILT):
+        if core.policy is document:
+            return core
+    core = load_core(document, alone=True)
+    _BUILT.append(core)
+    return core
 
 
 def _remember(decision: Decision) -> None:

@@ -1,9 +1,13 @@
 """How a guard gets its decisions: over Kafka, or from this process."""
 
+import logging
+from typing import Final
+
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.transport.kafka_transport import KafkaTransport
 from haltline.interventions.agent.transport.transport import Decider, NoTransport, Transport
-from haltline.schemas.policy import Policy
+
+log: Final = logging.getLogger("haltline.agent")
 
 
 def transport_of(settings: GuardSettings) -> Transport:
@@ -11,16 +15,35 @@ def transport_of(settings: GuardSettings) -> Transport:
     return NoTransport() if settings.bootstrap is None else KafkaTransport(settings)
 
 
-def decider_of(settings: GuardSettings, policy: Policy | None, above: Decider | None) -> Decider | None:
+def decider_of(settings: GuardSettings, above: Decider | None) -> Decider | None:
     """Who decides in this process, also for the session above; None unless the mode is `local`.
 
-    Raises ValueError for a policy that cannot be.
+    Raises ValueError for a policy that cannot be used.
     """
     if settings.mode != "local":
+        if settings.policy is not None and above is None:
+            log.warning(
+                "haltline: session %s: policy: expected none in mode %r, in which workers decide by theirs, got one; "
+                "it is not used",
+                settings.session_id,
+                settings.mode,
+            )
         return None
     if above is not None:
         return above.below()
     # Only here: the other modes need nothing of the processor.
     from haltline.interventions.agent.transport.local_decider import LocalDecider  # noqa: PLC0415
 
-    return LocalDecider(policy, remembers=settings.bootstrap is None)
+    return LocalDecider(settings.policy, remembers=settings.bootstrap is None)
+
+
+def with_policy_read(settings: GuardSettings) -> GuardSettings:
+    """The settings with their policy read and checked, for who makes several guards: they share what it became.
+
+    Without a policy, and in a mode that needs none, they stay as they are. Raises ValueError as `decider_of`.
+    """
+    if settings.mode != "local" or settings.policy is None:
+        return settings
+    from haltline.interventions.agent.transport.local_decider import read_policy  # noqa: PLC0415 - as above
+
+    return settings.changed(policy=read_policy(settings.policy))

@@ -3,8 +3,6 @@
 from functools import cache
 from importlib.resources import files
 
-import yaml
-
 from haltline.schemas.policy import Policy, Preset, Rule
 
 
@@ -24,6 +22,8 @@ def spell_out(policy: Policy) -> Policy:
 @cache
 def read(preset: Preset) -> Policy:
     """What a preset says: a policy that is only in part filled in."""
+    import yaml  # noqa: PLC0415 - an agent whose policy names no preset needs no YAML
+
     text = (files(__name__) / f"{preset.value}.yaml").read_text(encoding="utf-8")
     return Policy.model_validate(yaml.safe_load(text) or {})
 

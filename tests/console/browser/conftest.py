@@ -70,7 +70,7 @@ def console_of(folder: Path, fill: Callable[[str], None] = lambda _: None) -> It
 NO_BROWSER = f"expected a browser, one of {', '.join(_NAMES)} on PATH; got none (Debian: apt install chromium)"
 
 
-@pytest.fixture(scope="module")  # its event loop runs for as long, and others want theirs
+@pytest.fixture(scope="package")  # its event loop runs for as long, and tests of other packages want theirs
 def chromium() -> Iterator[Browser]:
     if program() is None:
         if os.environ.get("CI") == "true":

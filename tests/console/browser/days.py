@@ -1,4 +1,4 @@
-"""What the days of test_days have in common: a folder with everything running, agents, a webhook, and the fleet."""
+"""What the days of test_days have in common: a folder with everything running, agents, and a webhook."""
 
 import json
 import os
@@ -209,7 +209,6 @@ class System:
     bootstrap: str
     console: str
     webhook: Webhook
-    fleet: "subprocess.Popen[str]"
     stack: ExitStack
 
     @property
@@ -246,7 +245,7 @@ class System:
 
 @contextmanager
 def running(path: Path, *options: str) -> Iterator[System]:
-    """`haltline init`, `haltline up`, `haltline notify` and the fleet in a new folder, until `end` or the block's."""
+    """`haltline init`, `haltline up` and `haltline notify` in a new folder, until `end` or the block's."""
     folder = Folder(path)
     keys = dict(re.findall(r"^  (\w+) \(\w+\): (hl_\S+)$", folder.run("init", "--yes", "--operator", "ada"), re.M))
     (path / "link-key").write_text(secrets.token_hex(32))
@@ -265,22 +264,7 @@ def running(path: Path, *options: str) -> Iterator[System]:
             _process(folder, "notify", "--config", "notify.yaml", "--metrics-port", "0", until="/healthz")
         )
         bootstrap = _found(r"HALTLINE_BOOTSTRAP=(\S+)\)", printed)
-        fleet = stack.enter_context(_fleet(bootstrap))
-        yield System(folder, keys, printed, bootstrap, console, webhook, fleet, stack.pop_all())
-
-
-@contextmanager
-def _fleet(bootstrap: str) -> "Iterator[subprocess.Popen[str]]":
-    """`make fleet BOOTSTRAP=...`, small."""
-    words = ["--bootstrap", bootstrap, "--sessions", "8", "--seconds", "15"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.fleet", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
+        yield System(folder, keys, printed, bootstrap, console, webhook, stack.pop_all())
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from haltline.console.access.keys import Role
 from tests.console.browser.conftest import console_of, signed_in
@@ -86,14 +86,6 @@ def test_a_session_is_stepped_through_with_what_was_known_at_each_step(page: Pag
     expect(page.locator(".finding").filter(has_text="destructive_volume")).to_contain_text("3 / 3")
     page.locator(".evidence button").first.click()
     expect(step).to_contain_text("proposed delete_asset")
-
-
-def test_what_happens_is_shown_as_it_happens(page: Page, broker: str) -> None:
-    expect(page.get_by_role("status").filter(has_text="live")).to_be_visible()
-    before = page.locator("a.card").filter(has_text="killed").locator("strong").inner_text()
-    produce(broker, messages_of(runaway("night-8").events))
-    expect(page.get_by_role("link", name="night-8").first).to_be_visible()
-    expect(page.locator("a.card").filter(has_text="killed").locator("strong")).to_have_text(str(int(before) + 1))
 
 
 def test_what_agents_write_is_text_on_every_page(page: Page) -> None:
@@ -209,3 +201,156 @@ def test_a_failure_is_reported_in_the_servers_words_and_can_be_tried_again(chrom
         page.unroute_all()
         page.get_by_role("button", name="Try again").click()
         expect(page.locator("tbody tr").first).to_be_visible()
+
+
+def test_a_session_is_found_with_the_keyboard_alone_by_what_was_typed_last(page: Page) -> None:
+    page.goto("/policies")
+    box = page.get_by_role("combobox", name="Search everything")
+    expect(page.locator("#document")).to_be_visible()
+    page.keyboard.press("Control+k")
+    expect(box).to_be_focused()
+    page.keyboard.type(LOOP)
+    options = page.get_by_role("listbox", name="Results").get_by_role("option")
+    expect(options.first).to_contain_text("Remove the stale asset fact_sales")
+    expect(box).to_have_attribute("aria-expanded", "true")
+    page.keyboard.press("ArrowDown")
+    expect(options.first).to_have_attribute("aria-selected", "true")
+    expect(box).to_have_attribute("aria-activedescendant", "find-0")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/sessions/{LOOP}")
+    page.keyboard.press("/")
+    page.keyboard.type("no such thing anywhere")
+    expect(page.get_by_text('Nothing matches "no such thing anywhere".')).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("listbox", name="Results")).to_be_hidden()
+    held: list[Route] = []
+    page.route("**/api/v1/search?q=night*", lambda route: held.append(route))  # noqa: PLW0108  # Playwright takes no builtin
+    box = page.get_by_label("Search everything")
+    with page.expect_request("**/api/v1/search?q=night*"):
+        box.fill("night")
+    box.fill(STUCK)
+    options = page.get_by_role("listbox").get_by_role("option")
+    expect(options.first).to_contain_text(STUCK)
+    with page.expect_response("**/api/v1/search?q=night*"):
+        held[0].continue_()
+    expect(options.first).to_contain_text(STUCK)
+
+
+def test_all_results_lead_to_what_touched_a_target_and_to_an_agents_sessions(page: Page) -> None:
+    page.get_by_label("Search everything").fill("fact_sales")
+    page.get_by_label("Search everything").press("Enter")
+    page.wait_for_url("**/search?q=fact_sales")
+    targets = page.get_by_role("region", name="Targets")
+    targets.get_by_role("link", name="sessions").click()
+    expect(page.locator("tbody tr").filter(has_text=LOOP)).to_have_count(1)
+    page.go_back()
+    targets.get_by_role("link", name="asset_id=fact_sales").click()
+    page.wait_for_url("**/interventions?search=*")
+    expect(page.locator("tbody tr").first).to_contain_text(LOOP)
+    page.goto("/search?q=builder")
+    page.get_by_role("region", name="Agents").get_by_role("link", name="builder").click()
+    page.wait_for_url("**/sessions?agent_id=builder")
+    expect(page.locator("tbody tr")).to_have_count(1)
+    page.goto("/search?q=onerror")
+    expect(page.get_by_role("region", name="Sessions").get_by_role("link")).to_contain_text(HOSTILE)
+    assert page.evaluate("window.hurt") is None
+
+
+NOT_FOUND = {
+    "/nothing/here": "Page not found",
+    "/sessions/none": "Session not found",
+    "/interventions/int_none": "Intervention not found",
+    "/incidents/none": "Incident not found",
+    "/approvals/none": "Approval request not found",
+    "/open/approvals?token=old": "Page not found",  # no links are configured
+}
+
+
+def test_an_address_that_names_nothing_says_so_and_leads_on(chromium: Browser, address: str) -> None:
+    with signed_in(chromium, address, allowed="404") as page:
+        for path, title in NOT_FOUND.items():
+            page.goto(path)
+            expect(page.get_by_role("heading", name=title)).to_be_visible()
+            expect(page.get_by_role("navigation", name="Pages")).to_be_visible()
+            expect(page.get_by_role("link", name="Search").first).to_be_visible()
+        page.get_by_label("Search everything").fill(STUCK)
+        expect(page.get_by_role("option").first).to_contain_text(STUCK)
+
+
+NOW_MS = "Date.parse('2026-11-23T14:05:00')"  # in the reader's zone
+S, MIN, H, D = 1, 60, 3600, 86_400
+
+
+@pytest.fixture(scope="module")
+def in_new_york(chromium: Browser, system: tuple[str, str]) -> Iterator[Page]:
+    with signed_in(chromium, system[1], timezone_id="America/New_York") as page:
+        yield page
+
+
+def say(page: Page, expression: str) -> str:
+    text = page.evaluate(f"async () => {{ const say = await import('/static/say.js'); return say.{expression}; }}")
+    return str(text).replace("\u00a0", " ")
+
+
+NUMBERS = {
+    "count(0)": "0",
+    "count(9999)": "9,999",
+    "count(12345)": "12.3 k",
+    "count(1200000)": "1.2 M",
+    "count(3.4e9)": "3.4 B",
+    "exact(1234567)": "1,234,567",
+    "plural(1, 'event')": "1 event",
+    "plural(2500000, 'event')": "2.5 M events",
+    "usd(0)": "$0",
+    "usd(0.004)": "$0.004",
+    "usd(0.00001)": "<$0.0001",
+    "usd(12.85)": "$12.85",
+    "usd(999.999)": "$1 k",
+    "usd(1200)": "$1.2 k",
+    "usdPerMinute(12.85)": "$12.85/min",
+    "prevented(0)": "no prices configured",
+    "prevented(4.5)": "$4.50",
+    "span(420)": "420 ms",
+    "span(999.7)": "1 s",
+    "span(3200)": "3.2 s",
+    "span(65000)": "1 min 5 s",
+    "span(720000)": "12 min",
+    "span(3900000)": "1 h 5 min",
+    "span(97200000)": "1 d 3 h",
+    "prose('loop_detected, 3 deletes on x')": "Loop detected: 3 deletes on x",
+    "prose('the owner, who knows')": "the owner, who knows",
+    "relative('2026-11-20T00:00:00Z', Date.parse('2026-11-20T00:00:03Z'))": "just now",
+}
+AGO_S = {
+    0: "just now",
+    42 * S: "42 s ago",
+    2 * MIN + 50: "2 min ago",
+    5 * H + 59 * MIN: "5 h ago",
+    13 * H: "today 01:05",
+    26 * H: "yesterday 12:05",
+    3 * D: "Fri 14:05",
+    20 * D: "Nov 3 14:05",
+    400 * D: "Oct 19, 2025",
+    -5 * MIN: "in 5 min",
+    -26 * H: "tomorrow 16:05",
+}
+
+
+def test_numbers_durations_and_times_are_written_as_people_do(in_new_york: Page) -> None:
+    assert {expression: say(in_new_york, expression) for expression in NUMBERS} == NUMBERS
+    assert {ago: say(in_new_york, f"relative({NOW_MS} - {ago * 1000}, {NOW_MS})") for ago in AGO_S} == AGO_S
+
+
+def test_a_time_is_exact_when_pointed_at_and_goes_on_being_right(in_new_york: Page) -> None:
+    html = say(in_new_york, "ago('2026-01-01T12:00:12.000Z').outerHTML")
+    assert 'datetime="2026-01-01T12:00:12.000Z"' in html
+    assert 'title="Jan 1, 2026, 07:00:12 EST (2026-01-01T12:00:12.000Z)"' in html
+
+
+def test_what_happens_is_shown_as_it_happens(page: Page, broker: str) -> None:
+    # The last one, as it adds a session.
+    expect(page.get_by_role("status").filter(has_text="live")).to_be_visible()
+    before = page.locator("a.card").filter(has_text="killed").locator("strong").inner_text()
+    produce(broker, messages_of(runaway("night-8").events))
+    expect(page.get_by_role("link", name="night-8").first).to_be_visible()
+    expect(page.locator("a.card").filter(has_text="killed").locator("strong")).to_have_text(str(int(before) + 1))

@@ -178,7 +178,7 @@ def sent_to(topic: str, records: st.SearchStrategy[Any], where: st.SearchStrateg
     return st.tuples(st.just(topic), where, st.just("k"), records)
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(
     sent=st.lists(
         st.one_of(

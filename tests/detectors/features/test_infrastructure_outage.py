@@ -8,7 +8,6 @@ from haltline.detectors.features.infrastructure_outage import is_infrastructure
 from haltline.detectors.framework.base import Detector
 from haltline.detectors.session.error_repetition import ErrorRepetition
 from haltline.detectors.session.repetition import Repetition
-from haltline.detectors.session.retry_storm import RetryStorm
 from tests.builders import event, fires_at
 from tests.cases import cases
 
@@ -34,10 +33,7 @@ def pauses_of(pauses: Sequence[float], error: str = "HTTP 429: too many requests
     return [event(second, "fetch", "x=1", error) for second in accumulate(pauses, initial=0)]
 
 
-STORM = RetryStorm(last_actions=20, medium=5, high=6, critical=7)
-
-
-@pytest.mark.parametrize("detector", [ErrorRepetition(), STORM, Repetition()])
+@pytest.mark.parametrize("detector", [ErrorRepetition(), Repetition()])
 @cases(
     "pauses, error, found",
     {

@@ -125,6 +125,44 @@ def test_another_task_begins_anew_and_the_same_told_again_does_not() -> None:
     assert steps([*first, asked(300, "now write the docs"), look(31)]) == 1
 
 
+def test_another_prompt_of_the_user_begins_anew() -> None:
+    def prompted(second: float, prompts: int) -> ActionEvent:
+        return event(second, "", kind=Kind.SESSION_STARTED, task=Task(goal="fix it", prompts=prompts))
+
+    first = [prompted(0, 1), *(look(n) for n in range(1, 29))]
+    assert steps([*first, prompted(300, 1), look(31)]) == 29
+    assert steps([*first, prompted(300, 2), look(31)]) == 1
+
+
+def failing_turn(second: float, *errors: str) -> list[ActionEvent]:
+    """Calls that a model makes at once, all of which fail."""
+    events = [
+        bash(second + n / 1000, f"./part{n}", error, output_head=error, output_novelty=told(3, 70), duration_ms=0.0)
+        for n, error in enumerate(errors)
+    ]
+    return [one.model_copy(update={"event_id": f"{one.event_id} {n}"}) for n, one in enumerate(events)]
+
+
+@cases(
+    "errors, failed",
+    {
+        "one that fails": (["no such host: alpha"], 1),
+        "calls that were cancelled for it": (["no such host: alpha", *["Sibling tool call errored"] * 4], 1),
+        "calls that fail each in its own words": (["no such host: alpha", "beta: bad number", "cannot open gamma"], 1),
+    },
+)
+def test_what_fails_in_one_turn_is_one_error(errors: list[str], failed: int) -> None:
+    before = [look(n) for n in range(12)]
+    novelty = watched([*before, *failing_turn(900, *errors)]).calls.novelty
+    assert novelty.negative.bit_count() == novelty.new_failure.bit_count() == failed
+    assert novelty.whole.steps == 12 + failed - 0.3
+
+
+def test_what_was_cancelled_for_another_call_is_no_step_however_late_it_is_told() -> None:
+    late = [bash(900 + 5 * n, f"./part{n}", "Sibling tool call errored", output_novelty=told(0, 70)) for n in range(9)]
+    assert watched([look(0), *late]).calls.novelty.steps == 1
+
+
 def test_an_agent_side_that_began_anew_is_not_believed_for_a_while() -> None:
     before = [look(n) for n in range(10)]
     again = [

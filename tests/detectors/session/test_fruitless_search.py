@@ -185,6 +185,8 @@ def test_refused_submissions(events: Events, found: str) -> None:
     assert kinds(events) == found
 
 
+METER = "  % Total    % Received  Current\n        Dload  Upload\n\r  0  0 "
+BAR = "\n100  61 --:--:-- --:--:-- 20333"
 PAGE = "<html><body>Please sign in to see what is here</body></html>"
 
 
@@ -194,6 +196,18 @@ PAGE = "<html><body>Please sign in to see what is here</body></html>"
         "six different calls, one answer": ([attempt(s, PAGE) for s in range(6)], ""),
         "seven are medium, ten high, twelve critical": ([attempt(s, PAGE) for s in range(12)], "mmmhhc"),
         "the answers differ in numbers": ([attempt(s, PAGE + f" id={s:02d}") for s in range(7)], "m"),
+        "with a session's id that differs": (
+            [attempt(s, PAGE + f" sid={s}o-6FfdQwTNz49Fb86yVx") for s in range(7)],
+            "m",
+        ),
+        "with curl's progress before or behind": (
+            [attempt(s, METER + (BAR + PAGE if s % 2 else PAGE + BAR)) for s in range(7)],
+            "m",
+        ),
+        "a separator within quotes": (
+            [attempt(s, PAGE, f'curl -d "user=a&pass=b" -{"Hb"[s % 2]} x h/{{}}') for s in range(7)],
+            "m",
+        ),
         "the same call, which is a repetition": ([attempt(0, PAGE) for _ in range(7)], ""),
         "other answers": ([attempt(s, f"{PAGE[:s]}{'abcdefghijkl'[s]}{PAGE}") for s in range(12)], ""),
         "answers of other sizes": ([attempt(s, "x" * s + " " + PAGE) for s in range(0, 120, 10)], ""),

@@ -1,6 +1,9 @@
 import re
+import subprocess
+import sys
 import tomllib
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -64,3 +67,11 @@ def test_the_file_of_rules_is_one() -> None:
     ((_, result),) = fences_of(between(PAGE, "rules"))
     rules = ClientRules.model_validate(tomllib.loads(result))
     assert rules.argument_constraints["pay"][0].properties["amount"].maximum == 500
+
+
+def test_the_program_with_a_policy_prints_what_the_page_shows(tmp_path: Path) -> None:
+    (_, program), (_, printed) = fences_of(between(PAGE, "policy"))
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.stdout, done.returncode) == (printed, 0), done.stderr

@@ -14,7 +14,7 @@ from tests.interventions.cases import some
 from tests.interventions.control.core_session import CoreSession, decided, shown
 
 PAUSING = {"destructive_repeat": Rule(levels=dict.fromkeys(Severity, Level.PAUSE), settings={"window_s": 100_000})}
-OFF = {name: Rule(enabled=False) for name in ("destructive_volume", "evasion", "verify_mismatch", "severe_destruction")}
+OFF = {name: Rule(enabled=False) for name in ("destructive_volume", "evasion", "severe_destruction")}
 APPROVE, REJECT, ASK = CommandKind.APPROVE, CommandKind.REJECT, CommandKind.ASK
 Shown = tuple[str, str, str]
 
@@ -149,7 +149,7 @@ def test_requests_are_bounded() -> None:
 
 def test_who_approves_what_came_after_warnings_begins_their_count_anew() -> None:
     """Two warnings in vain make a pause; once a person lets it pass, the next finding is a warning again."""
-    names = ("repetition", "retry_storm", "environment_gone", "stagnation", "agreement")
+    names = ("repetition", "environment_gone", "stagnation", "agreement")
     rules = {**OFF, **{name: Rule(enabled=False) for name in names}}
     rules["error_repetition"] = Rule(levels=dict.fromkeys(Severity, Level.NUDGE))
     session = CoreSession(Policy(rules=rules, cooldown_s=1, interventions=Interventions(after_warnings=2)))

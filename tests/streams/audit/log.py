@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from haltline.schemas.keys import load_public_key
 from haltline.schemas.topics import Topics
@@ -34,7 +33,7 @@ class Log:
         self.bootstrap = bootstrap
         self.topics = topics
         self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "linger.ms": 5, "message.max.bytes": 14 * 1024 * 1024},
+            {"bootstrap.servers": bootstrap, "linger.ms": 5, "message.max.bytes": 3 * 1024 * 1024},
             logger=QUIET,
         )
 
@@ -104,12 +103,6 @@ class Log:
                 first, end = consumer.get_watermark_offsets(place, timeout=ANSWER_WITHIN_S)
                 every += [(place.topic, place.partition, offset) for offset in range(first, end)]
         return sorted(every)
-
-    def members(self, group: str) -> list[object]:
-        """Who is in a consumer group."""
-        admin = AdminClient({"bootstrap.servers": self.bootstrap}, logger=QUIET)
-        described = admin.describe_consumer_groups([group], request_timeout=ANSWER_WITHIN_S)
-        return list(described[group].result().members)
 
     def committed(self, group: str) -> dict[tuple[str, int], int]:
         """The group's offsets, of partitions where it has any."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from haltline.schemas import wire
@@ -100,7 +100,6 @@ names = st.sampled_from([*FULL, "task", "checkpoint", "other"])
 usage = st.dictionaries(st.sampled_from(["input_tokens", "cost_usd", "cpu_ms", "file_ops", "x"]), values | odd)
 
 
-@settings(max_examples=60)
 @given(st.dictionaries(names, values | odd | usage, max_size=3), st.sets(names, max_size=3))
 def test_whatever_stands_in_a_field_it_is_what_the_model_says_or_left_to_it(
     changed: dict[str, object], left_out: set[str]
@@ -109,7 +108,6 @@ def test_whatever_stands_in_a_field_it_is_what_the_model_says_or_left_to_it(
     assert_as_the_model_says(json.dumps(fields).encode(errors="surrogatepass"))
 
 
-@settings(max_examples=60)
 @given(st.data())
 def test_whatever_byte_is_changed_it_is_what_the_model_says_or_left_to_it(data: st.DataObject) -> None:
     raw = bytearray(json.dumps(FULL).encode())

@@ -233,7 +233,7 @@ def checked(file: Path, form: str | None) -> None:
 
 
 @given(data=st.data(), name=st.sampled_from(sorted(PARSED)), times=st.integers(1, 8), form=FORM)
-@settings(max_examples=80, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(suppress_health_check=list(HealthCheck))
 def test_a_mangled_sample_is_read_or_reported(
     tmp_path: Path, data: st.DataObject, name: str, times: int, form: str | None
 ) -> None:

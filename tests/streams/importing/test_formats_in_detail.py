@@ -207,3 +207,30 @@ def test_ids_that_are_too_long_or_empty_do_not_end_an_import(tmp_path: Path) -> 
     ended = {"kind": "AgentErrorEvent", "tool_call_id": "", "error": "x", "timestamp": "2026-01-01T00:00:00"}
     file.write_text(json.dumps([ended]))
     assert [event.call_id for event in Imported(file, form="openhands").events()] == [None]
+
+
+def test_each_further_prompt_of_a_transcript_is_a_boundary_without_its_text(tmp_path: Path) -> None:
+    def line(who: str, content: object, **fields: object) -> str:
+        return json.dumps({"type": who, "sessionId": "s", "message": {"role": who, "content": content}} | fields)
+
+    use = {"type": "tool_use", "id": "c1", "name": "Bash", "input": {"command": "ls"}}
+    file = tmp_path / "session.jsonl"
+    file.write_text(
+        "\n".join(
+            [
+                line("user", "fix the login"),
+                line("assistant", [use]),
+                line("user", [{"type": "tool_result", "tool_use_id": "c1", "content": "a"}]),
+                line("user", "Caveat: what follows was run by the user", isMeta=True),
+                line("user", "look around", parent_tool_use_id="c1"),
+                line("user", [{"type": "text", "text": "and now the s3cret docs"}]),
+            ]
+        )
+    )
+    events = list(Imported(file, form="claude-code").events())
+    assert [(e.kind, e.task and e.task.prompts) for e in events if e.kind is not Kind.MODEL_TURN] == [
+        (Kind.PROPOSED, None),
+        (Kind.COMPLETED, None),
+        (Kind.SESSION_STARTED, 2),
+    ]
+    assert "s3cret" not in str(events)

@@ -24,7 +24,6 @@ rules:
     settings: {window_s: 3600}
     levels: {low: PAUSE, medium: PAUSE, high: PAUSE, critical: PAUSE}
   destructive_volume: {enabled: false}
-  verify_mismatch: {enabled: false}
   evasion: {enabled: false}
 operations:
   approvals: {expires_s: 600}

@@ -59,7 +59,7 @@ VALUES: st.SearchStrategy[Any] = st.one_of(
 
 
 @given(st.sampled_from(SETTINGS), VALUES, st.booleans())
-@example(("retry_storm", "last_actions"), "3", False)  # as a number it would contradict another setting
+@example(("error_repetition", "critical"), "3", False)  # as a number it would contradict another setting
 def test_a_setting_is_loaded_when_the_schema_takes_it(place: tuple[str, str], value: Any, overridden: bool) -> None:
     rules = {"rules": {place[0]: {"settings": {place[1]: value}}}}
     document: dict[str, Any] = {"overrides": [rules]} if overridden else rules

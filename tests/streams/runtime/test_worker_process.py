@@ -1,6 +1,8 @@
 """The worker on a mock cluster, which is what the embedded broker is, without its 3 s before a first join."""
 
 import re
+import signal
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import cycle, islice
@@ -20,6 +22,7 @@ from tests.waiting import wait_until
 GROUP = "counting"
 CHANGELOG = f"{GROUP}-sessions-changelog"
 TOPICS = ("commands", "events")
+SESSION_TIMEOUT_S = 3
 KEYS = [f"session-{n}" for n in range(40)]
 
 
@@ -33,7 +36,7 @@ class Desk:
 
     def worker(self, **options: Any) -> CountingWorker:
         # This broker keeps a member that has left for the session timeout, and the next one waits for that.
-        settings = {"fetch_wait_ms": FETCH_WAIT_MS, "session_timeout_s": 3, **options}
+        settings = {"fetch_wait_ms": FETCH_WAIT_MS, "session_timeout_s": SESSION_TIMEOUT_S, **options}
         return CountingWorker(self.bootstrap, topics=TOPICS, output="told", group=GROUP, **settings)
 
     def produce(self, records: int, topic: str = "events") -> None:
@@ -191,6 +194,18 @@ def test_a_worker_that_the_group_dropped_joins_again_and_counts_each_record_once
 
     assert "go without a checkpoint" in worker.stderr
     assert desk.log.counts(CHANGELOG) == dict.fromkeys(KEYS, 50)
+
+
+def test_a_worker_that_stood_still_for_longer_than_its_session_ends_when_it_goes_on(desk: Desk) -> None:
+    with desk.worker() as worker:
+        desk.produce(400)
+        desk.wait_until_done()
+        worker.send(signal.SIGSTOP)
+        until_s = time.monotonic() + SESSION_TIMEOUT_S + 1
+        wait_until(lambda: time.monotonic() > until_s, "its session is over")
+        worker.send(signal.SIGCONT)
+        assert worker.wait() == EXIT_FAILED
+    assert "longer than the session timeout: another may have its partitions" in worker.stderr
 
 
 def test_a_coordinator_that_moves_is_followed_and_so_is_a_leader(desk: Desk) -> None:

@@ -22,6 +22,7 @@ from haltline.interventions.agent.integrations.any_json import parsed, written
 from haltline.interventions.agent.integrations.claude_code.hooks import OnApproval, Sessions, stopped_answer
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.settings import GuardSettings
+from haltline.interventions.agent.transport.transport_factory import with_policy_read
 
 log: Final = logging.getLogger("haltline.hook")
 
@@ -151,7 +152,7 @@ def settings_of(environ: Mapping[str, str]) -> tuple[GuardSettings, OnApproval]:
     named = {name: value for name, value in environ.items() if name != "HALTLINE_SESSION_ID"}
     above = environ.get("HALTLINE_PARENT_SESSION_ID") or environ.get("HALTLINE_SESSION_ID")
     settings = GuardSettings.from_env(defaults | named, parent_session_id=above)
-    return settings, cast("OnApproval", approval)
+    return with_policy_read(settings), cast("OnApproval", approval)
 
 
 async def _serve(sessions: Sessions, socket: Path) -> None:

@@ -68,6 +68,7 @@ class Sessions:
         session = self._session(hook)
         if event == "UserPromptSubmit":
             self._transcript(hook)  # what is added from here on is this run's
+            session.guard.prompt(str(hook.get("prompt") or ""))
         elif event == "PreToolUse":
             self._tell_turns(hook, session)
             name, args = _text(hook, "tool_name"), hook.get("tool_input")

@@ -194,3 +194,13 @@ def test_half_a_surrogate_pair_in_a_call_is_read() -> None:
     hooks = Hooks(Level.ALLOW)
     hooks.pre(tool_input={"command": "rm -rf x # \ud83d"}, call_id="")
     assert [e.args for e in hooks.guards["s1"].events if e.kind is Kind.PROPOSED] == [{"command": "rm -rf x # ?"}]
+
+
+def test_another_prompt_of_the_user_is_told_without_its_text() -> None:
+    hooks = Hooks()
+    hooks("SessionStart")
+    for text in ("fix the login", "fix the login", "now the docs of s3cret", "and the tests"):
+        hooks("UserPromptSubmit", prompt=text)
+    tasks = [e.task for e in hooks.guards["s1"].events if e.kind is Kind.SESSION_STARTED]
+    assert [task and task.prompts for task in tasks] == [None, 2, 3]
+    assert "s3cret" not in str(hooks.guards["s1"].events)

@@ -62,7 +62,7 @@ def test_any_hook_is_answered_and_every_call_of_a_tool_is_checked(tmp_path: Path
 
         @given(data=INPUTS)
         @example(data=json.dumps(GOOD).encode())
-        @settings(max_examples=100, suppress_health_check=list(HealthCheck))
+        @settings(max_examples=40, suppress_health_check=list(HealthCheck))
         def any_hook(data: bytes) -> None:
             nonlocal calls
             answer = hook_output(path, data)

@@ -457,7 +457,7 @@ def test_any_body_and_any_answer_is_taken() -> None:
         loop = asyncio.get_running_loop()
 
         @given(ANY_BODY, ANY_BODY, st.booleans(), st.sampled_from(({}, {"Mcp-Session-Id": "a"})))
-        @at_most(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+        @at_most(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
         def any_body(body: bytes, data: bytes, is_stream: bool, session: dict[str, str]) -> None:
             nonlocal done
             stream = b"event: message\ndata: " + data.replace(b"\n", b"") + b"\r\n\r\n"

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from haltline.interventions.agent import Guard, Level, Refused
-from haltline.interventions.agent.transport import local_decider
 from haltline.interventions.agent.transport.local_decider import LocalDecider, forget_kills
 from haltline.schemas.events import Kind, Usage
 from haltline.schemas.policy import Policy, Rule
 from haltline.streams.engine.core import Core
 from haltline.streams.local.embedded_broker import EmbeddedBroker
+from haltline.streams.policy import loader
 from tests.interventions.agent.attempts import attempt, attempts
 from tests.interventions.agent.stand_in import StandIn, standing
 from tests.waiting import wait_until
@@ -64,7 +64,7 @@ def test_a_session_that_spends_too_fast_is_frozen_and_then_killed_before_its_nex
 
 
 def test_the_policy_that_is_given_decides_and_one_that_cannot_be_used_is_refused_at_the_start() -> None:
-    rules = ("destructive_repeat", "destructive_volume", "repetition", "verify_mismatch")
+    rules = ("destructive_repeat", "destructive_volume", "repetition")
     policy = Policy(rules=dict.fromkeys(rules, Rule(enabled=False)))
     assert attempts(Guard(mode="local", policy=policy), 10) == ["executed"] * 10
     with pytest.raises(ValueError, match="no_such_detector"):
@@ -79,7 +79,7 @@ def test_detectors_are_built_once_for_a_policy_whatever_is_below(monkeypatch: py
             built.append(policy)
             super().__init__(policy, *others, **named)
 
-    monkeypatch.setattr(local_decider, "Core", Counted)
+    monkeypatch.setattr(loader, "Core", Counted)
     policies = [Policy(name="own"), Policy(name="other")]
     guard = Guard(mode="local", policy=policies[0])
     assert attempts(guard.subagent().subagent(), 1) == ["executed"]

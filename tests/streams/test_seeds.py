@@ -1,25 +1,17 @@
-"""The scenarios that haltline is made for, on the real Kafka, with a worker that is killed in the middle of each."""
+"""The scenarios that haltline is made for, with a worker that begins again in the middle of each."""
 
-import os
-import signal
 from collections.abc import Mapping
+from itertools import zip_longest
 from pathlib import Path
-
-import pytest
-from confluent_kafka import Producer
 
 from haltline.interventions.vocabularies import acgp, agent_sentinel, pipeline, tappass
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Kind, Outcome
-from haltline.schemas.topics import Topics
 from haltline.streams.engine.core import Core, SessionState
-from haltline.streams.kafka.log_reader import LogReader
-from haltline.streams.local.kafka import LocalKafka
-from haltline.streams.local.subprocesses import Children
-from haltline.streams.local.system import start_worker, wait_until_ready
+from haltline.streams.engine.groups import Runs
 from haltline.streams.policy.loader import load_policy
 from tests.builders import at
-from tests.waiting import wait_until
+from tests.streams.grouped import TOPICS, Log
 
 POLICY = """
 name: seeds
@@ -94,43 +86,15 @@ def by_the_core(policy: Path) -> dict[str, Decision]:
     return decisions
 
 
-@pytest.mark.kafka
-def test_every_seed_s_scenario_is_decided_as_without_the_worker_s_death(
-    kafka: LocalKafka, kafka_topics: Topics, tmp_path: Path
-) -> None:
+def test_every_seed_s_scenario_is_decided_as_without_the_worker_s_death(tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text(POLICY)
-    options = ["--prefix", kafka_topics.prefix, "--checkpoint-interval", "0.2", "--session-timeout", "6"]
-    producer = Producer({"bootstrap.servers": kafka.bootstrap, "partitioner": "murmur2_random"})
-
-    def say(events: list[ActionEvent]) -> None:
-        for event in events:
-            producer.produce(kafka_topics.actions, key=event.session_id, value=event.to_json())
-        assert producer.flush(30) == 0
-
-    def told() -> dict[str, Decision]:
-        with LogReader(kafka.bootstrap, [kafka_topics.interventions]) as reader:
-            decisions = [Decision.model_validate_json(message.value() or b"") for message in reader.to_end()]
-        return {d.event_id: d for d in decisions if d.event_id.partition("/")[0] in SCENARIOS}
-
-    with Children(tmp_path) as mortal:
-        first = start_worker(mortal, kafka.bootstrap, *options, "--policy", str(policy), embedded=False, name="w0")
-        wait_until_ready(mortal, first)
-        for events in SCENARIOS.values():
-            say(events[: len(events) // 2])
-        half = {e.event_id for events in SCENARIOS.values() for e in events[: len(events) // 2] if e.await_verdict}
-        wait_until(lambda: half <= told().keys(), "the first half is answered", deadline_s=60)
-        os.kill(first.pid, signal.SIGKILL)
-    with Children(tmp_path) as children:
-        again = start_worker(children, kafka.bootstrap, *options, "--policy", str(policy), embedded=False, name="w1")
-        wait_until_ready(children, again)
-        for events in SCENARIOS.values():
-            say(events[len(events) // 2 :])
-        expected = by_the_core(policy)
-        wait_until(lambda: expected.keys() <= told().keys(), "everything is answered", deadline_s=90)
-    actual = told()
+    side_by_side = [event for at_once in zip_longest(*SCENARIOS.values()) for event in at_once if event is not None]
+    log = Log(load_policy(policy), Runs.ALL).run(side_by_side, restart_every=3)
+    told = [Decision.model_validate(record) for record in log.of(TOPICS.interventions)]
+    actual = {d.event_id: d for d in told if d.event_id.partition("/")[0] in SCENARIOS}
     assert {e: (d.decision_id, d.level, d.code) for e, d in actual.items()} == {
-        e: (d.decision_id, d.level, d.code) for e, d in expected.items()
+        e: (d.decision_id, d.level, d.code) for e, d in by_the_core(policy).items()
     }
 
     def levels(session: str) -> list[Level]:

@@ -1,0 +1,98 @@
+"""TLS of the intake's ports, by the settings that Kafka's clients here are given.
+
+A file of `name=value` lines: `ssl.certificate.location`, `ssl.key.location`, `ssl.key.password`, and with
+`ssl.ca.location` only clients with a certificate of that authority are admitted.
+"""
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import grpc
+
+CERTIFICATE: Final = "ssl.certificate.location"
+KEY: Final = "ssl.key.location"
+PASSWORD: Final = "ssl.key.password"
+AUTHORITY: Final = "ssl.ca.location"
+PROTOCOL: Final = "security.protocol"
+_KNOWN: Final = (PROTOCOL, CERTIFICATE, KEY, PASSWORD, AUTHORITY)
+HANDSHAKE_WITHIN_S: Final = 10.0
+"""From a connection's beginning to the end of its handshake."""
+
+
+@dataclass(frozen=True)
+class ServerTls:
+    """The files of a server's certificate, and of the authority of its clients' certificates."""
+
+    certificate: Path
+    key: Path
+    password: str | None = None
+    authority: Path | None = None
+    """None: clients need no certificate."""
+
+    @classmethod
+    def of(cls, settings: Mapping[str, str], source: object) -> "ServerTls":
+        """Of settings that were read from `source`. Raises ValueError for what is unknown or missing."""
+        if unknown := sorted(settings.keys() - set(_KNOWN)):
+            raise ValueError(f"{source}: expected settings of {', '.join(_KNOWN)}, got {', '.join(unknown)} too")
+        if (protocol := settings.get(PROTOCOL, "ssl")).lower() != "ssl":
+            raise ValueError(f"{source}: {PROTOCOL}: expected ssl, got {protocol!r:.40}")
+        if CERTIFICATE not in settings:
+            raise ValueError(f"{source}: {CERTIFICATE}: expected the file of the server's certificate, got none")
+        certificate, authority = settings[CERTIFICATE], settings.get(AUTHORITY)
+        key = Path(settings.get(KEY, certificate))
+        made = cls(Path(certificate), key, settings.get(PASSWORD), None if authority is None else Path(authority))
+        made.context()  # what cannot be used is refused at the start
+        return made
+
+    def context(self) -> ssl.SSLContext:
+        """For a server of asyncio's. Raises ValueError for files that do not fit, and OSError."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        try:
+            # Without a password a key that needs one is refused; OpenSSL would ask at the terminal.
+            context.load_cert_chain(self.certificate, self.key, self.password or "")
+        except ssl.SSLError as error:
+            raise ValueError(
+                f"{self.key}: expected the private key of {self.certificate}, and {PASSWORD} if it has one, got {error}"
+            ) from None
+        if self.authority is not None:
+            try:
+                context.load_verify_locations(self.authority)
+            except ssl.SSLError as error:
+                raise ValueError(f"{self.authority}: expected certificates in PEM, got {error}") from None
+            context.verify_mode = ssl.CERT_REQUIRED
+        return context
+
+    def grpc_credentials(self) -> "grpc.ServerCredentials":
+        """For a server of gRPC's. Raises ValueError for a key that cannot be read, and OSError."""
+        import grpc  # noqa: PLC0415 - only where the port is served
+
+        authority = None if self.authority is None else self.authority.read_bytes()
+        return grpc.ssl_server_credentials(
+            [(self._plain_key(), self.certificate.read_bytes())],
+            root_certificates=authority,
+            require_client_auth=authority is not None,
+        )
+
+    def _plain_key(self) -> bytes:
+        """The private key in PEM; gRPC takes none with a password."""
+        pem = self.key.read_bytes()
+        if self.password is None:
+            return pem
+        try:
+            from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415 - only where it is needed
+                Encoding,
+                NoEncryption,
+                PrivateFormat,
+                load_pem_private_key,
+            )
+        except ModuleNotFoundError:
+            raise ValueError(
+                f"{PASSWORD}: expected cryptography, which gRPC needs for it, got none: pip install 'haltline[sealed]'"
+            ) from None
+        key = load_pem_private_key(pem, self.password.encode())
+        return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

@@ -1,0 +1,269 @@
+"""A guard's policy as people give it: a path, a mapping or a Policy, with what other packages bring."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from aiohttp.test_utils import make_mocked_request
+from typer.testing import CliRunner
+
+import haltline
+from haltline.cli.app import app
+from haltline.cli.common import Exit
+from haltline.interventions.agent import Guard, GuardSettings, Refused
+from haltline.interventions.agent.integrations.claude_code.companion import settings_of
+from haltline.interventions.agent.integrations.mcp_http import SESSION, HttpProxy
+from haltline.schemas.policy import Policy
+from haltline.streams.intake.sessions import Sessions
+from tests.cases import cases
+from tests.interventions.agent.attempts import attempts
+from tests.streams.engine.test_plugins import DETECTOR, install
+
+FIELDS: dict[str, Any] = {
+    "name": "own",
+    "rules": {"table_locks": {"settings": {"limit": 1}}},
+    "correlations": [
+        {
+            "name": "many_exports",
+            "title": "Many exports",
+            "status": "stable",
+            "type": "event_count",
+            "select": {"exports": {"action": "export_*"}},
+            "timespan": "1h",
+            "condition": {"gte": 3},
+            "severity": "critical",
+        }
+    ],
+}
+LENIENT: dict[str, Any] = {
+    "rules": {
+        rule: {"enabled": False}
+        for rule in ("destructive_repeat", "destructive_volume", "repetition", "verify_mismatch")
+    }
+}
+
+GIVEN: dict[str, Callable[[Path], Any]] = {
+    "a path": lambda file: file,
+    "a path as a text": str,
+    "a mapping": lambda file: yaml.safe_load(file.read_text()),
+    "a Policy": haltline.load_policy,
+}
+
+
+def written(folder: Path, fields: dict[str, Any]) -> Path:
+    file = folder / "policy.yaml"
+    file.write_text(yaml.safe_dump(fields, sort_keys=False))
+    return file
+
+
+@pytest.fixture
+def _locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """The detector `table_locks`, in a package of its own that is installed."""
+    site = tmp_path / "site"
+    site.mkdir()
+    monkeypatch.syspath_prepend(site)
+    name = f"locks_{abs(hash(request.node.nodeid))}"
+    install(site, name, DETECTOR, f"table_locks = {name}:TableLocks")
+
+
+@pytest.mark.usefixtures("_locks")
+@cases("given", GIVEN)
+@cases(
+    "tool, calls, refused",
+    {
+        "a detector of another package": ("lock_table", 2, "approval"),
+        "a correlation": ("export_table", 3, "approval"),
+    },
+)
+def test_a_guard_decides_by_what_it_is_given(
+    given: Callable[[Path], Any], tool: str, calls: int, refused: str, tmp_path: Path
+) -> None:
+    guard = Guard(mode="local", policy=given(written(tmp_path, FIELDS)))
+
+    @guard.tool(name=tool)
+    def call(table: str) -> str:
+        return f"{table} done"
+
+    for number in range(calls - 1):
+        assert call(table=f"t{number}") == f"t{number} done"
+    with pytest.raises(Refused, match=refused):
+        call(table="last")
+
+
+@cases("given", GIVEN)
+def test_a_preset_is_spelled_out(given: Callable[[Path], Any], tmp_path: Path) -> None:
+    policy = haltline.load_policy(given(written(tmp_path, {"preset": "literal"})))
+    assert policy.preset is None
+    assert policy.rules["destructive_volume"].settings["max_deletes"] == 3
+
+
+def test_a_policy_that_was_made_in_code_has_its_preset_too() -> None:
+    policy = haltline.load_policy(Policy.model_validate({"preset": "literal"}))
+    assert policy == haltline.load_policy({"preset": "literal"})
+
+
+WRONG: dict[str, str] = {
+    "an unknown field": "name: own\nrulez: {}\n",
+    "an unknown rule": "rules:\n  no_such_rule: {}\n",
+    "an unknown setting": "rules:\n  cycle:\n    settings: {no_such_setting: 1}\n",
+    "a setting of another type": "rules:\n  destructive_volume:\n    settings: {max_deletes: 'five'}\n",
+    "a setting beyond its bounds": "rules:\n  destructive_volume:\n    settings: {max_deletes: 0}\n",
+    "a mode that does not exist": "rules:\n  cycle: {mode: loud}\n",
+    "a correlation without a type": "correlations:\n  - name: none\n    select: {a: {action: b}}\n",
+    "a preset that does not exist": "preset: gentle\n",
+    "another version of the format": "v: 2\n",
+}
+
+
+@cases("text", WRONG | {
+    "a list": "- name: own\n",
+    "nothing": "",
+    "no YAML": "name: [own\n",
+    "one name twice": "name: own\nname: other\n",
+})  # fmt: skip
+def test_a_file_gets_the_error_of_policy_check(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text(text)
+    assert error_of(file) == checked(file)
+
+
+def test_a_file_that_is_not_there_gets_the_error_of_policy_check(tmp_path: Path) -> None:
+    assert error_of(tmp_path / "none.yaml") == checked(tmp_path / "none.yaml")
+
+
+@cases("text", WRONG)
+def test_a_mapping_gets_the_same_error_without_the_line(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text(text)
+    place, _, problem = error_of(file).removeprefix(f"{file}:").partition(": ")
+    assert place.isdigit()
+    assert error_of(yaml.safe_load(text)) == f"policy: {problem}"
+
+
+@cases(
+    "given, message",
+    {
+        "a file that is not there": (
+            "none.yaml",
+            "none.yaml: expected a file that can be read, got No such file or directory",
+        ),
+        "a folder": (".", ".: expected a file that can be read, got Is a directory"),
+        "a path with a NUL": ("a\0b", "a\0b: expected a file that can be read, got embedded null byte"),
+        "a number": (7, "policy: expected a path, a mapping of policy fields or a Policy, got int"),
+        "a list": ([{}], "policy: expected a path, a mapping of policy fields or a Policy, got list"),
+        "a value that JSON has not": (
+            {"name": {1, 2}},
+            "policy: expected values that JSON has, got Type is not JSON serializable: set",
+        ),
+        "a Policy with a rule that does not exist": (
+            Policy.model_validate({"rules": {"no_such_rule": {}}}),
+            "policy: rules.no_such_rule: expected one of",
+        ),
+    },
+)
+def test_what_is_no_policy_is_refused(given: Any, message: str) -> None:
+    assert error_of(given).startswith(message)
+
+
+def error_of(policy: Any) -> str:
+    with pytest.raises(ValueError) as refused:  # noqa: PT011 - the whole text is compared by who asks
+        Guard(mode="local", policy=policy)
+    with pytest.raises(ValueError) as as_read:  # noqa: PT011 - as above
+        haltline.load_policy(policy)
+    assert str(refused.value) == str(as_read.value)
+    return str(refused.value)
+
+
+def checked(file: Path) -> str:
+    """The error of `haltline policy check`."""
+    result = CliRunner().invoke(app, ["policy", "check", str(file)])
+    assert result.exit_code == Exit.USAGE
+    return result.stderr.strip().removeprefix("haltline: ")
+
+
+def test_the_environment_names_a_file(tmp_path: Path) -> None:
+    variables = {"HALTLINE_MODE": "local", "HALTLINE_AGENT_POLICY": str(written(tmp_path, LENIENT))}
+    assert attempts(Guard(GuardSettings.from_env(variables)), 5) == ["executed"] * 5
+
+
+def test_a_guard_whose_workers_decide_does_not_read_it_and_logs_that(caplog: pytest.LogCaptureFixture) -> None:
+    with Guard(bootstrap="localhost:1", policy="none.yaml", start_budget_s=0, close_budget_s=0) as guard:
+        assert guard.decider is None
+    assert "policy: expected none in mode 'async'" in caplog.text
+
+
+def of_intake(settings: GuardSettings) -> list[Guard]:
+    sessions = Sessions(settings, 10)
+    return [sessions.of({"session_id": one}).guard for one in ("a", "b")]
+
+
+def of_mcp(settings: GuardSettings) -> list[Guard]:
+    made: list[Guard] = []
+
+    def make(own: GuardSettings) -> Guard:
+        made.append(Guard(own))
+        return made[-1]
+
+    proxy = HttpProxy(settings, "http://localhost:1", guard=make)
+    for session in ("a", "b"):
+        proxy._calls(make_mocked_request("POST", "/", headers={SESSION: session}))
+    return made
+
+
+def of_hook(settings: GuardSettings) -> list[Guard]:
+    read, _ = settings_of({"HALTLINE_MODE": "local", "HALTLINE_AGENT_POLICY": str(settings.policy)})
+    return [Guard(read.changed(session_id=one)) for one in ("a", "b")]
+
+
+@cases("made", {"intake": of_intake, "MCP over HTTP": of_mcp, "hooks of Claude Code": of_hook})
+def test_who_makes_several_guards_reads_it_once_and_refuses_a_wrong_one_at_its_start(
+    made: Callable[[GuardSettings], list[Guard]], tmp_path: Path
+) -> None:
+    file = written(tmp_path, LENIENT)
+    guards = made(GuardSettings(mode="local", policy=str(file)))
+    one, other = (guard.decider for guard in guards)
+    assert one._core is other._core  # type: ignore[union-attr]  # both decide in this process
+    assert attempts(guards[0], 5) == ["executed"] * 5
+    file.write_text("rules: {no_such_rule: {}}\n")
+    with pytest.raises(ValueError, match=r"policy\.yaml:1: rules\.no_such_rule: expected one of"):
+        made(GuardSettings(mode="local", policy=str(file)))
+
+
+@cases(
+    "policy, printed",
+    {
+        "a mapping": ("{'name': 'own'}", "decides\n"),
+        "a file": (
+            "'policy.yaml'",
+            "policy.yaml: expected PyYAML, which reads policy documents, got none: pip install pyyaml\n",
+        ),
+        "a preset": (
+            "{'preset': 'literal'}",
+            "policy: expected PyYAML, which reads policy documents, got none: pip install pyyaml\n",
+        ),
+    },
+)
+def test_without_pyyaml_a_mapping_is_taken_and_a_file_refused_with_what_it_needs(
+    policy: str, printed: str, tmp_path: Path
+) -> None:
+    written(tmp_path, LENIENT)
+    program = (
+        "import sys; sys.modules['yaml'] = None\n"
+        "from haltline import Guard\n"
+        "try:\n"
+        f"    Guard(mode='local', agent_id='a', policy={policy})\n"
+        "    print('decides')\n"
+        "except ValueError as error:\n"
+        "    print(error)\n"
+    )
+    source = Path(haltline.__path__[0]).parent
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(source)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.stdout, done.returncode) == (printed, 0), done.stderr

@@ -1,0 +1,271 @@
+"""Keys of an intake: what each is for, and how much of it."""
+
+import asyncio
+import gzip
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from aiohttp import ClientSession
+from aiohttp.test_utils import TestServer
+from grpc import aio
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as pb
+
+from haltline.interventions.agent.settings import GuardSettings
+from haltline.streams.intake.app import Intake
+from haltline.streams.intake.keys import BadKeys, May, Scope, digest_of, read_keys
+from haltline.streams.intake.otlp_grpc import TRACES, TraceServer
+from haltline.streams.intake.requests import LITELLM
+from haltline.streams.local.embedded_broker import EmbeddedBroker
+from tests.cases import cases
+from tests.docs.pages import DOCS, between, fences_of
+from tests.interventions.agent.stand_in import StandIn
+from tests.streams.intake.test_litellm import asked
+from tests.waiting import wait_until
+
+SCOPES = {
+    name: scope.model_copy(update={"sha256": digest_of(f"key-of-{name}")})
+    for name, scope in {
+        "acme": Scope(agents=("acme-*",), sessions=("acme-*",), missions=("acme-*",)),
+        "asks": Scope(may=(May.VERDICTS,)),
+        "tells": Scope(may=(May.PUBLISH,)),
+        "scrapes": Scope(may=(May.METRICS,)),
+        "slow": Scope(requests_per_minute=2),
+        "small": Scope(max_body_bytes=512),
+    }.items()
+}
+OURS = {"session_id": "acme-1", "agent_id": "acme-cleaner"}
+CALL = OURS | {"action": "read_file", "args": {"path": "a"}}
+EVENT = CALL | {"kind": "action.completed", "outcome": "ok"}
+OK, NO_BROKER = 200, 501
+"""An intake that decides itself has no broker for what it takes."""
+
+
+def talked(requests: list[tuple[str, str, Any]], **headers: str) -> list[tuple[int, str, Any]]:
+    """The status, the body and the headers of each request of a key's name, a path and an object; None: GET."""
+
+    async def run() -> list[tuple[int, str, Any]]:
+        intake = Intake(GuardSettings(mode="local"), token="token", keys=SCOPES)
+        found = []
+        async with TestServer(intake.app()) as server, ClientSession(server.make_url("/")) as http:
+            for name, path, fields in requests:
+                own = {"Authorization": f"Bearer {'token' if name == 'token' else f'key-of-{name}'}"} | headers
+                method, body = ("GET", None) if fields is None else ("POST", orjson.dumps(fields))
+                if headers.get("Content-Encoding") == "gzip" and body is not None:
+                    body = gzip.compress(body)
+                own |= {} if body is None else {"Content-Type": "application/json"}
+                async with http.request(method, path, data=body, headers=own) as response:
+                    found.append((response.status, await response.text(), dict(response.headers)))
+        return found
+
+    return asyncio.run(run())
+
+
+@cases(
+    "name, path, fields, status",
+    {
+        "the token is for everything": ("token", "/v1/verdict", CALL | {"session_id": "other"}, OK),
+        "the token reads metrics": ("token", "/metrics", None, OK),
+        "no key": ("nobody", "/v1/verdict", CALL, 401),
+        "a verdict": ("acme", "/v1/verdict", CALL, OK),
+        "a key for verdicts may ask": ("asks", "/v1/verdict", CALL, OK),
+        "and may not publish": ("asks", "/v1/events", EVENT, 403),
+        "nor send spans": ("asks", "/v1/traces", {"resourceSpans": []}, 403),
+        "nor read metrics": ("asks", "/metrics", None, 403),
+        "a key for publishing may publish": ("tells", "/v1/events", EVENT, NO_BROKER),
+        "and may not ask": ("tells", "/v1/verdict", CALL, 403),
+        "nor report results": ("tells", "/v1/result", OURS | {"call_id": "c"}, 403),
+        "nor end sessions": ("tells", "/v1/end", OURS, 403),
+        "nor answer LiteLLM": ("tells", LITELLM, asked(), 403),
+        "a key for metrics reads them": ("scrapes", "/metrics", None, OK),
+        "and nothing else": ("scrapes", "/v1/verdict", CALL, 403),
+    },
+)
+def test_a_key_is_for_its_routes(name: str, path: str, fields: Any, status: int) -> None:
+    ((found, body, _),) = talked([(name, path, fields)])
+    assert found == status, body
+
+
+@cases(
+    "changes, named",
+    {
+        "a session of another": ({"session_id": "umbrella-1"}, "session_id"),
+        "an agent of another": ({"agent_id": "umbrella"}, "agent_id"),
+        "no agent, which is the intake's own": ({"agent_id": None}, "agent_id"),
+        "a mission of another": ({"mission_id": "umbrella"}, "mission_id"),
+        "below a session of another": ({"parent_session_id": "umbrella-1"}, "session_id"),
+        "in the tree of another": ({"root_session_id": "umbrella-1"}, "session_id"),
+    },
+)
+@pytest.mark.parametrize("path", ["/v1/verdict", "/v1/start", "/v1/turn", "/v1/events"])
+def test_what_is_outside_of_a_key_s_scope_is_refused_by_its_name(path: str, changes: Any, named: str) -> None:
+    fields = {"/v1/verdict": CALL, "/v1/events": EVENT}.get(path, OURS) | changes
+    sent = {name: value for name, value in fields.items() if value is not None}
+    ((status, body, _),) = talked([("acme", path, sent)])
+    assert (status, f"{named}: expected one of acme-*, as key acme is for, got '" in body) == (403, True), body
+
+
+def test_an_ancestor_of_another_is_refused() -> None:
+    ((status, body, _),) = talked([("acme", "/v1/verdict", CALL | {"ancestors": ["acme-0", "umbrella-1"]})])
+    assert (status, "'umbrella-1'" in body) == (403, True)
+
+
+def test_a_session_of_another_agent_is_not_acted_on_by_who_knows_its_id() -> None:
+    other = CALL | {"agent_id": "umbrella", "call_id": "c1"}
+    acts = [("/v1/verdict", CALL), ("/v1/result", {"session_id": "acme-1", "call_id": "c1"}), ("/v1/end", OURS)]
+    first, *others = talked([("token", "/v1/verdict", other), *(("acme", path, fields) for path, fields in acts)])
+    assert first[0] == OK
+    assert [status for status, _, _ in others] == [403] * 3
+
+
+def test_a_result_of_a_session_that_is_not_known_any_more_is_404_and_not_a_matter_of_scope() -> None:
+    ((status, _, _),) = talked([("acme", "/v1/result", {"session_id": "acme-1", "call_id": "c1"})])
+    assert status == 404
+
+
+def test_an_answer_that_is_kept_is_not_given_to_another_key() -> None:
+    fields = CALL | {"session_id": "umbrella-1", "agent_id": "umbrella"}
+    kept = [("token", "/v1/verdict", fields), ("acme", "/v1/verdict", fields)]
+    found = talked(kept, **{"Idempotency-Key": "0123456789abcdef"})
+    assert [status for status, _, _ in found] == [OK, 403]
+
+
+@cases(
+    "session_id, agent, action",
+    {
+        "of the key": ("acme-1", "acme-cleaner", "NONE"),
+        "another session": ("umbrella-1", "acme-cleaner", "BLOCKED"),
+        "another agent": ("acme-1", "umbrella", "BLOCKED"),
+    },
+)
+def test_litellm_is_answered_with_blocked_so_that_no_setting_of_it_lets_the_turn_pass(
+    session_id: str, agent: str, action: str
+) -> None:
+    fields = asked(session_id=session_id, request_data={"user_api_key_alias": agent})
+    ((status, body, _),) = talked([("acme", LITELLM, fields)])
+    answer = orjson.loads(body)
+    assert (status, answer["action"]) == (OK, action)
+    assert answer.get("blocked_reason", "out_of_scope: ").startswith("out_of_scope: ")
+
+
+def test_a_key_has_its_own_rate_and_is_told_when_to_ask_again() -> None:
+    found = talked([(name, "/v1/verdict", CALL) for name in ("slow", "slow", "slow", "asks")])
+    assert [status for status, _, _ in found] == [OK, OK, 429, OK]
+    _, body, headers = found[2]
+    assert "key slow: expected at most 2 requests a minute, got more" in body
+    assert headers["Retry-After"] == "30"
+
+
+@cases("packed", {"as it is": {}, "packed": {"Content-Encoding": "gzip"}})
+def test_a_key_has_its_own_size(packed: dict[str, str]) -> None:
+    large = CALL | {"args": {"text": "x" * 600}}
+    found = talked(
+        [(name, "/v1/verdict", fields) for name, fields in (("small", CALL), ("small", large), ("asks", large))],
+        **packed,
+    )
+    assert [status for status, _, _ in found] == [OK, 413, OK]
+    assert "expected at most 512 bytes, got more" in found[1][1]
+
+
+def spans(session_id: str) -> pb.ExportTraceServiceRequest:
+    """One span of a tool."""
+    request = pb.ExportTraceServiceRequest()
+    span = request.resource_spans.add().scope_spans.add().spans.add()
+    span.trace_id, span.span_id, span.name = bytes([1] * 16), bytes([2] * 8), "execute_tool read_file"
+    span.start_time_unix_nano = span.end_time_unix_nano = 1_750_000_000_000_000_000
+    attributes = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "read_file",
+        "gen_ai.conversation.id": session_id,
+        "gen_ai.agent.name": "acme-cleaner",
+        "gen_ai.agent.id": "acme-cleaner",
+    }
+    for name, value in attributes.items():
+        span.attributes.add(key=name).value.string_value = value
+    return request
+
+
+def test_spans_outside_of_the_scope_are_rejected_over_http_and_grpc(embedded: EmbeddedBroker) -> None:
+    async def run() -> list[Any]:
+        intake = Intake(GuardSettings(bootstrap=embedded.bootstrap, mode="blocking"), keys=SCOPES)
+        app = intake.app()
+        server = TraceServer(intake.writer, intake.admission, intake.count_request, "127.0.0.1", 0)
+        server.beside(app)
+        found: list[Any] = []
+        async with (
+            TestServer(app) as over_http,
+            ClientSession(over_http.make_url("/")) as http,
+            aio.insecure_channel(f"127.0.0.1:{server.port}") as channel,
+        ):
+            for session_id in ("umbrella-1", "acme-1"):
+                body = spans(session_id).SerializeToString()
+                headers = {"Authorization": "Bearer key-of-acme", "Content-Type": "application/x-protobuf"}
+                async with http.post("/v1/traces", data=body, headers=headers) as response:
+                    found.append(await response.read())
+                export: Any = channel.unary_unary(f"/{TRACES}/Export")
+                found.append(await export(body, metadata=(("authorization", "Bearer key-of-acme"),)))
+            for key in ("asks", "slow", "slow", "slow"):
+                try:
+                    await export(body, metadata=(("authorization", f"Bearer key-of-{key}"),))
+                    found.append("OK")
+                except aio.AioRpcError as error:
+                    found.append(error.code().name)
+        return found
+
+    with StandIn(embedded.bootstrap) as worker:
+        *answers, asks, first, second, third = asyncio.run(run())
+        wait_until(lambda: len(worker.events) == 4, "the spans of the scope are events")
+    rejected = [pb.ExportTraceServiceResponse.FromString(one).partial_success.rejected_spans for one in answers]
+    assert rejected == [1, 1, 0, 0]
+    assert (asks, first, second, third) == ("PERMISSION_DENIED", "OK", "OK", "UNAVAILABLE")
+
+
+@cases(
+    "text, message",
+    {
+        "no TOML": ("[acme", "expected TOML, got "),
+        "nothing": ("", "expected a table for each key, got none"),
+        "no digest": ("[acme]\n", "acme: sha256: expected 64 hex digits, got 0 "),
+        "a key in place of its digest": (
+            '[acme]\nsha256 = "key"\n',
+            "acme: sha256: expected 64 hex digits, got 3 other characters",
+        ),
+        "a field that does not exist": ("[acme]\nagent = ['a']\n", "acme: agent: "),
+        "a route that does not exist": ("[acme]\nmay = ['kill']\n", "acme: may"),
+        "no table": ("acme = 7\n", "acme: "),
+        "one key twice": (
+            f"[acme]\nsha256 = '{digest_of('a')}'\n[umbrella]\nsha256 = '{digest_of('a')}'\n",
+            "umbrella: sha256: expected a key of its own, got that of acme",
+        ),
+    },
+)
+def test_a_file_that_cannot_be_used_is_refused_with_the_key_and_the_field(
+    text: str, message: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "keys.toml"
+    file.write_text(text)
+    with pytest.raises(BadKeys) as refused:
+        read_keys(file)
+    assert str(refused.value).startswith(f"{file}: {message}")
+
+
+@cases(
+    "fields, named",
+    {
+        "a misspelt one": ({"target": ["a"]}, "target: expected a field of session_id, agent_id, "),
+        "of a result": ({"output": "a"}, "output: expected a field of "),
+        "of a turn as well": ({"kind": "model.turn", "usage": {}}, "usage: expected a field of "),
+    },
+)
+def test_a_field_that_a_verdict_does_not_have_is_refused_by_its_name(fields: Any, named: str) -> None:
+    ((status, body, _),) = talked([("token", "/v1/verdict", CALL | fields)])
+    assert (status, [problem.startswith(named) for problem in orjson.loads(body)["errors"]]) == (400, [True])
+
+
+def test_the_keys_of_the_page_are_a_file_of_keys(tmp_path: Path) -> None:
+    ((_, text),) = fences_of(between(DOCS / "gateways.md", "keys"))
+    file = tmp_path / "keys.toml"
+    file.write_text(text)
+    scope = read_keys(file)["acme"]
+    assert (scope.agents, scope.requests_per_minute, scope.max_body_bytes) == (("acme-*",), 600, 262_144)
