@@ -150,7 +150,9 @@ def _kind_of_field(name: str) -> str | None:
 def find_secrets(text: str) -> list[Found]:
     """Where secrets are in a text, those of the most telling kind first; places may overlap."""
     looks = _looks()
-    named, formed, in_commands = looks.named, looks.formed, looks.in_commands
+    named: _Look = looks.named
+    formed: _Look = looks.formed
+    in_commands: _Look = looks.in_commands
     if not (text.isascii() or _is_unicode(text)):
         named = formed = in_commands = _any_text
     found: list[Found] = []
