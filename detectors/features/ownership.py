@@ -2,12 +2,11 @@
 
 Its own is what it made and what was not there before: not what it changed, nor what an act that failed was to make.
 What is in a folder that it made is its own too, unless it destroyed a thing of that name before; of a container also
-then. A database that it made is its own too.
-So is what it must have made itself: a file that it removed, and a program that ran afterwards, in the same act
+then. So is what it must have made itself: a file that it removed, and a program that ran afterwards, in the same act
 or a later one, where the file is, brought back; changes to a work tree that it has changed or reset before; a branch
 that it has overwritten before; a file in its folder that it never saw, and opens for writing; files that a pattern
-names by their beginning, as it calls its own. What would be a
-catastrophe is never its own, but for such a database. What it renamed stays whose it was.
+names by their beginning, as it calls its own; a pod of a job of its own. What would be a catastrophe is never its own,
+but for a database that it made. What it renamed stays whose it was.
 
 Misses: what a program makes without the command line saying so, until it is removed for the second time; two
 files of one name, when one of the paths is relative; a work tree that others change at the same time.
