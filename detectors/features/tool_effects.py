@@ -159,7 +159,8 @@ _LOST = re.compile(
     re.IGNORECASE,
 )
 _PLACES = ("destination", "dest", "dst", "to", "new_path", "to_path", "destination_path", "target", "folder",
-           "mailbox", "label", "list", "parent", "directory", "target_folder", "destination_folder", "location")  # fmt: skip
+           "mailbox", "label", "list", "parent", "directory", "target_folder",
+           "destination_folder", "location")  # fmt: skip
 
 
 def _moved_away(action: str, args: JsonObject, about: tuple[str, ...]) -> tuple[Destruction, ...]:
