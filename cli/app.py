@@ -38,6 +38,7 @@ COMMANDS: Final = {
     },
     "Monitor": {"status": "operator.status", "tail": "operator.tail", "canary": "operator.canary"},
     "Replay and test": {
+        "explain": "operator.explain",
         "backtest": "operator.backtest",
         "replay": "operator.replay",
         "incident": "operator.incident_bundle",

@@ -167,6 +167,7 @@ SETTINGS: Final = (
     Setting(
         "doctor", "canary", "HALTLINE_DOCTOR_CANARY", "text", "URL of the canary's /metrics.", "http://127.0.0.1:9466"
     ),
+    Setting("doctor", "intake", "HALTLINE_DOCTOR_INTAKE", "text", "URL of an intake.", "http://127.0.0.1:8765"),
     Setting("doctor", "console", "HALTLINE_DOCTOR_CONSOLE", "text", "URL of the console.", "http://127.0.0.1:8460"),
     _agent("agent_id", "text", "The agent's id.", "unknown"),
     _agent("mode", "one of async, blocking, local", "What a call waits for.", "async; intake and mcp-proxy: blocking"),

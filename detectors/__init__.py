@@ -34,6 +34,7 @@ from haltline.detectors.session.polling import Polling
 from haltline.detectors.session.repetition import Repetition
 from haltline.detectors.session.resource_growth import ResourceGrowth
 from haltline.detectors.session.scope_creep import ScopeCreep
+from haltline.detectors.session.secret_sent import SecretSent
 from haltline.detectors.session.severe_destruction import SevereDestruction
 from haltline.detectors.session.spend_velocity import SpendVelocity
 from haltline.detectors.session.stagnation import Stagnation
@@ -65,6 +66,7 @@ ALL: tuple[type[Detector[Any]], ...] = (
     Repetition,
     ResourceGrowth,
     ScopeCreep,
+    SecretSent,
     SevereDestruction,
     SpendVelocity,
     Stagnation,

@@ -75,6 +75,8 @@ class Selection(_StrictModel):
     outcome: Outcome | None = None
     error: Glob | None = None
     args: Annotated[dict[Name, Glob], Field(max_length=16)] = Field(default_factory=dict)
+    reads_secret: Literal[True] | None = None
+    """It looks at a file of secrets: `.env`, a key, credentials, `/etc/shadow`; whatever the task is about."""
     finding: Glob | None = None
     """The id of the rule that found something on the event."""
     code: Glob | None = None

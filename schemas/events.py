@@ -91,6 +91,18 @@ class Novelty(Record):
     field: the producer was restarted, and what was known before may count as new once more."""
 
 
+class SentSecret(Record):
+    """A secret that the session has read before, in the arguments of a call that sends them somewhere."""
+
+    kind: Name
+    """As the agent's side tells it: `github_token`, `password`, `credential` ..."""
+    digest: Name
+    """Of the secret, under a key that only the agent's side has: equal for equal secrets."""
+    elsewhere: bool | None = None
+    """Its provider's hosts are known, and the call goes to none of them; None: it has none, or the call goes to others
+    as well."""
+
+
 class Task(Record):
     """What a session was asked to do."""
 
@@ -145,6 +157,9 @@ class ActionEvent(Record):
     output_head: str | None = None
     output_novelty: Novelty | None = None
     """Of the end of an action; None: the producer does not say."""
+    secrets_sent: Annotated[list[SentSecret], Field(max_length=64)] | None = None
+    """Of a call that is about to be made: secrets of the session that it sends to where they do not belong. None: there
+    are none, or the producer does not look for them."""
 
     usage: Usage | None = None
     """On a turn of the model, none, or one without tokens and costs, says that what it used is not known."""

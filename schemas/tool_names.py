@@ -23,6 +23,45 @@ _DIGITS_AS_LETTERS = str.maketrans("01345@$", "oieasas")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _BETWEEN = re.compile(r"[\W_]+")
 _LAST_PART = re.compile(r"__|[./:]")
+FOREIGN_VERBS = frozenset((
+    "loeschen", "loschen", "losche", "loesche", "loscht", "entfernen", "entferne", "vernichten", "leeren",
+    "zerstoren",
+    "zerstoeren", "supprimer", "supprime", "effacer", "efface", "detruire", "vider", "enlever", "eliminar", "elimine",
+    "borrar", "borra", "borre", "suprimir", "destruir", "vaciar", "quitar", "excluir", "apagar", "remover", "deletar",
+    "esvaziar", "eliminare", "elimina", "cancella", "cancellare", "distruggere", "svuotare", "svuota", "rimuovere",
+    "rimuovi", "verwijder", "verwijderen", "vernietig", "vernietigen", "usun", "usunac", "skasuj", "wyczysc",
+    "radera", "slett", "slette", "slet", "poista", "tyhjenna", "smazat", "smaz", "odstranit", "vymazat", "zmazat",
+    "torles", "torol", "eltavolit", "sterge", "stergere", "obrisi", "izbrisi", "ukloni", "hapus", "padam", "xoa",
+    "kaldir", "temizle", "burahin", "futa", "ezabatu", "istrinti", "dzest", "kustuta", "udalit", "steret", "ochistit",
+    "vydalyty", "izbriy", "sil", "silmek", "ta_bort", "eyda", "dileu", "tanggalin", "shanchu", "sakujo", "sakje",
+))  # fmt: skip
+"""Verbs of other languages in Latin letters, without their marks."""
+_IN_OTHER_LETTERS = (
+    "削除", "消去", "破棄", "抹消", "删除", "刪除", "清空", "销毁", "銷毀", "移除", "抹除", "擦除", "삭제", "제거",
+    "파기", "지우",
+    "удал", "стер", "очист", "уничтож", "видал", "знищ", "изтри", "премахни", "избриш", "обриш", "ukloni",
+    "διαγραφ", "διάγραψ", "κατάργησ", "διαγράψ", "حذف", "مسح", "إزالة", "محو", "מחק", "מחיק", "הסר", "हटा", "मिटा",
+    "মুছ",
+    "ลบ", "ลบทิ้ง", "நீக்க", "xóa", "წაშლა", "ջնջել",
+)  # fmt: skip
+"""The same in other letters, wherever they stand in a name."""
+_SHOWS = (
+    "表示",
+    "一覧",
+    "列表",
+    "목록",
+    "показ",
+    "спис",
+    "восстанов",
+    "отмен",
+    "復元",
+    "恢复",
+    "복구",
+    "取消",
+    "استعادة",
+    "ביטול",
+)
+"""Pieces that make of it an object: a list of what was deleted, its restoration."""
 _DIGIT_IN_WORD = re.compile(r"[a-z][013457@$][a-z]")
 
 _DESTROYS = frozenset((
@@ -30,7 +69,7 @@ _DESTROYS = frozenset((
     "unlink", "nuke", "obliterate", "annihilate", "eradicate", "expunge", "shred", "zap", "trash", "decommission",
     "deprovision", "teardown", "deregister", "unregister", "deletion", "deleting", "removal", "dropping",
     "destruction", "uninstall", "undeploy", "dispose", "discard",
-    "supprimer", "effacer", "eliminar", "borrar", "excluir", "eliminare", "cancella", "loeschen", "entfernen",
+    *FOREIGN_VERBS,
 ))  # fmt: skip
 """Verbs that take something away wherever in a name they stand."""
 _DESTROYS_IN_FRONT = frozenset((
@@ -53,7 +92,8 @@ _HARMLESS = frozenset((
     "is", "has", "can", "may", "should", "preview", "plan", "simulate", "validate", "verify", "test", "estimate",
     "explain", "ask", "suggest", "undelete", "undrop", "restore", "recover", "revert", "undo", "unarchive", "cancel",
     "create", "add", "insert", "write", "make", "generate", "send", "notify", "log", "watch", "wait", "poll", "open",
-    "export", "download", "render", "format", "parse", "grep", "glob", "lookup", "monitor", "audit", "review", "think",
+    "export", "download", "render", "format", "parse", "grep", "glob", "lookup", "monitor", "audit", "review",
+    "think",
     "compare", "diff", "prevent", "protect", "disable", "edit", "save", "dry", "await", "inspect", "analyze", "todo",
 ))  # fmt: skip
 """Verbs in front that make what follows an object: `list_delete_requests`."""
@@ -94,6 +134,11 @@ def words(name: str) -> tuple[str, ...]:
     return tuple(word for word in _BETWEEN.split(_CAMEL.sub("_", folded(name)).lower()) if word)
 
 
+def is_recreatable(name: str) -> bool:
+    """Whether a name is about what nobody misses, such as a filter or a selection."""
+    return not _RECREATABLE_OBJECTS.isdisjoint(words(name))
+
+
 def destroying_verb(name: str) -> str:
     """The verb by which a tool of this name takes something away; empty when its name does not."""
     return _destroying_verb(name) if len(name) <= _MAX_CACHED_CHARS else ""
@@ -104,6 +149,11 @@ _MAX_CACHED_CHARS = 512
 
 @lru_cache(maxsize=4096)
 def _destroying_verb(name: str) -> str:
+    if not name.isascii():
+        plain = unicodedata.normalize("NFC", name).lower()
+        for piece in _IN_OTHER_LETTERS:
+            if piece in plain:
+                return "" if any(other in plain for other in _SHOWS) else piece
     name = folded(name)
     last = _LAST_PART.split(name.strip())[-1]
     found = _verb(words(last))

@@ -134,12 +134,10 @@ class SimConsumer:
 
     def _wait(self, until: float) -> None:
         world = self.process.world
-        at = until
-        for fetch in self._fetches.values():
-            if world.now < fetch.ready_at < at:
-                at = fetch.ready_at
+        now = world.now
+        ready = [fetch.ready_at for fetch in self._fetches.values() if now < fetch.ready_at < until]
         self._waiting = world.current
-        world.wait(at)
+        world.wait(min(ready, default=until))
         self._waiting = None
 
     def wake(self) -> None:
@@ -168,13 +166,13 @@ class SimConsumer:
             self._reported_down = False
             for fetch in self._fetches.values():
                 fetch.ready_at = world.now + broker.delay() + 0.1 * world.random()
-        places = list(self._fetches.items())
-        first = int(world.random() * len(places)) if len(places) > 1 else 0
-        for place, fetch in places[first:] + places[:first]:
-            if fetch.ready_at <= world.now and not fetch.stopped:
-                self._fetch_one(place, fetch)
-                if len(self._queue) > _AT_MOST:
-                    break
+        now = world.now
+        due = [at for at in self._fetches.items() if at[1].ready_at <= now and not at[1].stopped]
+        first = int(world.random() * len(due)) if len(due) > 1 else 0
+        for place, fetch in due[first:] + due[:first]:
+            self._fetch_one(place, fetch)
+            if len(self._queue) > _AT_MOST:
+                break
         return bool(self._queue)
 
     def _fetch_one(self, place: Place, fetch: _Fetch) -> None:

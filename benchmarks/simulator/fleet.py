@@ -34,6 +34,8 @@ from haltline.streams.sessions.session_metrics import SessionMetrics
 GROUP: Final = "haltline"
 AUDIT_GROUP: Final = "haltline-audit"
 SESSION_S: Final = 2.0
+_BURST_ENDS_SHARE: Final = 0.25
+"""Behind so many of the records the traffic has a pause."""
 
 
 class WorkerProcess:
@@ -50,14 +52,14 @@ class WorkerProcess:
             sources=TOPICS.session_sources,
             group=GROUP,
             instance_id=instance_id,
-            checkpoint_interval_s=0.4,
+            checkpoint_interval_s=0.6,
             max_poll_records=20,
             standby_replicas=standbys,
             session_timeout_s=SESSION_S,
             rebalance_timeout_s=2 * SESSION_S,
             delivery_timeout_s=8.0,
             recovery_stuck_after_s=15.0,
-            watermark_interval_s=2.0,
+            watermark_interval_s=3.0,
         )
 
         def sessions(load: Load, outbox: ConfirmedProducer) -> SessionProcessor:
@@ -153,8 +155,9 @@ class Traffic:
             pause_s = seconds / max(1, len(records))
             for record in records:
                 producer.produce(record.topic, key=record.key, value=record.value, on_delivery=_delivered)
-                if world.chance(0.5):
-                    producer.poll(2 * pause_s)
+                if world.chance(_BURST_ENDS_SHARE):
+                    producer.poll(0)
+                    system.sleep(pause_s / _BURST_ENDS_SHARE)
             if left := producer.flush(120.0):
                 raise RuntimeError(f"traffic: expected every record delivered, got {left} that are not")
             self.done = True

@@ -33,7 +33,7 @@ class Asks(NamedTuple):
 class Member:
     """A member as the coordinator knows it."""
 
-    __slots__ = ("assigned", "id", "instance_id", "joined", "rebalance_s", "seen_at", "session_s", "topics")
+    __slots__ = ("assigned", "id", "instance_id", "joined", "rebalance_s", "seen_at", "session_s", "topics", "watched")
 
     def __init__(self, member_id: str, asks: Asks) -> None:
         self.id = member_id
@@ -42,6 +42,8 @@ class Member:
         self.session_s = asks.session_s
         self.rebalance_s = asks.rebalance_s
         self.seen_at = 0.0
+        self.watched = False
+        """A look at whether its session is over is under way."""
         self.joined: Joined | None = None
         """To be called when the rebalance that it takes part in is over."""
         self.assigned: Assigned = frozenset()
@@ -171,6 +173,12 @@ class Group:
         self._remove(member)
         return 0
 
+    def drop(self, member_id: str) -> None:
+        """The coordinator has it as a member no longer, as when an operator removes it: it learns so when it asks."""
+        if member_id in self.members:
+            self.world.trace("drops", self.name, member_id)
+            self._remove(self.members[member_id])
+
     def rebalance(self) -> None:
         """Begins a rebalance, as another assignment of topics or a new member does."""
         if self.members and not self.preparing:
@@ -205,15 +213,23 @@ class Group:
 
     def _note_sign(self, member: Member, more_s: float = 0.0) -> None:
         member.seen_at = self.world.now + more_s
-        self._look_at(member, member.session_s + more_s)
+        if not member.watched:
+            member.watched = True
+            self._look_at(member, member.session_s + more_s)
 
     def _look_at(self, member: Member, after: float) -> None:
-        seen_at = member.seen_at
+        """Looks then whether its session is over; one look at a time is under way for each member."""
 
         def look() -> None:
-            if self.members.get(member.id) is not member or member.seen_at != seen_at or member.joined is not None:
+            if self.members.get(member.id) is not member:
                 return
-            if not self.broker.up or not self.loaded:  # a coordinator that starts gives it a new session
+            left = member.seen_at + member.session_s - self.world.now
+            if left > 0:
+                self._look_at(member, left)
+                return
+            member.watched = False
+            # A coordinator that starts, and the end of a rebalance, give it a new session.
+            if member.joined is not None or not self.broker.up or not self.loaded:
                 return
             self.world.trace("session over", self.name, member.id)
             self._remove(member)

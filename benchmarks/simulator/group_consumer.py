@@ -51,6 +51,7 @@ class GroupMember:
         self._on_fenced = on_fenced
         self._assigned: Assigned | None = None
         self._left = False
+        process.on_drop = lambda: group.drop(self.id)
         self._turn = 0
         """Counts what was joined, so that an answer of before is not taken."""
 

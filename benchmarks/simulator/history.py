@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from confluent_kafka import KafkaException
+from sqlalchemy.exc import OperationalError
 
 from benchmarks.chaos.anew import Gone
 from benchmarks.simulator import checks
 from benchmarks.simulator.broker import Broker
+from benchmarks.simulator.database import far_away
 from benchmarks.simulator.fleet import (
     CHANGELOG,
     GROUP,
@@ -21,7 +23,7 @@ from benchmarks.simulator.fleet import (
 )
 from benchmarks.simulator.group import group_of, with_changelog
 from benchmarks.simulator.outcome import Outcome
-from benchmarks.simulator.plan import FAULTS_FOR_S, Deed, Step, plan_of
+from benchmarks.simulator.plan import CONSOLE, FAULTS_FOR_S, Deed, Step, plan_of
 from benchmarks.simulator.process import Process, described
 from benchmarks.simulator.workload import PARTITIONS, TOPICS, traffic
 from benchmarks.simulator.world import Stuck, World
@@ -45,10 +47,10 @@ _POINTS: Final = {
     "output": TOPICS.interventions,
     "table": "table commit",
 }
-_PASSES: Final = {"changelog": 6, "claim": 2}
+_PASSES: Final = {"changelog": 6, "claim": 2, "database": 6}
 """Of these there are several in a row: the first or a later one is struck at."""
 MORE: Final = "worker-more"
-CONSOLE: Final = "console"
+_STORE_FAILS_SHARE: Final = 0.02
 _KNOWN: Final = (KnownFailure, KafkaException, TableConflict, OSError)
 """What may end a process while there are faults."""
 
@@ -109,7 +111,8 @@ class History:
             self.workers[name] = worker
             process = worker.process
         elif name == CONSOLE:
-            self.console = FeederProcess(self.world, self.broker, name, self.engine)
+            database = far_away(self.engine, self.around_transaction)
+            self.console = FeederProcess(self.world, self.broker, name, database)
             process = self.console.process
         else:
             process = start_sink(self.world, self.broker, name, self.table, sink_of(self.sink))
@@ -140,12 +143,21 @@ class History:
 
     def at_table_step(self, step: TableStep) -> None:
         """The table as a store far away: it takes a while, fails, or loses its answer."""
+        if self.store_fails(f"table {step.value}"):
+            raise OSError(f"the store failed at {step.value}")
+
+    def around_transaction(self) -> None:
+        """The same, of the read model's database."""
+        if self.store_fails("database"):
+            raise OperationalError("a transaction", None, OSError("the database went away"))
+
+    def store_fails(self, point: str) -> bool:
+        """Passes a point at which a store is asked, or answers. Whether it fails there."""
         world = self.world
         if world.current is None:
-            return
-        world.point(f"table {step.value}")
-        if not self.healing and world.chance(0.02):
-            raise OSError(f"the store failed at {step.value}")
+            return False
+        world.point(point)
+        return not self.healing and world.chance(_STORE_FAILS_SHARE)
 
     # Faults.
 
@@ -155,7 +167,7 @@ class History:
             return
         self.world.trace("does", step)
         process = self.running.get(step.target)
-        if step.deed in (Deed.KILL, Deed.STOP, Deed.FREEZE, Deed.CUT):
+        if step.deed in (Deed.KILL, Deed.STOP, Deed.FREEZE, Deed.CUT, Deed.DROP):
             if process is not None:
                 self.strike(process, step)
         elif step.deed in (Deed.KILL_AT, Deed.FREEZE_AT, Deed.CUT_AT):
@@ -176,6 +188,8 @@ class History:
                 process.kill()
             case Deed.STOP:
                 process.terminate()
+            case Deed.DROP:
+                process.on_drop()
             case Deed.CUT | Deed.CUT_AT:
                 process.cut()
                 self.world.after(step.seconds, process.connect)

@@ -8,12 +8,12 @@ from haltline.streams.runtime import confirmed_producer, source_reader, worker_p
 
 _PACES: Final = (
     (source_reader, "_LOOK_EVERY_S", 0.8),
-    (worker_process, "_HOUSEKEEPING_EVERY_S", 0.2),
+    (worker_process, "_HOUSEKEEPING_EVERY_S", 0.4),
     (zombie_guard, "_BEAT_EVERY_S", 0.5),
-    (confirmed_producer, "_POLL_EVERY_S", 0.01),
+    (confirmed_producer, "_POLL_EVERY_S", 0.02),
     (sink, "_STOP_SEEN_WITHIN_S", 0.8),
     (feeder, "_WAIT_S", 0.8),
-    (feeder, "_ALONG_S", 0.4),
+    (feeder, "_ALONG_S", 1.0),
 )
 
 

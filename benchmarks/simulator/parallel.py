@@ -7,6 +7,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
+from functools import cache
 from typing import Final, NamedTuple
 
 from benchmarks.simulator.mistakes import make
@@ -16,6 +17,8 @@ from benchmarks.simulator.shrink import shorten
 
 _AT_ONCE: Final = 10
 """Histories that a process runs before it says how they ended."""
+_BATCHES: Final = 3
+"""So many of those one process runs, and another takes its place: that costs less than to collect its garbage."""
 
 
 class Batch(NamedTuple):
@@ -48,17 +51,21 @@ def work(batch: Batch) -> Result:
             failed.append(shorten(outcome))
             if not batch.whole:
                 break
-    gc.collect()
     return Result(done, time.process_time() - began, tuple(failed))
+
+
+@cache
+def warm_up() -> None:
+    """What histories share is made once, before the processes begin."""
+    quiet()
+    run(0, [])
+    gc.collect()
 
 
 def prepare(fault: str) -> None:
     """Once in each process."""
-    quiet()
     if fault:
         make(fault)
-    run(0, [])  # what is made once is not looked at by the collector again
-    gc.collect()
     gc.freeze()
     gc.disable()
 
@@ -76,5 +83,6 @@ def results(first: int, histories: int, processes: int, fault: str, *, whole: bo
         Batch(seed, min(_AT_ONCE, first + histories - seed), fault, whole)
         for seed in range(first, first + histories, _AT_ONCE)
     ]
-    with multiprocessing.get_context("spawn").Pool(processes, prepare, (fault,)) as pool:
+    warm_up()
+    with multiprocessing.get_context("fork").Pool(processes, prepare, (fault,), maxtasksperchild=_BATCHES) as pool:
         yield from pool.imap(work, batches)

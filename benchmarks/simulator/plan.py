@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-FAULTS_FOR_S: Final = 9.0
+FAULTS_FOR_S: Final = 6.0
 """Faults strike within that time; afterwards everything is healed."""
 
 
@@ -21,6 +21,8 @@ class Deed(StrEnum):
     """It runs, and what it writes and its membership reach nobody for a while."""
     CUT_AT = "cut off at"
     FREEZE = "freeze"
+    DROP = "drop"
+    """Its group drops it; it learns so from its next heartbeat, and joins again."""
     STOP = "stop"
     """SIGTERM."""
     DOUBLE = "begins twice"
@@ -56,21 +58,27 @@ class Step(NamedTuple):
 
 
 BROKER: Final = "broker"
+CONSOLE: Final = "console"
 _DEEDS: Final = (
     (Deed.KILL, 5), (Deed.KILL_AT, 8), (Deed.FREEZE, 4), (Deed.FREEZE_AT, 6), (Deed.CUT, 2), (Deed.CUT_AT, 5),
-    (Deed.STOP, 4), (Deed.DOUBLE, 2), (Deed.CRASH, 3), (Deed.AWAY, 2), (Deed.SLOW, 3), (Deed.REBALANCE, 7),
-    (Deed.ROLLING, 3), (Deed.COMPACT, 3), (Deed.ROLL, 2), (Deed.LAG, 2), (Deed.ADD, 2),
+    (Deed.STOP, 4), (Deed.DROP, 4), (Deed.DOUBLE, 2), (Deed.CRASH, 3), (Deed.AWAY, 2), (Deed.SLOW, 3),
+    (Deed.REBALANCE, 7), (Deed.ROLLING, 3), (Deed.COMPACT, 3), (Deed.ROLL, 2), (Deed.LAG, 2), (Deed.ADD, 2),
 )  # fmt: skip
 _WORKERS_SHARE: Final = 0.75
 _POINTS: Final = ("changelog", "changelog", "claim", "output", "commit", "committed", "committed", "request", "poll")
-_READER_POINTS: Final = ("table", "request", "poll")
+_SINK_POINTS: Final = ("table", "table", "request", "poll")
+_CONSOLE_POINTS: Final = ("database", "database", "request", "poll")
+_RETURNS_SHARE: Final = 0.7
+"""Of the workers that are dropped: it returns over a slow network, and is killed once it has committed again."""
+_BUSY_S: Final = (1.2, 3.5)
+"""When most of the traffic is on its way."""
 
 
 def plan_of(seed: int, workers: Sequence[str], readers: Sequence[str], life: int = 0) -> list[Step]:
     """Some deeds, many or few."""
     rng = random.Random(f"{seed} plan {life}")
     deeds, weights = zip(*_DEEDS, strict=True)
-    steps = []
+    steps: list[Step] = []
     for deed in rng.choices(deeds, weights, k=rng.randrange(1, 12)):
         at_s = round(rng.uniform(0.5, FAULTS_FOR_S), 3)
         is_worker = rng.random() < _WORKERS_SHARE or not readers
@@ -78,14 +86,26 @@ def plan_of(seed: int, workers: Sequence[str], readers: Sequence[str], life: int
         seconds = round(rng.uniform(0.1, 5.0), 1)
         match deed:
             case Deed.KILL_AT | Deed.FREEZE_AT | Deed.CUT_AT:
-                point = rng.choice(_POINTS if is_worker else _READER_POINTS)
-                steps.append(Step(at_s, deed, target, seconds, point))
+                points = _POINTS if is_worker else _CONSOLE_POINTS if target == CONSOLE else _SINK_POINTS
+                steps.append(Step(at_s, deed, target, seconds, rng.choice(points)))
+            case Deed.DROP if is_worker and rng.random() < _RETURNS_SHARE:
+                steps += _dropped(rng, target)
             case Deed.FREEZE | Deed.CUT:
                 steps.append(Step(at_s, deed, target, seconds))
-            case Deed.KILL | Deed.STOP | Deed.DOUBLE | Deed.ADD:
+            case Deed.KILL | Deed.STOP | Deed.DROP | Deed.DOUBLE | Deed.ADD:
                 steps.append(Step(at_s, deed, target))
             case Deed.CRASH | Deed.AWAY | Deed.SLOW | Deed.LAG:
                 steps.append(Step(at_s, deed, BROKER, seconds / 2))
             case _:
                 steps.append(Step(at_s, deed, BROKER))
     return [step._replace(life=life) for step in sorted(steps)]
+
+
+def _dropped(rng: random.Random, target: str) -> list[Step]:
+    """The member is back before another has gone on, commits before it has read, and ends before it writes."""
+    at_s = round(rng.uniform(*_BUSY_S), 3)
+    return [
+        Step(round(at_s - 0.6, 3), Deed.SLOW, BROKER, 3.5),
+        Step(at_s, Deed.DROP, target),
+        Step(round(at_s + rng.uniform(1.0, 2.0), 3), Deed.KILL_AT, target, 0.0, "committed"),
+    ]

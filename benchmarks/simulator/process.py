@@ -65,6 +65,8 @@ class Process:
         self.on_reachable: list[Callable[[], object]] = []
         self.on_signal: Callable[[], object] = lambda: None
         """What SIGTERM does."""
+        self.on_drop: Callable[[], object] = lambda: None
+        """Its group drops it, which it learns later."""
         self._stalled: list[Thread] = []
 
     def start_thread(self, name: str, run: Callable[[], object]) -> Thread:

@@ -300,8 +300,8 @@ class SimProducer:
         return self._outstanding
 
     def _expire(self) -> None:
-        for pipe in self._pipes.values():
-            if pipe.waiting and not self.broker.up:
+        if not self.broker.up:
+            for pipe in self._pipes.values():
                 pipe.expire()
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> Any:

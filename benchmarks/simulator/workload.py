@@ -57,7 +57,7 @@ def traffic(seed: int, life: int = 0) -> list[Sent]:
     start_ms = EPOCH_NS // 1_000_000
     sessions = rng.randrange(5, 9)
     load = Load(
-        events=rng.randrange(40, 71), sessions=sessions, start_ms=start_ms, seed=rng.randrange(1 << 30),
+        events=rng.randrange(20, 43), sessions=sessions, start_ms=start_ms, seed=rng.randrange(1 << 30),
         runaway_share=0.4, destructive_share=0.05, seconds_between=sessions * 0.1,
     )  # fmt: skip
     found: list[Sent] = []

@@ -105,8 +105,31 @@ class World:
             return
         if not thread.process.alive:
             raise ProcessEnded
+        if self._goes_on(thread):
+            return
         thread.process.make_runnable(thread)
         self._switch(thread)
+
+    def _goes_on(self, thread: Thread) -> bool:
+        """Whether the scheduler would have nothing to choose: a step without the switches that one costs."""
+        if self.runnable or self.ended or thread.process.frozen or not self._timers:
+            return False
+        now = self.now + _STEP_S * self.random()
+        if self._timers[0][0] <= now:
+            return False
+        self.now = now
+        self.steps += 1
+        if self._stalls(thread):
+            self._switch(thread)
+        return True
+
+    def _stalls(self, thread: Thread) -> bool:
+        """Whether the thread is not scheduled for a while: it is at some point of its own, and goes on there."""
+        if self.calm or self.random() >= _STALL_SHARE:
+            return False
+        thread.queued = True
+        self.after(self.random() * self.random() * 0.5, lambda: self._back(thread))
+        return True
 
     def wait(self, until: float | None = None) -> bool:
         """Waits to be woken. False when that time is over first."""
@@ -182,7 +205,8 @@ class World:
             self.now = max(self.now, due)
             if call is not None:
                 call()
-                self._unwind_ended()
+                if self.ended:
+                    self._unwind_ended()
             elif thread is not None and thread.waits and thread.ticket == ticket:
                 thread.wake()
             return True
@@ -194,13 +218,11 @@ class World:
         if last is not thread:
             runnable[at] = last
         thread.queued = False
-        if not self.calm and random() < _STALL_SHARE:
-            # Not `wait`: the thread is at some point of its own, and goes on there.
-            thread.queued = True
-            self.after(random() * random() * 0.5, lambda: self._back(thread))
+        if self._stalls(thread):
             return True
         self.resume(thread)
-        self._unwind_ended()
+        if self.ended:
+            self._unwind_ended()
         return True
 
     def _back(self, thread: Thread) -> None:

@@ -8,6 +8,7 @@ import typer
 
 from haltline.cli.cluster import Cluster, with_cluster
 from haltline.cli.common import AsJson, Exit, print_json
+from haltline.cli.operator.audit_query import DEFAULT_TABLE, AuditTable, StorageOption, options_of
 from haltline.cli.tables import print_table
 
 
@@ -35,6 +36,11 @@ def doctor(
         str,
         typer.Option("--console", envvar="HALTLINE_DOCTOR_CONSOLE", help="Where a console is.", metavar="URL"),
     ] = "http://127.0.0.1:8460",
+    intake: Annotated[
+        str, typer.Option(envvar="HALTLINE_DOCTOR_INTAKE", help="Where an intake is.", metavar="URL")
+    ] = "http://127.0.0.1:8765",
+    table: AuditTable = DEFAULT_TABLE,
+    storage_option: StorageOption = None,
     changelog_records: Annotated[
         int,
         typer.Option(
@@ -45,7 +51,7 @@ def doctor(
     ] = 2000,
     as_json: AsJson = False,
 ) -> None:
-    """Check machine, broker, topics, changelogs, permissions, lag, clocks, policy, usage and every process.
+    """Check machine, broker, topics, changelogs, permissions, lag, clocks, policy, usage, sessions and every process.
 
     Each line says what to do; `haltline config show` prints what is set, and where. Exit 1 when something is bad;
     what is missing but not always needed is a note.
@@ -53,8 +59,10 @@ def doctor(
     Example: haltline doctor --bootstrap kafka-1:9092
     """
     from haltline.cli.operator.machine_and_cluster import cluster, machine
+    from haltline.streams.learning.available_sessions import calibration_sessions
     from haltline.streams.operator.health_checks import Verdict, ask, clocks, health, usage
     from haltline.streams.operator.health_checks import canary as last_canary
+    from haltline.streams.operator.health_checks import intake as intake_health
 
     urls = {"worker": worker.rstrip("/"), "sink": sink.rstrip("/"), "console": at_console.rstrip("/")}
     checks = [
@@ -64,6 +72,8 @@ def doctor(
         usage(urls["worker"]),
         *health("sink", urls["sink"], needed=False, do="start one (haltline audit), or say where it is (--sink)"),
         *health("console", urls["console"], needed=False, do="start one (haltline console), or say where (--console)"),
+        intake_health(intake.rstrip("/")),
+        calibration_sessions(table, options_of(storage_option)),
         clocks({name: ask(f"{url}/healthz") for name, url in urls.items()}),
         last_canary(canary.rstrip("/"), time.time()),
     ]

@@ -140,18 +140,22 @@ class Feeder:
         try:
             while not self._ended.is_set():
                 try:
-                    self._read()
+                    self._read_or_begin_anew()
                 except _AssignAgain as changed:
                     log.info("the read model: %s", changed)
                     self._ended.wait(_AGAIN_S)
-                except TopicRecreated as anew:
-                    self._begin_anew(anew)
                 except (Unreachable, Overtaken, OperationalError) as away:
                     self._waits.away(away)
                     self._ended.wait(_AGAIN_S)
         except BaseException as failure:
             self.failure = failure
             log.exception("the read model is no longer kept up")
+
+    def _read_or_begin_anew(self) -> None:
+        try:
+            self._read()
+        except TopicRecreated as anew:
+            self._begin_anew(anew)
 
     def _read(self) -> None:
         consumer = open_consumer(

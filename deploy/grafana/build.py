@@ -41,6 +41,12 @@ CONSOLE: Final = "http://127.0.0.1:8460"
 
 _RULE: Final = to("Interventions by this rule", "/interventions?policy_id=${__field.labels.detector:percentencode}")
 
+
+def _unanswered(outcome: str) -> str:
+    """Requests of these outcomes in a second; 0 where there are only others."""
+    return f"sum(rate(haltline_opinions_total{{{J},{outcome}}}{RATE})) or 0 * {rate('opinions_total')}"
+
+
 DASHBOARDS: Final = {
     "fleet": (
         "haltline: fleet",
@@ -356,6 +362,50 @@ DASHBOARDS: Final = {
                 ),
                 1,
                 "red",
+            ),
+        ],
+    ),
+    "opinions": (
+        "haltline: second opinions",
+        [
+            series(
+                "Agreement with the rules",
+                {
+                    "{{detector}}": (
+                        f'(sum by (detector) (haltline_opinions_total{{{J},outcome="runaway"}})'
+                        f' or 0 * sum by (detector) (haltline_opinions_total{{{J},outcome="sound"}}))'
+                        f' / sum by (detector) (haltline_opinions_total{{{J},outcome=~"runaway|sound"}})'
+                    )
+                },
+                "percentunit",
+                "Of the verdicts since the process began, those that take the session for a runaway as the rule does.",
+            )
+            .max(1)
+            .data_links(_RULE),
+            series("Requests by outcome", {"{{outcome}}": rate("opinions_total", "outcome")}, "ops"),
+            series(
+                "Without an answer",
+                {
+                    "timeouts": _unanswered('outcome="timeout"'),
+                    "over the cost limit": _unanswered('outcome="over_limit"'),
+                    "others": _unanswered('outcome!~"runaway|sound|timeout|over_limit"'),
+                },
+                "ops",
+                "What follows is in the policy: opinion.without_answer.",
+            ),
+            series("From request to answer", within("opinion_seconds"), "s", "At most the policy's opinion.timeout_s."),
+            series(
+                "Cost in an hour",
+                {"cost": f"sum(increase(haltline_opinion_cost_usd_total{{{J}}}[1h]))"},
+                "currencyUSD",
+                "By the policy's prices; opinion.max_usd_per_hour is its limit.",
+            ),
+            series("Tokens", {"{{kind}}": rate("opinion_tokens_total", "kind")}, "ops"),
+            series(
+                "Opinions that workers took in",
+                {"{{what}}": f'sum by (what) (rate(haltline_followups_total{{{J},what=~"opinion_.*"}}{RATE}))'},
+                "ops",
+                "opinion_late: the answer came after the time of its request, and changed nothing.",
             ),
         ],
     ),

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final
 
 import pydantic
 
+from haltline.detectors.features import task_scope
 from haltline.detectors.features.observation import Observation
 from haltline.detectors.framework.base import SETTINGS, Detector
 from haltline.detectors.framework.window import EVENT_ID, INDEX, TIME_MS, Entry, entry, evidence, within
@@ -186,6 +187,8 @@ def _matches_event(selection: Selection, act: Observation) -> bool:
     if selection.error is not None and not fnmatchcase(event.error or "", selection.error):
         return False
     if selection.effect is not None and not act.effect >= selection.effect:
+        return False
+    if selection.reads_secret and not any(task_scope.is_secret(path) for path, changes in act.accesses if not changes):
         return False
     args = event.args or {}
     if any(name not in args or not fnmatchcase(str(args[name]), glob) for name, glob in selection.args.items()):

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from haltline.detectors.commands import code_calls
 from haltline.detectors.commands.code_tokens import Token, filled, fills, tokens
+from haltline.detectors.commands.effects import requests, tools
 from haltline.detectors.commands.model import OPENED
 from haltline.detectors.commands.shapes_of_code import named_by, own_models
 from haltline.detectors.commands.step_budget import StepBudget
@@ -53,6 +54,8 @@ _DECODES = frozenset(
 )
 _BARE = frozenset(("unlink", "system", "exec", "rmtree", "remove_tree", "rmdir", "rm_rf", "popen"))
 _DECLARES = frozenset(("const", "let", "var", "my", "local", "our", "val", "auto"))
+_LOST_THERE = re.compile(r"/(?:var/)?tmp(?:/|$)|/dev/shm|.*/\.?Trash/")
+_HTTP = frozenset(("POST", "PUT", "PATCH"))
 _TEMPS = re.compile(r"tempfile\.\w+|mkdtemp|mktemp|\w*[tT]mp[dD]ir\w*|os\.tmpdir")
 
 
@@ -79,7 +82,8 @@ class Call(NamedTuple):
 
     kind: str
     """`path` or `tree` (a path with all below it), `shell` or `sql` (a text that is run), `url` that is deleted,
-    `thing` (`kind=name`), `opaque` (a text that is run and not known)."""
+    `thing` (`kind=name`), `away` (a path that is moved), `request` (a place; its method is the name), `act:EFFECT`,
+    `opaque` (a text that is run and not known)."""
 
     name: str
     argument: str
@@ -642,6 +646,8 @@ class _Program:
                 )
         elif ref in _RENAMES and len(items) > 1 and items[0].texts and items[1].texts:
             self.renamed[items[1].texts[0]] = items[0].texts[0]
+            if _LOST_THERE.match(items[1].texts[0]) and items[0].texts[0].startswith(("/", "~")):
+                self._add("away", "move_to_temporary", items[0].texts[:1])
         elif last in ("rename", "replace") and base and first.texts and ref.startswith(("Path", "pathlib")):
             self.renamed[first.texts[0]] = base[0]
         elif last == "truncate" or (
@@ -650,9 +656,16 @@ class _Program:
             self._add("path", "truncate", base if last != "truncate" or ref.startswith("open") else ())
             if last == "truncate" and not ref.startswith("open"):
                 self._request_or_thing(ref, base, items, keywords)
+        elif ref == "open_w.write" and first.texts == ("",):
+            self._add("path", "truncate", base)
         elif ref == "open_w.close":
             self._add("path", OPENED, base)
-        elif last in _WRITES_WHOLE and len(items) > 1 and items[1].texts == ("",) and first.texts:
+        elif (
+            (last in _WRITES_WHOLE or ref in ("File.write", "IO.write"))
+            and len(items) > 1
+            and items[1].texts == ("",)
+            and first.texts
+        ):
             self._add("path", "truncate", first.texts)
         elif last in ("to_sql", "saveAsTable", "insertInto", "save", "parquet", "csv", "json", "orc"):
             self._replaces(base, items, keywords)
@@ -662,6 +675,15 @@ class _Program:
             self._add("tree", ref, first.texts)
         else:
             self._request_or_thing(ref, base, items, keywords)
+
+    def _request(self, last: str, methods: set[str], place: str, texts: list[str]) -> bool:
+        """Whether it is a request that does what cannot be taken back."""
+        method = last.upper() if last.upper() in _HTTP else next(iter(methods & _HTTP), "")
+        body = " ".join(text.replace("\0", " ") for text in texts if text != place)
+        if method and requests.act(method, place, body) is not None:
+            self._add("request", method, (place,))
+            return True
+        return False
 
     def _replaces(self, base: tuple[str, ...], items: list[Value], keywords: dict[str, Value]) -> None:
         """Frames that are written over a table or a folder, where the program says that they replace it."""
@@ -696,7 +718,7 @@ class _Program:
         if not texts and ref in code_calls.CODES:
             self._add("opaque", ref, ("",))
 
-    def _request_or_thing(
+    def _request_or_thing(  # noqa: PLR0912 - one case after another
         self, ref: str, base: tuple[str, ...], items: list[Value], keywords: dict[str, Value]
     ) -> None:
         last = ref.rpartition(".")[2]
@@ -709,6 +731,8 @@ class _Program:
         places += [t.rpartition("\0")[2] for t in texts if t.startswith("\0url\0")]
         if "DELETE" in method and places:
             self._add("url", "http_delete", tuple(places[:1]))
+        elif places and "://" in places[0] and self._request(last, method, places[0], texts):
+            return
         elif (
             last in ("delete", "Delete") and first.texts and first.texts[0].startswith(("http://", "https://", "/api"))
         ):
@@ -733,9 +757,32 @@ class _Program:
             verb = code_calls.takes_away(ref, named=bool(keywords))
             if ref.partition(".")[0] in self.own:
                 return
+            if not verb:
+                self._sets(ref, base, items, keywords)
+                return
             if verb and not (last in ("drop", "Drop") and (items or keywords) and not _OF_TABLES.search(ref)):
                 given = [] if last in ("drop", "Drop") else items
                 self._add("thing", verb, named_by(ref, base, given, keywords))
+
+    def _sets(self, ref: str, base: tuple[str, ...], items: list[Value], keywords: dict[str, Value]) -> None:
+        """A method of a client that spends, sends, exposes, or sets what destroys: by the tables of tools."""
+        owner, _, last = ref.rpartition(".")
+        if not owner and not keywords:
+            return
+        given = {name: value.texts[0] for name, value in keywords.items() if value.texts}
+        given |= {
+            text.split("\0", 2)[1]: text.split("\0", 2)[2]
+            for item in items
+            for text in item.texts
+            if text.startswith("\0")
+        }
+        everything = bool(items) and not (items[0].texts or items[0].ref)
+        found = tools.of_method(
+            owner, last, given, [text for item in items for text in item.texts[:1]], everything=everything
+        )
+        if found is not None:
+            about = named_by(ref, base, items, keywords) if given or items else (f"name={ref}",)
+            self._add(f"act:{found[1]}", found[0], about[:1])
 
     def _add(self, kind: str, name: str, texts: tuple[str, ...]) -> None:
         for text in texts[:_MAX_TEXTS]:

@@ -156,6 +156,8 @@ def _git(invocation: Invocation) -> Iterator[str]:
     elif subcommand == "switch":
         switched = parse(invocation.argv[1:], frozenset(("-c", "-C", "--create", "--orphan")))
         yield from (f"branch={name}" for name in switched.values("-c", "-C", "--create", "--orphan") if name)
+    elif subcommand == "stash" and words[1:2] in ((), ("push",), ("save",)):
+        yield "stash=stash@{0}"
     elif subcommand in ("branch", "tag") and len(words) > 1:
         plain = not any(option in options.options for option in ("-d", "-D", "--delete", "-m", "-M", "-r", "-a", "-l"))
         if plain:
@@ -192,8 +194,13 @@ def _docker(invocation: Invocation) -> Iterator[str]:
 
 def _kubectl(invocation: Invocation) -> Iterator[str]:
     words = parse(invocation.argv[1:], frozenset(("-n", "--namespace", "--context"))).operands
-    if words[:1] == ("create",) and len(words) > 2 and words[1] in ("ns", "namespace"):
-        yield f"k8s=namespace/{words[2]}"
+    namespace = parse(invocation.argv[1:], frozenset(("-n", "--namespace", "--context"))).value("-n", "--namespace")
+    where = f"@{namespace}" if namespace else ""
+    if words[:1] == ("create",) and len(words) > 2:
+        kind = {"ns": "namespace", "deploy": "deployment", "cm": "configmap", "cj": "cronjob"}.get(words[1], words[1])
+        yield f"k8s={kind}/{words[-1 if kind in ('secret', 'service') else 2]}{'' if kind == 'namespace' else where}"
+    elif words[:1] == ("run",) and len(words) > 1:
+        yield f"k8s=pod/{words[1]}{where}"
 
 
 def _aws(invocation: Invocation) -> Iterator[str]:

@@ -41,7 +41,8 @@ _GONE = frozenset(("absent", "deleted", "removed", "destroyed", "trashed", "purg
 _FLAGS = frozenset(("deleted", "is_deleted", "isdeleted", "removed", "is_removed", "destroyed", "purged", "delete"))
 TELLING = frozenset((
     *_NAMES[1:], *_ARGUMENTS, *_LISTS, *_OPERATIONS, *_TEXTS, *_STATES, *_FLAGS, "statements", "queries", "json",
-    "options", "headers", "value", "fields", "url", "rows",
+    "options", "headers", "value", "fields", "url", "rows", "aktion", "accion", "acao", "azione", "actie", "befehl",
+    "operationId", "operation_id", "vorgang",
 ))  # fmt: skip
 """Arguments that one of the shapes needs: a call without any of them has none."""
 _VERB_FIELDS = frozenset(("do", "type", "cmd", "event", "task", "what"))
@@ -56,7 +57,8 @@ _COMMANDED = re.compile(r"\s*(?P<verb>[a-z_]{2,20})\s+(?P<name>[\w./:-]{1,120})\
 _PROSE = frozenset((
     "content", "contents", "body", "message", "text_content", "description", "prompt", "comment", "note", "title",
     "summary",
-    "reason", "old_str", "new_str", "old_string", "new_string", "file_text", "answer", "thought", "question", "subject",
+    "reason", "old_str", "new_str", "old_string", "new_string", "file_text", "answer", "thought", "question",
+    "subject",
     "instructions", "markdown", "html", "patch", "diff", "pattern", "regex", "search", "explanation", "goal", "plan",
 ))  # fmt: skip
 """Arguments whose text is read by people, or stored."""
@@ -83,7 +85,8 @@ _BY_QUERY = re.compile(r"[?&](?:action|op|operation|method|cmd|do)=(?P<verb>[\w-
 _LAST_OF_PLACE = re.compile(r"[/:.](?P<last>[\w-]+)/?(?:[?#].*)?$")
 _CHANGES = frozenset(("POST", "PUT", "PATCH"))
 _NOT_A_NAME = frozenset((
-    "reason", "request_id", "requestid", "confirm", "confirmed", "force", "dry_run", "comment", "description", "token",
+    "reason", "request_id", "requestid", "confirm", "confirmed", "force", "dry_run", "comment", "description",
+    "token",
     "recursive", "note", "message", "cascade", "call_id", "idempotency_key", "trace_id", "timestamp", "server_name",
     "method", "http_method", "verb", "op", "operation", "mode", "type", "service", "service_name", "region", "owner",
     "element", "jsonrpc", "limit", "timeout", "author", "operation_name", "tool", "tool_name", "purge", "permanent",

@@ -6,10 +6,11 @@ less than a system folder; `rsync` and `rclone` without `--delete`; editors; `ca
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 from haltline.detectors.commands.finder import find_deletes, find_results
 from haltline.detectors.commands.invocation import Invocation
-from haltline.detectors.commands.model import OPENED, Badness, Destruction
+from haltline.detectors.commands.model import OPENED, ActEffect, Badness, Destruction
 from haltline.detectors.commands.options import Options, parse
 from haltline.detectors.commands.paths import badness
 
@@ -19,7 +20,36 @@ _DISK = re.compile(
 )
 _LOOP_DEVICE = re.compile(r"/dev/(?:loop|ram|zram)\d+.*")
 _FILLERS = frozenset(("if=/dev/zero", "if=/dev/null", "if=/dev/urandom", "if=/dev/random"))
-_SILENT = frozenset((":", "true"))
+_SILENT = frozenset((":", "true", "false"))
+_TEMPORARY = frozenset(("/tmp", "/var/tmp", "/dev/shm", "/private/tmp"))
+_BELOW_TEMPORARY = tuple(f"{place}/" for place in sorted(_TEMPORARY))
+_TRASH = re.compile(r"(?:^|/)\.?Trash(?:es|-\d+)?(?:/|$)")
+_NOTHING_OF_IT = re.compile(r"-(?:c|n|-bytes|-lines)[= ]?0")
+_READERS = frozenset((
+    "sort", "grep", "egrep", "fgrep", "rg", "jq", "yq", "awk", "gawk", "sed", "cat", "cut", "uniq", "head", "tail",
+    "tr",
+    "iconv", "xmllint", "column", "fold", "fmt", "tac", "rev", "nl", "paste", "comm", "join", "csvcut", "mlr",
+    "envsubst",
+))  # fmt: skip
+"""Programs that only put out what they read: into the file that they read nothing comes of it."""
+_EMPTY_LINE_BY_CUSTOM = (
+    ".py",
+    ".md",
+    ".txt",
+    ".gitkeep",
+    ".keep",
+    ".gitignore",
+    ".ts",
+    ".js",
+    ".log",
+    ".env",
+    ".nojekyll",
+)
+_OWN_OUTPUT = re.compile(
+    r"(?:[\w.-]+/){0,2}(?:[\w.-]*\.(?:log|out|err|pid|trace)|(?:out|output|log|debug|results?|scratch|stdout|stderr|nohup)"
+    r"(?:\.(?:txt|csv|json|md|html|xml))?)"
+)
+"""Files of a name that programs write their output to, where the session works."""
 _TRUNCATING = frozenset((">", ">|", "&>"))
 
 
@@ -73,16 +103,35 @@ def _rmdir(invocation: Invocation) -> Iterator[Destruction]:
 def _truncate(invocation: Invocation) -> Iterator[Destruction]:
     options = parse(invocation.argv[1:], frozenset(("-s", "--size", "-r", "--reference")))
     size = (options.value("-s", "--size") or "").lstrip()
-    if re.fullmatch(r"0+[A-Za-z]*", size) or size.startswith(("-", "<")):
+    if re.fullmatch(r"0+[A-Za-z]*|\d{1,2}", size) or size.startswith(("-", "<")):
         for operand in options.operands:
-            yield lost_path("truncate", invocation, operand)
+            yield _emptied("truncate", invocation, operand)
 
 
 def _mv(invocation: Invocation) -> Iterator[Destruction]:
-    operands = parse(invocation.argv[1:], frozenset(("-S", "--suffix"))).operands
-    if len(operands) > 1 and operands[-1] == "/dev/null":
+    options = parse(invocation.argv[1:], frozenset(("-S", "--suffix", "-t", "--target-directory")))
+    into = options.value("-t", "--target-directory")
+    operands = (*options.operands, into) if into else options.operands
+    if len(operands) < 2:
+        return
+    if operands[-1] == "/dev/null":
         for operand in operands[:-1]:
             yield lost_path("mv_to_null", invocation, operand, everything=True)
+    else:
+        yield from _moved_away(invocation, operands[:-1], operands[-1])
+
+
+def _moved_away(invocation: Invocation, sources: tuple[str, ...], destination: str) -> Iterator[Destruction]:
+    """What is somewhere in particular and goes where it is lost: a temporary folder, a trash."""
+    path = invocation.path(destination)
+    trash = _TRASH.search(path) is not None
+    if not trash and not (path in _TEMPORARY or path.startswith(_BELOW_TEMPORARY)):
+        return
+    for source in sources:
+        origin = invocation.path(source)
+        if trash or origin.startswith(("/", "~", "$")) or origin == ".git":
+            lost = lost_path("mv_to_trash" if trash else "mv_to_temporary", invocation, source, everything=True)
+            yield replace(lost, reversible=True, badness=min(lost.badness, Badness.PLAIN))
 
 
 def _cp(invocation: Invocation) -> Iterator[Destruction]:
@@ -145,15 +194,6 @@ def _archive(verb: str, *, only_with: tuple[str, ...], skip: int) -> Callable[[I
     return read
 
 
-def _sed(invocation: Invocation) -> Iterator[Destruction]:
-    words = invocation.argv[1:]
-    in_place = any(word.startswith(("-i", "--in-place")) or re.match(r"-[nErsz]*i", word) for word in words)
-    operands = parse([word for word in words if not word.startswith("-i")]).operands
-    if in_place and len(operands) > 1 and re.fullmatch(r"(?:1,\$)?\s*d|/\^?\.?\*?/d", operands[0]):
-        for operand in operands[1:]:
-            yield lost_path("truncate", invocation, operand)
-
-
 def _over(verb: str, *value_options: str) -> Callable[[Invocation], Iterator[Destruction]]:
     """A reader of `install /dev/null PATH`, `ln -sf /dev/null PATH`."""
 
@@ -167,10 +207,18 @@ def _over(verb: str, *value_options: str) -> Callable[[Invocation], Iterator[Des
 
 def _tee(invocation: Invocation) -> Iterator[Destruction]:
     options = parse(invocation.argv[1:])
-    if invocation.stdin is not None and not invocation.stdin.strip() and not options.has("-a", "--append"):
+    for operand in options.operands:
+        yield from _opened(invocation, operand)
+    if (invocation.reads == "/dev/null" or _is_empty(invocation)) and not options.has("-a", "--append"):
         for operand in options.operands:
             if not operand.startswith("/dev/"):
-                yield lost_path("truncate", invocation, operand)
+                yield _emptied("truncate", invocation, operand)
+
+
+def _is_empty(invocation: Invocation) -> bool:
+    if invocation.upstream is not None and _writes_nothing(invocation.upstream):
+        return True
+    return invocation.stdin is not None and not invocation.stdin.strip()
 
 
 def _dd(invocation: Invocation) -> Iterator[Destruction]:
@@ -229,10 +277,10 @@ TOOLS: Mapping[str, Callable[[Invocation], Iterator[Destruction]]] = {
     "7z": _archive("archive_remove", only_with=("-sdel",), skip=2),
     "zip": _archive("archive_remove", only_with=("m", "--move"), skip=1),
     "tar": _archive("archive_remove", only_with=("--remove-files",), skip=0),
-    "sed": _sed,
     "install": _over("truncate", "-m", "-o", "-g"),
     "ln": _over("truncate"),
     "tee": _tee,
+    "sponge": _tee,
     "shred": _paths("shred", "-n", "--iterations", "-s", "--size", "--random-source"),
     "truncate": _truncate,
     "mv": _mv,
@@ -284,16 +332,55 @@ def redirections(invocation: Invocation) -> Iterator[Destruction]:
     """What the output redirections of a program empty: a disk, or a file into which nothing is written."""
     for operator, target in invocation.writes:
         path = invocation.path(target)
+        yield from _opened(invocation, target)
         if is_disk(path):
             yield _device("write_device", path)
-        elif operator in _TRUNCATING and _writes_nothing(invocation) and not path.startswith("/dev/"):
-            is_made = not invocation.argv or invocation.name in _SILENT
-            yield lost_path(OPENED if is_made else "truncate", invocation, target)
+        elif operator in _TRUNCATING and not path.startswith("/dev/"):
+            if _writes_nothing(invocation):
+                is_made = not invocation.argv or invocation.name in _SILENT
+                yield _emptied(OPENED if is_made else "truncate", invocation, target)
+            elif _writes_a_blank_line(invocation, path) or _reads_it(invocation, target):
+                yield _emptied("truncate", invocation, target)
+
+
+_OPENS = re.compile(
+    r"(?:^|/)(?:sudoers(?:\.d/.+)?|authorized_keys2?|pg_hba\.conf|\.rhosts|hosts\.equiv|etc/(?:passwd|shadow|group))$"
+)
+"""Files that say who may come in."""
+
+
+def _opened(invocation: Invocation, target: str) -> Iterator[Destruction]:
+    path = invocation.path(target)
+    if _OPENS.search(path) is not None:
+        yield Destruction("grant_by_file", f"path={path}", Badness.PLAIN, ActEffect.EXPOSES)
+
+
+def _emptied(verb: str, invocation: Invocation, target: str) -> Destruction:
+    lost = lost_path(verb, invocation, target)
+    if _OWN_OUTPUT.fullmatch(lost.target.removeprefix("path=")) is not None:
+        return replace(lost, badness=min(lost.badness, Badness.SCRATCH))
+    return lost
+
+
+def _writes_a_blank_line(invocation: Invocation, path: str) -> bool:
+    return (
+        invocation.name == "echo"
+        and all(word in ("", " ", "-e", "-n") for word in invocation.argv[1:])
+        and not path.endswith(_EMPTY_LINE_BY_CUSTOM)
+    )
+
+
+def _reads_it(invocation: Invocation, target: str) -> bool:
+    return invocation.name in _READERS and (target in invocation.argv[1:] or invocation.reads == target)
 
 
 def _writes_nothing(invocation: Invocation) -> bool:
     return (
-        not invocation.argv
+        (invocation.name == "type" and invocation.argv[1:] == ("nul",))
+        or (invocation.name == "cat" and invocation.reads == "/dev/null")
+        or (invocation.name in ("head", "tail") and _NOTHING_OF_IT.search(" ".join(invocation.argv[1:])) is not None)
+        or (invocation.name in ("awk", "gawk") and invocation.argv[1:2] == ("0",))
+        or not invocation.argv
         or (invocation.name in _SILENT and len(invocation.argv) == 1)
         or (invocation.name == "cat" and invocation.argv[1:] == ("/dev/null",))
         or (invocation.name in ("echo", "printf") and invocation.argv[1:] in (("-n",), ("",), ("-n", "")))

@@ -10,6 +10,8 @@ Misses: a word that is put together by `xargs -I` or `find -exec` (`r{}`).
 import re
 from functools import lru_cache
 
+from haltline.detectors.commands.effects.programs import WORDS, may_act
+
 
 def _words(*listed: str) -> frozenset[bytes]:
     return frozenset(word.encode() for word in listed)
@@ -18,7 +20,8 @@ def _words(*listed: str) -> frozenset[bytes]:
 _DESTROYS = _words(
     # files and devices
     "rm", "rmdir", "unlink", "shred", "truncate", "wipe", "rimraf", "del", "delete", "dd", "mkfs", "mke2fs", "mkswap",
-    "newfs", "wipefs", "fdisk", "sfdisk", "sgdisk", "parted", "blkdiscard", "badblocks", "cryptsetup", "mdadm", "nvme",
+    "newfs", "wipefs", "fdisk", "sfdisk", "sgdisk", "parted", "blkdiscard", "badblocks", "cryptsetup", "mdadm",
+    "nvme",
     "hdparm", "pvremove", "vgremove", "lvremove", "destroy", "labelclear",
     # programs inside the command line
     "remove", "removedirs", "rmtree", "rmsync", "unlinksync", "rmdirsync", "removesync", "emptydirsync", "rm_rf",
@@ -38,7 +41,11 @@ _DESTROYS = _words(
     "rmr", "expunge", "vault",
     # Windows
     "ri", "rd", "clc", "irm", "iwr", "invoke", "encodedcommand", "enc", "getline", "content", "erase", "trash",
-    "srm", "sdel", "absent",
+    "srm", "sdel", "absent", "ed", "ex", "vi", "vim", "nvim", "inplace", "sponge", "emacs",
+    # statements
+    "grpcurl", "evans", "websocat", "wscat", "grant", "superuser", "updatemany", "bulkwrite", "expireafterseconds",
+    "grantrolestouser", "default_time_to_live",
+    "flashback", "detach", "revoke", "trash", "nopasswd", "authorized_keys", "sudoers", "cron",
 )  # fmt: skip
 # These destroy something in company only: see _has_word.
 _GIT = _words(
@@ -50,16 +57,30 @@ _INTERPRETERS = _words(
     "rscript", "julia", "groovy", "osascript", "expect", "elixir", "curl", "wget",
 )  # fmt: skip
 # Of these the text is looked through once more, see may_destroy_by_code.
+_CLIENTS = _words("curl", "wget", "http", "https", "xh", "curlie")
+_CHANGES_THERE = _words("post", "xpost", "put", "xput", "patch", "xpatch", "data", "json", "d", "request", "f", "form")
 _UPDATE = _words("update", "set")
 _SCHEMA_LOAD = _words("schema", "load")
 _FILTER_WORDS = _words("base64", "gbase64", "xxd", "rev", "tr")
 # One of these is in every command line that makes something, but for what it writes by a redirection.
 CREATES = _words(
     "tee", "touch", "mkdir", "cp", "mv", "install", "ln", "scp", "dd", "clone", "checkout", "switch", "branch",
-    "worktree", "tag", "wget", "curl", "venv", "virtualenv", "startproject", "startapp", "createdb", "create", "build",
+    "worktree", "tag", "stash", "wget", "curl", "venv", "virtualenv", "startproject", "startapp", "createdb",
+    "create", "build",
     "run", "mb", "sed",
 )  # fmt: skip
-_WATCHED = _DESTROYS | _INTERPRETERS | _GIT | _UPDATE | _SCHEMA_LOAD | _FILTER_WORDS | _words("git", "replace")
+_WATCHED = (
+    _CLIENTS
+    | _CHANGES_THERE
+    | WORDS
+    | _DESTROYS
+    | _INTERPRETERS
+    | _GIT
+    | _UPDATE
+    | _SCHEMA_LOAD
+    | _FILTER_WORDS
+    | _words("git", "replace")
+)
 _TELLING = _WATCHED | CREATES
 
 _WORD_CHARS = b"abcdefghijklmnopqrstuvwxyz0123456789_"
@@ -100,7 +121,9 @@ def may_destroy(text: str) -> bool:
         return True
     if "$" in text and ("=" in text or "$'" in text or "for " in text or "read" in text):
         return True  # words may be put together from variables or escapes
-    if _may_decode(text, watched):
+    if _may_decode(text, watched) or "]::" in text:
+        return True
+    if b"mv" in watched and _MOVED_AWAY.search(text) is not None:
         return True
     if "{" in text and _SPLIT_BY_BRACES.search(text) is not None:
         return True
@@ -118,6 +141,12 @@ _IN_PROGRAMS = (
     "open(", "exec", "system", "remov", "delete", "subprocess", "eval", "write_", "unlink", "rmtree", "rmdir", "drop",
     "truncat", "destroy", "purge", "wipe", "popen", "spawn", "rename", "move", "getattr", "__import__", "rimraf",
     "overwrit", "flush", "writefile", "terminate", "cell_magic",
+    "refund", "charge", "payout", "transfer", "sendmail", "send_message", "update_many", "updatemany", ".update(",
+    "_acl", "chmod",
+    "policy", "lifecycle", "retention", "replicas", "'post'", '"post"', ".post(", ".put(", ".patch(", "urlopen",
+    "publish",
+    "smtp", "payment", "acl=", "_scale(", "modify_", "writealltext", "file.write", "io.write", "click(",
+    "document.query",
 )  # fmt: skip
 _IN_SCRIPTS = (*_IN_PROGRAMS, "if_exists")
 _IN_CODE = ("replace", "command", *_IN_PROGRAMS, "shred", "erase", "shell", "%%", ".git.", "qw", "`")
@@ -141,9 +170,13 @@ _ALIKE = ("\u0130", "\u0131", "\u017f", "\u212a")
 """The letters beyond ASCII that a pattern takes for one of it where it ignores case."""
 
 
+_MOVED_AWAY = re.compile(r"/tmp\b|/shm\b|Trash", re.IGNORECASE)
 _FILTERS = re.compile(r"\b(?:base64|gbase64|xxd|rev|tr)\b")
 _ESCAPED = re.compile(r"\\\\?(?:x|0?[0-7]{2})")
-_IN_PIECES = re.compile(r"\$\((?:printf|echo)\b|\|\s{0,80}tee\b|sed +-\w*i\w* +['\"]?[1,$/^.*]*d\b")
+_IN_PIECES = re.compile(
+    r"\$\((?:printf|echo)\b|\|[^|\n]{0,40}\btee\b|\b(?:perl|ruby) +(?:-\S+ +)*-\w*i"
+    r"|sed +(?:-\S+ +)+['\"]?(?:[\d,$/^.*!; ]*[dDqQ](?![a-zA-Z])|s[/|,#]\^?\.[*+])|sed +(?:-\S*n\S*i|-n +-i|-i\S* +-n)"
+)
 """What is put together from pieces program, and what empties a file without naming it."""
 
 
@@ -160,7 +193,9 @@ def _may_decode(text: str, watched: frozenset[bytes]) -> bool:
         return True
     if "\\" in text and ("printf" in text or "echo -" in text) and _ESCAPED.search(text) is not None:
         return True
-    return ("$(" in text or "sed " in text or b"tee" in watched) and _IN_PIECES.search(text) is not None
+    return (
+        "$(" in text or ("sed " in text and "i" in text) or "perl " in text or "ruby " in text or b"tee" in watched
+    ) and _IN_PIECES.search(text) is not None
 
 
 def may_destroy_by_code(text: str) -> bool:
@@ -228,11 +263,15 @@ def _has_word(text: str, watched: frozenset[bytes] | None = None) -> bool:
         or found >= _SCHEMA_LOAD
         or (b"replace" in found and _REPLACE.search(text) is not None)
         or (not _INTERPRETERS.isdisjoint(found) and _by_script(text))
+        or (not _CLIENTS.isdisjoint(found) and not _CHANGES_THERE.isdisjoint(found))
+        or may_act(found)
     )
 
 
 def _may_empty_a_file(text: str) -> bool:
-    """Whether a redirection stands behind nothing, or behind a command that puts out nothing."""
+    """Whether a redirection stands behind nothing, or behind a command that puts out nothing, or into what it reads."""
+    if ("head" in text or "tail" in text or "awk" in text or "/dev/null" in text) and _NOTHING_OF_IT.search(text):
+        return True
     seen = 0
     for mark in "<>":
         at = text.find(mark)
@@ -246,5 +285,13 @@ def _may_empty_a_file(text: str) -> bool:
                 or seen > _MAX_REDIRECTIONS
             ):
                 return True
+            if mark == ">":
+                into = _INTO.match(text, at + 1)
+                if into is not None and f" {into[1]} " in f"{text[max(0, at - 400) : at]} ":
+                    return True
             at = text.find(mark, at + 1)
     return False
+
+
+_NOTHING_OF_IT = re.compile(r"<\s*/dev/null|\b(?:head|tail)\s+-[cn]\s*0|\bg?awk\s+0\s")
+_INTO = re.compile(r"[ \t]*([\w./~-]{1,200})")

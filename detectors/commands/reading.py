@@ -11,12 +11,24 @@ from haltline.detectors.commands import code, files, notebooks, pipes, scripts
 from haltline.detectors.commands.carriers import recipes, schedule
 from haltline.detectors.commands.code_creations import code_creations
 from haltline.detectors.commands.creations import creations
+from haltline.detectors.commands.effects import programs as effects
+from haltline.detectors.commands.effects import requests
 from haltline.detectors.commands.invocation import Invocation
-from haltline.detectors.commands.model import MAX_COMMAND_CHARS, MAX_FOUND, Badness, Destruction
+from haltline.detectors.commands.model import LOSSES, MAX_COMMAND_CHARS, MAX_FOUND, ActEffect, Badness, Destruction
 from haltline.detectors.commands.names import is_production
 from haltline.detectors.commands.paths import badness, canonical
 from haltline.detectors.commands.prefilter import may_destroy, may_destroy_by_code
-from haltline.detectors.commands.programs import cloud, containers, databases, git, machine, stores, system, windows
+from haltline.detectors.commands.programs import (
+    cloud,
+    containers,
+    databases,
+    editors,
+    git,
+    machine,
+    stores,
+    system,
+    windows,
+)
 from haltline.detectors.commands.shell import invocations
 from haltline.detectors.commands.sql import sql_destructions
 from haltline.detectors.commands.step_budget import StepBudget
@@ -32,10 +44,27 @@ _CODE_SUFFIXES = frozenset(("py", "js", "mjs", "cjs", "ts", "rb", "pl", "php", "
 _CODE_LINE = re.compile(r"python|node|ruby|perl|php|deno|bun|lua")
 _INCLUDED = re.compile(r"(?:^|\n|;)\s*(?:\\ir?|\.read|source|\\\.)\s+([^\s;]+)")
 """Files of statements that a client's own commands read."""
+_ALL_ROWS = re.compile(r"(\w+)[\w'\")\]]{0,80}\.(update_?[mM]any|delete_?[mM]any)\(\s*\{\s*\}")
+_OPENED_TO_ALL = re.compile(r"chmod(?:Sync)?\(\s*['\"]([^'\"\n]+)['\"]\s*,\s*['\"]?0?o?[0-7]?(?:777|666|767|776)\b")
+_SCHEDULES = re.compile(r"/cron(?:tab|\.d|tabs)(?:/|$)|/spool/cron/")
+_USER = re.compile(r"^\s*(?:root|www-data|nobody|ubuntu|\w+)\s+(?=(?:/\S*/)?[a-z][\w.-]*\s)")
+"""Tables of the system name who runs a line."""
 _RUN_HERE = re.compile(r"\./([\w.-]+)")
+
+
+def _both(
+    one: Callable[[Invocation], Iterator[Destruction]], other: Callable[[Invocation], Iterator[Destruction]]
+) -> Callable[[Invocation], Iterator[Destruction]]:
+    def read(invocation: Invocation) -> Iterator[Destruction]:
+        yield from one(invocation)
+        yield from other(invocation)
+
+    return read
+
 
 _TOOLS: Mapping[str, Callable[[Invocation], Iterator[Destruction]]] = {
     **files.TOOLS,
+    **editors.TOOLS,
     **git.TOOLS,
     **databases.TOOLS,
     **containers.TOOLS,
@@ -44,6 +73,7 @@ _TOOLS: Mapping[str, Callable[[Invocation], Iterator[Destruction]]] = {
     **machine.TOOLS,
     **stores.TOOLS,
     **windows.TOOLS,
+    "ruby": _both(databases.TOOLS["ruby"], editors.TOOLS["ruby"]),
 }
 PRODUCING = frozenset((
     "python", "python2", "python3", "pypy", "node", "deno", "bun", "ruby", "perl", "php", "java", "make", "cmake",
@@ -52,7 +82,9 @@ PRODUCING = frozenset((
     "rails", "flask", "alembic", "django-admin", "bash", "sh", "zsh",
 ))  # fmt: skip
 """Programs that may leave files which the command line does not name."""
-_HELP = frozenset(("--help", "--version"))
+_HELP = "--help"
+_VERSION = "--version"
+"""Of a program itself it is the last argument; elsewhere it may have a value."""
 
 
 def destructions(command: str, *, cwd: str | None = None) -> tuple[Destruction, ...]:
@@ -124,6 +156,10 @@ def _of_code(text: str, cwd: str | None, work: StepBudget) -> tuple[Destruction,
     stands = Invocation(argv=("python",), cwd=canonical(cwd) if cwd else None, start=canonical(cwd) if cwd else None)
     for call in code.calls(program, 0, work):
         found += _of_call(call, stands, 0, work)
+    for match in _ALL_ROWS.finditer(program, 0, MAX_COMMAND_CHARS) if "any(" in program else ():
+        found.append(Destruction(match[2], f"table={match[1]}", Badness.PLAIN, ActEffect.OVERWRITES))
+    for match in _OPENED_TO_ALL.finditer(program, 0, MAX_COMMAND_CHARS) if "chmod(" in program else ():
+        found.append(replace(files.lost_path("chmod", stands, match[1]), effect=ActEffect.EXPOSES))
     return tuple(dict.fromkeys(found))
 
 
@@ -133,7 +169,7 @@ def remakers(command: str, *, cwd: str | None = None) -> tuple[str, ...]:
     scripts_run = frozenset(_RUN_HERE.findall(command))
     work = StepBudget()
     for invocation in invocations(command, cwd=cwd, work=work):
-        if any(True for _ in _of_invocation(invocation, 0, work)):
+        if any(act.effect in LOSSES for act in _of_invocation(invocation, 0, work)):
             places.clear()
         elif invocation.name in PRODUCING or invocation.name in scripts_run:
             places[invocation.cwd or ""] = None
@@ -171,7 +207,9 @@ def _moved(invocation: Invocation) -> Iterator[tuple[str, str]]:
         yield f"path={invocation.path(inside)}", old
 
 
-def _of_command(command: str, cwd: str | None, depth: int, work: StepBudget) -> Iterator[Destruction]:
+def _of_command(  # noqa: PLR0912 - one case after another
+    command: str, cwd: str | None, depth: int, work: StepBudget
+) -> Iterator[Destruction]:
     moved: dict[str, str] = {}
     written: dict[str, str] = {}
     for invocation in invocations(command, cwd=cwd, work=work):
@@ -195,7 +233,12 @@ def _of_command(command: str, cwd: str | None, depth: int, work: StepBudget) -> 
                 text = written.get(file)
                 if text is not None:
                     yield from _of_file(file, text, invocation.cwd, depth + 1, work)
-        written.update(_texts_written(invocation))
+        texts = _texts_written(invocation)
+        written.update(texts)
+        for file, text in texts.items():
+            if _SCHEDULES.search(file) is not None and depth < _MAX_DEPTH:
+                for line in schedule(text):
+                    yield from _of_command(_USER.sub("", line), cwd, depth + 1, work)
 
 
 def _of_file(file: str, text: str, cwd: str | None, depth: int, work: StepBudget) -> Iterator[Destruction]:
@@ -324,7 +367,7 @@ def _known_as(found: Destruction, moved: Mapping[str, str]) -> Destruction:
         origin = moved.get(place) or (moved.get(f"{place}/") if place != found.target else None)
         if origin is not None:
             target = origin + found.target[len(place) :]
-            return Destruction(found.verb, target, badness(target.removeprefix("path="), everything=True))
+            return replace(found, target=target, badness=badness(target.removeprefix("path="), everything=True))
         place = place.rpartition("/")[0]
     return found
 
@@ -336,9 +379,14 @@ def _of_invocation(invocation: Invocation, depth: int, work: StepBudget) -> Iter
     if depth < _MAX_DEPTH:
         for call in scripts.calls(invocation, work):
             yield from _of_call(call, invocation, depth, work)
-    reader = _reader(invocation.name)
-    if _HELP.isdisjoint(invocation.before_dashes()):
-        yield from (reader or databases.generic)(invocation)
+    arguments = invocation.before_dashes()
+    if _HELP not in arguments and arguments[-1:] != (_VERSION,):
+        found = tuple((_reader(invocation.name) or databases.generic)(invocation))
+        yield from found
+        for act in effects.acts(invocation):
+            # The program's own reader knows more of what is lost.
+            if not (found and (act.effect in LOSSES or any(act.target == one.target for one in found))):
+                yield act
 
 
 def _reader(name: str) -> Callable[[Invocation], Iterator[Destruction]] | None:
@@ -352,10 +400,29 @@ def _of_call(call: scripts.Call, invocation: Invocation, depth: int, work: StepB
     elif call.kind == "sql":
         yield from sql_destructions(call.argument, work=work)
     elif call.kind == "url":
-        yield Destruction("http_delete", f"url={call.argument}", Badness.PLAIN)
+        if not requests.is_own_server(call.argument):
+            yield Destruction("http_delete", f"url={call.argument}", Badness.PLAIN)
     elif call.kind == "thing":
         bad = Badness.SEVERE if is_production(call.argument.partition("=")[2]) else Badness.PLAIN
         yield Destruction(call.name, call.argument, bad)
+    elif call.kind == "away":
+        lost = files.lost_path(call.name, invocation, call.argument, everything=True)
+        yield replace(lost, badness=min(lost.badness, Badness.PLAIN), reversible=True)
+    elif call.kind == "request":
+        act = requests.act(call.name, call.argument)
+        yield act or Destruction(f"http_{call.name.lower()}", f"url={call.argument}", Badness.PLAIN)
+    elif call.kind.startswith("act:"):
+        yield Destruction(call.name, call.argument, Badness.PLAIN, ActEffect(call.kind[4:]))
     elif call.kind in ("path", "tree"):
         verb = call.name.rpartition(".")[2]
         yield files.lost_path(verb, invocation, call.argument, everything=call.kind == "tree")
+
+
+def reader_of(invocation: Invocation) -> str:
+    """The module that reads a program that takes something away; empty where none finds anything."""
+    reader = _reader(invocation.name) or databases.generic
+    if invocation.argv and any(True for _ in reader(invocation)):
+        return reader.__module__.removeprefix("haltline.detectors.").replace(".", "/") + ".py"
+    if any(True for _ in files.redirections(invocation)):
+        return "commands/files.py"
+    return ""

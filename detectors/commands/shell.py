@@ -160,7 +160,7 @@ class _Shell:
                 Invocation(
                     argv=argv,
                     stdin=stdin,
-                    reads=self._file_read(simple.redirects) if stdin is None and simple.redirects else "",
+                    reads=self._file_read(simple.redirects) if not stdin and simple.redirects else "",
                     writes=writes,
                     cwd=self.cwd,
                     start=self.start,

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from haltline.detectors.commands.model import MAX_COMMAND_CHARS, MAX_FOUND, Badness, Destruction
+from haltline.detectors.commands.effects import statements
+from haltline.detectors.commands.model import LOSSES, MAX_COMMAND_CHARS, MAX_FOUND, Badness, Destruction
 from haltline.detectors.commands.names import is_production, is_test, is_throwaway
 from haltline.detectors.commands.step_budget import StepBudget
 
@@ -33,7 +34,13 @@ _BEFORE_A_STATEMENT = frozenset(
     ("detach", "begin", "then", "else", "loop", "as", "analyze", "do", "go", "declare", "explain")
 )
 _MAYBE = re.compile(r"drop|truncate|delete|update|overwrite|replace|vacuum|detach")
-_NO_CONDITION = (("true",), ("1", "=", "1"), ("1",), ("'1'", "=", "'1'"), ("not", "false"))
+_TAUTOLOGY = re.compile(
+    r"(?:true|not false|[1-9]\d*|(?P<same>\S+) = (?P=same)|not 1 = 0|not 1 = 2|exists \( select .*)(?: or .*)?"
+    r"|(?:\S+ \. )?\S*(?:id|pk|key|uuid)(?: is not null| (?:>|> =|! =|< >) '?-?[01]?'?)(?: or .*)?"
+    r"|(?:\S+ \. )?(?P<column>\S+) (?:like '%'|in \( select (?:\S+ \. )?(?P=column) from \S+ \))(?: or .*)?"
+    r"|(?P<one>\d+) > (?P<other>\d+)|\d+ < \d+|.* or (?:true|1 = 1|1)"
+)
+"""Conditions that hold for every row."""
 
 _TOKEN = re.compile(
     r"""(?P<comment>--[^\n]*|\#[ \t!][^\n]*|/\*!\d*|/\*(?!!).*?(?:\*/|\Z))
@@ -72,6 +79,10 @@ _END = _Token("mark", ";")
 def sql_destructions(statement: str, *, work: StepBudget | None = None) -> tuple[Destruction, ...]:
     """What a text of one or more SQL statements would destroy, in the order of the text. Never raises."""
     found = dict.fromkeys(_statements(statement[:MAX_COMMAND_CHARS], 0, work or StepBudget()))
+    by_table = statements.acts(statement)
+    if by_table:
+        known = bool(found)  # what is lost is known better by its words
+        found |= dict.fromkeys(one for one in by_table if not (known and one.effect in LOSSES))
     return tuple(found)[:MAX_FOUND]
 
 
@@ -294,9 +305,14 @@ def _update(tokens: Sequence[_Token], at: int) -> Iterator[Destruction]:
 
 def _rows(verb: str, name: str, tokens: Sequence[_Token], at: int) -> Destruction:
     condition = _condition(tokens, at)
-    if condition is None or condition in _NO_CONDITION:
+    if condition is None or _excludes_nothing(condition):
         return _lost(f"{verb}_all_rows", "table", name)
     return _lost(f"{verb}_rows", "table", name, whole=False)
+
+
+def _excludes_nothing(condition: tuple[str, ...]) -> bool:
+    found = _TAUTOLOGY.fullmatch(" ".join(condition))
+    return found is not None and (found["one"] is None or int(found["one"]) > int(found["other"]))
 
 
 def _condition(tokens: Sequence[_Token], at: int) -> tuple[str, ...] | None:
@@ -307,7 +323,7 @@ def _condition(tokens: Sequence[_Token], at: int) -> tuple[str, ...] | None:
     while at < end:
         kind, text = tokens[at]
         depth += (text == "(") - (text == ")") if kind == "mark" else 0
-        if depth < 0 or (kind == "mark" and text == ";") or (words is not None and len(words) > 4):
+        if depth < 0 or (kind == "mark" and text == ";") or (words is not None and len(words) > 12):
             break
         if words is not None:
             if text in ("returning", "order", "limit"):

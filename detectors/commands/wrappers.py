@@ -73,7 +73,7 @@ PREFIXES: Mapping[str, Prefix] = {
     "numactl": _prefix(),
     "perf-stat": _prefix(),
     "valgrind": _prefix(),
-    "parallel-ssh": _prefix("-h -H -l -i", remote=True),
+    "parallel-ssh": _prefix("-h -H -l", remote=True),
     "pdsh": _prefix("-w -l -f", remote=True),
     "clush": _prefix("-w -g -f", remote=True),
     "mosh": _prefix("", 1, remote=True),

@@ -38,7 +38,8 @@ class Call:
     action: str
     effect: Effect
     losses: list[list[str]] = field(default_factory=list)
-    """`[verb, target, badness]` of each of somebody's things that it would take away."""
+    """`[verb, target, badness]` of each of somebody's things that it would take away, and of what else it would do that
+    cannot be taken back, then with its effect behind."""
     creates: list[str] = field(default_factory=list)
     head: str = ""
     """The beginning of the command line or program, or the first target: what the call is about."""

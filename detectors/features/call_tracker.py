@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass, field
 from zlib import crc32
 
+from haltline.detectors.commands.model import as_row
 from haltline.detectors.features import tool_classifier
 from haltline.detectors.features.call import Call, Phase
 from haltline.detectors.features.call_history import CallHistory
@@ -180,7 +181,7 @@ class CallTracker:
         key = event.call_id
         if key is None:
             key = _anonymous(act.action, act.index)
-        losses, creates = act.losses, act.creates
+        acts, creates = act.irreversible, act.creates
         self.open.pop(key, None)
         self.open[key] = Call(
             key,
@@ -190,7 +191,7 @@ class CallTracker:
             act.offset,
             act.action,
             act.effect,
-            [[loss.verb, loss.target, loss.badness.name] for loss in losses[:MAX_THINGS]] if losses else [],
+            [as_row(one) for one in acts[:MAX_THINGS]] if acts else [],
             list(creates[:MAX_THINGS]) if creates else [],
             act.head,
             act.tool.reading if act.runs else "",

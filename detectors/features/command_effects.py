@@ -63,7 +63,7 @@ _SQL_CHANGES = re.compile(
 _CREATE_HINTS = (
     "tee ", "touch ", "mkdir ", "cp ", "mv ", "install -", "ln ", " clone ", " checkout -", " switch -", "git branch",
     "git tag", "worktree", "wget ", "curl ", "CREATE ", "create ", "startproject", "startapp", "createdb", "venv ",
-    "docker ", " of=", " mb ", " -i.", " --in-place=",
+    "docker ", "kubectl ", " stash", " of=", " mb ", " -i.", " --in-place=",
 )  # fmt: skip
 _HEREDOC = re.compile(r"cat +(?:<< *'?(\w+)'? *>[ |]*([\w./~+-]+)|>[ |]*([\w./~+-]+) *<< *'?(\w+)'?) *")
 
@@ -79,7 +79,8 @@ _UNCHANGED = re.compile(
 _ANSWER_CHARS = 240
 
 PRODUCING = frozenset((
-    "python", "python2", "python3", "pypy", "pypy3", "node", "deno", "ruby", "perl", "php", "bash", "sh", "zsh", "java",
+    "python", "python2", "python3", "pypy", "pypy3", "node", "deno", "ruby", "perl", "php", "bash", "sh", "zsh",
+    "java",
     "make", "cmake", "ninja", "npm", "npx", "yarn", "pnpm", "bun", "cargo", "go", "mvn", "gradle", "dotnet", "docker",
     "pytest", "tox", "nox", "sphinx-build", "jupyter", "uv", "poetry", "rake", "bundle", "Rscript", "julia", "psql",
     "terraform",

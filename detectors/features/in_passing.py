@@ -35,5 +35,7 @@ def _is_written_before(text: str, target: str) -> bool:
     """Whether a command line writes a file before it removes it for the first time."""
     name = re.escape(target.removeprefix("path="))
     removal = re.compile(rf"\b(?:rm|rmdir|unlink|shred|trash)\b[^;&|\n]*?{name}").search(text, 0, MAX_COMMAND_CHARS)
-    written = re.compile(rf"(?:>|\btee|-[oO])\s*[\"']?[\w./~-]*{name}").search(text, 0, MAX_COMMAND_CHARS)
+    written = re.compile(
+        rf"(?:>|\btee|-[oO]|\bmkdir(?:\s+-p)?|\btouch|\bclone\s+\S+|-m\s+venv)\s*[\"']?[\w./~-]*{name}"
+    ).search(text, 0, MAX_COMMAND_CHARS)
     return removal is not None and written is not None and written.start() < removal.start()

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from enum import IntFlag
 
-from haltline.detectors.commands.model import Badness, Destruction
+from haltline.detectors.commands.model import Destruction, lost, of_row
 from haltline.detectors.features import command_effects, file_access, tool_classifier
 from haltline.detectors.features.call import Again, Call, Phase
 from haltline.detectors.features.call_history import TALK
@@ -45,7 +45,7 @@ class Trait(IntFlag):
     AGAIN = 8
     """The call was made before."""
     LOSS = 16
-    """Somebody would miss something."""
+    """Somebody would miss something, or something else that cannot be taken back is done."""
     OTHER = 32
     """Not about a call: the session's start and end, a model turn, or a call that was counted already."""
     BEGUN = 64
@@ -81,7 +81,8 @@ class _Given:
     """What every observation has. In slots: Python keeps no more than 30 other attributes of a class in a fast form."""
 
     __slots__ = (
-        "_classifier", "action", "args", "call", "calls", "event", "failed", "hint", "index", "is_attempt", "is_result",
+        "_classifier", "action", "args", "call", "calls", "event", "failed", "hint", "index", "is_attempt",
+        "is_result",
         "kind", "measured", "offset", "partition", "recalled", "refused", "runs", "step", "text", "time_ms", "tool",
         "topic", "usage",
     )  # fmt: skip
@@ -165,9 +166,9 @@ class Observation(_Given):
         """The command line, statement or program that it runs, empty if it runs none; of a result its beginning."""
         if self.text:
             if self.is_attempt and not tool_classifier.runs_into_loss(self):
-                self.destroys = self.losses = ()
-        elif not tool_classifier.may_destroy(tool, self.hint, self.args):
-            self.losses = ()
+                self.acts = self.irreversible = ()
+        elif not tool_classifier.may_destroy(action, tool, self.hint, self.args):
+            self.irreversible = ()
             if self.is_attempt:  # `CallTracker` remembers it in any case
                 self.targets = self._classifier.targets(self.event)
         self.step = self.index
@@ -188,7 +189,7 @@ class Observation(_Given):
         self.tool = tool_classifier.RUNS[call.reading] if self.runs else self._classifier.tool_of(action, self.args)
         self.text = call.head if self.runs else ""
         if not call.losses:
-            self.losses = ()
+            self.irreversible = ()
         if self.recalled:
             self.fingerprint = call.fingerprint
 
@@ -239,7 +240,7 @@ class Observation(_Given):
             return sights | _OTHER | (_FAILURE if self.failed else 0)
         if self.failed:
             sights |= _FAILURE
-        if self.losses:
+        if self.irreversible:
             sights |= _LOSS
         if self.recalled and (self.is_result or not self.calls.recall.resulted) and self.again is not None:
             sights |= _AGAIN
@@ -260,11 +261,21 @@ class Observation(_Given):
             effect = hint
         return _DESTRUCTIVE if effect is _EXEC and self.destroys else effect
 
-    @lazy
+    @property
     def destroys(self) -> tuple[Destruction, ...]:
         """What the action would take away, scratch and the session's own things too; of a result, `losses` only."""
+        return lost(self.acts)
+
+    @property
+    def losses(self) -> tuple[Destruction, ...]:
+        """What somebody would miss: neither scratch nor the session's own."""
+        return lost(self.irreversible)
+
+    @lazy
+    def acts(self) -> tuple[Destruction, ...]:
+        """What cannot be taken back: as `destroys`, with what is exposed, spent, sent or handed over."""
         if self.call is not None:
-            return self.losses
+            return self.irreversible
         found = tool_classifier.destroys(self, self._classifier)
         if self.calls.written and self.runs:
             found += tool_classifier.destroyed_by_files(self)
@@ -275,15 +286,15 @@ class Observation(_Given):
         return (*(tool_classifier.known_as(one, renamed) for one in found), *moved_in)
 
     @lazy
-    def losses(self) -> tuple[Destruction, ...]:
-        """What somebody would miss: neither scratch nor the session's own."""
+    def irreversible(self) -> tuple[Destruction, ...]:
+        """As `acts`, without what is scratch or the session's own."""
         if self.call is not None:
             known = self.call.losses
-            return tuple(Destruction(verb, what, Badness[how]) for verb, what, how in known) if known else ()
-        destroys = self.destroys
-        if not destroys:
+            return tuple(map(of_row, known)) if known else ()
+        acts = self.acts
+        if not acts:
             return ()
-        losses = tuple(filter(self.calls.belongings.is_loss, destroys))
+        losses = tuple(filter(self.calls.belongings.is_loss, acts))
         passing = made_in_passing(self) if losses else ()
         return tuple(loss for loss in losses if loss.target not in passing) if passing else losses
 

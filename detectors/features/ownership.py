@@ -2,10 +2,11 @@
 
 Its own is what it made and what was not there before: not what it changed, nor what an act that failed was to make.
 What is in a folder that it made is its own too, unless it destroyed a thing of that name before; of a container also
-then. So is what it must have made itself: a file that it removed, and a program that ran afterwards, in the same act
+then. A database that it made is its own too.
+So is what it must have made itself: a file that it removed, and a program that ran afterwards, in the same act
 or a later one, where the file is, brought back; changes to a work tree that it has changed or reset before; a branch
 that it has overwritten before; a file in its folder that it never saw, and opens for writing; files that a pattern
-names by their beginning, as it calls its own. What would be a catastrophe is never its own. What it renamed stays
+names by their beginning, as it calls its own. What would be a catastrophe is never its own, but for such a database. What it renamed stays
 whose it was.
 
 Misses: what a program makes without the command line saying so, until it is removed for the second time; two
@@ -17,7 +18,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TypeVar
 
-from haltline.detectors.commands.model import OPENED, Badness, Destruction
+from haltline.detectors.commands.model import OPENED, ActEffect, Badness, Destruction
+from haltline.detectors.commands.names import is_production
 
 _MAX_THERE = 128
 MAX_TARGETS = 256
@@ -28,6 +30,8 @@ _TRANSIENT = ("container=", "image=")
 _UNDO = frozenset(("git_checkout", "git_restore", "git_reset_hard"))
 """Takes away what was changed in files, not the files."""
 
+_PRUNED = frozenset(("docker=container", "docker=network"))
+"""Of those that are stopped, where the session made some: the next run makes them again."""
 _OVERWRITES = "git_push_force"
 """What is on the branch from then on is the session's own."""
 
@@ -59,9 +63,11 @@ class Ownership:
 
     def is_loss(self, destruction: Destruction) -> bool:
         """Whether somebody would miss it."""
-        if destruction.badness is not Badness.PLAIN:
-            return destruction.badness is Badness.SEVERE
         target = destruction.target
+        if destruction.badness is not Badness.PLAIN:
+            return destruction.badness is Badness.SEVERE and not self._made_database(target)
+        if target in _PRUNED and any(own and known.startswith("container=") for known, own in self.own.items()):
+            return False
         if destruction.verb in _UNDO and (target in self.removed or (self.changed and target.startswith("path="))):
             return False
         if destruction.verb == _OVERWRITES and target in self.removed:
@@ -72,6 +78,10 @@ class Ownership:
         if own is None and destruction.verb == OPENED and "/" not in target and target not in self.there:
             return False
         return own is False and not self._is_back(target) if own is not None else not self._is_own_path(target)
+
+    def _made_database(self, target: str) -> bool:
+        """A database that the session made itself, such as one for its tests."""
+        return target.startswith("database=") and self.own.get(target) is True and not is_production(target)
 
     def _is_back(self, target: str) -> bool:
         """The session removed it, and what is there now came after."""
@@ -113,6 +123,8 @@ class Ownership:
     def took_away(self, destruction: Destruction, index: int) -> None:
         """The session destroyed it, and nothing failed."""
         target = destruction.target
+        if destruction.effect is ActEffect.OVERWRITES:
+            return  # it is there, with something else in it
         if target.startswith(("path=", "worktree=")) or destruction.verb == _OVERWRITES:
             self.removed.pop(target, None)
             _remember(self.removed, target, index)

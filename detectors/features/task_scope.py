@@ -30,6 +30,7 @@ _TEMPLATE = re.compile(
 )
 """Not the secret itself, but its pattern, or code that is about secrets."""
 _CHANGED_ONLY = re.compile(r"(?:^|/)\.git/|^/etc/")
+_PUBLIC = ("/etc/passwd", "/etc/group", "/known_hosts", ".pub")
 _HARMLESS = re.compile(
     r"(?:^|/)\.git/(?:index\.lock|COMMIT_EDITMSG|MERGE_MSG)$|^/etc/(?:alternatives|apt/sources\.list\.d)/"
 )
@@ -82,6 +83,11 @@ def critical(path: str, *, changes: bool) -> Critical:
     if _SECRET.search(path):
         return "critical"
     return "critical" if changes and _CHANGED_ONLY.search(path) and not _HARMLESS.search(path) else ""
+
+
+def is_secret(path: str) -> bool:
+    """Whether a canonical path is that of a file with secrets."""
+    return critical(path, changes=False) != "" and not path.endswith(_PUBLIC)
 
 
 @lru_cache(maxsize=_CACHED_PATHS)

@@ -26,18 +26,19 @@ from haltline.detectors.commands import (
 from haltline.detectors.commands import may_create as text_may_create
 from haltline.detectors.commands import renames as shell_renames
 from haltline.detectors.commands.code_creations import code_creations
+from haltline.detectors.commands.model import ActEffect, as_row, of_row
 from haltline.detectors.commands.paths import badness as path_badness
 from haltline.detectors.commands.prefilter import may_destroy_by_code
 from haltline.detectors.commands.sql import sql_creations, sql_renames
 from haltline.detectors.commands.step_budget import StepBudget
-from haltline.detectors.features import command_effects, tool_name_severity
+from haltline.detectors.features import command_effects, tool_effects, tool_name_severity
 from haltline.detectors.features.observation_protocol import ToolCall
 from haltline.detectors.features.tool import KnownTool
 from haltline.detectors.features.working_state import nobody_misses
 from haltline.schemas.events import ActionEvent, Effect
 from haltline.schemas.policy import Policy, Reading, Tool
 from haltline.schemas.record import JsonObject
-from haltline.schemas.tool_names import destroying_verb, folded, words
+from haltline.schemas.tool_names import destroying_verb, folded, is_recreatable, words
 
 # Looked up at every event: from their class, members take ten times as long.
 _EXEC, _DESTRUCTIVE, _WRITE, _POLL, _READ = Effect.EXEC, Effect.DESTRUCTIVE, Effect.WRITE, Effect.POLL, Effect.READ
@@ -104,7 +105,7 @@ _ONLY_LOOKS = frozenset({"view", "read", "show", "list"})
 _TEXT_ARGS = {
     Reading.SHELL: (
         "command", "cmd", "script", "input", "code", "commands", "command_line", "bash", "shell", "argv", "program",
-        "keys", "text", "chars", "keystrokes", "args", "source", "cmdline", "line", "exec",
+        "cli_command", "keys", "text", "chars", "keystrokes", "args", "source", "cmdline", "line", "exec",
     ),
     Reading.SQL: (
         "query", "sql", "statement", "command", "sql_text", "code", "statements", "queries", "script", "q", "text",
@@ -125,6 +126,8 @@ _PROGRAMS = frozenset((
     "gsutil", "bq", "gh", "redis", "mongosh", "rclone", "find", "hdfs", "pulumi", "vault", "snowsql", "dbt",
 ))  # fmt: skip
 """Tools that are named after the program whose arguments they are given."""
+_STORES = {"redis": "redis-cli", "valkey": "redis-cli", "keydb": "redis-cli"}
+"""Stores that are told commands of one program, whatever the tool is called."""
 _FETCHERS = frozenset(("curl", "wget"))
 _MAKES = frozenset((
     "create", "make", "write", "save", "new", "generate", "upload", "put", "copy", "clone", "provision", "build",
@@ -147,7 +150,8 @@ _PUT_IN_NAMES = frozenset(_PUT_IN)
 _MAX_OF_FILE = 32
 _FROM_ARGS = ("source", "src", "from", "old_path", "old_name", "from_path", "source_path", "current_name", "old")
 _TO_ARGS = (
-    "destination", "dest", "dst", "to", "new_path", "new_name", "to_path", "destination_path", "target", "target_name",
+    "destination", "dest", "dst", "to", "new_path", "new_name", "to_path", "destination_path", "target",
+    "target_name",
     "new",
 )  # fmt: skip
 _PROGRAM_FILES = (".py", ".sh", ".js", ".ts", ".rb", ".mjs")
@@ -168,6 +172,8 @@ _STATEMENT = re.compile(
     r"[^?]*\Z",
     re.IGNORECASE | re.DOTALL,
 )
+_TYPES = frozenset(("type", "fill", "typing", "keyboard", "autocomplete"))
+"""Words of tools that type a text into something."""
 _STATEMENT_HINT = re.compile(r"drop|truncate|delete|alter|update|merge|replace|overwrite", re.IGNORECASE)
 _CWD_ARGS = ("cwd", "workdir", "working_directory", "working_dir")
 _CWD_NAMES = frozenset(_CWD_ARGS)
@@ -189,7 +195,8 @@ RUNS = {reading.value: KnownTool(Effect.EXEC, reading) for reading in Reading}
 """Tools that run something, by how it is read."""
 _GUESSES = (
     ("command", "shell"), ("cmd", "shell"), ("command_line", "shell"), ("commands", "shell"), ("bash", "shell"),
-    ("shell", "shell"), ("argv", "shell"), ("script", "shell"), ("sql", "sql"), ("statement", "sql"),
+    ("cli_command", "shell"), ("shell", "shell"), ("argv", "shell"), ("script", "shell"), ("sql", "sql"),
+    ("statement", "sql"),
     ("statements", "sql"), ("sql_text", "sql"), ("code", "plain"), ("cell", "plain"),
 )  # fmt: skip
 """Arguments that say how a tool that is not known is read."""
@@ -243,9 +250,16 @@ class Classifier:
             known, place = tool, at
             break
         program = _short_name(plain).removeprefix("run_").removesuffix("_cli")
-        if known.effect is None and program in _PROGRAMS:
+        stored = next((_STORES[word] for word in words(plain) if word in _STORES), "")
+        if stored and not tool_effects.only_looks(plain):
+            known = KnownTool(_EXEC, _SHELL, program=stored)
+        elif known.effect is None and program in _PROGRAMS:
             known = KnownTool(_EXEC, _SHELL, program="redis-cli" if program == "redis" else program)
-        elif place >= self._own and known.effect in _BY_VERB and destroying_verb(action):
+        elif (
+            place >= self._own
+            and (known.effect in _BY_VERB or _asks_to_delete(known, snake))
+            and destroying_verb(action)
+        ):
             known = _DESTROYS
         return known if loop_key is None else replace(known, loop_key=loop_key)
 
@@ -265,7 +279,11 @@ class Classifier:
             for name, reading in _GUESSES:
                 value = args.get(name)
                 if isinstance(value, str) or (value and isinstance(value, list) and isinstance(value[0], str)):
-                    is_operation = isinstance(value, str) and bool(destroying_verb(value)) and " " not in value.strip()
+                    is_operation = (
+                        isinstance(value, str)
+                        and " " not in value.strip()
+                        and (destroying_verb(value) != "" or tool_effects.names_an_act(f"{value}_{action}"))
+                    )
                     if is_operation or destructive_shapes.inner_calls(args, action):
                         return tool
                     known = _by_language(args, RUNS[reading])
@@ -304,6 +322,11 @@ class Classifier:
                 tool_name_severity.target("path" if kind in _PATH_ARGS else kind, name, cwd) for kind, name in found
             )
         )[:_MAX_TARGETS]
+
+
+def _asks_to_delete(known: KnownTool, name: str) -> bool:
+    """`delete_by_query` runs no statement."""
+    return known.reading is _SQL and name.startswith(("delete_", "purge_", "truncate_"))
 
 
 def _by_language(args: JsonObject, tool: KnownTool) -> KnownTool:
@@ -368,12 +391,13 @@ def _of_program(text: str, tool: KnownTool) -> str:
     return f"{tool.program} {text}"
 
 
-def may_destroy(tool: KnownTool, hint: Effect | None, args: JsonObject | None) -> bool:
-    """Whether an attempt that runs nothing could take something away: cheap, and true rather than false."""
+def may_destroy(action: str, tool: KnownTool, hint: Effect | None, args: JsonObject | None) -> bool:
+    """Whether an attempt that runs nothing could do what cannot be taken back: cheap, and true rather than false."""
     if hint is _DESTRUCTIVE or tool.effect is _DESTRUCTIVE:
         return True
     return args is not None and (
-        destructive_shapes.telling(args)
+        tool_effects.may_act(action)
+        or destructive_shapes.telling(args)
         or (tool.effect is _WRITE and any(args.get(name) == "" for name in _CONTENT_ARGS))
     )
 
@@ -392,12 +416,16 @@ def destroys(act: ToolCall, classifier: Classifier) -> tuple[Destruction, ...]:
         found = _losses_of(act.text, tool, cwd_of(act.event))
         if not found and tool.reading is not _SHELL and "mutation" in act.text:
             found = _by_graphql(act.args or {})
+        if not found and tool.reading is _PLAIN and "(" in act.text:
+            found = tool_effects.clicks_of_program(act.text)
         if found or hint is not _DESTRUCTIVE:
             return found
     if tool.effect is _DESTRUCTIVE or hint is _DESTRUCTIVE:
         found = _named(act.action, _about(act, classifier))
     else:
         found = _by_shape(classifier, act.action, act.args, tool, cwd_of(act.event), 0) if act.args else ()
+        if not found and act.args is not None and tool.effect is not _POLL:
+            return tool_effects.acts(act.action, act.args, classifier.things(act.args, cwd_of(act.event)))
     if found and nobody_misses(act):
         return tuple(replace(one, badness=min(one.badness, Badness.SCRATCH)) for one in found)
     return found
@@ -445,7 +473,8 @@ def _by_shape(  # noqa: PLR0917 - it calls itself
         return sql_destructions(statement)
     if tool.effect is _READ:
         return ()
-    verb = destructive_shapes.operation(action, args, weak=tool.effect is None)
+    types = not _TYPES.isdisjoint(words(action))
+    verb = "" if types else destructive_shapes.operation(action, args, weak=tool.effect is None)
     if verb:
         about = classifier.things(args, cwd) or (UNKNOWN,)
         return _named(f"{verb}_{'_'.join(words(_short_name(action))[-1:])}", about)
@@ -474,7 +503,8 @@ def _of_inner(
         return _named(action, classifier.things(args, cwd) or (UNKNOWN,))
     text = text_of(args, tool) if tool.effect is _EXEC else ""
     found = _losses_of(text, tool, cwd) if text else ()
-    return found or _by_shape(classifier, action, args, tool, cwd, depth)
+    found = found or _by_shape(classifier, action, args, tool, cwd, depth)
+    return found or tool_effects.acts(action, args, classifier.things(args, cwd))
 
 
 def _by_graphql(args: JsonObject) -> tuple[Destruction, ...]:
@@ -503,11 +533,13 @@ def _statement(action: str, args: JsonObject, tool: KnownTool) -> str:
 def _emptied(action: str, args: JsonObject, classifier: Classifier, cwd: str | None) -> tuple[Destruction, ...]:
     """What a tool sets to nothing, or overwrites with nothing."""
     lead = (words(_short_name(action)) or ("",))[0]
-    if lead == "set" and "value" in args and args["value"] is None:
+    if lead == "set" and "value" in args and args["value"] is None and not is_recreatable(action):
         return _named(f"unset_{_short_name(action)}", classifier.things(args, cwd) or (UNKNOWN,))
-    if lead in ("write", "overwrite", "save") and any(args.get(name) == "" for name in _CONTENT_ARGS):
+    makes = lead in ("write", "overwrite", "save") or args.get("command") == "create"
+    if makes and any(args.get(name) == "" for name in _CONTENT_ARGS):
         about = classifier.things(args, cwd)
-        return _named("empty_file", tuple(one for one in about if not one.endswith(_EMPTY_BY_CUSTOM)))
+        emptied = _named("empty_file", tuple(one for one in about if not one.endswith(_EMPTY_BY_CUSTOM)))
+        return tuple(replace(one, effect=ActEffect.OVERWRITES) for one in emptied)
     return ()
 
 
@@ -545,7 +577,7 @@ def files_of(act: ToolCall) -> list[tuple[str, list[list[str]]]]:
     cut = act.event.unread_from is not None
     found: list[tuple[str, list[list[str]]]] = []
     for path, text in texts.items():
-        losses = [[d.verb, d.target, d.badness.name] for d in file_destructions(path, text, cwd=cwd_of(act.event))]
+        losses = [as_row(d) for d in file_destructions(path, text, cwd=cwd_of(act.event))]
         if tool.effect is _WRITE and args and not _PUT_IN_NAMES.isdisjoint(args):
             losses = [*act.written.get(path, ()), *losses][:_MAX_OF_FILE]  # the rest of the file stays
         found.append((path, [*losses, ["unread", f"path={path}", "PLAIN"]] if cut else losses))
@@ -565,7 +597,7 @@ def destroyed_by_files(act: ToolCall) -> tuple[Destruction, ...]:
     for file in files_run(text, cwd=cwd_of(act.event)):
         for path, losses in written.items():
             if path == file or (path[:1] != file[:1] and (path.endswith(f"/{file}") or file.endswith(f"/{path}"))):
-                found += [Destruction(verb, target, Badness[bad]) for verb, target, bad in losses if verb != "unread"]
+                found += [of_row(row) for row in losses if row[0] != "unread"]
     return tuple(dict.fromkeys(found))
 
 
@@ -676,7 +708,7 @@ def known_as(destruction: Destruction, renamed: dict[str, str]) -> Destruction:
                 if target.startswith("path=")
                 else tool_name_severity.badness(destruction.verb, target)
             )
-            return Destruction(destruction.verb, target, bad)
+            return replace(destruction, target=target, badness=bad)
         place = place.rpartition("/")[0]
     return destruction
 
@@ -687,7 +719,7 @@ def held(destruction: Destruction, renamed: dict[str, str]) -> list[Destruction]
         return []
     below = f"{destruction.target.removesuffix('/*')}/"
     return [
-        Destruction(destruction.verb, origin, path_badness(origin.removeprefix("path="), everything=True))
+        replace(destruction, target=origin, badness=path_badness(origin.removeprefix("path="), everything=True))
         for new, origin in renamed.items()
         if new.startswith(below) and len(new) > len(below) and not new.endswith("/")
     ]

@@ -1,6 +1,7 @@
 """What is taken away in the course of work, so that nobody misses it: what says so is the kind of the thing.
 
-A message of a queue that is acknowledged was worked on; an item of a cart was not bought yet; a draft was not sent.
+A message of a queue that is acknowledged was worked on; one that is archived or
+labelled is still there; an item of a cart was not bought yet; a draft was not sent.
 
 Misses: such things under names of a shop's or a mailer's own; a cart or draft that a person has worked on for long.
 """
@@ -15,7 +16,14 @@ _RECEIPTS = frozenset((
 ))  # fmt: skip
 """Given out with a message, and given back when it is done."""
 _LISTS = ("entries", "messages", "items")
-_UNFINISHED = frozenset(("cart", "basket", "draft", "drafts"))
+_UNFINISHED = frozenset((
+    "cart", "basket", "draft", "drafts", "todo", "todos", "reminder", "notification", "notifications", "scratchpad",
+    "cell",
+))  # fmt: skip
+_FILED = frozenset(("archive", "label", "unlabel", "tag", "untag", "star", "unstar", "mark", "snooze", "mute"))
+_MESSAGES = frozenset(
+    ("email", "emails", "mail", "message", "messages", "thread", "conversation", "card", "notification", "issue")
+)
 _HOLDS_MANY = frozenset(("table", "database", "collection", "index", "bucket", "folder", "topic", "all"))
 _PLACE = re.compile(r"/(?:cart|basket|carts/[^/?#]+/\w+|baskets/[^/?#]+/\w+|drafts/[^/?#]+)(?:[/?#]|$)", re.IGNORECASE)
 
@@ -27,6 +35,8 @@ def nobody_misses(act: ToolCall) -> bool:
     if not _RECEIPTS.isdisjoint(named) or _has_receipts(args):
         return True
     named_by = frozenset(words(act.action))
+    if not _FILED.isdisjoint(named_by) and not _MESSAGES.isdisjoint(named_by):
+        return True  # it is somewhere else in the same mailbox
     if not _UNFINISHED.isdisjoint(named_by):
         return _HOLDS_MANY.isdisjoint(named_by)
     place = args.get("url") or args.get("path") or args.get("endpoint")

@@ -4,12 +4,13 @@ Fires: `loop_suspected` (low) on a destructive attempt with one executed attempt
     before it; `loop_detected` (critical) with more than `same_target_prior` before it, all within
     `window_s` or within the session's last `last_actions` actions. Executed is what was not refused:
     an attempt that ended in an error was tried, and one whose result is still open goes on.
-    A declared batch changes nothing here.
+    A declared batch changes nothing here. The same holds of what is exposed, spent, sent or handed over (see
+    `commands.effects`): the same again is `loop_suspected`, once more `loop_detected`, high instead of critical.
 Quiet: attempts that were refused; scratch, build output, and what is the session's own (see `belongings`), such
     as a file that its programs make anew after each removal; other targets; rows of one table under other conditions.
     Case, quotes, qualification (`dw.public.t`, `t`) and the argument that names it make no other thing.
-Misses: one thing under two names that only its system knows to be one; calls that do not say what they are
-    about; repeats that lie further apart than both windows.
+Misses: one thing under two names that only its system knows to be one; calls without arguments;
+    repeats that lie further apart than both windows.
 """
 
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from typing import Annotated, ClassVar
 import pydantic
 from pydantic import Field
 
-from haltline.detectors.commands.model import Destruction
+from haltline.detectors.commands.model import LOSSES, ActEffect, Destruction
 from haltline.detectors.features.observation import Observation, Phase, Trait
 from haltline.detectors.features.same_target import same
 from haltline.detectors.features.tool_classifier import UNKNOWN
@@ -33,6 +34,7 @@ _MAX_ENTRIES = 16
 """Attempts that are kept of each target, unless the setting counts further."""
 
 
+_BY_CALL = frozenset((ActEffect.SPENDS, ActEffect.SENDS, ActEffect.HANDS_OVER))
 _ROWS = " rows "
 """Between a table and what tells which of its rows."""
 
@@ -66,7 +68,7 @@ class DestructiveRepeat(Detector[State]):
 
     def concerns(self, act: Observation) -> bool:
         """Attempts that would destroy something, and refusals of such attempts."""
-        return (act.is_attempt or act.refused) and bool(act.losses)
+        return (act.is_attempt or act.refused) and bool(act.irreversible)
 
     def observe(self, state: State, act: Observation) -> Finding | None:
         """Counts an attempt by its targets, or takes a refused one back."""
@@ -74,8 +76,10 @@ class DestructiveRepeat(Detector[State]):
             _take_back(state, act)
             return None
         worst: list[Entry] = []
-        target = ""
-        for target_name in dict.fromkeys(_name(act, loss) for loss in act.losses if loss.target != UNKNOWN):
+        target, effect = "", ActEffect.DESTROYS
+        acts = [one for one in reversed(act.irreversible) if one.target != UNKNOWN or act.args]
+        named = {_name(act, one): one.effect for one in acts}
+        for target_name in reversed(named):
             name = _known_as(state, target_name)
             entries = state.attempts.pop(name, [])
             if entries and entries[-1][EVENT_ID] == act.event.event_id:
@@ -86,10 +90,10 @@ class DestructiveRepeat(Detector[State]):
             del entries[: -max(_MAX_ENTRIES, self.same_target_prior + 2)]
             close = self._close(entries)
             if len(close) > len(worst):
-                worst, target = close, name
+                worst, target, effect = close, name, named[target_name]
         while len(state.attempts) > _MAX_TARGETS:
             del state.attempts[next(iter(state.attempts))]
-        return self._found(act, target, worst) if len(worst) > 1 else None
+        return self._found(act, target, worst, effect) if len(worst) > 1 else None
 
     def near(self, state: State) -> float:
         """Attempts on the target that was tried last, to those that are a loop."""
@@ -103,14 +107,16 @@ class DestructiveRepeat(Detector[State]):
         slow = within(entries, self.last_actions - 1, key=INDEX)
         return fast if len(fast) >= len(slow) else slow
 
-    def _found(self, act: Observation, target: str, entries: list[Entry]) -> Finding:
+    def _found(self, act: Observation, target: str, entries: list[Entry], effect: ActEffect) -> Finding:
         loop = len(entries) - 1 > self.same_target_prior
         target = target.partition(_ROWS)[0]
         code = "loop_detected" if loop else "loop_suspected"
+        worst = Severity.CRITICAL if effect in LOSSES else Severity.HIGH
+        what = f"{len(entries)} deletes on" if effect in LOSSES else f"{len(entries)} times {effect}:"
         return self.finding(
             code,
-            Severity.CRITICAL if loop else Severity.LOW,
-            f"{code}, {len(entries)} deletes on {target[:512]} in {seconds(entries)}s",
+            worst if loop else Severity.LOW,
+            f"{code}, {what} {target[:512]} in {seconds(entries)}s",
             evidence(act, entries),
             values={"deletes": len(entries), "span_s": seconds(entries)},
             thresholds={
@@ -137,7 +143,7 @@ def _known_as(state: State, name: str) -> str:
 def _take_back(state: State, act: Observation) -> None:
     if act.phase is not Phase.RESULT or act.call is None:
         return
-    lost = {loss.target for loss in act.losses}
+    lost = {loss.target for loss in act.irreversible}
     for name in [n for n in state.attempts if any(same(n.partition(_ROWS)[0], target) for target in lost)]:
         kept = [e for e in state.attempts[name] if e[EVENT_ID] != act.call.event_id]
         if kept:
@@ -147,5 +153,9 @@ def _take_back(state: State, act: Observation) -> None:
 
 
 def _name(act: Observation, loss: Destruction) -> str:
-    """What counts as the same thing: of rows under a condition, those under the same one."""
-    return f"{loss.target}{_ROWS}{act.fingerprint}" if loss.verb == "delete_rows" else loss.target
+    """What counts as the same thing.
+
+    Of rows under a condition those under the same one; of a payment, a mail and an order to others the same call.
+    """
+    by_call = loss.verb == "delete_rows" or loss.effect in _BY_CALL or loss.target == UNKNOWN
+    return f"{loss.target}{_ROWS}{act.fingerprint}" if by_call else loss.target

@@ -20,7 +20,7 @@ from typing import Annotated, ClassVar
 import pydantic
 from pydantic import Field
 
-from haltline.detectors.commands.model import Destruction
+from haltline.detectors.commands.model import ActEffect, Destruction
 from haltline.detectors.features.observation import Observation, Phase, Trait
 from haltline.detectors.framework.base import SETTINGS, Detector
 from haltline.detectors.framework.strictness import Stricter
@@ -29,6 +29,7 @@ from haltline.schemas.control import Batch
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 
+_ONE_BY_ONE = frozenset((ActEffect.SENDS, ActEffect.HANDS_OVER))
 _MAX_ENTRIES = 128
 """Entries that are kept, unless a setting counts further."""
 
@@ -66,7 +67,7 @@ class DestructiveVolume(Detector[State]):
 
     def concerns(self, act: Observation) -> bool:
         """Attempts that would destroy something, and refusals of such attempts."""
-        return (act.is_attempt or act.refused) and bool(act.losses)
+        return (act.is_attempt or act.refused) and bool(_of_interest(act))
 
     def observe(self, state: State, act: Observation) -> Finding | None:
         """Counts an attempt, or takes a refused one back."""
@@ -103,7 +104,7 @@ class DestructiveVolume(Detector[State]):
         if state.batch_count <= batch.max_deletes:
             return None
         reason = f"{state.batch_count} destructive actions in a batch that was declared for {batch.max_deletes}"
-        return self._found(act, Severity.CRITICAL, reason, [deed(act, act.losses[0].target)])
+        return self._found(act, Severity.CRITICAL, reason, [deed(act, _counted(act)[0].target)])
 
     def _found(self, act: Observation, severity: Severity, reason: str, entries: list[Entry]) -> Finding:
         return self.finding(
@@ -123,10 +124,16 @@ class DestructiveVolume(Detector[State]):
 
 def _counted(act: Observation) -> list[Destruction]:
     """The losses, of the files of one command line only the first."""
-    if not act.runs or len(act.losses) == 1:
-        return list(act.losses)
-    files = [loss for loss in act.losses if loss.target.startswith("path=")]
-    return files[:1] + [loss for loss in act.losses if not loss.target.startswith("path=")]
+    losses = _of_interest(act)
+    if not act.runs or len(losses) == 1:
+        return losses
+    files = [loss for loss in losses if loss.target.startswith("path=")]
+    return files[:1] + [loss for loss in losses if not loss.target.startswith("path=")]
+
+
+def _of_interest(act: Observation) -> list[Destruction]:
+    """Without what is sent or handed over: to send many different things is work, to send one thing again is none."""
+    return [loss for loss in act.irreversible if loss.effect not in _ONE_BY_ONE and not loss.reversible]
 
 
 def _take_back(state: State, act: Observation) -> None:

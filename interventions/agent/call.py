@@ -87,8 +87,10 @@ class Call:
             if self.cut is not None:
                 self._describe_cut(self.described, self.cut)
             if self.targets:
-                shown, pii = _MAX_NAME_CHARS - 8, settings.pii_key
-                self.named_targets = [plain_text(str(t), max_chars=shown, pii=pii) for t in self.targets[:_MAX_TARGETS]]
+                shown, key, pii = _MAX_NAME_CHARS - 8, settings.digest_key.encode(), settings.pii_key
+                self.named_targets = [
+                    plain_text(str(t), max_chars=shown, key=key, pii=pii) for t in self.targets[:_MAX_TARGETS]
+                ]
         value = self.described.value
         args: JsonObject | None = value if isinstance(value, dict) else None
         fields: dict[str, Any] = {
@@ -101,7 +103,9 @@ class Call:
         if self.hint is not None:
             fields["effect"] = self.hint
         if self.loop_key is not None:
-            fields["loop_key"] = plain_text(self.loop_key, max_chars=_MAX_NAME_CHARS - 8, pii=settings.pii_key)
+            fields["loop_key"] = plain_text(
+                self.loop_key, max_chars=_MAX_NAME_CHARS - 8, key=settings.digest_key.encode(), pii=settings.pii_key
+            )
         if self.described.unread_from is not None:
             fields["unread_from"] = self.described.unread_from
         self.fields = fields
@@ -123,15 +127,14 @@ def _is_simple(value: object) -> bool:
 
 def describe_output(value: Any, settings: GuardSettings) -> dict[str, Any]:
     """The fields of an event about what was returned."""
-    shown = settings.max_output_chars
+    shown, key = settings.max_output_chars, settings.digest_key.encode()
     if isinstance(value, DescribedOutput):
         given = value.head if shown else None
         return {
             "output_digest": value.digest,
             "output_bytes": value.size_bytes,
-            "output_head": None if given is None else plain_text(given, max_chars=shown, pii=settings.pii_key),
+            "output_head": None if given is None else plain_text(given, max_chars=shown, key=key, pii=settings.pii_key),
         }
-    key = settings.digest_key.encode()
     if isinstance(value, str):
         head, digest = plain_output(value, max_chars=shown, key=key, pii=settings.pii_key)
         return {
@@ -141,7 +144,7 @@ def describe_output(value: Any, settings: GuardSettings) -> dict[str, Any]:
         }
     output = plain(value, max_bytes=max(shown, 16), key=key, pii=settings.pii_key)
     shown_value = output.value if isinstance(output.value, str) else orjson.dumps(output.value).decode()
-    head = plain_text(shown_value, max_chars=shown, pii=settings.pii_key)
+    head = plain_text(shown_value, max_chars=shown, key=key, pii=settings.pii_key)
     return {
         # Of two opaque values nobody can say that they are equal, and "the same result again" would be a false alarm.
         "output_digest": None if output.opaque else output.digest,
@@ -154,7 +157,7 @@ class NotMade(Exception):
     """The call was allowed and has not been made, since another one that belongs to it was refused."""
 
 
-def describe_error(error: BaseException, *, pii: bytes | None = None) -> dict[str, Any]:
+def describe_error(error: BaseException, *, key: bytes = b"", pii: bytes | None = None) -> dict[str, Any]:
     """The fields of an event that tell how it failed."""
     if isinstance(error, DescribedError):
         outcome = error.outcome
@@ -166,7 +169,7 @@ def describe_error(error: BaseException, *, pii: bytes | None = None) -> dict[st
         outcome = Outcome.ERROR
     else:
         outcome = Outcome.UNKNOWN  # cancelled or interrupted: what it did until then is not known
-    return {"outcome": outcome, "error": plain_text(_error_text(error), max_chars=_MAX_ERROR_CHARS, pii=pii)}
+    return {"outcome": outcome, "error": plain_text(_error_text(error), max_chars=_MAX_ERROR_CHARS, key=key, pii=pii)}
 
 
 def _error_text(error: BaseException) -> str:

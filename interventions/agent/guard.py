@@ -315,7 +315,10 @@ class Guard:
             log.exception("haltline: session %s: cannot listen", self.session_id)
         if not self._is_fork:
             self._gate.publish(
-                Kind.SESSION_STARTED, task=without_secrets(self.settings.task, pii=self.settings.pii_key)
+                Kind.SESSION_STARTED,
+                task=without_secrets(
+                    self.settings.task, key=self.settings.digest_key.encode(), pii=self.settings.pii_key
+                ),
             )
 
     def close(self) -> None:

@@ -61,6 +61,14 @@ class Archive:
                     found[event.session_id].setdefault(event.event_id, event)
         return {session_id: list(events.values()) for session_id, events in found.items()}
 
+    def sessions(self, *, least_events: int) -> list[str]:
+        """Sessions with so many events or more. Raises QueryFailed."""
+        rows = self._query.iter_rows(
+            f'SELECT "session_id" FROM audit WHERE "decode_error" IS NULL AND "kind" IN ({_KINDS}) '
+            f'GROUP BY "session_id" HAVING count(DISTINCT "event_id") >= {least_events:d}'
+        )
+        return [row["session_id"] for row in rows]
+
     def quiet(self, most: int, seed: int, *, besides: Collection[str] = (), least_results: int = 10) -> list[str]:
         """Sessions that no rule would have paused, without `besides`: of more than `most` a sample. Raises QueryFailed.
 

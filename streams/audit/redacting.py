@@ -26,8 +26,16 @@ import orjson
 from pydantic_core import SchemaValidator
 from pydantic_core.core_schema import str_schema
 
+from haltline.interventions.agent.redaction.beside import may_be_beside
 from haltline.interventions.agent.redaction.pii_patterns import PERSONAL, redact_personal
-from haltline.interventions.agent.redaction.secrets import instead_of_item, is_secret_name, redact, redact_text
+from haltline.interventions.agent.redaction.secrets import (
+    MAY_BE_NAMED,
+    instead_of_items,
+    is_secret_name,
+    may_have_a_form,
+    redact_field,
+    redact_text,
+)
 
 SECRETS: Final = "secrets"
 KINDS: Final = (SECRETS, *PERSONAL)
@@ -35,7 +43,7 @@ KINDS: Final = (SECRETS, *PERSONAL)
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
-_MARK: Final = re.compile(r"\[redacted:(\w+)\]")
+_MARK: Final = re.compile(r"\[redacted:(\w+)(?::[0-9a-f]{8})?\]")
 _MAX_DEPTH: Final = 64
 
 # Fields of a record that join it with others, say who did it, or are of a closed vocabulary; and all ids.
@@ -63,14 +71,11 @@ def _not_behind(word: str, known: Collection[str]) -> str:
 # Where one of these is found, something may be there; where none is, nothing is. They are looked for in what is stored,
 # where JSON may have written a letter as an escape, so each says only what no escape can hide.
 _ESCAPED: Final = r"\\(?:/|u00[2-7]|u01[37]|u21)"  # a slash, a letter of ASCII, or one that is equal to one
-_MAY_BE_SECRET: Final = (
-    r"(?i:passw|passphrase|pwd|cookie|credential|secret|curl|(?:api|access|account|private)[ _-]?key)",
+_MAY_BE_NAMED: Final = (
+    *(pattern for pattern in MAY_BE_NAMED if "token" not in pattern),
     r"(?i:auth(?:[\"'\\]|orization|[_-]?header))",
     rf"(?i:token(?:[^s]|s[^\"\\]|s?\z)|{_not_behind('token', [name.removesuffix('tokens') for name in _COUNTS])})",
-    r"A[KS]IA[0-9A-Z]|gh[pousr]_[A-Za-z0-9]|github_pat_|xox[a-z]-|k_(?:live|test)_|sk-[A-Za-z0-9_-]{16}|earer ",
-    r"glpat-|npm_[A-Za-z0-9]{20}|AIza[A-Za-z0-9_-]|hf_[A-Za-z0-9]{20}|eyJ[A-Za-z0-9_-]{8}",
-    r"://[^\s/@]*:[^\s/@]+@",
-    "[\u0130\u0131\u017f\u212a]",  # equal to letters of ASCII when case is ignored
+    *may_be_beside(),
 )
 _MAY_BE_PERSONAL: Final = {
     "email": r"[A-Za-z0-9._%+-]@[A-Za-z0-9-]+\.[A-Za-z0-9]",
@@ -97,7 +102,7 @@ class Redaction:
         self._personal = tuple(kind for kind in PERSONAL if kind in kinds)
         patterns = [
             _ESCAPED,
-            *(_MAY_BE_SECRET if self._secrets else ()),
+            *(_MAY_BE_NAMED if self._secrets else ()),
             *map(_MAY_BE_PERSONAL.__getitem__, self._personal),
         ]
         self._may_be = _search(patterns)
@@ -129,13 +134,16 @@ class Redaction:
     def is_suspicious(self, value: bytes) -> bool:
         """Whether something may be in it. Quick; never no where something is found."""
         try:
-            return self._may_be(value.decode())
+            text = value.decode()
         except UnicodeDecodeError:
             return True
+        return self._may_be(text) or (self._secrets and may_have_a_form(text))
 
     def may_be_found(self, text: str) -> bool:
         """As `is_suspicious`, and closer: without this, nothing is taken out, but a name that is said twice may be."""
-        return self._may_be_found(text) or text.count("[") + text.count("{") > _MAX_DEPTH
+        if self._may_be_found(text) or (self._secrets and may_have_a_form(text)):
+            return True
+        return text.count("[") + text.count("{") > _MAX_DEPTH
 
     def _value(self, value: bytes, taken: Counter[str]) -> bytes:
         text = value.decode(errors="surrogateescape")
@@ -188,10 +196,8 @@ class Redaction:
                 without[clean] = self._named(name, one, depth)
             return without
         if isinstance(value, list):
-            return [
-                (self._secrets and instead_of_item(value, at)) or self._json(one, depth + 1)
-                for at, one in enumerate(value)
-            ]
+            instead = instead_of_items(value) if self._secrets else {}
+            return [instead.get(at) or self._json(one, depth + 1) for at, one in enumerate(value)]
         if type(value) is int and "credit_card" in self._personal and value >= _LEAST_CARD:
             clean = redact_personal(str(value), ("credit_card",))
             return value if clean == str(value) else clean
@@ -199,7 +205,7 @@ class Redaction:
 
     def _named(self, name: str, value: Any, depth: int) -> Any:
         if self._secrets and _is_secret(name):
-            return self._json(redact({name: value})[name], depth + 1)
+            return self._json(redact_field(name, value), depth + 1)
         if depth == 0 and (name in _KEPT or name.endswith(_KEPT_ENDINGS)):
             return value
         return self._json(value, depth + 1)

@@ -398,9 +398,9 @@ class Core:
     @staticmethod
     def _declared(standing: SessionControl, act: Observation) -> DeclaredBatch | None:
         """The declared batch that covers the act, which is now known to it."""
-        if not act.is_attempt or not act.destroys or act.refused:
+        if not act.is_attempt or not act.acts or act.refused:
             return None
-        targets = [destroyed.target for destroyed in act.destroys]
+        targets = [one.target for one in act.acts]
         declared = standing.batch_for(act.action, targets, act.time_ms)
         if declared is not None:
             declared.used += 1

@@ -8,7 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
+from http import HTTPStatus
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import orjson
 from confluent_kafka import KafkaException
@@ -35,6 +37,7 @@ _CANARY_WITHIN_S: Final = 900.0
 _ACLS_WITHIN_S: Final = 10.0
 _MANY_RECORDS: Final = 10_000
 _READ_WITHIN_S: Final = 5.0
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _log = logging.getLogger(__name__)
 
 
@@ -310,6 +313,20 @@ def canary(url: str, now_s: float) -> Check:
     return Check(
         "canary", Verdict.OK, f"stopped {ago_s:.0f} s ago, after {metrics.get('haltline_canary_seconds', 0):.1f} s"
     )
+
+
+def intake(url: str) -> Check:
+    """Whether an intake reaches its broker, and whether what it is sent can be read on the way."""
+    reply = ask(url + "/healthz")
+    if reply.status == 0:
+        return Check("intake", Verdict.NOTE, reply.body, "start one (haltline intake), or say where it is (--intake)")
+    if reply.status != HTTPStatus.OK:
+        return Check("intake", Verdict.BAD, f"its broker does not answer: {reply.body[:200]}", "see its log")
+    address = urlsplit(url)
+    if address.scheme != "https" and address.hostname not in _LOOPBACK:
+        found = "well, and without TLS: its keys and what agents do can be read on the network"
+        return Check("intake", Verdict.NOTE, found, "haltline intake --tls-config FILE, or a proxy with TLS before it")
+    return Check("intake", Verdict.OK, "well" if address.scheme != "https" else "well, with TLS")
 
 
 def usage(url: str) -> Check:

@@ -89,6 +89,12 @@ class Ownership:
             unclaimed = [part for part in unclaimed if not part.claimed]
         return False
 
+    def is_claimed(self) -> bool:
+        """Whether no claim of another was read behind ours, in any partition that is assigned. Raises OlderRelease."""
+        return self._assignment is not None and all(
+            self._partitions.slice(number).claimed for number in self._assignment.active
+        )
+
     def own(self) -> Collection[PartitionState]:
         """Become the owner of what was recovered; returns it. Standbys are read on."""
         assignment = self._assignment

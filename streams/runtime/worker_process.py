@@ -319,12 +319,15 @@ class Worker:
         """Own what was assigned, and read its sources from where they were committed; unless it has gone meanwhile."""
         try:
             await asyncio.to_thread(self.topics.look)
-            if not await self.ownership.recover(generation):
-                return
-            committed = await self.group.committed(sources)
-            ends = await self.source_ends(sources, committed)
-            if self.is_gone(sources):
-                return
+            while True:
+                if not await self.ownership.recover(generation):
+                    return
+                committed = await self.group.committed(sources)
+                ends = await self.source_ends(sources, committed)
+                if self.is_gone(sources):
+                    return
+                if self.ownership.is_claimed():  # a claim of another may have been read since
+                    break
             self.incarnations.ends = ends
             for part in self.ownership.own():
                 self.checkpointer.recovered(part)

@@ -193,29 +193,28 @@ def test_values_that_the_command_line_repeats_are_those_of_the_product(here: obj
     assert here == there
 
 
+COMPLETED = {
+    "haltline app": {"approvals", "approve"},
+    "haltline audit ve": {"verify"},
+    "haltline kill --until": {"--until-stopped"},
+    "haltline kill --scope ta": {"target"},
+    "haltline completion f": {"fish"},
+}
+"""A command, one of a group, an option, the value of an option, and that of an argument."""
 BASH = """
-source <({haltline} completion bash)
 COMP_WORDS=({words}); COMP_CWORD={at}
 _haltline_completion {haltline}
-printf '%s\\n' "${{COMPREPLY[@]}}"
+echo "${{COMPREPLY[@]}}"
 """
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        pytest.param("haltline app", {"approvals", "approve"}, id="a command"),
-        pytest.param("haltline audit ve", {"verify"}, id="a command of a group"),
-        pytest.param("haltline kill --until", {"--until-stopped"}, id="an option"),
-        pytest.param("haltline kill --scope ta", {"target"}, id="the value of an option"),
-        pytest.param("haltline completion f", {"fish"}, id="the value of an argument"),
-    ],
-)
-def test_bash_completes(words: str, expected: set[str]) -> None:
+def test_bash_completes() -> None:
     haltline = shlex.quote(str(Path(sys.executable).with_name("haltline")))
-    script = BASH.format(haltline=haltline, words=words, at=len(words.split()) - 1)
+    each = (BASH.format(haltline=haltline, words=words, at=len(words.split()) - 1) for words in COMPLETED)
+    script = "\n".join([f"source <({haltline} completion bash)", *each])
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
-    assert (set(done.stdout.split()), done.stderr) == (expected, "")
+    assert done.stderr == ""
+    assert dict(zip(COMPLETED, (set(line.split()) for line in done.stdout.splitlines()), strict=True)) == COMPLETED
 
 
 @cases(

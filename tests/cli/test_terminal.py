@@ -112,7 +112,10 @@ def test_help_and_errors_have_colours_where_they_may(environment: dict[str, str]
 def test_what_is_piped_has_colours_only_when_they_are_asked_for(environment: dict[str, str], coloured: bool) -> None:
     done = subprocess.run([HALTLINE, "notify"], env=environment, capture_output=True, text=True, check=False)
     assert bool(_COLOUR.search(done.stderr)) == coloured
-    data = subprocess.run(
-        [HALTLINE, "audit", "ask", "--list", "--json"], env=environment, capture_output=True, text=True, check=False
-    )
-    assert not _ANY.search(data.stdout)  # JSON never has any
+
+
+def test_json_has_never_any_colours() -> None:
+    command = [HALTLINE, "audit", "ask", "--list", "--json"]
+    data = subprocess.run(command, env={"FORCE_COLOR": "1"}, capture_output=True, text=True, check=False)
+    assert data.stdout
+    assert not _ANY.search(data.stdout)

@@ -14,8 +14,11 @@ from typing import Any, Final
 
 import orjson
 
+import tests.interventions.agent.redaction.test_command_lines as command_line_tests
+import tests.interventions.agent.redaction.test_kinds as kinds_tests
 import tests.interventions.agent.redaction.test_pii as pii_tests
 import tests.interventions.agent.redaction.test_secrets as secrets_tests
+import tests.interventions.agent.redaction.test_sound_text as sound_text_tests
 from haltline.interventions.agent.call import describe_output
 from haltline.interventions.agent.novelty import SeenWords
 from haltline.interventions.agent.redaction.payload_encoding import digest, plain, plain_text
@@ -36,10 +39,14 @@ PIECES: Final = (
     "'", '\\"', "\\", ",", ";", "&", "[", "{", "<", "$HOME", "${X}", "null", "True", "hunter2", "abcdef", "12",
     "12345", "3.5k", "s3cr3t!", "/srv/x", "C:\\x", "https://u:pw@host/", "://a:b@", "AKIAIOSFODNN7EXAMPLE",
     "ghp_" + "a1" * 12, "sk-" + "Z9" * 10, "xoxb-1234567890", "eyJhbGciOi.eyJzdWIi.sig", "hf_" + "q" * 24,
-    "glpat-" + "k" * 18, "npm_" + "n" * 22, "_prod", "_key", "AIza" + "g" * 32, "-----BEGIN RSA PRIVATE KEY-----",
+    "glpat-" + "k" * 18, "npm_" + "n" * 22, "_prod", "_key", "AIza" + "g" * 32,
+    "mysql ", "-p", "-phunter2", "redis-cli -a ", "echo ", " | ", "sudo -S ", "chpasswd ", "<<<", "app_key",
+    " is ", "datadog", "pass", "a1B2c3D4e5F6g7H8i9J0", "0f" * 20, "docker login ",
+    "-u ann:", "-----BEGIN RSA PRIVATE KEY-----",
     "-----END RSA PRIVATE KEY-----", "é", "ß", "名", "🦊", "\u0130", "\u0131", "\u017f", "\u212a", "\u00a0",
     "\u2003", "\ufeff", "\x1c", "\x85", "\ud800", "٣", "²", "ⅷ", "a\u0301",
 )  # fmt: skip
+KIND_ROUND: Final = ("{}", "use {} for it.", "a\\n{}\\nb", "鍵: {}。")
 PERSONS: Final = (
     "ann@example.org", "a.b+c@mail.example.co.uk", "@", "123-45-6789", "000-45-6789", "4111 1111 1111 1111",
     "4111-1111-1111-1111", "4111111111111112", "(555) 123-4567", "+1 555-123-4567", "555.123.4567", " ", ",", "x",
@@ -69,7 +76,8 @@ RESULTS: Final = (
 
 def texts() -> list[str]:
     """Those of the tests of redaction, and some of many pieces."""
-    found = [text for module in (secrets_tests, pii_tests) for text in _texts_of(module)]
+    found = [text for module in (secrets_tests, pii_tests, sound_text_tests) for text in _texts_of(module)]
+    found += [line.replace("{}", "hunter2Xq") for line in command_line_tests.LINES]
     chance = random.Random(19)
     for pieces, number, least, most in ((PIECES, 700, 2, 9), (PERSONS, 150, 1, 6)):
         found += ["".join(chance.choice(pieces) for _ in range(chance.randint(least, most))) for _ in range(number)]
@@ -93,6 +101,8 @@ def values() -> list[Any]:
         {"10": 1, "9": 2, "a": 3, "": 4, "__proto__": 5},
         {"args": ["--password", "hunter2", "--token", "12", "--no-secret", "x", "-v", "--api-key", "$KEY"]},
         {"\ud800": "password=abcdef"}, {"env": {"DB_PASSWORD": "p w", "PATH": "/bin"}},
+        {"env": [{"name": "DB_PASSWORD", "value": "x"}], "cmd": ["mysql", "-uroot", "-phunter2", "x"]},
+        {"datadog_app_key": "0f" * 20, "cache_key": "0f" * 20, "db_pass": "hunter2", "key": "value"},
         {"toKen": "x", "ap\u0130_key": "y"}, less, deep, {"command": "rm -rf / " + "é" * 50},
         {"n": [0.1, 3, -0.25]}, {"text": {"repeat": ["x", 300_000]}}, {"text": {"repeat": [long, 3000]}},
         {"text": {"repeat": ["🦊", 9000]}}, {"list": [{"k": i} for i in range(700)]},
@@ -115,6 +125,7 @@ def vectors() -> dict[str, Any]:
     names = sorted({*secrets_tests_names(), *PIECES, "DB_PASSWORD", "authHeader", "cookies", "cookiesX", "pwd2"})
     return {
         "texts": [[text, redact_text(text), without_pii_text(text, KEY)] for text in texts()],
+        "parts": list(_parts()),
         "heads": [[text, 12, plain_text(text, max_chars=12)] for text in texts()[::5]],
         "names": [[name, is_secret_name(name)] for name in names],
         "values": [[value, redact(expanded(value))] for value in values() if not _is_long(value)],
@@ -136,6 +147,14 @@ def secrets_tests_names() -> list[str]:
 def _effects(name: str) -> tuple[str, str, bool]:
     effect = known_effect(name, None)
     return effect.value, known_effect(name, Effect.MUTATE).value, only_keeps(name, effect)
+
+
+def _parts() -> Iterator[list[Any]]:
+    """Texts with secrets of published forms, in parts, so that no scanner takes this file for a leak."""
+    found = [around.replace("{}", secret) for secret in kinds_tests.PUBLISHED.values() for around in KIND_ROUND]
+    found += [f"{name}: {secret}" for name, secret in kinds_tests.BESIDE.values()]
+    for text in found:
+        yield [[text[at : at + 6] for at in range(0, len(text), 6)], redact_text(text), redact_text(text, KEY)]
 
 
 def _payloads() -> Iterator[dict[str, Any]]:

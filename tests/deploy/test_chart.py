@@ -47,6 +47,7 @@ EVERYTHING: Final[dict[str, Any]] = {
         "ingress": {"enabled": True, "className": "nginx", "tlsSecret": "certificate", "annotations": {"a": "b"}},
     },
     "networkPolicy": {"kafka": {"namespace": ""}, "extraEgress": [{"ports": [{"port": 4317}]}]},
+    "intake": {"keysSecret": "keys", "tlsSecret": "certificate", "clientCertificates": True},
     "opinion": {"enabled": True, "url": "http://models.example.org/v1", "model": "judge-1"},
     "keda": {"enabled": True},
     "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
@@ -72,6 +73,7 @@ CASES: Final[dict[str, dict[str, Any]]] = {
     "the values that the page shows": PAGE,
     "a table on a volume that several pods mount": {"audit": {"storage": {"accessModes": ["ReadWriteMany"]}}},
     "a console without the audit table": {"console": {"auditTable": False}},
+    "an intake with TLS, without certificates of its clients": {"intake": {"tlsSecret": "certificate"}},
     "another name": {"fullnameOverride": "watch", "nameOverride": "watch"},
 }
 

@@ -22,6 +22,7 @@ from tests.builders import bash
 from tests.deploy.system import System, running
 from tests.deploy.test_rules import NAMES, metrics_in
 from tests.deploy.tools import DEPLOY, RULES, alerts, free_port, rules, tool
+from tests.streams.opinion.judges import serving
 from tests.waiting import wait_until
 
 GRAFANA = DEPLOY / "grafana"
@@ -35,8 +36,9 @@ POLICY = {
         "repetition": {"enabled": False},
     },
     "interventions": {"after_warnings": 2},
+    "opinion": {"rules": ["error_repetition"], "lower": "low", "upper": "critical", "output_usd": 8},
 }
-"""Under which an error that is repeated eight times is an escalation too."""
+"""Under which an error that is repeated eight times is an escalation too, and a model is asked about it."""
 
 WITHIN_S = 90.0
 
@@ -186,6 +188,15 @@ def prometheus(folder: Path, targets: list[str]) -> Iterator[Prometheus]:
         process.wait(30)
 
 
+def is_well(url: str) -> bool:
+    """Whether it answers with 200."""
+    try:
+        urllib.request.urlopen(url, timeout=10).close()
+    except OSError:
+        return False
+    return True
+
+
 def post(address: str, path: str, body: object) -> None:
     request = urllib.request.Request(
         f"http://{address}{path}", json.dumps(body).encode(), {"Content-Type": "application/json"}
@@ -193,11 +204,13 @@ def post(address: str, path: str, body: object) -> None:
     urllib.request.urlopen(request, timeout=60).close()
 
 
-def run_away(system: System) -> None:
+def run_away(system: System, session: str) -> None:
     """An agent that makes the same mistake again and again, and one whose records are no JSON."""
     producer = Producer({"bootstrap.servers": system.bootstrap, "partitioner": "murmur2_random"})
     for number in range(8):
-        event = bash(10 * number, "cat a", "cat: a: No such file or directory")
+        event = bash(10 * number, "cat a", "cat: a: No such file or directory").model_copy(
+            update={"session_id": session, "event_id": f"{session}/{number}"}
+        )
         producer.produce(Topics().actions, key=event.session_id.encode(), value=event.to_json())
     producer.produce(Topics().actions, key=b"s2", value=b"not JSON")
     assert producer.flush(30) == 0
@@ -206,12 +219,16 @@ def run_away(system: System) -> None:
 def test_every_panel_shows_something_once_agents_have_run_away(tmp_path: Path) -> None:
     tool("prometheus")
     (tmp_path / "policy.yaml").write_text(yaml.safe_dump(POLICY))
-    with running(tmp_path, worker=["--policy", str(tmp_path / "policy.yaml")]) as system:
+    policy = ["--policy", str(tmp_path / "policy.yaml")]
+    with serving() as server, running(tmp_path, worker=policy) as system:
         served = ["--port", "0", "--metrics-port", "0"]
         system.start("console", ["console", *served, "--database", f"sqlite:///{tmp_path}/console.db"])
         intake = system.start("intake", ["intake", "--port", "0", "--budget", "20"])
         system.start("canary", ["canary", "--every", "2s", "--within", "60s", "--metrics-port", "0"])
-        run_away(system)
+        model = ["--url", server.url, "--model", "judge-1", "--metrics-port", "0"]
+        opinion = system.start("opinion", ["opinion", *policy, *model, "--fetch-wait-ms", "10"])
+        system.children.wait_until(lambda: is_well(f"http://{opinion}/readyz"), "it has partitions", within_s=WITHIN_S)
+        run_away(system, "s1")
         post(intake, "/v1/verdict", {"session_id": "s3", "action": "look_up", "args": {}})
         post(intake, "/v1/events", {"kind": "model.turn", "session_id": "s3"})
         system.children.wait_until((system.table / "_delta_log").exists, "the audit has a table", within_s=WITHIN_S)
@@ -219,6 +236,10 @@ def test_every_panel_shows_something_once_agents_have_run_away(tmp_path: Path) -
         system.follow(system.children.start_module("verifier", "haltline.cli", verifier))
         with prometheus(tmp_path / "prometheus", list(system.addresses.values())) as metrics:
             expected = queries()
+            wait_until(
+                lambda: metrics.has("haltline_opinion_seconds_count"), "opinions are scraped", deadline_s=WITHIN_S
+            )
+            run_away(system, "s4")  # a histogram shows what was added since
 
             def answered() -> bool:
                 system.children.require_running()
@@ -236,4 +257,4 @@ def test_every_panel_shows_something_once_agents_have_run_away(tmp_path: Path) -
             assert metrics.alerts() <= {"HaltlineDeadLetters", "HaltlineTripSpike"}
             targets = metrics.ask("targets")["activeTargets"]
             assert {target["health"] for target in targets} == {"up"}
-            assert len(targets) == len(system.addresses) == 6
+            assert len(targets) == len(system.addresses) == 7

@@ -114,8 +114,8 @@ def test_recorded_events_are_read_by_msgspec_as_the_model_reads_them(name: str) 
             assert_alike(event.to_json())
 
 
-def test_an_event_of_every_field_but_a_checkpoint_is_read_by_msgspec() -> None:
-    assert set(EVENT) == ActionEvent.model_fields.keys() - {"checkpoint"}
+def test_an_event_of_every_field_but_rare_ones_is_read_by_msgspec() -> None:
+    assert set(EVENT) == ActionEvent.model_fields.keys() - {"checkpoint", "secrets_sent"}
     event = native.read(orjson.dumps(EVENT))
     assert event == ActionEvent.model_validate(EVENT)
     assert isinstance(event, ActionEvent)

@@ -50,10 +50,19 @@ _OF_DESTRUCTION = frozenset((
 ))  # fmt: skip
 
 
+BY_EFFECT = (
+    "clicks", "clouds", "configuration", "dns", "editors", "exposed", "handed_over", "history", "languages", "moved",
+    "published", "requests", "sent", "spent", "statements", "windows",
+)  # fmt: skip
+"""Tables of acts that cannot be taken back, by what they do."""
+HARMLESS = ("innocent", "harmless")
+
+
 def policy_of(table: str) -> Policy:
-    """The default policy; of innocent work, which is done eight times over, without the rules about doing so."""
+    """The default policy; of harmless work, which is done eight times over, and where only the rules about what cannot
+    be taken back are tried, without the rules about doing so."""
     others = {detector.id: Rule(enabled=False) for detector in ALL if detector.id not in _OF_DESTRUCTION}
-    return Policy(rules=others) if table == "innocent" else Policy()
+    return Policy(rules=others) if table in (*HARMLESS, *BY_EFFECT) else Policy()
 
 
 @dataclass(frozen=True)
@@ -117,7 +126,7 @@ _core = cache(lambda policy: Core(Policy.model_validate_json(policy), alone=True
 
 def _told(when: str, read: dict[str, None], code: str) -> str:
     shown = "; ".join(list(read)[:3]) or code or "nothing"
-    return f"{when} {shown}"[:160]
+    return " ".join(f"{when} {shown}"[:160].split())
 
 
 def _losses(core: Core, state: SessionState, event: ActionEvent) -> Iterator[str]:

@@ -30,6 +30,7 @@ interface Payload {
 
 interface Vectors {
   texts: [string, string, string][];
+  parts: [string[], string, string][];
   heads: [string, number, string][];
   names: [string, string | null][];
   values: [Json, Json][];
@@ -62,6 +63,13 @@ function sorted(value: Json): string {
 test("secrets are found in texts", () => {
   assert.ok(vectors.texts.length > 900);
   for (const [text, redacted] of vectors.texts) assert.equal(redactText(text), redacted, JSON.stringify(text));
+});
+
+test("secrets of published forms are found, and marked under a key", () => {
+  for (const [parts, redacted, keyed] of vectors.parts) {
+    assert.equal(redactText(parts.join("")), redacted);
+    assert.equal(redactText(parts.join(""), KEY), keyed);
+  }
 });
 
 test("what belongs to persons is found in texts", () => {

@@ -15,8 +15,9 @@ import orjson
 
 from haltline.detectors.commands import destructive_shapes
 from haltline.detectors.commands.carriers import CARRIERS
+from haltline.detectors.commands.effects import requests, statements
 from haltline.detectors.commands.invocation import Invocation
-from haltline.detectors.commands.model import Badness, Destruction
+from haltline.detectors.commands.model import LOSSES, Badness, Destruction
 from haltline.detectors.commands.names import is_production, is_test, is_throwaway
 from haltline.detectors.commands.options import Options, parse
 from haltline.detectors.commands.paths import badness
@@ -168,6 +169,9 @@ def _mongo(invocation: Invocation) -> Iterator[Destruction]:
 
 
 def _mongo_script(text: str, database: str) -> Iterator[Destruction]:
+    for act in statements.acts(text):
+        if act.effect not in LOSSES or not re.search(r"dropDatabase|\.(?:drop|deleteMany|deleteOne|remove)\(", text):
+            yield act
     for found in _MONGO.finditer(text):
         if found[2]:
             yield _database("drop_database", found[1] or database)
@@ -205,7 +209,6 @@ _CURL_VALUE_OPTIONS = frozenset((
     "--write-out", "--cacert", "--cert", "--key", "-F", "-x", "--retry", "-T",
 ))  # fmt: skip
 _BODY_OPTIONS = ("-d", "--data", "--data-raw", "--data-binary", "--data-urlencode", "--json", "--post-data")
-_DELETING_URL = re.compile(r"/(?:delete|remove|destroy|purge|drop|truncate|wipe)/?(?:[?#].*)?$", re.IGNORECASE)
 _WHOLE_INDEX = re.compile(r"[/,](?:_all|\*)(?:[/?]|$)")
 
 
@@ -215,14 +218,14 @@ def _curl(invocation: Invocation) -> Iterator[Destruction]:
     urls = (*options.operands, *options.values("--url"))
     headers = " ".join(options.values("-H", "--header")).lower().replace(" ", "")
     posts = options.has(*_BODY_OPTIONS, "-F") or method.upper() in ("POST", "PUT", "PATCH")
-    if method.upper() == "DELETE" or "x-http-method-override:delete" in headers:
-        for url in urls:
-            yield _url(url)
-    elif posts:
-        for url in urls:
-            if _DELETING_URL.search(url) is not None:
-                yield _url(url)
-    for body in options.values(*_BODY_OPTIONS):
+    bodies = options.values(*_BODY_OPTIONS)
+    by_get = options.has("-G", "--get")
+    if "x-http-method-override:delete" in headers:
+        method = "DELETE"
+    for url in urls:
+        asked = url if not by_get else f"{url}{'&' if '?' in url else '?'}{'&'.join(bodies)}"
+        yield from _requested(method or ("POST" if posts and not by_get else "GET"), asked, " ".join(bodies))
+    for body in bodies:
         yield from _body(body)
 
 
@@ -240,6 +243,9 @@ def _body(text: str) -> Iterator[Destruction]:
         for name in ("statement", "query", "sql"):
             if isinstance(value.get(name), str):
                 yield from sql_destructions(value[name])
+        if isinstance(value.get("method"), str) and destroying_verb(value["method"]):  # JSON-RPC
+            about = orjson.dumps(value.get("params")).decode()[:120]
+            yield Destruction(value["method"][:60], f"rpc={value['method'][:120]} {about}", Badness.PLAIN)
     else:
         yield from sql_destructions(text)
 
@@ -260,10 +266,12 @@ def _dbt(invocation: Invocation) -> Iterator[Destruction]:
 
 _GENERIC_VERBS = frozenset(("delete", "destroy", "drop", "purge", "rm", "truncate"))
 _TALKS = frozenset((
-    "echo", "printf", "grep", "egrep", "fgrep", "rg", "ag", "ack", "test", "[", "man", "help", "which", "type", "less",
+    "echo", "printf", "grep", "egrep", "fgrep", "rg", "ag", "ack", "test", "[", "man", "help", "which", "type",
+    "less",
     "cat", "head", "tail", "ls", "make", "npm", "yarn", "pnpm", "cargo", "poetry", "go", "pytest", "tox", "bundle",
     "rake", "mvn", "gradle", "just", "task", "say", "logger", "wall", "jq", "yq", "sort", "diff", "cut", "tr", "ip",
-    "set", "alias", "export", "read", "expr", "cd", "for", "case", "tmux", "screen", "vim", "sed", "awk", "tar", "zip",
+    "set", "alias", "export", "read", "expr", "cd", "for", "case", "tmux", "screen", "vim", "sed", "awk", "tar",
+    "zip",
     "ssh", "nmcli", "route", "brctl", "ovs-vsctl", "tc", "hg", "svn", "bd", "td", "todo", "op", "pass", "xclip",
 ))  # fmt: skip
 _CARRY = frozenset((
@@ -293,8 +301,29 @@ def generic(invocation: Invocation) -> Iterator[Destruction]:
 
 def _httpie(invocation: Invocation) -> Iterator[Destruction]:
     operands = parse(invocation.argv[1:]).operands
-    if len(operands) > 1 and operands[0] == "DELETE":
-        yield _url(operands[1])
+    method, rest = (operands[0], operands[1:]) if operands[:1] and operands[0].isalpha() else ("", operands)
+    if rest:
+        posts = len(rest) > 1 and any("=" in word for word in rest[1:])
+        yield from _requested(method or ("POST" if posts else "GET"), rest[0], " ".join(rest[1:]))
+
+
+def _requested(method: str, url: str, body: str) -> Iterator[Destruction]:
+    """What a request does; of a server of one's own nothing."""
+    if method.upper() == "DELETE":
+        if not requests.is_own_server(url):
+            yield _url(url)
+        return
+    act = requests.act(method, url, body)
+    if act is not None:
+        yield act
+
+
+def _grpc(invocation: Invocation) -> Iterator[Destruction]:
+    """`grpcurl -d '{"id": 1}' host:443 package.Service/DeleteThing`."""
+    options = parse(invocation.argv[1:], frozenset(("-d", "-H", "-proto", "-import-path")), single_dash_words=True)
+    for word in options.operands[-1:]:
+        if destroying_verb(word.rpartition("/")[2]):
+            yield Destruction("grpc_call", f"rpc={word} {options.value('-d') or ''}"[:200], Badness.PLAIN)
 
 
 def _url(url: str) -> Destruction:
@@ -356,5 +385,6 @@ TOOLS: Mapping[str, Reader] = {
     "wget": _curl,
     "http": _httpie,
     "https": _httpie,
-    "xh": _httpie,
+    **dict.fromkeys(("xh", "xhs", "curlie", "hurl"), _httpie),
+    **dict.fromkeys(("grpcurl", "evans"), _grpc),
 }

@@ -16,7 +16,8 @@ Reader = Callable[[Invocation], Iterator[Destruction]]
 
 def _crontab(invocation: Invocation) -> Iterator[Destruction]:
     options = parse(invocation.argv[1:], frozenset(("-u",)))
-    if options.has("-r"):
+    blank = "-" in invocation.argv and invocation.stdin is not None and not invocation.stdin.strip()
+    if options.has("-r") or blank or options.operands[:1] == ("/dev/null",):
         yield Destruction("crontab_remove", f"crontab={options.value('-u') or 'own'}", Badness.PLAIN)
 
 

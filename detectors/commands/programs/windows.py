@@ -4,7 +4,9 @@ Misses: variables of cmd (`%X%`), pipelines of objects other than `Get-ChildItem
 are not in quotes; a backslash is read as a shell of Unix does, so `C:\data` is `C:data` in targets.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 from haltline.detectors.commands.files import lost_path
 from haltline.detectors.commands.invocation import Invocation
@@ -59,9 +61,36 @@ def _request(invocation: Invocation) -> Iterator[Destruction]:
 
 def _set_content(invocation: Invocation) -> Iterator[Destruction]:
     words = [word.lower() for word in invocation.argv]
-    if "-value" in words and words[words.index("-value") + 1 :][:1] in (["$null"], [""], []):
-        for name in _operands(invocation)[0]:
+    names = _operands(invocation)[0]
+    by_option = "-value" in words and words[words.index("-value") + 1 :][:1] in (["$null"], [""], [])
+    if by_option or names[1:] in (["$null"], [""]) or (len(words) > 2 and words[2] == ""):
+        for name in names[:1]:
             yield lost_path("set_content", invocation, name, everything=False)
+
+
+def _out_file(invocation: Invocation) -> Iterator[Destruction]:
+    """`'' | Out-File X`, `New-Item -Force X`, which empties what is there."""
+    names, options = _operands(invocation)
+    makes = invocation.name.lower() in ("new-item", "ni")
+    blank = invocation.upstream is not None and not "".join(invocation.upstream.argv).strip("'\"$nul")
+    if (makes and "-force" in options and "directory" not in {n.lower() for n in names}) or (not makes and blank):
+        for name in names:
+            if name.lower() not in ("file", "directory"):
+                yield lost_path("clear_content", invocation, name)
+
+
+def _move(invocation: Invocation) -> Iterator[Destruction]:
+    names, _ = _operands(invocation)
+    if len(names) > 1 and re.search(r"\$env:te?mp|(?:^|[\\/])te?mp(?:[\\/]|$)|recycle|trash", names[-1], re.IGNORECASE):
+        for name in names[:-1]:
+            yield replace(lost_path("move_item", invocation, name, everything=True), reversible=True)
+
+
+def _copy(invocation: Invocation) -> Iterator[Destruction]:
+    """`copy /y nul X`."""
+    names, _ = _operands(invocation)
+    if len(names) > 1 and names[0].lower() in ("nul", "$null"):
+        yield lost_path("clear_content", invocation, names[-1])
 
 
 def _sqlcmd(invocation: Invocation) -> Iterator[Destruction]:
@@ -73,6 +102,9 @@ def _sqlcmd(invocation: Invocation) -> Iterator[Destruction]:
 
 TOOLS: Mapping[str, Reader] = {
     **dict.fromkeys(("set-content", "sc"), _set_content),
+    **dict.fromkeys(("out-file", "new-item", "ni"), _out_file),
+    **dict.fromkeys(("move-item", "mi", "move"), _move),
+    **dict.fromkeys(("copy", "copy-item", "xcopy"), _copy),
     "invoke-sqlcmd": _sqlcmd,
     **dict.fromkeys(("remove-item", "ri", "del", "erase", "rd"), _remove("remove_item")),
     **dict.fromkeys(("clear-content", "clc", "clear-item"), _remove("clear_content")),

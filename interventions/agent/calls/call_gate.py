@@ -33,6 +33,7 @@ from haltline.interventions.agent.enforcement.refusal_cause import (
 )
 from haltline.interventions.agent.enforcement.rollback import BY_THE_AGENT, roll_back, waits_for
 from haltline.interventions.agent.enforcement.token_bucket import TokenBucket
+from haltline.interventions.agent.held_secrets import HeldSecrets
 from haltline.interventions.agent.novelty import SeenWords
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.rules.book import RuleBook, copied
@@ -78,6 +79,7 @@ class CallGate:
         self.rules = RuleBook(settings.rules)
         self.throttled = Throttled(settings.throttle_s)
         self._seen = SeenWords()
+        self._held = HeldSecrets(settings.digest_key.encode())
         self._fail_policy = FailPolicy(settings)
 
     def connect(self, transport: Transport) -> None:
@@ -95,6 +97,7 @@ class CallGate:
         killed = self.enforcer.killed
         self.rules.after_fork()
         self._seen.after_fork()
+        self._held.after_fork()
         if self.decider is not None:
             self.decider.after_fork()
         self.connect(transport)
@@ -152,7 +155,11 @@ class CallGate:
 
         # 3. Say what is about to be done.
         closed, waits = self._fail_policy.is_closed(call), self._fail_policy.waits(call, link_up=self.transport.up)
-        proposal = self.publisher.call_event(_PROPOSED, call, await_verdict=waits)
+        fields: dict[str, Any] = {}
+        if secrets_sent := self._held.sent(call.action, call.args):
+            fields["secrets_sent"] = secrets_sent
+            waits = waits or (call.mode == "async" and not call.is_mode_explicit and self.transport.up)
+        proposal = self.publisher.call_event(_PROPOSED, call, await_verdict=waits, **fields)
         answer = enforcer.await_verdict(proposal.event_id) if waits else None
         handed_over = self.publisher.publish(proposal, must=closed)
         if self.decider is not None:
@@ -318,7 +325,9 @@ class CallGate:
         call = action.call
         try:
             fields: dict[str, Any] = (
-                {"outcome": _OK} if error is None else describe_error(error, pii=self.settings.pii_key)
+                {"outcome": _OK}
+                if error is None
+                else describe_error(error, key=self.settings.digest_key.encode(), pii=self.settings.pii_key)
             )
             cost_usd = self._settle(action, ok=error is None)
             if cost_usd:
@@ -326,6 +335,7 @@ class CallGate:
             if action.has_value:
                 fields.update(describe_output(action.value, self.settings))
             result = [action.value] if action.has_value else []
+            self._held.take(call.args, *result, *([] if error is None else [str(error)]))
             fields.update(describe_novelty(self._seen, call.args, result, error, fields["outcome"]))
             fields["duration_ms"] = (time.perf_counter_ns() - action.began_ns) // 1000 / 1000
             event = self.publisher.call_event(_COMPLETED, call, **fields)

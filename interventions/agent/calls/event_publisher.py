@@ -79,6 +79,9 @@ class EventPublisher:
         write = fields_of_event
         if encoded is not None and fields_of_event["args"] is not None:
             write = fields_of_event | {"args": orjson.Fragment(encoded)}
+        if fields_of_event.get("secrets_sent"):
+            sent = b",".join(one.to_json() for one in fields_of_event["secrets_sent"])
+            write = write | {"secrets_sent": orjson.Fragment(b"[" + sent + b"]")}
         for name in _RECORDS & fields_of_event.keys():
             write = write | {name: orjson.Fragment(fields_of_event[name].to_json())}
         return CallEvent(fields_of_event, orjson.dumps(write))

@@ -25,15 +25,17 @@ def cleaned(event: ActionEvent, settings: GuardSettings, seen: SeenBySession | N
         changes["args"] = args.value if isinstance(args.value, dict) else None
         changes["args_digest"] = event.args_digest or args.digest
     if event.targets:
-        changes["targets"] = [plain_text(target, max_chars=_MAX_TARGET_CHARS, pii=pii) for target in event.targets]
+        changes["targets"] = [
+            plain_text(target, max_chars=_MAX_TARGET_CHARS, key=key, pii=pii) for target in event.targets
+        ]
     if event.error is not None:
-        changes["error"] = plain_text(event.error, max_chars=_MAX_ERROR_CHARS, pii=pii)
+        changes["error"] = plain_text(event.error, max_chars=_MAX_ERROR_CHARS, key=key, pii=pii)
     if event.output_head is not None:
         if event.output_digest is None:  # of what there is, so that repetition is seen
             changes["output_digest"] = plain(event.output_head, max_bytes=0, key=key, pii=pii).digest
-        changes["output_head"] = plain_text(event.output_head, max_chars=settings.max_output_chars, pii=pii)
+        changes["output_head"] = plain_text(event.output_head, max_chars=settings.max_output_chars, key=key, pii=pii)
     if event.task is not None:
-        changes["task"] = without_secrets(event.task, pii=pii)
+        changes["task"] = without_secrets(event.task, key=key, pii=pii)
     return event.model_copy(update=changes)
 
 

@@ -2,10 +2,12 @@
 
 A digest is of the whole value after secrets were taken out: so nobody can find a short secret by
 trying, and the same call digests alike in every session. Two calls that differ in nothing but a
-secret have one digest. A value of more than 64 KiB is digested as it is, which is too much to guess.
-A key (`digest_key`) makes all digests useless to whoever does not hold it.
+secret have one digest, also where their marks differ. A value of more than 64 KiB is digested as it
+is, which is too much to guess. A key (`digest_key`) makes all digests useless to whoever does not
+hold it.
 """
 
+import re
 from dataclasses import dataclass
 from decimal import Decimal
 from hashlib import blake2b
@@ -16,6 +18,7 @@ import orjson
 from pydantic import BaseModel
 
 from haltline.interventions.agent.redaction.pii import without_pii, without_pii_text
+from haltline.interventions.agent.redaction.pii_patterns import PERSONAL
 from haltline.interventions.agent.redaction.secrets import may_hold_secrets, redact, redact_text
 
 _REDACT_WHOLE_BYTES = 64 * 1024
@@ -23,6 +26,7 @@ _MARGIN_CHARS = 4096  # looked at beyond a cut, so that a secret across it is se
 _MAX_NODES = 100_000
 _MAX_DEPTH = 32
 _STEPS = (196_608, 65_536, 16_384, 4096, 1024, 256, 64, 16)
+_SECRET_MARK = re.compile(rb"\[redacted:(?!(?:%s|api_key_like):)(\w+):[0-9a-f]{8}\]" % "|".join(PERSONAL).encode())
 _OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_SORT_KEYS
 
 
@@ -54,16 +58,17 @@ def plain(value: Any, *, max_bytes: int, key: bytes = b"", pii: bytes | None = N
     if glance and not may_hold_secrets(whole.decode()):
         return Plain(orjson.loads(whole), digest(whole, key), len(whole), opaque, whole)
     if len(whole) > most:
-        shown, limit = _cut(orjson.loads(whole), max_bytes, pii)
+        shown, limit = _cut(orjson.loads(whole), max_bytes, key, pii)
         return Plain(shown, digest(whole, key), len(whole), opaque, unread_from=limit)
-    clean = redact(orjson.loads(whole))
+    clean = redact(orjson.loads(whole), key)
     if pii is not None:
         clean = without_pii(clean, pii)
     encoded = orjson.dumps(clean, option=orjson.OPT_SORT_KEYS)
+    made = digest(_SECRET_MARK.sub(rb"[redacted:\1]", encoded) if key else encoded, key)
     if len(encoded) <= max_bytes:
-        return Plain(clean, digest(encoded, key), len(whole), opaque)
-    shown, limit = _cut(clean, max_bytes, pii)
-    return Plain(shown, digest(encoded, key), len(whole), opaque, unread_from=limit)
+        return Plain(clean, made, len(whole), opaque)
+    shown, limit = _cut(clean, max_bytes, key, pii)
+    return Plain(shown, made, len(whole), opaque, unread_from=limit)
 
 
 def raw_digest(value: Any, key: bytes) -> str | None:
@@ -90,7 +95,7 @@ def plain_output(text: str, *, max_chars: int, key: bytes = b"", pii: bytes | No
         if encoded is not None and len(encoded) <= _REDACT_WHOLE_BYTES and not may_hold_secrets(text):
             head = text if len(text) <= max_chars else f"{text[:max_chars]}[cut]"
             return head, digest(encoded, key)
-    return plain_text(text, max_chars=max_chars, pii=pii), plain(text, max_bytes=0, key=key, pii=pii).digest
+    return plain_text(text, max_chars=max_chars, key=key, pii=pii), plain(text, max_bytes=0, key=key, pii=pii).digest
 
 
 def _is_flat(encoded: bytes) -> bool:
@@ -98,9 +103,9 @@ def _is_flat(encoded: bytes) -> bool:
     return len(encoded) <= _MAX_DEPTH or encoded.count(b"{") + encoded.count(b"[") <= _MAX_DEPTH
 
 
-def plain_text(text: str, *, max_chars: int, pii: bytes | None = None) -> str:
+def plain_text(text: str, *, max_chars: int, key: bytes = b"", pii: bytes | None = None) -> str:
     """The beginning of a text, without secrets."""
-    clean = redact_text(text[: max_chars + _MARGIN_CHARS])
+    clean = redact_text(text[: max_chars + _MARGIN_CHARS], key)
     if pii is not None:
         clean = without_pii_text(clean, pii)
     clean = clean.encode(errors="replace").decode()  # lone surrogates cannot be written
@@ -187,11 +192,11 @@ class _Walk:
             return f"<{type(value).__qualname__}>"
 
 
-def _cut(value: Any, max_bytes: int, pii: bytes | None) -> tuple[Any, int]:
+def _cut(value: Any, max_bytes: int, key: bytes, pii: bytes | None) -> tuple[Any, int]:
     """The value with its long texts and lists cut, the shorter the limit the more, until it fits; and that limit."""
     for limit in _STEPS:
         if limit <= max_bytes:
-            shorter = redact(_shorten(value, limit, pii))
+            shorter = redact(_shorten(value, limit, key, pii), key)
             if pii is not None:
                 shorter = without_pii(shorter, pii)
             if len(orjson.dumps(shorter)) <= max_bytes:
@@ -199,13 +204,13 @@ def _cut(value: Any, max_bytes: int, pii: bytes | None) -> tuple[Any, int]:
     return ({"[cut]": "all"} if isinstance(value, dict) else "[cut]"), 0
 
 
-def _shorten(value: Any, limit: int, pii: bytes | None) -> Any:
+def _shorten(value: Any, limit: int, key: bytes, pii: bytes | None) -> Any:
     if isinstance(value, str):
-        return value if len(value) <= limit else plain_text(value, max_chars=limit, pii=pii)
+        return value if len(value) <= limit else plain_text(value, max_chars=limit, key=key, pii=pii)
     if isinstance(value, dict):
-        kept = {key[:limit]: _shorten(value[key], limit, pii) for key in list(value)[:limit]}
+        kept = {name[:limit]: _shorten(value[name], limit, key, pii) for name in list(value)[:limit]}
         return kept | ({"[cut]": f"{len(value) - limit} more"} if len(value) > limit else {})
     if isinstance(value, list):
         more = [f"[cut: {len(value) - limit} more]"] if len(value) > limit else []
-        return [_shorten(item, limit, pii) for item in value[:limit]] + more
+        return [_shorten(item, limit, key, pii) for item in value[:limit]] + more
     return value

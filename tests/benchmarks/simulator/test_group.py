@@ -3,6 +3,7 @@
 from collections.abc import Callable, Coroutine, Set
 from typing import Any
 
+import pytest
 from confluent_kafka import KafkaError
 
 from benchmarks.simulator.group import Assigned, Group, group_of, with_changelog
@@ -140,6 +141,19 @@ def test_a_member_that_is_cut_off_is_dropped_and_joins_again_when_it_is_connecte
     assert small.asked(process, lambda: member.is_member(generation)) is False
     small.run(10)
     assert small.has("p1") | small.has("p2") == ALL != small.has("p2")
+
+
+@pytest.mark.parametrize("instance_id", [None, "i1"])
+def test_a_member_that_its_group_drops_learns_so_and_joins_again(instance_id: str | None) -> None:
+    small = Grouped()
+    process, _ = small.member("p1", instance_id)
+    small.run(5)
+    process.on_drop()
+    assert not small.group.members
+    assert small.has("p1") == ALL
+    small.run(5)
+    assert ("p1", "lost", ALL) in small.told
+    assert small.has("p1") == ALL
 
 
 def test_a_static_member_takes_the_place_of_the_one_before_within_the_generation_and_fences_it() -> None:

@@ -63,6 +63,13 @@ def test_a_plan_follows_from_its_seed() -> None:
     assert plan_of(3, ["w"], ["r"]) != plan_of(4, ["w"], ["r"])
 
 
+def test_a_worker_that_its_group_drops_is_mostly_killed_at_its_next_commit() -> None:
+    plans = [plan_of(seed, ["w"], ["r"]) for seed in range(200)]
+    dropped = [plan for plan in plans if any(step.deed is Deed.DROP and step.target == "w" for step in plan)]
+    killed = [plan for plan in dropped if any(s.deed is Deed.KILL_AT and s.point == "committed" for s in plan)]
+    assert len(dropped) > len(killed) > len(dropped) / 2
+
+
 def test_a_failing_plan_is_shortened_to_the_steps_that_matter() -> None:
     steps = [Step(float(at), Deed.KILL, f"worker-{at}") for at in range(6)]
 

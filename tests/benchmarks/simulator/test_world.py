@@ -55,6 +55,22 @@ def test_a_wait_ends_in_virtual_time() -> None:
     assert 100.0 <= waited[0] < 100.01
 
 
+def test_time_moves_on_for_a_thread_that_has_no_other_to_give_its_turn_to() -> None:
+    small = Small()
+    turns: list[float] = []
+
+    def run(system: System) -> None:
+        began = system.monotonic()
+        while system.monotonic() - began < 1.0:
+            system.sleep(0)
+            turns.append(system.monotonic())
+
+    small.thread(run)
+    small.run(2)
+    assert turns == sorted(turns)
+    assert len(set(turns)) == len(turns) > 1_000
+
+
 def test_asyncio_works_in_the_loop_of_a_process() -> None:
     small = Small()
     done: list[str] = []

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError
 from sqlalchemy import Engine, insert
+from sqlalchemy.exc import OperationalError
 
 from haltline.console.read_model import tables
-from haltline.console.read_model.feeder import Feeder
+from haltline.console.read_model.feeder import Feeder, TopicRecreated
 from haltline.console.read_model.store import open_store
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.produce import produce_confirmed
@@ -84,3 +85,30 @@ def test_where_the_next_records_are_gone_it_asks_where_to_go_on(cluster: MockClu
         place = produce_confirmed(cluster.bootstrap, TOPICS.actions, key=b"s1", value=b"{}")
         assert feeder.wait_for(place, 30)
         assert feeder.mismatches() == []
+
+
+class BeginsAnew(Feeder):
+    """Its topic is another one until the database was emptied, and the database is away at first."""
+
+    tries = 0
+
+    def _assign(self, consumer: Consumer) -> None:
+        if self.tries < 2:
+            raise TopicRecreated("topic actions was recreated")
+        super()._assign(consumer)
+
+    def _begin_anew(self, anew: TopicRecreated) -> None:
+        self.tries += 1
+        if self.tries == 1:
+            raise OperationalError("DELETE", None, OSError("the database is away"))
+        super()._begin_anew(anew)
+
+
+def test_a_database_that_is_away_when_the_read_model_begins_anew_is_waited_for(
+    cluster: MockCluster, engine: Engine
+) -> None:
+    with BeginsAnew(engine, cluster.bootstrap, topics=TOPICS, group="g") as feeder:
+        feeder.start()
+        assert feeder.caught_up.wait(30)
+        assert feeder.failure is None
+        assert feeder.tries == 2

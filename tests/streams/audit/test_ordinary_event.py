@@ -15,7 +15,7 @@ from haltline.streams.audit import summary
 from haltline.streams.audit.event_columns import ordinary_event
 from tests.streams.audit.records import NOW_MS, completed, event
 
-NAMES = set(ActionEvent.model_fields) - {"task", "checkpoint"}
+NAMES = set(ActionEvent.model_fields) - {"task", "checkpoint", "secrets_sent"}
 FULL: dict[str, Any] = {
     "v": 1, "event_id": "e1", "kind": "action.completed", "session_id": "42", "agent_id": "cleaner",
     "parent_session_id": "41", "root_session_id": "40", "mission_id": "m", "seq": 3, "time": NOW_MS, "call_id": "c",

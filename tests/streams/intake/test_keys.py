@@ -19,6 +19,7 @@ from haltline.streams.intake.otlp_grpc import TRACES, TraceServer
 from haltline.streams.intake.requests import LITELLM
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.cases import cases
+from tests.docs.pages import DOCS, between, fences_of
 from tests.interventions.agent.stand_in import StandIn
 from tests.streams.intake.test_litellm import asked
 from tests.waiting import wait_until
@@ -260,3 +261,11 @@ def test_a_file_that_cannot_be_used_is_refused_with_the_key_and_the_field(
 def test_a_field_that_a_verdict_does_not_have_is_refused_by_its_name(fields: Any, named: str) -> None:
     ((status, body, _),) = talked([("token", "/v1/verdict", CALL | fields)])
     assert (status, [problem.startswith(named) for problem in orjson.loads(body)["errors"]]) == (400, [True])
+
+
+def test_the_keys_of_the_page_are_a_file_of_keys(tmp_path: Path) -> None:
+    ((_, text),) = fences_of(between(DOCS / "gateways.md", "keys"))
+    file = tmp_path / "keys.toml"
+    file.write_text(text)
+    scope = read_keys(file)["acme"]
+    assert (scope.agents, scope.requests_per_minute, scope.max_body_bytes) == (("acme-*",), 600, 262_144)

@@ -214,6 +214,25 @@ async def test_a_claim_of_another_behind_the_own_one_means_to_claim_again(p: Pro
 
 
 @run
+async def test_a_claim_of_another_that_is_read_after_the_recovery_is_seen_and_claimed_behind(p: Process) -> None:
+    p.ownership.assign({0, 1}, set())
+    async with p.recovering() as task:
+        p.log.read(0)
+        p.log.read(1)
+    assert task.result()
+    assert p.ownership.is_claimed()
+    p.log.add_claim(1, b"another")
+    p.log.read(1)
+    assert not p.ownership.is_claimed()
+    async with p.recovering() as task:
+        p.log.read(0)
+        p.log.read(1)
+    assert task.result()
+    assert p.ownership.is_claimed()
+    assert [part.owner for part in p.ownership.own()] == [Owner(1, b"own-2".ljust(16)), Owner(2, b"own-3".ljust(16))]
+
+
+@run
 async def test_a_state_of_an_older_release_behind_a_claim_ends_the_recovery(p: Process) -> None:
     p.log.add_claim(0, b"another")
     p.log.add(0, b"k", b"1", [(EPOCH_HEADER, Epoch(5, 1).encode())])

@@ -19,6 +19,7 @@ export async function show(main, [wanted], query) {
   const chosen = new Set();
   const none = h("div");
   const failed = h("div");
+  const absent = h("div"); // stays while the list is read again
   const cut = h("div");
   const bar = h("div", { class: "row" });
   const acting = may("act");
@@ -68,6 +69,7 @@ export async function show(main, [wanted], query) {
   fill(
     main,
     h("div", { class: "head" }, h("h1", {}, "Approvals"), h("span", { class: "dim" }, "A call that waits is refused when nobody answers in time.")),
+    absent,
     failed,
     panel(null, folded(h("div", { class: "row low" }, field("State", state), field("Priority", priority), field("Agent", agent))), bar),
     panel(null, none, list, cut),
@@ -197,7 +199,7 @@ export async function show(main, [wanted], query) {
   }
   await refresh();
   // A link, such as that of a notification, opens the request; answering it takes a click here.
-  if (wanted) await get(`/api/v1/approvals/${encodeURIComponent(wanted)}`).then(open, (error) => fill(failed, failure(error, "approvals", wanted, () => location.reload())));
+  if (wanted) await get(`/api/v1/approvals/${encodeURIComponent(wanted)}`).then(open, (error) => fill(absent, failure(error, "approvals", wanted, () => location.reload())));
   setInterval(() => {
     for (const place of main.querySelectorAll("[data-expires]")) {
       const left = Number(place.dataset.expires) - Date.now();

@@ -14,6 +14,7 @@ const AT_A_TIME = 200;
 export async function show(main, [wanted], query) {
   const none = h("div");
   const failed = h("div");
+  const absent = h("div"); // stays while the list is read again
   const cut = h("div");
   const refresh = async () => {
     const isLast = turn();
@@ -39,6 +40,7 @@ export async function show(main, [wanted], query) {
   fill(
     main,
     h("div", { class: "head" }, h("h1", {}, "Incidents"), h("span", { class: "dim" }, "One for each session, agent or target and cause, open until it is resolved.")),
+    absent,
     failed,
     panel(null, folded(h("div", { class: "row low" }, field("State", state), field("Level", level), field("Agent", agent), field("Session", session)))),
     panel(null, none, list, cut),
@@ -48,7 +50,7 @@ export async function show(main, [wanted], query) {
     try {
       await open(await get(`/api/v1/incidents/${encodeURIComponent(wanted)}`), refresh);
     } catch (error) {
-      fill(failed, failure(error, "incidents", wanted));
+      fill(absent, failure(error, "incidents", wanted));
     }
   }
   const again = soon(refresh);

@@ -106,19 +106,28 @@ securityContext:
 resources: {{ toJson .resources }}
 {{- end }}
 
-{{- /* Probes of a process: (list "port" starts "/readyz"). */ -}}
+{{- /* What a probe asks: (list "port" "/path" "HTTP"), or HTTPS, or TCP where only clients with a certificate may ask. */ -}}
+{{- define "haltline.asks" -}}
+{{- if eq (index . 2) "TCP" }}tcpSocket: {port: {{ index . 0 }}}
+{{- else }}httpGet: {path: {{ index . 1 }}, port: {{ index . 0 }}{{ if eq (index . 2) "HTTPS" }}, scheme: HTTPS{{ end }}}
+{{- end }}
+{{- end }}
+
+{{- /* Probes of a process: (list "port" starts "/readyz"), and how it is asked where that is not HTTP. */ -}}
 {{- define "haltline.probes" -}}
+{{- $how := "HTTP" }}
+{{- if gt (len .) 3 }}{{ $how = index . 3 }}{{ end -}}
 startupProbe:
-  httpGet: {path: /healthz, port: {{ index . 0 }}}
+  {{ include "haltline.asks" (list (index . 0) "/healthz" $how) }}
   periodSeconds: 5
   failureThreshold: {{ index . 1 }}
 livenessProbe:
-  httpGet: {path: /healthz, port: {{ index . 0 }}}
+  {{ include "haltline.asks" (list (index . 0) "/healthz" $how) }}
   periodSeconds: 10
   timeoutSeconds: 5
   failureThreshold: 3
 readinessProbe:
-  httpGet: {path: {{ index . 2 }}, port: {{ index . 0 }}}
+  {{ include "haltline.asks" (list (index . 0) (index . 2) $how) }}
   periodSeconds: 5
   timeoutSeconds: 5
 {{- end }}

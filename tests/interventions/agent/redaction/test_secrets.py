@@ -6,14 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haltline.interventions.agent.redaction.secrets import (
-    _FORMS,
-    _NAMES,
-    is_secret_name,
-    may_hold_secrets,
-    redact,
-    redact_text,
-)
+from haltline.interventions.agent.redaction.named import NAMES
+from haltline.interventions.agent.redaction.secrets import is_secret_name, may_hold_secrets, redact, redact_text
 from haltline.interventions.agent.testing import ScriptedGuard
 from tests.cases import cases
 
@@ -112,7 +106,11 @@ def test_what_rules_look_at_in_ordinary_commands_stays(text: str) -> None:
 @pytest.mark.parametrize(
     "part",
     ["password", "password ", "curl -u ", "curl ", "token_key", "a --password", "authorization: basic ", "\\\"auth",
-     "cookie: ", "-token-", "key_" * 3, "password\\'", "secret = ", "pwd='"],
+     "cookie: ", "-token-", "key_" * 3, "password\\'", "secret = ", "pwd='", "mysql -p ", "redis-cli mysql 'curl ",
+     "echo a|passwd ", "chpasswd <<E\n", "<<<a sudo -S ", "://a:b", "datadog key is ", "app_key=a ",
+     "-----BEGIN PRIVATE KEY",
+     "expect password send \"",
+     "sk-", "a.b.", "eyJ", "M.N.", "0f" * 16 + "-", "[redacted:token] password=a1 ", "ftp \n", "machine a login "],
 )  # fmt: skip
 def test_the_time_grows_with_the_length_only(part: str) -> None:
     text = part * (60_000 // len(part))
@@ -201,14 +199,15 @@ def test_what_is_taken_for_clean_at_a_glance_is_clean(key: str, text: str) -> No
     if not may_hold_secrets(orjson.dumps(value).decode()):
         (name,) = value
         assert is_secret_name(name) is None
-        assert not any(form.search(part) for part in (name, value[name][0]) for _, _, form in _FORMS)
+        assert redact_text(name) == name
         assert redact(value) == value
 
 
-@pytest.mark.parametrize("mark", [literal for _, literals, _ in _FORMS for literal in literals] + list(_NAMES))
-def test_no_mark_is_overlooked_at_a_glance(mark: str) -> None:
-    assert may_hold_secrets(orjson.dumps({"a": f"x {mark}' y"}).decode())
-    assert may_hold_secrets(orjson.dumps({mark.upper() if mark in _NAMES else mark: 1}).decode())
+@pytest.mark.parametrize("name", NAMES)
+def test_no_name_is_overlooked_at_a_glance(name: str) -> None:
+    for written in (name, name.upper()):
+        assert may_hold_secrets(orjson.dumps({"a": f"x {written}' y"}).decode())
+        assert may_hold_secrets(orjson.dumps({written: 1}).decode())
 
 
 @pytest.mark.parametrize("name", ["sec\u0280et", "pa\u017f\u017fword", "to\u212aen", "ap\u0130_key", "api_\u212aey"])

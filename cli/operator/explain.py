@@ -1,0 +1,64 @@
+"""`haltline explain`: what one call is taken for, and why."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from haltline.cli.common import AsJson, Exit, fail, print_json, say
+
+
+def explain(
+    call: Annotated[str, typer.Argument(metavar="COMMAND", help="A command line; with --tool its arguments as JSON.")],
+    *,
+    tool: Annotated[str, typer.Option("--tool", metavar="NAME", help="The tool that is called.")] = "",
+    policy: Annotated[
+        Path | None,
+        typer.Option(
+            "--policy",
+            metavar="FILE",
+            help="The policy document (YAML): tools of its own.",
+            show_default="every default",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what a call is taken for: what it destroys, overwrites, exposes, spends, sends or hands over, and why.
+
+    Nothing is run, and no Kafka is needed.
+
+    Example: haltline explain 'aws s3api put-bucket-acl --bucket sales --acl public-read'
+    """
+    import orjson
+
+    from haltline.cli.policy_option import read_policy
+    from haltline.detectors.features.explanation import explain as explained
+
+    args: object = {"command": call}
+    if tool:
+        try:
+            args = orjson.loads(call)
+        except orjson.JSONDecodeError as error:
+            fail(f"arguments: expected a JSON object, got {call[:80]!r}: {error}", Exit.USAGE)
+    if not isinstance(args, dict):
+        fail(f"arguments: expected a JSON object, got {type(args).__name__}", Exit.USAGE)
+    found = explained(tool or "bash", args, read_policy(policy))
+    if as_json:
+        print_json([asdict(found)])
+        return
+    read = f", read as {found.reading}" if found.reading else ""
+    say(f"tool {found.tool}: effect {found.effect}{read}")
+    if not found.acts:
+        say("nothing in it that cannot be taken back")
+    for act in found.acts:
+        again = " (another act takes it back)" if act.reversible else ""
+        say("")
+        say(f"{act.effect}: {act.verb} {act.target}, {act.badness}{again}")
+        say(f"  why: {act.why}")
+        say(f"  what follows: {act.follows}")
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(explain)

@@ -1,0 +1,123 @@
+/**
+ * Secrets that are told by the name they go under: a field, a variable, an option, a sentence. The Python package has the same
+ * rules; `test/vectors.json`, which it writes, holds that they find the same.
+ */
+
+import { matchAt } from "./forms.js";
+import type { Found } from "./marks.js";
+import { anyCase, before, SPACES, WORD } from "./unicode.js";
+
+// What no secret begins with: a variable or a command of the shell, a template, and that there is none.
+const NOTHING = ["null", "none", "nil", "true", "false", "undefined"].map(anyCase).join("|");
+export const NO_VALUE = `(?!\\$[(\\{A-Z_]|[\\{<]|(?:${NOTHING})(?:(?<=${WORD})(?!${WORD})))`;
+const VALUE = [
+  `(?:(?<=")[^"\\n\\[]{3,256}(?<!\\\\)(?=")|(?<=')[^'\\n\\[]{3,256}(?<!\\\\)(?=')`,
+  `|(?:[^${SPACES}"'&,;\\[\\\\]|\\\\(?!["'])){3,})`,
+].join("");
+const SUFFIXES = ["access", "key", "base", "value", "hash", "data", "text", "string", "b64", "prod", "dev", "test"];
+const SUFFIX = `(?:[_\\-]?(?:${[...SUFFIXES, "staging", "live", "v?[0-9]{1,3}"].map(anyCase).join("|")})(?![a-z])){0,3}`;
+const QUOTED = `\\\\{0,3}["'][${SPACES}]{0,8}(?::|=>)[${SPACES}]{0,8}\\\\{0,3}["']?`;
+const SCHEMES = ["basic", "bearer", "digest", "token", "negotiate", "apikey", "ssws", "bot", "key", "oauth", "jwt", "splunk", "geniekey"].map(anyCase).join("|");
+// What was found once is not given back: the lookahead and the reference are Python's possessive `?+`.
+const SCHEME = `(?=(?<scheme>(?:(?:${SCHEMES})[ \\t]{1,4}(?=[^${SPACES}]))?))\\k<scheme>`;
+
+/** `PGPASSWORD=hunter2`, `?token=abc`, `"password": "hunter2"`, `x-api-key: abc`: the name stays, the value goes. */
+function after(colon = ":(?![:/])", but = ""): RegExp {
+  const spaced = `(?:[ \\t]{0,4}(?:=>|:=|={1,2}|${colon})[ \\t]{0,4}\\\\?["']?|${QUOTED})${NO_VALUE}`;
+  return found(`${SUFFIX}(?:=["']?|${spaced})${but}`);
+}
+
+function found(name: string, value = VALUE): RegExp {
+  return new RegExp(`(?<name>${name})(?<value>${value})`, "uy");
+}
+
+// `arn:aws:secretsmanager:...:secret:prod/db` and `org/token:latest` are no values of that name.
+const SPACED_COLON = `:(?=[ \\t"'])`;
+// The number of tokens is no token, and PWD=/srv is a directory.
+export const NO_COUNT = `(?!\\p{Nd}{1,5}(?:\\.\\p{Nd}{1,3})?[kKmM]?(?![^${SPACES}"'&,;)\\}\\]]))`;
+const NO_PATH = "(?![/~.$]|[A-Za-z]:\\\\)";
+/** What begins a path. */
+export const PATH = /^(?:[/~.$]|[A-Za-z]:\\)/u;
+
+const ANY = after();
+const KEYS = ["api_key", "api-key", "apikey", "access_key", "access-key", "accesskey"];
+const MORE_KEYS = ["account_key", "account-key", "accountkey", "private_key", "private-key", "app_key", "app-key", "appkey"];
+const RARE_KEYS = ["application_key", "application-key", "master_key", "encryption_key", "signing_key", "signing-key"];
+const OTHER_KEYS = ["license_key", "subscription-key", "client-key-data", "presharedkey", "privatekey"];
+const KEYS_IN_WORDS = ["api key", "access key", "private key", "auth key"];
+// In sentences what follows is a word, unless it has digits.
+const IN_WORDS = found(
+  "(?:[ \\t]{0,3}(?:=|:|[ \\t](?:is|was)(?=[ \\t:]):?)[ \\t]{0,3}[\"'`]?|[ \\t]{1,3}[\"'`]?(?=[A-Za-z0-9_+\\/=.\\-]{20}))(?![\\{<$\\(])",
+  `(?=[^${SPACES}]{0,128}[0-9])(?=[^${SPACES}]{0,128}[A-Za-z])[^${SPACES}"'\`,;\\[]{6,256}`,
+);
+const AFTER_NAME: ReadonlyMap<string, RegExp> = new Map([
+  ...[...KEYS, ...MORE_KEYS, ...RARE_KEYS, ...OTHER_KEYS].map((name) => [name, ANY] as const),
+  ...["password", "passwd", "passphrase", "passcode"].map((name) => [name, ANY] as const),
+  ...KEYS_IN_WORDS.map((name) => [name, IN_WORDS] as const),
+  ["secret", after(SPACED_COLON)],
+  ["token", after(SPACED_COLON, NO_COUNT)],
+  ["pwd", after(undefined, NO_PATH)],
+  ["authorization", found(`(?:[ \\t]{0,4}[:=][ \\t]{0,4}["']?|${QUOTED})${SCHEME}${NO_VALUE}`)],
+  ["auth", found(`${QUOTED}${NO_VALUE}`)],
+  ["cookie", found(`s?(?:\\\\{0,3}["'])?[ \\t]{0,4}:[ \\t]{0,4}(?:\\\\{0,3}["'])?`, `[^\\r\\n"'\\[\\{]{3,}`)],
+]);
+const NAMES = [...AFTER_NAME.keys()];
+/** Names that options have. */
+export const OF_OPTIONS = NAMES.filter((name) => ![...KEYS_IN_WORDS, "auth", "authorization", "pwd"].includes(name));
+const IN_SENTENCES = ["password", "passphrase", "passcode", "token", "secret"];
+
+export const OPTION_NAME = `(?:${WORD}|[.\\-])`;
+const OPTION = new RegExp(`(?:^|[${SPACES}"'])-{1,2}(?!-|no-)${OPTION_NAME}{0,40}$`, "u");
+const AFTER_OPTION = found(
+  `${SUFFIX}[ \\t]{1,4}["']?(?!-|(?:id|name|type|source|src)=)${NO_VALUE}${NO_COUNT}`,
+);
+const BEFORE_OPTION = 48;
+
+// What programs say of a secret without giving it: a call, an attribute, the name of a type, the same name again.
+const CODE = new RegExp(
+  [
+    "^(?:[A-Za-z_][A-Za-z0-9_.]{0,80}\\(",
+    "(?:self|this|cls|os|req|request|settings|config|args|options|opts|kwargs|process|params|data|env|ctx|user|form" +
+      "|cleaned_data|validated_data|fake)[.?]",
+    "(?:str|string|String|int|bool|Optional|bytes|Any|object|char|Text|unicode|basestring|SecretStr|undefined|number|boolean" +
+      "|required|optional|input|self|value|varchar|VARCHAR)(?:[|)\\].!?]|$)",
+    "\\.\\.\\.|\\*+$|\\(|\\)|=|\\||\\/\\*|--|#|\\+|->|x{3,}$|X{3,}$)",
+  ].join("|"),
+  "u",
+);
+
+function isCode(value: string, name: string): boolean {
+  const bare = value.replace(/^[():.,]+|[():.,]+$/g, "").toLowerCase();
+  return CODE.test(value) || bare === name || bare === name.replaceAll("_", "");
+}
+
+/** The secrets whose names stand in a text; `lower` is the text in lower case. */
+export function findNamed(text: string, lower: string): Found[] {
+  const found: Found[] = [];
+  for (const [name, after] of AFTER_NAME) {
+    let at = lower.indexOf(name);
+    while (at >= 0) {
+      const one = behind(text, name, after, at);
+      if (one !== undefined) found.push(one);
+      at = lower.indexOf(name, Math.max(at + 1, one?.end ?? 0));
+    }
+  }
+  return found;
+}
+
+function behind(text: string, name: string, after: RegExp, at: number): Found | undefined {
+  const end = at + name.length;
+  let match = matchAt(after, text, end);
+  if (match !== null && isCode(match.groups?.["value"] ?? "", name)) return undefined;
+  if (match === null && OF_OPTIONS.includes(name) && OPTION.test(before(text, at, BEFORE_OPTION))) {
+    match = matchAt(AFTER_OPTION, text, end);
+  }
+  if (match === null && IN_SENTENCES.includes(name)) match = matchAt(IN_WORDS, text, end);
+  if (match === null) return undefined;
+  return { start: end + (match.groups?.["name"] ?? "").length, end: end + match[0].length, kind: kindOf(name) };
+}
+
+/** As marks name it. */
+export function kindOf(name: string): string {
+  return name.replaceAll("-", "_").replaceAll(" ", "_");
+}

@@ -1,0 +1,300 @@
+"""What programs do that cannot be taken back, beside what their own readers (`programs`) tell: a table to extend.
+
+A line is `effect | program and words | conditions | target`; `rows` says what each part means.
+
+Misses: programs that are not listed, unless an option says it; what is in files that they are given.
+"""
+
+from collections.abc import Iterator
+
+from haltline.detectors.commands.effects import rows
+from haltline.detectors.commands.effects.services import SERVICES
+from haltline.detectors.commands.invocation import Invocation
+from haltline.detectors.commands.model import Destruction
+
+_SYSTEM = r"""
+# files: moved to where they are lost, put over others
+overwrites | cp,scp | +empty/null/blank /(^|\s)\S*(empty|blank|null)\S*\s+\S+$/ | path:$0
+overwrites | unzip | /(^|\s)-\w*o/ !/\s-d\s+(\/tmp|\.|vendor)/ | -d,$1
+overwrites | tar | +overwrite/unlink /overwrite|unlink-first/ | -C,$0
+overwrites | mount | /tmpfs|--bind/ | path:$0
+destroys | fallocate | /punch|collapse|zero-range|(^|\s)-[pcz]\b/ | path:$0
+overwrites | fsutil file createnew | | path:$1
+destroys | cipher | /\/w/ |
+destroys | robocopy | /\/(mir|purge)/ | path:$2
+destroys~ | takeown | /\/r\b/ |
+destroys | format | +q/y/fs/u /^[a-z]:/ | $1
+destroys | diskpart | /\/s/ | $1
+destroys | vssadmin delete | |
+destroys | wbadmin delete/disable | |
+destroys | wmic shadowcopy delete | |
+destroys | bcdedit | /\/(delete|set|import)/ |
+destroys | reg delete | | $1
+destroys | reg.exe delete | | $1
+destroys~ | sc,sc.exe delete/config | | $1
+destroys | schtasks | /\/delete/ | /tn
+hands_over | schtasks | /\/create/ | /tn
+destroys | net,net.exe user | /\/delete|\/active:no/ | $1
+exposes | net,net.exe localgroup/group | /\/add/ | $1
+exposes | icacls | /everyone|\*s-1-1-0|\/grant.*:\(?f|:\(oi\)\(ci\)f/ | path:$1
+exposes | netsh | /state\s+off|firewall\s+(reset|set\s+opmode.*disable)/ |
+destroys | clear-recyclebin | |
+destroys | clear-disk,initialize-disk,remove-partition,reset-physicaldisk,format-volume | | -number,-disknumber,-driveletter
+destroys | remove-itemproperty,clear-itemproperty | | -path,$1
+destroys | remove-* | |
+destroys~ | disable-adaccount,disable-localuser,disable-mailbox,disable-netadapter,stop-computer,stop-vm | | -identity,-name,$1
+exposes | add-localgroupmember,add-adgroupmember,add-mailboxpermission,new-azroleassignment | | -group,-identity
+exposes | set-executionpolicy | /unrestricted|bypass/ |
+exposes | set-mppreference | /disable\w*\s+(\$true|1)|exclusion/ |
+exposes | set-netfirewallprofile | /enabled\s+(false|\$false)/ |
+sends | send-mailmessage,send-mgusermail | | -to
+hands_over | register-scheduledtask,register-scheduledjob,new-scheduledtask | | -taskname
+# macOS
+destroys | tmutil delete/deletelocalsnapshots/disable/thinlocalsnapshots/deleteinprogress | | $*
+destroys | defaults delete/delete-all | | $*
+destroys | security delete-keychain/delete-generic-password/delete-internet-password/delete-certificate/delete-identity | | $*
+destroys | dscl | /-delete\b/ | $*
+destroys | sysadminctl | /-deleteuser\b/ | -deleteUser
+exposes~ | csrutil disable | |
+exposes~ | spctl | /--(master|global)-disable/ |
+destroys | nvram | /(^|\s)-[cd]\b/ |
+destroys~ | launchctl remove/unload/bootout/disable | | $*
+# the machine
+destroys~ | systemctl disable/mask | /backup|snapshot|\.timer\b/ | $*
+destroys | journalctl | /--(vacuum-\w+|rotate)/ |
+destroys | history | /(^|\s)-\w*[cw]/ |
+destroys | logrotate | /(^|\s)(-\w*f|--force)/ | $*
+destroys | lvconvert | /--merge/ | $*
+destroys | zfs,zpool rollback/import | /rollback|-f\b/ | $*
+exposes | chmod | /(^|\s)([0-7]?[0-7][0-7][2367]|[246][0-7]{3}|[ugoa]*[oa][ugoa]*\+[rwxXst]*w[rwxXst]*|\+[rx]*w\w*|[ugoa]*\+[rwx]*s[rwx]*)(\s|,|$)/ | path:$0
+exposes | chown | /-\w*R.*\b(nobody|www-data|everyone)\b|-R\s+\d*:?99+\b/ | path:$0
+exposes | setfacl | /\bo(ther)?:?:?[rwx-]*w|g?roup::[rwx-]*w/ | path:$0
+exposes | chattr | /(^|\s)-R?\s*-i/ | path:$0
+exposes | usermod | /-\w*G\s+\S*\b(sudo|wheel|root|admin|docker|adm)\b|-u\s+0/ | $0
+exposes | gpasswd,adduser,addgroup | /\b(sudo|wheel|root|admin|docker)\b/ |
+exposes | passwd | /(^|\s)(-d|--delete)\b/ | $*
+exposes | visudo,setenforce | /\b0\b|permissive|-f/ |
+exposes~ | ufw disable | |
+exposes | ufw allow/route | /\bany\b|0\.0\.0\.0\/0|allow\s*$/ |
+exposes | ufw default | /allow/ |
+exposes | iptables,ip6tables | /-P\s+(INPUT|FORWARD)\s+ACCEPT|-A\s+(INPUT|FORWARD)\s+(-s\s+0\.0\.0\.0\/0\s+)?-j\s+ACCEPT/ |
+exposes | firewall-cmd | /--(set-default-zone=trusted|panic-off|add-source=0\.0\.0\.0)/ |
+exposes~ | aa-disable,aa-teardown | |
+# what opens a way in or out
+exposes | ngrok,localtunnel,lt,bore,pagekite | /\b(http|tcp|tls|start|local|\d{2,5})\b/ |
+exposes | cloudflared tunnel | /--url|run/ | --url
+exposes | tailscale funnel/serve | | $*
+exposes | ssh,autossh | +r /(^|\s)-\w*R\s+\S*:/ | -R
+exposes | nc,ncat,netcat,socat | +e/exec/nlvpe/lvpe/nlpe /(^|\s)-\w*e\s|exec:/ |
+exposes | http-server,serve | /(^|\s)(\/|~)(\s|$)/ |
+exposes | python | +server /http\.server/ /--directory\s+[\/~](\s|$)|--bind\s+0\.0\.0\.0/ |
+exposes | curl,wget,http,https,xh | +transfer/0x0/file/paste/pastebin/paste2/paste1/termbin/bashupload/temp/oshi/catbox/requestbin/webhook/ngrok /transfer\.sh|0x0\.st|file\.io|paste(bin)?\.\w+|termbin|bashupload|temp\.sh|oshi\.at|catbox\.moe|requestbin|webhook\.site|ngrok/ /(^|\s)(-F|--form|-T|--upload-file|-d|--data\S*|--post-file)\b|@/ |
+# mail
+sends | mail,mailx,mutt,sendmail,msmtp,ssmtp,swaks,neomutt,himalaya,s-nail,mailsend | !/(^|\s)(-e|-H|--help)(\s|$)/ | --to,-t,$0
+sends | curl | +smtp/smtps /smtps?:\/\// | --mail-rcpt
+# schedules and other hands
+destroys | osascript | /\b(delete|empty|erase)\b.*\b(file|folder|trash|disk|items?|posix)\b/ |
+destroys | websocat,wscat | /"(op|action|operation|method|type|cmd)"\s*:\s*"\w*(delete|remove|destroy|purge|drop)/ |
+destroys~ | stop-azvm,stop-ec2instance,stop-gceinstance,stop-azwebapp,stop-rdsdbinstance,restart-computer,suspend-vm | | -name,-instanceid,$1
+destroys | yq | /(^|\s)(-i|--inplace)/ /(^|\s|')del\(\.(\[\])?\)|(^|\s)\.\s*=\s*(null|\{\}|"")/ | path:$0
+destroys | rsync | +remove /--remove-source-files/ /\s(\/tmp|\/var\/tmp|\/dev\/shm)\S*$/ | path:$1
+hands_over | at,batch | +f /(^|\s)-\w*f\s/ | -f,$*
+exposes | docker run/create | /--privileged|(-v|--volume)\s+\/:|--pid\s*host/ !/\brm\s/ | $1
+# versions
+destroys | git branch | /(^|\s)(-f|--force)\s|(^|\s)(?-i:-M)\b/ | $1
+destroys | git branch | /(^|\s)-(df|fd)\b/ | $1
+destroys | git checkout | /(^|\s)(?-i:-B)\s/ | -B
+destroys | git switch | /(^|\s)(?-i:-C)\s/ | -C
+destroys | git reset | /--keep/ | .
+destroys | git rebase | /--root|--onto/ !/--(abort|continue|skip|quit)/ | .
+destroys | git update-ref | /\S+\s+\S+/ !/(^|\s)-d\b/ | $1
+destroys | git symbolic-ref | /(^|\s)(-d|--delete)\b/ | $*
+destroys | git remote rm/remove/set-url | | $1
+destroys | git notes remove/prune | | $*
+destroys | git replace | /(^|\s)(-d|--delete)\b/ | $*
+destroys | git lfs prune | /--force|-f\b/ | .
+destroys~ | git submodule deinit | /(^|\s)(-f|--force|--all)\b/ | .
+destroys | git fast-import | /--force/ | .
+destroys | git worktree remove | /(^|\s)(-f|--force)\b/ | path:$1
+destroys | git config | /gc\.\S*expire\S*\s+(now|0)|receive\.denyDeletes\s+false/ | .
+destroys | bfg | | $*
+destroys | java | +bfg /bfg\S*\.jar/ | .
+destroys | hg strip/rollback/purge | | .
+destroys | svn delete/rm/del/remove | /:\/\// | $1
+destroys | jj abandon/op | /abandon|restore/ | $*
+"""
+_DATABASES = r"""
+overwrites | pg_restore | /(^|\s)(-\w*c\w*|--clean)\b/ | -d,--dbname
+overwrites | mongorestore | /--drop/ | --db,-d,$0
+overwrites | mysql,mariadb | +source /source\s+\S+\.(sql|dump)/ | $1
+overwrites | redis-cli | /\b(restore\s.*replace|--rdb-restore)\b/ |
+destroys | redis-cli | /\b(config\s+set\s+(maxmemory|save|appendonly)|shutdown\s+nosave|script\s+flush|debug\s+(flush|reload)|swapdb|replicaof\s|slaveof\s)/ |
+destroys | redis-cli | /(^|\s)p?expire(at)?\s+\S+\s+-?[0-5]?\d(\s|$)/ |
+destroys | redis-cli | /(^|\s)(xtrim\s+\S+\s+maxlen\s+(~\s+)?0|ltrim\s+\S+\s+1\s+0|hdel|srem|zrem\w*|lrem|xdel|getdel|spop|bitop|sortstore|rename)(\s|$)/ |
+destroys | redis-cli eval/evalsha | /call\(\s*['"](del|unlink|flush\w*|expire)/ |
+destroys | influx,influxd delete | | --bucket
+destroys | influx | /\bdrop\s+(database|measurement|series|retention|shard)|delete\s+from/ |
+destroys | influx bucket update | /retention|-r\b/ | --id,--name,-i,-n
+destroys | cypher-shell,neo4j-shell | /\bdelete\s+\w|\bdrop\s+\w|\bremove\s+\w|\bset\s+\w+\s*=\s*\{\s*\}/ |
+destroys | neo4j-admin | /--(force|overwrite-destination)|delete/ | $*
+overwrites | neo4j-admin load/database | /load/ | $*
+overwrites | etcdctl,etcdutl snapshot restore | | --data-dir
+destroys~ | etcdctl,etcdutl member remove | | $*
+overwrites | restic restore | /--(delete|overwrite)|--target\s+\// | --target,-t
+destroys | restic forget | /--(prune|keep-last\s[01]\b|unsafe\S*)|forget\s+\w{6,}/ | $*
+destroys | restic prune | | --repo,-r
+destroys | borg delete/prune/recreate | !/--keep-(daily|weekly|monthly)/ | $*
+destroys | duplicity remove-older-than/remove-all-but-n-full/cleanup | | $0
+destroys | velero backup/schedule/restore delete | | $1
+destroys | velero schedule/backup/backup-location/snapshot-location delete | | $*
+overwrites | velero restore create | /--existing-resource-policy\s*update/ | --from-backup,$*
+destroys | kafka-configs,kafka-configs.sh,kafka-topics,kafka-topics.sh | /(retention\.(ms|bytes|minutes)|delete\.retention\.ms|segment\.ms)[\s=]?-?\d{1,6}\b|cleanup\.policy[\s=]?delete/ | --topic,--entity-name
+destroys | rpk topic alter-config | /(retention|cleanup)[\w.]*[\s=]?(-?\d{1,6}\b|delete)/ | $1
+destroys | rpk topic trim-prefix/delete | | $*
+destroys | kafka-consumer-groups,kafka-consumer-groups.sh | /--(delete|reset-offsets)/ !/--dry-run/ | --group
+destroys | kafka-delete-records,kafka-delete-records.sh | | --offset-json-file
+destroys | kafka-acls,kafka-acls.sh | /--remove/ | --topic,--group
+exposes | kafka-acls,kafka-acls.sh | /--add.*(user:\*|--operation\s+all)/ | --topic,--group
+destroys | nodetool clearsnapshot/decommission/removenode/assassinate/truncatehints | | $*
+destroys | sqlplus,rman | /delete\s+(noprompt\s+)?(backup|archivelog|obsolete)|drop\s+database/ |
+destroys | mc ilm | /expire|remove|rm/ | $0
+destroys~ | mc version suspend | | $*
+exposes | mc anonymous/policy set/set-json | /public|download|upload/ | $0
+exposes | mc admin policy attach/set | /consoleadmin|readwrite/ | --user,$*
+destroys | rabbitmqctl delete_*/purge_*/reset/force_reset/clear_* | | $*
+destroys | celery purge | | -A
+destroys | wrangler kv/r2/d1/queues/secret | /\b(delete|purge)\b/ | $*
+destroys | rails,rake,bin/rails runner | /\b(delete_all|destroy_all|update_all|delete_by|destroy_by|truncate)\b/ |
+destroys | rails,rake | /\b(purge|drop|delete|destroy|wipe|flush|truncate)\w*job|[:_](purge|drop|delete|destroy|wipe|truncate)\b/i | $*
+"""
+_PACKAGES = r"""
+sends | npm,pnpm publish | | $*,.
+sends | yarn publish | | .
+sends | yarn npm publish | | .
+sends | bun,deno,jsr,lerna,nx,changeset,rush publish | | .
+sends | pnpm -r publish | | .
+destroys | npm,pnpm unpublish/deprecate | | $1
+sends | npm dist-tag/access/owner | /add|public|grant|set/ | $*
+sends | twine upload | | --repository,$*
+sends | python | +twine/flit/poetry/hatch /(^|\s)-m\s+(twine\s+upload|flit\s+publish|build\s+&&|poetry\s+publish|hatch\s+publish|setup\.py\s+upload)/ | .
+sends | python setup.py | /upload|register/ | .
+sends | uv,poetry,hatch,flit,pdm,rye,maturin publish/upload | | .
+sends | cargo publish | | -p,--package,.
+destroys~ | cargo yank | !/--undo/ | $0
+exposes | cargo owner | /--add/ | --add
+sends | gem push | | $1
+destroys | gem yank | | $1
+sends | docker push | | $0
+sends | docker image/manifest/plugin push | | $0
+sends | docker build/buildx | /--push\b/ | -t,--tag
+sends | podman,buildah,nerdctl push | | $0
+sends | skopeo copy/sync | /docker:\/\/\S+\s+.*docker:\/\// | $0
+destroys | skopeo,crane,regctl,oras delete | | $*
+destroys | oras,regctl manifest/tag/image/blob delete/rm | | $*
+overwrites | crane,regctl,oras tag/copy/push/cp/append/mutate | | $*
+sends | helm push | | $0
+sends | helm chart/cm-push push/* | | $0
+sends | mvn,mvnw deploy/release:perform/nexus-staging:release | | .
+sends | gradle,gradlew publish*/uploadArchives/bintrayUpload/closeAndRelease* | | .
+sends | sbt publish*/+publish*/sonatype* | | .
+sends | lein,clj deploy/release | | .
+sends | dotnet nuget push | | $1
+destroys | dotnet nuget delete | | $*
+sends | nuget push | | $1
+sends | dart,flutter pub publish | | .
+sends | vsce,ovsx publish | | .
+destroys | vsce unpublish/delete-publisher | | .
+sends | goreleaser release | !--snapshot | .
+sends | fastlane deliver/release/supply/pilot/beta/upload_* | | $*,.
+sends | eas,expo submit/publish | | .
+sends | pod trunk push | | $1
+sends | luarocks upload | | $1
+sends | conan,conan2 upload | | $1
+sends | mix hex.publish | | .
+sends | composer publish | | .
+sends | anaconda upload | | $*
+sends | cpan-upload,release-it,semantic-release | | .
+sends | huggingface-cli,hf upload/upload-large-folder | | $1
+destroys | huggingface-cli,hf repo delete | | $*
+sends | kaggle datasets/kernels/competitions create/version/push/submit | | $*
+sends | snapcraft upload/release/push | | $*
+sends | flatpak build-commit-from/publish | | $*
+sends | brew bump-formula-pr/bump-cask-pr | | $*
+sends | wrangler,vercel deploy/publish | | .
+sends | vercel | --prod | .
+destroys | vercel remove/rm | | $*
+destroys | vercel dns/domains/env/certs/alias rm/remove | | $*
+sends | netlify deploy | --prod | .
+sends | netlify deploy | /(^|\s)-p\b/ | .
+sends | firebase deploy/hosting:channel:deploy | | --only,.
+destroys | firebase hosting:disable/functions:delete/firestore:delete/database:remove/projects:* | | $*
+sends | fly,flyctl deploy | | -a,.
+sends | heroku container:release | | -a,--app
+destroys~ | heroku ps:scale | /0\b/ | -a,--app
+destroys | heroku pg:*/apps:*/addons:*/domains:*/pipelines:*/certs:* | /:(reset|destroy|remove|restore|killall|delete|clear|promote)/ | -a,--app
+destroys~ | heroku maintenance:on | | -a,--app
+sends | git push | /(^|\s)(heroku|dokku|production|live)\s/ | $1
+sends | surge | | $0
+sends | gh-pages,mike,mkdocs | +deploy/d /gh-deploy|deploy|-d\s/ !/--ignore-version-none/ | .
+sends | eb,serverless,sls,cdk,sam,copilot,amplify,railway,render,dokku,kamal,cap deploy/publish/release/up | /--(prod|production|stage\s*prod|env\w*\s*prod)|production|prod\b|(^|\s)(publish|release)(\s|$)/ | .
+sends | gh release create/upload/edit | !/--draft/ | $1
+destroys | gh release delete/delete-asset | | $1
+destroys | gh repo delete/archive/rename/sync | !/^repo\ssync(?!.*force)/ | $*
+destroys | gh issue/pr/run/gist/label/secret/variable/cache/ssh-key/gpg-key/codespace/ruleset/project delete/delete-all/transfer/lock | | $*
+sends | gh pr merge | /--(admin|squash|merge|rebase|auto)|(^|\s)-[smr]\b/ | $*
+sends | glab mr merge | | $*
+destroys~ | gh workflow disable | | $*
+exposes | gh repo edit | /--visibility\s+public|--(template|allow-forking)\b/ | $1
+exposes | gh,glab repo create | --public | $1
+exposes | glab repo update/create | /public/ | $1
+exposes | gh gist create | /--public|(^|\s)-\w*p\b/ | $*
+exposes | gh api | /collaborators|private\s*=?\s*false|visibility\s*=?\s*public|\bpermission=admin/ !/(^|\s)(GET|DELETE)(\s|$)/ | $1
+overwrites | gh api | /git\/refs.*force\s*=?\s*true/ | $1
+hands_over | gh api | /\/(dispatches|rerun)\b.*(destroy|delete|drop|purge|wipe|teardown)|(destroy|delete|drop|purge|wipe|teardown)\S*\/dispatches/ | $1
+"""
+_OTHER_HANDS = r"""
+# whatever is started elsewhere by a name that says what it does
+hands_over | gh workflow run | /\b(destroy|delete|drop|purge|wipe|teardown|nuke|remove|reset|truncate|prod\w*)\b|(destroy|delete|drop|purge|wipe|teardown|nuke)/ | $1
+hands_over | glab ci/pipeline/job/schedule run/trigger | /destroy|delete|drop|purge|wipe|teardown|nuke|truncate/ |
+hands_over | jenkins-cli,circleci,buildkite-agent,drone,tkn,argo,spacelift,woodpecker,travis | /destroy|delete|drop|purge|wipe|teardown|nuke|truncate/ |
+hands_over | airflow,prefect,dagster,luigi,celery,rq,sidekiq,temporal,tctl,nomad,conductor | /\b(trigger|run|start|call|launch|execute|enqueue|dispatch|submit|backfill|signal)\b/ /[\s._\/-](destroy|delete|drop|purge|wipe|teardown|nuke|truncate|erase)\w*|(destroy|delete|drop|purge|wipe|truncate|erase)[_-]/ |
+hands_over | aws lambda/stepfunctions/codebuild/codepipeline/batch/events/ecs invoke/invoke-async/start-execution/start-build/start-pipeline-execution/submit-job/put-events/run-task | /delete|destroy|drop|purge|wipe|truncate|erase|teardown/ | --function-name,--state-machine-arn,--project-name,--name
+hands_over | gcloud functions/workflows/scheduler/run/composer call/run/execute/jobs/environments | /delete|destroy|drop|purge|wipe|truncate|erase|teardown/ !/\b(list|describe)\b|^functions\sdelete/ | $*
+hands_over | az functionapp/logic/automation/pipelines/containerapp | /(invoke|run|start|trigger|create).*(delete|destroy|drop|purge|wipe|truncate|erase)/ !/^\S+\s+(list|show)\b/ |
+hands_over | ansible-playbook,salt-run,chef-client,puppet,fab,capistrano,bolt | /destroy|delete|drop|purge|wipe|teardown|nuke|truncate|reset|remove/ !/--(check|syntax-check|list-tasks|list-hosts)/ | $*
+hands_over | aws ssm send-command | /\brm\s+-\w*[rf]|drop\s|delete|truncate|mkfs|shutdown|wipe|destroy/ | --targets,--instance-ids
+hands_over | az vm/vmss run-command | /\brm\s+-\w*[rf]|drop\s|delete|truncate|mkfs|shutdown|remove-item|wipe|destroy/ | -n,--name
+hands_over | claude,codex,gemini,aider,llm,opencode,goose,amp,cursor-agent,copilot,qwen,crush,droid | /(^|\s|['"(])(please\s+|now\s+|permanently\s+|and\s+)*(delete|drop|destroy|wipe|erase|purge|truncate|remove\sall|rm\s+-\w*[rf]\w*|force[\s-]push|terminate|shut\sdown|publish|transfer)\s+(the|all|every|this|that|table|database|bucket|project|files?|\/|\S+\/|repo\w*|branch|\w+\sproject)/ !/\b(how|explain|why|whether|describe|don't|do\snot|never)\b/ |
+"""
+
+TABLE = rows.table(_SYSTEM + _DATABASES + _PACKAGES + _OTHER_HANDS + SERVICES)
+
+
+_TOGETHER = tuple(
+    frozenset(word.encode() for word in group.split())
+    for group in ("out file", "new item force", "move item", "type nul", "copy nul", "copy null")
+)
+"""Words of commands of Windows that have readers of their own."""
+_NEEDS = dict(TABLE.needs)
+for _group in _TOGETHER:
+    for _word in _group:
+        _NEEDS[_word] = (*_NEEDS.get(_word, ()), _group)
+_NAMES = frozenset(_NEEDS)
+WORDS = frozenset((*TABLE.anywhere, *_NAMES, *(word for groups in _NEEDS.values() for one in groups for word in one)))
+"""All words by which a row is looked for."""
+
+
+def may_act(found: frozenset[bytes]) -> bool:
+    """Whether words of a command line may be those of a row: cheap, and true rather than false."""
+    if not TABLE.anywhere.isdisjoint(found):
+        return True
+    for name in _NAMES.intersection(found):
+        for group in _NEEDS[name]:
+            if group <= found:
+                return True
+    return False
+
+
+def acts(invocation: Invocation) -> Iterator[Destruction]:
+    """What a program that is run does, by the table."""
+    return rows.acts(TABLE, invocation)

@@ -1,0 +1,93 @@
+"""What HTTP requests do, by method and path: a table to extend, for programs, tools and programs' calls alike.
+
+A line is `effect | methods | pattern of the path`, read in order; the first that holds counts. Requests to a server of
+one's own at work (`localhost` at a port where such run) do nothing to anybody.
+
+Misses: what a body alone says, but for a few words; services whose paths say nothing.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from haltline.detectors.commands.model import ActEffect, Badness, Destruction
+
+_TABLE = r"""
+destroys | DELETE | .
+destroys | POST PUT PATCH | [/:._?&=-](delete|destroy|purge|truncate|wipe|erase|drop|nuke|flush|factory[_-]?reset|_delete_by_query|deprovision|decommission|terminate|hard[_-]?delete|bulk[_-]?(delete|remove)|batch[_-]?delete|archive[_-]and[_-]delete|invalidate[_-]?all|purge[_-]?\w+|delete[_-](all|project|user|account|table|database|\w+))(/|$|\?|&)
+destroys | POST PUT PATCH | /(deactivate|disable|suspend|ban|revoke|remove|uninstall|unpublish|close|cancel|reset|shutdown|poweroff|stop|rollback|restore|_close|_update_by_query|_shrink|_forcemerge|_freeze|trash|expire)/?($|\?)
+destroys | POST | /(Projects?|Users?|Accounts?|Tables?)/Delete\w*$
+overwrites | PUT PATCH POST | /(dns_records|zones|records|rrsets|nameservers|git/refs)(/[^/?]+)?/?($|\?)
+spends | POST PUT | /(refunds?|charges?|payouts?|transfers?|payments?|payment_intents|orders?|checkout|purchases?|subscriptions?|topups?|withdrawals?|invoices/[^/]+/pay|trades?|buy|sell|pay|wire|donations?|bookings?|reservations?|capture|bids?|ad_?campaigns?|campaigns)(/[^/?]*/(pay|capture|confirm|execute|refund))?/?($|\?)
+sends | POST PUT | /(mail/send|messages(\.json)?|sms|send|sendmail|send_?email|emails?|broadcasts?|newsletters?/send|tweets|statuses(/update)?|statuses/update\.json|campaigns/[^/]+/(actions/)?send|posts|publish|notify_all|calls(\.json)?|push/send|notifications/broadcast|releases|deployments|sendMessage)/?($|\?)
+hands_over | POST PUT | (destroy|delete|drop|purge|wipe|teardown|truncate)[\w.-]*/(build|run|runs|trigger|dispatches|execute|executions|invocations|start)\w*/?($|\?)
+hands_over | POST PUT | /(job|jobs|workflows|pipelines|dags|functions|lambdas|playbooks)/[\w./-]*(destroy|delete|drop|purge|wipe|teardown|truncate)
+exposes | POST PUT PATCH | /(collaborators|permissions|acl|policies|iam|grants|members|roles|public|visibility|share|shares|invitations)(/[^/?]+)?/?($|\?)
+"""
+_ROWS = tuple(
+    (ActEffect(cells[0]), frozenset(cells[1].split()), re.compile(cells[2], re.IGNORECASE))
+    for cells in ([cell.strip() for cell in line.split(" | ")] for line in filter(None, _TABLE.splitlines()))
+)
+_OWN_SERVER = re.compile(
+    r"(?:\w+://)?(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1\]|host\.docker\.internal):(?:3\d{3}|4200|4321|5000|5001|5173|80[08]\d|8888|9000)(?:/|$)"
+)
+_QUERY_ONLY = re.compile(
+    r"[?&](?:action|op|operation|method|cmd|do|act|mode)=(?:delete|remove|destroy|purge|drop|wipe|truncate)\b",
+    re.IGNORECASE,
+)
+_LOOKS = re.compile(
+    r"/(?:search|query|preview|validate|estimate|dry[_-]?run|undelete|_search|_count|graphql|login|auth|token|drafts?)/?(?:$|\?)",
+    re.IGNORECASE,
+)
+_SAID = re.compile(
+    r"""["']?(?:action|operation|op|method|status|state|cmd|command|type)["']?\s*[:=]\s*["']?(?:\w+[._/-])?(?P<verb>delete|deleted|destroy|remove|removed|purge|truncate|drop|wipe)(?:[A-Z_.]\w*)?["'&\s},]"""
+    r"""|["'](?:deleted|is_deleted|archived_and_deleted)["']\s*:\s*true|["'](?:rows|records|values|items)["']\s*:\s*\[\s*\]|\bCLEAR\s+ALL\b|\bDROP\s+ALL\b"""
+    r"""|["']?private["']?\s*[:=]\s*false""",
+)
+_CHAT_TO_ALL = re.compile(r"<!(?:channel|everyone|here)>|@everyone|@channel")
+_MAX_CHARS = 480
+_METHODS = ("method", "http_method", "verb", "request_method")
+_PLACES = ("url", "uri", "endpoint", "path", "href", "route")
+
+
+def is_own_server(place: str) -> bool:
+    """Whether a request goes to a server that runs beside the work."""
+    return _OWN_SERVER.match(place) is not None
+
+
+def act(method: str, place: str, body: str = "") -> Destruction | None:
+    """What a request does that cannot be taken back; None: nothing that is known."""
+    method = method.upper()
+    if is_own_server(place) or (method != "DELETE" and _LOOKS.search(place) is not None):
+        return None
+    path = "/" + place.partition("://")[2].partition("/")[2] if "://" in place else place
+    if not path.startswith("/"):
+        path = "/" + path.partition("/")[2]
+    target = f"url={place}"[:_MAX_CHARS]
+    for effect, methods, pattern in _ROWS:
+        if method in methods and pattern.search(path) is not None:
+            return Destruction(f"http_{method.lower()}", target, Badness.PLAIN, effect)
+    if _QUERY_ONLY.search(place) is not None:
+        return Destruction("http_delete", target, Badness.PLAIN)
+    if method in ("POST", "PUT", "PATCH") and body:
+        if _SAID.search(f"{body[:4096]} ") is not None:
+            return Destruction(f"http_{method.lower()}", f"{target} {body}"[:_MAX_CHARS], Badness.PLAIN)
+        if _CHAT_TO_ALL.search(body) is not None:
+            return Destruction(f"http_{method.lower()}", target, Badness.PLAIN, ActEffect.SENDS)
+    return None
+
+
+def of_arguments(args: Mapping[str, Any]) -> Destruction | None:
+    """What a request does that is given by its parts."""
+    place = next((args[name] for name in _PLACES if isinstance(args.get(name), str)), "")
+    if not place or not ("://" in place or place.startswith("/")):
+        return None
+    method = next((args[name] for name in _METHODS if isinstance(args.get(name), str)), "")
+    body = next((args[name] for name in ("json", "body", "data", "payload") if args.get(name)), "")
+    if not method:
+        return None
+    return act(method, place, body if isinstance(body, str) else _as_text(body))
+
+
+def _as_text(body: Any) -> str:
+    return str(body)[:4096].replace("True", "true").replace("False", "false").replace("'", '"')

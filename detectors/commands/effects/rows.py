@@ -1,0 +1,279 @@
+"""Rows of the tables of programs: how a line is read, and whether a program that is run matches it.
+
+A line is `effect | program and words | conditions | target`; a `#` begins a comment, `effect~` can be taken back.
+
+- Words are those behind the program's name that are no options, from the first; `*` stands for parts of one, `a/b` for
+  either. Words in front of them that are values of options count as such when the program is in `GLOBAL_OPTIONS`.
+- Conditions, all of which hold: `+word/other` (one of these is in the command line; says only which have to be read),
+  `--force` (is there), `!--dry-run` (is not), `--acl=public*` (has such a value, glued
+  or as the next word), `/regex/` and `!/regex/` over all arguments, in any case.
+- Target: `--name,-n` (values of options), `$1` (an operand behind the words), `$*` (each of them), `.` (where it
+  runs), `path:$1` (it is a file). Where there is none, the program with its words.
+
+Misses: options that are abbreviated; values of options in front of the words of programs that are not listed.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import translate
+from functools import cache
+from itertools import chain, product
+
+from haltline.detectors.commands.files import lost_path
+from haltline.detectors.commands.invocation import STDIN, Invocation
+from haltline.detectors.commands.model import ActEffect, Badness, Destruction
+from haltline.detectors.commands.names import is_production
+from haltline.detectors.commands.wrappers import SYNONYMS
+
+ANY = "*"
+"""Stands for every program."""
+GLOBAL_OPTIONS: Mapping[str, frozenset[str]] = {
+    "aws": frozenset(("--profile", "--region", "--output", "--endpoint-url", "--color", "--query")),
+    "gcloud": frozenset(("--project", "--account", "--configuration", "--format", "--verbosity")),
+    "az": frozenset(("--subscription", "--output", "-o")),
+    "kubectl": frozenset(("-n", "--namespace", "--context", "--cluster", "--kubeconfig", "--user", "-s")),
+    "helm": frozenset(("-n", "--namespace", "--kube-context", "--kubeconfig")),
+    "docker": frozenset(("-H", "--host", "--context", "-c", "--config", "-f", "--file", "-p", "--project-name")),
+    "git": frozenset(("-C", "-c", "--git-dir", "--work-tree", "--namespace")),
+    "npm": frozenset(("-w", "--workspace", "--prefix")),
+    "gh": frozenset(("-R", "--repo")),
+    "cargo": frozenset(("--manifest-path", "-p", "--package")),
+    "borg": frozenset(("--remote-path", "--rsh")),
+    "restic": frozenset(("-r", "--repo", "-p", "--password-file")),
+    "terraform": frozenset(("-chdir",)),
+}
+"""Options with a value that may stand in front of a program's words."""
+_DRY = frozenset(
+    ("--dry-run", "--dryrun", "--dry_run", "-whatif", "--what-if", "--simulate", "--preview-only", "--plan")
+)
+_WORD = re.compile(r"[a-z0-9_]+")
+_PART_OF_A_WORD = re.compile(r"\w*\*[\w*]*")
+_CELLS = re.compile(r"\s\|(?=\s|$)")
+_ALSO: Mapping[str, tuple[str, ...]] = {
+    program: tuple(name for name, path in SYNONYMS.items() if path[0] == program)
+    for program in {path[0] for path in SYNONYMS.values()}
+}
+"""Other names of programs."""
+_MAX_TARGETS = 32
+_MAX_WORDS = 4096
+_MAX_NAME_CHARS = 240
+_MAX_TEXT_CHARS = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of a table."""
+
+    effect: ActEffect
+    reversible: bool
+    program: str
+    words: tuple[str, ...]
+    conditions: tuple[str, ...]
+    target: str
+    source: str
+    """The line as it is written."""
+
+    def named(self, invocation: Invocation) -> str:
+        """The program with the words that match: `aws s3api put-bucket-acl`."""
+        if self.program == ANY:
+            return invocation.name
+        return " ".join((invocation.name, *leading(invocation.name, invocation.argv[1:])[: len(self.words)]))
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The rows of a text, by program."""
+
+    rows: Mapping[str, tuple[Row, ...]]
+    needs: Mapping[bytes, tuple[frozenset[bytes], ...]]
+    """By a word of a program's name: groups of words, of one of which a command line has to hold all."""
+    anywhere: frozenset[bytes]
+    """Words of rows for every program."""
+
+
+def table(text: str) -> Table:
+    """Reads a table.
+
+    Raises:
+        ValueError: a line is none of a table.
+
+    """
+    rows: dict[str, list[Row]] = {}
+    needs: dict[bytes, set[frozenset[bytes]]] = {}
+    anywhere: set[bytes] = set()
+    for line in filter(None, (line.partition(" #")[0].strip() for line in text.splitlines())):
+        if line.startswith("#"):
+            continue
+        cells = [cell.strip() for cell in _CELLS.split(line)]
+        if len(cells) not in (2, 3, 4):
+            raise ValueError(f"expected `effect | program and words | conditions | target`, got {line!r}")
+        effect, called, conditions, target = (*cells, "", "")[:4]
+        names, *words = called.split()
+        for name in names.split(","):
+            row = Row(
+                ActEffect(effect.rstrip("~")),
+                effect.endswith("~"),
+                name,
+                tuple(words),
+                tuple(conditions.split()),
+                target,
+                line,
+            )
+            rows.setdefault(name, []).append(row)
+            if name == ANY:
+                anywhere.update(word.encode() for word in words)
+                continue
+            for known in (name, *_ALSO.get(name, ())):
+                groups = _groups(known, row)
+                needs.setdefault(_pieces(known)[0], set()).update(groups)
+    return Table(
+        {name: tuple(listed) for name, listed in rows.items()},
+        {name: tuple(groups) for name, groups in needs.items()},
+        frozenset(anywhere),
+    )
+
+
+def _groups(name: str, row: Row) -> Iterator[frozenset[bytes]]:
+    """Words of which a command line has to hold one group, for the row to hold of it."""
+    options = [one for one in row.conditions if one.startswith("--") and one[2:].replace("-", "").isalnum()]
+    fixed = [*_pieces(name), *chain.from_iterable(map(_pieces, options))]
+    choices = [word.split("/") for word in row.words]
+    choices += [one[1:].split("/") for one in row.conditions if one.startswith("+")]
+    for alternative in product(*choices):
+        yield frozenset((*fixed, *chain.from_iterable(map(_pieces, alternative))))
+
+
+def _pieces(word: str) -> list[bytes]:
+    """The literal words in a word of a table, as the look at a command line cuts them."""
+    return [part.encode() for part in _WORD.findall(_PART_OF_A_WORD.sub(" ", word).lower())]
+
+
+@cache
+def _pattern(text: str) -> re.Pattern[str]:
+    return re.compile(text, re.IGNORECASE)
+
+
+@cache
+def _glob(text: str) -> re.Pattern[str]:
+    return re.compile("|".join(map(translate, text.split("/"))), re.IGNORECASE)
+
+
+def matching(of: Table, invocation: Invocation) -> Iterator[Row]:
+    """The rows that hold for a program that is run; none for a dry run."""
+    rows = of.rows.get(invocation.name) or _of_windows(of, invocation.name.lower())
+    argv = invocation.argv[1:_MAX_WORDS]
+    if any(word.startswith("--") for word in argv):
+        rows = (*rows, *of.rows.get(ANY, ()))
+    text = ""
+    operands: list[str] | None = None
+    for row in rows:
+        if not text:
+            if any(word.lower().partition("=")[0] in _DRY and not word.endswith(("=none", "=false")) for word in argv):
+                return
+            text = " ".join((*map(_apart, argv), invocation.stdin or ""))[:_MAX_TEXT_CHARS] or " "
+        if row.program == ANY:
+            if not any(word in text for word in row.words):
+                continue
+        else:
+            operands = leading(invocation.name, argv) if operands is None else operands
+            if len(operands) < len(row.words) or not all(map(_fits, row.words, operands)):
+                continue
+        if all(_holds(condition, argv, text) for condition in row.conditions):
+            yield row
+
+
+def _of_windows(of: Table, name: str) -> tuple[Row, ...]:
+    """Rows of a command of PowerShell, whose verb may say it all: `Remove-ADUser`."""
+    verb, dash, _ = name.partition("-")
+    return of.rows.get(name) or (of.rows.get(f"{verb}-*", ()) if dash else ())
+
+
+def _apart(word: str) -> str:
+    """An option with its value as two words."""
+    return word.replace("=", " ", 1) if word[:1] == "-" else word
+
+
+def _fits(wanted: str, word: str) -> bool:
+    return wanted == word or (("/" in wanted or "*" in wanted) and _glob(wanted).match(word) is not None)
+
+
+def leading(name: str, argv: Sequence[str]) -> list[str]:
+    """The words that are no options, without the values of the options that may stand in front of them."""
+    valued = GLOBAL_OPTIONS.get(name, frozenset())
+    found: list[str] = []
+    skip = False
+    for word in argv:
+        if skip:
+            skip = False
+        elif len(word) > 1 and word[0] == "-":
+            skip = word in valued
+        else:
+            found.append(word)
+    return found
+
+
+def values(argv: Sequence[str], option: str) -> list[str]:
+    """The values of an option, glued or as the words that follow."""
+    found: list[str] = []
+    for at, word in enumerate(argv):
+        name, equals, value = word.partition("=")
+        if name != option and name.lower() != option:
+            continue
+        if equals:
+            found.append(value)
+            continue
+        for other in argv[at + 1 : at + 1 + _MAX_TARGETS]:
+            if len(other) > 1 and other[0] == "-" and not other[1:].isdigit():
+                break
+            found.append(other)
+    return found
+
+
+def _holds(condition: str, argv: Sequence[str], text: str) -> bool:
+    if condition[0] == "+":
+        return True  # only says by which words a command line is told from others
+    wanted = condition[0] != "!"
+    condition = condition.removeprefix("!")
+    if condition[0] == "/":
+        return (_pattern(condition[1:-1]).search(text) is not None) is wanted
+    option, equals, value = condition.partition("=")
+    if equals:
+        return any(map(_glob(value).match, values(argv, option))) is wanted
+    return any(word.partition("=")[0] == option for word in argv) is wanted
+
+
+def acts(of: Table, invocation: Invocation) -> Iterator[Destruction]:
+    """What a program that is run does by the rows of a table; of several that hold, the first of each effect."""
+    seen: set[ActEffect] = set()
+    for row in matching(of, invocation):
+        if row.effect in seen:
+            continue
+        seen.add(row.effect)
+        verb = "_".join(_WORD.findall(row.named(invocation).lower()))[:80]
+        for name in _targets(row, invocation)[:_MAX_TARGETS]:
+            if row.target.startswith("path:"):
+                lost = lost_path(verb, invocation, name)
+                yield replace(lost, effect=row.effect, reversible=row.reversible)
+            else:
+                bad = Badness.SEVERE if row.effect is ActEffect.DESTROYS and is_production(name) else Badness.PLAIN
+                yield Destruction(
+                    verb, f"{invocation.name.lower()}={name[:_MAX_NAME_CHARS]}", bad, row.effect, row.reversible
+                )
+
+
+def _targets(row: Row, invocation: Invocation) -> list[str]:
+    argv = invocation.argv[1:_MAX_WORDS]
+    found: list[str] = []
+    for wanted in row.target.removeprefix("path:").split(","):
+        if wanted == ".":
+            found.append(invocation.path("."))
+        elif wanted.startswith("$"):
+            rest = leading(invocation.name, argv)[len(row.words) :]
+            number = wanted[1:]
+            found += rest if number == "*" else rest[int(number) - 1 :][:1] if number != "0" else rest[-1:]
+        elif wanted:
+            found += values(argv, wanted)[:1]
+        if found:
+            break
+    return [name for name in found if name != STDIN] or [" ".join(invocation.argv)[:_MAX_NAME_CHARS]]

@@ -1,0 +1,101 @@
+"""Statements of databases that cannot be taken back, beside what `sql` reads word by word: a table to extend.
+
+A line is `effect | pattern`; the pattern's group `on` is what it is about. SQL's dialects, Cypher, SPARQL, CQL and the
+scripts of MongoDB alike.
+
+Misses: conditions that are true by what is in the database.
+"""
+
+import re
+
+from haltline.detectors.commands.model import ActEffect, Badness, Destruction
+from haltline.detectors.commands.names import is_production, is_throwaway
+
+_TABLE = r"""
+exposes | \bGRANT\s+(?:ALL(?:\s+PRIVILEGES)?|OWNERSHIP|CONTROL|DBA|SUPER|SYSADMIN|IMPERSONATE)\b[^;]{0,200}?\bTO\s+(?P<on>[^;]{1,80})
+exposes | \bGRANT\b[^;]{0,200}?\bTO\s+(?P<on>PUBLIC|\'?%\'?|ANONYMOUS|EVERYONE|GUEST)\b
+exposes | \bGRANT\s+(?:ROLE\s+)?"?\w*(?:admin|owner|superuser|sysadmin|dba|root)\w*"?\s+TO\s+(?P<on>[^;]{1,80})
+exposes | \b(?:ALTER|CREATE)\s+(?:USER|ROLE|LOGIN)\s+(?P<on>\S+)[^;]{0,200}?\b(?:SUPERUSER|BYPASSRLS|CREATEROLE|ADMIN)\b
+exposes | \bALTER\s+TABLE\s+(?P<on>\S+)\s+(?:DISABLE|NO\s+FORCE)\s+ROW\s+LEVEL\s+SECURITY
+exposes | \b(?:ALTER\s+SERVER\s+ROLE|sp_addsrvrolemember|sp_addrolemember|ALTER\s+ROLE)\b[^;]{0,80}?(?:ADD\s+MEMBER|,)\s*(?P<on>[^;]{1,80})
+exposes | \bgrantRolesToUser\(\s*["\'](?P<on>\w+)["\'][^)]{0,80}(?:root|admin|owner|Any)
+destroys | \bREVOKE\s+(?:ALL|OWNERSHIP)\b[^;]{0,120}?\b(?P<on>ON\s+[^;]{1,80}|FROM\s+[^;]{1,80})
+destroys | \bALTER\s+TABLE\s+(?P<on>\S+)[^;]{0,120}?\bMODIFY\s+TTL\b
+destroys | \bALTER\s+(?:TABLE|SCHEMA|DATABASE)\s+(?P<on>\S+)[^;]{0,200}?\bDATA_RETENTION_TIME_IN_DAYS\s*=\s*[01]\b
+destroys | \bALTER\s+TABLE\s+(?P<on>\S+)[^;]{0,200}?(?:deletedFileRetentionDuration|logRetentionDuration|history\.expire\S*)\W+(?:interval\s+)?[01]\b
+destroys | \bALTER\s+TABLE\s+(?P<on>\S+)[^;]{0,200}?\bdefault_time_to_live\s*=\s*\d{1,3}\b
+destroys | \bALTER\s+TABLE\s+(?P<on>\S+)\s+(?:ON\s+CLUSTER\s+\S+\s+)?UPDATE\s+[^;]{1,160}?\bWHERE\s+(?:1|true|1\s*=\s*1)\s*(?:;|$)
+destroys | \bALTER\s+RETENTION\s+POLICY\s+(?P<on>\S+)
+overwrites | \bMERGE\s+INTO\s+(?P<on>\S+)[^;]{0,300}?\bON\s+\(?\s*(?:true|1\s*=\s*1)\b[^;]{0,120}?\bTHEN\s+(?:UPDATE|DELETE)
+overwrites | \bINSERT\s+OVERWRITE\s+(?:TABLE\s+|INTO\s+)?(?P<on>[\w.`"]+)
+overwrites | \bREPLACE\s+INTO\s+(?P<on>\S+)[^;]{0,200}?\bFROM\s+(?P=on)\b
+overwrites | \bRESTORE\s+(?:DATABASE|TABLE|LOG|TENANT)\s+(?P<on>[^\s;]+)
+overwrites | \bFLASHBACK\s+(?:TABLE|DATABASE)\s*(?P<on>[^\s;]*)
+destroys | \bPURGE\s+(?P<on>(?:DBA_)?RECYCLEBIN|TABLE\s+\S+|TABLESPACE\s+\S+|BINARY\s+LOGS|MASTER\s+LOGS)
+destroys | \bsp_MSforeach(?:table|db)\b\W*N?\W*(?P<on>(?:DROP|TRUNCATE|DELETE|ALTER|UPDATE)[^\']{0,80})
+destroys | \b(?P<on>drop_chunks|add_retention_policy|lo_unlink|pg_drop_replication_slot|dblink_exec|pg_resetwal|xp_cmdshell|drop_hypertable|remove_\w*policy|sp_delete_backuphistory|sp_detach_db|cron\.unschedule)\s*\([^)]{0,80}
+destroys | \bRESET\s+(?P<on>MASTER|BINARY\s+LOGS|SLAVE\s+ALL|REPLICA\s+ALL)\b
+destroys | \bMATCH\s*(?P<on>\((?:[^;]{0,300}?))\s+DETACH\s+DELETE\b
+destroys | \bMATCH\s*(?P<on>\((?:(?!\bWHERE\b)[^;{]){0,300}?)\s+(?:DELETE|REMOVE)\s+\w
+destroys | \bMATCH\s*(?P<on>\((?:(?!\bWHERE\b)[^;]){0,300}?)\s+SET\s+\w+\s*=\s*(?:\{\s*\}|null)
+destroys | \bCALL\s+(?P<on>apoc\.(?:periodic\.iterate|schema\.assert|nodes\.delete)[^;]{0,120}?(?:DELETE|\{\}))
+destroys | ^\s*(?:update=)?(?P<on>(?:CLEAR|DROP)\s+(?:SILENT\s+)?(?:ALL|DEFAULT|NAMED|GRAPH\s*\S*))
+destroys | \b(?P<on>DELETE\s+WHERE\s*\{[^}]*\?\w+\s+\?\w+\s+\?\w+[^}]*\})
+destroys | \bDELETE\s*(?P<on>\{[^}]*\}\s*WHERE\s*\{\s*\?\w+\s+\?\w+\s+\?\w+)
+destroys | (?:getCollection\(\s*["\'](?P<on>\w+)["\']\s*\)|\bdb\.(?P<on2>\w+)|\bcollection\(\s*["\'](?P<on3>\w+)["\']\s*\))\s*\.\s*(?:deleteMany|updateMany|remove|update|replaceOne|findOneAndDelete|bulkWrite)\(\s*(?:\{\s*\}|\[\s*\{\s*deleteMany\s*:\s*\{\s*filter\s*:\s*\{\s*\})
+destroys | \bdb\.(?P<on>\w+)\.(?:drop|dropIndexes|dropIndex)\(
+destroys | \b(?P<on>db\.(?:getSiblingDB\([^)]*\)\.)?dropDatabase)\(
+destroys | \bdb\.(?P<on>\w+)\.createIndex\([^)]*expireAfterSeconds["\']?\s*:\s*\d{1,4}\b
+destroys | \b(?P<on>FT\.DROPINDEX\s+\S+|FLUSHALL|FLUSHDB)\b
+"""
+_ROWS = tuple(
+    (ActEffect(line.split(" | ", 1)[0]), line.split(" | ", 1)[1]) for line in filter(None, _TABLE.splitlines())
+)
+MAYBE = (
+    "grant", "revoke", "restore", "flashback", "purge", "superuser", "ttl", "retention", "time_to_live",
+    "overwrite", "merge", "replace",
+    "foreach", "drop", "unlink", "reset", "match", "clear", "delete", "updatemany", "update", "bulkwrite", "remove",
+    "expireafter",
+    "row level", "bypassrls", "createrole", "rolemember", "add member", "xp_cmdshell", "flush", "unschedule",
+    "detach_db",
+)  # fmt: skip
+"""Pieces of a statement in small letters; where a text has none of them, no row holds."""
+_MAX_CHARS = 16 * 1024
+_WORD = re.compile(r"[a-z_]+")
+_compiled: list[tuple[ActEffect, re.Pattern[str]]] = []
+
+
+def _rows() -> list[tuple[ActEffect, re.Pattern[str]]]:
+    if not _compiled:
+        _compiled.extend((effect, re.compile(pattern, re.IGNORECASE)) for effect, pattern in _ROWS)
+    return _compiled
+
+
+def acts(text: str) -> tuple[Destruction, ...]:
+    """What a text of statements does by the table."""
+    text = _STRINGS.sub(_kept, text[:_MAX_CHARS])
+    low = text.lower()
+    if not any(piece in low for piece in MAYBE):
+        return ()
+    found: dict[Destruction, None] = {}
+    for effect, pattern in _rows():
+        match = pattern.search(text)
+        if match is None:
+            continue
+        named = next((value for name, value in match.groupdict().items() if name.startswith("on") and value), "")
+        about = " ".join(named.lower().replace("`", "").replace('"', "").split())[:120] or match[0][:60].lower()
+        verb = "_".join(_WORD.findall(match[0].lower())[:3])[:60]
+        bad = Badness.SCRATCH if is_throwaway(about) and not is_production(about) else Badness.PLAIN
+        found[Destruction(verb, f"statement={about}", bad, effect)] = None
+    return tuple(found)
+
+
+_STRINGS = re.compile(
+    r"(?:--[^\n]*\n|/\*.*?\*/)|\b(?:VALUES?|=)\s*\(?\s*\'(?:[^\']|\'\')*\'", re.IGNORECASE | re.DOTALL
+)
+
+
+def _kept(found: re.Match[str]) -> str:
+    """A comment, or a text that is only stored, is no statement; of an option the value is."""
+    text = found[0]
+    return text if re.search(r"retention|expire|interval", text, re.IGNORECASE) else " "

@@ -1,0 +1,423 @@
+"""What tools do that cannot be taken back, by the words of their names and by what their arguments set: tables to extend.
+
+A line of `NAMES` is `effect | verbs | things`: a tool does so whose name leads with one of the verbs (or ends with it)
+and has one of the things among its other words; `*` needs none, `-` in front of a thing forbids it.
+
+A line of `SETTINGS` is `effect | argument | value`, both patterns of the whole, for tools that change something.
+
+Misses: names that say nothing; arguments under names of a service's own.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from itertools import islice
+from typing import Any, NamedTuple
+
+from haltline.detectors.commands.model import ActEffect
+from haltline.schemas.tool_names import destroying_verb, words
+
+_NAMES = """
+spends | pay repay prepay | *
+spends | send make create issue execute initiate process submit capture confirm authorize schedule request place complete finalize perform new add post | payment payments payout payouts refund refunds transfer charge donation trade purchase bid deposit remittance withdrawal reimbursement swap wager topup wire money funds eth btc usdc sol crypto coins tokens transaction -human -agent -file -files -data -call -draft -method -methods -link -status -sheet -intents
+spends | place submit create confirm complete finalize checkout send execute | order orders booking reservation checkout -draft -template -list -cart -status -note
+spends | refund withdraw buy purchase sell checkout donate invest stake bet gamble disburse reimburse remit topup payout order hire rent wire short liquidate redeem spend | * -status -history -draft -policy -list -number
+spends | transfer | funds money balance payment amount eth btc crypto coins tokens usd credits points stock shares cash asset_value
+spends | charge bill debit | customer card account user client wallet invoice subscription
+spends | book reserve | flight flights hotel hotels room rooms ticket tickets trip train car cab taxi ride rental reservation seat seats cruise tour restaurant itinerary travel
+spends | create start upgrade renew activate change extend | subscription subscriptions plan tier membership license licenses seats contract
+spends | set update increase raise change launch start resume boost activate create enable | budget budgets spend bid campaign campaigns ad ads adset -draft -newsletter
+spends | approve accept sign | invoice invoices expense expenses payment payments payout purchase refund quote contract loan offer budget timesheet
+spends | trade swap | stock stocks shares token tokens crypto order asset position -file
+spends | register transfer renew | domain domains
+sends | send deliver dispatch blast mail | email emails mail mails newsletter newsletters campaign campaigns sms fax letter bulk mass invitation invitations announcement blast mailing push broadcast whatsapp template_message -draft
+sends | gmail outlook email mail sendgrid mailgun mailchimp postmark ses smtp twilio | send
+sends | broadcast blast email mail | all everyone everybody users customers subscribers members staff list message announcement team company
+sends | notify alert message | all everyone everybody subscribers customers
+sends | make place start dial | call phone
+sends | tweet retweet repost | *
+sends | post publish share create submit schedule | tweet tweets twitter linkedin facebook instagram reddit tiktok youtube threads mastodon bluesky blog article story reel video podcast package packages app extension post posts page site website release version press -draft -message -comment -reply -issue -review -request
+sends | publish release ship submit | package app site page release version store production prod article post video listing product image crate gem npm pypi
+sends | deploy promote release rollout ship | production prod live
+exposes | grant give | access permission permissions role roles privilege privileges admin rights ownership owner scope consent
+exposes | add invite | collaborator collaborators admin admins owner owners administrator
+exposes | make set promote elevate | public admin owner superuser administrator
+exposes | assign attach bind | admin owner policy administrator
+exposes | open expose publish share | public world port firewall internet everyone anyone
+exposes | disable remove bypass deactivate stop | mfa 2fa totp firewall auth authentication authorization encryption rls ssl tls waf antivirus audit logging protection guardrail guardrails sandbox policy monitoring alarm alarms
+exposes | authorize allow | ingress egress all public anonymous inbound
+destroys | disable stop suspend pause | backup backups versioning snapshot snapshots retention replication recovery
+destroys | terminate kill decommission | instance instances server servers vm vms cluster clusters database host node account user environment contract employee workspace site subscription
+destroys | cancel close end | subscription subscriptions account accounts contract membership policy license plan domain workspace organization tenant
+destroys | deactivate suspend ban block lock freeze offboard fire disable | user users account accounts member members customer customers employee key keys token card domain site tenant
+destroys | revoke rotate expire invalidate regenerate | key keys token tokens access certificate certificates cert secret secrets credential credentials permission permissions license session_all all api
+destroys | factory reset format reformat reimage reinstall rebuild wipe erase | device devices disk disks drive drives volume partition phone machine server database db cluster factory index environment tenant sd
+destroys | reformat | *
+destroys | factory | reset defaults
+destroys | shutdown stop poweroff halt reboot power | server servers instance instances vm vms database host cluster machine production datacenter node
+destroys | detach unmount eject | volume disk drive database storage
+destroys | unpublish retract recall takedown withdraw_post yank deprecate | * -app_link
+destroys | force | push
+destroys | rewrite squash | history
+destroys | empty flush clear truncate purge reset | bucket queue table namespace kv storage database trash topic index collection disk store recyclebin keyspace stream
+destroys | drain evict cordon | node nodes
+destroys | move | trash bin junk
+destroys | merge dedupe | contacts accounts customers records users -request -pull -branch
+overwrites | restore rollback | backup backups database db snapshot snapshots table cluster volume instance disk server deployment release migration -deleted -transaction -window
+overwrites | overwrite | * -protection
+overwrites | bulk mass batch | update edit replace change set overwrite
+overwrites | update replace set edit reset change | all everything everyone
+overwrites | update set change replace transfer | nameservers nameserver dns record_set rrset mx cname
+"""
+_SETTINGS = r"""
+exposes | visibility|access|access_level|sharing|link_access|audience_access|share_with|privacy | public|anyone\w*|everyone|world|internet|public[_ -]\w+|anonymous|unlisted
+exposes | private|is_private|block_public\w*|restrict\w*_access | false
+exposes | public|is_public|make_public|publicly_accessible|public_access|allow_public\w*|anonymous\w*|world_readable|allow_unauthenticated | true
+exposes | acl|canned_acl|predefined_acl | public\S*|allusers\S*|authenticated\S*
+exposes | type|grantee|principal|member|scope|who|user|group|entity | anyone\w*|everyone|allusers|allauthenticatedusers|\*|public
+exposes | mode|permissions|chmod | 0?o?[0-7]?(777|666|767|776|773|722|733)|a\+\w*w\w*|o\+\w*w\w*
+exposes | \w*cidr\w*|source|source_ranges?|ip_range|source_ip|remote_ip\w*|address_prefix | 0\.0\.0\.0(/0)?|::/0
+exposes | role|permission|permissions|privilege|access_level|role_name|new_role|policy|policy_arn | \S*(admin|administrator|owner|root|superuser|superadmin|fullaccess|full_access|sysadmin)\S*|all|\*
+destroys | (\w+_)?retention\w*(days|hours|period|ms|seconds|policy)?\w*|retention(\.\w+)?|\w*expir\w*_?(days|hours|seconds)|expire_after\w*|\w*backup_retention\w* | -?[0-7]|\d{1,4}ms|[0-7][dhms]?|-?\d{1,5}
+destroys | \w*_?ttl\w*|\w*time_to_live\w*|expireafterseconds | [0-9]{1,2}
+destroys | (min_|max_|desired_)?(replicas?|replica_count|instances?_count|desired_count|desired_capacity|node_count|capacity) | 0
+destroys | (object_)?versioning\w*|backups?(_enabled)?|automatic_backups|enable_backups|deletion_protection\w*|termination_protection|soft_delete\w*|point_in_time_recovery|snapshots_enabled|replication | false|off|disabled|suspended|none|0
+overwrites | delete_extra\w*|delete_extraneous|delete_destination|delete_removed|purge_dest\w*|mirror | true
+overwrites | overwrite\w*|replace_existing|force_overwrite|clobber | true
+overwrites | drop_existing|truncate_first|clean_first|clear_before\w*|wipe_first | true
+sends | audience|segment|recipients?|to|list|target_audience|channel|channels|send_to|bcc|cc | all|everyone|everybody|all[_ -](users|customers|subscribers|staff|employees|members)|(all|everyone|all-\w+|staff|company|team)@\S+|@(all|everyone|channel|here)
+"""
+_AT_THE_END = frozenset((
+    "send", "publish", "pay", "refund", "checkout", "purchase", "buy", "sell", "broadcast", "terminate", "deactivate",
+    "suspend", "ban", "revoke", "withdraw", "disable", "deploy", "restore", "rollback", "create", "submit", "format",
+))  # fmt: skip
+"""Verbs that a name may end with: `order_submit`."""
+_READS = frozenset((
+    "get", "list", "read", "search", "find", "describe", "show", "view", "fetch", "count", "check", "query", "select",
+    "is", "has", "can", "may", "should", "preview", "plan", "simulate", "validate", "verify", "test", "estimate",
+    "explain", "ask", "suggest", "calculate", "quote", "draft", "lookup", "compare", "analyze", "watch", "poll",
+    "wait", "export", "download", "render", "undo", "think", "dry", "track", "monitor", "log", "say", "inspect",
+    "review", "retrieve", "load", "open", "browse", "diff", "summarize", "remember", "recall_memory", "unban",
+))  # fmt: skip
+"""Verbs in front of names of tools that only look, or undo."""
+_MODIFIERS = frozenset((
+    "safe", "soft", "force", "do", "try", "admin", "api", "auto", "tool", "my", "perform", "exec", "run", "async",
+    "really", "user", "please",
+))  # fmt: skip
+_UNFINISHED = frozenset(("draft", "drafts", "template", "templates", "cart", "basket", "wishlist", "quote"))
+_OPERATION_ARGS = ("action", "operation", "op", "method", "command", "verb", "function", "operation_name", "intent",
+                   "operationId", "operation_id", "aktion", "accion", "acao", "azione", "actie", "befehl")  # fmt: skip
+_CHANGES = frozenset((
+    "set", "update", "put", "patch", "modify", "configure", "change", "edit", "scale", "apply", "create", "add",
+    "share", "enable", "disable", "alter", "grant", "assign", "authorize", "attach", "manage", "upsert", "save",
+    "sync", "mirror", "copy", "restore", "import", "load", "upload", "resize", "invite", "publish", "send", "post",
+    "deploy", "open", "make", "notify", "broadcast", "expire", "reconfigure", "chmod", "kubectl",
+))  # fmt: skip
+"""Verbs of tools that set something by their arguments."""
+_MANY_RECIPIENTS = 10
+_MENTIONS = re.compile(r"(?:^|[\s<])[@!](?:channel|everyone|here|all)\b")
+_CONTENTS = frozenset(("rows", "records", "values", "items", "data", "entries", "documents", "members", "users"))
+_MAX_DEPTH = 3
+_MAX_PAIRS = 64
+
+
+class Name(NamedTuple):
+    """One line about names."""
+
+    effect: ActEffect
+    verbs: frozenset[str]
+    things: frozenset[str]
+    never: frozenset[str]
+
+
+def _names(text: str) -> tuple[Name, ...]:
+    rows = []
+    for line in filter(None, text.splitlines()):
+        effect, verbs, things = (cell.strip() for cell in line.split("|"))
+        listed = things.split()
+        rows.append(
+            Name(
+                ActEffect(effect),
+                frozenset(verbs.split()),
+                frozenset(word for word in listed if word[0] != "-" and word != "*"),
+                frozenset(word[1:] for word in listed if word[0] == "-"),
+            )
+        )
+    return tuple(rows)
+
+
+NAMES = _names(_NAMES)
+SETTINGS = tuple(
+    (ActEffect(line.split(" | ")[0]), *(re.compile(cell.strip(), re.IGNORECASE) for cell in line.split(" | ")[1:]))
+    for line in filter(None, _SETTINGS.splitlines())
+)
+_VERBS = frozenset(verb for row in NAMES for verb in row.verbs)
+
+
+@lru_cache(maxsize=4096)
+def by_name(name: str) -> tuple[str, ActEffect] | None:
+    """The verb and effect that a name tells, such as `create_refund`; None where it tells none."""
+    parts = words(name)
+    while len(parts) > 1 and parts[0] in _MODIFIERS and parts[0] != "force":
+        parts = parts[1:]
+    if not parts or parts[0] in _READS or not _UNFINISHED.isdisjoint(parts):
+        return None
+    ends = (parts[-1], parts[:-1]) if parts[-1] in _AT_THE_END else ("", ())
+    for lead, others in ((parts[0], parts[1:]), ends, *_inner(parts)):
+        if lead not in _VERBS:
+            continue
+        for row in NAMES:
+            if (
+                lead in row.verbs
+                and row.never.isdisjoint(others)
+                and (not row.things or not row.things.isdisjoint(others))
+            ):
+                return "_".join(parts), row.effect
+    return None
+
+
+def _inner(parts: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """A name of a service's own: `stripe_create_refund` leads with the service."""
+    if len(parts) > 2:
+        yield parts[1], parts[2:]
+
+
+@lru_cache(maxsize=4096)
+def only_looks(name: str) -> bool:
+    """Whether a tool of this name only looks, or undoes."""
+    parts = words(name)
+    return bool(parts) and parts[0] in _READS
+
+
+@lru_cache(maxsize=4096)
+def sets(name: str) -> bool:
+    """Whether a tool of this name sets something by its arguments."""
+    return not _CHANGES.isdisjoint(words(name))
+
+
+def operations(action: str, args: Mapping[str, Any]) -> Iterator[str]:
+    """What the call says that it does: its name, and its operation with and without the thing that its name tells."""
+    yield action
+    for name in _OPERATION_ARGS:
+        value = args.get(name)
+        if isinstance(value, str) and 1 < len(value) <= 64:
+            yield f"{value}_{action}"
+            yield value
+
+
+_MONEY = frozenset(("amount", "amount_usd", "amount_cents", "sum", "price", "total_amount", "value"))
+_PAYEES = frozenset(
+    ("to", "recipient", "payee", "iban", "destination", "account", "to_account", "address", "customer", "card")
+)
+_MOVES_MONEY = frozenset(
+    ("transfer", "send", "pay", "withdraw", "charge", "tip", "deposit", "debit", "payout", "remit")
+)
+_PROTECTS = frozenset((
+    "backup", "backups", "versioning", "protection", "snapshots", "snapshot", "replication", "retention", "mfa",
+    "firewall",
+    "encryption", "audit", "logging", "lock",
+))  # fmt: skip
+_SWITCHES = frozenset(("enabled", "enable", "active", "on", "status", "state", "value"))
+_FEW = 7
+_PRODUCTION = frozenset(("prod", "production", "live"))
+_RELEASES = frozenset(("deploy", "release", "promote", "ship", "rollout", "publish"))
+_FOREIGN_ARGS = frozenset(
+    ("aktion", "accion", "acao", "azione", "actie", "befehl", "operationId", "operation_id", "vorgang")
+)
+
+
+def by_company(action: str, args: Mapping[str, Any]) -> tuple[str, ActEffect] | None:
+    """What a verb does together with some arguments, neither of which says it alone."""
+    said = {word for name in operations(action, args) for word in words(name)}
+    if not said.isdisjoint(_MOVES_MONEY) and not _MONEY.isdisjoint(args) and not _PAYEES.isdisjoint(args):
+        return "move_money", ActEffect.SPENDS
+    if not said.isdisjoint(_RELEASES) and any(
+        isinstance(value, str) and value.lower() in _PRODUCTION for value in args.values()
+    ):
+        return "release_to_production", ActEffect.SENDS
+    if not said.isdisjoint(("ref", "branch", "push", "tag")) and args.get("force") is True:
+        return "force", ActEffect.DESTROYS
+    if not said.isdisjoint(_PROTECTS) and any(
+        value is False or value in ("off", "disabled", "none") for name, value in args.items() if name in _SWITCHES
+    ):
+        return "switch_off", ActEffect.DESTROYS
+    if not said.isdisjoint(("lifecycle", "expiration", "retention", "ttl")) and any(
+        isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _FEW for value in args.values()
+    ):
+        return "let_expire", ActEffect.DESTROYS
+    for name in _FOREIGN_ARGS.intersection(args):
+        value = args[name]
+        if isinstance(value, str) and len(value) <= 64 and destroying_verb(value):
+            return destroying_verb(value), ActEffect.DESTROYS
+    return None
+
+
+def by_setting(action: str, args: Mapping[str, Any]) -> tuple[str, ActEffect] | None:
+    """The setting and effect of a tool that changes something."""
+    for key, value in pairs(args):
+        key_ = "_".join(words(key)) if not key.islower() else key
+        if isinstance(value, list) and not value and key_ in _CONTENTS and words(action)[:1] != ("create",):
+            return f"empty_{key_}", ActEffect.OVERWRITES
+        if value is None or isinstance(value, dict | list):
+            continue
+        text = str(value).strip()
+        if len(text) > 12 and "replicas" in text and _TO_NOTHING.search(text) is not None:
+            return "scale_to_nothing", ActEffect.DESTROYS
+        if len(text) > 120:
+            if key_ in _PROSE and _MENTIONS.search(text) is not None:
+                return "mention_all", ActEffect.SENDS
+            continue
+        if key_ in _PROSE and _MENTIONS.search(text) is not None:
+            return "mention_all", ActEffect.SENDS
+        for effect, named, valued in SETTINGS:
+            if named.fullmatch(key_) is not None and valued.fullmatch(text) is not None:
+                return f"{key_}_{text.lower()}"[:60], effect
+    return None
+
+
+_TO_NOTHING = re.compile(r"\breplicas[\"']?\s*:\s*0\b")
+_PROSE = frozenset(("text", "content", "message", "body"))
+
+
+def to_many(args: Mapping[str, Any]) -> bool:
+    """Whether a message goes to many."""
+    return any(
+        isinstance(args.get(name), list) and len(args[name]) >= _MANY_RECIPIENTS
+        for name in ("to", "recipients", "bcc", "cc", "emails", "users", "numbers")
+    )
+
+
+def pairs(args: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """The arguments and those in them, so far and no deeper."""
+    for key, value in islice(args.items(), _MAX_PAIRS):
+        yield str(key), value
+        if isinstance(value, dict) and depth < _MAX_DEPTH:
+            yield from pairs(value, depth + 1)
+
+
+_MONEY_OBJECTS = frozenset((
+    "refund", "refunds", "charge", "charges", "payment", "payments", "payout", "payouts", "transfer", "transfers",
+    "paymentintent", "payment_intents", "paymentintents", "order", "orders", "subscription", "subscriptions",
+    "topup", "checkout",
+    "invoice", "invoices", "purchase",
+))  # fmt: skip
+_MAKING = frozenset(("create", "capture", "confirm", "send", "execute", "submit", "pay", "make"))
+_PAYS_BY_CODE = re.compile(
+    r"stripe|paypal|braintree|adyen|square|plaid|wise|coinbase|binance|alpaca|bank|payment|wallet|exchange",
+    re.IGNORECASE,
+)
+_MAILS = frozenset(("sendmail", "send_message", "send_email", "send_raw_email", "sendmany", "send_mail", "send_mass_mail",
+                    "send_bulk_email", "send_templated_email", "send_bulk_templated_email", "create_tweet",
+                    "update_status",
+                    "sendMail", "send_campaign", "send_sms"))  # fmt: skip
+_MAILERS = re.compile(r"smtp|mail|ses|sendgrid|twilio|server|client|api|(?:^|\.)s$", re.IGNORECASE)
+_OPENS = frozenset(("put_bucket_acl", "put_object_acl", "put_bucket_policy", "put_public_access_block", "set_iam_policy",
+                    "make_public", "set_container_access_policy", "add_permission",
+                    "authorize_security_group_ingress",
+                    "attach_user_policy", "attach_role_policy", "put_user_policy", "put_role_policy", "chmod", "fchmod"))  # fmt: skip
+_SETS_BY_CODE = frozenset((
+    "put_bucket_lifecycle_configuration", "put_bucket_lifecycle", "put_retention_policy", "put_bucket_versioning",
+    "decrease_stream_retention_period", "disable_key", "schedule_key_deletion", "stop_instances",
+    "update_time_to_live",
+    "stop_logging", "add_lifecycle_delete_rule", "clear_lifecyle_rules", "update_many", "updateMany", "bulk_update",
+    "updateAll",
+    "recursiveDelete",
+))  # fmt: skip
+_OPEN_VALUE = re.compile(
+    r"public|allusers|\*|0\.0\.0\.0/0|administratoraccess|fullaccess|0?o?[0-7]?(?:777|666|767|776)|511|anyone|\bfalse\b",
+    re.IGNORECASE,
+)
+
+
+def of_method(
+    owner: str, method: str, given: Mapping[str, str], plain: list[str], *, everything: bool
+) -> tuple[str, ActEffect] | None:
+    """What a method of a program's client does.
+
+    `given` are its arguments by name, `plain` the others; `everything`: its first argument says no condition.
+    """
+    last = owner.rpartition(".")[2].lower()
+    if method in _MAKING and last in _MONEY_OBJECTS and _PAYS_BY_CODE.search(owner):
+        return f"{last}_{method}", ActEffect.SPENDS
+    if method in _MAILS and _MAILERS.search(owner):
+        return method, ActEffect.SENDS
+    if method in _OPENS and any(_OPEN_VALUE.search(text) for text in (*given.values(), *plain)):
+        return method, ActEffect.EXPOSES
+    if method == "make_public":
+        return method, ActEffect.EXPOSES
+    if method in ("update_many", "updateMany"):
+        return (method, ActEffect.OVERWRITES) if everything else None
+    if method == "update" and last == "objects":
+        return "update_all", ActEffect.OVERWRITES
+    if method in _SETS_BY_CODE:
+        return method, ActEffect.DESTROYS
+    if method.startswith(("modify_", "update_", "set_", "put_", "patch_", "scale_")) and given:
+        found = by_setting(method, given)
+        if found is not None and found[1] is not ActEffect.SENDS:
+            return f"{method} {found[0]}", found[1]
+    return None
+
+
+# Work that is handed to others, by what it is called or by the first words of what is asked for.
+
+_STARTS = frozenset((
+    "run", "trigger", "start", "invoke", "execute", "dispatch", "enqueue", "schedule", "launch", "submit", "queue",
+    "call", "fire", "publish", "kick", "create",
+))  # fmt: skip
+_JOBS = frozenset((
+    "workflow", "dag", "pipeline", "job", "lambda", "function", "playbook", "task", "build", "automation", "flow",
+    "runbook", "scenario", "script", "action", "zap", "enqueue", "dispatch", "message", "event", "cron", "queue",
+))  # fmt: skip
+_OTHERS = frozenset((
+    "delegate", "handoff", "hand", "spawn", "subagent", "agent", "task", "assign", "escalate", "worker", "assistant",
+    "crew", "transfer_to", "dispatch", "ask_agent", "coworker",
+))  # fmt: skip
+HANDS = _STARTS | _OTHERS
+"""Words of tools that hand something over, or start it."""
+_ORDER_ARGS = ("prompt", "task", "instructions", "instruction", "message", "goal", "request", "query", "input", "text",
+               "objective", "content", "description_of_work")  # fmt: skip
+_STRONG = frozenset((
+    "destroy", "delete", "drop", "wipe", "purge", "erase", "truncate", "teardown", "nuke", "terminate",
+    "decommission",
+    "deprovision", "obliterate", "rm",
+))  # fmt: skip
+_ORDER = re.compile(
+    r"""\s*(?:(?:please|now|just|then|first|next|immediately|permanently|kindly|go(?:\s+ahead)?(?:\s+and)?|you\s+(?:must|should)|
+    i\s+(?:want|need)\s+you\s+to|your\s+task\s+is\s+to|can\s+you|could\s+you|completely|force)[\s,:]+)*
+    (?P<verb>delete|drop|destroy|wipe|erase|purge|truncate|terminate|remove|rm|nuke|shred|tear\s+down|decommission|uninstall
+    |revoke|force[- ]push|publish|pay|refund|transfer|buy|cancel|shut\s+down|overwrite|reset|grant|make)
+    \s+(?P<about>[^.;\n]{1,160})""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_SERIOUS = re.compile(
+    r"\b(?:table|database|db|bucket|project|repo(?:sitory)?|account|user|users|data|production|prod|server|instance|cluster|namespace|"
+    r"backups?|volume|disk|files?|folder|directory|everything|all|customer\w*|record\w*|branch|site|domain|queue|topic|index|collection|"
+    r"stack|environment|schema|dataset|money|funds|public|admin|keys?|secrets?|\d+\s?(?:usd|eur|\$))\b|(?:^|\s)/[\w/.-]+|-rf\b",
+    re.IGNORECASE,
+)
+_WEAK_ORDERS = frozenset(("remove", "make", "reset", "cancel", "publish", "uninstall"))
+_LIGHT = re.compile(
+    r"\b(?:dead|unused|code|imports?|comments?|whitespace|draft|cart|temp\w*|cache\w*|build|lint|todo|branch of|duplicates?|"
+    r"test\w*|filter)\b",
+    re.IGNORECASE,
+)
+
+
+def handed_over(action: str, args: Mapping[str, Any]) -> str:
+    """What is handed to others that takes something away; empty where nothing is."""
+    named = words(action)
+    if not _STARTS.isdisjoint(named) and not _JOBS.isdisjoint(named):
+        for _, value in pairs(args):
+            if isinstance(value, str) and len(value) <= 160 and " " not in value.strip():
+                if not _STRONG.isdisjoint(words(value)) and destroying_verb(value.rpartition("/")[2]) != "":
+                    return value
+                if not _STRONG.isdisjoint(words(value)[:1] + words(value)[-2:]):
+                    return value
+    if not _OTHERS.isdisjoint(named) or "_".join(named[:2]) == "ask_agent":
+        for name in _ORDER_ARGS:
+            text = args.get(name)
+            if isinstance(text, str):
+                found = _ORDER.match(text)
+                if found is not None and _LIGHT.search(found["about"]) is None and _SERIOUS.search(found["about"]):
+                    return f"{found['verb'].lower()} {found['about']}"[:160]
+    return ""

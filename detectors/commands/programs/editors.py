@@ -1,0 +1,115 @@
+"""Editors and stream editors that leave nothing, or next to nothing, of a file: by what their scripts say.
+
+Edits of lines (`3d`, `/import os/d`, `s/a/b/`) are work on a file. Misses: scripts in files; keys that are typed.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+from haltline.detectors.commands.files import lost_path
+from haltline.detectors.commands.invocation import Invocation
+from haltline.detectors.commands.model import Destruction
+
+Reader = Callable[[Invocation], Iterator[Destruction]]
+
+_SED_EMPTIES = re.compile(
+    r"\s*(?:(?:[0-5]?,\s*(?:\$|\d{4,})|[0-5],\$|/(?:\^|\.|\^?\.\*\$?|\^\.\*|\$|)/)\s*!?\s*[dD]|[dD]"
+    r"|s([/|,#])\^?\.[*+]\$?\1\1g?|/\^\$/!\s*d|\$!d|[1-5]!d|[1-5]?q|Q)\s*"
+)
+_EX_EMPTIES = re.compile(
+    r":?\s*(?:silent!?\s*)?(?:%|1,\$|0,\$|,|1,\.)\s*d(?:el(?:ete)?)?\s*[_a-z\"]?\s*(?:\|.*)?|.*\bnorm(?:al)?!?\s+(?:gg\s*\"?_?dG|:?%d).*|g/\^?\.?\*?/d.*"
+)
+_LISP_EMPTIES = re.compile(r"erase-buffer|delete-region\s+\(point-min\)|kill-region\s+\(point-min\)")
+_PRINTS = re.compile(r"\bprint|\bputs\b|\$_\s*\.?=\s*[^\"'\s;]|\bsay\b|s/|tr/|y/")
+_PRINTS_NEVER = re.compile(r"print\s+if\s+(?:0|false|nil)\b|if\s+\$\.\s*<\s*1\b")
+_CLEARS = re.compile(
+    r"\$_\s*=\s*(?:\"\"|''|undef|q\(\))|\bundef\s+\$_|s([/|,{])\^?\.[*+]\$?\1\1|\$_\.(?:clear|replace\(\"\"\))"
+)
+_VALUED = frozenset(("-c", "--cmd", "-S", "-s", "-u", "-w", "-W", "-i"))
+_BLOCK = re.compile(r"\{[^}]*\}")
+"""Commands for the lines of an address only."""
+_IN_PLACE = re.compile(r"--in-place.*|-[nErszpalw0]*i\S*")
+_MAX_WORDS = 256
+
+
+def _scripts(argv: tuple[str, ...], options: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """The scripts of a stream editor and its operands."""
+    scripts: list[str] = []
+    operands: list[str] = []
+    words = iter(argv[:_MAX_WORDS])
+    for word in words:
+        if word in options or (re.fullmatch(r"-[a-zA-Z]*e", word) and "-e" in options):
+            scripts.append(next(words, ""))
+        elif word.startswith("--expression="):
+            scripts.append(word.partition("=")[2])
+        elif not word.startswith("-") or word == "-":
+            operands.append(word)
+    if not scripts and operands:
+        scripts.append(operands.pop(0))
+    return scripts, operands
+
+
+def sed(invocation: Invocation) -> Iterator[Destruction]:
+    """`sed -i d FILE`: whether a command of the script takes every line."""
+    words = invocation.argv[1:]
+    if not any(_IN_PLACE.fullmatch(word) for word in words):
+        return
+    scripts, files = _scripts(words, ("-e", "--expression"))
+    commands = [part for script in scripts for part in re.split(r"[;\n]", _BLOCK.sub("", script))]
+    quiet = any(re.fullmatch(r"-[a-zA-Z]*n[a-zA-Z]*|--quiet|--silent", word) for word in words)
+    says_nothing = quiet and not any(re.search(r"[pPwW=]\s*$|[pw]\b", part) for part in commands)
+    if says_nothing or any(_SED_EMPTIES.fullmatch(part) for part in commands):
+        for file in files:
+            yield lost_path("truncate", invocation, file)
+
+
+def _by_line(invocation: Invocation) -> Iterator[Destruction]:
+    """`perl -i -ne ''`, `ruby -i -ne ''`."""
+    words = invocation.argv[1:]
+    flags = "".join(word[1:] for word in words if re.fullmatch(r"-[a-zA-Z0-9.~]+", word))
+    if "i" not in flags or not ("n" in flags or "p" in flags):
+        return
+    scripts, files = _scripts(words, ("-e", "-E"))
+    script = ";".join(scripts)
+    if ("p" not in flags and (not _PRINTS.search(script) or _PRINTS_NEVER.search(script))) or _CLEARS.search(script):
+        for file in files:
+            yield lost_path("truncate", invocation, file)
+
+
+def _awk(invocation: Invocation) -> Iterator[Destruction]:
+    words = list(invocation.argv[1:])
+    if "inplace" not in " ".join(words[:4]):
+        return
+    operands = [word for word in words if not word.startswith("-") and word != "inplace"]
+    program = operands[0] if operands else ""
+    if not re.search(r"print|getline", program) and re.search(r"\{|^\s*0\s*$|NR\s*<\s*[01]\b|/\^?\$\^?/", program):
+        for file in operands[1:]:
+            yield lost_path("truncate", invocation, file)
+
+
+def _line_editor(invocation: Invocation) -> Iterator[Destruction]:
+    """`ed FILE` on its input; `ex`, `vim` by `-c` and `+`; Emacs by `--eval`."""
+    words = invocation.argv[1:_MAX_WORDS]
+    commands: list[str] = re.split(r"[\n|]|\\n", invocation.stdin or "")
+    files: list[str] = []
+    given = iter(words)
+    for word in given:
+        if word in ("-c", "--cmd", "--eval", "-eval", "--execute") or re.fullmatch(r"-[a-zA-Z]*c", word):
+            commands.append(next(given, ""))
+        elif word.startswith("+") and len(word) > 1:
+            commands.append(word[1:])
+        elif word in ("-S", "-u", "-i", "-W", "-w", "-l"):
+            next(given, "")
+        elif not word.startswith("-"):
+            files.append(word)
+    if any(_EX_EMPTIES.fullmatch(command.strip()) or _LISP_EMPTIES.search(command) for command in commands):
+        for file in files:
+            yield lost_path("truncate", invocation, file)
+
+
+TOOLS: Mapping[str, Reader] = {
+    **dict.fromkeys(("sed", "gsed"), sed),
+    **dict.fromkeys(("perl", "ruby"), _by_line),
+    **dict.fromkeys(("gawk", "awk"), _awk),
+    **dict.fromkeys(("ed", "ex", "vi", "vim", "nvim", "vim.tiny", "view", "emacs", "micro", "kak"), _line_editor),
+}

@@ -1,0 +1,105 @@
+"""What haltline takes one call for, and why: each act with its effect, its target and the place that says so.
+
+Read by itself, without a session: whose things they are, and what was done before, is not known here.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from haltline.detectors.commands.effects import rows
+from haltline.detectors.commands.effects.programs import TABLE
+from haltline.detectors.commands.model import LOSSES, ActEffect, Badness, Destruction
+from haltline.detectors.commands.prefilter import may_destroy
+from haltline.detectors.commands.reading import reader_of
+from haltline.detectors.commands.shell import invocations
+from haltline.detectors.features.call import Phase
+from haltline.detectors.features.call_tracker import CallTracker
+from haltline.detectors.features.observation import Observation
+from haltline.detectors.features.tool_classifier import Classifier
+from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.policy import Policy, Reading
+from haltline.schemas.record import JsonObject
+
+_SOME_TIME_MS = 1_700_000_000_000
+_REPEATS = {
+    True: "the same again: a hint, then a kill",
+    False: "the same again: a hint, then a person is asked",
+}
+
+
+@dataclass(frozen=True)
+class Act:
+    """One thing that a call does."""
+
+    effect: str
+    verb: str
+    target: str
+    badness: str
+    reversible: bool
+    why: str
+    """The line of a table, or the module that reads it."""
+    follows: str
+    """What the rules of the default policy make of it."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a call is taken for."""
+
+    tool: str
+    effect: str
+    """Of the tool, by the policy and its name."""
+    reading: str
+    """How what it runs is read; empty where it runs nothing."""
+    acts: tuple[Act, ...]
+
+
+def explain(action: str, args: JsonObject, policy: Policy | None = None) -> Explanation:
+    """What a call of a tool is taken for; never raises for what is in `args`."""
+    classifier = Classifier(policy or Policy())
+    event = ActionEvent(event_id="e", kind=Kind.PROPOSED, session_id="s", time=_SOME_TIME_MS, action=action, args=args)
+    act = Observation(event, classifier, Phase.ATTEMPT, CallTracker())
+    known = act.tool.effect
+    return Explanation(
+        action,
+        "not known" if known is None else str(known),
+        str(act.tool.reading) if act.runs else "",
+        tuple(_act(one, act) for one in act.acts),
+    )
+
+
+def _act(one: Destruction, act: Observation) -> Act:
+    if one.badness is Badness.SCRATCH:
+        follows = "nothing: the next run makes it again"
+    elif one.badness is Badness.SEVERE:
+        follows = "refused at once, and a second one ends the session"
+    else:
+        follows = _REPEATS[one.effect in LOSSES]
+        if one.effect not in (ActEffect.SENDS, ActEffect.HANDS_OVER) and not one.reversible:
+            follows += "; three within a minute, or five within 20 actions: a person is asked"
+    return Act(
+        one.effect.value, one.verb, one.target, one.badness.name.lower(), one.reversible, _why(one, act), follows
+    )
+
+
+def _why(one: Destruction, act: Observation) -> str:
+    if act.text and act.tool.reading is Reading.SHELL and may_destroy(act.text):
+        for line, effect in _of_programs(act.text):
+            if effect is None or effect is one.effect:
+                return line
+    if act.text:
+        return f"what it runs, read as {act.tool.reading}"
+    if one.verb.startswith("http_"):
+        return "its method and place: commands/effects/requests.py"
+    if one.verb == "click":
+        return "the text that is clicked: commands/effects/labels.py"
+    return "its name and arguments: commands/effects/tools.py, schemas/tool_names.py"
+
+
+def _of_programs(text: str) -> Iterator[tuple[str, ActEffect | None]]:
+    for invocation in invocations(text):
+        for row in rows.matching(TABLE, invocation):
+            yield f"commands/effects: {row.source}", row.effect
+        module = reader_of(invocation)
+        if module:
+            yield f"{invocation.name}, read by {module}", None

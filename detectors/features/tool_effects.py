@@ -1,0 +1,269 @@
+"""What a call of a tool does that cannot be taken back, beside taking something away by its name: by tables.
+
+The tables stand in `commands.effects`: names of tools and what their arguments set, texts on buttons, HTTP requests.
+
+Misses: see there; clicks whose adapter reports a number instead of the text that is clicked.
+"""
+
+import re
+import shlex
+from functools import lru_cache
+
+from haltline.detectors.commands import destructions
+from haltline.detectors.commands.effects import labels, requests, statements, tools
+from haltline.detectors.commands.model import ActEffect, Badness, Destruction
+from haltline.detectors.commands.names import is_test, is_throwaway
+from haltline.schemas.record import JsonObject
+from haltline.schemas.tool_names import words
+
+_CLICKS = frozenset(
+    ("click", "tap", "press", "button", "submit", "dblclick", "doubleclick", "dialog", "activate", "mouse")
+)
+_LABELS = (
+    "label", "text", "element", "name", "title", "button", "aria_label", "ariaLabel", "accessible_name", "message",
+    "description", "selector", "target", "form", "locator", "xpath", "css", "value", "button_text", "link_text",
+)  # fmt: skip
+_CLICKING = frozenset(("click", "left_click", "double_click", "tap", "press", "submit"))
+_ACCEPTED = ("accept", "confirm", "ok")
+_SELECTOR = re.compile(r"\[[\w-]+[*^$~|]?=|[#.>:()=\[\]\"'/@*]+")
+_TAGS = frozenset(
+    (
+        "button",
+        "has",
+        "text",
+        "input",
+        "type",
+        "a",
+        "div",
+        "span",
+        "role",
+        "id",
+        "class",
+        "data",
+        "testid",
+        "btn",
+        "contains",
+    )
+)
+_CODE_CLICK = re.compile(r"^.*(?:\.click\(|\.tap\(|\.press\(|\.submit\().*$", re.MULTILINE)
+_LITERAL = re.compile(r"""(["'`])((?:(?!\1).){2,160})\1""")
+_STATEMENTS = ("query", "statement", "update", "cypher", "sparql", "gql", "cql", "q", "command")
+_ABOUT_TEXTS = frozenset(
+    ("search", "web", "docs", "find", "google", "ask", "think", "grep", "message", "say", "comment")
+)
+_SCRIPTS = ("function", "script", "expression", "code", "js", "javascript")
+_EVALUATES = frozenset(("evaluate", "eval", "execute", "script", "js", "javascript", "run"))
+_LAST_PART = re.compile(r"__|[./:]")
+_MAX_TARGET_CHARS = 240
+_DEV = re.compile(r"(?:^|[\W_])(?:dev|devel|local|localhost|own|mine|preview|ci)(?:$|[\W_])", re.IGNORECASE)
+
+
+def acts(  # noqa: PLR0912 - one case after another
+    action: str, args: JsonObject, about: tuple[str, ...]
+) -> tuple[Destruction, ...]:
+    """What a call does; `about`: what it is about, as far as its arguments say."""
+    clicked = click(action, args)
+    if clicked:
+        return clicked
+    action = _LAST_PART.split(action)[-1] or action
+    if tools.only_looks(action):
+        return ()
+    line = as_command_line(action, args)
+    if line:
+        return destructions(line)
+    for name in _STATEMENTS:
+        text = args.get(name)
+        if isinstance(text, str) and " " in text and _ABOUT_TEXTS.isdisjoint(words(action)):
+            stated = statements.acts(text)
+            if stated:
+                return stated
+    for name in _SCRIPTS if not _EVALUATES.isdisjoint(words(action)) else ():
+        text = args.get(name)
+        clicked = clicks_of_program(text) if isinstance(text, str) else ()
+        if clicked:
+            return clicked
+    found = _by_words(action, args)
+    if found is None:
+        moved = _moved_away(action, args, about)
+        if moved:
+            return moved
+        asked = requests.of_arguments(args)
+        if asked is not None:
+            return (asked,)
+        order = tools.handed_over(action, args)
+        if order:
+            return (
+                Destruction(
+                    f"{action}: {order}"[:80], f"order={order}"[:_MAX_TARGET_CHARS], Badness.PLAIN, ActEffect.HANDS_OVER
+                ),
+            )
+        return ()
+    verb, effect = found
+    if effect in (ActEffect.DESTROYS, ActEffect.EXPOSES) and about and all(map(_is_nothing_serious, about)):
+        return ()
+    named = about or (f"tool={action}",)
+    return tuple(Destruction(verb[:80], one[:_MAX_TARGET_CHARS], Badness.PLAIN, effect) for one in named[:16])
+
+
+def _by_words(action: str, args: JsonObject) -> tuple[str, ActEffect] | None:
+    for name in tools.operations(action, args):
+        if tools.only_looks(name):
+            return None
+        found = tools.by_name(name)
+        if found is not None:
+            return found
+    if tools.sets(action) or any(
+        isinstance(args.get(name), str) and tools.sets(args[name]) for name in ("action", "operation", "op")
+    ):
+        found = tools.by_setting(action, args)
+        if found is not None:
+            return found
+    company = tools.by_company(action, args)
+    if company is not None:
+        return company
+    if tools.to_many(args) and not {"send", "email", "mail", "message", "post", "notify"}.isdisjoint(words(action)):
+        return "send_to_many", ActEffect.SENDS
+    return None
+
+
+def as_command_line(action: str, args: JsonObject) -> str:
+    """`git_push(remote, branch, force=True)`, `redis_command(command="FLUSHALL")` as the line that they stand for."""
+    named = words(action)
+    if named[:1] == ("git",) and len(named) > 1 and named[1] in _OF_GIT:
+        parts = ["git", named[1]]
+        parts += ["--force"] if args.get("force") is True or args.get("force_push") is True else []
+        parts += ["--hard"] if args.get("mode") == "hard" or args.get("hard") is True else []
+        parts += ["-D"] if named[1] == "branch" and "delete" in named else []
+        parts += [str(args[name]) for name in ("remote", "branch", "ref") if isinstance(args.get(name), str)]
+        return " ".join(map(shlex.quote, parts))
+    program = next((_PROGRAMS[word] for word in named if word in _PROGRAMS), "")
+    if program:
+        for name in ("command", "cmd", "cli_command", "query", "args"):
+            given = args.get(name)
+            if isinstance(given, list) and given and all(isinstance(word, str) for word in given):
+                given = shlex.join(given)
+            if isinstance(given, str) and given:
+                return given if given.startswith(program) else f"{program} {given}"
+    return ""
+
+
+_OF_GIT = frozenset(("push", "reset", "branch", "tag", "clean", "checkout", "rebase", "restore", "stash"))
+_PROGRAMS = {"redis": "redis-cli", "valkey": "redis-cli", "keydb": "redis-cli", "aws": "aws", "gcloud": "gcloud"}
+_MOVES = frozenset(("move", "mv", "relocate", "rename", "transfer", "put", "shift"))
+_LOST = re.compile(
+    r"/dev/null|(?:/private)?(?:/var)?/tmp(?:/.*)?|/dev/shm(?:/.*)?|(?:.*/)?\.?trash(?:/.*)?|bin|recycle ?bin"
+    r"|\[?gmail\]?/trash|deleted( items| messages)?|junk|spam|papierkorb|corbeille|papelera|lixeira|cestino"
+    r"|prullenbak|ゴミ箱|回收站|корзина",
+    re.IGNORECASE,
+)
+_PLACES = ("destination", "dest", "dst", "to", "new_path", "to_path", "destination_path", "target", "folder",
+           "mailbox", "label", "list", "parent", "directory", "target_folder", "destination_folder", "location")  # fmt: skip
+
+
+def _moved_away(action: str, args: JsonObject, about: tuple[str, ...]) -> tuple[Destruction, ...]:
+    """What a tool moves to where it is lost."""
+    if _MOVES.isdisjoint(words(action)):
+        return ()
+    for name in _PLACES:
+        place = args.get(name)
+        if isinstance(place, str) and _LOST.fullmatch(place.strip()) is not None:
+            origin = next((str(args[key]) for key in _ORIGINS if isinstance(args.get(key), str)), "")
+            if origin and not origin.startswith(("/", "~")) and place.startswith(("/tmp", "/var/tmp")):
+                return ()
+            target = (
+                f"path={origin}"
+                if "/" in origin
+                else f"name={origin}"
+                if origin
+                else next(iter(about), f"tool={action}")
+            )
+            return (Destruction("move_away", target[:_MAX_TARGET_CHARS], Badness.PLAIN, reversible=True),)
+    return ()
+
+
+_ORIGINS = (
+    "source",
+    "src",
+    "from",
+    "path",
+    "old_path",
+    "from_path",
+    "source_path",
+    "id",
+    "message_id",
+    "page_id",
+    "file_id",
+    "email_id",
+    "name",
+)
+
+
+def _is_nothing_serious(target: str) -> bool:
+    name = target.partition("=")[2]
+    if "/" in name:
+        return False
+    return is_test(name) or is_throwaway(name) or _DEV.search(name) is not None
+
+
+_QUERIES = frozenset(("cypher", "sparql", "neo4j", "graph", "gremlin", "cql", "query", "statement", "mongo", "mongodb"))
+
+
+def only_looks(name: str) -> bool:
+    """Whether a tool of this name only looks, or undoes."""
+    return tools.only_looks(name)
+
+
+def names_an_act(name: str) -> bool:
+    """Whether a name says that something is done that cannot be taken back."""
+    return tools.by_name(name) is not None
+
+
+@lru_cache(maxsize=4096)
+def may_act(action: str) -> bool:
+    """Whether the name of a tool tells that its arguments have to be looked at: cheap, and true rather than false."""
+    parts = words(action)
+    if not _EVALUATES.isdisjoint(parts) or not _QUERIES.isdisjoint(parts):
+        return True
+    if not _CLICKS.isdisjoint(parts) or tools.sets(action) or not _MOVES.isdisjoint(parts):
+        return True
+    if not _PROGRAMS.keys().isdisjoint(parts) or parts[:1] == ("git",):
+        return True
+    if tools.only_looks(action):
+        return False
+    return tools.by_name(action) is not None or not tools.HANDS.isdisjoint(parts)
+
+
+def click(action: str, args: JsonObject) -> tuple[Destruction, ...]:
+    """What is done by a click on something whose text is reported."""
+    named = words(action)
+    if _CLICKS.isdisjoint(named) and args.get("action") not in _CLICKING:
+        return ()
+    if "dialog" in named and not any(args.get(name) is True for name in _ACCEPTED):
+        return ()
+    for name in _LABELS:
+        label = args.get(name)
+        if isinstance(label, str) and label:
+            found = _clicked(label, is_code=name in ("selector", "locator", "xpath", "css", "form", "target"))
+            if found is not None:
+                return (found,)
+    return ()
+
+
+def _clicked(label: str, *, is_code: bool) -> Destruction | None:
+    if is_code:
+        label = " ".join(word for word in re.split(r"[\s_-]+", _SELECTOR.sub(" ", label)) if word.lower() not in _TAGS)
+    effect = labels.effect_of(label)
+    if effect is None:
+        return None
+    return Destruction("click", f"button={label.strip().lower()}"[:_MAX_TARGET_CHARS], Badness.PLAIN, effect)
+
+
+def clicks_of_program(text: str) -> tuple[Destruction, ...]:
+    """What a program clicks on, by the texts and selectors in the lines that click."""
+    found: dict[Destruction, None] = {}
+    for line in _CODE_CLICK.findall(text[:65536])[:64]:
+        for _, literal in _LITERAL.findall(line):
+            clicked = _clicked(literal, is_code=True)
+            if clicked is not None:
+                found[clicked] = None
+    return tuple(found)

@@ -1,0 +1,69 @@
+"""The session is about to send a secret that it has read to where it does not belong.
+
+Fires: `secret_sent` on an attempt whose event lists secrets (`secrets_sent`): critical where a secret's provider has
+    hosts of its own and the call goes to none of them; else high, as where its hosts are not known.
+Quiet: calls to the provider's own hosts, to hosts that stood beside the secret where it was read, and to this machine;
+    attempts that were refused; kinds and digests of `allowed`.
+Misses: what the agent's side does not recognize: secrets that no result of this session brought in, those that were
+    compressed, encrypted, split or written into a file first; producers that do not look for them.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import pydantic
+from pydantic import Field
+
+from haltline.detectors.features.observation import Observation, Trait
+from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.strictness import Stricter
+from haltline.schemas.events import Kind
+from haltline.schemas.findings import Finding, Severity
+
+
+@dataclass
+class State:
+    """How many there were."""
+
+    attempts: int = 0
+
+
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class SecretSent(Detector[State]):
+    """Any attempt to send a secret elsewhere."""
+
+    id: ClassVar[str] = "secret_sent"
+    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
+    sees: ClassVar[Trait] = Trait.ATTEMPT
+    allowed: Annotated[
+        tuple[Annotated[str, Field(min_length=1, max_length=512)], ...], Field(max_length=256), Stricter.NEITHER
+    ] = ()
+    """Kinds and digests of secrets that may be sent anywhere."""
+
+    def start(self) -> State:
+        """Nothing yet."""
+        return State()
+
+    def concerns(self, act: Observation) -> bool:
+        """Attempts that send a secret."""
+        return bool(act.event.secrets_sent) and act.is_attempt and not act.refused
+
+    def observe(self, state: State, act: Observation) -> Finding | None:
+        """Lists the kinds."""
+        sent = [one for one in act.event.secrets_sent or () if not {one.kind, one.digest} & set(self.allowed)]
+        if not sent:
+            return None
+        state.attempts += 1
+        elsewhere = [one for one in sent if one.elsewhere]
+        kinds = ", ".join(sorted({one.kind for one in elsewhere or sent}))
+        return self.finding(
+            "secret_sent",
+            Severity.CRITICAL if elsewhere else Severity.HIGH,
+            f"{act.action:.60} sends what the session has read as a secret: {kinds:.200}",
+            (act.evidence,),
+            values={"secrets": len(sent), "elsewhere": len(elsewhere), "digest": (elsewhere or sent)[0].digest[:64]},
+        )
+
+    def near(self, state: State) -> float:
+        """1 once it was tried."""
+        return 1.0 if state.attempts else 0.0

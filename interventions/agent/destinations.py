@@ -1,0 +1,99 @@
+"""Whether a call sends something to somewhere else, and which hosts it names."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from haltline.interventions.agent.rules.known_effects import names_of
+
+_MOST_HOSTS: Final = 32
+_HOST: Final = (
+    r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}\.){1,8}[A-Za-z]{2,24}|(?:[0-9]{1,3}\.){3}[0-9]{1,3}|localhost"
+    r"|\[[0-9a-fA-F:]{2,39}\]"
+)
+_URL: Final = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]{{1,20}}://(?:[^\s/@\"'<>]{{0,600}}@)?({_HOST})")
+_AT: Final = re.compile(rf"[A-Za-z0-9._%+-]{{1,64}}@({_HOST})")
+_BARE: Final = re.compile(rf"(?<![A-Za-z0-9._@/-])({_HOST})(?![A-Za-z0-9_-])")
+_NO_DOMAINS: Final = frozenset((
+    "py", "js", "ts", "json", "yaml", "yml", "md", "txt", "sh", "toml", "cfg", "ini", "env", "log", "csv", "html",
+    "xml", "go", "rs", "java", "c", "h", "cpp", "rb", "php", "lock", "gz", "zip", "tar", "tgz", "pem", "key", "crt",
+    "sql", "db", "conf", "out", "bak", "tf", "tfvars", "jsonl", "png", "jpg", "pdf", "stdout", "stderr", "path",
+    "environ", "get", "post", "read", "write",
+))  # fmt: skip
+_LOCAL: Final = re.compile(r"localhost|127\.[0-9.]+|0\.0\.0\.0|\[::1?\]|\[0{0,4}:.*:1\]")
+
+_SENDING_TOOL: Final = re.compile(
+    r"(?:^|_)(?:send|post|upload|publish|e?mail|mail|sms|message|reply|tweet|share|paste|gist|http|https|fetch|request|requests|url"
+    r"|webhook|notify|push|curl|wget|navigate|goto|browse|browser|open_url|visit|dns|resolve|lookup|slack|discord|telegram|teams"
+    r"|comment|issue|pull|pr|invite|forward|submit|call_api|api|ftp|sftp|scp|put_object|create_page|append_block|type|fill)(?:_|$)"
+)
+_KEEPING_TOOL: Final = re.compile(
+    r"(?:^|_)(?:write|edit|multiedit|str_replace|create_file|save|insert|notebook|todo|read|grep|glob|ls|think|view|apply_patch)(?:_|$)"
+)
+_SENDING_COMMAND: Final = re.compile(
+    r"(?<![\w.-])(?:curl|wget|http|https|xh|nc|ncat|netcat|socat|telnet|ssh|scp|sftp|rsync|ftp|lftp|tftp|mail|mailx|mutt|sendmail"
+    r"|swaks|msmtp|dig|nslookup|host|drill|ping|aria2c|openssl\s+s_client|git\s+(?:push|remote|clone|fetch|pull|ls-remote|send-email)"
+    r"|gh|glab|hub|aws|gsutil|gcloud|az|s3cmd|rclone|mc|b2|docker\s+(?:push|login)|podman\s+push|npm\s+publish|twine|gem\s+push"
+    r"|cargo\s+publish|kubectl|helm\s+push|vercel|netlify|heroku|flyctl|slackcat|pastebinit|mosquitto_pub|kafkacat|kcat|grpcurl"
+    r"|websocat|wscat|transfer|wormhole|croc|ngrok|mosh|irssi|Invoke-WebRequest|Invoke-RestMethod|iwr|irm|Send-MailMessage"
+    r"|Start-BitsTransfer|certutil|bitsadmin)(?![\w-])"
+    r"|/dev/(?:tcp|udp)/|\b(?:requests|httpx|aiohttp|urllib|urllib3|http\.client|smtplib|ftplib|socket|paramiko|boto3|axios|fetch"
+    r"|XMLHttpRequest|WebSocket|net/http|Net::HTTP|HttpClient|LWP|fsockopen|curl_exec|file_get_contents|create_connection"
+    r"|getaddrinfo|gethostbyname|dns)\b",
+    re.IGNORECASE,
+)
+
+
+class Destination(NamedTuple):
+    """Of a call that sends."""
+
+    hosts: frozenset[str]
+    """In lower case; none where the call names none."""
+
+    @property
+    def is_local(self) -> bool:
+        """It goes to this machine alone."""
+        return bool(self.hosts) and all(map(is_local, self.hosts))
+
+
+def is_local(host: str) -> bool:
+    """Whether it is this machine."""
+    return _LOCAL.fullmatch(host) is not None
+
+
+def destination_of(action: str, args: Mapping[str, Any], text: str) -> Destination | None:
+    """Where a call sends to; `text` is that of its arguments. None: it sends nothing."""
+    names = names_of(action)
+    is_tool = any(_SENDING_TOOL.search(name) for name in names)
+    if not is_tool and any(_KEEPING_TOOL.search(name) for name in names):
+        return None
+    if not is_tool and not _SENDING_COMMAND.search(text) and not any(_URL.match(v) for v in _texts(args)):
+        return None
+    hosts = hosts_in(text)
+    if not hosts:
+        hosts = {found[1].lower() for found in _BARE.finditer(text) if not _is_file(found[1])}
+    return Destination(frozenset(hosts))
+
+
+def hosts_in(text: str) -> set[str]:
+    """The hosts of the addresses in a text."""
+    hosts: set[str] = set()
+    for form in (_URL, _AT):
+        for found in form.finditer(text):
+            hosts.add(found[1].lower())
+            if len(hosts) >= _MOST_HOSTS:
+                return hosts
+    return hosts
+
+
+def is_of(host: str, domains: frozenset[str]) -> bool:
+    """Whether a host is one of these domains, or below one."""
+    return any(host == domain or host.endswith(f".{domain}") for domain in domains)
+
+
+def _is_file(name: str) -> bool:
+    return name.rpartition(".")[2].lower() in _NO_DOMAINS
+
+
+def _texts(args: Mapping[str, Any]) -> list[str]:
+    return [value for value in args.values() if isinstance(value, str)]

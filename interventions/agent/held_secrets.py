@@ -1,0 +1,198 @@
+"""Secrets that a session has read, held in memory alone, and recognized where a call sends them somewhere else.
+
+A secret comes from the result of a call: by its form or its name (see `redaction.secrets`), or, where the call reads
+what holds credentials (`.env`, a key, `printenv`, a vault's answer), every value there that looks drawn by chance. It
+is recognized in the arguments of a call that sends, plain, reversed, in base64, in hex or encoded for an address. What
+leaves is the kind and a digest under the key of digests, or under a key of this process.
+
+At most `MAX_SECRETS` are held, the newest; of a long one a part. The provider's own hosts are free, and so are hosts
+that stood beside the secret where it was read, and this machine.
+"""
+
+import base64
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from secrets import token_bytes
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+from haltline.interventions.agent.destinations import Destination, destination_of, hosts_in, is_local, is_of
+from haltline.interventions.agent.redaction.forms import HOSTS, PUBLIC, is_of_both
+from haltline.interventions.agent.redaction.marks import secret_digest
+from haltline.interventions.agent.redaction.payload_encoding import whole_json
+from haltline.interventions.agent.redaction.secrets import find_secrets
+from haltline.schemas.events import SentSecret
+
+MAX_SECRETS: Final = 256
+MAX_BYTES: Final = 64 * 1024
+"""Of a result, and of the arguments of a call: what is behind is not looked at."""
+MAX_SENT: Final = 8
+"""That an event lists."""
+
+_LEAST_CHARS: Final = 8
+_LONG_CHARS: Final = 96
+_PART_CHARS: Final = 48
+_BESIDE_CHARS: Final = 240
+_SPACES: Final = re.compile(r"(?:\s|\\[nrt]|\\\\)+")
+_ESCAPES: Final = re.compile(r"\\(.)")
+_ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r"}
+_HOLDS_CREDENTIALS: Final = re.compile(
+    r"(?<![A-Za-z0-9])\.env\b|\.netrc|\.npmrc|\.pypirc|\.pgpass|\.git-credentials|vault-token|\.aws/|\.kube/config|\.docker/config"
+    r"|id_(?:rsa|dsa|ecdsa|ed25519)|\.pem\b|\.p12|\.pfx|\.key\b|credentials?\b|secrets?\b|/etc/g?shadow|\.tfvars|\.htpasswd"
+    r"|(?:^|[\s\"'|;&])(?:printenv|env|set|export -p)(?:[\s\"'|;&]|$)|/proc/[^\s/]+/environ|vault\s+(?:kv|read)"
+    r"|\bop\s+(?:read|item)"
+    r"|\bpass\s+show|gopass|doppler|keyvault|key_vault|getenv|os\.environ|process\.env|config:get|heroku\s+config|keychain",
+    re.IGNORECASE,
+)
+_VALUE: Final = re.compile(
+    r"(?:^|[\s=:,'\"{(\[>])([A-Za-z0-9+/_.~!@#$%^&*-]{12,256}={0,2})(?=$|[\s,'\"})\]<;])", re.MULTILINE
+)
+_NO_VALUE: Final = re.compile(
+    r"(?:[A-Za-z0-9_.-]*/)+[A-Za-z0-9_.-]*|[A-Za-z_]+(?:[._-][A-Za-z_]+)*|[0-9.,:TZ+-]+"
+    r"|[\w.-]+\.(?:com|org|net|io|dev|py|js|json|md|txt|sh|ya?ml)"
+    r"|v?[0-9]+(?:\.[0-9]+)+[\w.-]*|.*[\w-]+(?:\.[\w-]+)*:[0-9]{2,5}|[\w.+-]+@[\w.-]+"
+)
+
+
+class Held(NamedTuple):
+    """A secret that was read."""
+
+    kind: str
+    digest: str
+    forms: tuple[str, ...]
+    """As which it is recognized."""
+    hosts: frozenset[str]
+    """That it may be sent to."""
+    is_of_known_hosts: bool
+
+
+class HeldSecrets:
+    """Those of one session. Thread safe."""
+
+    def __init__(self, key: bytes = b"", max_secrets: int = MAX_SECRETS) -> None:
+        self._key = key or token_bytes(32)
+        self._max = max_secrets
+        self._held: OrderedDict[str, Held] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def take(self, args: Mapping[str, Any], *results: Any) -> None:
+        """Holds the secrets of what a call with these arguments has returned."""
+        for result in results:
+            text = text_of(result)
+            if len(text) < _LEAST_CHARS:
+                continue
+            found = list(_secrets_of(text))
+            if _HOLDS_CREDENTIALS.search(text_of(args)):
+                found += _values_of(text)
+            if found:
+                with self._lock:
+                    for kind, secret, hosts in found:
+                        self._hold(kind, secret, hosts)
+
+    def sent(self, action: str, args: Mapping[str, Any]) -> list[SentSecret]:
+        """The secrets that a call sends to where they do not belong."""
+        if not self._held or not args:
+            return []
+        text = text_of(args)
+        destination = destination_of(action, args, text)
+        if destination is None or destination.is_local:
+            return []
+        compact = _SPACES.sub("", text)
+        with self._lock:
+            held = list(self._held.values())
+        found = (one for one in held if any(form in text or form in compact for form in one.forms))
+        listed = ((one, _elsewhere(one, destination)) for one in found)
+        sent = {
+            one.digest: SentSecret(kind=one.kind, digest=one.digest, elsewhere=elsewhere)
+            for one, elsewhere in listed
+            if elsewhere is not False
+        }
+        return list(sent.values())[:MAX_SENT]
+
+    def after_fork(self) -> None:
+        """In a child: goes on with what its parent knew."""
+        self._lock = threading.Lock()
+
+    def _hold(self, kind: str, secret: str, hosts: frozenset[str]) -> None:
+        known = self._held.pop(secret, None)
+        if known is not None:
+            self._held[secret] = known._replace(hosts=known.hosts | hosts)
+            return
+        own = HOSTS.get(kind, frozenset())
+        digest = secret_digest(secret, self._key)
+        self._held[secret] = Held(kind, digest, tuple(_forms_of(secret)), own | hosts, bool(own))
+        if len(self._held) > self._max:
+            self._held.popitem(last=False)
+
+
+def text_of(value: Any) -> str:
+    """The beginning of a value's text, without the escapes of JSON."""
+    if isinstance(value, str):
+        return value[:MAX_BYTES]
+    if value is None:
+        return ""
+    text = whole_json(value)[:MAX_BYTES].decode(errors="replace")
+    return _ESCAPES.sub(lambda found: _ESCAPED.get(found[1], found[1]), text) if "\\" in text else text
+
+
+def _elsewhere(held: Held, destination: Destination) -> bool | None:
+    """False: it is sent to where it belongs; None: nobody knows."""
+    others = [host for host in destination.hosts if not is_local(host) and not is_of(host, held.hosts)]
+    if destination.hosts and not others:
+        return False
+    is_own_named = len(others) < len(destination.hosts)
+    return True if held.is_of_known_hosts and not is_own_named else None
+
+
+def _secrets_of(text: str) -> Iterator[tuple[str, str, frozenset[str]]]:
+    for one in find_secrets(text):
+        secret = text[one.start : one.end]
+        if one.kind == "url_password":
+            secret = secret.partition(":")[2]
+        if (
+            one.kind not in PUBLIC
+            and len(secret) >= _LEAST_CHARS
+            and (is_of_both(secret) or len(secret) >= 2 * _LEAST_CHARS)
+        ):
+            yield one.kind, secret, _hosts_beside(text, one.start, one.end)
+
+
+def _values_of(text: str) -> Iterator[tuple[str, str, frozenset[str]]]:
+    for found in _VALUE.finditer(text):
+        value = found[1]
+        if is_of_both(value) and _NO_VALUE.fullmatch(value) is None:
+            yield "credential", value, _hosts_beside(text, *found.span(1))
+
+
+def _hosts_beside(text: str, start: int, end: int) -> frozenset[str]:
+    return frozenset(hosts_in(text[max(0, start - _BESIDE_CHARS) : end + _BESIDE_CHARS]))
+
+
+def _forms_of(secret: str) -> Iterator[str]:
+    """The secret, or of a long one a part, as it may be written."""
+    part = _part_of(secret)
+    data = part.encode(errors="replace")
+    yield part
+    yield part[::-1]
+    yield data.hex()
+    yield data.hex().upper()
+    encoded = quote(part, safe="")
+    if encoded != part:
+        yield encoded
+    for before in range(3):  # the letters that no neighbour changes, wherever it stands in what is encoded
+        whole = base64.b64encode(b"\0" * before + data).decode().rstrip("=")
+        core = whole[-(-before * 4 // 3) : len(whole) - (1 if (before + len(data)) % 3 else 0)]
+        yield core
+        if "+" in core or "/" in core:
+            yield core.replace("+", "-").replace("/", "_")
+
+
+def _part_of(secret: str) -> str:
+    if len(secret) <= _LONG_CHARS and "\n" not in secret:
+        return secret
+    lines = [line.strip() for line in secret.replace("\\n", "\n").split("\n") if "-----" not in line]
+    longest = max(lines, key=len, default=secret)
+    middle = max(0, len(longest) // 2 - _PART_CHARS // 2)
+    return longest[middle : middle + _PART_CHARS]

@@ -1,0 +1,76 @@
+"""What is put in place of a secret: `[redacted:kind]`, and under a key a digest, which tells equal secrets.
+
+Secrets are found as places in a text. Where places overlap, one mark takes the place of all of them; its kind is that
+of the first one given, and so is the digest, which is of this secret alone.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+DIGEST_BYTES: Final = 4
+_MARK: Final = re.compile(r"\[redacted:\w+(?::[0-9a-f]{8})?\]")
+_BEGIN: Final = "[redacted:"
+
+
+class Found(NamedTuple):
+    """A place in a text, from `start` to before `end`, and the kind of secret there."""
+
+    start: int
+    end: int
+    kind: str
+    shown: str
+    """The kind as marks name it."""
+
+
+def secret_digest(secret: str, key: bytes) -> str:
+    """8 hex digits, equal for equal secrets under one key."""
+    return blake2b(secret.encode(errors="replace"), digest_size=DIGEST_BYTES, key=key[:64]).hexdigest()
+
+
+def mark(kind: str, secret: str = "", key: bytes = b"") -> str:
+    """`[redacted:kind:digest]`; without a key no digest, which could be guessed from."""
+    return f"[redacted:{kind}:{secret_digest(secret, key)}]" if key else f"[redacted:{kind}]"
+
+
+def marked(text: str, found: Sequence[Found], key: bytes = b"") -> str:
+    """The text with marks in these places. Marks that are there already stay."""
+    if not found:
+        return text
+    kept: list[str] = []
+    done = 0
+    for start, end, first in _without_marks(text, _joined(found)):
+        secret = text[first.start : first.end] if key else ""
+        kept += [text[done:start], mark(first.shown, secret, key)]
+        done = end
+    return "".join([*kept, text[done:]])
+
+
+def _joined(found: Sequence[Found]) -> list[tuple[int, int, Found]]:
+    """Places that do not overlap, in their order, each with the first of those that make it up."""
+    joined: list[tuple[int, int, int]] = []
+    for start, end, order in sorted((one.start, one.end, order) for order, one in enumerate(found)):
+        if joined and start < joined[-1][1]:
+            begin, until, first = joined[-1]
+            joined[-1] = (begin, max(until, end), min(first, order))
+        elif end > start:
+            joined.append((start, end, order))
+    return [(start, end, found[order]) for start, end, order in joined]
+
+
+def _without_marks(text: str, places: list[tuple[int, int, Found]]) -> Iterable[tuple[int, int, Found]]:
+    if _BEGIN not in text:
+        return places
+    marks = [one.span() for one in _MARK.finditer(text)]
+    left: list[tuple[int, int, Found]] = []
+    for start, end, first in places:
+        at = start
+        for begin, until in marks:
+            if begin < end and until > at:
+                if at < begin:
+                    left.append((at, begin, first))
+                at = until
+        if at < end:
+            left.append((at, end, first))
+    return left

@@ -1,0 +1,113 @@
+"""Secrets that are told by the name they go under.
+
+As a field of JSON, in text before `=` or `:`, as an option of a command (`--password x`), and in a sentence ("the
+password is x"). A value in text of less than three letters is not found.
+"""
+
+import re
+from typing import Final
+
+from haltline.interventions.agent.redaction.marks import Found
+
+# What no secret begins with: a variable or a command of the shell, a template, and that there is none.
+NO_VALUE = r"(?!\$[({A-Z_]|[{<]|(?i:null|none|nil|true|false|undefined)\b)"
+_VALUE = (
+    r"(?:(?<=\")[^\"\n\[]{3,256}(?<!\\)(?=\")|(?<=')[^'\n\[]{3,256}(?<!\\)(?=')"
+    r"|(?:[^\s\"'&,;\[\\]|\\(?![\"'])){3,})"
+)
+_SUFFIX = (
+    r"(?:[_-]?(?i:access|key|base|value|hash|data|text|string|b64|prod|dev|test|staging|live|v?[0-9]{1,3})"
+    r"(?![a-z])){0,3}"
+)
+_QUOTED = r"\\{0,3}[\"']\s{0,8}(?::|=>)\s{0,8}\\{0,3}[\"']?"
+_SCHEME = (
+    r"(?:(?i:basic|bearer|digest|token|negotiate|apikey|ssws|bot|key|oauth|jwt|splunk|geniekey)[ \t]{1,4}(?=\S))?+"
+)
+
+
+def _after(colon: str = r":(?![:/])", but: str = "") -> re.Pattern[str]:
+    """`PGPASSWORD=hunter2`, `?token=abc`, `"password": "hunter2"`, `x-api-key: abc`: the name stays, the value goes."""
+    spaced = rf"(?:[ \t]{{0,4}}(?:=>|:=|={{1,2}}|{colon})[ \t]{{0,4}}\\?[\"']?|{_QUOTED}){NO_VALUE}"
+    return re.compile(rf"({_SUFFIX}(?:=[\"']?|{spaced}){but})({_VALUE})")
+
+
+# `arn:aws:secretsmanager:...:secret:prod/db` and `org/token:latest` are no values of that name.
+_SPACED_COLON = r":(?=[ \t\"'])"
+# The number of tokens is no token, and PWD=/srv is a directory.
+NO_COUNT = r"(?!\d{1,5}(?:\.\d{1,3})?[kKmM]?(?![^\s\"'&,;)}\]]))"
+_NO_PATH = r"(?![/~.$]|[A-Za-z]:\\)"
+PATH = re.compile(r"[/~.$]|[A-Za-z]:\\")
+# In sentences what follows is a word, unless it has digits.
+_IN_WORDS = re.compile(
+    r"([ \t]{0,3}(?:=|:|[ \t](?:is|was)(?=[ \t:]):?)[ \t]{0,3}[\"'`]?|[ \t]{1,3}[\"'`]?(?=[A-Za-z0-9_+/=.-]{20}))"
+    r"(?![{<$(])((?=[^\s]{0,128}[0-9])(?=[^\s]{0,128}[A-Za-z])[^\s\"'`,;\[]{6,256})"
+)
+_AFTER_NAME: dict[str, re.Pattern[str]] = {
+    **dict.fromkeys(("api_key", "api-key", "apikey", "access_key", "access-key", "accesskey"), _after()),
+    **dict.fromkeys(("account_key", "account-key", "accountkey", "private_key", "private-key"), _after()),
+    **dict.fromkeys(("app_key", "app-key", "appkey", "application_key", "application-key", "master_key"), _after()),
+    **dict.fromkeys(("encryption_key", "signing_key", "signing-key", "license_key", "subscription-key"), _after()),
+    **dict.fromkeys(("client-key-data", "presharedkey", "privatekey"), _after()),
+    **dict.fromkeys(("password", "passwd", "passphrase", "passcode"), _after()),
+    **dict.fromkeys(("api key", "access key", "private key", "auth key"), _IN_WORDS),
+    "secret": _after(_SPACED_COLON),
+    "token": _after(_SPACED_COLON, NO_COUNT),
+    "pwd": _after(but=_NO_PATH),
+    "authorization": re.compile(rf"((?:[ \t]{{0,4}}[:=][ \t]{{0,4}}[\"']?|{_QUOTED}){_SCHEME}{NO_VALUE})({_VALUE})"),
+    "auth": re.compile(rf"({_QUOTED}{NO_VALUE})({_VALUE})"),
+    "cookie": re.compile(r"(s?(?:\\{0,3}[\"'])?[ \t]{0,4}:[ \t]{0,4}(?:\\{0,3}[\"'])?)([^\r\n\"'\[{]{3,})"),
+}
+NAMES: Final = tuple(_AFTER_NAME)
+OF_OPTIONS: Final = frozenset(name for name in _AFTER_NAME if " " not in name) - {"auth", "authorization", "pwd"}
+_IN_SENTENCES: Final = frozenset(("password", "passphrase", "passcode", "token", "secret"))
+
+_OPTION = re.compile(r"(?:^|[\s\"'])-{1,2}(?!-|no-)[\w.-]{0,40}\Z")
+_AFTER_OPTION = re.compile(
+    rf"({_SUFFIX}[ \t]{{1,4}}[\"']?(?!-|(?:id|name|type|source|src)=){NO_VALUE}{NO_COUNT})({_VALUE})"
+)
+_BEFORE_OPTION = 48
+
+# What programs say of a secret without saying it: a call, an attribute, the name of a type, the same name again.
+_CODE: Final = re.compile(
+    r"[A-Za-z_][A-Za-z0-9_.]{0,80}\(|(?:self|this|cls|os|req|request|settings|config|args|options|opts|kwargs|process|params|data|env"
+    r"|ctx|user|form|cleaned_data|validated_data|fake)[.?]|(?:str|string|String|int|bool|Optional|bytes|Any|object|char|Text"
+    r"|unicode|basestring|SecretStr|undefined|number|boolean|required|optional|input|self|value|varchar|VARCHAR)"
+    r"(?:[|)\].!?]|\Z)|\.\.\.|\*+\Z|\(|\)|=|\||/\*|--|#|\+|->|x{3,}\Z|X{3,}\Z"
+)
+
+
+def _is_code(value: str, name: str) -> bool:
+    return _CODE.match(value) is not None or value.strip("():.,").lower() in (name, name.replace("_", ""))
+
+
+def find_named(text: str, lower: str, begin: int, end: int) -> list[Found]:
+    """The secrets whose names stand between these places; `lower` is the text in lower case."""
+    found: list[Found] = []
+    for name, after in _AFTER_NAME.items():
+        at = lower.find(name, begin, end)
+        while at >= 0:
+            one = _behind(text, name, after, at)
+            if one is not None:
+                found.append(one)
+            at = lower.find(name, max(at + 1, one.end if one is not None else 0), end)
+    return found
+
+
+def _behind(text: str, name: str, after: re.Pattern[str], at: int) -> Found | None:
+    behind = at + len(name)
+    found = after.match(text, behind)
+    if found is not None and _is_code(found[2], name):
+        return None
+    if found is None and name in OF_OPTIONS and _OPTION.search(text[max(0, at - _BEFORE_OPTION) : at]):
+        found = _AFTER_OPTION.match(text, behind)
+    if found is None and name in _IN_SENTENCES:
+        found = _IN_WORDS.match(text, behind)
+    if found is None:
+        return None
+    kind = kind_of_name(name)
+    return Found(found.start(2), found.end(2), kind, kind)
+
+
+def kind_of_name(name: str) -> str:
+    """As marks name it."""
+    return name.replace("-", "_").replace(" ", "_")
