@@ -153,10 +153,10 @@ def kafka_topics(kafka: LocalKafka) -> Iterator[Topics]:
     """Every topic, made with 4 partitions on the real Kafka under a prefix of this test's own."""
     topics = Topics(prefix=f"t{uuid.uuid4().hex[:8]}.")
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap}, logger=logging.getLogger("tests.kafka"))
-    changelog = changelog_of(topics)
-    create_topics(admin, topics, PARTITIONS, 1, changelogs=[changelog])
+    changelogs = [changelog_of(topics), f"{topics.prefix.removesuffix('.')}-shadow-sessions-changelog"]
+    create_topics(admin, topics, PARTITIONS, 1, changelogs=changelogs)
     yield topics
-    for deleted in admin.delete_topics([*topics.all, changelog]).values():
+    for deleted in admin.delete_topics([*topics.all, *changelogs]).values():
         deleted.result()
 
 

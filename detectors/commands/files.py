@@ -45,6 +45,8 @@ _EMPTY_LINE_BY_CUSTOM = (
     ".env",
     ".nojekyll",
 )
+_LOG = re.compile(r"(?:[\w.-]+/){0,2}[\w.-]*\.(?:log|out|err|pid|trace|bak|swp)")
+"""Files beside the work that programs write and that people keep nothing in."""
 _OWN_OUTPUT = re.compile(
     r"(?:[\w.-]+/){0,2}(?:[\w.-]*\.(?:log|out|err|pid|trace)|(?:out|output|log|debug|results?|scratch|stdout|stderr|nohup)"
     r"(?:\.(?:txt|csv|json|md|html|xml))?)"
@@ -90,7 +92,10 @@ def _rm(invocation: Invocation) -> Iterator[Destruction]:
     options = parse(invocation.argv[1:])
     everything = options.has("-r", "-R", "--recursive")
     for operand in options.operands:
-        yield lost_path("rm", invocation, operand, everything=everything)
+        lost = lost_path("rm", invocation, operand, everything=everything)
+        if not everything and _LOG.fullmatch(lost.target.removeprefix("path=")) is not None:
+            lost = replace(lost, badness=min(lost.badness, Badness.SCRATCH))
+        yield lost
 
 
 def _rmdir(invocation: Invocation) -> Iterator[Destruction]:

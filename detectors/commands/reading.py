@@ -44,7 +44,7 @@ _CODE_SUFFIXES = frozenset(("py", "js", "mjs", "cjs", "ts", "rb", "pl", "php", "
 _CODE_LINE = re.compile(r"python|node|ruby|perl|php|deno|bun|lua")
 _INCLUDED = re.compile(r"(?:^|\n|;)\s*(?:\\ir?|\.read|source|\\\.)\s+([^\s;]+)")
 """Files of statements that a client's own commands read."""
-_ALL_ROWS = re.compile(r"(\w+)[\w'\")\]]{0,80}\.(update_?[mM]any|delete_?[mM]any)\(\s*\{\s*\}")
+_ALL_ROWS = re.compile(r"(\w+)[\w'\")\]]{0,80}\.(update_?[mM]any)\(\s*\{\s*\}")
 _OPENED_TO_ALL = re.compile(r"chmod(?:Sync)?\(\s*['\"]([^'\"\n]+)['\"]\s*,\s*['\"]?0?o?[0-7]?(?:777|666|767|776)\b")
 _SCHEDULES = re.compile(r"/cron(?:tab|\.d|tabs)(?:/|$)|/spool/cron/")
 _USER = re.compile(r"^\s*(?:root|www-data|nobody|ubuntu|\w+)\s+(?=(?:/\S*/)?[a-z][\w.-]*\s)")

@@ -24,11 +24,27 @@ def made_in_passing(act: ToolCall) -> Collection[str]:
     by_code = code_creations(act.text, cwd=tool_classifier.cwd_of(act.event), folders=False)
     made = tool_classifier.creates(act)
     taken = {destruction.target for destruction in act.destroys if destruction.target.startswith("path=")}
+    if len(taken) < len(act.destroys):
+        others = {one.target for one in act.destroys if one.target.startswith(_MADE_BY_COMMANDS)}.intersection(made)
+        taken |= others if others and _is_made_first(act.text) else set()
     return {
         target
         for target in taken.intersection((*made, *by_code))
-        if target in by_code or _COMPUTED in target or _is_written_before(act.text, target.rpartition("/")[2])
+        if target in by_code
+        or not target.startswith("path=")
+        or _COMPUTED in target
+        or _is_written_before(act.text, target.rpartition("/")[2])
     }
+
+
+_MADE_BY_COMMANDS = ("database=", "container=", "k8s=", "branch=", "tag=")
+_MAKES = re.compile(r"\bcreate(?:db)?\b|\brun\b|\bcheckout -b|\bswitch -c|\bgit (?:branch|tag) [^-]", re.IGNORECASE)
+_TAKES = re.compile(r"\bdrop(?:db)?\b|\bdelete\b|\brm\b|\bbranch -|\btag -", re.IGNORECASE)
+
+
+def _is_made_first(text: str) -> bool:
+    makes, takes = _MAKES.search(text, 0, MAX_COMMAND_CHARS), _TAKES.search(text, 0, MAX_COMMAND_CHARS)
+    return makes is not None and takes is not None and makes.start() < takes.start()
 
 
 def _is_written_before(text: str, target: str) -> bool:

@@ -2,12 +2,11 @@
 
 Its own is what it made and what was not there before: not what it changed, nor what an act that failed was to make.
 What is in a folder that it made is its own too, unless it destroyed a thing of that name before; of a container also
-then. A database that it made is its own too.
-So is what it must have made itself: a file that it removed, and a program that ran afterwards, in the same act
+then. So is what it must have made itself: a file that it removed, and a program that ran afterwards, in the same act
 or a later one, where the file is, brought back; changes to a work tree that it has changed or reset before; a branch
 that it has overwritten before; a file in its folder that it never saw, and opens for writing; files that a pattern
-names by their beginning, as it calls its own. What would be a catastrophe is never its own, but for such a database. What it renamed stays
-whose it was.
+names by their beginning, as it calls its own; a pod of a job of its own. What would be a catastrophe is never its own,
+but for a database that it made. What it renamed stays whose it was.
 
 Misses: what a program makes without the command line saying so, until it is removed for the second time; two
 files of one name, when one of the paths is relative; a work tree that others change at the same time.
@@ -30,8 +29,7 @@ _TRANSIENT = ("container=", "image=")
 _UNDO = frozenset(("git_checkout", "git_restore", "git_reset_hard"))
 """Takes away what was changed in files, not the files."""
 
-_PRUNED = frozenset(("docker=container", "docker=network"))
-"""Of those that are stopped, where the session made some: the next run makes them again."""
+_POD, _JOB = "k8s=pod/", "k8s=job/"
 _OVERWRITES = "git_push_force"
 """What is on the branch from then on is the session's own."""
 
@@ -66,18 +64,26 @@ class Ownership:
         target = destruction.target
         if destruction.badness is not Badness.PLAIN:
             return destruction.badness is Badness.SEVERE and not self._made_database(target)
-        if target in _PRUNED and any(own and known.startswith("container=") for known, own in self.own.items()):
-            return False
         if destruction.verb in _UNDO and (target in self.removed or (self.changed and target.startswith("path="))):
             return False
         if destruction.verb == _OVERWRITES and target in self.removed:
             return False
         own = self.own.get(target)
+        if own is None and target.startswith(_POD):
+            own = self._is_of_own_job(target) or None
         if not target.startswith("path="):
             return own is not True
         if own is None and destruction.verb == OPENED and "/" not in target and target not in self.there:
             return False
         return own is False and not self._is_back(target) if own is not None else not self._is_own_path(target)
+
+    def _is_of_own_job(self, target: str) -> bool:
+        """A pod is called as the job is that made it."""
+        name = target.removeprefix(_POD)
+        return any(
+            own and known.startswith(_JOB) and name.startswith(known.removeprefix(_JOB))
+            for known, own in self.own.items()
+        )
 
     def _made_database(self, target: str) -> bool:
         """A database that the session made itself, such as one for its tests."""

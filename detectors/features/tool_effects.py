@@ -19,10 +19,12 @@ from haltline.schemas.tool_names import words
 _CLICKS = frozenset(
     ("click", "tap", "press", "button", "submit", "dblclick", "doubleclick", "dialog", "activate", "mouse")
 )
-_LABELS = (
-    "label", "text", "element", "name", "title", "button", "aria_label", "ariaLabel", "accessible_name", "message",
-    "description", "selector", "target", "form", "locator", "xpath", "css", "value", "button_text", "link_text",
-)  # fmt: skip
+_LABEL = re.compile(
+    r"(?:.*_)?(?:label|text|element|name|title|button|message|description|caption|selector|target|form|locator|xpath|css|value)"
+    r"(?:_(?:text|label|description|name))?"
+)
+"""Arguments that tell what is clicked."""
+_IS_SELECTOR = re.compile(r"selector|locator|xpath|css|form|target$")
 _CLICKING = frozenset(("click", "left_click", "double_click", "tap", "press", "submit"))
 _ACCEPTED = ("accept", "confirm", "ok")
 _SELECTOR = re.compile(r"\[[\w-]+[*^$~|]?=|[#.>:()=\[\]\"'/@*]+")
@@ -65,7 +67,7 @@ def acts(  # noqa: PLR0912 - one case after another
     clicked = click(action, args)
     if clicked:
         return clicked
-    action = _LAST_PART.split(action)[-1] or action
+    whole, action = "_".join(words(action)), _LAST_PART.split(action)[-1] or action
     if tools.only_looks(action):
         return ()
     line = as_command_line(action, args)
@@ -82,7 +84,7 @@ def acts(  # noqa: PLR0912 - one case after another
         clicked = clicks_of_program(text) if isinstance(text, str) else ()
         if clicked:
             return clicked
-    found = _by_words(action, args)
+    found = _by_words(action, args) or tools.by_name(whole)
     if found is None:
         moved = _moved_away(action, args, about)
         if moved:
@@ -157,7 +159,8 @@ _LOST = re.compile(
     re.IGNORECASE,
 )
 _PLACES = ("destination", "dest", "dst", "to", "new_path", "to_path", "destination_path", "target", "folder",
-           "mailbox", "label", "list", "parent", "directory", "target_folder", "destination_folder", "location")  # fmt: skip
+           "mailbox", "label", "list", "parent", "directory", "target_folder",
+           "destination_folder", "location")  # fmt: skip
 
 
 def _moved_away(action: str, args: JsonObject, about: tuple[str, ...]) -> tuple[Destruction, ...]:
@@ -230,7 +233,8 @@ def may_act(action: str) -> bool:
         return True
     if tools.only_looks(action):
         return False
-    return tools.by_name(action) is not None or not tools.HANDS.isdisjoint(parts)
+    by_name = tools.by_name(_LAST_PART.split(action)[-1]) or tools.by_name("_".join(parts))
+    return by_name is not None or not tools.HANDS.isdisjoint(parts)
 
 
 def click(action: str, args: JsonObject) -> tuple[Destruction, ...]:
@@ -240,10 +244,10 @@ def click(action: str, args: JsonObject) -> tuple[Destruction, ...]:
         return ()
     if "dialog" in named and not any(args.get(name) is True for name in _ACCEPTED):
         return ()
-    for name in _LABELS:
-        label = args.get(name)
-        if isinstance(label, str) and label:
-            found = _clicked(label, is_code=name in ("selector", "locator", "xpath", "css", "form", "target"))
+    for name, label in args.items():
+        key = "_".join(words(name))
+        if isinstance(label, str) and label and _LABEL.fullmatch(key) is not None:
+            found = _clicked(label, is_code=_IS_SELECTOR.search(key) is not None)
             if found is not None:
                 return (found,)
     return ()

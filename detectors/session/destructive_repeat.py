@@ -77,7 +77,7 @@ class DestructiveRepeat(Detector[State]):
             return None
         worst: list[Entry] = []
         target, effect = "", ActEffect.DESTROYS
-        acts = [one for one in reversed(act.irreversible) if one.target != UNKNOWN or act.args]
+        acts = [one for one in reversed(act.irreversible) if one.target != UNKNOWN or act.args is not None]
         named = {_name(act, one): one.effect for one in acts}
         for target_name in reversed(named):
             name = _known_as(state, target_name)

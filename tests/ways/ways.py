@@ -126,7 +126,7 @@ _core = cache(lambda policy: Core(Policy.model_validate_json(policy), alone=True
 
 def _told(when: str, read: dict[str, None], code: str) -> str:
     shown = "; ".join(list(read)[:3]) or code or "nothing"
-    return " ".join(f"{when} {shown}"[:160].split())
+    return f"{when} {shown}"[:160].replace("\n", " ")
 
 
 def _losses(core: Core, state: SessionState, event: ActionEvent) -> Iterator[str]:

@@ -241,8 +241,7 @@ sends | gh release create/upload/edit | !/--draft/ | $1
 destroys | gh release delete/delete-asset | | $1
 destroys | gh repo delete/archive/rename/sync | !/^repo\ssync(?!.*force)/ | $*
 destroys | gh issue/pr/run/gist/label/secret/variable/cache/ssh-key/gpg-key/codespace/ruleset/project delete/delete-all/transfer/lock | | $*
-sends | gh pr merge | /--(admin|squash|merge|rebase|auto)|(^|\s)-[smr]\b/ | $*
-sends | glab mr merge | | $*
+sends | gh pr merge | --admin | $*
 destroys~ | gh workflow disable | | $*
 exposes | gh repo edit | /--visibility\s+public|--(template|allow-forking)\b/ | $1
 exposes | gh,glab repo create | --public | $1

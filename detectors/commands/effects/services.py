@@ -23,7 +23,9 @@ overwrites | aws cloudformation update-stack/deploy/execute-change-set/rollback-
 overwrites | aws dynamodb/rds/redshift/backup/fsx/s3api restore-*/start-restore-job | | --target-table-name,--db-instance-identifier,--resource-type
 overwrites | aws cloudfront create-invalidation | | --distribution-id
 destroys | aws s3 sync/mv | /--delete\b/ | $2
+destroys~ | aws lambda put-function-concurrency | /concurren\S*\s+0\b/ | --function-name
 # aws: exposes
+exposes | aws * put-bucket-policy/put-resource-policy/set-identity-policy/put-key-policy/put-repository-policy | | --bucket,--key-id,--repository-name
 exposes | aws s3api/s3/s3control put-*-acl/cp/mv/sync/put-object/create-bucket | /--acl\s+(public\S*|authenticated-read)|--grant-(read|write|full)\S*\s+\S*(allusers|authenticatedusers)/ | --bucket,$2
 exposes | aws * put-*policy*/set-*policy*/add-permission/create-policy*/add-layer-version-permission | /principal['"\s:{]+(aws['"\s:]+)?\*|principal\s+['"]?\*|"action"\s*:\s*"\*"|effect"?:\s*"?allow[^}]*"resource"\s*:\s*"\*"/ | --bucket,--function-name,--user-name,--role-name,--policy-name
 exposes | aws s3api/s3control put-public-access-block | /false/ | --bucket,--account-id
@@ -73,6 +75,7 @@ destroys | gcloud * buckets update | /--retention-days\s+[0-7]\b/ | $1
 destroys~ | gcloud * disable/stop/suspend/reset | | $*
 destroys~ | gcloud * * disable/stop/suspend/reset/deallocate/abandon | | $*
 destroys~ | gcloud container/compute * resize | /--(num-nodes|size)\s+0/ | $*
+destroys~ | gcloud compute * * resize | /--size\s+0/ | $*
 overwrites | gcloud sql backups restore | | --restore-instance
 overwrites | gcloud sql import/instances sql/csv/bak/restore-backup/clone | | $1
 destroys | gcloud * * destroy/wipe/purge | | $*
@@ -90,6 +93,8 @@ overwrites | bq load/cp | /--replace|(^|\s)-f\b/ | $1
 destroys | az storage account/blob | /--enable-(delete|container-delete)-retention\s+false|--enable-versioning\s+false|management-policy\s+create/ | --account-name,-n
 destroys | az * * ltr-policy/backup-policy/str-policy set | | -n,--name
 destroys | az * * update | /--\S*retention\S*\s+[0-3]\b|--\S*(backup|versioning|soft-delete|purge-protection)\S*\s+(false|disabled|off)/ | -n,--name
+destroys | az storage blob | /(delete-policy|versioning|retention)\S*\s.*--enable\s+false/ | --account-name
+destroys | az monitor log-analytics | /--retention-\w+\s+\d{1,2}\b/ | -n,--name
 destroys~ | az * stop/deallocate/restart/disable/revoke | | -n,--name
 destroys~ | az * * stop/deallocate/disable/revoke/remove | | -n,--name
 overwrites | az * * restore/import/failover | | -n,--name,--dest-name
@@ -102,7 +107,7 @@ exposes | az * update | /--default-action\s+allow|--public-network-access\s+(ena
 exposes | az * * firewall-rule | /0\.0\.0\.0.*255\.255\.255\.255|0\.0\.0\.0\s.*0\.0\.0\.0/ | -n,--name,-s
 exposes | az ad app/sp credential | /reset|create/ | --id
 # clusters
-destroys~ | kubectl patch | /"?replicas"?\s*:\s*0|finalizers"?\s*:\s*(null|\[\s*\])|reclaimpolicy"?\s*:\s*"?delete|"op"\s*:\s*"remove"/ | $*
+destroys~ | kubectl patch | /"?replicas"?\s*:\s*0|finalizers"?\s*:\s*(null|\[\s*\])|reclaimpolicy"?\s*:\s*"?delete|"op"\s*:\s*"remove"|replicas"[^}]*"value"\s*:\s*0/ | $*
 destroys~ | kubectl autoscale | /--min\s+0/ | $*
 destroys~ | kubectl cordon/taint | !/-\s*$/ | $*
 destroys~ | kubectl rollout undo | | $*
@@ -129,13 +134,12 @@ destroys | vault operator rekey/raft | /rekey|remove-peer|snapshot\s+restore/ | 
 destroys | vault lease/token/auth revoke/disable | | $*
 exposes | vault policy write | /root|admin/ | $1
 destroys | consul snapshot restore | | $*
-destroys | terraform apply | /-replace|-auto-approve|(^|\s)-destroy/ | -replace,--replace,.
+destroys | terraform apply | /-replace|(^|\s)-destroy/ | -replace,--replace,.
 destroys | terraform taint | | $*
 overwrites | terraform state push/mv/replace-provider | | .
 destroys~ | terraform force-unlock | | $1
-overwrites | pulumi up/update/refresh/import/cancel | /(^|\s)(-y|--yes|--skip-preview|-f)\b/ | -s,--stack,.
+overwrites | pulumi refresh/import/cancel | /(^|\s)(-y|--yes|--skip-preview|-f)\b/ | -s,--stack,.
 destroys | pulumi state/stack/env delete/rm/unprotect/upgrade | | $*
-overwrites | cdk deploy | /--require-approval\s*never|--force|--hotswap/ | $*,.
 destroys | hcloud,scw,linode-cli,vultr-cli,oci,ibmcloud,openstack,exo,civo,upctl,yc,aliyun,tccli,ovhcloud,ionosctl,equinix,metal | /(^|[\s-])(delete|terminate|destroy|rebuild|remove|rm|purge|reset|release|wipe|reinstall)\b/ !/(^|\s)(list|ls|get|show|view|describe)(\s|$)/ |
 destroys~ | hcloud,scw,linode-cli,vultr-cli,oci,ibmcloud,openstack,exo,civo,yc | /(^|\s)(poweroff|shutdown|stop|suspend|shelve|halt|pause|detach)\b/ |
 destroys | virsh undefine/destroy/vol-delete/pool-delete/snapshot-delete/snapshot-revert/vol-wipe/net-destroy | | $1

@@ -33,6 +33,7 @@ spends | register transfer renew | domain domains
 sends | send deliver dispatch blast mail | email emails mail mails newsletter newsletters campaign campaigns sms fax letter bulk mass invitation invitations announcement blast mailing push broadcast whatsapp template_message -draft
 sends | gmail outlook email mail sendgrid mailgun mailchimp postmark ses smtp twilio | send
 sends | broadcast blast email mail | all everyone everybody users customers subscribers members staff list message announcement team company
+sends | broadcast | *
 sends | notify alert message | all everyone everybody subscribers customers
 sends | make place start dial | call phone
 sends | tweet retweet repost | *
@@ -179,7 +180,7 @@ def by_name(name: str) -> tuple[str, ActEffect] | None:
 def _inner(parts: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """A name of a service's own: `stripe_create_refund` leads with the service."""
     if len(parts) > 2:
-        yield parts[1], parts[2:]
+        yield parts[1], (*parts[:1], *parts[2:])
 
 
 @lru_cache(maxsize=4096)

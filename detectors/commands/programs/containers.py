@@ -138,8 +138,8 @@ _DOCKER_REMOVES: Mapping[tuple[str, ...], tuple[str, str, Badness]] = {
 }
 _DOCKER_PRUNES: Mapping[str, Badness] = {
     "system": Badness.PLAIN,
-    "container": Badness.PLAIN,
-    "network": Badness.PLAIN,
+    "container": Badness.SCRATCH,
+    "network": Badness.SCRATCH,
     "image": Badness.SCRATCH,
     "builder": Badness.SCRATCH,
     "buildx": Badness.SCRATCH,

@@ -13,7 +13,7 @@ from dataclasses import replace
 from haltline.detectors.commands.files import lost_path
 from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.model import Badness, Destruction
-from haltline.detectors.commands.names import is_main_branch
+from haltline.detectors.commands.names import is_main_branch, is_throwaway
 from haltline.detectors.commands.options import Options, parse
 from haltline.detectors.commands.paths import canonical
 
@@ -147,7 +147,8 @@ def _delete_branch(invocation: Invocation, arguments: tuple[str, ...]) -> Iterat
     forced = options.has("-D") or (options.has("-d", "--delete") and options.has("-f", "--force"))
     if forced and not options.has("-r", "--remotes"):
         for name in options.operands:
-            yield Destruction("git_branch_delete", f"branch={name}", Badness.PLAIN)
+            bad = Badness.SCRATCH if is_throwaway(name) else Badness.PLAIN
+            yield Destruction("git_branch_delete", f"branch={name}", bad)
 
 
 def _stash(invocation: Invocation, arguments: tuple[str, ...]) -> Iterator[Destruction]:
