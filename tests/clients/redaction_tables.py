@@ -1,6 +1,6 @@
-"""The tables of redaction for the npm package, which cannot read the files of the Python package.
+"""The tables of redaction and of verbs for the npm package, which cannot read the files of the Python package.
 
-python -m tests.clients.redaction_tables     # writes clients/typescript/src/redaction/tables.ts again
+python -m tests.clients.redaction_tables     # writes tables.ts and verbs.ts again
 """
 
 import json
@@ -9,8 +9,10 @@ from typing import Any, Final
 
 from haltline.interventions.agent.redaction.command_lines import PROGRAMS
 from haltline.interventions.agent.redaction.forms import TABLE
+from haltline.schemas.tool_names import _IN_OTHER_LETTERS, _SHOWS, FOREIGN_VERBS
 
 FILE: Final = Path(__file__).resolve().parents[2] / "clients" / "typescript" / "src" / "redaction" / "tables.ts"
+VERBS: Final = FILE.parents[1] / "verbs.ts"
 
 _HEAD: Final = """\
 /** Written by `python -m tests.clients.redaction_tables`: kinds.json and programs.json of the Python package. */
@@ -60,6 +62,15 @@ def as_text() -> str:
     )
 
 
+def verbs_as_text() -> str:
+    """The other file: verbs of other languages that take something away."""
+    tables = {"FOREIGN_VERBS": sorted(FOREIGN_VERBS), "IN_OTHER_LETTERS": _IN_OTHER_LETTERS, "SHOWS": _SHOWS}
+    return "/** Written by `python -m tests.clients.redaction_tables`: those of tool_names.py. */\n" + "".join(
+        f"\nexport const {name}: readonly string[] = {json.dumps(words)};\n" for name, words in tables.items()
+    )
+
+
 if __name__ == "__main__":
     FILE.write_text(as_text(), encoding="ascii")
+    VERBS.write_text(verbs_as_text(), encoding="ascii")
     print(f"wrote {FILE.name}: {FILE.stat().st_size} bytes")

@@ -14,3 +14,4 @@ def test_the_tables_of_redaction_of_the_typescript_client_are_current() -> None:
     assert redaction_tables.FILE.read_text(encoding="ascii") == redaction_tables.as_text(), (
         "python -m tests.clients.redaction_tables"
     )
+    assert redaction_tables.VERBS.read_text(encoding="ascii") == redaction_tables.verbs_as_text()

@@ -3,6 +3,7 @@
  * the Python package (schemas/tool_names.py); `test/vectors.json`, which it writes, holds that both say the same.
  */
 
+import { FOREIGN_VERBS, IN_OTHER_LETTERS, SHOWS } from "./verbs.js";
 import { EFFECTS, type Effect } from "./transport.js";
 
 function list(words: string): ReadonlySet<string> {
@@ -90,9 +91,14 @@ function namesOf(action: string): string[] {
   return [action.toLowerCase(), snake, lastPart(snake)];
 }
 
+const FOREIGN = new Set(FOREIGN_VERBS);
+
 /** The verb by which a tool of this name takes something away; empty when its name does not. */
 export function destroyingVerb(action: string): string {
   if ([...action].length > MAX_NAME_CHARS) return "";
+  const plain = action.normalize("NFC").toLowerCase();
+  const piece = /^[\x00-\x7f]*$/.test(action) ? undefined : IN_OTHER_LETTERS.find((one) => plain.includes(one));
+  if (piece !== undefined) return SHOWS.some((one) => plain.includes(one)) ? "" : piece;
   const name = folded(action);
   const last = lastPart(name.trim());
   let found = verb(words(last));
@@ -119,7 +125,7 @@ function verb(parts: readonly string[]): string | undefined {
   if (phrase !== undefined) return phrase;
   const runTogether = RUN_TOGETHER.exec(lead);
   if (runTogether !== null) return runTogether[1];
-  const found = DESTROYS_IN_FRONT.has(lead) ? lead : parts.find((word) => DESTROYS.has(word));
+  const found = DESTROYS_IN_FRONT.has(lead) ? lead : parts.find((word) => DESTROYS.has(word) || FOREIGN.has(word));
   if (found === undefined) return undefined;
   const about = found === lead ? rest : parts.filter((word) => word !== found);
   const isHarmless = about.some((word) => RECREATABLE.has(word)) || (DESTROYS_IN_FRONT.has(found) && !about.length);
