@@ -45,7 +45,7 @@ _EMPTY_LINE_BY_CUSTOM = (
     ".env",
     ".nojekyll",
 )
-_LOG = re.compile(r"(?:[\w.-]+/){0,2}[\w.-]*\.(?:log|out|err|pid|trace|bak|swp)")
+_LOG = re.compile(r"(?:[\w.-]+/){0,2}[\w.-]*\.(?:log|out|err|pid|trace|swp)")
 """Files beside the work that programs write and that people keep nothing in."""
 _OWN_OUTPUT = re.compile(
     r"(?:[\w.-]+/){0,2}(?:[\w.-]*\.(?:log|out|err|pid|trace)|(?:out|output|log|debug|results?|scratch|stdout|stderr|nohup)"

@@ -89,9 +89,9 @@ def acts(  # noqa: PLR0912 - one case after another
         moved = _moved_away(action, args, about)
         if moved:
             return moved
-        asked = requests.of_arguments(args)
-        if asked is not None:
-            return (asked,)
+        requested = requests.of_arguments(args)
+        if requested is not None:
+            return (requested,)
         order = tools.handed_over(action, args)
         if order:
             return (

@@ -39,7 +39,7 @@ _LOOKS = re.compile(
     r"/(?:search|query|preview|validate|estimate|dry[_-]?run|undelete|_search|_count|graphql|login|auth|token|drafts?)/?(?:$|\?)",
     re.IGNORECASE,
 )
-_SAID = re.compile(
+_IN_BODY = re.compile(
     r"""["']?(?:action|operation|op|method|status|state|cmd|command|type)["']?\s*[:=]\s*["']?(?:\w+[._/-])?(?P<verb>delete|deleted|destroy|remove|removed|purge|truncate|drop|wipe)(?:[A-Z_.]\w*)?["'&\s},]"""
     r"""|["'](?:deleted|is_deleted|archived_and_deleted)["']\s*:\s*true|["'](?:rows|records|values|items)["']\s*:\s*\[\s*\]|\bCLEAR\s+ALL\b|\bDROP\s+ALL\b"""
     r"""|["']?private["']?\s*[:=]\s*false""",
@@ -70,7 +70,7 @@ def act(method: str, place: str, body: str = "") -> Destruction | None:
     if _QUERY_ONLY.search(place) is not None:
         return Destruction("http_delete", target, Badness.PLAIN)
     if method in ("POST", "PUT", "PATCH") and body:
-        if _SAID.search(f"{body[:4096]} ") is not None:
+        if _IN_BODY.search(f"{body[:4096]} ") is not None:
             return Destruction(f"http_{method.lower()}", f"{target} {body}"[:_MAX_CHARS], Badness.PLAIN)
         if _CHAT_TO_ALL.search(body) is not None:
             return Destruction(f"http_{method.lower()}", target, Badness.PLAIN, ActEffect.SENDS)

@@ -194,8 +194,8 @@ def _apart(word: str) -> str:
     return word.replace("=", " ", 1) if word[:1] == "-" else word
 
 
-def _fits(wanted: str, word: str) -> bool:
-    return wanted == word or (("/" in wanted or "*" in wanted) and _glob(wanted).match(word) is not None)
+def _fits(expected: str, word: str) -> bool:
+    return expected == word or (("/" in expected or "*" in expected) and _glob(expected).match(word) is not None)
 
 
 def leading(name: str, argv: Sequence[str]) -> list[str]:
@@ -233,14 +233,14 @@ def values(argv: Sequence[str], option: str) -> list[str]:
 def _holds(condition: str, argv: Sequence[str], text: str) -> bool:
     if condition[0] == "+":
         return True  # only says by which words a command line is told from others
-    wanted = condition[0] != "!"
+    expected = condition[0] != "!"
     condition = condition.removeprefix("!")
     if condition[0] == "/":
-        return (_pattern(condition[1:-1]).search(text) is not None) is wanted
+        return (_pattern(condition[1:-1]).search(text) is not None) is expected
     option, equals, value = condition.partition("=")
     if equals:
-        return any(map(_glob(value).match, values(argv, option))) is wanted
-    return any(word.partition("=")[0] == option for word in argv) is wanted
+        return any(map(_glob(value).match, values(argv, option))) is expected
+    return any(word.partition("=")[0] == option for word in argv) is expected
 
 
 def acts(of: Table, invocation: Invocation) -> Iterator[Destruction]:
@@ -265,15 +265,15 @@ def acts(of: Table, invocation: Invocation) -> Iterator[Destruction]:
 def _targets(row: Row, invocation: Invocation) -> list[str]:
     argv = invocation.argv[1:_MAX_WORDS]
     found: list[str] = []
-    for wanted in row.target.removeprefix("path:").split(","):
-        if wanted == ".":
+    for expected in row.target.removeprefix("path:").split(","):
+        if expected == ".":
             found.append(invocation.path("."))
-        elif wanted.startswith("$"):
+        elif expected.startswith("$"):
             rest = leading(invocation.name, argv)[len(row.words) :]
-            number = wanted[1:]
+            number = expected[1:]
             found += rest if number == "*" else rest[int(number) - 1 :][:1] if number != "0" else rest[-1:]
-        elif wanted:
-            found += values(argv, wanted)[:1]
+        elif expected:
+            found += values(argv, expected)[:1]
         if found:
             break
     return [name for name in found if name != STDIN] or [" ".join(invocation.argv)[:_MAX_NAME_CHARS]]

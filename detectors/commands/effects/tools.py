@@ -148,10 +148,14 @@ def _names(text: str) -> tuple[Name, ...]:
 
 
 NAMES = _names(_NAMES)
-SETTINGS = tuple(
-    (ActEffect(line.split(" | ")[0]), *(re.compile(cell.strip(), re.IGNORECASE) for cell in line.split(" | ")[1:]))
-    for line in filter(None, _SETTINGS.splitlines())
-)
+
+
+def _setting(line: str) -> tuple[ActEffect, re.Pattern[str], re.Pattern[str]]:
+    effect, named, valued = (cell.strip() for cell in line.split(" | "))
+    return ActEffect(effect), re.compile(named, re.IGNORECASE), re.compile(valued, re.IGNORECASE)
+
+
+SETTINGS = tuple(map(_setting, filter(None, _SETTINGS.splitlines())))
 _VERBS = frozenset(verb for row in NAMES for verb in row.verbs)
 
 
@@ -229,20 +233,20 @@ _FOREIGN_ARGS = frozenset(
 
 def by_company(action: str, args: Mapping[str, Any]) -> tuple[str, ActEffect] | None:
     """What a verb does together with some arguments, neither of which says it alone."""
-    said = {word for name in operations(action, args) for word in words(name)}
-    if not said.isdisjoint(_MOVES_MONEY) and not _MONEY.isdisjoint(args) and not _PAYEES.isdisjoint(args):
+    named_by = {word for name in operations(action, args) for word in words(name)}
+    if not named_by.isdisjoint(_MOVES_MONEY) and not _MONEY.isdisjoint(args) and not _PAYEES.isdisjoint(args):
         return "move_money", ActEffect.SPENDS
-    if not said.isdisjoint(_RELEASES) and any(
+    if not named_by.isdisjoint(_RELEASES) and any(
         isinstance(value, str) and value.lower() in _PRODUCTION for value in args.values()
     ):
         return "release_to_production", ActEffect.SENDS
-    if not said.isdisjoint(("ref", "branch", "push", "tag")) and args.get("force") is True:
+    if not named_by.isdisjoint(("ref", "branch", "push", "tag")) and args.get("force") is True:
         return "force", ActEffect.DESTROYS
-    if not said.isdisjoint(_PROTECTS) and any(
+    if not named_by.isdisjoint(_PROTECTS) and any(
         value is False or value in ("off", "disabled", "none") for name, value in args.items() if name in _SWITCHES
     ):
         return "switch_off", ActEffect.DESTROYS
-    if not said.isdisjoint(("lifecycle", "expiration", "retention", "ttl")) and any(
+    if not named_by.isdisjoint(("lifecycle", "expiration", "retention", "ttl")) and any(
         isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _FEW for value in args.values()
     ):
         return "let_expire", ActEffect.DESTROYS

@@ -223,8 +223,8 @@ def _curl(invocation: Invocation) -> Iterator[Destruction]:
     if "x-http-method-override:delete" in headers:
         method = "DELETE"
     for url in urls:
-        asked = url if not by_get else f"{url}{'&' if '?' in url else '?'}{'&'.join(bodies)}"
-        yield from _requested(method or ("POST" if posts and not by_get else "GET"), asked, " ".join(bodies))
+        place = url if not by_get else f"{url}{'&' if '?' in url else '?'}{'&'.join(bodies)}"
+        yield from _requested(method or ("POST" if posts and not by_get else "GET"), place, " ".join(bodies))
     for body in bodies:
         yield from _body(body)
 
