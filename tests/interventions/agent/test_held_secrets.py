@@ -185,11 +185,7 @@ def test_a_guard_reports_the_kind_and_a_digest_and_nothing_else() -> None:
     http_post("https://example.org", TOKEN[::-1])
     http_post("https://api.github.com/user", TOKEN)
     proposed = [event for event in guard.events if event.kind is Kind.PROPOSED]
-    assert [event.secrets_sent and [one.kind for one in event.secrets_sent] for event in proposed] == [
-        None,
-        ["github_token"],
-        None,
-    ]
+    assert [[one.kind for one in event.secrets_sent or ()] for event in proposed] == [[], ["github_token"], []]
     assert all(TOKEN.encode() not in event.to_json() for event in guard.events)
 
 
