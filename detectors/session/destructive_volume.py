@@ -132,7 +132,7 @@ def _counted(act: Observation) -> list[Destruction]:
 
 
 def _of_interest(act: Observation) -> list[Destruction]:
-    """Without what is sent, paid or handed over: to send many different things is work, to send one thing again is none."""
+    """Without what is sent, paid or handed over: many different ones are work, the same again is none."""
     return [loss for loss in act.irreversible if loss.effect not in _ONE_BY_ONE and not loss.reversible]
 
 
