@@ -2,8 +2,8 @@
 
 Pure functions of the text. A line passes a quick look for telling words (`prefilter`), is taken apart (`lexer`,
 `expand`, `shell`, `wrappers`), and each program in it is read by a reader of its own (`files`, `git`, `databases`,
-`containers`, `cloud`, `system`, `scripts`, `sql`) and by tables (`effects`). Paths are judged by `paths`, names by
-`names`.
+`containers`, `cloud`, `system`, `scripts`, `sql`) and by tables (`effects`). Paths are judged by `paths`, names
+by `names`.
 
 Dry runs, `--help`, comments, quoted text and files that are written destroy nothing. What is destroyed by a branch that
 may not be taken counts.

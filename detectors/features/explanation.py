@@ -75,7 +75,7 @@ def _act(one: Destruction, act: Observation) -> Act:
         follows = "refused at once, and a second one ends the session"
     else:
         follows = _REPEATS[one.effect in LOSSES]
-        if one.effect not in (ActEffect.SENDS, ActEffect.HANDS_OVER) and not one.reversible:
+        if one.effect not in (ActEffect.SENDS, ActEffect.HANDS_OVER, ActEffect.SPENDS) and not one.reversible:
             follows += "; three within a minute, or five within 20 actions: a person is asked"
     return Act(
         one.effect.value, one.verb, one.target, one.badness.name.lower(), one.reversible, _why(one, act), follows

@@ -29,7 +29,7 @@ from haltline.schemas.control import Batch
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 
-_ONE_BY_ONE = frozenset((ActEffect.SENDS, ActEffect.HANDS_OVER))
+_ONE_BY_ONE = frozenset((ActEffect.SENDS, ActEffect.HANDS_OVER, ActEffect.SPENDS))
 _MAX_ENTRIES = 128
 """Entries that are kept, unless a setting counts further."""
 
@@ -132,7 +132,7 @@ def _counted(act: Observation) -> list[Destruction]:
 
 
 def _of_interest(act: Observation) -> list[Destruction]:
-    """Without what is sent or handed over: to send many different things is work, to send one thing again is none."""
+    """Without what is sent, paid or handed over: many different ones are work, the same again is none."""
     return [loss for loss in act.irreversible if loss.effect not in _ONE_BY_ONE and not loss.reversible]
 
 

@@ -87,7 +87,7 @@ exposes | tailscale funnel/serve | | $*
 exposes | ssh,autossh | +r /(^|\s)-\w*R\s+\S*:/ | -R
 exposes | nc,ncat,netcat,socat | +e/exec/nlvpe/lvpe/nlpe /(^|\s)-\w*e\s|exec:/ |
 exposes | http-server,serve | /(^|\s)(\/|~)(\s|$)/ |
-exposes | python | +server /http\.server/ /--directory\s+[\/~](\s|$)|--bind\s+0\.0\.0\.0/ |
+exposes | python | +server /http\.server/ /--directory\s+[\/~](\s|$)/ |
 exposes | curl,wget,http,https,xh | +transfer/0x0/file/paste/pastebin/paste2/paste1/termbin/bashupload/temp/oshi/catbox/requestbin/webhook/ngrok /transfer\.sh|0x0\.st|file\.io|paste(bin)?\.\w+|termbin|bashupload|temp\.sh|oshi\.at|catbox\.moe|requestbin|webhook\.site|ngrok/ /(^|\s)(-F|--form|-T|--upload-file|-d|--data\S*|--post-file)\b|@/ |
 # mail
 sends | mail,mailx,mutt,sendmail,msmtp,ssmtp,swaks,neomutt,himalaya,s-nail,mailsend | !/(^|\s)(-e|-H|--help)(\s|$)/ | --to,-t,$0

@@ -352,8 +352,6 @@ def of_method(
         return method, ActEffect.EXPOSES
     if method in ("update_many", "updateMany"):
         return (method, ActEffect.OVERWRITES) if everything else None
-    if method == "update" and last == "objects":
-        return "update_all", ActEffect.OVERWRITES
     if method in _SETS_BY_CODE:
         return method, ActEffect.DESTROYS
     if method.startswith(("modify_", "update_", "set_", "put_", "patch_", "scale_")) and given:
