@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from haltline.interventions.agent.novelty import SeenWords
+from haltline.interventions.levels.default_levels import is_ask
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import ActionEvent, Kind, Task
 from haltline.schemas.policy import Policy
@@ -159,4 +160,5 @@ def test_customer_service_is_never_stopped(acts: Callable[[], Iterator[Act]], ev
             "output_novelty": seen.take(result, error, args=args),
         }
         events += call(30 * number + 5, f"mcp__shop__{tool}", args=args, error=error, **fields)
-    assert [(rule, level) for rule, level in decided(events) if level >= Level.PAUSE] == []
+    stops = [(rule, level) for rule, level in decided(events) if level >= Level.PAUSE and not is_ask(rule, level)]
+    assert stops == []
