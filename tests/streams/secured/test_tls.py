@@ -136,6 +136,8 @@ def test_a_runaway_is_stopped_kept_and_shown_over_tls(cluster: Cluster, tmp_path
         assert {what for what, verdict in verdicts.items() if verdict != "ok"} <= {
             "canary",
             "clocks",
+            "intake",
+            "sessions for a calibration",
             "shadow workers' progress",
         }, reported[-1]
         for address in (system.worker, system.sink, system.console):
