@@ -11,7 +11,7 @@ from haltline.interventions.agent import Guard
 from haltline.interventions.agent.rules.objection import TEXTS, THROTTLED
 from haltline.schemas.control import ControlState, Stage
 from haltline.schemas.decisions import ApprovalState, Decision, Level, ScopeKind
-from haltline.schemas.events import ActionEvent, Kind, Outcome
+from haltline.schemas.events import ActionEvent, Kind, Outcome, Task
 from haltline.schemas.keys import make_keys
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.seals import Sealer
@@ -54,6 +54,8 @@ def worker(embedded: EmbeddedBroker) -> Iterator[StandIn]:
 
 def test_the_third_delete_is_refused_and_ends_the_run(embedded: EmbeddedBroker, worker: StandIn) -> None:
     with Agent(embedded.bootstrap, mode="blocking", goal="clean up") as agent:
+        for text in ("clean up", "clean up", "now the rest"):
+            agent("prompt", text)
         agent("turn", {"inputTokens": 10, "outputTokens": 2, "costUsd": 0.5}, "I delete it")
         assert agent.attempts(2) == ["executed", "executed"]
         with pytest.raises(Raised, match="Refused") as killed:
@@ -65,11 +67,10 @@ def test_the_third_delete_is_refused_and_ends_the_run(embedded: EmbeddedBroker, 
     wait_until(lambda: worker.of(Kind.SESSION_ENDED), "the end of the session has arrived")
     assert [event.seq for event in worker.events] == list(range(len(worker.events)))
     assert worker.outcomes()[:3] == [Outcome.OK, Outcome.OK, Outcome.REFUSED]
-    (turn,), (started,) = worker.of(Kind.MODEL_TURN), worker.of(Kind.SESSION_STARTED)
+    (turn,), tasks = worker.of(Kind.MODEL_TURN), [event.task for event in worker.of(Kind.SESSION_STARTED)]
     assert turn.usage is not None
     assert (turn.usage.tokens, turn.usage.cost_usd, turn.output_head) == (12, 0.5, "I delete it")
-    assert started.task is not None
-    assert started.task.goal == "clean up"
+    assert tasks == [Task(goal="clean up"), Task(goal="clean up", prompts=2)]
     wait_until(lambda: len(worker.feedback) >= 4, "all feedback has arrived")
     assert worker.stages()[:4] == [Stage.RECEIVED, Stage.APPLIED, Stage.STOPPED, Stage.REFUSED]
     # Started again without any worker's word but what stands.
