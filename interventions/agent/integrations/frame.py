@@ -2,7 +2,7 @@
 
 An adapter says only how its framework names them: with a `Results` what the model reads of a refused call, what of a
 result is its output or its error, and where hints stand; with a function of a response what the turn used and wrote.
-Frameworks that tell of the beginning and the end of a call apart use `FrameworkSession` itself.
+Frameworks that report the beginning and the end of a call apart use `FrameworkSession` itself.
 """
 
 from collections.abc import Awaitable, Callable, Mapping

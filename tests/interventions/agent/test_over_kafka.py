@@ -11,7 +11,6 @@ from confluent_kafka import Producer
 
 from haltline.interventions.agent import Level, Refused
 from haltline.schemas.control import Stage
-from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.topics import Topics
@@ -103,17 +102,6 @@ def test_with_the_broker_gone_after_the_kill_every_call_is_still_refused() -> No
         with pytest.raises(Refused, match=KILLED):
             guard.check()
         guard.close()
-
-
-def test_a_kill_of_the_session_above_while_the_agent_works(embedded: EmbeddedBroker, worker: StandIn) -> None:
-    with guard_of(embedded.bootstrap, mode="async", parent_session_id="parent") as guard:
-        assert attempts(guard, 1) == ["executed"]
-        worker.control(standing(scope_id="parent"))
-        wait_until(lambda: guard.killed, "the kill has arrived")
-        assert attempts(guard, 2) == [KILLED, KILLED]
-        wait_until(lambda: worker.stages().count(Stage.REFUSED) == 2, "the feedback has arrived")
-    assert worker.stages() == [Stage.RECEIVED, Stage.APPLIED, Stage.STOPPED, Stage.REFUSED, Stage.REFUSED]
-    assert {feedback.decision_id for feedback in worker.feedback} == {f"stands-{ScopeKind.SESSION}-parent"}
 
 
 def test_a_kill_wakes_a_call_that_waits_for_its_verdict(embedded: EmbeddedBroker) -> None:

@@ -135,6 +135,8 @@ BESIDE = {
     "binance_key": ("BINANCE_KEY", cut(MIXED, 64)),
 }
 
+FIELDS = {"kind", "starts", "inside", "back", "form", "check", "needs", "as", "public", "open", "hint", "hosts"}
+
 ROUND = {
     "alone": "{}",
     "in a sentence": "use {} for it.",
@@ -186,20 +188,7 @@ def test_the_table_is_in_order() -> None:
     assert len(HOSTS) >= 200, "kinds"
     for row in TABLE["forms"]:
         assert not ("starts" in row and "inside" in row), row
-        assert row.keys() <= {
-            "kind",
-            "starts",
-            "inside",
-            "back",
-            "form",
-            "check",
-            "needs",
-            "as",
-            "public",
-            "open",
-            "hint",
-            "hosts",
-        }
+        assert row.keys() <= FIELDS
         assert not set(row["form"]) - set(string.printable), row
         for other_language in ("(?<", "(?=", "(?!", "(?P", "\\b", "\\A", "\\Z", "++", "*+"):
             assert other_language not in row["form"], row
