@@ -14,12 +14,15 @@ from haltline.interventions.agent import Guard, Refused
 from haltline.interventions.agent.transport.local_decider import forget_kills
 from haltline.schemas.control import CommandKind
 from haltline.schemas.decisions import Decision, Level
-from haltline.schemas.events import ActionEvent, Outcome
+from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.policy import Policy, Rule
 from haltline.streams.engine.core import Core
 from haltline.streams.policy.loader import parse_policy
+from haltline.streams.runtime.metrics import Metrics
+from haltline.streams.sessions.session_metrics import SessionMetrics
 from tests.builders import bash, call, delete, event, fires_at
 from tests.cases import cases
+from tests.docs.pages import DOCS, between, fences_of
 from tests.interventions.control.test_approvals import Session
 
 CAREFUL = AskFirst(effects=("destroys", "spends", "exposes"))
@@ -115,6 +118,11 @@ class Careful(Session):
         self.completed(second + 0.5, Outcome.REFUSED if refused else Outcome.OK)
         return said(decision)
 
+    def says_of(self, command: str) -> str:
+        """What is decided about a command line."""
+        event = bash(60, command, kind=Kind.PROPOSED, outcome=None, await_verdict=True)
+        return said(self.core.on_event(None, event).decision)
+
 
 def said(decision: Decision | None) -> str:
     return "-" if decision is None else f"{decision.level.value} {decision.code}"
@@ -179,8 +187,26 @@ def test_in_mode_local_it_is_refused_with_how_to_allow_it(guard: Guard) -> None:
     assert not guard.killed
 
 
+def test_the_page_s_example_is_a_policy() -> None:
+    ((_, document),) = fences_of(between(DOCS / "policy.md", "ask first"))
+    session = Careful(document)
+    assert session.delete(0, "a") == "PAUSE ask_first"
+    assert session.says_of("rm /srv/staging/a") == "ALLOW allowed"
+
+
 def test_irreversible_acts_are_counted_by_default() -> None:
     outcome = Core().on_event(None, bash(0, "rm /srv/data/a && systemctl stop web"))
     assert [(act.effect.value, act.target) for act in outcome.irreversible] == [("destroys", "path=/srv/data/a")]
     assert Core().on_event(None, bash(0, "rm -rf build/")).irreversible == ()
     assert Core().on_event(None, bash(0, "rm /srv/data/a", outcome=Outcome.REFUSED)).irreversible == ()
+
+
+def test_they_are_on_the_worker_s_metrics_also_where_nothing_else_follows() -> None:
+    metrics = Metrics()
+    meter = SessionMetrics(metrics)
+    outcome = Core().on_event(None, bash(0, "rm /srv/data/a"))
+    assert outcome.follows
+    for act in outcome.irreversible:
+        meter.irreversible(act.effect.value)
+    counted = [metrics.registry.get_sample_value("haltline_irreversible_acts_total", {"effect": e}) for e in ActEffect]
+    assert counted == [1, 0, 0, 0, 0, 0]
