@@ -1,4 +1,4 @@
-"""What is loaded with the agent's side and with what decides. Who may import whom: `lint-imports`, in `make check`."""
+"""Modules that importing the agent's side or the core loads. `lint-imports`, in `make check`, holds the layers."""
 
 import subprocess
 import sys

@@ -126,8 +126,6 @@ _PROGRAMS = frozenset((
     "gsutil", "bq", "gh", "redis", "mongosh", "rclone", "find", "hdfs", "pulumi", "vault", "snowsql", "dbt",
 ))  # fmt: skip
 """Tools that are named after the program whose arguments they are given."""
-_STORES = {"redis": "redis-cli", "valkey": "redis-cli", "keydb": "redis-cli"}
-"""Stores that are told commands of one program, whatever the tool is called."""
 _FETCHERS = frozenset(("curl", "wget"))
 _MAKES = frozenset((
     "create", "make", "write", "save", "new", "generate", "upload", "put", "copy", "clone", "provision", "build",
@@ -250,7 +248,7 @@ class Classifier:
             known, place = tool, at
             break
         program = _short_name(plain).removeprefix("run_").removesuffix("_cli")
-        stored = next((_STORES[word] for word in words(plain) if word in _STORES), "")
+        stored = next((tool_effects.STORES[word] for word in words(plain) if word in tool_effects.STORES), "")
         if stored and not tool_effects.only_looks(plain):
             known = KnownTool(_EXEC, _SHELL, program=stored)
         elif known.effect is None and program in _PROGRAMS:

@@ -150,7 +150,9 @@ def as_command_line(action: str, args: JsonObject) -> str:
 
 
 _OF_GIT = frozenset(("push", "reset", "branch", "tag", "clean", "checkout", "rebase", "restore", "stash"))
-_PROGRAMS = {"redis": "redis-cli", "valkey": "redis-cli", "keydb": "redis-cli", "aws": "aws", "gcloud": "gcloud"}
+STORES = {"redis": "redis-cli", "valkey": "redis-cli", "keydb": "redis-cli"}
+"""Stores that are told commands of one program, whatever the tool is called."""
+_PROGRAMS = {**STORES, "aws": "aws", "gcloud": "gcloud"}
 _MOVES = frozenset(("move", "mv", "relocate", "rename", "transfer", "put", "shift"))
 _LOST = re.compile(
     r"/dev/null|(?:/private)?(?:/var)?/tmp(?:/.*)?|/dev/shm(?:/.*)?|(?:.*/)?\.?trash(?:/.*)?|bin|recycle ?bin"

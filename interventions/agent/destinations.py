@@ -1,19 +1,25 @@
 """Whether a call sends something to somewhere else, and which hosts it names."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from haltline.interventions.agent.rules.known_effects import names_of
 
 _MOST_HOSTS: Final = 32
 _HOST: Final = (
-    r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}\.){1,8}[A-Za-z]{2,24}|(?:[0-9]{1,3}\.){3}[0-9]{1,3}|localhost"
+    r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,250}\.){1,8}[A-Za-z]{2,24}|(?:[0-9]{1,3}\.){3}[0-9]{1,3}|localhost"
     r"|\[[0-9a-fA-F:]{2,39}\]"
 )
-_URL: Final = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]{{1,20}}://(?:[^\s/@\"'<>]{{0,600}}@)?({_HOST})")
+_URL: Final = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]{{1,20}}://(?:[^\s/\"'<>]{{0,600}}@)?({_HOST})")
 _AT: Final = re.compile(rf"[A-Za-z0-9._%+-]{{1,64}}@({_HOST})")
 _BARE: Final = re.compile(rf"(?<![A-Za-z0-9._@/-])({_HOST})(?![A-Za-z0-9_-])")
+_WORD: Final = re.compile(
+    r"(?<![^\s\"'])((?:[A-Za-z0-9-]{1,63}\.){1,8}(?:com|net|org|io|dev|app|co|me|info|biz|xyz|top|site|online|club|live|cloud|"
+    r"ru|cn|su|de|uk|fr|nl|eu|in|us|tk|ml|cc|to|ws|pw|sh|run|page|link)|(?:[0-9]{1,3}\.){3}[0-9]{1,3})(?=[:/\s\"']|$)"
+)
+"""A host without a scheme, as a word of a command line: of domains that are common, since files have dots as well."""
 _NO_DOMAINS: Final = frozenset((
     "py", "js", "ts", "json", "yaml", "yml", "md", "txt", "sh", "toml", "cfg", "ini", "env", "log", "csv", "html",
     "xml", "go", "rs", "java", "c", "h", "cpp", "rb", "php", "lock", "gz", "zip", "tar", "tgz", "pem", "key", "crt",
@@ -44,6 +50,16 @@ _SENDING_COMMAND: Final = re.compile(
 )
 
 
+_OWN_HOSTS: Final = {
+    "gh": "github.com", "hub": "github.com", "github": "github.com", "glab": "gitlab.com", "gitlab": "gitlab.com",
+    "aws": "amazonaws.com", "boto3": "amazonaws.com", "gcloud": "googleapis.com", "gsutil": "googleapis.com",
+    "az": "azure.com", "npm": "npmjs.org", "twine": "pypi.org", "gem": "rubygems.org", "cargo": "crates.io",
+    "docker": "docker.com", "slack": "slack.com", "discord": "discord.com", "telegram": "telegram.org",
+    "vercel": "vercel.com", "netlify": "netlify.com", "heroku": "heroku.com", "flyctl": "fly.io",
+}  # fmt: skip
+"""Where programs and tools send that name no host."""
+
+
 class Destination(NamedTuple):
     """Of a call that sends."""
 
@@ -72,7 +88,17 @@ def destination_of(action: str, args: Mapping[str, Any], text: str) -> Destinati
     hosts = hosts_in(text)
     if not hosts:
         hosts = {found[1].lower() for found in _BARE.finditer(text) if not _is_file(found[1])}
-    return Destination(frozenset(hosts))
+    elif not is_tool:
+        hosts |= {found[1].lower() for found in islice(_WORD.finditer(text), _MOST_HOSTS) if not _is_file(found[1])}
+    return Destination(frozenset(hosts or _own_hosts(text, names)))
+
+
+def _own_hosts(text: str, names: Iterable[str]) -> Iterator[str]:
+    """Those of the programs or tools by name, where a call names none."""
+    for words in (text.lower(), *names):
+        for program, host in _OWN_HOSTS.items():
+            if re.search(rf"(?<![a-z0-9]){program}(?![a-z0-9])", words) is not None:
+                yield host
 
 
 def hosts_in(text: str) -> set[str]:

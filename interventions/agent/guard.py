@@ -246,8 +246,7 @@ class Guard:
         self.start()
         if is_first:
             return  # the session was started for it
-        task = (self.settings.task or Task()).model_copy(update={"prompts": self._prompts})
-        self._gate.publish(Kind.SESSION_STARTED, task=without_secrets(task, pii=self.settings.pii_key))
+        self._tell_task((self.settings.task or Task()).model_copy(update={"prompts": self._prompts}))
 
     def checkpoint(self, checkpoint_id: str, *, safe: bool = True) -> None:
         """Tell that a state was kept under this id: a rollback names it in `Refused.decision.checkpoint`."""
@@ -314,12 +313,11 @@ class Guard:
         except Exception:  # no thread to be had, the interpreter ends: calls follow the fail policy
             log.exception("haltline: session %s: cannot listen", self.session_id)
         if not self._is_fork:
-            self._gate.publish(
-                Kind.SESSION_STARTED,
-                task=without_secrets(
-                    self.settings.task, key=self.settings.digest_key.encode(), pii=self.settings.pii_key
-                ),
-            )
+            self._tell_task(self.settings.task)
+
+    def _tell_task(self, task: Task | None) -> None:
+        key, pii = self.settings.digest_key.encode(), self.settings.pii_key
+        self._gate.publish(Kind.SESSION_STARTED, task=without_secrets(task, key=key, pii=pii))
 
     def close(self) -> None:
         """Tell that the session has ended, wait until all is sent (`close_budget_s`), stop listening."""

@@ -40,8 +40,10 @@ _ESCAPES: Final = re.compile(r"\\(.)")
 _ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r"}
 _HOLDS_CREDENTIALS: Final = re.compile(
     r"(?<![A-Za-z0-9])\.env\b|\.netrc|\.npmrc|\.pypirc|\.pgpass|\.git-credentials|vault-token|\.aws/|\.kube/config|\.docker/config"
-    r"|id_(?:rsa|dsa|ecdsa|ed25519)|\.pem\b|\.p12|\.pfx|\.key\b|credentials?\b|secrets?\b|/etc/g?shadow|\.tfvars|\.htpasswd"
-    r"|(?:^|[\s\"'|;&])(?:printenv|env|set|export -p)(?:[\s\"'|;&]|$)|/proc/[^\s/]+/environ|vault\s+(?:kv|read)"
+    r"|id_(?:rsa|dsa|ecdsa|ed25519)|\.pem\b|\.p12|\.pfx|\.key\b|/etc/g?shadow|\.tfvars|\.htpasswd"
+    r"|(?:credentials?|secrets?)(?:[./_-]\w|[\"']|$)|[_/.-](?:credentials?|secrets?)\b|secretsmanager|secretmanager"
+    r"|(?:get|describe|read|access|fetch|show|view|gcloud)[\s_-]+(?:credentials?|secrets?)\b"
+    r"|\bprintenv\b|(?:^|[\"'|;&])\s*(?:env|set|export -p)\s*(?:[\"'|;&>]|$)|/proc/[^\s/]+/environ|vault\s+(?:kv|read)"
     r"|\bop\s+(?:read|item)"
     r"|\bpass\s+show|gopass|doppler|keyvault|key_vault|getenv|os\.environ|process\.env|config:get|heroku\s+config|keychain",
     re.IGNORECASE,
@@ -50,7 +52,8 @@ _VALUE: Final = re.compile(
     r"(?:^|[\s=:,'\"{(\[>])([A-Za-z0-9+/_.~!@#$%^&*-]{12,256}={0,2})(?=$|[\s,'\"})\]<;])", re.MULTILINE
 )
 _NO_VALUE: Final = re.compile(
-    r"(?:[A-Za-z0-9_.-]*/)+[A-Za-z0-9_.-]*|[A-Za-z_]+(?:[._-][A-Za-z_]+)*|[0-9.,:TZ+-]+"
+    r"[0-9a-f]{40}|[0-9a-f]{64}"  # a commit, a digest
+    r"|(?:[A-Za-z0-9_.-]*/)+[A-Za-z0-9_.-]*|[A-Za-z_]+(?:[._-][A-Za-z_]+)*|[0-9.,:TZ+-]+"
     r"|[\w.-]+\.(?:com|org|net|io|dev|py|js|json|md|txt|sh|ya?ml)"
     r"|v?[0-9]+(?:\.[0-9]+)+[\w.-]*|.*[\w-]+(?:\.[\w-]+)*:[0-9]{2,5}|[\w.+-]+@[\w.-]+"
 )
@@ -74,7 +77,7 @@ class HeldSecrets:
     def __init__(self, key: bytes = b"", max_secrets: int = MAX_SECRETS) -> None:
         self._key = key or token_bytes(32)
         self._max = max_secrets
-        self._held: OrderedDict[str, Held] = OrderedDict()
+        self._held: OrderedDict[str, Held] = OrderedDict()  # by digest: a long secret is not kept whole
         self._lock = threading.Lock()
 
     def take(self, args: Mapping[str, Any], *results: Any) -> None:
@@ -116,13 +119,13 @@ class HeldSecrets:
         self._lock = threading.Lock()
 
     def _hold(self, kind: str, secret: str, hosts: frozenset[str]) -> None:
-        known = self._held.pop(secret, None)
+        digest = secret_digest(secret, self._key)
+        known = self._held.pop(digest, None)
         if known is not None:
-            self._held[secret] = known._replace(hosts=known.hosts | hosts)
+            self._held[digest] = known._replace(hosts=known.hosts | hosts)
             return
         own = HOSTS.get(kind, frozenset())
-        digest = secret_digest(secret, self._key)
-        self._held[secret] = Held(kind, digest, tuple(_forms_of(secret)), own | hosts, bool(own))
+        self._held[digest] = Held(kind, digest, tuple(_forms_of(secret)), own | hosts, bool(own))
         if len(self._held) > self._max:
             self._held.popitem(last=False)
 
@@ -139,8 +142,10 @@ def text_of(value: Any) -> str:
 
 def _elsewhere(held: Held, destination: Destination) -> bool | None:
     """False: it is sent to where it belongs; None: nobody knows."""
+    if not destination.hosts:
+        return None
     others = [host for host in destination.hosts if not is_local(host) and not is_of(host, held.hosts)]
-    if destination.hosts and not others:
+    if not others:
         return False
     is_own_named = len(others) < len(destination.hosts)
     return True if held.is_of_known_hosts and not is_own_named else None
@@ -178,7 +183,7 @@ def _forms_of(secret: str) -> Iterator[str]:
     yield part[::-1]
     yield data.hex()
     yield data.hex().upper()
-    encoded = quote(part, safe="")
+    encoded = quote(data, safe="")
     if encoded != part:
         yield encoded
     for before in range(3):  # the letters that no neighbour changes, wherever it stands in what is encoded

@@ -191,14 +191,15 @@ class Intake:
         async def handle(request: web.Request) -> web.Response:
             fields, digest = await self._object(request)
             key = key_of_request()
-            key.check_request(fields, self._agents_of(fields, request.path))  # also for an answer that is kept
+
+            def check() -> None:
+                key.check_request(fields, self._agents_of(fields, request.path))
 
             async def answered() -> Reply:
-                key.check_request(
-                    fields, self._agents_of(fields, request.path)
-                )  # another request may have begun the session
+                check()  # another request may have begun the session
                 return await answer(fields)
 
+            check()  # also for an answer that is kept
             status, value = await self._repeated.once(
                 request,
                 digest,

@@ -268,18 +268,17 @@ def by_setting(action: str, args: Mapping[str, Any]) -> tuple[str, ActEffect] | 
         text = str(value).strip()
         if len(text) > 12 and "replicas" in text and _TO_NOTHING.search(text) is not None:
             return "scale_to_nothing", ActEffect.DESTROYS
-        if len(text) > 120:
-            if key_ in _PROSE and _MENTIONS.search(text) is not None:
-                return "mention_all", ActEffect.SENDS
-            continue
         if key_ in _PROSE and _MENTIONS.search(text) is not None:
             return "mention_all", ActEffect.SENDS
+        if len(text) > _MAX_SETTING_CHARS:
+            continue
         for effect, named, valued in SETTINGS:
             if named.fullmatch(key_) is not None and valued.fullmatch(text) is not None:
                 return f"{key_}_{text.lower()}"[:60], effect
     return None
 
 
+_MAX_SETTING_CHARS = 120
 _TO_NOTHING = re.compile(r"\breplicas[\"']?\s*:\s*0\b")
 _PROSE = frozenset(("text", "content", "message", "body"))
 

@@ -335,7 +335,7 @@ class CallGate:
             if action.has_value:
                 fields.update(describe_output(action.value, self.settings))
             result = [action.value] if action.has_value else []
-            self._held.take(call.args, *result, *([] if error is None else [str(error)]))
+            self._held.take(call.args, *result, *([] if error is None else [fields["error"]]))
             fields.update(describe_novelty(self._seen, call.args, result, error, fields["outcome"]))
             fields["duration_ms"] = (time.perf_counter_ns() - action.began_ns) // 1000 / 1000
             event = self.publisher.call_event(_COMPLETED, call, **fields)

@@ -25,7 +25,7 @@ _KIND: Final = "password"
 _MOST_CHARS: Final = 8192
 _MOST_ITEMS: Final = 256
 _LONG_CHARS: Final = 24
-_BUNDLE: Final = re.compile(r"-[A-Za-z]{2,8}")
+_BUNDLE: Final = re.compile(r"-[A-WYZa-z]{2,8}")  # behind -X of curl stands a method
 _NO_SECRET: Final = re.compile(
     r"\$[({A-Za-z_@]|[<{`@]|%[A-Za-z_]+%|-{0,2}\Z|env:|file:|fd:|stdin\Z|pass:\Z|\[redacted:"
     r"|(?:null|none|nil|true|false|undefined)\Z",

@@ -33,6 +33,8 @@ PUBLIC: Final = frozenset(row["kind"] for row in TABLE["forms"] if row.get("publ
 
 _NEAR_CHARS: Final = 200
 _AHEAD_CHARS: Final = 300
+_MOST_MISSES: Final = 256
+"""Of a text that tells a form, without the form around it, between two places: the time for a text has a bound."""
 _LEAST_DISTINCT: Final = 6
 # An escaped line break or sign stands before a word as well as a space does.
 _BEFORE: Final = r"(?:(?<![A-Za-z0-9_])|(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f][0-9A-Fa-f]))"
@@ -180,10 +182,12 @@ def find_forms(text: str, begin: int, end: int) -> list[Found]:
             found.append(one)
             done = one.end
     for inside, form in _INSIDE:
-        at = text.find(inside, begin, end)
-        while at >= 0:
+        at, misses = text.find(inside, begin, end), 0
+        while at >= 0 and misses < _MOST_MISSES:
             if (one := form.at(text, at)) is not None:
                 found.append(one)
+            else:
+                misses += 1
             at = text.find(inside, max(at + 1, one.end if one is not None else 0), end)
     for form in _ANYWHERE:
         matches = compiled(form.pattern).finditer(text, begin, end)

@@ -7,6 +7,7 @@ of the first one given, and so is the digest, which is of this secret alone.
 import re
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
+from itertools import islice
 from typing import Final, NamedTuple
 
 DIGEST_BYTES: Final = 4
@@ -64,13 +65,17 @@ def _without_marks(text: str, places: list[tuple[int, int, Found]]) -> Iterable[
         return places
     marks = [one.span() for one in _MARK.finditer(text)]
     left: list[tuple[int, int, Found]] = []
+    next_mark = 0
     for start, end, first in places:
         at = start
-        for begin, until in marks:
-            if begin < end and until > at:
-                if at < begin:
-                    left.append((at, begin, first))
-                at = until
+        while next_mark < len(marks) and marks[next_mark][1] <= start:
+            next_mark += 1
+        for begin, until in islice(marks, next_mark, None):
+            if begin >= end:
+                break
+            if at < begin:
+                left.append((at, begin, first))
+            at = until
         if at < end:
             left.append((at, end, first))
     return left

@@ -15,7 +15,8 @@ _READER: Final = re.compile(
     r"|-pass(?:in|out)?[ \t]+(?:stdin|fd:)|sudo(?:[ \t]+-[A-Za-z-]+(?:[ \t]+root)?)*[ \t]+(?:-[A-Za-z]{0,4}S|--stdin)"
     r"|chpasswd|smbpasswd|kinit|luks(?:Format|Open|AddKey)|secrets?[ \t:]+(?:set|create|put|add)|vault[ \t]+login"
     r"|pass[ \t]+insert|htpasswd[ \t]+-[A-Za-z]*i|auth[ \t]+login|apikey[ \t]+set|login[ \t]+-{1,2}stdin|[ \t]su[ \t]"
-    r"|(?:^|[|;&\n]|sudo)[ \t]*passwd(?![A-Za-z0-9_.:-])|/dev/stdin|--password(?:-file)?[= ]-(?![A-Za-z0-9_-])"
+    r"|(?:^|[|;&\n]|sudo)[ \t]*passwd(?![A-Za-z0-9_.:-])|(?:file|key|pass\w{0,8})[= \t]+/dev/stdin"
+    r"|--password(?:-file)?[= ]-(?![A-Za-z0-9_-])"
     r"|ansible-vault[ \t]+encrypt_string"
 )
 _MAY_READ: Final = (

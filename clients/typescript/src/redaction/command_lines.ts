@@ -9,7 +9,7 @@ const KIND = "password";
 const MOST_CHARS = 8192;
 const MOST_ITEMS = 256;
 const LONG_CHARS = 24;
-const BUNDLE = /^-[A-Za-z]{2,8}$/;
+const BUNDLE = /^-[A-WYZa-z]{2,8}$/;
 const NO_SECRET =
   /^(?:\$[({A-Za-z_@]|[<{`@]|%[A-Za-z_]+%|-{0,2}$|env:|file:|fd:|stdin$|pass:$|\[redacted:|(?:null|none|nil|true|false|undefined)$)/i;
 

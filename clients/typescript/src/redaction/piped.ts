@@ -13,7 +13,7 @@ const READER = new RegExp(
     String.raw`-pass(?:in|out)?[ \t]+(?:stdin|fd:)|sudo(?:[ \t]+-[A-Za-z-]+(?:[ \t]+root)?)*[ \t]+(?:-[A-Za-z]{0,4}S|--stdin)`,
     String.raw`chpasswd|smbpasswd|kinit|luks(?:Format|Open|AddKey)|secrets?[ \t:]+(?:set|create|put|add)|vault[ \t]+login`,
     String.raw`pass[ \t]+insert|htpasswd[ \t]+-[A-Za-z]*i|auth[ \t]+login|apikey[ \t]+set|login[ \t]+-{1,2}stdin|[ \t]su[ \t]`,
-    String.raw`(?:^|[|;&\n]|sudo)[ \t]*passwd(?![A-Za-z0-9_.:-])|/dev/stdin|--password(?:-file)?[= ]-(?![A-Za-z0-9_-])`,
+    String.raw`(?:^|[|;&\n]|sudo)[ \t]*passwd(?![A-Za-z0-9_.:-])|(?:file|key|pass\w{0,8})[= \t]+/dev/stdin|--password(?:-file)?[= ]-(?![A-Za-z0-9_-])`,
     String.raw`ansible-vault[ \t]+encrypt_string`,
   ].join("|"),
 );

@@ -411,7 +411,7 @@ export const PROGRAMS: readonly ProgramRow[] = [
   {"programs": ["helm"], "values": ["--password", "--passphrase"]},
   {"programs": ["gh", "hub"], "values": ["--token", "-b", "--body"], "after": ["secret"]},
   {"programs": ["glab", "tea"], "values": ["--token", "-t", "-p"], "after": ["login"]},
-  {"programs": ["glab"], "values": ["--value", "-v", "#2"], "after": ["set", "update", "create"]},
+  {"programs": ["glab"], "values": ["--value", "-v", "#3"], "after": ["variable"]},
   {"programs": ["openssl"], "values": ["-passin pass:", "-passout pass:", "-pass pass:", "-password pass:", "-k", "-K", "-macopt key:", "-macopt hexkey:", "-hmac", "-key pass:", "-srppass", "-psk", "-passcert pass:", "-storepass pass:", "-deststorepass pass:"]},
   {"programs": ["smbclient", "smbmap", "rpcclient", "net", "smbget", "smbcacls", "nmblookup", "wmic", "winexe", "smbtree", "smbspool"], "values": ["-U %", "--user %", "--password", "-p", "-P"]},
   {"programs": ["mount", "mount.cifs"], "values": ["-o password=", "-o pass=", "-o passwd="]},
