@@ -86,7 +86,7 @@ class AskFirst(Detector[State]):
             return None
         if act.refused or not act.is_attempt or act.batch is not None:
             return None
-        unapproved = [one for one in act.irreversible if self._asks_about(one) and _key(one) not in state.done]
+        unapproved = [one for one in act.irreversible if self.asks_about(one) and _key(one) not in state.done]
         if not unapproved:
             return None
         keys = [*dict.fromkeys(_key(one) for one in unapproved if _target_of(one) != UNKNOWN)][:_MAX_TARGETS]
@@ -105,7 +105,8 @@ class AskFirst(Detector[State]):
             target=unapproved[0].target[:512],
         )
 
-    def _asks_about(self, one: Destruction) -> bool:
+    def asks_about(self, one: Destruction) -> bool:
+        """Whether an act is of the effects, and on no allowed target."""
         if one.effect.value not in self.effects or one.reversible:
             return False
         return not any(fnmatchcase(one.target, glob) for glob in self.allowed)

@@ -22,7 +22,7 @@ from haltline.streams.runtime.metrics import Metrics
 from haltline.streams.sessions.session_metrics import SessionMetrics
 from tests.builders import bash, call, delete, event, fires_at
 from tests.cases import cases
-from tests.docs.pages import DOCS, between, fences_of
+from tests.docs.pages import DOCS, between, fences_of, rows
 from tests.interventions.control.test_approvals import Session
 
 CAREFUL = AskFirst(effects=("destroys", "spends", "exposes"))
@@ -192,6 +192,18 @@ def test_the_page_s_example_is_a_policy() -> None:
     session = Careful(document)
     assert session.delete(0, "a") == "PAUSE ask_first"
     assert session.says_of("rm /srv/staging/a") == "ALLOW allowed"
+
+
+def test_the_page_on_refusals_has_the_words_that_the_model_reads() -> None:
+    table = {
+        code: text for codes, _, text in rows(between(DOCS / "agent.md", "refusals")) for code in codes.split(", ")
+    }
+    session = Careful()
+    asked = session.propose(0, "a")
+    assert asked is not None
+    assert asked.message == table["`approval_pending`"] == table["`approval_expired`"]
+    (rejected,) = session.says(CommandKind.REJECT, session.request(asked))
+    assert rejected.message == table["`approval_rejected`"]
 
 
 def test_irreversible_acts_are_counted_by_default() -> None:
