@@ -162,11 +162,9 @@ class Sessions:
     ) -> None:
         """What the model used since the last prompt; a turn without usage where the transcript does not tell.
 
-        At the end of a turn there is an answer to wait for, unless the session was stopped before it; at the end of the
-        session at most the call before it.
+        At the end of a turn there is an answer to wait for, at the end of the session at most the call before it.
         """
         transcript = self._transcript(hook)
-        for_answer = for_answer and session.guard.stopped is None
         if transcript is None:
             lacks = for_answer
         else:
