@@ -2,6 +2,8 @@ import io
 
 import orjson
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from haltline.cli.agent import mcp_proxy as command
 from haltline.interventions.agent.integrations.mcp_calls import Tool, effect_of, loop_key_of
@@ -9,7 +11,7 @@ from haltline.interventions.agent.integrations.mcp_proxy import Proxy
 from haltline.interventions.agent.testing import ScriptedGuard
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import Effect
-from tests.interventions.agent.integrations.mcp_cases import CALL, CALLS
+from tests.interventions.agent.integrations.mcp_cases import CALL, CALLS, MESSAGES
 
 
 @pytest.mark.parametrize(
@@ -86,6 +88,17 @@ def test_a_refused_call_of_any_shape_does_not_reach_the_server() -> None:
     errors = [answer for answer in answers if isinstance(answer, dict) and "error" in answer]
     assert len(errors) == 2, "nested without end, and cut off"
     assert len(answers) >= len(CALLS) - 1, "all but the one without an id are answered"
+
+
+LINES = st.lists(st.binary(max_size=30).map(lambda line: line.replace(b"\n", b"")) | MESSAGES, max_size=30)
+
+
+@given(LINES)
+@settings(max_examples=8, deadline=None)
+def test_lines_of_any_shape_in_both_directions_lose_no_line(lines: list[bytes]) -> None:
+    result = through_echo(ScriptedGuard(), b"\n".join([*lines, b"last"]))
+    assert b"last" in result
+    assert len(result) >= len([line for line in lines if line.strip() not in {b"", b"[]"}])
 
 
 def test_a_server_that_fails_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
