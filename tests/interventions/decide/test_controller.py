@@ -1,9 +1,8 @@
 from typing import Any
 
 from haltline.interventions.decide.controller import Controller, SessionControl
-from haltline.interventions.state.control_record import control_record
 from haltline.interventions.state.session_control import Kill
-from haltline.schemas.control import Command, CommandKind, ControlState, Feedback, Stage
+from haltline.schemas.control import Feedback, Stage
 from haltline.schemas.decisions import Decision, Level, Mode
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.policy import Policy, Rule
@@ -68,12 +67,6 @@ def test_the_harder_of_one_batch_wins_in_any_order_with_the_same_id() -> None:
     assert one.decision_id == other.decision_id
 
 
-def test_a_kill_by_two_findings_is_haltlines_own() -> None:
-    story = Story()
-    story.tell(0, found(CRITICAL, "destructive_volume"), looping(CRITICAL, target="asset_id=x"))
-    assert some(story.standing.killed).by == "haltline"
-
-
 @cases(
     "mode, level, would",
     {
@@ -135,15 +128,6 @@ def test_after_a_kill_every_proposal_is_refused_and_counted() -> None:
     assert story.standing.after_kill == 2
 
 
-def test_an_operators_kill_is_a_decision_once() -> None:
-    controller, standing = Controller(Policy()), SessionControl()
-    kill = Command(command_id="k1", kind=CommandKind.KILL, id="s1", by="alice", reason="it loops", time=T0_MS)
-    first = some(controller.kill(standing, kill, "a1"))
-    assert (first.level, first.code) == (Level.KILL, "session_killed_by_operator")
-    assert first.reason == "killed by alice: it loops"
-    assert controller.kill(standing, kill, "a1") is None
-
-
 def feedback(stage: Stage, decision_id: str, *, after_ms: int = 40) -> Feedback:
     about = {"feedback_id": "f1", "decision_id": decision_id, "session_id": "s1", "decided_at": T0_MS}
     return Feedback(stage=stage, time=T0_MS + after_ms, **about)
@@ -172,9 +156,3 @@ def test_a_stop_that_comes_before_its_kill_is_not_forgotten() -> None:
     assert list(story.standing.stopped_early) == ["x2", "x3", "x4", twin.decision_id]
     story.tell(0, looping(CRITICAL))
     assert (some(story.standing.killed).stopped_at_ms, some(story.standing.killed).time_to_stop_ms) == (T0_MS + 40, 0)
-
-
-def test_the_control_record_says_what_stands() -> None:
-    record = control_record("s1", "a1", killed()[1])
-    assert (record.key, record.state, record.code) == ("session:s1", ControlState.KILLED, KILLED[1])
-    assert record.stopped_at is None

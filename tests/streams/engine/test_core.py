@@ -116,15 +116,6 @@ def test_deletes(policy: Policy | None, seconds: tuple[float, ...], targets: str
     assert refused.state.standing.killed is None, "refused attempts are no deletes"
 
 
-def test_a_declared_batch_lets_many_assets_go_but_not_one_thing_thrice() -> None:
-    session = Session()
-    batch = Batch(actions="delete_*", targets=["asset_id=stg_*"], max_deletes=100, expires=at(3600))
-    session.command(CommandKind.BATCH, batch=batch)
-    seconds = [float(n) for n in range(20)]
-    assert set(session.deletes(*seconds, targets=[f"asset_id=stg_{n}" for n in range(20)])) == {"ALLOW declared_batch"}
-    assert session.deletes(30, 32, targets=["asset_id=stg_1"] * 2)[-1] == KILLED
-
-
 @cases(
     "cost_usd, level, counted",
     {
@@ -296,12 +287,3 @@ def test_the_answer_to_a_kill_and_the_end_of_the_session_come_in_any_order(answe
     after = [session(ended(14))] if answer_first else []
     controls = [one.control for one in (*before, answered, *after) if one.control is not None]
     assert (controls[-1].stopped_at, controls[-1].time_to_stop_ms) == (at(13), 500)
-
-
-def test_overrides_that_are_wrong_only_together_are_refused_when_loaded() -> None:
-    by_agent = exempt(agent="a", rules={"error_repetition": Rule(settings={"high": 8, "critical": 9})})
-    by_session = exempt(session="s", rules={"error_repetition": Rule(settings={"critical": 6})})
-    for alone in (by_agent, by_session):
-        Core(Policy(overrides=(alone,)))
-    with pytest.raises(ValueError, match=r"overrides\.1\.rules\.error_repetition"):
-        Core(Policy(overrides=(by_agent, by_session)))

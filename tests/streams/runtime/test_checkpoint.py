@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from typing import cast
 
 import pytest
 from confluent_kafka import KafkaError
@@ -18,6 +19,7 @@ from haltline.streams.runtime.changelog import (
 )
 from haltline.streams.runtime.checkpoint import Checkpointer
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
+from haltline.streams.runtime.owned_partitions import OwnedPartitions
 from haltline.streams.runtime.processor_api import Change, Load, RawRecord
 from tests.mock_cluster import MockCluster
 from tests.streams.counting import Log
@@ -116,7 +118,7 @@ class Bench:
         self.checkpointer = Checkpointer(
             self._pipeline,
             self.outbox,
-            self.owned,
+            cast(OwnedPartitions, self.owned),
             changelog=CHANGELOG,
             alive=lambda: None,
             ends=self._ends,

@@ -63,18 +63,6 @@ def test_what_alerts_wait_for_stands_at_0_before_it_happens_first_and_what_a_pro
     assert _sum(metrics, "haltline_findings_total", detector="killed") == 2
 
 
-def test_children_are_made_once_and_count() -> None:
-    metrics = Metrics()
-    decisions = metrics.children("decisions_total")
-    decisions["loop", "PAUSE", "enforce"].inc()
-    decisions["loop", "PAUSE", "enforce"].inc(2)
-    metrics.children("rebalances_total")[()].inc()
-
-    labels = {"detector": "loop", "level": "PAUSE", "mode": "enforce"}
-    assert metrics.registry.get_sample_value("haltline_decisions_total", labels) == 3
-    assert metrics.registry.get_sample_value("haltline_rebalances_total") == 1
-
-
 def test_asking_for_another_kind_or_for_what_is_not_in_the_table_is_an_error() -> None:
     with pytest.raises(TypeError, match="metric rebalances_total: expected a Gauge, got a Counter"):
         Metrics().gauge("rebalances_total")

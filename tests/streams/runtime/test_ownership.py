@@ -200,20 +200,6 @@ def test_who_is_no_member_any_more_owns_nothing(answers: list[bool], claims: int
 
 
 @run
-async def test_a_claim_of_another_behind_the_own_one_means_to_claim_again(p: Process) -> None:
-    p.ownership.assign({0, 1}, set())
-    async with p.recovering() as task:
-        p.log.add_claim(1, b"another")
-        p.log.read(0)
-        p.log.read(1)
-        await turns()
-        assert not task.done()
-        p.log.read(1)
-    assert task.result()
-    assert [part.owner for part in p.ownership.own()] == [Owner(0, b"own-0".ljust(16)), Owner(2, b"own-2".ljust(16))]
-
-
-@run
 async def test_a_claim_of_another_that_is_read_after_the_recovery_is_seen_and_claimed_behind(p: Process) -> None:
     p.ownership.assign({0, 1}, set())
     async with p.recovering() as task:

@@ -131,14 +131,6 @@ def test_a_binary_cloudevent_on_the_wrong_partition_can_be_sent_again_from_its_d
     assert bench.decisions[0].session_id == ELSEWHERE
 
 
-def test_a_bad_command_or_answer_is_kept_and_not_carried_out() -> None:
-    bench = killed_bench()
-    document = orjson.loads(operator(CommandKind.RESET).to_json())
-    for topic, value in ((TOPICS.commands, orjson.dumps({**document, "reason": ""})), (TOPICS.feedback, b"{}")):
-        bench.put(topic, value)
-        assert bench.sent.records[-1][0] == TOPICS.dead_letter
-
-
 def test_a_revoked_partition_is_taken_up_again_from_the_table_and_what_its_state_includes_changes_nothing() -> None:
     bench = Bench()
     behind = -3 * 86_400_000  # an agent whose clock is days behind is stopped as well
