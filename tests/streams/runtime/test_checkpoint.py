@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import cast
 
 import pytest
-from confluent_kafka import KafkaError
 
 from haltline.streams.runtime.changelog import (
     ID_BYTES,
@@ -172,24 +171,6 @@ def test_a_batch_is_acknowledged_when_what_followed_and_its_states_are_on_the_br
     assert (b"b", None) in [(message.key(), message.value()) for message in bench.log.records(CHANGELOG)]
 
 
-def test_states_are_not_written_before_what_followed_from_them_is_confirmed(bench: Bench) -> None:
-    bench.cluster.fail_topic("out", KafkaError.UNKNOWN_TOPIC_OR_PART)  # its records wait
-    bench.process(Record(b"a", b"1"))
-
-    async def meanwhile() -> None:
-        running = asyncio.create_task(bench.checkpointer.checkpoint())
-        other = ConfirmedProducer(bench.cluster.bootstrap)
-        for _ in range(50):  # long enough for a state to be written
-            other.send("marks", key=b"m", value=b"m")
-            await other.confirmed(other.cut())
-        assert bench.on_broker(CHANGELOG) == 0
-        bench.cluster.fail_topic("out", 0)
-        await running
-
-    asyncio.run(meanwhile())
-    assert (bench.on_broker("out"), bench.on_broker(CHANGELOG)) == (1, 1)
-
-
 def test_a_batch_that_is_processed_while_a_checkpoint_waits_is_acknowledged_by_the_next(bench: Bench) -> None:
     acknowledged: list[str] = []
     bench.process(Record(b"a", b"1"), acknowledge=lambda: acknowledged.append("first"))
@@ -278,17 +259,6 @@ def test_before_a_commit_the_end_of_a_partition_proves_where_records_landed_of_w
     with pytest.raises(ForeignWrite):
         asyncio.run(another_writes())
     assert bench.commits == 1
-
-
-def test_forgotten_partitions_are_neither_acknowledged_nor_kept(bench: Bench) -> None:
-    acknowledged: list[int] = []
-    bench.process(Record(b"a", b"1", partition=0), acknowledge=lambda: acknowledged.append(0))
-    bench.process(Record(b"b", b"1", partition=1), acknowledge=lambda: acknowledged.append(1))
-    asyncio.run(bench.checkpointer.forget({0}))
-    asyncio.run(bench.checkpointer.checkpoint())
-
-    assert acknowledged == [1]
-    assert bench.pipeline.revoked == [0]
 
 
 def test_a_change_in_a_partition_of_another_worker_is_an_error(bench: Bench) -> None:

@@ -230,24 +230,6 @@ async def test_a_state_of_an_older_release_behind_a_claim_ends_the_recovery(p: P
 
 
 @run
-async def test_standbys_are_read_and_never_claimed_and_go_on_when_others_are_owned(p: Process) -> None:
-    p.log.add(5, b"k", b"1")
-    p.ownership.assign(set(), {5})
-    assert await p.ownership.recover(1) is False
-    p.ownership.assign({0}, {0, 5})
-    async with p.recovering() as task:
-        p.log.read(0)
-        p.log.read(5)
-    assert task.result()
-    p.ownership.own()
-    assert p.log.reads == {5: 1}
-    p.log.add(5, b"k", b"2")
-    p.log.read(5)
-    assert p.partitions.slice(5).values == {b"k": b"2"}
-    assert p.owned == {0}
-
-
-@run
 async def test_partitions_are_not_given_up_before_a_claim_on_its_way_has_landed_but_by_who_was_dropped(
     p: Process,
 ) -> None:
