@@ -10,7 +10,6 @@ import pytest
 from haltline.streams.runtime.changelog import (
     ID_BYTES,
     OWNER_HEADER,
-    TOPIC_IDS_HEADER,
     Claim,
     ForeignWrite,
     Owner,
@@ -223,20 +222,6 @@ def test_keys_whose_last_record_is_late_are_written_anew_without_any_batch_or_wh
         b"other": b"other forgets topic-1-before of 8",
     }
     assert (bench.commits, part.other_logs) == (0, {})
-
-
-def test_a_state_of_other_logs_is_loaded_without_what_it_includes_of_them_until_it_is_written(bench: Bench) -> None:
-    part = bench.owned.slice(0)
-    part.logs = b"now"
-    part.put(b"a", b"1", written_ms=1, logs=b"before")
-    bench.process(Record(b"a", b"2"))
-    assert bench.pipeline.loaded == [b"a forgets topic-0-before of 1"]
-
-    asyncio.run(bench.checkpointer.checkpoint())
-    bench.process(Record(b"a", b"3", offset=1))
-    assert bench.pipeline.loaded[-1] == b"2"
-    (message,) = bench.log.records(CHANGELOG)
-    assert message.headers() == [OWNER, (TOPIC_IDS_HEADER, b"now")]
 
 
 def test_before_a_commit_the_end_of_a_partition_proves_where_records_landed_of_which_the_broker_did_not_say(
