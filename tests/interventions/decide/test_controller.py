@@ -40,19 +40,6 @@ def killed() -> tuple[SessionControl, Kill]:
     return story.standing, story.standing.killed
 
 
-@cases(
-    "severity, rule, expected",
-    {
-        "a low finding of the loop guard nudges": (LOW, Rule(), (Level.NUDGE, "loop_detected")),
-        "a high one pauses": (HIGH, Rule(), (Level.PAUSE, "loop_detected")),
-        "a critical one kills": (CRITICAL, Rule(), KILLED),
-        "or what the policy says": (CRITICAL, Rule(levels={CRITICAL: Level.BLOCK}), (Level.BLOCK, "loop_detected")),
-    },
-)
-def test_severity_leads_to_a_level(severity: Severity, rule: Rule, expected: tuple[Level, str]) -> None:
-    assert said(Story().tell(0, looping(severity), rule=rule)) == expected
-
-
 def test_nothing_found_says_nothing_unless_a_verdict_is_awaited() -> None:
     assert Story().tell(0) is None
     assert said(Story().tell(0, event=awaited())) == (Level.ALLOW, "allowed")
@@ -65,21 +52,6 @@ def test_the_harder_of_one_batch_wins_in_any_order_with_the_same_id() -> None:
     assert other is not None
     assert said(one) == said(other) == KILLED
     assert one.decision_id == other.decision_id
-
-
-@cases(
-    "mode, level, would",
-    {
-        "shadow only records": (Mode.SHADOW, Level.ALLOW, Level.KILL),
-        "warn nudges at most": (Mode.WARN, Level.NUDGE, Level.KILL),
-        "enforce does it": (Mode.ENFORCE, Level.KILL, None),
-    },
-)
-def test_a_mode_holds_a_level_back(mode: Mode, level: Level, would: Level | None) -> None:
-    story = Story()
-    decision = some(story.tell(0, looping(CRITICAL), rule=Rule(mode=mode)))
-    killed = story.standing.killed is not None
-    assert (decision.level, decision.would, killed) == (level, would, level is Level.KILL)
 
 
 def test_what_is_in_shadow_changes_nothing_of_an_enforced_decision() -> None:
