@@ -93,9 +93,6 @@ def replay(
     rate: Annotated[
         float | None, typer.Option(help="With --onto: how many records a second, at most.", min=0.001, metavar="N")
     ] = None,
-    processes: Annotated[
-        int, typer.Option(help="How many processes share the partitions; the result is the same.", min=1)
-    ] = 1,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be replayed.")] = False,
     resume: Annotated[
         Path | None,
@@ -180,7 +177,6 @@ def replay(
                 detectors=detector or (),
                 tools=tool or (),
                 where=only,
-                processes=processes,
                 exact=exact,
                 step=step,
             )
