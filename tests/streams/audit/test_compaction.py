@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 
 from haltline.schemas.topics import Topics
 from haltline.streams.audit.compaction import Compacted, Compactor, Ended, compact_if_many
-from haltline.streams.audit.observer import Unobserved
+from haltline.streams.audit.observer import SinkObserver
 from haltline.streams.audit.settings import AuditSettings
 from haltline.streams.audit.sink import AuditSink
 from haltline.streams.local.embedded_broker import EmbeddedBroker
@@ -22,7 +22,7 @@ def files_of(table: Path) -> int:
     return len(DeltaTable(str(table)).file_uris())
 
 
-class Heard(Unobserved):
+class Heard(SinkObserver):
     """What became of the runs of a sink."""
 
     def __init__(self) -> None:

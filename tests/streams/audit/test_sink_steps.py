@@ -208,6 +208,16 @@ def test_nothing_is_written_of_a_topic_that_is_recreated_under_its_reader(
     assert len(kafka.table.rows) == (0 if flush_s == LATER else 5)
 
 
+def test_a_table_of_another_cluster_is_refused_and_left_alone_and_another_name_reads_into_it(kafka: FakeKafka) -> None:
+    kafka.run(reads(ACTIONS))
+    kafka.cluster_id = "another"
+    with pytest.raises(AnotherLog, match=r"audit#cluster: expected \d+.*Use another table or another sink name"):
+        kafka.run(reads(ACTIONS, OTHER))
+    assert len(kafka.table.rows) == 5
+    kafka.run(reads(ACTIONS, OTHER), sink="second")
+    assert [row["sink"] for row in kafka.table.rows] == ["audit"] * 5 + ["second"] * 10
+
+
 @pytest.mark.parametrize(
     ("failures", "rows"),
     [([KafkaError._TRANSPORT] * 3, 0), ([KafkaError.UNKNOWN_TOPIC_OR_PART], 5),
