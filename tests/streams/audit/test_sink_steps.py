@@ -74,21 +74,6 @@ def test_records_that_come_with_a_rebalance_in_the_same_call_are_not_taken(kafka
     assert kafka.written() == OF_OTHER
 
 
-@pytest.mark.parametrize("revoked", [True, False])
-def test_a_second_assignment_before_the_first_is_placed_counts_alone(kafka: FakeKafka, revoked: bool) -> None:
-    def story(sink: FakeConsumer) -> Story:
-        kafka.failures = [KafkaError.LEADER_NOT_AVAILABLE]  # so the first is not placed at once
-        sink.given(ACTIONS, CONTROL)
-        yield
-        if revoked:
-            sink.revoked(ACTIONS, CONTROL)
-        sink.given(OTHER)
-        yield
-
-    kafka.run(story)
-    assert kafka.written() == OF_OTHER
-
-
 @pytest.mark.parametrize("step", Step)
 def test_a_sink_that_stands_still_in_a_commit_while_another_takes_over_writes_nothing_twice(
     kafka: FakeKafka, step: Step
