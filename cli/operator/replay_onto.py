@@ -67,9 +67,7 @@ def replay_onto(source: str, where: Where, onto: Onto, *, as_json: bool) -> None
             total = sum(span.count for span in left)
             if onto.resume is not None and onto.resume.exists() and not total:
                 if as_json:
-                    print_json(
-                        {"id": at.id, "source": at.source, "of": topic, "onto": at.target, "written": at.written}
-                    )
+                    print_json(_position(at, topic))
                     return
                 done = f"replay {at.id} is done: {at.written} records of {topic} are on {onto.target}"
                 say(f"{done}; to start another one, choose another file than {onto.resume}")
@@ -100,16 +98,19 @@ def replay_onto(source: str, where: Where, onto: Onto, *, as_json: bool) -> None
             _noted(where, onto, at, topic, "interrupted after ")
             go_on = f"; continue with --resume {onto.resume}" if onto.resume is not None else ""
             if as_json:
-                print_json({"id": at.id, "source": at.source, "of": topic, "onto": at.target, "written": at.written})
+                print_json(_position(at, topic))
             say_error(f"interrupted: {at.written} records are on {onto.target}{go_on}")
             raise typer.Exit(Exit.NO) from None
     command = _noted(where, onto, at, topic)
     if as_json:
-        summary = {"id": at.id, "source": at.source, "of": topic, "onto": onto.target, "written": at.written}
-        print_json({**summary, "not_there": missing._asdict(), "command_id": command.command_id})
+        print_json({**_position(at, topic), "not_there": missing._asdict(), "command_id": command.command_id})
     else:
         say(f"replay {at.id}: {at.written} records of {topic} ({at.source}) are on {onto.target}")
         say_missing(missing)
+
+
+def _position(at: "Progress", topic: str) -> dict[str, object]:
+    return {"id": at.id, "source": at.source, "of": topic, "onto": at.target, "written": at.written}
 
 
 def _choice(where: Where, onto: Onto, topic: str) -> "Choice":
