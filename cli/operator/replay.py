@@ -2,7 +2,7 @@
 
 import gc
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -235,7 +235,7 @@ def _bundle(file: Path, policy: Path | None, public_key: Path | None, *, as_json
         raise typer.Exit(Exit.NO)
 
 
-def _count(found: "Range", sessions: Sequence[str], choice: "Choice | None", *, as_json: bool) -> None:
+def _count(found: "Range", sessions: Collection[str], choice: "Choice | None", *, as_json: bool) -> None:
     """What would be taken in, by topic; of a choice, what would be compared."""
     keys = {session.encode() for session in sessions}
     counts: Counter[str] = Counter()

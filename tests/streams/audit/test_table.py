@@ -1,7 +1,9 @@
 """What the sink asks of a table holds for each one that we ship."""
 
 import resource
+import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -61,6 +63,33 @@ def test_of_rows_that_break_off_none_is_written_and_what_broke_them_off_is_raise
         table.open().append(rows(), {"a": 1})
     assert positions(table) == []
     assert table.open().version("a") is None
+
+
+def test_of_many_who_append_at_once_each_gets_in_once_or_is_refused(table: AuditTable, positions: Positions) -> None:
+    barrier = threading.Barrier(6)
+    refused: list[int] = []
+
+    def append(number: int) -> None:
+        opened = table.open()
+        barrier.wait()
+        try:
+            opened.append([row(number)], {"a": number})
+        except TableConflict:
+            refused.append(number)
+
+    run_at_once([partial(append, number) for number in range(6)])
+    assert len(refused) == 5
+    (winner,) = {*range(6)} - {*refused}
+    assert positions(table) == [(TOPICS.actions, 0, winner)]
+    assert table.open().version("a") == winner
+
+
+def run_at_once(calls: list[Callable[[], None]]) -> None:
+    threads = [threading.Thread(target=call) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def test_versions_outlive_compaction_checkpoints_and_vacuum(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from haltline.streams.engine.core import Core
 from haltline.streams.importing.detection import DETECTORS
 from haltline.streams.importing.formats import FORMATS, Imported
 from haltline.streams.importing.reading import content_of
-from haltline.streams.replay.backtest import Recorded, together
+from haltline.streams.replay.backtest import Recorded, related, together
 
 SAMPLES = Path(__file__).parent / "samples"
 FORM_OF = {
@@ -193,7 +193,8 @@ def test_a_backtest_of_a_sample_stops_it_at_the_third_delete(name: str) -> None:
     of: dict[str, list[tuple[int, ActionEvent]]] = {}
     for event in events:
         of.setdefault(event.session_id, []).append((len(of.get(event.session_id, ())), event))
-    main, *subagents = together(Core(Policy()), [Recorded(name, one) for name, one in of.items()])
+    (tree,) = related([Recorded(name, one) for name, one in of.items()])
+    main, *subagents = together(Core(Policy()), tree)
     assert main.first is not None
     stop = (main.first.event_id, main.first.detector, main.first.level)
     assert stop == (deletes[2].event_id, "destructive_repeat", "KILL")

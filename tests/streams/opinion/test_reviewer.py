@@ -157,7 +157,10 @@ def test_only_what_the_schema_says_is_a_verdict(
 def test_a_server_that_says_nothing_is_waited_for_no_longer_than_the_policy_says(
     broker: str, log: LiveLog, server: Server, tmp_path: Path
 ) -> None:
-    server.answer = lambda _: server.ended.wait() and None
+    def says_nothing(_: BaseHTTPRequestHandler) -> None:
+        server.ended.wait()
+
+    server.answer = says_nothing
     with reviewing(broker, server, tmp_path, rules={"timeout_s": 1}) as (reviewer, _):
         opinion = reviewer.opinion_on(requested(log))
     assert (opinion.outcome, opinion.verdict, bool(opinion.detail)) == (Outcome.TIMEOUT, None, True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-from confluent_kafka import Message, Producer
+from confluent_kafka import KafkaError, Message, Producer
 
 from haltline.schemas.dead_letter import DeadLetter
 from haltline.schemas.decisions import Decision
@@ -19,7 +19,7 @@ from haltline.streams.policy import source as following
 from haltline.streams.policy.loader import BadPolicy, parse_policy
 from haltline.streams.policy.publish import publish
 from haltline.streams.policy.source import News, PolicyFile, PolicySource, PolicyTopic, Refusal, current
-from tests.mock_cluster import MockCluster, QuickBroker
+from tests.mock_cluster import ApiKey, MockCluster, QuickBroker
 from tests.streams.running import running_worker
 from tests.waiting import wait_until
 
@@ -169,16 +169,19 @@ def test_what_comes_on_the_topic_holds_or_is_refused_whole(bootstrap: str) -> No
         source.close()
 
 
-def test_the_topic_is_followed_on_when_a_worker_loses_the_broker_for_a_while() -> None:
+def test_the_topic_is_followed_on_when_a_worker_is_refused_or_loses_the_broker_for_a_while() -> None:
     with MockCluster() as cluster:
         cluster.create_topic(TOPICS.policies)
         put(cluster.bootstrap, TOPICS.policies, document(2))
         source = PolicyTopic(cluster.bootstrap, TOPICS.policies, fetch_wait_ms=10)
         try:
-            cluster.set_down()
-            cluster.set_up()
+            cluster.fail_next(ApiKey.FETCH, [KafkaError.TOPIC_AUTHORIZATION_FAILED] * 3)
             put(cluster.bootstrap, TOPICS.policies, document(3))
             assert version(next_of(source)) == 3, "and what was known already is not told again"
+            cluster.set_down()
+            cluster.set_up()
+            put(cluster.bootstrap, TOPICS.policies, document(4))
+            assert version(next_of(source)) == 4
         finally:
             source.close()
 
