@@ -65,27 +65,14 @@ def labels(
 
     from haltline.cli.policy_option import read_policy
     from haltline.streams.audit.archive import Archive
-    from haltline.streams.audit.query import QueryFailed
     from haltline.streams.replay.label_precision import by_rule, recorded
     from haltline.streams.replay.label_precision import suggest as suggestion_for
 
     archive = Archive(table, options_of(storage_option))
-    try:
-        labels_found = archive.labels()
-        labelled = '"decision_id" IN (SELECT "decision_id" FROM audit WHERE "kind" = \'label\')'
-        rules = by_rule(labels_found, archive.decisions(labelled))
-        sessions = (
-            {
-                name: recorded(name, archive.events(name))
-                for name in sorted(
-                    {name for rule in rules for name in (*rule.confirmed, *rule.false_alarms, *rule.missed)}
-                )
-            }
-            if suggest
-            else {}
-        )
-    except QueryFailed as error:
-        fail(error, Exit.USAGE)
+    rules = by_rule(archive.labels(), archive.labelled())
+    names = sorted({name for rule in rules for name in (*rule.confirmed, *rule.false_alarms, *rule.missed)})
+    events = archive.events_of(names) if suggest else {}
+    sessions = {name: recorded(name, of) for name, of in events.items()}
     if not rules:
         fail(f"audit table {table}: expected decisions that are labelled, got none", Exit.NO)
     in_force = read_policy(policy)
