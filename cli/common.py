@@ -138,24 +138,6 @@ Reason = Annotated[
 ]
 RulesName = Literal["all", "enforced", "shadow"]
 """The values of Runs, which is not imported here: a test compares them."""
-ScopeName = Literal["session", "agent", "mission", "tool", "target", "fleet"]
-"""The values of ScopeKind, which is not imported here: a test compares them."""
-Scope = Annotated[
-    ScopeName,
-    typer.Option(
-        help="What the ID identifies: session, agent, mission, tool, target or fleet.",
-        case_sensitive=False,
-        metavar="SCOPE",
-    ),
-]
-ScopeId = Annotated[
-    str, typer.Argument(help="The session's id, or the id within --scope; a unique beginning is enough.", metavar="ID")
-]
-Session = Annotated[str, typer.Argument(help="The session's id, or its beginning.", metavar="SESSION")]
-Unknown = Annotated[
-    bool,
-    typer.Option("--unknown", help="Accept an ID of which no events were found: it is stopped if it starts."),
-]
 Timeout = Annotated[float, typer.Option(help="How long to wait for the worker's answer, in seconds.", min=0.1)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 MetricsPort = Annotated[

@@ -57,13 +57,13 @@ def _incidents(at: Cluster) -> Incidents:
 
 
 def act(
-    at: Cluster,
     kind: CommandKind,
-    incident_id: str,
     *,
+    incident_id: str,
     by: str,
     reason: str,
     assignee: str | None = None,
+    at: Cluster,
     as_json: bool,
 ) -> None:
     """Sends a command about an incident and prints what became of it; exit 1 when no worker answers."""
