@@ -10,14 +10,15 @@ from haltline.interventions.control.probation import CLOSED
 from haltline.schemas.control import CommandKind, ControlRecord, ControlState
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.record import rfc3339
+from haltline.streams.operator.approval_client import ApprovalClient
 from haltline.streams.operator.client import CommandResult, Operator
 from haltline.streams.operator.command_factory import FLEET
 from haltline.streams.operator.known_sessions import HINT
 
 
-def operator_of(at: Cluster) -> Operator:
-    """The client by which a command of an operator is sent."""
-    return Operator(
+def operator_of(at: Cluster) -> ApprovalClient:
+    """The client by which a command of an operator is sent, and which reads requests and incidents."""
+    return ApprovalClient(
         at.bootstrap, topics=at.topics, group=at.workers, answer_within_s=at.timeout, client=at.client_config
     )
 

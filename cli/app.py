@@ -85,7 +85,13 @@ class _WhenNeeded(MutableMapping[str, Any]):
         panel, module = self._places[name]
         if name not in self._loaded:
             registered = typer.Typer()
-            import_module(f"haltline.cli.{module}").register(registered)
+            loaded = import_module(f"haltline.cli.{module}")
+            if hasattr(loaded, "register"):  # several, or none by the name of what it adds
+                loaded.register(registered)
+            elif isinstance(command := getattr(loaded, name), typer.Typer):
+                registered.add_typer(command, name=name)
+            else:
+                registered.command(name)(command)
             group = typer.main.get_group(registered)
             _unwrap(group)
             self._loaded |= cast("dict[str, Any]", group.commands)

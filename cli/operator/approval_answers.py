@@ -5,12 +5,13 @@ from dataclasses import asdict
 
 import typer
 
+from haltline.cli.answers import operator_of
 from haltline.cli.cluster import Cluster
 from haltline.cli.common import Exit, ago, print_json, say, say_error
 from haltline.cli.tables import print_table
 from haltline.schemas.control import CommandKind
 from haltline.schemas.record import rfc3339
-from haltline.streams.operator.approval_client import AnsweredRequest, ApprovalClient, Request
+from haltline.streams.operator.approval_client import AnsweredRequest, Request
 from haltline.streams.operator.batch_status import Batches
 
 _DONE = {CommandKind.APPROVE: "approved", CommandKind.REJECT: "rejected", CommandKind.ASK: "asked"}
@@ -18,7 +19,7 @@ _DONE = {CommandKind.APPROVE: "approved", CommandKind.REJECT: "rejected", Comman
 
 def list_requests(at: Cluster, *, everything: bool, as_json: bool) -> None:
     """Prints what waits for a person; exit 1 when something does."""
-    inbox = _inbox(at)
+    inbox = operator_of(at)
     found = inbox.requests() if everything else inbox.pending()
     if as_json:
         print_json([asdict(request) for request in found])
@@ -55,17 +56,11 @@ def list_batches(at: Cluster, *, as_json: bool) -> None:
     print_table(("session", "by", "why", "covers", "used", "until"), rows)
 
 
-def _inbox(at: Cluster) -> ApprovalClient:
-    return ApprovalClient(
-        at.bootstrap, topics=at.topics, group=at.workers, answer_within_s=at.timeout, client=at.client_config
-    )
-
-
 def answer(
     kind: CommandKind, *, request_id: str, identical: bool = False, by: str, reason: str, at: Cluster, as_json: bool
 ) -> None:
     """Approves, rejects or asks, and prints what became of it; exit 1 when it is not so afterwards."""
-    inbox = _inbox(at)
+    inbox = operator_of(at)
     give = inbox.answer_identical if identical else lambda *a, **k: [inbox.answer(*a, **k)]
     answers = give(kind, request_id, by=by, reason=reason)
     if as_json:

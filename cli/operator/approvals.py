@@ -37,9 +37,3 @@ def batches(
     from haltline.cli.operator.approval_answers import list_batches
 
     list_batches(at, as_json=as_json)
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the commands."""
-    app.command()(approvals)
-    app.command()(batches)

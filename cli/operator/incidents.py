@@ -11,10 +11,10 @@ from haltline.schemas.acts import ON_INCIDENTS
 
 IncidentId = Annotated[str, typer.Argument(help="The incident's id, or its beginning.", metavar="ID")]
 
-app = typer.Typer(invoke_without_command=True)
+incidents = typer.Typer(invoke_without_command=True)
 
 
-@app.callback()
+@incidents.callback()
 @with_cluster()
 def listed(
     context: typer.Context,
@@ -36,7 +36,7 @@ def listed(
     list_incidents(at, everything=everything, session=session, agent=agent, as_json=as_json)
 
 
-@app.command()
+@incidents.command()
 @with_cluster()
 def show(
     *,
@@ -60,7 +60,4 @@ def _act(name: str, **given: Any) -> None:
     act(CommandKind(name), **given)
 
 
-def register(root: typer.Typer) -> None:
-    """Adds the commands."""
-    add(app, ON_INCIDENTS, _act, group=False)
-    root.add_typer(app, name="incidents")
+add(incidents, ON_INCIDENTS, _act, group=False)

@@ -29,6 +29,7 @@ from haltline.streams.operator.command_factory import (
     NotAllowed,
     is_done,
     make_command,
+    now_ms,
     require_label,
     require_possible,
     require_rule,
@@ -138,7 +139,7 @@ class Operator:
         """Declares many destructive acts of a session beforehand. Answered when the worker has taken it in."""
         if not timedelta(0) < lasts <= LONGEST:
             raise NotAllowed(f"batch of {session_id}: expected it to last up to {LONGEST}, got {lasts}")
-        expires_ms = _now_ms() + int(lasts.total_seconds() * 1000)
+        expires_ms = now_ms() + int(lasts.total_seconds() * 1000)
         try:
             batch = Batch(actions=actions, targets=list(targets or ()), max_deletes=max_deletes, expires=expires_ms)
         except ValidationError as error:
@@ -306,7 +307,3 @@ def _lag(tp: TopicPartition, low: int, end: int) -> PartitionLag:
     return PartitionLag(
         topic=tp.topic, partition=tp.partition, committed=committed, end=end, lag_records=max(0, end - start)
     )
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -54,7 +54,7 @@ def make_command(
             id=scope_id,
             by=by.strip(),
             reason=reason.strip(),
-            time=_now_ms(),
+            time=now_ms(),
             **{name: value for name, value in fields.items() if value is not False},
         )
     except ValidationError as error:
@@ -104,5 +104,6 @@ def require_rule(decision: Decision) -> None:
         )
 
 
-def _now_ms() -> int:
+def now_ms() -> int:
+    """The wall clock."""
     return time.time_ns() // 1_000_000
