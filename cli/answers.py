@@ -68,25 +68,29 @@ def acknowledged(record: ControlRecord) -> str:
 
 def outcome_of(answer: CommandResult, *, until_stopped: bool = False) -> str:
     """What became of a command on a scope, in a sentence; of one without an answer what was expected."""
-    who, command, before, after = named(answer), answer.command, answer.before, answer.after
+    who, command, after = named(answer), answer.command, answer.after
     if answer.second_wanted:
         return f"{who}: {command.kind} is noted; a second operator has to ask for it too"
-    if command.kind is CommandKind.RESET and after is not None and after.code == CLOSED:
+    if command.kind is CommandKind.RESET:
+        return _released(answer)
+    if not answer.answered:
+        return f"{who}: expected an answer {'that it stopped' if until_stopped else 'from a worker'}"
+    if after is None or command.kind is CommandKind.LIFT:
+        return f"{who} is free"
+    before = answer.before
+    again = before is not None and before.state is after.state is ControlState.KILLED
+    return f"{who} {'was killed already' if again else f'is {after.state}'}: {story(after)}"
+
+
+def _released(answer: CommandResult) -> str:
+    who, command, before, after = named(answer), answer.command, answer.before, answer.after
+    if after is not None and after.code == CLOSED:
         return f"{who} stays closed: the policy asks for a new session"
     if not answer.answered:
         other = "a second operator's reset --force, or a worker" if command.force else "an answer from a worker"
-        return f"{who}: expected {'an answer that it stopped' if until_stopped else other}"
+        return f"{who}: expected {other}"
     if command.session is not None:
         return f"{who}: session {command.session} is released from it"
-    was_killed = before is not None and before.state is ControlState.KILLED
-    if command.kind is CommandKind.RESET:
-        return _released(who, before, after)
-    if after is None or command.kind is CommandKind.LIFT:
-        return f"{who} is free"
-    return f"{who} {'was killed already' if was_killed else f'is {after.state}'}: {story(after)}"
-
-
-def _released(who: str, before: ControlRecord | None, after: ControlRecord | None) -> str:
     if before is None or before.state is ControlState.PROBATION:
         return f"{who} was not killed; what was counted is forgotten"
     held = f", on probation for {after.actions_left} actions" if after is not None and after.actions_left else ""

@@ -3,17 +3,13 @@
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from haltline.cli.cluster import Cluster, with_cluster
 from haltline.cli.common import AsJson, Exit, fail, group_of, option_of, print_json, say, token_in
 from haltline.cli.operator.audit_query import StorageOption, options_of
-
-if TYPE_CHECKING:
-    from haltline.console.access.provider import Provider
-    from haltline.streams.notify.links import LinkKey
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
@@ -77,16 +73,18 @@ def serve(  # the options are the settings
         return
     # The console is an extra of its own, and takes a while to load.
     from haltline.console.access.keys import Keys, Role, Who, digest_of, new_key
+    from haltline.console.access.provider import Provider
     from haltline.console.access.sign_in_link import SignInLink, new_token
     from haltline.console.run import run
     from haltline.console.sdk_rules import ConsoleRules
     from haltline.console.settings import ConsoleSettings
+    from haltline.streams.notify.links import LinkKey
 
     try:
         known = Keys.read(keys) if keys is not None else None
-        provider = _provider(oidc) if oidc is not None else None
+        provider = Provider.read(oidc) if oidc is not None else None
         token = None if metrics_token_file is None else token_in(metrics_token_file)
-        links = None if link_key is None else _link_key(link_key)
+        links = None if link_key is None else LinkKey.read(link_key)
         ruled = ConsoleRules() if rules is None else ConsoleRules.from_file(rules)
     except (OSError, ValueError) as error:
         fail(error, Exit.USAGE)
@@ -124,18 +122,6 @@ def serve(  # the options are the settings
         token=one_time,
     )
     raise typer.Exit(code)
-
-
-def _provider(file: Path) -> "Provider":
-    from haltline.console.access.provider import Provider
-
-    return Provider.read(file)
-
-
-def _link_key(file: Path) -> "LinkKey":
-    from haltline.streams.notify.links import LinkKey
-
-    return LinkKey.read(file)
 
 
 @console.command("key")

@@ -222,10 +222,19 @@ class Operator:
             before = _standing(reader).get(key)
             place = self._send(command)
             sent_at = time.monotonic()
+
+            def result(after: ControlRecord | None, *, answered: bool = True, second: bool = False) -> CommandResult:
+                return CommandResult(
+                    command=command,
+                    answered=answered,
+                    before=before,
+                    after=after,
+                    second_wanted=second,
+                    waited_s=time.monotonic() - sent_at,
+                )
+
             if done(before):
-                answered = self._is_passed(place, sent_at)
-                waited_s = time.monotonic() - sent_at
-                return CommandResult(command=command, answered=answered, before=before, after=before, waited_s=waited_s)
+                return result(before, answered=self._is_passed(place, sent_at))
             while time.monotonic() - sent_at < self._within_s:
                 message = reader.poll(_POLL_S)
                 if message is not None and message.key() == key:
@@ -235,18 +244,11 @@ class Operator:
                     with self._reader(self._topics.control) as again:
                         after = _standing(again).get(key)
                     if not done(after):
-                        waited_s = time.monotonic() - sent_at
-                        return CommandResult(command=command, answered=True, second_wanted=True, waited_s=waited_s)
+                        return result(None, second=True)
                 else:
                     continue
                 if done(after):
-                    return CommandResult(
-                        command=command,
-                        answered=True,
-                        before=before,
-                        after=after,
-                        waited_s=time.monotonic() - sent_at,
-                    )
+                    return result(after)
         return CommandResult(command=command, answered=False, before=before, waited_s=self._within_s)
 
     def _send_and_wait(self, command: Command) -> CommandResult:
