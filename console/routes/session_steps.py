@@ -24,6 +24,7 @@ class Frame(BaseModel):
         time_ms=1767268812000,
         near={"destructive_repeat": 1.0, "destructive_volume": 1.0, "error_repetition": 0.5},
         findings=["destructive_repeat", "destructive_volume"],
+        irreversible=["destroys asset_id=fact_sales"],
         level="KILL",
         rule="destructive_repeat",
         killed=True,
@@ -35,6 +36,8 @@ class Frame(BaseModel):
     """How close each rule is to a finding after it, 0 to 1."""
     findings: list[str]
     """The rules that find something at it."""
+    irreversible: list[str]
+    """Effect and target of each act that it attempts and that cannot be taken back."""
     level: str | None
     rule: str | None
     killed: bool
