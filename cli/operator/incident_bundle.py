@@ -67,8 +67,3 @@ def incident(
             say(line, style="red")
     if not checked.ok:
         raise typer.Exit(Exit.NO)
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(incident)
