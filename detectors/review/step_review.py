@@ -15,13 +15,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, TypeVar
 
-import pydantic
 from pydantic import Field, model_validator
 
 from haltline.detectors.features import task_scope
 from haltline.detectors.features.file_access import Access
 from haltline.detectors.features.observation import Observation, Trait
-from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.review import reading
 from haltline.detectors.review.rules import SETS, BuiltIn, CustomRule, RuleSet, targets_of, verdicts
@@ -80,7 +79,7 @@ class State:
     file_operations: int = 0
 
 
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+@settings
 class StepReview(Detector[State]):
     """An attempt that is too risky for how rational it is, or that a rule is against."""
 
@@ -112,10 +111,6 @@ class StepReview(Detector[State]):
         if not self.medium_risk <= self.high_risk <= self.critical_risk:
             raise ValueError("medium_risk <= high_risk <= critical_risk")
         return self
-
-    def start(self) -> State:
-        """Nothing done, no goal."""
-        return State()
 
     def observe(self, state: State, act: Observation) -> Finding | None:
         """Notes the task or a result, or reviews an attempt."""
@@ -194,12 +189,7 @@ class StepReview(Detector[State]):
             (act.evidence,),
             confidence=max(risk, 1 - rationality),
             values=values,
-            thresholds={
-                "medium_risk": self.medium_risk,
-                "high_risk": self.high_risk,
-                "critical_risk": self.critical_risk,
-                "max_file_operations": self.max_file_operations,
-            },
+            thresholds=self.thresholds("medium_risk", "high_risk", "critical_risk", "max_file_operations"),
             target=targets_of(act)[0][:512] or None,
         )
 
