@@ -9,11 +9,11 @@ Quiet: either of the two alone, however often; findings that lie further apart; 
 Misses: what the rules that it combines miss. Some of them are only in shadow, and so is this one by default.
 """
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
+from haltline.detectors.combining.agreement import State
 from haltline.detectors.features.observation import Observation
 from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.strictness import Stricter
@@ -35,13 +35,6 @@ _FROM: Final = ((0.9, Severity.CRITICAL), (0.7, Severity.HIGH), (0.5, Severity.M
 _SCORE: Final = 4
 _PLACES: Final = 9
 """Products are rounded before they are compared: 0.5 * 1.8 must be 0.9."""
-
-
-@dataclass(slots=True)
-class State:
-    """By rule: its last finding."""
-
-    last: dict[str, Entry] = field(default_factory=dict)
 
 
 @settings

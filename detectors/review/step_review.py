@@ -21,6 +21,7 @@ from haltline.detectors.features import task_scope
 from haltline.detectors.features.file_access import Access
 from haltline.detectors.features.observation import Observation, Trait
 from haltline.detectors.framework.base import Detector, settings
+from haltline.detectors.framework.severity_counts import severity_of
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.review import reading
 from haltline.detectors.review.rules import SETS, BuiltIn, CustomRule, RuleSet, targets_of, verdicts
@@ -28,7 +29,6 @@ from haltline.detectors.review.scoring import (
     BASE_RISK,
     Category,
     Progression,
-    Thresholds,
     Verdict,
     aggregate,
     decide,
@@ -136,7 +136,7 @@ class StepReview(Detector[State]):
         risk = risk_score(
             category, out_of_scope=outside, failed_before=failed, privileged=privileged, dangerous=dangerous
         )
-        level = self._levels.level(risk)
+        level = severity_of(risk, (self.medium_risk, self.high_risk, self.critical_risk)) or Severity.LOW
         progression = _progression(state, act)
         catastrophe = reading.is_catastrophe(act, accessed)
         alternative = (progression is Progression.REPEATS and failed > 1) or _searches_all(act.text)
@@ -208,10 +208,6 @@ class StepReview(Detector[State]):
     def _doubts_commands(self) -> bool:
         """A plain command is of high risk by itself."""
         return self.high_risk <= BASE_RISK[Category.COMMAND]
-
-    @property
-    def _levels(self) -> Thresholds:
-        return Thresholds(medium=self.medium_risk, high=self.high_risk, critical=self.critical_risk)
 
     def _accessed(self, state: State, act: Observation, category: Category) -> tuple[tuple[Access, ...], bool]:
         """What it touches, where that matters, and whether some of it lies outside of the scope."""

@@ -24,6 +24,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from haltline.detectors.features.error_normalization import ANSI
 from haltline.detectors.features.fingerprint import digest
 from haltline.detectors.features.observation import Observation, Trait
 from haltline.detectors.framework.base import Detector, settings
@@ -65,7 +66,6 @@ _NO_CUES = (
 )  # fmt: skip
 """One of them is in every text that says no, but for those that end with that word."""
 _MARKS = "".join(chr(code) for code in range(128) if not (chr(code).isalnum() or chr(code) == "_"))
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _VARYING = re.compile(r"(?<!\w)'[^'\n]*'|\"[^\"\n]*\"|`[^`\n]*`|[0-9]+|\W+")
 _MAX_ANSWERS = 4
 _MAX_SEEN = 32
@@ -271,7 +271,7 @@ def _no(act: Observation) -> str:
 def _says_no(text: str | None) -> bool:
     if text is None or len(text) > _NO_CHARS or not _may_say_no(text):
         return False
-    return _NO.search(_ANSI.sub("", text).strip()) is not None
+    return _NO.search(ANSI.sub("", text).strip()) is not None
 
 
 def _may_say_no(text: str) -> bool:
@@ -310,7 +310,7 @@ def _may_ask(line: str) -> bool:
 def _without_own_words(act: Observation, text: str) -> str:
     """A digest of the text's words; numbers, quoted text and words of the call itself left out."""
     own = frozenset(_VARYING.split(act.head.lower()))
-    words = [word for word in _VARYING.split(_ANSI.sub("", text).strip().lower()) if word and word not in own]
+    words = [word for word in _VARYING.split(ANSI.sub("", text).strip().lower()) if word and word not in own]
     return digest(" ".join(words).encode())
 
 
