@@ -8,7 +8,6 @@ from pydantic import BaseModel, Field
 from sqlalchemy import func, select
 
 from haltline.console.context import ContextDep, OperatorClient, Viewer
-from haltline.console.http.examples import Limited, Skipped, Total, Yes, like
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.ids import beginning
 from haltline.console.read_model import tables
@@ -29,28 +28,6 @@ _WORDS = {"approve": CommandKind.APPROVE, "reject": CommandKind.REJECT, "ask": C
 
 class Request(BaseModel):
     """One approval request, as its last decision tells it."""
-
-    model_config = like(
-        id="apr_5d0c",
-        session_id="night-7",
-        agent_id="cleaner",
-        status="pending",
-        priority="high",
-        action_name="drop_table",
-        targets=["table=stg_sales"],
-        arguments='{"table":"stg_sales"}',
-        reason="loop_suspected, 2 deletes on table=stg_sales in 3s",
-        question="",
-        answer=None,
-        asked_by=None,
-        quorum=1,
-        approved_by=[],
-        rejected_by=[],
-        asked=1,
-        incident_id="4f1c09abf00d4f1c09abf00d4f1c09ab",
-        created_at="2026-01-01T12:00:00.000Z",
-        expires_at="2026-01-01T13:00:00.000Z",
-    )
 
     id: str
     session_id: str
@@ -81,21 +58,21 @@ class RequestList(BaseModel):
     """A page of requests, the most urgent first; of one priority those that expire first."""
 
     approvals: list[Request]
-    total: Total
-    skip: Skipped
-    limit: Limited
+    total: int
+    skip: int
+    limit: int
 
 
 class Reason(BaseModel):
     """Why."""
 
-    reason: Annotated[str, Field(min_length=1, max_length=4096, examples=["checked with the owner"])]
+    reason: Annotated[str, Field(min_length=1, max_length=4096)]
 
 
 class ApprovalsAnswered(BaseModel):
     """The outcome of an answer, by request."""
 
-    answered: Yes
+    answered: bool
     """Whether the worker has taken in all of them in time."""
     approvals: list[Request]
     """Those that were answered, as they were or as the worker has published them since."""

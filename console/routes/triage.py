@@ -6,7 +6,6 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from haltline.console.context import ContextDep, OperatorClient
-from haltline.console.http.examples import like
 from haltline.console.http.strict_json import StrictRoute
 from haltline.schemas.control import CommandKind
 
@@ -18,8 +17,6 @@ _WORDS = {"approve": CommandKind.APPROVE, "reject": CommandKind.REJECT, "ask": C
 class Batch(BaseModel):
     """The same answer to several requests, with one reason."""
 
-    model_config = like(ids=["apr_5d0c", "apr_77e1"], word="approve", reason="the staging clean-up is agreed")
-
     ids: Annotated[list[Annotated[str, Field(min_length=1, max_length=256)]], Field(min_length=1, max_length=500)]
     word: Literal["approve", "reject", "ask"]
     reason: Annotated[str, Field(min_length=1, max_length=4096)]
@@ -27,12 +24,6 @@ class Batch(BaseModel):
 
 class BatchAnswered(BaseModel):
     """The outcome, by request."""
-
-    model_config = like(
-        answered=["apr_5d0c"],
-        late=[],
-        refused={"apr_77e1": "it expired at 2026-01-01T12:00:00.000Z and cannot be answered any more"},
-    )
 
     answered: list[str]
     """A worker has taken it in."""

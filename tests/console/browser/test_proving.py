@@ -1,41 +1,19 @@
 """The policy editor with its what-if, and the audit searched and verified, in a real browser."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import orjson
-import pytest
 from deltalake import DeltaTable
 from playwright.sync_api import Browser, Page, expect
 
 from haltline.console.access.keys import Role
 from haltline.schemas.topics import Topics
 from haltline.streams.policy.source import current
-from tests.console.browser.conftest import signed_in
-from tests.console.browser.scene import HEALTHY, LOOP, STUCK, console_with_audit, fill_topics
-from tests.mock_cluster import QuickBroker
+from tests.console.browser.conftest import Scene, answer, signed_in
+from tests.console.browser.scene import HEALTHY, LOOP, STUCK
 
 
-@pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, Path]]:
-    """The broker's address, the console's, and the audit table."""
-    folder = tmp_path_factory.mktemp("proving")
-    with QuickBroker() as broker:
-        broker.ensure_topics(Topics())
-        fill_topics(broker.bootstrap)
-        with console_with_audit(broker.bootstrap, folder) as (address, table):
-            yield broker.bootstrap, address, table
-
-
-@pytest.fixture
-def page(chromium: Browser, system: tuple[str, str, Path]) -> Iterator[Page]:
-    with signed_in(chromium, system[1]) as page:
-        yield page
-
-
-def test_a_threshold_is_moved_tried_on_history_and_published(chromium: Browser, system: tuple[str, str, Path]) -> None:
-    with signed_in(chromium, system[1], allowed="400") as page:
-        change_the_policy(page, system[0])
+def test_a_threshold_is_moved_tried_on_history_and_published(chromium: Browser, scene: Scene) -> None:
+    with signed_in(chromium, scene.address, allowed="400") as page:
+        change_the_policy(page, scene.broker)
 
 
 def change_the_policy(page: Page, bootstrap: str) -> None:
@@ -48,7 +26,9 @@ def change_the_policy(page: Page, bootstrap: str) -> None:
     expect(page.get_by_text("As many as this within the window are a finding.").first).to_be_visible()
     page.get_by_label("Value", exact=True).first.fill("2")
     page.get_by_role("button", name="Try it on history").click()
-    expect(page.locator("#tried")).to_contain_text("destructive_volume.max_deletes = 2 on 8 sessions")
+    expect(page.locator("#tried")).to_contain_text(
+        f"destructive_volume.max_deletes = 2 on {answer(page, '/api/v1/sessions')['total']} sessions"
+    )
     changed = page.get_by_role("region", name="What would have been different").locator("tbody tr")
     asked = changed.filter(has_text="clean-3-0")
     expect(asked).to_contain_text("now asked")
@@ -81,16 +61,14 @@ def test_the_audit_tables_own_history_is_tried_too(page: Page) -> None:
     expect(page.locator("#tried")).to_contain_text("the document on 3 sessions")
 
 
-def test_only_an_admin_finds_the_button_that_publishes(chromium: Browser, system: tuple[str, str, Path]) -> None:
-    with signed_in(chromium, system[1], Role.OPERATOR) as page:
+def test_only_an_admin_finds_the_button_that_publishes(chromium: Browser, scene: Scene) -> None:
+    with signed_in(chromium, scene.address, Role.OPERATOR) as page:
         page.goto("/policies")
         expect(page.get_by_text("Publishing takes the role admin.")).to_be_visible()
         expect(page.get_by_role("button", name="Publish")).to_have_count(0)
 
 
-def test_the_audit_is_searched_and_verified_and_says_what_somebody_removed(
-    page: Page, system: tuple[str, str, Path]
-) -> None:
+def test_the_audit_is_searched_and_verified_and_says_what_somebody_removed(page: Page, scene: Scene) -> None:
     page.goto("/audit")
     rows = page.locator("tbody tr")
     expect(rows.first).to_be_visible()
@@ -109,7 +87,7 @@ def test_the_audit_is_searched_and_verified_and_says_what_somebody_removed(
     page.get_by_role("dialog").get_by_role("button", name="Close").click()
     page.get_by_role("button", name="Verify now").click()
     expect(page.locator("#verdict")).to_contain_text("Verified:")
-    DeltaTable(str(system[2])).delete('"topic" = \'haltline.actions\' AND "offset" = 3')
+    DeltaTable(str(scene.table)).delete('"topic" = \'haltline.actions\' AND "offset" = 3')
     page.get_by_role("button", name="Verify now").click()
     expect(page.locator("#verdict")).to_contain_text("Not intact")
     expect(page.get_by_role("region", name="Verification")).to_contain_text("haltline.actions[0] at offset")
