@@ -24,6 +24,7 @@ router = APIRouter(prefix="/api/v1/approvals", tags=["approvals"], route_class=S
 _OPEN = (ApprovalState.PENDING.value, ApprovalState.INFO_REQUESTED.value)
 _LOOK_EVERY_S = 0.1
 _WORDS = {"approve": CommandKind.APPROVE, "reject": CommandKind.REJECT, "ask": CommandKind.ASK}
+Word = Literal["approve", "reject", "ask"]
 
 
 class Request(BaseModel):
@@ -88,25 +89,18 @@ def _shown(body: str, now_ms: int) -> Request:
 def _request(approval: Approval, of: Decision | approval_client.Request, now_ms: int) -> Request:
     late = approval.state.value in _OPEN and now_ms >= approval.expires
     return Request(
-        id=approval.request_id,
-        session_id=of.session_id,
-        agent_id=of.agent_id,
-        status=ApprovalState.EXPIRED.value if late else approval.state.value,
-        priority=approval.priority.value,
-        action_name=approval.action,
-        targets=approval.targets,
-        arguments=approval.arguments,
-        reason=of.reason,
-        question=approval.question,
-        answer=approval.answer,
-        asked_by=approval.asked_by,
-        quorum=approval.quorum,
-        approved_by=approval.approved_by,
-        rejected_by=approval.rejected_by,
-        asked=approval.asked,
-        incident_id=of.incident_id,
-        created_at=rfc3339(approval.since),
-        expires_at=rfc3339(approval.expires),
+        **approval.model_dump()
+        | {
+            "id": approval.request_id,
+            "session_id": of.session_id,
+            "agent_id": of.agent_id,
+            "status": ApprovalState.EXPIRED.value if late else approval.state.value,
+            "action_name": approval.action,
+            "reason": of.reason,
+            "incident_id": of.incident_id,
+            "created_at": rfc3339(approval.since),
+            "expires_at": rfc3339(approval.expires),
+        }
     )
 
 
@@ -162,12 +156,41 @@ def approval(here: ContextDep, _: Viewer, request_id: str) -> Request:
     return _shown(body, _now_ms())
 
 
+class Batch(Reason):
+    """The same answer to several requests, with one reason."""
+
+    ids: Annotated[list[Annotated[str, Field(min_length=1, max_length=256)]], Field(min_length=1, max_length=500)]
+    word: Word
+
+
+class BatchAnswered(BaseModel):
+    """The outcome, by request."""
+
+    answered: list[str]
+    """A worker has taken it in."""
+    late: list[str]
+    """No worker has answered in time: it stays on the topic for when one runs."""
+    refused: dict[str, str]
+    """Not sent, and why."""
+
+
+@router.post("/batch")
+def answer_all(here: ContextDep, who: OperatorClient, batch: Batch) -> BatchAnswered:
+    """Approves or rejects several requests, or asks a question. Each is answered separately; closed ones are not."""
+    answered, refused = here.inbox.answer_all(_WORDS[batch.word], batch.ids, by=who.name, reason=batch.reason)
+    return BatchAnswered(
+        answered=[one.before.approval.request_id for one in answered if one.after is not None],
+        late=[one.before.approval.request_id for one in answered if one.after is None],
+        refused=refused,
+    )
+
+
 @router.post("/{request_id}/{word}", responses={404: {"description": "There is none of this id."}})
 def answer(
     here: ContextDep,
     who: OperatorClient,
     request_id: str,
-    word: Literal["approve", "reject", "ask"],
+    word: Word,
     body: Reason,
     identical: Annotated[bool, Query(description="Also every other open request about the same call.")] = False,
 ) -> ApprovalsAnswered:

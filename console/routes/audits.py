@@ -160,16 +160,10 @@ def verify(here: ContextDep, _: Viewer) -> VerifyResult:
     finally:
         _AT_A_TIME.release()
     found = verifier.found
+    took_ms = round((time.monotonic() - begun_s) * 1000)
+    problems = [VerifyProblem(**vars(one)) for one in found.problems[:1000]]
     return VerifyResult(
-        ok=found.ok,
-        verdict=found.verdict,
-        partitions=found.partitions,
-        rows=found.rows,
-        erased=found.erased,
-        checkpoints=found.checkpoints,
-        unsigned=found.unsigned,
-        problems=[VerifyProblem(place=one.place, offset=one.offset, what=one.what) for one in found.problems[:1000]],
-        took_ms=round((time.monotonic() - begun_s) * 1000),
+        **vars(found) | {"ok": found.ok, "verdict": found.verdict, "problems": problems, "took_ms": took_ms}
     )
 
 

@@ -174,21 +174,7 @@ def history(here: ContextDep, _: Viewer, incident_id: IncidentId) -> list[Change
     """Every change of the incident in order, with its time and author; of more than a hundred alike decisions, some."""
     found = _one(here, incident_id)
     return [
-        Change(
-            revision=record.revision,
-            change=record.change,
-            time=rfc3339(record.changed_at),
-            state=record.state,
-            level=record.level,
-            count=record.count,
-            by=record.by,
-            comment=record.comment,
-            assignee=record.assignee,
-            request_id=record.request_id,
-            approval=record.approval,
-            resolution=record.resolution,
-            summary=record.summary,
-        )
+        Change(**record.model_dump() | {"time": rfc3339(record.changed_at)})
         for record in kept.history(here.engine, found.incident_id) or [found]
     ]
 
@@ -227,37 +213,22 @@ def _shown(here: ContextDep, records: list[IncidentRecord]) -> list[Incident]:
     decisions = kept.decisions_of(here.engine, [record.decision_id for record in records])
     unnamed = [record.decision_id for record in records if record.target is None]
     evident = kept.targets_of(here.engine, [decisions[name] for name in unnamed if name in decisions])
-    shown = []
-    for record in records:
-        decision = decisions.get(record.decision_id, {})
-        shown.append(
-            Incident(
-                incident_id=record.incident_id,
-                session_id=record.session_id,
-                agent_id=record.agent_id,
-                time=rfc3339(record.last_at),
-                code=decision.get("code", record.cause),
-                cause=record.cause,
-                rule=record.rule or record.cause,
-                reason=record.summary,
-                report=decision.get("incident") or {},
-                state=record.state,
-                scope=record.scope,
-                scope_id=record.scope_id,
-                mission_id=record.mission_id,
-                level=record.level,
-                severity=record.severity,
-                count=record.count,
-                first=rfc3339(record.first_at),
-                last=rfc3339(record.last_at),
-                changed=rfc3339(record.changed_at),
-                target=record.target,
-                targets=evident.get(record.decision_id, []) if record.target is None else [record.target],
-                decision_id=record.decision_id,
-                request_id=record.request_id,
-                assignee=record.assignee,
-                resolution=record.resolution,
-                revision=record.revision,
-            )
-        )
-    return shown
+    return [
+        Incident(**record.model_dump() | _more(record, decisions.get(record.decision_id, {}), evident))
+        for record in records
+    ]
+
+
+def _more(record: IncidentRecord, decision: dict[str, Any], evident: dict[str, list[str]]) -> dict[str, Any]:
+    """What the record of an incident does not say itself, or in other words."""
+    return {
+        "time": rfc3339(record.last_at),
+        "code": decision.get("code", record.cause),
+        "rule": record.rule or record.cause,
+        "reason": record.summary,
+        "report": decision.get("incident") or {},
+        "first": rfc3339(record.first_at),
+        "last": rfc3339(record.last_at),
+        "changed": rfc3339(record.changed_at),
+        "targets": evident.get(record.decision_id, []) if record.target is None else [record.target],
+    }

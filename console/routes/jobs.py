@@ -105,15 +105,5 @@ def _find(here: ContextDep, job_id: str) -> Job:
 
 
 def _shown(job: Job) -> JobStatus:
-    return JobStatus(
-        id=job.job_id,
-        kind=job.kind,
-        state=job.state,
-        by=job.by,
-        created_at=rfc3339(job.created_ms),
-        ended_at=None if job.ended_ms is None else rfc3339(job.ended_ms),
-        records=job.records,
-        of=job.of,
-        error=job.error,
-        result=job.result,
-    )
+    ended_at = None if job.ended_ms is None else rfc3339(job.ended_ms)
+    return JobStatus(**vars(job) | {"id": job.job_id, "created_at": rfc3339(job.created_ms), "ended_at": ended_at})

@@ -86,14 +86,8 @@ def bundle(here: ContextDep, _: AgentClient, run_id: Id) -> Bundle:
 @router.post("/{run_id}/results", status_code=201)
 def report(here: ContextDep, who: AgentClient, run_id: Id, body: ReplayReport) -> StoredReplay:
     """Keeps the result of a replay; it stands in the session's story."""
-    result = Replayed(
-        status=body.status,
-        actions_replayed=body.actions_replayed,
-        actions_total=body.actions_total,
-        divergences_detected=body.divergences_detected,
-        divergences=[_plain(one) for one in body.divergences[:_MAX_DIVERGENCES]],
-        cost_savings=body.cost_savings,
-    )
+    divergences = [_plain(one) for one in body.divergences[:_MAX_DIVERGENCES]]
+    result = Replayed(**body.model_dump() | {"divergences": divergences})
     command = make_command(
         CommandKind.REPLAYED, ScopeKind.SESSION, run_id, by=who.name, reason=f"replay: {body.status}", replayed=result
     )
