@@ -16,6 +16,7 @@ from haltline.detectors.framework.plugins import GROUP, NO_PLUGINS, Plugins
 from haltline.detectors.framework.settings import construct
 from haltline.detectors.review.step_review import StepReview
 from haltline.detectors.session.after_refusal import AfterRefusal
+from haltline.detectors.session.ask_first import AskFirst
 from haltline.detectors.session.budget import Budget
 from haltline.detectors.session.cycle import Cycle
 from haltline.detectors.session.destructive_repeat import DestructiveRepeat
@@ -45,6 +46,7 @@ from haltline.schemas.removed_rules import REMOVED
 
 ALL: tuple[type[Detector[Any]], ...] = (
     AfterRefusal,
+    AskFirst,
     BehavioralDrift,
     Budget,
     Cycle,

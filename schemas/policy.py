@@ -102,6 +102,8 @@ class Preset(StrEnum):
     """The defaults of every rule."""
     LITERAL = "literal"
     """Many destructive acts on different targets kill the session; by default a person is asked."""
+    CAREFUL = "careful"
+    """As the defaults, and a person is asked before the first irreversible act on each target."""
     REGULATED = "regulated"
     """Lower thresholds and harder interventions."""
 

@@ -18,7 +18,7 @@ def explain(
         typer.Option(
             "--policy",
             metavar="FILE",
-            help="The policy document (YAML): tools of its own.",
+            help="The policy document (YAML): tools of its own, and what it asks a person about first.",
             show_default="every default",
         ),
     ] = None,
@@ -33,7 +33,10 @@ def explain(
     import orjson
 
     from haltline.cli.policy_option import read_policy
+    from haltline.detectors import build
     from haltline.detectors.features.explanation import explain as explained
+    from haltline.detectors.session.ask_first import AskFirst
+    from haltline.schemas.decisions import Mode
 
     args: object = {"command": call}
     if tool:
@@ -43,7 +46,14 @@ def explain(
             fail(f"arguments: expected a JSON object, got {call[:80]!r}: {error}", Exit.USAGE)
     if not isinstance(args, dict):
         fail(f"arguments: expected a JSON object, got {type(args).__name__}", Exit.USAGE)
-    found = explained(tool or "bash", args, read_policy(policy))
+    given = read_policy(policy)
+    rule = given.rules.get(AskFirst.id)
+    asks = next(iter(build({AskFirst.id: rule}, {AskFirst.id: AskFirst})), None) if rule else None
+    asks_about = asks.asks_about if isinstance(asks, AskFirst) and rule and rule.mode is Mode.ENFORCE else None
+    try:
+        found = explained(tool or "bash", args, given, asks_about)
+    except ValueError as error:
+        fail(error, Exit.USAGE)
     if as_json:
         print_json([asdict(found)])
         return

@@ -90,6 +90,7 @@ def reevaluated_session(core: Core, events: Sequence[ActionEvent]) -> Iterator[d
             "time_ms": event.time,
             "near": core.near(state, event),
             "findings": [detection.finding.detector for detection in outcome.detections],
+            "irreversible": [f"{one.effect.value} {one.target}" for one in outcome.irreversible],
             "level": None if decision is None else decision.level.value,
             "rule": None if decision is None else decision.detector,
             "killed": state.standing.killed is not None,

@@ -24,6 +24,8 @@ class Frame(BaseModel):
     """How close each rule is to a finding after it, 0 to 1."""
     findings: list[str]
     """The rules that find something at it."""
+    irreversible: list[str]
+    """Effect and target of each act that it attempts and that cannot be taken back."""
     level: str | None
     rule: str | None
     killed: bool

@@ -3,8 +3,10 @@
 Read by itself, without a session: whose things they are, and what was done before, is not known here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+
+from pydantic import ValidationError
 
 from haltline.detectors.commands.effects import rows
 from haltline.detectors.commands.effects.programs import TABLE
@@ -38,8 +40,10 @@ class Act:
     reversible: bool
     why: str
     """The line of a table, or the module that reads it."""
+    asks: bool
+    """Whether the policy asks a person before the first one on its target (rule `ask_first`)."""
     follows: str
-    """What the rules of the default policy make of it."""
+    """What the rules of the policy make of it."""
 
 
 @dataclass(frozen=True)
@@ -54,21 +58,39 @@ class Explanation:
     acts: tuple[Act, ...]
 
 
-def explain(action: str, args: JsonObject, policy: Policy | None = None) -> Explanation:
-    """What a call of a tool is taken for; never raises for what is in `args`."""
-    classifier = Classifier(policy or Policy())
-    event = ActionEvent(event_id="e", kind=Kind.PROPOSED, session_id="s", time=_SOME_TIME_MS, action=action, args=args)
-    act = Observation(event, classifier, Phase.ATTEMPT, CallTracker())
+def explain(
+    action: str,
+    args: JsonObject,
+    policy: Policy | None = None,
+    asks_about: Callable[[Destruction], bool] | None = None,
+) -> Explanation:
+    """What a call of a tool is taken for; `asks_about` is what the policy's rule `ask_first` asks about.
+
+    Raises:
+        ValueError: the tool's name is too long, or the arguments are nested too deeply.
+
+    """
+    try:
+        event = ActionEvent(
+            event_id="e", kind=Kind.PROPOSED, session_id="s", time=_SOME_TIME_MS, action=action, args=args
+        )
+    except ValidationError as error:
+        raise ValueError(f"tool: expected a name, got {action[:40]!r}: {error.errors()[0]['msg']}") from None
+    try:
+        act = Observation(event, Classifier(policy or Policy()), Phase.ATTEMPT, CallTracker())
+        acts, losses = act.acts, act.irreversible
+    except RecursionError:
+        raise ValueError("arguments: expected fewer levels, got too many to read") from None
     known = act.tool.effect
     return Explanation(
         action,
         "not known" if known is None else str(known),
         str(act.tool.reading) if act.runs else "",
-        tuple(_act(one, act) for one in act.acts),
+        tuple(_act(one, act, asks_about is not None and one in losses and asks_about(one)) for one in acts),
     )
 
 
-def _act(one: Destruction, act: Observation) -> Act:
+def _act(one: Destruction, act: Observation, asks: bool) -> Act:
     if one.badness is Badness.SCRATCH:
         follows = "nothing: the next run makes it again"
     elif one.badness is Badness.SEVERE:
@@ -77,9 +99,12 @@ def _act(one: Destruction, act: Observation) -> Act:
         follows = _REPEATS[one.effect in LOSSES]
         if one.effect not in (ActEffect.SENDS, ActEffect.HANDS_OVER, ActEffect.SPENDS) and not one.reversible:
             follows += "; three within a minute, or five within 20 actions: a person is asked"
+    if asks:
+        follows = f"the first on this target: a person is asked; {follows}"
     return Act(
-        one.effect.value, one.verb, one.target, one.badness.name.lower(), one.reversible, _why(one, act), follows
-    )
+        one.effect.value, one.verb, one.target, one.badness.name.lower(), one.reversible, _why(one, act), asks,
+        follows,
+    )  # fmt: skip
 
 
 def _why(one: Destruction, act: Observation) -> str:

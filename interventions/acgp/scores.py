@@ -54,7 +54,7 @@ _DIMENSION: Final[Mapping[str, Dimension]] = {
     **dict.fromkeys(
         (
             "destructive_repeat", "destructive_volume", "severe_destruction", "step_review", "resource_growth",
-            "budget", "spend_velocity",
+            "budget", "spend_velocity", "ask_first",
         ),
         Dimension.TOOL_SAFETY,
     ),

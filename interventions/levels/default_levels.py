@@ -22,7 +22,7 @@ ASKS_NOBODY = frozenset({"after_refusal"})
 STOPS_SESSION = frozenset({"budget", "spend_velocity"})
 """Rules whose PAUSE is one of the whole session: what they measure goes on with every call, and every model turn."""
 
-ASKS = frozenset({"destructive_volume", "opaque_execution", "secret_sent"})
+ASKS = frozenset({"ask_first", "destructive_volume", "opaque_execution", "secret_sent"})
 """Rules whose PAUSE asks a person about an act that may well be meant so. It is reported as an ask, not as a stop."""
 
 ASK = "ASK"
@@ -49,6 +49,8 @@ _BY_RULE: Mapping[str, Mapping[Severity, Level]] = {
     "spend_velocity": {**_BY_SEVERITY, Severity.HIGH: Level.PAUSE, Severity.CRITICAL: Level.KILL},
     # Nobody knows what it does: it is refused, and may be said again in a form that can be read.
     "unread_execution": {**_BY_SEVERITY, Severity.HIGH: Level.BLOCK, Severity.CRITICAL: Level.BLOCK},
+    # Asks before the first act, where a policy names its effects.
+    "ask_first": {**_BY_SEVERITY, Severity.HIGH: Level.PAUSE},
     # A secret that has left cannot be taken back; where nobody knows whether it belongs there, a person does.
     "secret_sent": {**_BY_SEVERITY, Severity.HIGH: Level.PAUSE, Severity.CRITICAL: Level.KILL},
     # A note where a policy does not ask for more; then a person is asked.

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from haltline.detectors import catalogue
+from haltline.detectors.commands.model import Destruction
 from haltline.detectors.drift.goal_drift import GoalDrift
 from haltline.detectors.features.observation import CallTracker, Observation
 from haltline.detectors.features.tool_classifier import Classifier
@@ -131,6 +132,7 @@ class Core:
         signals: Sequence[Signal] = ()
         if not self._alone and (act.is_attempt or state.events == 1 or self._signaller.adds_up):
             signals = self._signaller.saw(state.unsaid, act, agent_id=state.agent_id, first=state.events == 1)
+        irreversible = () if self._alone or not act.is_attempt else _irreversible(act)
         state.calls.note(act)
         if event.task is not None or event.checkpoint is not None or state.checkpoints is not None:
             _note(state, act)
@@ -141,8 +143,12 @@ class Core:
         if was_killed is None and standing.held is not None:
             concerned = concerned or act.kind is _MODEL_TURN
         if not (findings or failures or was_killed or concerned or (state.ended and standing.incidents)):
-            return Effects(state, signals=signals, judged=judged) if signals or judged else Effects.nothing(state)
-        return self._decided(
+            return (
+                Effects(state, signals=signals, judged=judged, irreversible=irreversible)
+                if signals or judged or irreversible
+                else Effects.nothing(state)
+            )
+        effects = self._decided(
             state,
             act,
             watch,
@@ -153,6 +159,8 @@ class Core:
             signals=list(signals),
             judged=judged,
         )
+        effects.irreversible = irreversible
+        return effects
 
     def _decided(
         self,
@@ -439,6 +447,12 @@ def _is_stopped(killed: Kill | None, held: Freeze | None) -> bool:
 
 def _who(state: SessionState) -> SessionRef:
     return SessionRef(state.session_id, state.agent_id, listens=state.events > 0 and not state.ended)
+
+
+def _irreversible(act: Observation) -> Sequence[Destruction]:
+    """What an attempt that nobody has refused yet does that cannot be taken back."""
+    acts = act.irreversible
+    return tuple(one for one in acts if not one.reversible) if acts and not act.refused else ()
 
 
 def _settled(standing: SessionControl, actions: int) -> list[tuple[str, str, float]]:

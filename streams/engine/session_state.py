@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from haltline.detectors.commands.model import Destruction
 from haltline.detectors.features.observation import CallTracker
 from haltline.interventions.state.context import TaskNote
 from haltline.interventions.state.intervention_history import Checkpoints
@@ -77,6 +78,8 @@ class Effects:
     """How incidents stand from now on, in order."""
     judged: Sequence[tuple[str, str, float]] = ()
     """Interventions of which it is known now how far they helped: rule, level, and 0 to 1."""
+    irreversible: Sequence[Destruction] = ()
+    """What the event attempts that cannot be taken back, without scratch and the session's own things."""
 
     @classmethod
     def nothing(cls, state: SessionState) -> "Effects":
@@ -90,4 +93,4 @@ class Effects:
         """Whether anything does: of most inputs nothing does but their place in the state."""
         follows = self.decision is not None or self.control is not None or self.released
         follows = follows or bool(self.detections or self.failures or self.signals or self.judged)
-        return follows or bool(self.incidents or self.also)
+        return follows or bool(self.incidents or self.also or self.irreversible)

@@ -195,6 +195,9 @@ class ReplayMeter:
     def judged(self, detector: str, level: str, helped: float) -> None:
         """How far an earlier intervention of a rule helped."""
 
+    def irreversible(self, effect: str) -> None:
+        """An act was attempted that cannot be taken back."""
+
     def stopped(self, time_to_stop_s: float) -> None:
         """A kill was acknowledged."""
 

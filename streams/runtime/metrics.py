@@ -72,6 +72,11 @@ METRICS: Final = (
         "level",
         "helped",
     ),
+    _counter(
+        "irreversible_acts_total",
+        "Attempts that cannot be taken back, on what the session did not make: destroys, spends, exposes ...",
+        "effect",
+    ),
     _counter("findings_total", "Findings of detectors, also those that led to nothing.", "detector", "severity"),
     _counter("detector_errors_total", "Events on which a detector raised; they are dead letters too.", "detector"),
     _counter("detector_overruns_total", "Calls of other packages' detectors that took too long.", "detector"),

@@ -37,6 +37,10 @@ class Meter(Protocol):
         """How far an earlier intervention of a rule helped, 0 to 1."""
         ...
 
+    def irreversible(self, effect: str) -> None:
+        """An act was attempted that cannot be taken back."""
+        ...
+
     def stopped(self, time_to_stop_s: float) -> None:
         """A kill was acknowledged."""
         ...

@@ -52,6 +52,8 @@ class Outputs:
             self.meter.followup(effects.followup)
         for judged in effects.judged:
             self.meter.judged(*judged)
+        for act in effects.irreversible:
+            self.meter.irreversible(act.effect.value)
         if record is not None:  # always where there are failures: the clock calls no detector
             self._failures(effects.failures, record)
 

@@ -3,6 +3,7 @@
 from typing import Final
 
 from haltline.detectors import ALL as DETECTORS
+from haltline.detectors.commands.model import ActEffect
 from haltline.interventions.control.kill_acknowledgement import REISSUED, UNACKNOWLEDGED
 from haltline.interventions.decide.activity_after_kill import CODE
 from haltline.interventions.levels.default_levels import shown_level
@@ -27,6 +28,7 @@ class SessionMetrics:
         self._escalations = metrics.children("escalations_total")
         self._turns = metrics.children("model_turns_total")
         self._judged = metrics.children("interventions_judged_total")
+        self._irreversible = metrics.children("irreversible_acts_total")
         self._followups = metrics.children("followups_total")
         self._errors = metrics.children("detector_errors_total")
         self._letters = metrics.children("dead_letters_total")
@@ -38,6 +40,8 @@ class SessionMetrics:
             self._followups[(what,)].inc(0)
         for usage in USAGES:
             self._turns[(usage,)].inc(0)
+        for effect in ActEffect:
+            self._irreversible[(effect.value,)].inc(0)
         for detector in DETECTORS:
             self._errors[(detector.id,)].inc(0)
         for reason in BadRecord:
@@ -61,6 +65,10 @@ class SessionMetrics:
     def model_turn(self, *, is_usage_known: bool) -> None:
         """Counts a turn of a model; of one whose usage is not known, budgets see nothing."""
         self._turns[(USAGES[is_usage_known],)].inc()
+
+    def irreversible(self, effect: str) -> None:
+        """Counts an attempt by its effect."""
+        self._irreversible[(effect,)].inc()
 
     def judged(self, detector: str, level: str, helped: float) -> None:
         """Counts an intervention by what followed."""

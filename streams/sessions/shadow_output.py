@@ -38,6 +38,9 @@ class ShadowMeter:
     def judged(self, detector: str, level: str, helped: float) -> None:
         """Of what an agent has received, and it receives nothing of a rule in shadow."""
 
+    def irreversible(self, effect: str) -> None:
+        """Counted by the other group."""
+
     def stopped(self, time_to_stop_s: float) -> None:
         """Counted by the other group."""
 

@@ -3,13 +3,16 @@ import pytest
 from haltline.detectors import ALL, PATTERNS, act, base, build
 from haltline.detectors.features.observation import Observation, Trait
 from haltline.detectors.framework.base import SETTINGS, Detector, Pattern
+from haltline.detectors.session.ask_first import AskFirst
 from haltline.detectors.session.stagnation_candidate import StagnationCandidate
 from haltline.schemas.policy import Policy, Rule
 from tests.cases import cases
 
 KNOWN = ", ".join(PATTERNS)
-RUNNING = [detector for detector in ALL if detector is not StagnationCandidate and not detector.optional]
-"""Without a word of the policy: a candidate runs only with a model, and what is optional where it is named."""
+IDLE = (AskFirst, StagnationCandidate)
+RUNNING = [detector for detector in ALL if detector not in IDLE and not detector.optional]
+"""Without a word of the policy: a candidate runs only with a model, what asks first only with effects to ask about,
+and what is optional where it is named."""
 
 
 def test_without_a_word_every_detector_runs_with_its_defaults_but_those_that_are_disabled() -> None:

@@ -2,7 +2,7 @@
 const OF_TOPIC = { detections: "findings", interventions: "decisions", commands: "operators" };
 
 // Rules whose PAUSE asks a person about an act: it is shown as an ask, not as a stop (`default_levels.ASKS`).
-const ASKS = ["destructive_volume", "opaque_execution"];
+const ASKS = ["ask_first", "destructive_volume", "opaque_execution", "secret_sent"];
 export const levelShown = (record) => (record?.level === "PAUSE" && ASKS.includes(record.detector) ? "ASK" : record?.level);
 
 export const isPlumbing = (step) => !(step.topic in OF_TOPIC) && step.topic !== "actions";

@@ -11,6 +11,9 @@ APPROVAL_PENDING: Final = "approval_pending"
 APPROVAL_EXPIRED: Final = "approval_expired"
 """The code of a call that was refused because nobody has approved it in time."""
 
+_LOOSENED_BY: Final = {"ask_first": "settings.allowed", "destructive_volume": "settings.max_deletes"}
+"""By rule: what of it allows such a call; of the others their mode."""
+
 _MAX = 64
 _OPEN = frozenset({ApprovalState.PENDING, ApprovalState.INFO_REQUESTED})
 _LETS_ONE_PASS = frozenset({ApprovalState.APPROVED, ApprovalState.USED})
@@ -41,7 +44,7 @@ def refused_alone(paused: Decision) -> Decision:
     Who reads it may be the agent's author. It names settings, and none of their values.
     """
     rule = f"rules.{paused.detector}"
-    setting = f"{rule}.settings.max_deletes" if paused.detector == "destructive_volume" else f"{rule}.mode"
+    setting = f"{rule}.{_LOOSENED_BY.get(paused.detector, 'mode')}"
     return paused.model_copy(
         update={
             "code": APPROVAL_PENDING,

@@ -59,6 +59,7 @@ def test_a_session_is_stepped_through_with_what_was_known_at_each_step(page: Pag
     expect(state).to_contain_text("NUDGE")
     page.keyboard.press("n")
     expect(state).to_contain_text("KILL")
+    expect(page.locator("#irreversible li").first).to_contain_text("destroys")
     expect(page.get_by_text("Near misses of other rules at this step")).to_be_visible()
     # Which rule was how near, made again; with what was measured beside the threshold.
     expect(page.locator(".meter.over").filter(has_text="destructive_repeat").first).to_be_visible()

@@ -123,6 +123,7 @@ def test_the_fleet_is_counted_who_stopped_is_reported_and_a_session_is_made_agai
     near = [frame["near"].get("destructive_repeat", 0.0) for frame in frames]
     assert near[:3] == sorted(near[:3])
     assert near[2] >= 1.0
+    assert [len(frame["irreversible"]) for frame in frames] == [1, 1, 1, 1]
     assert client.get("/api/v1/replay", params={"session_id": "none"}).status_code == 404
 
 

@@ -60,6 +60,8 @@ class Counted:
 
     told: list[str] = field(default_factory=list)
     policies: list[tuple[str, int]] = field(default_factory=list)
+    acts: list[str] = field(default_factory=list)
+    """Effects of irreversible acts."""
 
     def finding(self, finding: Finding) -> None:
         self.told.append(f"finding {finding.code}")
@@ -72,6 +74,9 @@ class Counted:
 
     def judged(self, detector: str, level: str, helped: float) -> None:
         self.told.append(f"{level} of {detector} helped {helped:g}")
+
+    def irreversible(self, effect: str) -> None:
+        self.acts.append(effect)
 
     def stopped(self, time_to_stop_s: float) -> None:
         self.told.append(f"stopped after {time_to_stop_s} s")

@@ -243,8 +243,23 @@ export async function story(main, id, query) {
       h("div", { class: "row", id: "state" }, badge(level), holds && badge(holds), h("span", { class: "dim" }, `${plural(events, "event")}, ${usd(cost)}, ${plural(known.size, "rule")} with findings`)),
       h("h3", {}, "Findings so far"),
       known.size ? [...known].map(([rule, seen]) => findingOf(rule, seen)) : h("p", { class: "dim" }, "None."),
+      irreversibleSoFar(frame),
       nearOf(frame),
     );
+  };
+  const irreversibleSoFar = (frame) => {
+    if (!frame) return null;
+    const acts = new Map();
+    for (const { irreversible } of frames.frames.slice(0, frames.frames.indexOf(frame) + 1)) {
+      for (const act of irreversible) acts.set(act, (acts.get(act) ?? 0) + 1);
+    }
+    if (!acts.size) return null;
+    const last = [...acts].slice(-8);
+    return [
+      h("h3", {}, "Irreversible acts so far"),
+      h("p", {}, `${plural([...acts.values()].reduce((sum, times) => sum + times, 0), "act")} on what the session did not make.`),
+      h("ul", { id: "irreversible" }, last.map(([act, times]) => h("li", {}, mono(act), times > 1 ? `, ${count(times)} times` : ""))),
+    ];
   };
   const frameAt = () => {
     if (!frames) return null;

@@ -94,11 +94,11 @@ OTHERS = (
     b'{"jsonrpc":"2.0",  "id":1,"method":"resources/list"}',
     b"no json at all",
     b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}',
-    b'{"method":"tools/call"}',
     b'"text"',
     b"7",
     b"\xff\xfe",
 )
+NAMELESS = b'{"method":"tools/call"}'
 
 
 def through_echo(guard: ScriptedGuard, sent: bytes) -> list[bytes]:
@@ -109,7 +109,9 @@ def through_echo(guard: ScriptedGuard, sent: bytes) -> list[bytes]:
 
 
 def test_what_is_no_call_of_a_tool_goes_through_byte_for_byte() -> None:
-    assert through_echo(ScriptedGuard(), b"\n".join(OTHERS) + b"\n") == list(OTHERS)
+    lines = through_echo(ScriptedGuard(), b"\n".join([*OTHERS, NAMELESS]) + b"\n")
+    assert NAMELESS in lines, "it waits for its verdict beside the others, at no fixed place"
+    assert [line for line in lines if line != NAMELESS] == list(OTHERS)
 
 
 def test_the_calls_of_a_batch_are_guarded_too() -> None:

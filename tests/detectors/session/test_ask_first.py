@@ -1,0 +1,224 @@
+"""The first irreversible act on a target: by itself, and through the core with approvals and presets."""
+
+from collections.abc import Sequence
+from typing import Any, get_args
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haltline.detectors.commands.model import ActEffect
+from haltline.detectors.session.ask_first import AskFirst, Effect
+from haltline.interventions.agent import Guard, Refused
+from haltline.interventions.agent.transport.local_decider import forget_kills
+from haltline.schemas.control import CommandKind
+from haltline.schemas.decisions import Decision, Level
+from haltline.schemas.events import ActionEvent, Kind, Outcome
+from haltline.schemas.policy import Policy, Rule
+from haltline.streams.engine.core import Core
+from haltline.streams.policy.loader import parse_policy
+from haltline.streams.runtime.metrics import Metrics
+from haltline.streams.sessions.session_metrics import SessionMetrics
+from tests.builders import bash, call, delete, event, fires_at
+from tests.cases import cases
+from tests.docs.pages import DOCS, between, fences_of, rows
+from tests.interventions.control.test_approvals import Session
+
+CAREFUL = AskFirst(effects=("destroys", "spends", "exposes"))
+A, B = "asset_id=a", "asset_id=b"
+
+
+def removed(seconds: float, target: str, outcome: Outcome = Outcome.OK) -> tuple[ActionEvent, ActionEvent]:
+    return call(seconds, "delete_asset", target, outcome=outcome)
+
+
+def shell(seconds: float, command: str) -> Sequence[ActionEvent]:
+    return call(seconds, "bash", args={"command": command})
+
+
+@cases(
+    "events, at",
+    {
+        "the first act on a target": ([delete(0, A)], [0]),
+        "the same target again": ([delete(0, A), delete(1, A)], [0]),
+        "another target": ([delete(0, A), delete(1, B)], [0, 1]),
+        "a call that waits for its result, and the same after it": ([removed(0, A), removed(1, A)], [0]),
+        "refused, and made again": ([removed(0, A, Outcome.REFUSED), removed(1, A)], [0, 1]),
+        "approved, but it failed": ([removed(0, A, Outcome.ERROR), removed(1, A)], [0]),
+        "refused before": ([delete(0, A, outcome=Outcome.REFUSED)], []),
+        "two at the same time": ([removed(0, A)[0], removed(0.1, A)[0]], [0, 0.1]),
+        "a look": ([event(0, "get_asset", A)], []),
+        "money": ([event(0, "transfer_funds", args={"to": "ACME", "amount": 10})], [0]),
+        "made public": ([bash(0, "aws s3api put-bucket-acl --bucket b --acl public-read")], [0]),
+        "exposed after it was destroyed": (
+            [bash(0, "aws s3 rb s3://b --force"), bash(1, "aws s3api put-bucket-acl --bucket b --acl public-read")],
+            [0, 1],
+        ),
+        "the session's own file": ([shell(0, "echo a > report.txt"), shell(2, "rm report.txt")], []),
+        "build output": ([bash(0, "rm -rf build/ node_modules")], []),
+        "a mail is none of these effects": ([event(0, "send_email", args={"to": "a@example.com"})], []),
+    },
+)
+def test_fires(events: list[ActionEvent | Sequence[ActionEvent]], at: list[float]) -> None:
+    assert fires_at(CAREFUL, events) == [(second, "ask_first", "high") for second in at]
+
+
+def test_by_default_it_asks_about_nothing() -> None:
+    assert AskFirst().idle
+    assert fires_at(AskFirst(), [delete(0, A)]) == []
+
+
+def test_allowed_targets_are_free_and_others_of_the_same_call_are_not() -> None:
+    detector = AskFirst(effects=("destroys",), allowed=("path=/srv/staging/*",))
+    assert fires_at(detector, [bash(0, "rm /srv/staging/a")]) == []
+    assert fires_at(detector, [bash(0, "rm /srv/staging/a /srv/live/b")]) == [(0, "ask_first", "high")]
+
+
+def test_the_effects_are_those_of_acts() -> None:
+    assert set(get_args(Effect)) == {effect.value for effect in ActEffect}
+    with pytest.raises(ValueError, match="destroys"):
+        AskFirst(effects=("breaks",))  # type: ignore[arg-type]  # what a policy could have
+
+
+@given(st.lists(st.tuples(st.integers(0, 400), st.sampled_from([Outcome.OK, Outcome.REFUSED])), max_size=60))
+def test_a_target_is_asked_about_until_it_was_carried_out(made: list[tuple[int, Outcome]]) -> None:
+    events = [removed(at, f"asset_id={target}", outcome) for at, (target, outcome) in enumerate(made)]
+    done: set[int] = set()
+    expected = []
+    for at, (target, outcome) in enumerate(made):
+        if target not in done:
+            expected.append((at, "ask_first", "high"))
+        if outcome is Outcome.OK:
+            done.add(target)
+    assert fires_at(CAREFUL, events) == expected
+
+
+def test_its_state_is_bounded() -> None:
+    core = Core(Policy(rules={"ask_first": Rule(settings={"effects": ["destroys"]}, levels={}, mode="shadow")}))
+    state = None
+    for number in range(500):
+        proposed, completed = shell(number, " ".join(["rm", *(f"/data/{number}/{file}" for file in range(40))]))
+        for one in (proposed, completed) if number % 2 else (proposed,):
+            state = core.on_event(state, one).state
+    assert state is not None
+    assert 0 < len(msgspec.json.encode(state.detectors["ask_first"])) < 32 * 1024
+
+
+class Careful(Session):
+    """Deletes assets under a preset."""
+
+    def __init__(self, document: str = "{preset: careful}") -> None:
+        super().__init__()
+        self.core = Core(parse_policy(document))
+
+    def delete(self, second: float, target: str) -> str:
+        decision = self.propose(second, target)
+        refused = decision is not None and decision.level >= Level.PAUSE
+        self.completed(second + 0.5, Outcome.REFUSED if refused else Outcome.OK)
+        return said(decision)
+
+    def says_of(self, command: str) -> str:
+        """What is decided about a command line."""
+        event = bash(60, command, kind=Kind.PROPOSED, outcome=None, await_verdict=True)
+        return said(self.core.on_event(None, event).decision)
+
+
+def said(decision: Decision | None) -> str:
+    return "-" if decision is None else f"{decision.level.value} {decision.code}"
+
+
+@cases(
+    "document, expected",
+    {
+        "careful asks": ("{preset: careful}", "PAUSE ask_first"),
+        "regulated asks": ("{preset: regulated}", "PAUSE ask_first"),
+        "by default nobody is asked": ("{}", "ALLOW allowed"),
+        "literal asks nobody": ("{preset: literal}", "ALLOW allowed"),
+        "an allowed target": (
+            "{preset: careful, rules: {ask_first: {settings: {allowed: ['asset_id=a*']}}}}",
+            "ALLOW allowed",
+        ),
+        "other effects": (
+            "{preset: careful, rules: {ask_first: {settings: {effects: [spends]}}}}",
+            "ALLOW allowed",
+        ),
+    },
+)
+def test_presets(document: str, expected: str) -> None:
+    assert Careful(document).delete(0, "a1") == expected
+
+
+def test_an_approved_call_passes_and_the_same_effect_on_its_target_is_not_asked_about_again() -> None:
+    session = Careful()
+    request = session.request(session.propose(0, "a"))
+    answers = session.says(CommandKind.APPROVE, request)
+    assert [(d.level, d.code) for d in answers] == [(Level.ALLOW, "approved")]
+    session.completed(21, Outcome.OK)
+    assert session.delete(500, "a") != "PAUSE ask_first"
+    assert session.delete(900, "b") == "PAUSE ask_first"
+
+
+def test_a_rejected_call_is_refused_and_another_target_asked_about() -> None:
+    session = Careful()
+    request = session.request(session.propose(0, "a"))
+    assert [(d.level, d.code) for d in session.says(CommandKind.REJECT, request)] == [
+        (Level.BLOCK, "approval_rejected")
+    ]
+    session.completed(21, Outcome.REFUSED)
+    assert session.delete(30, "b") == "PAUSE ask_first"
+
+
+@pytest.fixture
+def guard() -> Any:
+    forget_kills()
+    with Guard(mode="local", session_id="careful", policy={"preset": "careful"}) as made:
+        yield made
+    forget_kills()
+
+
+def test_in_mode_local_it_is_refused_with_how_to_allow_it(guard: Guard) -> None:
+    with (
+        pytest.raises(Refused, match=r"rules\.ask_first\.settings\.allowed.*Kafka") as refused,
+        guard.action("delete_asset", args={"asset_id": "a"}),
+    ):
+        pass
+    assert refused.value.code == "approval_pending"
+    assert not guard.killed
+
+
+def test_the_page_s_example_is_a_policy() -> None:
+    ((_, document),) = fences_of(between(DOCS / "policy.md", "ask first"))
+    session = Careful(document)
+    assert session.delete(0, "a") == "PAUSE ask_first"
+    assert session.says_of("rm /srv/staging/a") == "ALLOW allowed"
+
+
+def test_the_page_on_refusals_has_the_words_that_the_model_reads() -> None:
+    table = {
+        code: text for codes, _, text in rows(between(DOCS / "agent.md", "refusals")) for code in codes.split(", ")
+    }
+    session = Careful()
+    asked = session.propose(0, "a")
+    assert asked is not None
+    assert asked.message == table["`approval_pending`"] == table["`approval_expired`"]
+    (rejected,) = session.says(CommandKind.REJECT, session.request(asked))
+    assert rejected.message == table["`approval_rejected`"]
+
+
+def test_irreversible_acts_are_counted_by_default() -> None:
+    outcome = Core().on_event(None, bash(0, "rm /srv/data/a && systemctl stop web"))
+    assert [(act.effect.value, act.target) for act in outcome.irreversible] == [("destroys", "path=/srv/data/a")]
+    assert Core().on_event(None, bash(0, "rm -rf build/")).irreversible == ()
+    assert Core().on_event(None, bash(0, "rm /srv/data/a", outcome=Outcome.REFUSED)).irreversible == ()
+
+
+def test_they_are_on_the_worker_s_metrics_also_where_nothing_else_follows() -> None:
+    metrics = Metrics()
+    meter = SessionMetrics(metrics)
+    outcome = Core().on_event(None, bash(0, "rm /srv/data/a"))
+    assert outcome.follows
+    for act in outcome.irreversible:
+        meter.irreversible(act.effect.value)
+    counted = [metrics.registry.get_sample_value("haltline_irreversible_acts_total", {"effect": e}) for e in ActEffect]
+    assert counted == [1, 0, 0, 0, 0, 0]
