@@ -6,19 +6,22 @@ import signal
 from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import replace
+from itertools import count
 from typing import NamedTuple
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from haltline.console.access.keys import Keys, Role
 from haltline.console.protection import ProtectionLimits
 from haltline.console.settings import ConsoleSettings
-from haltline.interventions.agent import Guard
+from haltline.interventions.agent import Guard, Refused
 from haltline.schemas.topics import Topics
 from haltline.streams.local.subprocesses import Child
 from tests.console.browser.conftest import SECOND, served, signed_in
 from tests.console.browser.scene import HEALTHY, healthy, runaway
+from tests.console.serving import bearer
 from tests.console.topics import messages_of, produce
 from tests.mock_cluster import QuickBroker
 from tests.streams.operator.test_approval_client import PATIENT, delete, guard_of, in_background
@@ -29,12 +32,13 @@ QUICK = ProtectionLimits(workers_s=2.0, broker_s=2.0, look_every_s=0.3)
 
 
 class System(NamedTuple):
-    """The broker's address, the console's, its settings, and a worker whose policy asks before it destroys again."""
+    """Addresses and settings, a worker that asks before it destroys again, and an operator's client."""
 
     bootstrap: str
     address: str
     settings: ConsoleSettings
     worker: Child
+    client: httpx.Client
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +52,11 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
             settings = ConsoleSettings(
                 bootstrap=broker.bootstrap, keys=Keys({}), database=f"sqlite:///{folder}/model.db", answer_within_s=30
             )
-            with served(settings) as address:
-                yield System(broker.bootstrap, address, settings, worker)
+            with (
+                served(settings) as address,
+                httpx.Client(base_url=address, headers=bearer(Role.OPERATOR), timeout=60) as client,
+            ):
+                yield System(broker.bootstrap, address, settings, worker, client)
 
 
 @pytest.fixture(scope="module")
@@ -217,6 +224,60 @@ def act(page: Page, button: str, confirm: str, reason: str) -> None:
     page.get_by_role("dialog").get_by_label("Reason").fill(reason)
     page.get_by_role("dialog").get_by_role("button", name=confirm).click()
     expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def call(guard: Guard, action: str, asset: str) -> str:
+    try:
+        with guard.action(action, args={"asset_id": asset}, targets=[f"asset_id={asset}"]):
+            return "executed"
+    except Refused as refused:
+        return refused.code
+
+
+def test_a_session_that_is_contained_over_http_only_looks_until_that_is_lifted(system: System) -> None:
+    bootstrap, client = system.bootstrap, system.client
+    act = {"scope": "session", "id": "s-hold", "reason": "we look at what it did"}
+    assets = (f"a{number}" for number in count())  # the same call again and again would be stopped as a loop
+    with guard_of(bootstrap, "s-hold") as guard:
+
+        def calls() -> list[str]:
+            asset = next(assets)
+            return [call(guard, action, asset) for action in ("get_asset", "tag_asset")]
+
+        assert calls() == ["executed", "executed"]
+        held = client.post("/api/v1/contain", json=act).json()
+        assert (held["answered"], held["state"]["state"], held["state"]["by"]) == (True, "contained", "operator ada")
+        stands = ("session", "s-hold", "contained", "we look at what it did")
+        wait_until(lambda: stands in standing(client), "it is in the list of what stands")
+        wait_until(lambda: calls() == ["executed", "session_contained_by_operator"], "the agent's side obeys")
+        assert client.post("/api/v1/lift", json={**act, "reason": "it was right"}).json()["answered"]
+        wait_until(lambda: calls() == ["executed", "executed"], "the next call is made again")
+    wait_until(lambda: stands not in standing(client), "nothing is left of it")
+
+
+def standing(client: httpx.Client) -> list[tuple[str, str, str, str]]:
+    return [(one["scope"], one["id"], one["state"], one["reason"]) for one in client.get("/api/v1/control").json()]
+
+
+def test_a_kill_is_neither_softened_nor_lifted(system: System) -> None:
+    client = system.client
+    act = {"scope": "agent", "id": "cleaner-9", "unknown": True, "reason": "no"}
+    assert client.post("/api/v1/kill", json=act).json()["answered"]
+    answers = {word: client.post(f"/api/v1/{word}", json=act) for word in ("freeze", "contain", "lift")}
+    assert {word: answer.status_code for word, answer in answers.items()} == dict.fromkeys(answers, 409)
+    assert "expected one that is not killed; a reset ends a kill" in answers["lift"].json()["detail"]
+    assert client.post("/api/v1/reset", json=act).json()["answered"]
+
+
+def test_only_an_operator_holds_and_says_why(system: System) -> None:
+    client = system.client
+    act = {"id": "s-other", "reason": "why not"}
+    for path in ("/api/v1/freeze", "/api/v1/contain", "/api/v1/lift"):
+        for role in (Role.VIEWER, Role.AGENT):
+            assert client.post(path, json=act, headers=bearer(role)).status_code == 403
+        assert client.post(path, json={"id": "s-other"}).status_code == 422
+        assert client.post(path, json={"id": "s-other", "unknown": True, "reason": " "}).status_code == 409
+    assert "s-other" not in [name for _, name, _, _ in standing(client)]
 
 
 def test_a_worker_that_stands_still_is_reported_over_every_page_until_it_goes_on(
