@@ -17,9 +17,6 @@ import uvicorn
 from aiohttp import ClientSession as Http
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from hypothesis import HealthCheck, given
-from hypothesis import settings as at_most
-from hypothesis import strategies as st
 from mcp.client import Client
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
@@ -37,7 +34,7 @@ from haltline.interventions.agent.testing import ScriptedGuard, decision
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
 from haltline.streams.local.embedded_broker import EmbeddedBroker
-from tests.interventions.agent.integrations.mcp_cases import CALL, CALLS, ENDS, MESSAGES, REACHED, say, six_calls
+from tests.interventions.agent.integrations.mcp_cases import CALL, CALLS, ENDS, REACHED, say, six_calls
 from tests.interventions.agent.integrations.mcp_server import server_of as files_server
 from tests.interventions.agent.stand_in import StandIn, third_delete_kills
 from tests.interventions.cases import some
@@ -438,38 +435,3 @@ def test_a_call_whose_server_does_not_answer_has_ended(session: dict[str, str]) 
     status, result = asyncio.run(run())
     assert (status, result["error"]["code"]) == (502, -32603)
     assert guards.ends() == [("rm", Outcome.ERROR)]
-
-
-ANY_BODY = st.binary(max_size=30) | MESSAGES
-
-
-def test_any_body_and_any_answer_is_taken() -> None:
-    """One proxy for all examples: a body of any shape, answered with a body or a stream of any shape."""
-    guards = Guards(lambda _: Level.ALLOW)
-    answers: list[tuple[bytes, str]] = []
-
-    async def answer(_: web.Request) -> web.Response:
-        body, kind = answers[-1]
-        return web.Response(body=body, content_type=kind)
-
-    async def talk(http: Http) -> int:
-        done = 0
-        loop = asyncio.get_running_loop()
-
-        @given(ANY_BODY, ANY_BODY, st.booleans(), st.sampled_from(({}, {"Mcp-Session-Id": "a"})))
-        @at_most(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
-        def any_body(body: bytes, data: bytes, is_stream: bool, session: dict[str, str]) -> None:
-            nonlocal done
-            stream = b"event: message\ndata: " + data.replace(b"\n", b"") + b"\r\n\r\n"
-            answers.append((stream, "text/event-stream") if is_stream else (data, "application/json"))
-            status, actual = asyncio.run_coroutine_threadsafe(post(http, body, **session), loop).result(20)
-            assert status in {200, 202, 400}, actual
-            done += 1
-
-        await asyncio.to_thread(any_body)
-        return done
-
-    done, _ = with_echo(talk, guards, answer)
-    assert done >= 30
-    proposed = [e for e in guards.events if e.kind is Kind.PROPOSED]
-    assert len(guards.ends()) == len(proposed)

@@ -1,6 +1,5 @@
 import contextlib
 import io
-import json
 import os
 import signal
 import subprocess
@@ -10,11 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from haltline.cli.agent import watch as command
-from haltline.interventions.agent.integrations.framework_session import Answer, FrameworkSession
 from haltline.interventions.agent.integrations.lines import Lines, Turn
 from haltline.interventions.agent.integrations.watching import Watch as Watching
 from haltline.interventions.agent.settings import GuardSettings
@@ -163,32 +159,6 @@ def test_with_the_broker_away_the_agent_goes_on() -> None:
     assert (ended.code, ended.refused, out.getvalue()) == (0, None, line)
 
 
-LEAF = st.none() | st.booleans() | st.integers() | st.sampled_from(["assistant", "tool_use", "tool_result", "x", ""])
-NAMES = (
-    "type message content status exit_code usage id tool_use_id item input name is_error error result total_cost_usd"
-)
-FIELDS = st.sampled_from([*NAMES.split(), "input_tokens", "cached_input_tokens", "parent_tool_use_id"])
-KINDS = st.sampled_from(
-    ["assistant", "user", "result", "item.started", "item.completed", "turn.completed", "tool_result"]
-)
-INNER = LEAF | st.dictionaries(
-    FIELDS, LEAF | st.lists(st.dictionaries(FIELDS, LEAF, max_size=4), max_size=2), max_size=4
-)
-
-
-@given(
-    lines=st.lists(st.dictionaries(FIELDS, INNER, max_size=5), max_size=3),
-    kinds=st.lists(KINDS | INNER, min_size=3, max_size=3),
-)
-@settings(suppress_health_check=[HealthCheck.too_slow])
-def test_no_line_of_any_shape_breaks_the_reader(lines: list[dict[str, object]], kinds: list[object]) -> None:
-    reader = Lines()
-    for line, kind in zip(lines, kinds, strict=False):
-        for whose, result in reader.read({**line, "type": kind}):
-            assert whose is None or whose
-            assert isinstance(result, Turn) or result.call_id
-
-
 def test_the_lines_of_codex_are_read() -> None:
     command = {
         "id": "i1",
@@ -210,20 +180,3 @@ def test_the_lines_of_codex_are_read() -> None:
     assert (call.call_id, call.name, call.args) == ("i1", "shell", {"command": "ls"})  # type: ignore[union-attr]
     assert (result.content, result.is_error) == ("no", True)  # type: ignore[union-attr]
     assert turn == Turn(Usage(input_tokens=5, output_tokens=2, cache_read_tokens=4))
-
-
-def test_a_line_with_half_a_surrogate_pair_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    reported: list[object] = []
-
-    def propose(_: FrameworkSession, call_id: str, name: str, args: object) -> Answer:
-        reported.append((call_id, name, args))
-        return Answer()
-
-    monkeypatch.setattr(FrameworkSession, "propose", propose)
-    monkeypatch.setattr(FrameworkSession, "complete", lambda *args, error: reported.append((args[1], error)))
-    used = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "rm # \ud83d"}}
-    actual = {"type": "tool_result", "tool_use_id": "t1", "is_error": True, "content": [{"text": "\ud83d"}]}
-    lines = [{"type": "assistant", "message": {"content": [used]}}, {"type": "user", "message": {"content": [actual]}}]
-    watch = Watching(GuardSettings(session_id="s1", bootstrap="127.0.0.1:9"), out=io.BytesIO())
-    watch._read(io.BytesIO("\n".join(map(json.dumps, lines)).encode()))
-    assert reported == [("t1", "Bash", used["input"]), ("t1", "\ud83d")]
