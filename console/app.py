@@ -16,7 +16,7 @@ from haltline.console.access.keys import Who
 from haltline.console.access.oidc import install_oidc
 from haltline.console.context import Context, ContextDep, admitted
 from haltline.console.http import strict_json
-from haltline.console.http.examples import Yes, describe, like
+from haltline.console.http.examples import describe
 from haltline.console.http.middleware import ResponseHeadersMiddleware
 from haltline.console.live import Live
 from haltline.console.pages import install
@@ -62,15 +62,13 @@ _STATUS: Final[dict[type[Exception], int]] = {
 class Refused(BaseModel):
     """Why it was not done: where, what was expected and what was given."""
 
-    model_config = like(detail="session none: expected one with events, got none of this id")
-
     detail: str
 
 
 class Health(BaseModel):
     """Whether the console works."""
 
-    ok: Yes
+    ok: bool
     problem: str = ""
 
 

@@ -8,7 +8,6 @@ intake in another process (`clients/typescript/benchmarks/overhead.mjs`).
 
 import argparse
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -31,8 +30,6 @@ from tests.conformance.environments import PACKAGES, drivers, is_made, python_of
 from tests.locks import ROOT
 
 COMMITTED: Final = ROOT / "benchmarks" / "results" / "frameworks.json"
-PAGE: Final = ROOT / "docs" / "benchmarks.md"
-MARK: Final = "frameworks"
 LEFT_OUT: Final = {
     "agent_hooks": "a host without an interceptor denies every call, so it has no call of its own",
     "mcp": "its proxy is a process of its own, so there is no call of a framework beside it",
@@ -144,14 +141,6 @@ def markdown(document: dict[str, Any]) -> str:
     return "\n".join([*lines, "", note]) + "\n"
 
 
-def written(text: str, document: dict[str, Any]) -> str:
-    """The page with the table. Raises ValueError when it has no place for it."""
-    pattern = rf"(<!-- {MARK} -->\n).*?(<!-- /{MARK} -->)"
-    if not re.search(pattern, text, re.DOTALL):
-        raise ValueError(f"expected <!-- {MARK} --> and <!-- /{MARK} -->, got none")
-    return re.sub(pattern, lambda marks: f"{marks[1]}{markdown(document)}{marks[2]}", text, flags=re.DOTALL)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code: 0, or 1 when a framework could not be measured."""
     names = measurable()
@@ -166,7 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--json", type=Path, default=Path("build/frameworks.json"), metavar="FILE", help="(%(default)s)"
     )
-    parser.add_argument("--write", action="store_true", help="keep the results, and write the table to its page")
+    parser.add_argument("--write", action="store_true", help="keep the results, which the documentation site shows")
     args = parser.parse_args(arguments)
     if unknown := set(args.only.split(",")) - set(names):
         parser.error(f"--only: expected some of {', '.join(names)}, got {', '.join(sorted(unknown))}")
@@ -174,8 +163,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for file in [args.json, *([COMMITTED] if args.write else [])]:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
-    if args.write:
-        PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), document), encoding="utf-8")
     left = [f"{name}: {why}" for name, why in document["left_out"].items()]
     console = Console() if sys.stdout.isatty() else Console(width=_WIDTH)
     Table("A call in each framework, and the same call guarded", list(_COLUMNS), rows(document), left).show(console)

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Final
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 from pydantic_core import from_json
 
-from haltline.console.http.examples import Limited, Skipped, Total, like
 from haltline.schemas.intervention_records import InterventionRecord, RecordOutcome, RecordType, RiskLevel
 from haltline.schemas.payloads import Usd
 from haltline.schemas.record import EpochMs, Id, JsonObject, Name, Text, rfc3339
@@ -114,37 +113,7 @@ class NewIntervention(BaseModel):
 class Intervention(BaseModel):
     """A record as the platform's API has it."""
 
-    model_config = ConfigDict(
-        extra="allow",
-        **like(
-            id="int_abc123",
-            type="hard_block",
-            outcome="blocked",
-            action_name="delete_production_database",
-            description="Attempted to delete production database",
-            agent_id="cleanup-bot",
-            run_id="run_xyz789",
-            mission_id=None,
-            task_id=None,
-            policy_id="destructive_repeat",
-            policy_name="Production Safety",
-            risk_level="critical",
-            estimated_cost_usd=0.0,
-            actual_cost_usd=0.0,
-            cost_prevented_usd=0.0,
-            attempt=1,
-            blast_radius="Prevented deletion of 1M+ customer records",
-            reason="Action 'delete_production_database' is on the denied list",
-            agent_intent="Cleanup old test data",
-            original_inputs={"database": "production", "table": "customers"},
-            modified_inputs=None,
-            remediation_payload=None,
-            context={},
-            timestamp="2026-01-01T14:30:00.000Z",
-            organization_id=ORGANIZATION,
-            created_at="2026-01-01T14:30:00.000Z",
-        ),
-    )
+    model_config = ConfigDict(extra="allow")
 
     id: str
     type: str
@@ -182,26 +151,15 @@ class InterventionList(BaseModel):
     """A page of records, the newest first."""
 
     interventions: list[Intervention]
-    total: Total
+    total: int
     more: bool = False
     """A text search found more than `total`; the oldest of them are reached by narrowing it."""
-    skip: Skipped
-    limit: Limited
+    skip: int
+    limit: int
 
 
 class Statistics(BaseModel):
     """Counts and sums of records."""
-
-    model_config = like(
-        total_interventions=1456,
-        by_type={"hard_block": 890, "approval_required": 566},
-        by_outcome={"blocked": 1012, "escalated": 444},
-        cost_prevented_usd=12456.78,
-        high_risk_blocks=123,
-        time_series=[{"date": "2026-01-01", "interventions": 48, "cost_prevented_usd": 456.78}],
-        top_blocked_actions=[{"action_name": "send_bulk_email", "count": 234, "cost_prevented_usd": 4567.89}],
-        top_triggering_policies=[{"policy_id": "destructive_repeat", "policy_name": "Production Safety", "count": 456}],
-    )
 
     total_interventions: int
     by_type: dict[str, int]

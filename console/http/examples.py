@@ -1,25 +1,66 @@
-"""Examples in the API's description: beside each model one of it; what is made of models is made of their examples."""
+"""Examples in the API's description, made of its schemas: what a field of a name is like, or of its type."""
 
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 from fastapi import FastAPI
-from pydantic import ConfigDict, Field
 
 from haltline.schemas.record import JsonObject
 
 JSON: Final = "application/json"
-_NONE: Final = object()
-"""Its form is not given."""
 
-Yes = Annotated[bool, Field(examples=[True])]
-Total = Annotated[int, Field(examples=[1])]
-Skipped = Annotated[int, Field(examples=[0])]
-Limited = Annotated[int, Field(examples=[50])]
-
-
-def like(**example: Any) -> ConfigDict:
-    """Settings of a model: an example of it."""
-    return ConfigDict(json_schema_extra={"examples": [example]})
+_MOMENT: Final = "2026-01-01T12:00:00.000Z"
+_EPOCH_MS: Final = 1_767_268_812_000
+_CALL: Final = {"action_name": "delete_asset", "action": "delete_asset", "name": "delete_asset", "word": "approve"}
+_WHO: Final = {
+    "agent_id": "cleaner",
+    "assignee": "bo",
+    "by": "ada",
+    "by_tree": False,
+    "decided_by_email": "ada",
+    "session_id": "night-7",
+    "run_id": "night-7",
+    "target_id": "night-7",
+    "scope_id": "night-7",
+    "mission_id": "q3-clean-up",
+    "id": "night-7",
+    "ids": ["apr_5d0c", "apr_77e1"],
+    "q": "night-7",
+}
+_WHY: Final = {
+    "reason": "deletes the wrong schema",
+    "detail": "session none: expected one with events, got none of this id",
+    "goal": "Remove the stale asset fact_sales",
+    "problem": "entries[4].timestamp: expected a time, got 'yesterday'",
+    "summary": "session_kill by ada: deletes the wrong schema",
+    "cause": "destruction",
+    "rule": "destructive_repeat",
+    "setting": "max_deletes",
+    "levels": {"NUDGE": 1, "KILL": 1},
+    "level": "KILL",
+    "severity": "critical",
+    "findings": ["destructive_repeat"],
+    "near": {"destructive_repeat": 1.0},
+    "per": "session and minute",
+    "unknown": False,
+}
+_TIMES: Final = frozenset({"first", "last", "since", "time", "timestamp"})
+"""And what ends with `_at`."""
+_VALUES: Final[dict[str, Any]] = {
+    **_CALL,
+    **_WHO,
+    **_WHY,
+    "date": "2026-01-01",
+    "target": "asset_id=fact_sales",
+    "targets": ["asset_id=fact_sales"],
+    "arguments": '{"asset_id":"fact_sales"}',
+    "command": "haltline doctor",
+    "document": "rules: {destructive_volume: {settings: {max_deletes: 5}}}",
+    "limit": 50,
+    "skip": 0,
+}
+"""By the name of a field, where its type is that of the value."""
+_OF_TYPE: Final[dict[str, Any]] = {"string": "text", "integer": 1, "number": 0.5, "boolean": True, "object": {}}
+_PYTHON: Final[dict[str, Any]] = {"string": str, "integer": int, "boolean": bool, "array": list, "object": dict}
 
 
 def describe(app: FastAPI) -> None:
@@ -36,54 +77,34 @@ def describe(app: FastAPI) -> None:
 
 def _show_all(definition: dict[str, Any]) -> None:
     schemas = definition.get("components", {}).get("schemas", {})
-    for schema in schemas.values():
-        if "examples" in schema:
-            schema["examples"] = [_whole(one, schema, schemas) for one in schema["examples"]]
     for operations in definition["paths"].values():
         for operation in operations.values():
             for body in (operation.get("requestBody", {}), *operation["responses"].values()):
                 content = body.get("content", {}).get(JSON)
-                if content is None or "example" in content:
-                    continue
-                made = _made(content["schema"], schemas)
-                if made is not _NONE:
-                    content["example"] = made
+                if content is not None and "example" not in content:
+                    content["example"] = _made(content["schema"], schemas)
 
 
-def _whole(example: Any, schema: JsonObject, schemas: dict[str, JsonObject]) -> Any:
-    """An example with the nulls in it, which FastAPI leaves out of all that it describes."""
+def _made(schema: JsonObject, schemas: dict[str, JsonObject], name: str = "") -> Any:
+    """What a schema describes: its own example, else one by the field's name, else one by its type."""
     if "$ref" in schema:
-        return _whole(example, schemas[schema["$ref"].rpartition("/")[2]], schemas)
-    if isinstance(example, list) and "items" in schema:
-        return [_whole(one, schema["items"], schemas) for one in example]
-    if not isinstance(example, dict) or "properties" not in schema:
-        return example
-    fields = schema["properties"]
-    completed = {name: _whole(one, fields.get(name, {}), schemas) for name, one in example.items()}
-    nulls = [name for name in schema.get("required", ()) if {"type": "null"} in fields[name].get("anyOf", ())]
-    return dict.fromkeys(nulls) | completed
-
-
-def _made(schema: JsonObject, schemas: dict[str, JsonObject]) -> Any:
-    """An example of what a schema describes, of those in it; `_NONE` where some part of it has none."""
-    if "$ref" in schema:
-        return _made(schemas[schema["$ref"].rpartition("/")[2]], schemas)
+        return _made(schemas[schema["$ref"].rpartition("/")[2]], schemas, name)
     for word in ("examples", "enum"):
         if schema.get(word):
             return schema[word][0]
     if "const" in schema:
         return schema["const"]
     if "anyOf" in schema:
-        return next((one for one in (_made(of, schemas) for of in schema["anyOf"]) if one is not _NONE), _NONE)
-    if "items" in schema:
-        one = _made(schema["items"], schemas)
-        return _NONE if one is _NONE else [one]
-    return _of_fields(schema, schemas) if "properties" in schema else _NONE
-
-
-def _of_fields(schema: JsonObject, schemas: dict[str, JsonObject]) -> Any:
-    """Of each field one; a field that may be left out is, where it is not given."""
-    made = {name: _made(of, schemas) for name, of in schema["properties"].items()}
-    if any(made[name] is _NONE for name in schema.get("required", ())):
-        return _NONE
-    return {name: one for name, one in made.items() if one is not _NONE}
+        return _made(next(of for of in schema["anyOf"] if of.get("type") != "null"), schemas, name)
+    if "properties" in schema:
+        return {field: _made(of, schemas, field) for field, of in schema["properties"].items()}
+    kind = schema.get("type", "string")
+    if kind == "string" and (name in _TIMES or name.endswith("_at")):
+        return _MOMENT
+    if type(_VALUES.get(name)) is _PYTHON.get(kind):
+        return _VALUES[name]
+    if kind == "array":
+        return [_made(schema["items"], schemas, name)]
+    if kind == "integer" and name.endswith("_ms"):
+        return _EPOCH_MS
+    return _OF_TYPE[kind]

@@ -25,7 +25,7 @@ from haltline.console.context import ContextDep
 from haltline.console.http.middleware import CompressPathsMiddleware, ResponseHeadersMiddleware
 from haltline.console.lag import LagWatch
 from haltline.console.pages.errors import install_errors
-from haltline.console.routes import audits, events, fleet, labels, session_steps, triage, whatif
+from haltline.console.routes import audits, events, fleet, labels, session_steps, whatif
 from haltline.streams.notify.links import OPENS_AT, BadLink
 
 _FOLDER: Final = Path(__file__).parent
@@ -57,7 +57,7 @@ def install(app: FastAPI, refusals: Mapping[int | str, dict[str, Any]]) -> None:
     """Adds the pages, and the routes that they need; `refusals` are the answers that every route may give."""
     app.state.sessions = BrowserSessions()
     app.state.lag = LagWatch()
-    for routes in (audits, events, fleet, labels, session_steps, triage, whatif):
+    for routes in (audits, events, fleet, labels, session_steps, whatif):
         app.include_router(routes.router, responses=dict(refusals))
     for name in PAGES:
         router_path = f"/{name}"

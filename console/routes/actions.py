@@ -9,7 +9,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import Engine, select
 
 from haltline.console.context import AgentClient, ContextDep, Viewer
-from haltline.console.http.examples import like
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.read_model import tables
 from haltline.console.read_model.store import put
@@ -27,7 +26,7 @@ class Tool(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
-    name: Annotated[str, Field(min_length=1, max_length=512, examples=["delete_asset"])]
+    name: Annotated[str, Field(min_length=1, max_length=512)]
 
 
 class Registration(BaseModel):
@@ -40,8 +39,6 @@ class Registration(BaseModel):
 
 class Registered(BaseModel):
     """The outcome."""
-
-    model_config = like(status="success", registered=1, updated=0, total=1)
 
     status: str = "success"
     registered: int

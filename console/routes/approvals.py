@@ -8,7 +8,6 @@ from pydantic import BaseModel, Field
 from sqlalchemy import func, select
 
 from haltline.console.context import ContextDep, OperatorClient, Viewer
-from haltline.console.http.examples import Limited, Skipped, Total, Yes, like
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.ids import beginning
 from haltline.console.read_model import tables
@@ -25,32 +24,11 @@ router = APIRouter(prefix="/api/v1/approvals", tags=["approvals"], route_class=S
 _OPEN = (ApprovalState.PENDING.value, ApprovalState.INFO_REQUESTED.value)
 _LOOK_EVERY_S = 0.1
 _WORDS = {"approve": CommandKind.APPROVE, "reject": CommandKind.REJECT, "ask": CommandKind.ASK}
+Word = Literal["approve", "reject", "ask"]
 
 
 class Request(BaseModel):
     """One approval request, as its last decision tells it."""
-
-    model_config = like(
-        id="apr_5d0c",
-        session_id="night-7",
-        agent_id="cleaner",
-        status="pending",
-        priority="high",
-        action_name="drop_table",
-        targets=["table=stg_sales"],
-        arguments='{"table":"stg_sales"}',
-        reason="loop_suspected, 2 deletes on table=stg_sales in 3s",
-        question="",
-        answer=None,
-        asked_by=None,
-        quorum=1,
-        approved_by=[],
-        rejected_by=[],
-        asked=1,
-        incident_id="4f1c09abf00d4f1c09abf00d4f1c09ab",
-        created_at="2026-01-01T12:00:00.000Z",
-        expires_at="2026-01-01T13:00:00.000Z",
-    )
 
     id: str
     session_id: str
@@ -81,21 +59,21 @@ class RequestList(BaseModel):
     """A page of requests, the most urgent first; of one priority those that expire first."""
 
     approvals: list[Request]
-    total: Total
-    skip: Skipped
-    limit: Limited
+    total: int
+    skip: int
+    limit: int
 
 
 class Reason(BaseModel):
     """Why."""
 
-    reason: Annotated[str, Field(min_length=1, max_length=4096, examples=["checked with the owner"])]
+    reason: Annotated[str, Field(min_length=1, max_length=4096)]
 
 
 class ApprovalsAnswered(BaseModel):
     """The outcome of an answer, by request."""
 
-    answered: Yes
+    answered: bool
     """Whether the worker has taken in all of them in time."""
     approvals: list[Request]
     """Those that were answered, as they were or as the worker has published them since."""
@@ -111,25 +89,18 @@ def _shown(body: str, now_ms: int) -> Request:
 def _request(approval: Approval, of: Decision | approval_client.Request, now_ms: int) -> Request:
     late = approval.state.value in _OPEN and now_ms >= approval.expires
     return Request(
-        id=approval.request_id,
-        session_id=of.session_id,
-        agent_id=of.agent_id,
-        status=ApprovalState.EXPIRED.value if late else approval.state.value,
-        priority=approval.priority.value,
-        action_name=approval.action,
-        targets=approval.targets,
-        arguments=approval.arguments,
-        reason=of.reason,
-        question=approval.question,
-        answer=approval.answer,
-        asked_by=approval.asked_by,
-        quorum=approval.quorum,
-        approved_by=approval.approved_by,
-        rejected_by=approval.rejected_by,
-        asked=approval.asked,
-        incident_id=of.incident_id,
-        created_at=rfc3339(approval.since),
-        expires_at=rfc3339(approval.expires),
+        **approval.model_dump()
+        | {
+            "id": approval.request_id,
+            "session_id": of.session_id,
+            "agent_id": of.agent_id,
+            "status": ApprovalState.EXPIRED.value if late else approval.state.value,
+            "action_name": approval.action,
+            "reason": of.reason,
+            "incident_id": of.incident_id,
+            "created_at": rfc3339(approval.since),
+            "expires_at": rfc3339(approval.expires),
+        }
     )
 
 
@@ -185,12 +156,41 @@ def approval(here: ContextDep, _: Viewer, request_id: str) -> Request:
     return _shown(body, _now_ms())
 
 
+class Batch(Reason):
+    """The same answer to several requests, with one reason."""
+
+    ids: Annotated[list[Annotated[str, Field(min_length=1, max_length=256)]], Field(min_length=1, max_length=500)]
+    word: Word
+
+
+class BatchAnswered(BaseModel):
+    """The outcome, by request."""
+
+    answered: list[str]
+    """A worker has taken it in."""
+    late: list[str]
+    """No worker has answered in time: it stays on the topic for when one runs."""
+    refused: dict[str, str]
+    """Not sent, and why."""
+
+
+@router.post("/batch")
+def answer_all(here: ContextDep, who: OperatorClient, batch: Batch) -> BatchAnswered:
+    """Approves or rejects several requests, or asks a question. Each is answered separately; closed ones are not."""
+    answered, refused = here.inbox.answer_all(_WORDS[batch.word], batch.ids, by=who.name, reason=batch.reason)
+    return BatchAnswered(
+        answered=[one.before.approval.request_id for one in answered if one.after is not None],
+        late=[one.before.approval.request_id for one in answered if one.after is None],
+        refused=refused,
+    )
+
+
 @router.post("/{request_id}/{word}", responses={404: {"description": "There is none of this id."}})
 def answer(
     here: ContextDep,
     who: OperatorClient,
     request_id: str,
-    word: Literal["approve", "reject", "ask"],
+    word: Word,
     body: Reason,
     identical: Annotated[bool, Query(description="Also every other open request about the same call.")] = False,
 ) -> ApprovalsAnswered:

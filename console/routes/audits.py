@@ -12,7 +12,6 @@ from fastapi import APIRouter, HTTPException, Query
 from pydantic import BaseModel
 
 from haltline.console.context import ContextDep, Viewer
-from haltline.console.http.examples import Yes, like
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.settings import ConsoleSettings
 from haltline.schemas.keys import BadKey, load_public_key
@@ -36,8 +35,6 @@ _AT_A_TIME: Final = threading.Lock()
 class TableInfo(BaseModel):
     """Which table this console asks."""
 
-    model_config = like(table="s3://audit/haltline", signed=True)
-
     table: str | None
     signed: bool
     """Signatures are checked too."""
@@ -45,30 +42,6 @@ class TableInfo(BaseModel):
 
 class AuditRecord(BaseModel):
     """One record of the audit."""
-
-    model_config = like(
-        topic="commands",
-        partition=0,
-        offset=4,
-        time="2026-01-01T12:00:12+00:00",
-        kind="kill",
-        session_id="night-7",
-        agent_id=None,
-        action=None,
-        level=None,
-        detector=None,
-        code=None,
-        severity=None,
-        decision_id=None,
-        event_id=None,
-        by="ada",
-        reason="deletes the wrong schema",
-        summary="session_kill by ada: deletes the wrong schema",
-        decode_error=None,
-        redacted=None,
-        chain_hash="7d9a",
-        record={"kind": "kill", "id": "night-7", "by": "ada", "reason": "deletes the wrong schema"},
-    )
 
     topic: str
     partition: int
@@ -98,14 +71,12 @@ class AuditRecords(BaseModel):
     """What was found, the newest first."""
 
     records: list[AuditRecord]
-    more: Yes
+    more: bool
     """There are older ones."""
 
 
 class VerifyProblem(BaseModel):
     """Something that is wrong."""
-
-    model_config = like(place="haltline.actions[0]", offset=3, what="a record is missing")
 
     place: str
     offset: int | None
@@ -114,18 +85,6 @@ class VerifyProblem(BaseModel):
 
 class VerifyResult(BaseModel):
     """What a verification has found."""
-
-    model_config = like(
-        ok=True,
-        verdict="verified",
-        partitions=4,
-        rows=1200,
-        erased=0,
-        checkpoints=12,
-        unsigned=0,
-        problems=[],
-        took_ms=480,
-    )
 
     ok: bool
     verdict: Verdict
@@ -201,16 +160,10 @@ def verify(here: ContextDep, _: Viewer) -> VerifyResult:
     finally:
         _AT_A_TIME.release()
     found = verifier.found
+    took_ms = round((time.monotonic() - begun_s) * 1000)
+    problems = [VerifyProblem(**vars(one)) for one in found.problems[:1000]]
     return VerifyResult(
-        ok=found.ok,
-        verdict=found.verdict,
-        partitions=found.partitions,
-        rows=found.rows,
-        erased=found.erased,
-        checkpoints=found.checkpoints,
-        unsigned=found.unsigned,
-        problems=[VerifyProblem(place=one.place, offset=one.offset, what=one.what) for one in found.problems[:1000]],
-        took_ms=round((time.monotonic() - begun_s) * 1000),
+        **vars(found) | {"ok": found.ok, "verdict": found.verdict, "problems": problems, "took_ms": took_ms}
     )
 
 

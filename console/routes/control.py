@@ -8,7 +8,6 @@ from pydantic import BaseModel, Field, create_model
 from sqlalchemy import select
 
 from haltline.console.context import AgentClient, ContextDep, OperatorClient, Viewer
-from haltline.console.http.examples import Yes, like
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.ids import whole
 from haltline.console.read_model import tables
@@ -47,15 +46,6 @@ Standing = Annotated[JsonObject, Field(examples=[_EXAMPLE])]
 class KillSwitch(BaseModel):
     """Whether a target was killed."""
 
-    model_config = like(
-        is_killed=True,
-        target_type="run",
-        target_id="night-7",
-        reason="deletes the wrong schema",
-        code="session_killed_by_operator",
-        by="ada",
-    )
-
     is_killed: bool
     target_type: str
     target_id: str
@@ -68,19 +58,19 @@ class ControlRequest(BaseModel):
     """An operator's command: scope, id and reason. The id of a session, agent or mission may be shortened."""
 
     scope: ScopeKind = ScopeKind.SESSION
-    id: Annotated[str, Field(min_length=1, max_length=256, examples=["night-7"])]
-    reason: Annotated[str, Field(min_length=1, max_length=4096, examples=["deletes the wrong schema"])]
-    unknown: Annotated[bool, Field(examples=[False])] = False
+    id: Annotated[str, Field(min_length=1, max_length=256)]
+    reason: Annotated[str, Field(min_length=1, max_length=4096)]
+    unknown: bool = False
     """Accept an `id` that no event has named yet; it is stopped when it starts."""
 
 
 class CommandOutcome(BaseModel):
     """The outcome of an operator's command."""
 
-    command_id: Annotated[str, Field(examples=["4b1d7c52a9"])]
-    answered: Yes
+    command_id: str
+    answered: bool
     """Whether a worker has carried it out; if not, it stays on the topic for when one runs."""
-    second_wanted: Annotated[bool, Field(examples=[False])]
+    second_wanted: bool
     """It is recorded, and needs a second operator."""
     state: Standing | None
     """What is in force now."""

@@ -10,7 +10,6 @@ from pydantic import BaseModel, Field
 from sqlalchemy import ColumnElement, Engine, and_, func, select
 
 from haltline.console.context import ContextDep, Viewer
-from haltline.console.http.examples import Limited, Skipped, Total
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.read_model import tables
 from haltline.console.routes.interventions import epoch_ms
@@ -52,9 +51,9 @@ class DetectionList(BaseModel):
     """A page of findings as they are on the topic, the newest first."""
 
     detections: list[Annotated[dict[str, Any], Field(examples=[_EXAMPLE])]]
-    total: Total
-    skip: Skipped
-    limit: Limited
+    total: int
+    skip: int
+    limit: int
 
 
 @router.get("/detections")

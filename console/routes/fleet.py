@@ -5,10 +5,9 @@ from datetime import timedelta
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from haltline.console.context import ContextDep, Viewer
-from haltline.console.http.examples import like
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.ids import whole
 from haltline.console.lag import LagWatch
@@ -27,19 +26,6 @@ Hours = Annotated[Literal["1", "24", "168"], Query(description="The last hour, d
 
 class Overview(BaseModel):
     """Counts of the whole fleet."""
-
-    model_config = like(
-        live=8,
-        sessions=1510,
-        events=7776,
-        cost_usd=6.27,
-        standing={"killed": 4, "frozen": 2},
-        incidents=2,
-        waiting=1,
-        soonest_expiry_ms=1767272400000,
-        trips_24h=3,
-        trips_by_hour=[0] * 23 + [3],
-    )
 
     live: int
     """Sessions that were active in the last 15 minutes and have not ended."""
@@ -62,8 +48,6 @@ class Overview(BaseModel):
 class Lag(BaseModel):
     """How far a consumer group is on a topic."""
 
-    model_config = like(group="haltline", topic="haltline.actions", partitions=4, lag_records=17, worst=9)
-
     group: str
     topic: str
     partitions: int
@@ -75,8 +59,6 @@ class Lag(BaseModel):
 class LevelCounts(BaseModel):
     """Trips of one level over time."""
 
-    model_config = like(level="KILL", counts=[0] * 23 + [1])
-
     level: str
     """Empty: records of other guards, which know no levels."""
     counts: list[int]
@@ -86,19 +68,17 @@ class LevelCounts(BaseModel):
 class Trips(BaseModel):
     """Trips by level over time: what did more than warn."""
 
-    hours: Annotated[int, Field(examples=[24])]
-    step_ms: Annotated[int, Field(examples=[900_000])]
-    from_ms: Annotated[int, Field(examples=[1767182400000])]
+    hours: int
+    step_ms: int
+    from_ms: int
     """Where the first step begins."""
     levels: list[LevelCounts]
     """The mildest first; those without any are left out."""
-    total: Annotated[int, Field(examples=[1])]
+    total: int
 
 
 class Tripped(BaseModel):
     """An agent or a tool, and its trips."""
-
-    model_config = like(name="cleaner", trips=3)
 
     name: str
     trips: int
@@ -107,17 +87,13 @@ class Tripped(BaseModel):
 class Top(BaseModel):
     """What tripped the most."""
 
-    hours: Annotated[int, Field(examples=[24])]
+    hours: int
     agents: list[Tripped]
     tools: list[Tripped]
 
 
 class Spending(BaseModel):
     """US dollars in each of the last 60 minutes of event time."""
-
-    model_config = like(
-        from_ms=1767265200000, cost_usd=[0.0] * 59 + [0.42], most_usd=[0.0] * 59 + [0.4], sessions=[0] * 59 + [2]
-    )
 
     from_ms: int
     cost_usd: list[float]
@@ -131,8 +107,6 @@ class Spending(BaseModel):
 class PolicyLimit(BaseModel):
     """How much of a resource may be used."""
 
-    model_config = like(rule="spend_velocity", resource="cost_usd", limit=10.0, per="session and minute", mode="warn")
-
     rule: str
     resource: str
     limit: float
@@ -144,15 +118,13 @@ class PolicyLimit(BaseModel):
 class PolicyLimits(BaseModel):
     """The limits of the published policy on what is used."""
 
-    policy: Annotated[str, Field(examples=["default"])]
-    version: Annotated[int, Field(examples=[1])]
+    policy: str
+    version: int
     limits: list[PolicyLimit]
 
 
 class LiveSession(BaseModel):
     """A session that is live."""
-
-    model_config = like(session_id="night-7", agent_id="cleaner", level="KILL", state="killed", last_ms=1767268812000)
 
     session_id: str
     agent_id: str
@@ -166,9 +138,9 @@ class LiveSession(BaseModel):
 class LiveGroup(BaseModel):
     """Live sessions with one cause."""
 
-    cause: Annotated[str | None, Field(examples=["destruction"])]
+    cause: str | None
     """Of each session's worst incident that is open, or that it was killed for; null: these have none."""
-    incident_id: Annotated[str | None, Field(examples=["4f1c09abf00d4f1c09abf00d4f1c09ab"])]
+    incident_id: str | None
     """The incident of the first session."""
     sessions: list[LiveSession]
 
@@ -176,14 +148,12 @@ class LiveGroup(BaseModel):
 class Live(BaseModel):
     """The sessions that are live, the worst first."""
 
-    total: Annotated[int, Field(examples=[1])]
+    total: int
     groups: list[LiveGroup]
 
 
 class AffectedSession(BaseModel):
     """A session that a kill, a freeze or a containment would affect."""
-
-    model_config = like(session_id="night-7", agent_id="cleaner", mission_id=None, last_ms=1767268812000, by_tree=False)
 
     session_id: str
     agent_id: str
@@ -197,19 +167,17 @@ class Preview(BaseModel):
     """The sessions that a kill, a freeze or a containment would affect, by recent events."""
 
     scope: ScopeKind
-    id: Annotated[str, Field(examples=["night-7"])]
-    unknown: Annotated[bool, Field(examples=[False])]
+    id: str
+    unknown: bool
     """No events of a session, agent or mission with this id were found: an act on it needs `unknown` too."""
-    lookback_s: Annotated[int, Field(examples=[3600])]
-    agents: Annotated[list[str], Field(examples=[["cleaner"]])]
+    lookback_s: int
+    agents: list[str]
     sessions: list[AffectedSession]
     """The last active first."""
 
 
 class Stop(BaseModel):
     """A session that has acknowledged the stop."""
-
-    model_config = like(session_id="night-7", agent_id="cleaner", time_ms=1767268812040, took_ms=40)
 
     session_id: str
     agent_id: str | None

@@ -6,7 +6,6 @@ from fastapi import APIRouter, HTTPException, Path, Query
 from pydantic import BaseModel, Field
 
 from haltline.console.context import TAKEN_IN_WITHIN_S, ContextDep, OperatorClient, Viewer
-from haltline.console.http.examples import Limited, Skipped, Total, Yes, like
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.read_model import incidents as kept
 from haltline.console.routes.findings import From, Limit, Skip, Until
@@ -16,6 +15,8 @@ from haltline.schemas.decisions import Level, ScopeKind
 from haltline.schemas.findings import Severity
 from haltline.schemas.incidents import IncidentRecord, IncidentState
 from haltline.schemas.record import rfc3339
+
+_REPORT = {"incident_id": "inc_9f3c0a77", "summary": "The same asset was deleted three times.", "severity": "critical"}
 
 router = APIRouter(prefix="/api/v1/incidents", tags=["incidents"], route_class=StrictRoute)
 
@@ -36,39 +37,6 @@ IncidentId = Annotated[
 class Incident(BaseModel):
     """An incident as it stands; once its session was stopped, with the report of the stop."""
 
-    model_config = like(
-        incident_id="4f1c09abf00d4f1c09abf00d4f1c09ab",
-        session_id="night-7",
-        agent_id="cleaner",
-        time="2026-01-01T12:00:12.000Z",
-        code="session_killed_loop_guard",
-        cause="destruction",
-        rule="destructive_repeat",
-        reason="loop_detected, 3 deletes on asset_id=fact_sales in 12s",
-        report={
-            "incident_id": "inc_9f3c0a77",
-            "summary": "The agent deleted the same asset three times.",
-            "severity": "critical",
-        },
-        state="resolved",
-        scope="session",
-        scope_id="night-7",
-        mission_id=None,
-        level="KILL",
-        severity="critical",
-        count=3,
-        first="2026-01-01T12:00:00.000Z",
-        last="2026-01-01T12:00:12.000Z",
-        changed="2026-01-01T12:00:12.000Z",
-        target="asset_id=fact_sales",
-        targets=["asset_id=fact_sales"],
-        decision_id="9f3c0a77",
-        request_id=None,
-        assignee=None,
-        resolution="session_killed",
-        revision=4,
-    )
-
     incident_id: str
     session_id: str | None
     """The session of its last decision."""
@@ -83,7 +51,7 @@ class Incident(BaseModel):
     """The rule of the decision with the highest level."""
     reason: str
     """Of the decision with the highest level."""
-    report: dict[str, Any]
+    report: Annotated[dict[str, Any], Field(examples=[_REPORT])]
     """Of the stop that it ended with; empty where it did not."""
     state: IncidentState
     scope: ScopeKind
@@ -114,29 +82,13 @@ class IncidentList(BaseModel):
     """A page of incidents, the worst first: what is open, then by severity, level and the last decision."""
 
     incidents: list[Incident]
-    total: Total
-    skip: Skipped
-    limit: Limited
+    total: int
+    skip: int
+    limit: int
 
 
 class Change(BaseModel):
     """One revision of an incident."""
-
-    model_config = like(
-        revision=3,
-        change="acknowledged",
-        time="2026-01-01T12:01:00.000Z",
-        state="acknowledged",
-        level="PAUSE",
-        count=2,
-        by="ada",
-        comment="looking at it",
-        assignee=None,
-        request_id="a1",
-        approval=None,
-        resolution=None,
-        summary="loop_suspected, 2 deletes on asset_id=fact_sales in 3s",
-    )
 
     revision: int
     change: str
@@ -157,15 +109,15 @@ class Change(BaseModel):
 class IncidentAction(BaseModel):
     """The reason; and the assignee, for `assign`."""
 
-    reason: Annotated[str, Field(min_length=1, max_length=4096, examples=["looking at it"])]
-    assignee: Annotated[str | None, Field(min_length=1, max_length=256, examples=["bo"])] = None
+    reason: Annotated[str, Field(min_length=1, max_length=4096)]
+    assignee: Annotated[str | None, Field(min_length=1, max_length=256)] = None
 
 
 class IncidentActionResult(BaseModel):
     """The outcome of an operator's command."""
 
-    command_id: Annotated[str, Field(examples=["4b1d7c52a9"])]
-    answered: Yes
+    command_id: str
+    answered: bool
     """Whether a worker has carried it out; if not, it stays on the topic for when one runs."""
     incident: Incident
     """As it stands then."""
@@ -222,21 +174,7 @@ def history(here: ContextDep, _: Viewer, incident_id: IncidentId) -> list[Change
     """Every change of the incident in order, with its time and author; of more than a hundred alike decisions, some."""
     found = _one(here, incident_id)
     return [
-        Change(
-            revision=record.revision,
-            change=record.change,
-            time=rfc3339(record.changed_at),
-            state=record.state,
-            level=record.level,
-            count=record.count,
-            by=record.by,
-            comment=record.comment,
-            assignee=record.assignee,
-            request_id=record.request_id,
-            approval=record.approval,
-            resolution=record.resolution,
-            summary=record.summary,
-        )
+        Change(**record.model_dump() | {"time": rfc3339(record.changed_at)})
         for record in kept.history(here.engine, found.incident_id) or [found]
     ]
 
@@ -275,37 +213,22 @@ def _shown(here: ContextDep, records: list[IncidentRecord]) -> list[Incident]:
     decisions = kept.decisions_of(here.engine, [record.decision_id for record in records])
     unnamed = [record.decision_id for record in records if record.target is None]
     evident = kept.targets_of(here.engine, [decisions[name] for name in unnamed if name in decisions])
-    shown = []
-    for record in records:
-        decision = decisions.get(record.decision_id, {})
-        shown.append(
-            Incident(
-                incident_id=record.incident_id,
-                session_id=record.session_id,
-                agent_id=record.agent_id,
-                time=rfc3339(record.last_at),
-                code=decision.get("code", record.cause),
-                cause=record.cause,
-                rule=record.rule or record.cause,
-                reason=record.summary,
-                report=decision.get("incident") or {},
-                state=record.state,
-                scope=record.scope,
-                scope_id=record.scope_id,
-                mission_id=record.mission_id,
-                level=record.level,
-                severity=record.severity,
-                count=record.count,
-                first=rfc3339(record.first_at),
-                last=rfc3339(record.last_at),
-                changed=rfc3339(record.changed_at),
-                target=record.target,
-                targets=evident.get(record.decision_id, []) if record.target is None else [record.target],
-                decision_id=record.decision_id,
-                request_id=record.request_id,
-                assignee=record.assignee,
-                resolution=record.resolution,
-                revision=record.revision,
-            )
-        )
-    return shown
+    return [
+        Incident(**record.model_dump() | _more(record, decisions.get(record.decision_id, {}), evident))
+        for record in records
+    ]
+
+
+def _more(record: IncidentRecord, decision: dict[str, Any], evident: dict[str, list[str]]) -> dict[str, Any]:
+    """What the record of an incident does not say itself, or in other words."""
+    return {
+        "time": rfc3339(record.last_at),
+        "code": decision.get("code", record.cause),
+        "rule": record.rule or record.cause,
+        "reason": record.summary,
+        "report": decision.get("incident") or {},
+        "first": rfc3339(record.first_at),
+        "last": rfc3339(record.last_at),
+        "changed": rfc3339(record.changed_at),
+        "targets": evident.get(record.decision_id, []) if record.target is None else [record.target],
+    }

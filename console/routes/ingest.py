@@ -8,9 +8,8 @@ from fastapi import APIRouter, Header, HTTPException
 from pydantic import BaseModel, Field, ValidationError
 
 from haltline.console.compat import budgets
-from haltline.console.compat.ledger import EXAMPLE, Entry, events_of
+from haltline.console.compat.ledger import Entry, events_of
 from haltline.console.context import AgentClient, Context, ContextDep
-from haltline.console.http.examples import like
 from haltline.console.http.strict_json import StrictRoute
 from haltline.interventions.agent.redaction.secrets import redact
 from haltline.schemas.dead_letter import BadRecord, DeadLetter
@@ -27,8 +26,6 @@ _SHOWN = 2000
 class Batch(BaseModel):
     """Entries of one run."""
 
-    model_config = like(run_id="run-7", entries=[EXAMPLE])
-
     run_id: Id | None = None
     """The session; an entry's own comes first."""
     agent_id: Id | None = None
@@ -39,16 +36,12 @@ class Batch(BaseModel):
 class Rejected(BaseModel):
     """An entry that could not be read; it is kept on the topic of dead letters."""
 
-    model_config = like(index=4, problem="entries[4].timestamp: expected a time, got 'yesterday'")
-
     index: int
     problem: str
 
 
 class Accepted(BaseModel):
     """The outcome of a batch. The same entry sent again counts once."""
-
-    model_config = like(accepted=1, skipped=0, rejected=[])
 
     accepted: int
     skipped: int

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, HTTPException, Query, Response
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from haltline.console.compat.records import (
     Intervention,
@@ -15,7 +15,6 @@ from haltline.console.compat.records import (
     shown,
 )
 from haltline.console.context import AgentClient, ContextDep, PolicyAdmin, Viewer
-from haltline.console.http.examples import like
 from haltline.console.http.json_response import answer
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.read_model import intervention_queries
@@ -102,8 +101,6 @@ def statistics(here: ContextDep, _: Viewer, filters: Filters) -> Response:
 class Day(BaseModel):
     """The interventions of a day in UTC."""
 
-    model_config = like(date="2026-01-01", levels={"NUDGE": 1, "KILL": 1})
-
     date: str
     levels: dict[str, int]
     """Empty: records of other guards, which know no levels."""
@@ -111,8 +108,6 @@ class Day(BaseModel):
 
 class OfAgent(BaseModel):
     """The interventions of an agent."""
-
-    model_config = like(agent_id="cleaner", count=2, levels={"NUDGE": 1, "KILL": 1})
 
     agent_id: str
     count: int
@@ -126,7 +121,7 @@ class Breakdown(BaseModel):
     """Days with any."""
     by_agent: list[OfAgent]
     """Those with the most first; 20 at most."""
-    agents: Annotated[int, Field(examples=[1])]
+    agents: int
     """How many agents there are in all."""
 
 

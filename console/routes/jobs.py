@@ -6,7 +6,6 @@ from fastapi import APIRouter, HTTPException, Response
 from pydantic import BaseModel, Field
 
 from haltline.console.context import ContextDep, OperatorClient, Viewer
-from haltline.console.http.examples import like
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.jobs import Job, JobKind, JobState, TooMany
 from haltline.console.routes.policies import read_document
@@ -23,10 +22,6 @@ Doc = Annotated[str | JsonObject | None, Field(examples=["rules:\n  destructive_
 class JobRequest(BaseModel):
     """What is to be run."""
 
-    model_config = like(
-        kind="backtest", since="-1d", until="", policy=None, against="rules: {destructive_repeat: {mode: warn}}"
-    )
-
     kind: JobKind
     since: Moment = "-1d"
     """A moment, or how long ago; empty: as far as the topics go back."""
@@ -41,19 +36,6 @@ class JobRequest(BaseModel):
 
 class JobStatus(BaseModel):
     """How far a job is, and its result."""
-
-    model_config = like(
-        id="job_77aa",
-        kind="backtest",
-        state="done",
-        by="ada",
-        created_at="2026-01-01T12:00:00.000Z",
-        ended_at="2026-01-01T12:00:03.000Z",
-        records=1200,
-        of=1200,
-        error=None,
-        result={"totals": {"sessions": 40, "stopped": 2, "nudged": 5}, "sessions": []},
-    )
 
     id: str
     kind: JobKind
@@ -123,15 +105,5 @@ def _find(here: ContextDep, job_id: str) -> Job:
 
 
 def _shown(job: Job) -> JobStatus:
-    return JobStatus(
-        id=job.job_id,
-        kind=job.kind,
-        state=job.state,
-        by=job.by,
-        created_at=rfc3339(job.created_ms),
-        ended_at=None if job.ended_ms is None else rfc3339(job.ended_ms),
-        records=job.records,
-        of=job.of,
-        error=job.error,
-        result=job.result,
-    )
+    ended_at = None if job.ended_ms is None else rfc3339(job.ended_ms)
+    return JobStatus(**vars(job) | {"id": job.job_id, "created_at": rfc3339(job.created_ms), "ended_at": ended_at})

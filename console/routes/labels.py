@@ -6,7 +6,6 @@ from fastapi import APIRouter, HTTPException
 from pydantic import BaseModel, Field
 
 from haltline.console.context import ContextDep, OperatorClient, Viewer
-from haltline.console.http.examples import Total, like
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.ids import decision_in, whole
 from haltline.console.read_model.history import decisions_of, hint_effectiveness, labels_of
@@ -34,14 +33,12 @@ class LabelRequest(BaseModel):
 class MissedRequest(BaseModel):
     """A rule that should have found something in a session."""
 
-    rule: Annotated[str, Field(min_length=1, max_length=256, examples=["error_repetition"])]
+    rule: Annotated[str, Field(min_length=1, max_length=256)]
     reason: Why
 
 
 class LabelResult(BaseModel):
     """The outcome."""
-
-    model_config = like(command_id="4b1d7c52a9", answered=True)
 
     command_id: str
     answered: bool
@@ -50,8 +47,6 @@ class LabelResult(BaseModel):
 
 class Quality(BaseModel):
     """How often a rule was right, by what is labelled."""
-
-    model_config = like(rule="destructive_repeat", confirmed=9, false_alarm=1, missed=0, precision=0.9, recall=1.0)
 
     rule: str
     confirmed: int
@@ -66,16 +61,6 @@ class Quality(BaseModel):
 class LabelRecord(BaseModel):
     """One label."""
 
-    model_config = like(
-        label="confirmed",
-        rule="destructive_repeat",
-        session_id="night-7",
-        decision_id="9f3c0a77",
-        by="ada",
-        reason="it deleted the wrong schema",
-        time="2026-01-01T12:05:00.000Z",
-    )
-
     label: str
     rule: str
     session_id: str
@@ -87,8 +72,6 @@ class LabelRecord(BaseModel):
 
 class Advice(BaseModel):
     """The effect of a rule's hints in the next ten actions of their sessions."""
-
-    model_config = like(rule="repetition", hints=12, helped=9, went_on=2, stopped=1, unknown=0, share_helped=0.75)
 
     rule: str
     hints: int
@@ -108,7 +91,7 @@ class Precision(BaseModel):
     """Every rule with labels, and the latest labels."""
 
     rules: list[Quality]
-    labels: Total
+    labels: int
     latest: list[LabelRecord]
     advice: list[Advice]
     """Of the last 1000 decisions, by rule: whether hints helped."""

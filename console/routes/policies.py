@@ -9,7 +9,6 @@ from fastapi import APIRouter, HTTPException, Response
 from pydantic import BaseModel, Field
 
 from haltline.console.context import AgentClient, Context, ContextDep, PolicyAdmin, Viewer
-from haltline.console.http.examples import like
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.routes.actions import known
 from haltline.schemas.policy import Policy
@@ -40,35 +39,12 @@ JsonSchema = Annotated[dict[str, Any], Field(examples=[{"type": "object", "prope
 class SyncedPolicies(BaseModel):
     """What Agent Sentinel's SDK takes over, in its own fields."""
 
-    model_config = like(
-        policies=[
-            {
-                "id": SYNCED,
-                "name": SYNCED,
-                "enabled": True,
-                "agent_id": "cleaner",
-                "run_id": None,
-                "run_budget": 50.0,
-                "denied_actions": ["drop_table"],
-            }
-        ],
-        conflicts=[],
-    )
-
     policies: list[dict[str, Any]]
     conflicts: list[dict[str, Any]]
 
 
 class PolicySummary(BaseModel):
     """One published document."""
-
-    model_config = like(
-        name="default",
-        version=2,
-        by="ada",
-        reason="clean-up of staging is over",
-        published_at="2026-01-01T12:00:12.000Z",
-    )
 
     name: str
     version: int
@@ -96,17 +72,17 @@ class Publication(Document):
 class PolicyCheck(BaseModel):
     """What a worker makes of a document."""
 
-    name: Annotated[str, Field(examples=["default"])]
-    version: Annotated[int, Field(examples=[2])]
-    in_vain: Annotated[list[str], Field(examples=[[]])]
+    name: str
+    version: int
+    in_vain: list[str]
     """Lines about settings without effect."""
 
 
 class PolicyPublished(PolicyCheck):
     """Where it is now."""
 
-    partition: Annotated[int, Field(examples=[0])]
-    offset: Annotated[int, Field(examples=[4])]
+    partition: int
+    offset: int
 
 
 _BAD: dict[int | str, dict[str, Any]] = {400: {"description": "It cannot be used: where, what was expected, what got."}}

@@ -1,13 +1,10 @@
 """Whether agents are protected now."""
 
-from typing import Annotated
-
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from haltline.console import protection
 from haltline.console.context import Viewer
-from haltline.console.http.examples import like
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.protection import Part, Urgency
 from haltline.console.protection_watch import ProtectionWatch
@@ -19,16 +16,12 @@ router = APIRouter(prefix="/api/v1", tags=["fleet"], route_class=StrictRoute)
 class Partitions(BaseModel):
     """Partitions of one topic."""
 
-    model_config = like(topic="haltline.actions", partitions=[0, 3])
-
     topic: str
     partitions: list[int]
 
 
 class ProtectionStep(BaseModel):
     """One thing to do."""
-
-    model_config = like(text="See which group is behind, and what else is wrong.", command="haltline doctor")
 
     text: str
     command: str
@@ -37,17 +30,6 @@ class ProtectionStep(BaseModel):
 
 class ProtectionProblem(BaseModel):
     """Something that is wrong now."""
-
-    model_config = like(
-        part="workers",
-        urgency="critical",
-        since="2026-01-01T12:00:12.000Z",
-        title="Protection is down",
-        what="Records wait in partitions 0, 3 of haltline.actions, and no worker processes them.",
-        partitions=[{"topic": "haltline.actions", "partitions": [0, 3]}],
-        steps=[{"text": "See which group is behind, and what else is wrong.", "command": "haltline doctor"}],
-        runbook="deploy/runbooks/HaltlineNoProgress.md",
-    )
 
     part: Part
     urgency: Urgency
@@ -65,9 +47,9 @@ class ProtectionProblem(BaseModel):
 class Protection(BaseModel):
     """Whether agents are protected."""
 
-    ok: Annotated[bool, Field(examples=[False])]
+    ok: bool
     """Nothing is wrong."""
-    looked_at: Annotated[str, Field(examples=["2026-01-01T12:00:52.000Z"])]
+    looked_at: str
     """The last look at the broker that was answered."""
     problems: list[ProtectionProblem]
     """The worst first."""

@@ -14,7 +14,6 @@ from sqlalchemy import delete, func, select
 
 from haltline.console.access.keys import May, Who
 from haltline.console.context import AgentClient, Context, ContextDep
-from haltline.console.http.examples import like
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.read_model import tables
 from haltline.console.read_model.store import insert_of
@@ -46,23 +45,7 @@ _NONE: dict[int | str, dict[str, Any]] = {404: {"description": "There is none of
 class ApprovalRequest(BaseModel):
     """A call that is to be approved, in the fields of the SDK."""
 
-    model_config = ConfigDict(
-        extra="ignore",
-        json_schema_extra={
-            "examples": [
-                {
-                    "action_name": "transfer_funds",
-                    "action_description": "500 USD from account A to B",
-                    "agent_id": "payer",
-                    "run_id": "run-7",
-                    "estimated_cost": 0.1,
-                    "priority": "high",
-                    "timeout_seconds": 300,
-                    "action_inputs": {"kwargs": {"usd": "500"}},
-                }
-            ]
-        },
-    )
+    model_config = ConfigDict(extra="ignore")
 
     action_name: Annotated[str, Field(min_length=1, max_length=512)]
     action_description: Text | None = None
@@ -81,20 +64,6 @@ class ApprovalRequest(BaseModel):
 class ApprovalStatusResponse(BaseModel):
     """How a request stands, in the fields of the SDK."""
 
-    model_config = like(
-        id="apr_5d0c",
-        approval_id="apr_5d0c",
-        status="approved",
-        action_name="transfer_funds",
-        run_id="run-7",
-        priority="high",
-        expires_at="2026-01-01T13:00:00.000Z",
-        decided_at="2026-01-01T12:01:00.000Z",
-        decided_by_email="ada",
-        decision_notes="checked with the owner",
-        info_request_message=None,
-    )
-
     id: str
     approval_id: str
     status: str
@@ -112,8 +81,6 @@ class ApprovalStatusResponse(BaseModel):
 
 class ApprovalCheck(BaseModel):
     """Whether a call needs an approval before it is made."""
-
-    model_config = like(requires_approval=True, reason="the action is transfer_funds", timeout_seconds=3600)
 
     requires_approval: bool
     reason: str | None = None

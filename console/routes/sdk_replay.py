@@ -9,7 +9,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import select
 
 from haltline.console.context import AgentClient, ContextDep, Viewer
-from haltline.console.http.examples import like
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.read_model import tables
 from haltline.interventions.agent.redaction.secrets import redact
@@ -33,26 +32,6 @@ class Bundle(BaseModel):
     Inputs are without secrets and outputs may be cut, so a call whose arguments held a secret diverges.
     """
 
-    model_config = like(
-        run_id="run-7",
-        agent_id="reader",
-        entries=[
-            {
-                "id": "c1",
-                "action": "fetch",
-                "inputs": {"page": 1},
-                "outputs": {"size": 3},
-                "cost_usd": 0.01,
-                "duration_ms": 12.5,
-                "outcome": "success",
-                "timestamp": "2026-01-01T12:00:00.000Z",
-                "tags": [],
-                "run_id": "run-7",
-            }
-        ],
-        complete=True,
-    )
-
     run_id: str
     agent_id: str
     entries: list[dict[str, Any]]
@@ -63,12 +42,7 @@ class Bundle(BaseModel):
 class ReplayReport(BaseModel):
     """The result of a replay, in the fields of the SDK."""
 
-    model_config = ConfigDict(
-        extra="ignore",
-        json_schema_extra={
-            "examples": [{"status": "partial", "actions_replayed": 3, "actions_total": 4, "divergences_detected": 1}]
-        },
-    )
+    model_config = ConfigDict(extra="ignore")
 
     status: Annotated[str, Field(min_length=1, max_length=64)]
     actions_replayed: Annotated[int, Field(ge=0, le=2**31)]
@@ -80,13 +54,6 @@ class ReplayReport(BaseModel):
 
 class StoredReplay(BaseModel):
     """A result, and who reported it when."""
-
-    model_config = like(
-        run_id="run-7",
-        reported_at="2026-01-01T12:00:00.000Z",
-        by="agent of ada",
-        result={"status": "success", "actions_replayed": 2, "actions_total": 2, "divergences_detected": 0},
-    )
 
     run_id: str
     reported_at: str
@@ -119,14 +86,8 @@ def bundle(here: ContextDep, _: AgentClient, run_id: Id) -> Bundle:
 @router.post("/{run_id}/results", status_code=201)
 def report(here: ContextDep, who: AgentClient, run_id: Id, body: ReplayReport) -> StoredReplay:
     """Keeps the result of a replay; it stands in the session's story."""
-    result = Replayed(
-        status=body.status,
-        actions_replayed=body.actions_replayed,
-        actions_total=body.actions_total,
-        divergences_detected=body.divergences_detected,
-        divergences=[_plain(one) for one in body.divergences[:_MAX_DIVERGENCES]],
-        cost_savings=body.cost_savings,
-    )
+    divergences = [_plain(one) for one in body.divergences[:_MAX_DIVERGENCES]]
+    result = Replayed(**body.model_dump() | {"divergences": divergences})
     command = make_command(
         CommandKind.REPLAYED, ScopeKind.SESSION, run_id, by=who.name, reason=f"replay: {body.status}", replayed=result
     )

@@ -5,10 +5,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from haltline.console.context import ContextDep, Viewer
-from haltline.console.http.examples import Yes, like
 from haltline.console.http.json_response import answer
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.read_model.search import search
@@ -31,13 +30,6 @@ class SearchKind(StrEnum):
 class SearchResult(BaseModel):
     """One match."""
 
-    model_config = like(
-        id="night-7",
-        text="Remove the stale asset fact_sales",
-        path="/sessions/night-7",
-        time="2026-01-01T12:00:12.000Z",
-    )
-
     id: str
     text: str
     """What it is about, such as a goal."""
@@ -52,14 +44,14 @@ class SearchGroup(BaseModel):
 
     kind: SearchKind
     results: list[SearchResult]
-    more: Yes
+    more: bool
     """There are more than these."""
 
 
 class SearchResults(BaseModel):
     """What was found, by kind; kinds without a match are left out."""
 
-    q: Annotated[str, Field(examples=["night-7"])]
+    q: str
     groups: list[SearchGroup]
 
 

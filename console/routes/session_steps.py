@@ -3,10 +3,9 @@
 from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Query
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from haltline.console.context import ContextDep, Viewer
-from haltline.console.http.examples import like
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.read_model.history import core_of, events_of, published_policy, reevaluated_session
 from haltline.interventions.control.rule_causes import cause_of_rule
@@ -18,17 +17,6 @@ router = APIRouter(prefix="/api/v1", tags=["sessions"], route_class=StrictRoute)
 
 class Frame(BaseModel):
     """What one event leads to under the policy in force."""
-
-    model_config = like(
-        event_id="night-7@6",
-        time_ms=1767268812000,
-        near={"destructive_repeat": 1.0, "destructive_volume": 1.0, "error_repetition": 0.5},
-        findings=["destructive_repeat", "destructive_volume"],
-        irreversible=["destroys asset_id=fact_sales"],
-        level="KILL",
-        rule="destructive_repeat",
-        killed=True,
-    )
 
     event_id: str
     time_ms: int
@@ -46,9 +34,9 @@ class Frame(BaseModel):
 class Frames(BaseModel):
     """A session again, by itself, without what operators did."""
 
-    policy: Annotated[str, Field(examples=["default"])]
-    version: Annotated[int, Field(examples=[1])]
-    progress: Annotated[list[str], Field(examples=[["error_repetition"]])]
+    policy: str
+    version: int
+    progress: list[str]
     """The rules of these frames that are about progress: how close they are is how little of it there is."""
     frames: list[Frame]
 

@@ -8,7 +8,6 @@ from pydantic import BaseModel
 from sqlalchemy import case, func, select
 
 from haltline.console.context import ContextDep, Viewer
-from haltline.console.http.examples import Limited, Skipped, Total, like
 from haltline.console.http.json_response import answer
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.ids import session_in
@@ -32,24 +31,6 @@ _LEVELS = {level.rank: level.value for level in Level}
 
 class Session(BaseModel):
     """What is known of a session."""
-
-    model_config = like(
-        session_id="night-7",
-        agent_id="cleaner",
-        mission_id=None,
-        parent_session_id=None,
-        goal="Remove the stale asset fact_sales",
-        first="2026-01-01T12:00:00.000Z",
-        last="2026-01-01T12:00:12.000Z",
-        events=7,
-        interventions=2,
-        asks=0,
-        level="KILL",
-        cost_usd=0.01,
-        ended=False,
-        state="killed",
-        targets_until=None,
-    )
 
     session_id: str
     agent_id: str
@@ -77,30 +58,13 @@ class SessionList(BaseModel):
     """A page of sessions, the latest first."""
 
     sessions: list[Session]
-    total: Total
-    skip: Skipped
-    limit: Limited
+    total: int
+    skip: int
+    limit: int
 
 
 class Step(BaseModel):
     """One record of a story."""
-
-    model_config = like(
-        time="2026-01-01T12:00:12.000Z",
-        topic="actions",
-        partition=0,
-        offset=17,
-        kind="action.proposed",
-        summary="proposed delete_asset asset_id=fact_sales",
-        record={
-            "event_id": "night-7@6",
-            "kind": "action.proposed",
-            "session_id": "night-7",
-            "time": 1767268812000,
-            "action": "delete_asset",
-            "targets": ["asset_id=fact_sales"],
-        },
-    )
 
     time: str
     topic: str
@@ -117,9 +81,9 @@ class Story(BaseModel):
 
     session: Session
     steps: list[Step]
-    total: Total
-    skip: Skipped
-    limit: Limited
+    total: int
+    skip: int
+    limit: int
 
 
 def _columns() -> Any:

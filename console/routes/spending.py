@@ -8,7 +8,6 @@ from pydantic import BaseModel, Field
 
 from haltline.console.compat import budgets
 from haltline.console.context import AgentClient, ContextDep
-from haltline.console.http.examples import like
 from haltline.console.http.strict_json import StrictRoute
 from haltline.schemas.payloads import Usd
 from haltline.schemas.record import Id
@@ -28,8 +27,6 @@ class Reservation(BaseModel):
 class HeldBudget(BaseModel):
     """What is held for it until it is reported, for 15 minutes at most."""
 
-    model_config = like(reservation_id="res_1c9e", action_name="train_model", amount_usd=2.5, held_s=900)
-
     reservation_id: str
     action_name: str
     amount_usd: float
@@ -38,8 +35,6 @@ class HeldBudget(BaseModel):
 
 class Exceeded(BaseModel):
     """Which budget it does not fit in."""
-
-    model_config = like(budget_type="run", spent=52.5, limit=50.0)
 
     budget_type: str
     """`organization_monthly`, `group`, `session`, `run` or `action`."""

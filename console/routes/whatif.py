@@ -9,7 +9,6 @@ from fastapi import APIRouter, HTTPException
 from pydantic import BaseModel, Field
 
 from haltline.console.context import ContextDep, Viewer
-from haltline.console.http.examples import like
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.policy_comparison import as_json, compare, of_audit, of_read_model
 from haltline.console.read_model.history import published_policy
@@ -38,16 +37,6 @@ Document = Annotated[
 class PolicyInForce(BaseModel):
     """A published policy, or the defaults."""
 
-    model_config = like(
-        name="default",
-        version=2,
-        document="name: default\nversion: 2\n",
-        by="ada",
-        reason="three were too few",
-        time="2026-01-01T12:00:12.000Z",
-        names=["default"],
-    )
-
     name: str
     version: int
     document: str
@@ -62,8 +51,6 @@ class PolicyInForce(BaseModel):
 class ThresholdChange(BaseModel):
     """One setting with another value."""
 
-    model_config = like(rule="destructive_volume", setting="max_deletes", value=5)
-
     rule: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$", examples=["destructive_volume"])]
     setting: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$", examples=["max_deletes"])]
     value: float | int | bool | str
@@ -71,10 +58,6 @@ class ThresholdChange(BaseModel):
 
 class WhatIfRequest(BaseModel):
     """The results of past sessions, had this been in force."""
-
-    model_config = like(
-        move={"rule": "destructive_volume", "setting": "max_deletes", "value": 5}, since_s=604800, limit=200
-    )
 
     document: Document | None = None
     """Left out: what is in force."""
@@ -88,8 +71,6 @@ class WhatIfRequest(BaseModel):
 class SessionOutcome(BaseModel):
     """The result of a session under one policy."""
 
-    model_config = like(level="KILL", first={"seq": 6, "rule": "destructive_repeat", "level": "KILL"}, asks=0)
-
     level: str
     """The hardest that was decided, asks left out."""
     first: dict[str, Any] | None
@@ -100,14 +81,6 @@ class SessionOutcome(BaseModel):
 
 class ChangedSession(BaseModel):
     """A session that differs."""
-
-    model_config = like(
-        session_id="night-7",
-        label="confirmed",
-        change="vanishes",
-        before={"level": "KILL", "first": {"seq": 6, "rule": "destructive_repeat", "level": "KILL"}, "asks": 0},
-        after={"level": "NUDGE", "first": None, "asks": 1},
-    )
 
     session_id: str
     label: str | None
@@ -121,10 +94,10 @@ class ChangedSession(BaseModel):
 class WhatIfResult(BaseModel):
     """What would have been different."""
 
-    document: Annotated[str, Field(examples=["rules: {destructive_volume: {settings: {max_deletes: 5}}}"])]
+    document: str
     """What was tried, as YAML."""
-    sessions: Annotated[int, Field(examples=[200])]
-    of: Annotated[int, Field(examples=[1510])]
+    sessions: int
+    of: int
     """How many there were in that time; the latest of them were tried."""
     before: Annotated[dict[str, Any], Field(examples=[{"sessions": 200, "stopped": 5, "nudged": 9}])]
     after: Annotated[dict[str, Any], Field(examples=[{"sessions": 200, "stopped": 4, "nudged": 10}])]

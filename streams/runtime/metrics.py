@@ -231,19 +231,6 @@ class Children(dict[tuple[str, ...], Counter]):
         return child
 
 
-def markdown_table() -> str:
-    """The table as Markdown, for docs/operate.md."""
-    rows = [
-        ("metric", "kind", "labels", "meaning"),
-        ("---", "---", "---", "---"),
-        *(
-            (f"`{PREFIX}{d.name}`", d.kind.__name__.lower(), ", ".join(f"`{label}`" for label in d.labels), d.help)
-            for d in METRICS
-        ),
-    ]
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
-
-
 _Metric = Counter | Gauge | Histogram
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from benchmarks.frameworks.__main__ import COMMITTED, PAGE, in_javascript, main, measurable, written
+from benchmarks.frameworks.__main__ import in_javascript, main, measurable
 from benchmarks.frameworks.plain import without_adapter
 from tests.locks import ROOT
 
@@ -29,10 +29,3 @@ def test_a_call_is_measured_plain_and_guarded(tmp_path: Path, capsys: pytest.Cap
     assert (found["driver"], found["rounds"]) == ("langchain", 1)
     assert found["plain_wall_us"] > 0
     assert "langchain" in capsys.readouterr().out
-
-
-def test_the_page_has_the_committed_figures_in_their_place() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    assert text == written(text, orjson.loads(COMMITTED.read_bytes())), "python -m benchmarks.frameworks --write"
-    with pytest.raises(ValueError, match="expected <!-- frameworks -->"):
-        written("# A page\n", orjson.loads(COMMITTED.read_bytes()))

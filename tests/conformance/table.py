@@ -1,14 +1,10 @@
-"""The table of what each framework is capable of in docs/integrations.md: `python -m tests.conformance.table`."""
+"""The table of what each framework is capable of on the documentation's page of integrations."""
 
 import ast
-from typing import Final
 
 from tests.conformance.environments import drivers
 from tests.conformance.harness import CAPABILITIES
 from tests.locks import ROOT
-
-PAGE: Final = ROOT / "docs" / "integrations.md"
-BEGIN, END = "<!-- capabilities: written by tests/conformance/table.py -->\n", "<!-- end of capabilities -->\n"
 
 
 def lacks_of(driver: str) -> frozenset[str]:
@@ -29,14 +25,3 @@ def table() -> str:
         marks = ["no" if capability in lacks_of(driver) else "yes" for driver in named]
         lines.append(f"| {text} | " + " | ".join(marks) + " |")
     return "\n".join(lines) + "\n"
-
-
-def page() -> str:
-    """The page with the table as it is now."""
-    text = PAGE.read_text(encoding="utf-8")
-    before, _, rest = text.partition(BEGIN)
-    return before + BEGIN + "\n" + table() + "\n" + END + rest.partition(END)[2]
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")

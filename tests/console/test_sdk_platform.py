@@ -194,7 +194,8 @@ def test_a_person_answers_what_the_sdk_asks(url: str, admin: TestClient, word: s
         status, "operator ada", "asked the owner",
     )  # fmt: skip
     again = admin.post(f"/api/v1/approvals/{request}/approve", json={"reason": "again"})
-    assert again.status_code == 409, "answered once"
+    assert (again.status_code, "cannot be answered any more" in again.text) == (409, True), "answered once"
+    assert admin.post("/api/v1/approvals/none/approve", json={"reason": "yes"}).status_code == 404
 
 
 def test_an_approval_lets_one_call_through_once(

@@ -1,4 +1,4 @@
-"""Writes docs/ladder.md as the default policy is now: `python -m tests.ladder`; what changed is to be looked at."""
+"""Writes ladder.txt as the default policy is now: `python -m tests.ladder`; what changed is to be looked at."""
 
 from tests.ladder.ladder import FILE, table
 

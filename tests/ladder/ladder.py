@@ -22,32 +22,13 @@ from haltline.schemas.signals import Signal
 from haltline.streams.engine.effective_rules import rule_of
 from tests.builders import at, event
 
-FILE = Path(__file__).resolve().parents[2] / "docs" / "ladder.md"
+FILE = Path(__file__).with_name("ladder.txt")
 POLICY = Policy()
 TIMES = (1, 3, 10)
 BETWEEN_S = 60.0
 """Seconds from one finding to the next: more than the cooldown, in which the same hint is not given twice."""
 NOTHING_SAID = "recorded"
 _KINDS = (Kind.PROPOSED, Kind.COMPLETED, Kind.MODEL_TURN)
-
-HEAD = """# The default ladder
-
-Written by `python -m tests.ladder` with the code that decides; a test compares them. For each rule and severity: the
-result of the first, the third and the tenth finding in a session in which no hint has helped, with a minute in
-between (within the policy's cooldown the same hint is not repeated).
-
-- NUDGE, REINFORCE and THROTTLE are messages and limits for the agent; BLOCK refuses one call.
-- PAUSE refuses a call until a person approves it; "the session" means that it is frozen as a whole, model turns
-  included, as at every pause on a model turn. Its request expires after 15 minutes (`operations.approvals.expires_s`):
-  then the call is refused, and a frozen session stays frozen. Time alone never allows anything.
-- ASK is a PAUSE about an act that may well be meant so: it asks a person, and stops nothing but the call. Of
-  `destructive_volume` the answer holds for the session (see [policy](policy.md#asks)).
-- KILL ends the session; every further call, and every model turn that asks for a verdict, is refused.
-- "agent", "mission" and "target" are the scope of a rule across sessions: frozen at PAUSE, killed at KILL;
-  a target is frozen.
-- "recorded" has no effect on the agent: the rule is in shadow, or flags the finding for people.
-
-"""
 
 
 def finding_of(rule: str, severity: Severity, event_id: str) -> Finding:
@@ -118,4 +99,4 @@ def table() -> str:
         shown = f"`{name}`" if mode is Mode.ENFORCE else f"`{name}` ({mode.value})"
         for cells, severities in by_outcome.items():
             rows.append(f"| {shown} | {', '.join(severities)} | {' | '.join(cells)} |")
-    return HEAD + "\n".join(rows) + "\n"
+    return "\n".join(rows) + "\n"

@@ -8,11 +8,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import uvicorn
-from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Page,
+    Playwright,
+    StorageState,
+    expect,
+    sync_playwright,
+)
 
 from haltline.console.access.keys import Keys, Role, Who
 from haltline.console.app import create_app
@@ -27,6 +35,7 @@ SECOND = "hl_second"
 _WITHIN_MS = 30_000
 """For what a page shows after a while, also where much else runs."""
 expect.set_options(timeout=_WITHIN_MS)
+_SIGNED_IN: dict[tuple[str, str], StorageState] = {}
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -45,10 +54,13 @@ def served(settings: ConsoleSettings, protection: ProtectionLimits = UNWATCHED) 
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=5))
     thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
     thread.start()
+    address = f"http://127.0.0.1:{listening.getsockname()[1]}"
     try:
         wait_until(lambda: server.started and app.state.context.feeder.caught_up.is_set(), "the console has caught up")
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        yield address
     finally:
+        for key in (*KEYS.values(), SECOND):
+            _SIGNED_IN.pop((address, key), None)
         app.state.live.close()
         server.should_exit = True
         thread.join(30)
@@ -98,11 +110,15 @@ def launched(playwright: Playwright) -> Iterator[Browser]:
 def signed_in(
     browser: Browser, address: str, role: Role = Role.ADMIN, *, key: str | None = None, allowed: str = "-", **more: Any
 ) -> Iterator[Page]:
-    """A page of somebody who has signed in, and is on the fleet's."""
-    with opened(browser, address, allowed=allowed, **more) as page:
-        page.goto("/sign-in")
-        sign_in(page, key or KEYS[role])
-        page.wait_for_url("**/fleet")
+    """A blank page of somebody who has signed in: of each console once, and what the browser has kept is used again."""
+    who = (address, key or KEYS[role])
+    if who not in _SIGNED_IN:
+        with opened(browser, address) as page:
+            page.goto("/sign-in")
+            sign_in(page, who[1])
+            page.wait_for_url("**/fleet")
+            _SIGNED_IN[who] = page.context.storage_state()
+    with opened(browser, address, allowed=allowed, storage_state=_SIGNED_IN[who], **more) as page:
         yield page
 
 
@@ -133,3 +149,32 @@ def opened(browser: Browser, address: str, *, allowed: str = "-", **more: Any) -
         assert [error for error in errors if allowed not in error] == []
     finally:
         context.close()
+
+
+class Scene(NamedTuple):
+    """A broker with a fleet on its topics, a console over it, and the audit table."""
+
+    broker: str
+    address: str
+    table: Path
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    """For all tests of a module; what one of them adds, the others see."""
+    from tests.console.browser.every_page import furnished  # noqa: PLC0415  # it imports this module
+
+    with furnished(tmp_path_factory.mktemp("scene"), stories=True) as scene:
+        yield scene
+
+
+@pytest.fixture
+def page(chromium: Browser, scene: Scene) -> Iterator[Page]:
+    """An admin's blank page."""
+    with signed_in(chromium, scene.address, viewport={"width": 1280, "height": 900}) as page:
+        yield page
+
+
+def answer(page: Page, path: str) -> Any:
+    """What the API answers to somebody who is signed in so."""
+    return page.context.request.get(path).json()

@@ -8,7 +8,9 @@ from typing import Final
 from playwright.sync_api import Page, expect
 
 from haltline.schemas.topics import Topics
-from tests.console.browser.scene import LOOP, console_with_audit, fill_topics
+from tests.console.browser.conftest import Scene
+from tests.console.browser.scene import LOOP, console_with_audit, fill_topics, long_story, waited
+from tests.console.topics import messages_of, produce
 from tests.mock_cluster import QuickBroker
 
 PAGES: Final = {
@@ -33,13 +35,15 @@ _FIRST: Final = {"incident": "a[href^='/incidents/']", "intervention": "a[href^=
 
 
 @contextmanager
-def furnished(folder: Path) -> Iterator[str]:
-    """A console with something on each page, an audit table included; its address."""
+def furnished(folder: Path, *, stories: bool = False) -> Iterator[Scene]:
+    """A console with something on each page, an audit table included; with `stories`, very long sessions too."""
     with QuickBroker() as broker:
         broker.ensure_topics(Topics())
         fill_topics(broker.bootstrap)
-        with console_with_audit(broker.bootstrap, folder) as (address, _):
-            yield address
+        if stories:
+            produce(broker.bootstrap, messages_of([*long_story().events, *waited().events]))
+        with console_with_audit(broker.bootstrap, folder) as (address, table):
+            yield Scene(broker.bootstrap, address, table)
 
 
 def open_page(page: Page, name: str) -> None:

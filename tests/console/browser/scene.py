@@ -21,6 +21,8 @@ from tests.console.topics import messages_of, produce
 
 HOSTILE = "<script>window.hurt=1</script><img src=x onerror=window.hurt=1>"
 LOOP, HEALTHY, WAITS, STUCK = "night-7", "day-1", "clean-3", "build-9"
+LONG, WAITED = "long-1", "waited-1"
+PAGES_READ = 1_250
 
 ASKS: Policy = parse_policy(
     """
@@ -114,6 +116,24 @@ def waits(number: int) -> Script:
     script = Script(session, "catalogue-cleaner", 60 + number).starts("Remove what staging left behind")
     for _ in range(2):
         script.calls("drop_table", f"table=stg_{number}", table=f"stg_{number}", cascade=number % 2 == 0)
+    return script
+
+
+def long_story() -> Script:
+    script = Script(LONG, "crawler", 9_000).starts("Read every page")
+    for number in range(PAGES_READ):
+        script.calls("read_page", f"page={number}", cost_usd=0.0, page=number)
+    return script
+
+
+def waited() -> Script:
+    """Some calls and turns, nothing for two hours, and some more."""
+    script = Script(WAITED, "editor", 9_000).starts("Make it pass")
+    for part in range(2):
+        for number in range(3):
+            script._add(Kind.MODEL_TURN, usage=Usage(input_tokens=1_000, output_tokens=50, cost_usd=0.01))
+            script.calls("edit_file", f"path={part}{number}.py", path=f"{part}{number}.py")
+        script._time_ms += 7_200_000 * (1 - part)
     return script
 
 

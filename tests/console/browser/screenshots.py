@@ -34,19 +34,19 @@ def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory() as scratch,
-        furnished(Path(scratch)) as address,
+        furnished(Path(scratch)) as scene,
         sync_playwright() as playwright,
         launched(playwright) as browser,
     ):
         for width, height in _SIZES.items():
             for scheme in _SCHEMES:
                 with signed_in(
-                    browser, address, viewport={"width": width, "height": height}, color_scheme=scheme
+                    browser, scene.address, viewport={"width": width, "height": height}, color_scheme=scheme
                 ) as page:
                     for name in PAGES:
                         open_page(page, name)
                         page.screenshot(path=folder / f"{name}-{width}-{scheme}.png")
-        with signed_in(browser, address) as page:
+        with signed_in(browser, scene.address) as page:
             for name in PAGES:
                 print(f"{name:14} {_seconds_until_usable(page, name):.2f} s")
     for source, name in _SHOWN.items():

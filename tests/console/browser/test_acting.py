@@ -1,45 +1,80 @@
 """What an operator does in a real browser reaches a real worker, and agents that wait for it or are stopped by it."""
 
+import os
+import re
+import signal
 from collections.abc import Iterator
 from concurrent.futures import Future
+from dataclasses import replace
+from itertools import count
+from typing import NamedTuple
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from haltline.console.access.keys import Keys, Role
+from haltline.console.protection import ProtectionLimits
 from haltline.console.settings import ConsoleSettings
-from haltline.interventions.agent import Guard
+from haltline.interventions.agent import Guard, Refused
 from haltline.schemas.topics import Topics
+from haltline.streams.local.subprocesses import Child
 from tests.console.browser.conftest import SECOND, served, signed_in
+from tests.console.browser.scene import HEALTHY, healthy, runaway
+from tests.console.serving import bearer
+from tests.console.topics import messages_of, produce
 from tests.mock_cluster import QuickBroker
 from tests.streams.operator.test_approval_client import PATIENT, delete, guard_of, in_background
 from tests.streams.running import running_worker
 from tests.waiting import wait_until
 
+QUICK = ProtectionLimits(workers_s=2.0, broker_s=2.0, look_every_s=0.3)
+
+
+class System(NamedTuple):
+    """Addresses and settings, a worker that asks before it destroys again, and an operator's client."""
+
+    bootstrap: str
+    address: str
+    settings: ConsoleSettings
+    worker: Child
+    client: httpx.Client
+
 
 @pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """The broker's address and the console's, with a worker whose policy asks a person before it destroys again."""
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     folder = tmp_path_factory.mktemp("acting")
     (folder / "policy.yaml").write_text(PATIENT)
     with QuickBroker() as broker:
         broker.ensure_topics(Topics())
-        with running_worker(broker.bootstrap, folder, "--policy", str(folder / "policy.yaml")):
+        options = ("--policy", str(folder / "policy.yaml"), "--session-timeout", "60")
+        with running_worker(broker.bootstrap, folder, *options) as worker:
             settings = ConsoleSettings(
                 bootstrap=broker.bootstrap, keys=Keys({}), database=f"sqlite:///{folder}/model.db", answer_within_s=30
             )
-            with served(settings) as address:
-                yield broker.bootstrap, address
+            with (
+                served(settings) as address,
+                httpx.Client(base_url=address, headers=bearer(Role.OPERATOR), timeout=60) as client,
+            ):
+                yield System(broker.bootstrap, address, settings, worker, client)
+
+
+@pytest.fixture(scope="module")
+def watched(system: System, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A console that soon says that a worker stands still."""
+    database = f"sqlite:///{tmp_path_factory.mktemp('watched')}/model.db"
+    with served(replace(system.settings, database=database), QUICK) as address:
+        yield address
 
 
 @pytest.fixture
-def page(chromium: Browser, system: tuple[str, str]) -> Iterator[Page]:
-    with signed_in(chromium, system[1], Role.OPERATOR) as page:
+def page(chromium: Browser, system: System) -> Iterator[Page]:
+    with signed_in(chromium, system.address, Role.OPERATOR) as page:
         yield page
 
 
-def test_a_session_is_frozen_with_a_preview_listed_and_lifted(page: Page, system: tuple[str, str]) -> None:
-    with guard_of(system[0], "s-freeze") as guard, guard_of(system[0], "s-other") as other:
+def test_a_session_is_frozen_with_a_preview_listed_and_lifted(page: Page, system: System) -> None:
+    with guard_of(system.bootstrap, "s-freeze") as guard, guard_of(system.bootstrap, "s-other") as other:
         assert (delete(guard), delete(other)) == ("executed", "executed")
         page.goto("/kill?scope=session&id=s-freeze")
         page.get_by_label("Action").select_option("contain")
@@ -73,7 +108,7 @@ def test_a_session_is_frozen_with_a_preview_listed_and_lifted(page: Page, system
         wait_until(lambda: delete(guard, "c") == "executed", "the next call is made again")
 
 
-def test_the_fleet_takes_two_operators(chromium: Browser, page: Page, system: tuple[str, str]) -> None:
+def test_the_fleet_takes_two_operators(chromium: Browser, page: Page, system: System) -> None:
     def kill_the_fleet(of: Page) -> None:
         of.goto("/kill")
         of.get_by_label("Scope").select_option("fleet")
@@ -87,7 +122,7 @@ def test_the_fleet_takes_two_operators(chromium: Browser, page: Page, system: tu
 
     kill_the_fleet(page)
     expect(page.get_by_text("needs a second operator: nothing is stopped yet")).to_be_visible()
-    with signed_in(chromium, system[1], key=SECOND) as second:
+    with signed_in(chromium, system.address, key=SECOND) as second:
         kill_the_fleet(second)
         expect(second.get_by_text("The fleet was killed")).to_be_visible()
         fleet = second.get_by_role("region", name="Stopped now").get_by_role("row").filter(has_text="fleet")
@@ -97,9 +132,9 @@ def test_the_fleet_takes_two_operators(chromium: Browser, page: Page, system: tu
         expect(second.get_by_text("The fleet is released.")).to_be_visible()
 
 
-def test_a_batch_is_approved_and_one_is_rejected(page: Page, system: tuple[str, str]) -> None:
+def test_a_batch_is_approved_and_one_is_rejected(page: Page, system: System) -> None:
     names = [f"s-batch-{number}" for number in range(3)]
-    guards = [guard_of(system[0], name) for name in names]
+    guards = [guard_of(system.bootstrap, name) for name in names]
     try:
         waits: dict[str, Future[str]] = {}
         for name, guard in zip(names, guards, strict=True):
@@ -136,10 +171,8 @@ def close(guards: list[Guard]) -> None:
         guard.close()
 
 
-def test_an_intervention_is_read_in_prose_acted_on_and_labelled_where_it_is_read(
-    page: Page, system: tuple[str, str]
-) -> None:
-    with guard_of(system[0], "s-detail") as guard:
+def test_an_intervention_is_read_in_prose_acted_on_and_labelled_where_it_is_read(page: Page, system: System) -> None:
+    with guard_of(system.bootstrap, "s-detail") as guard:
         assert delete(guard) == "executed"
         waits = in_background(guard)
         page.goto("/approvals")
@@ -191,3 +224,104 @@ def act(page: Page, button: str, confirm: str, reason: str) -> None:
     page.get_by_role("dialog").get_by_label("Reason").fill(reason)
     page.get_by_role("dialog").get_by_role("button", name=confirm).click()
     expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def call(guard: Guard, action: str, asset: str) -> str:
+    try:
+        with guard.action(action, args={"asset_id": asset}, targets=[f"asset_id={asset}"]):
+            return "executed"
+    except Refused as refused:
+        return refused.code
+
+
+def test_a_session_that_is_contained_over_http_only_looks_until_that_is_lifted(system: System) -> None:
+    bootstrap, client = system.bootstrap, system.client
+    act = {"scope": "session", "id": "s-hold", "reason": "we look at what it did"}
+    assets = (f"a{number}" for number in count())  # the same call again and again would be stopped as a loop
+    with guard_of(bootstrap, "s-hold") as guard:
+
+        def calls() -> list[str]:
+            asset = next(assets)
+            return [call(guard, action, asset) for action in ("get_asset", "tag_asset")]
+
+        assert calls() == ["executed", "executed"]
+        held = client.post("/api/v1/contain", json=act).json()
+        assert (held["answered"], held["state"]["state"], held["state"]["by"]) == (True, "contained", "operator ada")
+        stands = ("session", "s-hold", "contained", "we look at what it did")
+        wait_until(lambda: stands in standing(client), "it is in the list of what stands")
+        wait_until(lambda: calls() == ["executed", "session_contained_by_operator"], "the agent's side obeys")
+        assert client.post("/api/v1/lift", json={**act, "reason": "it was right"}).json()["answered"]
+        wait_until(lambda: calls() == ["executed", "executed"], "the next call is made again")
+    wait_until(lambda: stands not in standing(client), "nothing is left of it")
+
+
+def standing(client: httpx.Client) -> list[tuple[str, str, str, str]]:
+    return [(one["scope"], one["id"], one["state"], one["reason"]) for one in client.get("/api/v1/control").json()]
+
+
+def test_a_kill_is_neither_softened_nor_lifted(system: System) -> None:
+    client = system.client
+    act = {"scope": "agent", "id": "cleaner-9", "unknown": True, "reason": "no"}
+    assert client.post("/api/v1/kill", json=act).json()["answered"]
+    answers = {word: client.post(f"/api/v1/{word}", json=act) for word in ("freeze", "contain", "lift")}
+    assert {word: answer.status_code for word, answer in answers.items()} == dict.fromkeys(answers, 409)
+    assert "expected one that is not killed; a reset ends a kill" in answers["lift"].json()["detail"]
+    for field, status in (({"probation_actions": 10_001}, 422), ({"session": "of-nobody"}, 404)):
+        assert client.post("/api/v1/reset", json={**act, **field}).status_code == status
+    assert client.post("/api/v1/reset", json={**act, "probation_actions": 3}).json()["answered"]
+
+
+def test_only_an_operator_holds_and_says_why(system: System) -> None:
+    client = system.client
+    act = {"id": "s-other", "reason": "why not"}
+    for path in ("/api/v1/freeze", "/api/v1/contain", "/api/v1/lift"):
+        for role in (Role.VIEWER, Role.AGENT):
+            assert client.post(path, json=act, headers=bearer(role)).status_code == 403
+        assert client.post(path, json={"id": "s-other"}).status_code == 422
+        assert client.post(path, json={"id": "s-other", "unknown": True, "reason": " "}).status_code == 409
+    assert "s-other" not in [name for _, name, _, _ in standing(client)]
+
+
+def test_a_worker_that_stands_still_is_reported_over_every_page_until_it_goes_on(
+    chromium: Browser, system: System, watched: str
+) -> None:
+    bootstrap, worker = system.bootstrap, system.worker
+    actions = [record for record in messages_of(healthy().events) if record[0] == "actions"]
+    with signed_in(chromium, watched, Role.VIEWER) as page:
+        banner = page.get_by_role("alert")
+        produce(bootstrap, actions)
+        page.goto("/sessions")
+        expect(page.locator("tbody tr").filter(has_text=HEALTHY)).to_have_count(1)
+        expect(banner).to_have_count(0)
+        os.kill(worker.pid, signal.SIGSTOP)
+        try:
+            produce(bootstrap, [record for record in messages_of(runaway("late-1").events) if record[0] == "actions"])
+            expect(banner).to_contain_text("Protection is down")
+            expect(banner).to_contain_text("of haltline.actions")
+            expect(page.locator(".banner .since")).to_contain_text("since")
+            expect(page.locator(".banner")).to_contain_text("haltline doctor")
+            expect(page).to_have_title(re.compile(r"^\(!\) \(\d\) Sessions · haltline$"))
+            page.get_by_role("button", name="Fold").click()
+            expect(page.locator(".banner")).not_to_contain_text("of haltline.actions", use_inner_text=True)
+            page.goto("/kill")
+            expect(banner).to_have_text("Protection is down.", use_inner_text=True)
+            page.get_by_role("button", name="What to do").click()
+            expect(page.locator(".banner")).to_contain_text("haltline doctor", use_inner_text=True)
+        finally:
+            os.kill(worker.pid, signal.SIGCONT)
+        expect(banner).to_have_count(0)
+        expect(page).to_have_title(re.compile(r"^(\(\d\) )?Kill · haltline$"))
+
+
+def test_a_console_that_does_not_answer_is_a_banner_and_goes_when_it_does(chromium: Browser, watched: str) -> None:
+    with signed_in(chromium, watched, allowed="ERR_FAILED") as page:
+        page.clock.install()
+        page.goto("/fleet")
+        expect(page.get_by_role("alert")).to_have_count(0)
+        page.route("**/api/**", lambda route: route.abort())
+        page.clock.fast_forward(4_000)
+        expect(page.locator(".banner")).to_contain_text("The console does not answer")
+        expect(page.locator(".banner .since")).to_contain_text("since")
+        page.unroute_all()
+        page.clock.fast_forward(4_000)
+        expect(page.locator(".banner")).to_have_count(0)

@@ -35,30 +35,6 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
             system.end()
 
 
-def test_commands_in_the_folder_find_broker_table_and_processes_with_nothing_typed_twice(system: System) -> None:
-    folder = system.folder
-    folder.run("canary", "--within", "60s")
-    folder.run("kill", "night-7", "--unknown", "--reason", "loops", "--timeout", "60")
-    assert "night-7" in folder.run("status")
-    wait_until(
-        lambda: folder.json("audit", "query", "SELECT * FROM audit WHERE kind = 'kill' AND \"by\" = 'ada'"),
-        "the table has the kill, by the operator named in the file",
-        deadline_s=WITHIN_S,
-    )
-    assert folder.run("audit", "verify").startswith("VERIFIED"), "with the key that init has made"
-
-    def checked() -> dict[str, dict[str, object]]:
-        return {str(check["what"]): check for check in folder.json("doctor")}
-
-    healthy = ("worker's health", "sink's health", "console's health")
-    wait_until(lambda: {checked()[name]["verdict"] for name in healthy} == {"ok"}, "all is well", deadline_s=WITHIN_S)
-    checks = checked()
-    files = [str(folder.path / file) for file in ("haltline.toml", ".haltline/up.toml")]
-    assert str(checks["configuration"]["found"]).split(", ") == files
-    assert [check for check in checks.values() if check["verdict"] == "bad"] == []
-    assert "KILL" in folder.run("backtest", "audit")
-
-
 def test_the_engineer_puts_an_agent_behind_it(chromium: Browser, system: System) -> None:
     with opened(chromium, system.console, **DESK) as page:
         follow_the_printed_link(page, system)
@@ -70,6 +46,26 @@ def test_the_engineer_puts_an_agent_behind_it(chromium: Browser, system: System)
         label_the_decision(page)
         try_another_threshold(page)
         find_the_label_counted(page)
+    find_broker_table_and_processes_with_nothing_typed_twice(system.folder)
+
+
+def find_broker_table_and_processes_with_nothing_typed_twice(folder: Folder) -> None:
+    folder.run("kill", "night-7", "--unknown", "--reason", "loops", "--timeout", "60")
+    wait_until(
+        lambda: folder.json("audit", "query", "SELECT * FROM audit WHERE kind = 'kill' AND \"by\" = 'ada'"),
+        "the table has the kill, by the operator named in the file",
+        deadline_s=WITHIN_S,
+    )
+    checks: dict[str, dict[str, object]] = {}
+
+    def healthy() -> bool:
+        checks.update({str(check["what"]): check for check in folder.json("doctor")})
+        return {checks[f"{one}'s health"]["verdict"] for one in ("worker", "sink", "console")} == {"ok"}
+
+    wait_until(healthy, "all is well", deadline_s=WITHIN_S)
+    files = [str(folder.path / file) for file in ("haltline.toml", ".haltline/up.toml")]
+    assert str(checks["configuration"]["found"]).split(", ") == files
+    assert [check for check in checks.values() if check["verdict"] == "bad"] == []
 
 
 def follow_the_printed_link(page: Page, system: System) -> None:
@@ -260,7 +256,6 @@ def release_the_session(page: Page) -> None:
 
 def test_the_security_person_proves_it_a_year_later(chromium: Browser, system: System, tmp_path: Path) -> None:
     system.end()
-    assert system.folder.json("audit", "query", "SELECT session_id FROM audit WHERE kind = 'kill'"), "it is found still"
     assert "bootstrap" not in (system.folder.path / ".haltline" / "up.toml").read_text(), "the broker is gone"
     with (
         QuickBroker() as broker,
@@ -309,8 +304,6 @@ def read_who_killed_it_and_why(page: Page) -> None:
 
 
 def read_the_exported_story(page: Page, folder: Folder) -> None:
-    story = folder.run("audit", "ask", "story", "--session", "night-build", "--table", "audit")
-    assert f"session_kill by ada: {REASON}" in story
     folder.run("incident", "night-build", "--table", "audit", "--out", "night-build.zip")
     with zipfile.ZipFile(folder.path / "night-build.zip") as bundle:
         bundle.extract("report.html", folder.path)

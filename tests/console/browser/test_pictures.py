@@ -1,72 +1,21 @@
-"""What the pictures say, in a real browser: to those who see them, to a keyboard, and as a table."""
+"""What pictures, what-ifs and verifications say in a real browser: to the eye, to a keyboard, and as a table."""
 
 import re
-from collections.abc import Iterator
 
-import pytest
+import orjson
+from deltalake import DeltaTable
 from playwright.sync_api import Browser, Page, expect
 
-from haltline.schemas.events import Kind, Usage
-from tests.console.browser.conftest import console_of, signed_in
-from tests.console.browser.scene import HEALTHY, LOOP, Script, fill_topics, runaway
+from haltline.console.access.keys import Role
+from haltline.schemas.topics import Topics
+from haltline.streams.policy.source import current
+from tests.console.browser.conftest import Scene, answer, signed_in
+from tests.console.browser.scene import HEALTHY, LONG, LOOP, PAGES_READ, STUCK, WAITED, Script, runaway
 from tests.console.topics import messages_of, produce
 
-LONG, WAITED = "long-1", "waited-1"
-PAGES_READ = 1_250
 
-
-def long_story() -> Script:
-    script = Script(LONG, "crawler", 9_000).starts("Read every page")
-    for number in range(PAGES_READ):
-        script.calls("read_page", f"page={number}", cost_usd=0.0, page=number)
-    return script
-
-
-def waited() -> Script:
-    """Some calls and turns, nothing for two hours, and some more."""
-    script = Script(WAITED, "builder", 9_000).starts("Make it pass")
-    for part in range(2):
-        for number in range(3):
-            script._add(Kind.MODEL_TURN, usage=Usage(input_tokens=1_000, output_tokens=50, cost_usd=0.01))
-            script.calls("edit_file", f"path={part}{number}.py", path=f"{part}{number}.py")
-        script._time_ms += 7_200_000 * (1 - part)
-    return script
-
-
-def fill(bootstrap: str) -> None:
-    fill_topics(bootstrap)
-    produce(bootstrap, messages_of([*long_story().events, *waited().events]))
-
-
-@pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """The broker's address, and the console's."""
-    with console_of(tmp_path_factory.mktemp("pictures"), fill) as system:
-        yield system
-
-
-@pytest.fixture
-def broker(system: tuple[str, str]) -> str:
-    return system[0]
-
-
-@pytest.fixture
-def address(system: tuple[str, str]) -> str:
-    return system[1]
-
-
-@pytest.fixture
-def page(chromium: Browser, address: str) -> Iterator[Page]:
-    with signed_in(chromium, address, viewport={"width": 1280, "height": 900}) as page:
-        yield page
-
-
-def answer(page: Page, path: str) -> dict[str, object]:
-    found: dict[str, object] = page.evaluate("path => fetch(path).then((answer) => answer.json())", path)
-    return found
-
-
-def test_trips_are_drawn_told_and_tabled_as_they_are_counted(page: Page, broker: str) -> None:
+def test_trips_are_drawn_told_and_tabled_as_they_are_counted(page: Page, scene: Scene) -> None:
+    page.goto("/fleet")
     page.get_by_role("button", name="the last hour").click()
     chart = page.get_by_role("img", name=re.compile(r"Trips by level: \d+ trips, at most \d+ in 1 min"))
     expect(chart).to_be_visible()
@@ -81,27 +30,29 @@ def test_trips_are_drawn_told_and_tabled_as_they_are_counted(page: Page, broker:
     said = page.locator("figure").filter(has=chart).get_by_role("status")
     expect(said).to_contain_text(re.compile(r"\d\d:\d\d: .*KILL \d+"))
     at_end = said.inner_text()
-    produce(broker, messages_of(Script("late-1", "reporter", 5).starts("Wait").events))  # the chart is drawn anew
+    produce(scene.broker, messages_of(Script("late-1", "reporter", 5).starts("Wait").events))  # the chart is drawn anew
     expect(page.get_by_role("link", name="late-1 of reporter")).to_be_visible()
     page.keyboard.press("ArrowLeft")
     expect(said).not_to_have_text(at_end)
     expect(page.locator(".chart-readout").first).to_have_text(said.inner_text())
 
 
-def test_live_sessions_are_a_strip_with_the_worst_first_that_changes_as_they_do(page: Page, broker: str) -> None:
+def test_live_sessions_are_a_strip_with_the_worst_first_that_changes_as_they_do(page: Page, scene: Scene) -> None:
+    page.goto("/fleet")
     strip = page.get_by_role("region", name="Active sessions")
     stopped = strip.get_by_role("list", name="Live sessions of incidents of destruction")
     expect(stopped.get_by_role("link").first).to_have_accessible_name(re.compile("killed, hardest KILL"))
     calm = strip.get_by_role("list", name="Live sessions without an incident")
     expect(calm.get_by_role("link", name=f"{HEALTHY} of reporter: running, hardest ALLOW")).to_be_visible()
     assert strip.locator("a.cell").count() == answer(page, "/api/v1/fleet/live")["total"]
-    produce(broker, messages_of(runaway("night-77").events))
-    expect(stopped.get_by_role("link", name=re.compile("night-77 of .*: killed"))).to_be_visible()
+    produce(scene.broker, messages_of(runaway("later-77").events))
+    expect(stopped.get_by_role("link", name=re.compile("later-77 of .*: killed"))).to_be_visible()
     strip.get_by_role("link", name="destruction", exact=True).click()
     expect(page.get_by_role("dialog", name="Incident destruction")).to_contain_text("Targetasset_id=")
 
 
 def test_interventions_and_spending_are_counted_and_lead_to_what_they_count(page: Page) -> None:
+    page.goto("/fleet")
     spending = page.get_by_role("region", name="Spending per minute, last hour")
     expect(
         spending.get_by_role("img", name=re.compile(r"Spending per minute: \$0\.\d\d in the last hour"))
@@ -109,7 +60,7 @@ def test_interventions_and_spending_are_counted_and_lead_to_what_they_count(page
     expect(spending).to_contain_text("spend_velocity $10.00 per session and minute")
     agents = answer(page, "/api/v1/fleet/top?hours=24")["agents"]
     shown = page.get_by_role("list", name="Agents with the most trips")
-    first = agents[0]  # type: ignore[index]  # a list
+    first = agents[0]
     expect(shown.get_by_role("listitem").first).to_contain_text(str(first["trips"]))
     shown.get_by_role("link").first.click()
     page.wait_for_url("**/interventions?agent_id=*")
@@ -120,7 +71,7 @@ def test_interventions_and_spending_are_counted_and_lead_to_what_they_count(page
     ).to_be_visible()
     counted = answer(page, "/api/v1/interventions/breakdown")
     heat = page.get_by_role("table", name="Interventions by agent and level")
-    for one in counted["by_agent"]:  # type: ignore[attr-defined]  # a list
+    for one in counted["by_agent"]:
         row = heat.get_by_role("row").filter(has=page.get_by_role("link", name=one["agent_id"], exact=True))
         numbers = [int(text) for text in row.get_by_role("cell").all_inner_texts()]
         assert (numbers[-1], sum(numbers[:-1])) == (one["count"], one["count"])
@@ -162,7 +113,7 @@ def test_marks_of_the_swimlane_are_the_steps_and_choose_each_other(page: Page) -
     before = items.count()
     folds = page.get_by_role("checkbox", name=re.compile(r"Show feedback and signals \(\d+\)"))
     folds.check()
-    total = len(answer(page, f"/api/v1/sessions/{LOOP}")["steps"])  # type: ignore[arg-type]  # a list
+    total = len(answer(page, f"/api/v1/sessions/{LOOP}")["steps"])
     expect(items).to_have_count(total)
     expect(lanes).to_have_attribute("data-marks", str(total))
     assert total > before
@@ -172,7 +123,7 @@ def test_long_stories_have_all_marks_few_elements_and_name_their_waits(page: Pag
     page.goto(f"/sessions/{WAITED}")
     expect(page.get_by_role("listbox", name=re.compile("1 wait without records, not to scale"))).to_be_visible()
     steps = answer(page, f"/api/v1/sessions/{WAITED}")["steps"]
-    used = [step["record"]["usage"] for step in steps if (step["record"] or {}).get("usage")]  # type: ignore[attr-defined]  # a list
+    used = [step["record"]["usage"] for step in steps if (step["record"] or {}).get("usage")]
     tokens = sum(one["input_tokens"] + one["output_tokens"] for one in used)
     expect(page.get_by_role("img", name=f"Tokens over time: {tokens:,} at the end")).to_be_visible()
     expect(
@@ -192,11 +143,94 @@ def test_long_stories_have_all_marks_few_elements_and_name_their_waits(page: Pag
     expect(page.locator("li[aria-current=step]")).to_contain_text(f"page={PAGES_READ - 1}")
 
 
-def test_a_chart_is_drawn_in_the_colours_of_the_theme(chromium: Browser, address: str) -> None:
-    with signed_in(chromium, address, color_scheme="light") as page:
+def test_a_chart_is_drawn_in_the_colours_of_the_theme(chromium: Browser, scene: Scene) -> None:
+    with signed_in(chromium, scene.address, color_scheme="light") as page:
+        page.goto("/fleet")
         canvas = page.locator(".chart-plot canvas").first
         expect(canvas).to_be_visible()
         light = canvas.evaluate("one => one.toDataURL()")
         page.get_by_role("button", name="Theme").click()
         expect(canvas).to_be_visible()
         assert canvas.evaluate("one => one.toDataURL()") != light
+
+
+def test_a_threshold_is_moved_tried_on_history_and_published(chromium: Browser, scene: Scene) -> None:
+    with signed_in(chromium, scene.address, allowed="400") as page:
+        change_the_policy(page, scene.broker)
+
+
+def change_the_policy(page: Page, bootstrap: str) -> None:
+    page.goto(f"/interventions?run_id={LOOP}&type=loop_detected")
+    page.locator("tbody tr a").first.click()
+    page.get_by_role("link", name="Adjust this rule").click()
+    expect(page.get_by_label("Rule", exact=True)).to_have_value("destructive_repeat")
+    page.get_by_label("Rule", exact=True).select_option("destructive_volume")
+    page.get_by_label("Setting", exact=True).select_option("max_deletes")
+    expect(page.get_by_text("As many as this within the window are a finding.").first).to_be_visible()
+    page.get_by_label("Value", exact=True).first.fill("2")
+    page.get_by_role("button", name="Try it on history").click()
+    expect(page.locator("#tried")).to_contain_text(
+        f"destructive_volume.max_deletes = 2 on {answer(page, '/api/v1/sessions')['total']} sessions"
+    )
+    changed = page.get_by_role("region", name="What would have been different").locator("tbody tr")
+    asked = changed.filter(has_text="clean-3-0")
+    expect(asked).to_contain_text("now asked")
+    expect(asked.locator("td").last).to_contain_text("ASK")
+    expect(changed.filter(has_text=HEALTHY)).to_have_count(0)
+    page.get_by_role("button", name="Apply to the document").click()
+    expect(page.get_by_label("Document")).to_have_value(
+        "name: default\nrules:\n  destructive_volume:\n    settings:\n      max_deletes: 2\n"
+    )
+    page.get_by_label("Document").fill("rules: {destructive_volume: {settings: {max_deletes: many}}}")
+    page.get_by_role("button", name="Check").click()
+    expect(page.locator("#checked")).to_contain_text("rules.destructive_volume.settings.max_deletes")
+    page.get_by_label("Document").fill("rules: {destructive_volume: {settings: {max_deletes: 4}}}")
+    page.get_by_role("button", name="Publish").click()
+    page.get_by_role("dialog").get_by_label("Reason").fill("three were too few")
+    page.get_by_role("dialog").get_by_role("button", name="Publish").click()
+    expect(page.get_by_text("Policy default, version 2, is in force.")).to_be_visible()
+    document = orjson.loads(current(bootstrap, Topics().policies)["default"].value or b"")
+    assert document["rules"]["destructive_volume"]["settings"] == {"max_deletes": 4}
+    assert (document["published"]["by"], document["published"]["reason"]) == ("admin ada", "three were too few")
+    page.reload()
+    expect(page.get_by_text("default, version 2, by admin ada")).to_be_visible()
+
+
+def test_the_audit_tables_own_history_is_tried_too(page: Page) -> None:
+    page.goto("/policies")
+    page.get_by_label("Document").fill("rules: {error_repetition: {enabled: false}, repetition: {enabled: false}}")
+    page.get_by_label("History").select_option("audit")
+    page.get_by_role("button", name="Try the document on history").click()
+    expect(page.locator("#tried")).to_contain_text("the document on 3 sessions")
+
+
+def test_only_an_admin_finds_the_button_that_publishes(chromium: Browser, scene: Scene) -> None:
+    with signed_in(chromium, scene.address, Role.OPERATOR) as page:
+        page.goto("/policies")
+        expect(page.get_by_text("Publishing takes the role admin.")).to_be_visible()
+        expect(page.get_by_role("button", name="Publish")).to_have_count(0)
+
+
+def test_the_audit_is_searched_and_verified_and_says_what_somebody_removed(page: Page, scene: Scene) -> None:
+    page.goto("/audit")
+    rows = page.locator("tbody tr")
+    expect(rows.first).to_be_visible()
+    page.get_by_role("searchbox").fill("session_killed")
+    page.get_by_role("searchbox").press("Enter")
+    expect(rows).not_to_have_count(0)
+    expect(rows.first).to_contain_text(LOOP)
+    page.get_by_role("searchbox").fill("")
+    page.get_by_label("Session").fill(STUCK)
+    page.get_by_label("Topic").select_option("interventions")
+    page.get_by_role("button", name="Search").click()
+    expect(rows.first).to_contain_text(STUCK)
+    expect(page.get_by_role("cell", name=LOOP)).to_have_count(0)
+    rows.first.locator("td").last.click()
+    expect(page.get_by_role("dialog").locator("pre")).to_contain_text('"decision_id"')
+    page.get_by_role("dialog").get_by_role("button", name="Close").click()
+    page.get_by_role("button", name="Verify now").click()
+    expect(page.locator("#verdict")).to_contain_text("Verified:")
+    DeltaTable(str(scene.table)).delete('"topic" = \'haltline.actions\' AND "offset" = 3')
+    page.get_by_role("button", name="Verify now").click()
+    expect(page.locator("#verdict")).to_contain_text("Not intact")
+    expect(page.get_by_role("region", name="Verification")).to_contain_text("haltline.actions[0] at offset")

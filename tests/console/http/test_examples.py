@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Annotated, Any
+from typing import Any
 
 import pytest
-from fastapi import Body, FastAPI
+from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel, TypeAdapter
@@ -15,13 +15,12 @@ from haltline.console import routes as routes_package
 from haltline.console.access.keys import Keys
 from haltline.console.app import create_app
 from haltline.console.compat.traces import Trace
-from haltline.console.http.examples import describe, like
+from haltline.console.http.examples import JSON
 from haltline.console.settings import ConsoleSettings
 from haltline.schemas.control import ControlRecord
 from haltline.schemas.findings import Detection
 from haltline.schemas.payloads import Incident
 
-JSON = "application/json"
 APP = create_app(ConsoleSettings(bootstrap="", keys=Keys({}), database=""))
 DESCRIBED = APP.openapi()
 
@@ -93,38 +92,3 @@ def test_records_in_examples_are_such_as_the_topics_have(operation: str, of: Any
     record = of(BODIES[f"{operation}, 200"][2]["example"])
     assert set(record) <= set(model.model_fields)
     model.model_validate(record)
-
-
-class Inner(BaseModel):
-    name: str
-
-
-class Outer(BaseModel):
-    model_config = like(inner={"name": "a"})
-
-    inner: Inner
-
-
-class Without(BaseModel):
-    inners: list[Inner]
-    more: int | None = None
-
-
-@pytest.mark.parametrize(
-    ("model", "shown"),
-    [
-        pytest.param(Outer, {"inner": {"name": "a"}}, id="a model's own"),
-        pytest.param(list[Outer], [{"inner": {"name": "a"}}], id="a list of such"),
-        pytest.param(Without, None, id="none, where a part has none"),
-    ],
-)
-def test_an_example_is_made_of_those_of_the_parts_or_not_at_all(model: Any, shown: object) -> None:
-    app = FastAPI()
-
-    @app.post("/x")
-    def x(result: Annotated[model, Body()]) -> None:
-        del result
-
-    describe(app)
-    content = app.openapi()["paths"]["/x"]["post"]["requestBody"]["content"][JSON]
-    assert content.get("example") == shown

@@ -13,10 +13,10 @@ from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.intervening import Interventions
 from haltline.schemas.policy import Policy, Rule
 from haltline.streams.engine.core import Core
-from haltline.streams.runtime.metrics import METRICS, PREFIX, Metrics, markdown_table
+from haltline.streams.runtime.metrics import METRICS, PREFIX, Metrics
 from haltline.streams.sessions.session_metrics import SessionMetrics
 from tests.builders import bash
-from tests.docs.pages import DOCS, between
+from tests.docs.pages import DOCS
 
 PAGE = DOCS / "operate.md"
 
@@ -67,10 +67,6 @@ def test_asking_for_another_kind_or_for_what_is_not_in_the_table_is_an_error() -
         Metrics().gauge("rebalances_total")
     with pytest.raises(KeyError, match="no_such"):
         Metrics().counter("no_such")
-
-
-def test_the_page_s_table_is_the_one_in_the_code() -> None:
-    assert between(PAGE, "metrics").strip() == markdown_table().strip()
 
 
 def test_whether_interventions_helped_is_counted_and_so_is_what_they_led_to() -> None:
