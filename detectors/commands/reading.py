@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
+import msgspec
 import orjson
 
 from haltline.detectors.commands import code, files, notebooks, pipes, scripts
@@ -356,7 +357,7 @@ def _texts_written(invocation: Invocation) -> dict[str, str]:
     files_ = [target for operator, target in invocation.writes if operator in (">", ">|", "&>", ">>")]
     if invocation.name == "tee":
         files_ += [word for word in invocation.argv[1:] if not word.startswith("-")]
-    text = pipes.output(replace(invocation, writes=())) if files_ else None
+    text = pipes.output(msgspec.structs.replace(invocation, writes=())) if files_ else None
     return {invocation.path(file): text for file in files_} if text else {}
 
 

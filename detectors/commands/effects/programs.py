@@ -5,7 +5,7 @@ A line is `effect | program and words | conditions | target`; `rows` says what e
 Misses: programs that are not listed, unless an option says it; what is in files that they are given.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from haltline.detectors.commands.effects import rows
 from haltline.detectors.commands.effects.services import SERVICES
@@ -87,7 +87,7 @@ exposes | tailscale funnel/serve | | $*
 exposes | ssh,autossh | +r /(^|\s)-\w*R\s+\S*:/ | -R
 exposes | nc,ncat,netcat,socat | +e/exec/nlvpe/lvpe/nlpe /(^|\s)-\w*e\s|exec:/ |
 exposes | http-server,serve | /(^|\s)(\/|~)(\s|$)/ |
-exposes | python | +server /http\.server/ /--directory\s+[\/~](\s|$)/ |
+exposes | python | +http.server /http\.server/ /--directory\s+[\/~](\s|$)/ |
 exposes | curl,wget,http,https,xh | +transfer/0x0/file/paste/pastebin/paste2/paste1/termbin/bashupload/temp/oshi/catbox/requestbin/webhook/ngrok /transfer\.sh|0x0\.st|file\.io|paste(bin)?\.\w+|termbin|bashupload|temp\.sh|oshi\.at|catbox\.moe|requestbin|webhook\.site|ngrok/ /(^|\s)(-F|--form|-T|--upload-file|-d|--data\S*|--post-file)\b|@/ |
 # mail
 sends | mail,mailx,mutt,sendmail,msmtp,ssmtp,swaks,neomutt,himalaya,s-nail,mailsend | !/(^|\s)(-e|-H|--help)(\s|$)/ | --to,-t,$0
@@ -269,28 +269,27 @@ hands_over | claude,codex,gemini,aider,llm,opencode,goose,amp,cursor-agent,copil
 TABLE = rows.table(_SYSTEM + _DATABASES + _PACKAGES + _OTHER_HANDS + SERVICES)
 
 
-_TOGETHER = tuple(
-    frozenset(word.encode() for word in group.split())
-    for group in ("out file", "new item force", "move item", "type nul", "copy nul", "copy null")
-)
+_TOGETHER = ("out file", "new item force", "move item", "type nul", "copy nul", "copy null")
 """Words of commands of Windows that have readers of their own."""
 _NEEDS = dict(TABLE.needs)
-for _group in _TOGETHER:
-    for _word in _group:
-        _NEEDS[_word] = (*_NEEDS.get(_word, ()), _group)
-_NAMES = frozenset(_NEEDS)
-WORDS = frozenset((*TABLE.anywhere, *_NAMES, *(word for groups in _NEEDS.values() for one in groups for word in one)))
-"""All words by which a row is looked for."""
+for _first, *_others in map(str.split, _TOGETHER):
+    _NEEDS[_first.encode()] = _NEEDS.get(_first.encode(), frozenset()) | {frozenset(map(str.encode, _others))}
+_ALONE = frozenset(name for name, groups in _NEEDS.items() if frozenset() in groups) | TABLE.anywhere
+_COMPANY = {name: frozenset[bytes]().union(*groups) for name, groups in _NEEDS.items() if name not in _ALONE}
+WORDS = frozenset((*_ALONE, *_NEEDS))
+"""The words by which a row is looked for first: names of programs, and options of any."""
 
 
-def may_act(found: frozenset[bytes]) -> bool:
-    """Whether words of a command line may be those of a row: cheap, and true rather than false."""
-    if not TABLE.anywhere.isdisjoint(found):
+def may_act(watched: frozenset[bytes], words: Sequence[bytes]) -> bool:
+    """Whether the words of a command line, with those of `WORDS` in it, may be a row's: true rather than false."""
+    if not _ALONE.isdisjoint(watched):
         return True
-    for name in _NAMES.intersection(found):
-        for group in _NEEDS[name]:
-            if group <= found:
-                return True
+    for name in watched:
+        company = _COMPANY.get(name)
+        if company is not None and (present := company.intersection(words)):
+            for group in _NEEDS[name]:
+                if group <= present:
+                    return True
     return False
 
 

@@ -86,8 +86,8 @@ class Table:
     """The rows of a text, by program."""
 
     rows: Mapping[str, tuple[Row, ...]]
-    needs: Mapping[bytes, tuple[frozenset[bytes], ...]]
-    """By a word of a program's name: groups of words, of one of which a command line has to hold all."""
+    needs: Mapping[bytes, frozenset[frozenset[bytes]]]
+    """By a word of a program's name: groups of other words, of one of which a command line has to hold all."""
     anywhere: frozenset[bytes]
     """Words of rows for every program."""
 
@@ -125,11 +125,11 @@ def table(text: str) -> Table:
                 anywhere.update(word.encode() for word in words)
                 continue
             for known in (name, *_ALSO.get(name, ())):
-                groups = _groups(known, row)
-                needs.setdefault(_pieces(known)[0], set()).update(groups)
+                first = _pieces(known)[0]
+                needs.setdefault(first, set()).update(group - {first} for group in _groups(known, row))
     return Table(
         {name: tuple(listed) for name, listed in rows.items()},
-        {name: tuple(groups) for name, groups in needs.items()},
+        {name: frozenset(groups) for name, groups in needs.items()},
         frozenset(anywhere),
     )
 
@@ -161,26 +161,27 @@ def _glob(text: str) -> re.Pattern[str]:
 
 def matching(of: Table, invocation: Invocation) -> Iterator[Row]:
     """The rows that hold for a program that is run; none for a dry run."""
-    rows = of.rows.get(invocation.name) or _of_windows(of, invocation.name.lower())
-    argv = invocation.argv[1:_MAX_WORDS]
-    if any(word.startswith("--") for word in argv):
-        rows = (*rows, *of.rows.get(ANY, ()))
-    text = ""
-    operands: list[str] | None = None
+    name, argv = invocation.name, invocation.argv[1:_MAX_WORDS]
+    rows = of.rows.get(name) or (_of_windows(of, name.lower()) if "-" in name else of.rows.get(name.lower(), ()))
+    if rows:
+        operands = leading(name, argv)
+        rows = tuple(row for row in rows if not row.words or _begin_with(operands, row.words))
+    options = [word for word in argv if word[:2] == "--"]
+    if options:
+        rows += tuple(row for row in of.rows.get(ANY, ()) if any(word in one for word in row.words for one in options))
+    if not rows or any(
+        word[:1] == "-" and word.lower().partition("=")[0] in _DRY and not word.endswith(("=none", "=false"))
+        for word in argv
+    ):
+        return
+    text = " ".join((*map(_apart, argv), invocation.stdin or ""))[:_MAX_TEXT_CHARS] or " "
     for row in rows:
-        if not text:
-            if any(word.lower().partition("=")[0] in _DRY and not word.endswith(("=none", "=false")) for word in argv):
-                return
-            text = " ".join((*map(_apart, argv), invocation.stdin or ""))[:_MAX_TEXT_CHARS] or " "
-        if row.program == ANY:
-            if not any(word in text for word in row.words):
-                continue
-        else:
-            operands = leading(invocation.name, argv) if operands is None else operands
-            if len(operands) < len(row.words) or not all(map(_fits, row.words, operands)):
-                continue
         if all(_holds(condition, argv, text) for condition in row.conditions):
             yield row
+
+
+def _begin_with(operands: Sequence[str], words: Sequence[str]) -> bool:
+    return len(operands) >= len(words) and all(map(_fits, words, operands))
 
 
 def _of_windows(of: Table, name: str) -> tuple[Row, ...]:
