@@ -73,6 +73,8 @@ class Row:
     target: str
     source: str
     """The line as it is written."""
+    first: frozenset[str] | None
+    """What the first word may be, where that is listed."""
 
     def named(self, invocation: Invocation) -> str:
         """The program with the words that match: `aws s3api put-bucket-acl`."""
@@ -119,6 +121,7 @@ def table(text: str) -> Table:
                 tuple(conditions.split()),
                 target,
                 line,
+                frozenset(words[0].split("/")) if words and "*" not in words[0] else None,
             )
             rows.setdefault(name, []).append(row)
             if name == ANY:
@@ -165,7 +168,12 @@ def matching(of: Table, invocation: Invocation) -> Iterator[Row]:
     rows = of.rows.get(name) or (_of_windows(of, name.lower()) if "-" in name else of.rows.get(name.lower(), ()))
     if rows:
         operands = leading(name, argv)
-        rows = tuple(row for row in rows if not row.words or _begin_with(operands, row.words))
+        first = operands[0] if operands else ""
+        rows = tuple(
+            row
+            for row in rows
+            if not row.words or ((row.first is None or first in row.first) and _begin_with(operands, row.words))
+        )
     options = [word for word in argv if word[:2] == "--"]
     if options:
         rows += tuple(row for row in of.rows.get(ANY, ()) if any(word in one for word in row.words for one in options))
