@@ -8,7 +8,7 @@ from functools import lru_cache
 import msgspec
 import orjson
 
-from haltline.detectors.commands import code, files, notebooks, pipes, scripts
+from haltline.detectors.commands import code, files, notebooks, pipes, scripts, surroundings
 from haltline.detectors.commands.carriers import recipes, schedule
 from haltline.detectors.commands.code_creations import code_creations
 from haltline.detectors.commands.creations import creations
@@ -382,16 +382,25 @@ def _of_invocation(invocation: Invocation, depth: int, work: StepBudget) -> Iter
             yield from _of_call(call, invocation, depth, work)
     arguments = invocation.before_dashes()
     if _HELP not in arguments and arguments[-1:] != (_VERSION,):
-        found = tuple((_reader(invocation.name) or databases.generic)(invocation))
+        read = (_reader(invocation.name) or databases.generic)(invocation)
+        found = tuple(surroundings.as_in_tests(one, invocation) for one in read)
         yield from found
         for act in effects.acts(invocation):
             # The program's own reader knows more of what is lost.
             if not (found and (act.effect in LOSSES or any(act.target == one.target for one in found))):
-                yield act
+                yield surroundings.as_in_tests(act, invocation) if act.effect in LOSSES else act
 
 
 def _reader(name: str) -> Callable[[Invocation], Iterator[Destruction]] | None:
     return _TOOLS.get("mkfs" if name.startswith("mkfs.") else name) or windows.TOOLS.get(name.lower())
+
+
+def begins_with_program(text: str) -> bool:
+    """Whether a text begins with the name of a program that a reader or a table knows, as a command line does."""
+    words = text.split(maxsplit=2)
+    if words[:1] == ["sudo"]:
+        words = words[1:]
+    return bool(words) and (_reader(words[0]) is not None or words[0] in effects.TABLE.rows)
 
 
 def _of_call(call: scripts.Call, invocation: Invocation, depth: int, work: StepBudget) -> Iterator[Destruction]:

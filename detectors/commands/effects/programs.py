@@ -49,6 +49,11 @@ exposes | set-mppreference | /disable\w*\s+(\$true|1)|exclusion/ |
 exposes | set-netfirewallprofile | /enabled\s+(false|\$false)/ |
 sends | send-mailmessage,send-mgusermail | | -to
 hands_over | register-scheduledtask,register-scheduledjob,new-scheduledtask | | -taskname
+# keys and secrets
+destroys | gpg,gpg2,gpgsm | /--delete-(secret|key)/ | $*
+destroys | keytool | +delete /(^|\s)-delete\b/ | -alias
+destroys | op,bw,pass,gopass,doppler,lpass,rbw,chamber,infisical | /(^|\s)(delete|rm|remove|purge|archive)(\s|$)/ | $*
+destroys | tar,cat,cpio | +dev /(-\w*f|>|of)\s*\/dev\/(sd|hd|vd|xvd|nvme|disk|mmcblk)/ |
 # macOS
 destroys | tmutil delete/deletelocalsnapshots/disable/thinlocalsnapshots/deleteinprogress | | $*
 destroys | defaults delete/delete-all | | $*
@@ -119,6 +124,7 @@ destroys | git worktree remove | /(^|\s)(-f|--force)\b/ | path:$1
 destroys | git config | /gc\.\S*expire\S*\s+(now|0)|receive\.denyDeletes\s+false/ | .
 destroys | bfg | | $*
 destroys | java | +bfg /bfg\S*\.jar/ | .
+destroys | p4 obliterate | | $*
 destroys | hg strip/rollback/purge | | .
 destroys | svn delete/rm/del/remove | /:\/\// | $1
 destroys | jj abandon/op | /abandon|restore/ | $*
@@ -127,6 +133,11 @@ _DATABASES = r"""
 overwrites | pg_restore | /(^|\s)(-\w*c\w*|--clean)\b/ | -d,--dbname
 overwrites | mongorestore | /--drop/ | --db,-d,$0
 overwrites | mysql,mariadb | +source /source\s+\S+\.(sql|dump)/ | $1
+overwrites | mysql,mariadb,psql,sqlite3,clickhouse-client,sqlcmd | +sql/dump/gz/bak/zst/xz /(<\s|(^|\s)-(f|i)\s+|--file\s+).*\S*(old|backups?|bak|dump|restore|snapshot|previous|archive)\S*/ !/test|dev\b/ | -d,--dbname,$1
+overwrites | mysql,mariadb,psql,sqlcmd | +sql/dump/gz /\bprod\w*/ /(<\s|(^|\s)-(f|i)\s+)\S+\.(sql|dump)/ | -d,--dbname,$1
+destroys | surreal,fauna,elasticdump | /\b(remove|delete)\s+(table|database|namespace|where|\w+)|delete-database|--type\s+delete/ | --input,$*
+destroys | swift delete | --all |
+destroys | smbclient,lftp,sftp,ftp,ncftp,curlftpfs | /(^|[\s;"'])(del|mdel|rm|mrm|rmdir|deltree|delete|mdelete)\s/ | $*
 overwrites | redis-cli | /\b(restore\s.*replace|--rdb-restore)\b/ |
 destroys | redis-cli | /\b(config\s+set\s+(maxmemory|save|appendonly)|shutdown\s+nosave|script\s+flush|debug\s+(flush|reload)|swapdb|replicaof\s|slaveof\s)/ |
 destroys | redis-cli | /(^|\s)p?expire(at)?\s+\S+\s+-?[0-5]?\d(\s|$)/ |
@@ -182,6 +193,12 @@ sends | uv,poetry,hatch,flit,pdm,rye,maturin publish/upload | | .
 sends | cargo publish | | -p,--package,.
 destroys~ | cargo yank | !/--undo/ | $0
 exposes | cargo owner | /--add/ | --add
+exposes | gem owner | /(^|\s)(-a|--add)\b/ | $1
+sends | crossplane xpkg push | | $1
+sends | swift package-registry publish | | $1
+hands_over | go,npx,uvx,pipx,bunx run/exec/@*/* | /(^|\s)(\S*[\/@_-])?(wipe|nuke|destroy|purge|obliterate)([@_\/-]\S*)?(\s|$)/ | $*
+sends | twilio api:core:messages:create/api:core:calls:create | | --to
+sends | slack chat send | | --channel
 sends | gem push | | $1
 destroys | gem yank | | $1
 sends | docker push | | $0
@@ -252,6 +269,7 @@ overwrites | gh api | /git\/refs.*force\s*=?\s*true/ | $1
 hands_over | gh api | /\/(dispatches|rerun)\b.*(destroy|delete|drop|purge|wipe|teardown)|(destroy|delete|drop|purge|wipe|teardown)\S*\/dispatches/ | $1
 """
 _OTHER_HANDS = r"""
+destroys | istioctl,linkerd,cilium,kubefed uninstall/purge | | .
 # whatever is started elsewhere by a name that says what it does
 hands_over | gh workflow run | /\b(destroy|delete|drop|purge|wipe|teardown|nuke|remove|reset|truncate|prod\w*)\b|(destroy|delete|drop|purge|wipe|teardown|nuke)/ | $1
 hands_over | glab ci/pipeline/job/schedule run/trigger | /destroy|delete|drop|purge|wipe|teardown|nuke|truncate/ |

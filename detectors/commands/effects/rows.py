@@ -4,9 +4,9 @@ A line is `effect | program and words | conditions | target`; a `#` begins a com
 
 - Words are those behind the program's name that are no options, from the first; `*` stands for parts of one, `a/b` for
   either. Words in front of them that are values of options count as such when the program is in `GLOBAL_OPTIONS`.
-- Conditions, all of which hold: `+word/other` (one of these is in the command line; says only which have to be read),
-  `--force` (is there), `!--dry-run` (is not), `--acl=public*` (has such a value, glued
-  or as the next word), `/regex/` and `!/regex/` over all arguments, in any case.
+- Conditions, all of which hold; behind the arguments stands what it reads, as `< file`: `+word/other` (one of these is
+  in the command line; says only which have to be read), `--force` (is there), `!--dry-run` (is not), `--acl=public*`
+  (has such a value, glued or as the next word), `/regex/` and `!/regex/` over all arguments, in any case.
 - Target: `--name,-n` (values of options), `$1` (an operand behind the words), `$*` (each of them), `.` (where it
   runs), `path:$1` (it is a file). Where there is none, the program with its words.
 
@@ -182,7 +182,9 @@ def matching(of: Table, invocation: Invocation) -> Iterator[Row]:
         for word in argv
     ):
         return
-    text = " ".join((*map(_apart, argv), invocation.stdin or ""))[:_MAX_TEXT_CHARS] or " "
+    upstream = invocation.upstream
+    came = f"< {invocation.reads}" if invocation.reads else f"< {' '.join(upstream.argv)}" if upstream else ""
+    text = " ".join((*map(_apart, argv), came, invocation.stdin or ""))[:_MAX_TEXT_CHARS] or " "
     for row in rows:
         if all(_holds(condition, argv, text) for condition in row.conditions):
             yield row

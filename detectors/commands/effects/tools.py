@@ -46,6 +46,7 @@ exposes | make set promote elevate | public admin owner superuser administrator
 exposes | assign attach bind | admin owner policy administrator
 exposes | open expose publish share | public world port firewall internet everyone anyone
 exposes | disable remove bypass deactivate stop | mfa 2fa totp firewall auth authentication authorization encryption rls ssl tls waf antivirus audit logging protection guardrail guardrails sandbox policy monitoring alarm alarms
+exposes | unlock open disarm | door doors gate garage vault safe house alarm lock locks
 exposes | authorize allow | ingress egress all public anonymous inbound
 destroys | disable stop suspend pause | backup backups versioning snapshot snapshots retention replication recovery
 destroys | terminate kill decommission | instance instances server servers vm vms cluster clusters database host node account user environment contract employee workspace site subscription
@@ -225,6 +226,13 @@ _PROTECTS = frozenset((
 _SWITCHES = frozenset(("enabled", "enable", "active", "on", "status", "state", "value"))
 _FEW = 7
 _PRODUCTION = frozenset(("prod", "production", "live"))
+_ALTERS = frozenset(("update", "set", "modify", "patch", "edit", "bulk", "replace", "upsert"))
+_FILTERS = ("filter", "where", "query", "condition", "conditions", "criteria", "selector", "match")
+_NEW_VALUES = frozenset(
+    ("values", "value", "set", "update", "updates", "data", "fields", "changes", "new_values", "patch")
+)
+_EVERY_ROW = ("", None, {}, [], "*", "{}", "1=1", "true", "all")
+"""Conditions that hold of every row."""
 _RELEASES = frozenset(("deploy", "release", "promote", "ship", "rollout", "publish"))
 _FOREIGN_ARGS = frozenset(
     ("aktion", "accion", "acao", "azione", "actie", "befehl", "operationId", "operation_id", "vorgang")
@@ -236,6 +244,12 @@ def by_company(action: str, args: Mapping[str, Any]) -> tuple[str, ActEffect] | 
     named_by = {word for name in operations(action, args) for word in words(name)}
     if not named_by.isdisjoint(_MOVES_MONEY) and not _MONEY.isdisjoint(args) and not _PAYEES.isdisjoint(args):
         return "move_money", ActEffect.SPENDS
+    if (
+        not named_by.isdisjoint(_ALTERS)
+        and not _NEW_VALUES.isdisjoint(args)
+        and any(name in args and args[name] in _EVERY_ROW for name in _FILTERS)
+    ):
+        return "update_every_row", ActEffect.OVERWRITES
     if not named_by.isdisjoint(_RELEASES) and any(
         isinstance(value, str) and value.lower() in _PRODUCTION for value in args.values()
     ):
@@ -376,7 +390,7 @@ _OTHERS = frozenset((
 ))  # fmt: skip
 HANDS = _STARTS | _OTHERS
 """Words of tools that hand something over, or start it."""
-_ORDER_ARGS = ("prompt", "task", "instructions", "instruction", "message", "goal", "request", "query", "input", "text",
+_ORDER_ARGS = ("job", "work", "command", "assignment", "brief", "todo", "prompt", "task", "instructions", "instruction", "message", "goal", "request", "query", "input", "text",
                "objective", "content", "description_of_work")  # fmt: skip
 _STRONG = frozenset((
     "destroy", "delete", "drop", "wipe", "purge", "erase", "truncate", "teardown", "nuke", "terminate",
@@ -415,11 +429,20 @@ def handed_over(action: str, args: Mapping[str, Any]) -> str:
                     return value
                 if not _STRONG.isdisjoint(words(value)[:1] + words(value)[-2:]):
                     return value
-    if not _OTHERS.isdisjoint(named) or "_".join(named[:2]) == "ask_agent":
-        for name in _ORDER_ARGS:
-            text = args.get(name)
-            if isinstance(text, str):
-                found = _ORDER.match(text)
-                if found is not None and _LIGHT.search(found["about"]) is None and _SERIOUS.search(found["about"]):
-                    return f"{found['verb'].lower()} {found['about']}"[:160]
+    for text in orders(args) if hands_over(action) else ():
+        found = _ORDER.match(text)
+        if found is not None and _LIGHT.search(found["about"]) is None and _SERIOUS.search(found["about"]):
+            return f"{found['verb'].lower()} {found['about']}"[:160]
     return ""
+
+
+def hands_over(action: str) -> bool:
+    """Whether a tool of this name gives work to another agent."""
+    return not _OTHERS.isdisjoint(words(action)) or "_".join(words(action)[:2]) == "ask_agent"
+
+
+def orders(args: Mapping[str, Any]) -> Iterator[str]:
+    """The texts that say what another agent is to do."""
+    for name in _ORDER_ARGS:
+        if isinstance(text := args.get(name), str):
+            yield text
