@@ -26,6 +26,7 @@ from haltline.detectors.commands.programs import (
     editors,
     git,
     machine,
+    named,
     stores,
     system,
     windows,
@@ -74,6 +75,7 @@ _TOOLS: Mapping[str, Callable[[Invocation], Iterator[Destruction]]] = {
     **machine.TOOLS,
     **stores.TOOLS,
     **windows.TOOLS,
+    **named.TOOLS,
     "ruby": _both(databases.TOOLS["ruby"], editors.TOOLS["ruby"]),
 }
 PRODUCING = frozenset((
@@ -432,7 +434,8 @@ def reader_of(invocation: Invocation) -> str:
     """The module that reads a program that takes something away; empty where none finds anything."""
     reader = _reader(invocation.name) or databases.generic
     if invocation.argv and any(True for _ in reader(invocation)):
-        return reader.__module__.removeprefix("haltline.detectors.").replace(".", "/") + ".py"
+        module = getattr(reader, "func", reader).__module__
+        return module.removeprefix("haltline.detectors.").replace(".", "/") + ".py"
     if any(True for _ in files.redirections(invocation)):
         return "commands/files.py"
     return ""

@@ -3,7 +3,7 @@
 A table of patterns over the options, variables and arguments that say where something is done. Nothing counts where
 another of them says production.
 
-Misses: test environments whose names do not say so; names of tests that are given to something of value.
+Misses: test environments with other names; names of tests that are given to something of value.
 """
 
 import re

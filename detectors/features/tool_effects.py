@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import islice
 
 from haltline.detectors.commands import begins_with_program, destructions, sql_destructions
-from haltline.detectors.commands.effects import labels, requests, statements, tools
+from haltline.detectors.commands.effects import labels, orders, requests, statements, tools
 from haltline.detectors.commands.model import ActEffect, Badness, Destruction
 from haltline.detectors.commands.names import is_test, is_throwaway
 from haltline.schemas.record import JsonObject
@@ -93,7 +93,7 @@ def acts(  # noqa: PLR0912 - one case after another
         requested = requests.of_arguments(args)
         if requested is not None:
             return (requested,)
-        order = tools.handed_over(action, args) or _commanded(action, args)
+        order = orders.handed_over(action, args) or _commanded(action, args)
         if order:
             return (
                 Destruction(
@@ -115,9 +115,9 @@ _COMMANDED = re.compile(
 
 def _commanded(action: str, args: JsonObject) -> str:
     """A command line or statement that another agent is told to run, where it takes something away."""
-    if not tools.hands_over(action):
+    if not orders.hands_over(action):
         return ""
-    for text in tools.orders(args):
+    for text in orders.texts(args):
         for line in (text.partition(";")[0], *(match["line"] for match in islice(_COMMANDED.finditer(text[:4096]), 4))):
             told = (*(destructions(line) if begins_with_program(line) else ()), *sql_destructions(line))
             if any(one.badness is not Badness.SCRATCH for one in told):
@@ -254,7 +254,7 @@ def may_act(action: str) -> bool:
     if tools.only_looks(action):
         return False
     by_name = tools.by_name(_LAST_PART.split(action)[-1]) or tools.by_name("_".join(parts))
-    return by_name is not None or not tools.HANDS.isdisjoint(parts)
+    return by_name is not None or not orders.HANDS.isdisjoint(parts)
 
 
 def is_click(action: str) -> bool:

@@ -38,7 +38,7 @@ def nobody_misses(act: ToolCall) -> bool:
     named_by = frozenset(words(act.action))
     if not _FILED.isdisjoint(named_by) and not _MESSAGES.isdisjoint(named_by):
         return True  # it is somewhere else in the same mailbox
-    if _OF_A_LIST <= named_by:
+    if named_by >= _OF_A_LIST:
         return True
     if not _UNFINISHED.isdisjoint(named_by):
         return _HOLDS_MANY.isdisjoint(named_by)

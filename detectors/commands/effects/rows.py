@@ -183,8 +183,8 @@ def matching(of: Table, invocation: Invocation) -> Iterator[Row]:
     ):
         return
     upstream = invocation.upstream
-    came = f"< {invocation.reads}" if invocation.reads else f"< {' '.join(upstream.argv)}" if upstream else ""
-    text = " ".join((*map(_apart, argv), came, invocation.stdin or ""))[:_MAX_TEXT_CHARS] or " "
+    source = f"< {invocation.reads}" if invocation.reads else f"< {' '.join(upstream.argv)}" if upstream else ""
+    text = " ".join((*map(_apart, argv), source, invocation.stdin or ""))[:_MAX_TEXT_CHARS] or " "
     for row in rows:
         if all(_holds(condition, argv, text) for condition in row.conditions):
             yield row

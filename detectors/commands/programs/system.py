@@ -22,14 +22,6 @@ def _crontab(invocation: Invocation) -> Iterator[Destruction]:
         yield Destruction("crontab_remove", f"crontab={options.value('-u') or 'own'}", Badness.PLAIN)
 
 
-def _accounts(verb: str, kind: str) -> Reader:
-    def read(invocation: Invocation) -> Iterator[Destruction]:
-        for name in parse(invocation.argv[1:], frozenset(("-R", "--root", "-P", "--prefix"))).operands:
-            yield Destruction(verb, f"{kind}={name}", Badness.PLAIN)
-
-    return read
-
-
 def _firewall(name: str, *commands: tuple[str, ...]) -> Reader:
     def read(invocation: Invocation) -> Iterator[Destruction]:
         words = invocation.argv[1:]
@@ -83,10 +75,6 @@ def _uv(invocation: Invocation) -> Iterator[Destruction]:
 
 TOOLS: Mapping[str, Reader] = {
     "crontab": _crontab,
-    "userdel": _accounts("userdel", "user"),
-    "deluser": _accounts("userdel", "user"),
-    "groupdel": _accounts("groupdel", "group"),
-    "delgroup": _accounts("groupdel", "group"),
     "iptables": _firewall("iptables", ("-F",), ("--flush",), ("-X",)),
     "ip6tables": _firewall("ip6tables", ("-F",), ("--flush",), ("-X",)),
     "nft": _firewall("nft", ("flush", "ruleset"), ("delete", "table")),
