@@ -63,7 +63,7 @@ upgrade: setup ## Renew every lock: the newest of everything that pyproject.toml
 
 # On a developer's machine without Java or Maven this says so, and the tests that need them are skipped.
 jars: setup
-	@$(BIN)/python -m haltline.streams.local.kafka --fetch || [ "$$CI" != true ]
+	@$(BIN)/python -m haltline.streams.local.kafka || [ "$$CI" != true ]
 
 # An older Go than 1.24, such as Debian 12's, is left aside for one that is a wheel.
 GO = $(shell go version 2>/dev/null | grep -Eq 'go1\.(2[4-9]|[3-9][0-9])' && echo go || echo .tools/go/go/bin/go)
@@ -116,7 +116,7 @@ dist: setup ## Build wheel and sdist into dist, and check them as a package inde
 	$(BIN)/python -m twine check --strict dist/*
 
 kafka: setup ## Run a real Kafka on 127.0.0.1:9092 until Ctrl-C (Java and Maven)
-	$(BIN)/python -m haltline.streams.local.kafka
+	$(BIN)/haltline kafka
 
 bench: setup ## Measure everything beside the peers, some 17 minutes (Java and Maven; BENCH=--short, BENCH=--long)
 	$(BIN)/python -m benchmarks $(BENCH)

@@ -73,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             runs = [_live(args, cluster, children, audit, console)]
             for source, options in (("kafka", ["--bootstrap", kafka.bootstrap]), ("audit", ["--table", str(audit)])):
                 console.print(f"Replaying from {source} ...")
-                runs += [_replay(source, options, args.events, shares) for shares in args.processes]
+                runs.append(_replay(source, options, args.events))
     _show(runs)
     if args.json is not None:
         args.json.write_bytes(orjson.dumps([asdict(run) for run in runs], option=orjson.OPT_INDENT_2))
@@ -124,10 +124,9 @@ def _until_committed(bootstrap: str, group: str, topics: Sequence[str], child: C
         watched.close()
 
 
-def _replay(source: str, options: Sequence[str], events: int, shares: int) -> Run:
+def _replay(source: str, options: Sequence[str], events: int) -> Run:
     """The command, as an operator runs it."""
     command = [sys.executable, "-m", processes.WORKER, "replay", source, "--prefix", TOPICS.prefix, "--exact", "--json"]
-    command += ["--processes", str(shares)]
     with tempfile.TemporaryFile() as out:
         began = time.perf_counter()
         child = subprocess.Popen([*command, *options], stdout=out)
@@ -141,7 +140,7 @@ def _replay(source: str, options: Sequence[str], events: int, shares: int) -> Ru
             f"replay of {source}: expected {events} events, got exit {child.returncode}: {document!r:.300}"
         )
     return Run(
-        what=f"replay from {source}" + (f", {shares} processes" if shares > 1 else ""),
+        what=f"replay from {source}",
         events=events,
         seconds=seconds,
         cpu_s=used.ru_utime + used.ru_stime,
@@ -178,7 +177,6 @@ def _options() -> argparse.ArgumentParser:
     )
     parser.add_argument("--events", type=int, default=1_000_000, help="(%(default)s)")
     parser.add_argument("--sessions", type=int, default=1_000, help="(%(default)s)")
-    parser.add_argument("--processes", type=int, nargs="+", default=[1], help="of each replay, one after the other (1)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON")
     parser.add_argument("--logs", metavar="DIR", help="keep the logs of the processes there")

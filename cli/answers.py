@@ -6,17 +6,19 @@ import typer
 
 from haltline.cli.cluster import Cluster
 from haltline.cli.common import Exit, ago, print_json, say, say_error
-from haltline.schemas.control import ControlRecord, ControlState
+from haltline.interventions.control.probation import CLOSED
+from haltline.schemas.control import CommandKind, ControlRecord, ControlState
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.record import rfc3339
+from haltline.streams.operator.approval_client import ApprovalClient
 from haltline.streams.operator.client import CommandResult, Operator
 from haltline.streams.operator.command_factory import FLEET
 from haltline.streams.operator.known_sessions import HINT
 
 
-def operator_of(at: Cluster) -> Operator:
-    """The client by which a command of an operator is sent."""
-    return Operator(
+def operator_of(at: Cluster) -> ApprovalClient:
+    """The client by which a command of an operator is sent, and which reads requests and incidents."""
+    return ApprovalClient(
         at.bootstrap, topics=at.topics, group=at.workers, answer_within_s=at.timeout, client=at.client_config
     )
 
@@ -62,6 +64,37 @@ def acknowledged(record: ControlRecord) -> str:
         return f"NEVER acknowledged{times}" if record.escalated_at else f"not acknowledged by an agent yet{times}"
     took = f" {record.time_to_stop_ms} ms after the decision" if record.time_to_stop_ms is not None else ""
     return f"the agent stopped{took}"
+
+
+def outcome_of(answer: CommandResult, *, until_stopped: bool = False) -> str:
+    """What became of a command on a scope, in a sentence; of one without an answer what was expected."""
+    who, command, after = named(answer), answer.command, answer.after
+    if answer.second_wanted:
+        return f"{who}: {command.kind} is noted; a second operator has to ask for it too"
+    if command.kind is CommandKind.RESET:
+        return _released(answer)
+    if not answer.answered:
+        return f"{who}: expected an answer {'that it stopped' if until_stopped else 'from a worker'}"
+    if after is None or command.kind is CommandKind.LIFT:
+        return f"{who} is free"
+    before = answer.before
+    again = before is not None and before.state is after.state is ControlState.KILLED
+    return f"{who} {'was killed already' if again else f'is {after.state}'}: {story(after)}"
+
+
+def _released(answer: CommandResult) -> str:
+    who, command, before, after = named(answer), answer.command, answer.before, answer.after
+    if after is not None and after.code == CLOSED:
+        return f"{who} stays closed: the policy asks for a new session"
+    if not answer.answered:
+        other = "a second operator's reset --force, or a worker" if command.force else "an answer from a worker"
+        return f"{who}: expected {other}"
+    if command.session is not None:
+        return f"{who}: session {command.session} is released from it"
+    if before is None or before.state is ControlState.PROBATION:
+        return f"{who} was not killed; what was counted is forgotten"
+    held = f", on probation for {after.actions_left} actions" if after is not None and after.actions_left else ""
+    return f"{who} is released{held}. It was killed: {story(before)}"
 
 
 def conclude(answer: CommandResult, text: str, *, as_json: bool) -> None:

@@ -21,20 +21,20 @@ COMMANDS: Final = {
         "config": "operator.config",
     },
     "Stop and release agents": {
-        "kill": "operator.kill_and_reset",
-        "reset": "operator.kill_and_reset",
-        "freeze": "operator.freeze",
-        "contain": "operator.freeze",
-        "lift": "operator.freeze",
+        "kill": "operator.acts",
+        "reset": "operator.acts",
+        "freeze": "operator.acts",
+        "contain": "operator.acts",
+        "lift": "operator.acts",
     },
     "Approvals and incidents": {
         "approvals": "operator.approvals",
-        "approve": "operator.approvals",
-        "reject": "operator.approvals",
-        "ask": "operator.approvals",
+        "approve": "operator.acts",
+        "reject": "operator.acts",
+        "ask": "operator.acts",
         "incidents": "operator.incidents",
-        "batch": "operator.kill_and_reset",
-        "batches": "operator.batches",
+        "batch": "operator.acts",
+        "batches": "operator.approvals",
     },
     "Monitor": {"status": "operator.status", "tail": "operator.tail", "canary": "operator.canary"},
     "Replay and test": {
@@ -42,8 +42,8 @@ COMMANDS: Final = {
         "backtest": "operator.backtest",
         "replay": "operator.replay",
         "incident": "operator.incident_bundle",
-        "label": "operator.kill_and_reset",
-        "missed": "operator.labels",
+        "label": "operator.acts",
+        "missed": "operator.acts",
         "learn": "operator.learn",
         "calibrate": "operator.calibrate",
     },
@@ -85,7 +85,13 @@ class _WhenNeeded(MutableMapping[str, Any]):
         panel, module = self._places[name]
         if name not in self._loaded:
             registered = typer.Typer()
-            import_module(f"haltline.cli.{module}").register(registered)
+            loaded = import_module(f"haltline.cli.{module}")
+            if hasattr(loaded, "register"):  # several, or none by the name of what it adds
+                loaded.register(registered)
+            elif isinstance(command := getattr(loaded, name), typer.Typer):
+                registered.add_typer(command, name=name)
+            else:
+                registered.command(name)(command)
             group = typer.main.get_group(registered)
             _unwrap(group)
             self._loaded |= cast("dict[str, Any]", group.commands)

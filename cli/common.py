@@ -3,16 +3,16 @@
 Every command imports this module, so it loads nothing that only some of them need.
 """
 
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
+from haltline.cli.settings_table import SETTINGS
 from haltline.schemas.topics import Topics
 
 if TYPE_CHECKING:
@@ -36,21 +36,21 @@ EXIT_CODES = (
     "2 the command or its configuration is wrong; 3 no broker answers."
 )
 
-Bootstrap = Annotated[
-    str,
-    typer.Option(
-        envvar="HALTLINE_BOOTSTRAP", help="Kafka's address, several separated by commas.", metavar="HOST:PORT"
-    ),
-]
-Prefix = Annotated[
-    str,
-    typer.Option(
-        envvar="HALTLINE_PREFIX",
-        help="Prefix of the names of haltline's topics.",
-        metavar="TEXT",
-        is_eager=True,  # the group's default is made of it
-    ),
-]
+_SETTINGS = {setting.name: setting for setting in SETTINGS}
+_METAVARS = {"file": "FILE", "files": "FILE", "folder or URI": "DIR", "database URL": "URL"}
+
+
+def option_of(setting: str, *flags: str, more: str = "", **given: Any) -> Any:
+    """The option that stands for a setting of haltline.toml, with its variable, its help, and `more` of that."""
+    one = _SETTINGS[setting]
+    defaults: dict[str, Any] = {"help": f"{one.help} {more}".strip(), "metavar": _METAVARS.get(one.kind)}
+    if one.kind == "port":
+        defaults |= {"min": 0, "max": 65535}
+    return typer.Option(*flags, envvar=one.variable, **(defaults | given))
+
+
+Bootstrap = Annotated[str, option_of("kafka.bootstrap", metavar="HOST:PORT")]
+Prefix = Annotated[str, option_of("kafka.prefix", metavar="TEXT", is_eager=True)]  # the group's default is made of it
 
 
 class Client(dict[str, str]):
@@ -84,16 +84,7 @@ def _client(file: str | Client) -> Client:
     return settings
 
 
-ClientConfig = Annotated[
-    Client,
-    typer.Option(
-        parser=_client,
-        envvar="HALTLINE_CLIENT_CONFIG",
-        help="librdkafka settings for encryption and credentials (security.protocol=...), one name=value a line.",
-        metavar="FILE",
-        show_default=False,
-    ),
-]
+ClientConfig = Annotated[Client, option_of("kafka.client_config", parser=_client, show_default=False)]
 NO_CLIENT_CONFIG = Client()
 
 
@@ -108,9 +99,9 @@ def _group(ctx: typer.Context, value: str) -> str:
 
 Group = Annotated[
     str,
-    typer.Option(
-        envvar="HALTLINE_GROUP",
-        help="The workers' consumer group; left out: the prefix without its dot.",
+    option_of(
+        "workers.group",
+        more="Left out: the prefix without its dot.",
         metavar="NAME",
         callback=_group,
         show_default=False,
@@ -138,33 +129,15 @@ Reason = Annotated[
 ]
 RulesName = Literal["all", "enforced", "shadow"]
 """The values of Runs, which is not imported here: a test compares them."""
-ScopeName = Literal["session", "agent", "mission", "tool", "target", "fleet"]
-"""The values of ScopeKind, which is not imported here: a test compares them."""
-Scope = Annotated[
-    ScopeName,
-    typer.Option(
-        help="What the ID identifies: session, agent, mission, tool, target or fleet.",
-        case_sensitive=False,
-        metavar="SCOPE",
-    ),
-]
-ScopeId = Annotated[
-    str, typer.Argument(help="The session's id, or the id within --scope; a unique beginning is enough.", metavar="ID")
-]
-Session = Annotated[str, typer.Argument(help="The session's id, or its beginning.", metavar="SESSION")]
-Unknown = Annotated[
-    bool,
-    typer.Option("--unknown", help="Accept an ID of which no events were found: it is stopped if it starts."),
-]
 Timeout = Annotated[float, typer.Option(help="How long to wait for the worker's answer, in seconds.", min=0.1)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 MetricsPort = Annotated[
     int, typer.Option(help="Port of /metrics, /healthz and /readyz; 0 takes a free one.", min=0, max=65535)
 ]
+FetchWait = Annotated[int, typer.Option(help="How long the broker may hold a fetch; 10 for an embedded broker.", min=1)]
 MetricsHost = Annotated[str, typer.Option(help="Address of /metrics; 0.0.0.0 for all.", metavar="ADDRESS")]
 PolicyFile = Annotated[
-    Path | None,
-    typer.Option(envvar="HALTLINE_POLICY", help="The policy document (YAML); left out: every default.", metavar="FILE"),
+    Path | None, option_of("workers.policy", help="The policy document (YAML); left out: every default.")
 ]
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
@@ -225,18 +198,14 @@ def _plain(value: object) -> object:
     raise TypeError(f"JSON output: expected plain values, got {type(value).__name__}")
 
 
-_PART = re.compile(r"(\d+(?:\.\d+)?)(d|h|m|s)")
-_UNIT = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
-
-
 def duration(text: str | timedelta) -> timedelta:
     """The length of time that a text such as `90s`, `30m` or `1h30m` says."""
-    if isinstance(text, timedelta):  # typer parses a default too
-        return text
-    parts = _PART.findall(text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise typer.BadParameter(f"expected a length of time such as 90s, 30m or 1h30m, got {text!r}")
-    return sum((timedelta(**{_UNIT[unit]: float(number)}) for number, unit in parts), timedelta())
+    from haltline.streams.notify.lengths import length_of_time
+
+    try:
+        return length_of_time(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def ago(moment_ms: int, now_ms: int) -> str:

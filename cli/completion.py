@@ -17,8 +17,3 @@ def completion(
     Example: haltline completion bash
     """
     typer.echo(get_completion_script(prog_name="haltline", complete_var="_HALTLINE_COMPLETE", shell=shell))
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(completion)

@@ -4,10 +4,12 @@ from confluent_kafka import KafkaError, KafkaException
 
 from haltline.cli.common import Exit
 from haltline.schemas.wire import InvalidRecord
+from haltline.streams.audit import NoRecords, QueryFailed
 from haltline.streams.kafka.log_reader import Gone, NoSuchTopic, Unreachable
 from haltline.streams.operator.approval_client import Closed
 from haltline.streams.operator.command_factory import NotAllowed
 from haltline.streams.operator.ids import Ambiguous, NotFound
+from haltline.streams.replay.time_range import BadMoment
 
 _NOT_ALLOWED = frozenset(
     {
@@ -23,9 +25,9 @@ def explained(error: Exception) -> tuple[object, Exit] | None:
     match error:
         case Unreachable():
             return error, Exit.UNREACHABLE
-        case NotFound() | Ambiguous() | Closed() | Gone() | InvalidRecord():
+        case NotFound() | Ambiguous() | Closed() | Gone() | InvalidRecord() | NoRecords():
             return error, Exit.NO
-        case NoSuchTopic() | NotAllowed():
+        case NoSuchTopic() | NotAllowed() | QueryFailed() | BadMoment():
             return error, Exit.USAGE
         case KafkaException():
             return _refusal(error.args[0])

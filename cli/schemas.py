@@ -30,8 +30,3 @@ def schemas(
     for topic, schema in by_topic.items():
         (out / f"{topic}.schema.json").write_bytes(orjson.dumps(schema, option=orjson.OPT_INDENT_2) + b"\n")
     say(f"{len(by_topic)} schemas written to {out}")
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(schemas)

@@ -61,11 +61,10 @@ class Where:
 @contextmanager
 def opened(source: str, where: Where) -> "Iterator[Range]":
     """A source with both ends frozen; ends the command when there is none."""
-    from haltline.streams.audit.query import QueryFailed
     from haltline.streams.replay.files import FileRange
     from haltline.streams.replay.kafka_range import KafkaRange
     from haltline.streams.replay.table_range import TableRange
-    from haltline.streams.replay.time_range import BadMoment, parse_range
+    from haltline.streams.replay.time_range import parse_range
     from haltline.streams.replay.traces import UnreadableTrace
 
     now_ms = time.time_ns() // 1_000_000
@@ -82,7 +81,7 @@ def opened(source: str, where: Where) -> "Iterator[Range]":
             fail(f"{source}: expected no --from or --to with a file, got one", Exit.USAGE)
         else:
             yield FileRange(Path(source), where.topics)
-    except (QueryFailed, BadMoment, UnreadableTrace) as error:
+    except UnreadableTrace as error:
         fail(error, Exit.USAGE)
     except OSError as error:
         if isinstance(error, ConnectionError):

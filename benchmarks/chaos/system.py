@@ -16,6 +16,7 @@ from benchmarks.chaos.owners import Owners, owners_of
 from benchmarks.chaos.plan import AGENT, AUDIT, CONSOLE, SHADOW
 from benchmarks.chaos.read_model import reached, url_of
 from benchmarks.cluster import Cluster, Group
+from haltline.schemas.control import CommandKind
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.topics import Topics
 from haltline.streams.audit.query import open_query
@@ -75,7 +76,10 @@ class System:
     def kill_guarded(self) -> None:
         """Before the agent begins; it has to be in force in the end."""
         operator = Operator(self.bootstrap, topics=self.topics, group=GROUP, answer_within_s=SETTLE_WITHIN_S)
-        if not operator.kill(ScopeKind.SESSION, guarded.SESSION, by="chaos", reason="before everything").answered:
+        killed = operator.command(
+            CommandKind.KILL, ScopeKind.SESSION, guarded.SESSION, by="chaos", reason="before everything"
+        )
+        if not killed.answered:
             raise RuntimeError(
                 f"kill of {guarded.SESSION}: expected it in force within {SETTLE_WITHIN_S:g} s, it is not"
             )

@@ -54,7 +54,9 @@ class People:
         session_id = self._inbox.find(ScopeKind.SESSION, one.session_id[:-2])
         self.killed_at[session_id] = time.monotonic()
         self._to_kill.remove(one)
-        self._inbox.kill(ScopeKind.SESSION, session_id, by=_NAMES[0], reason="is not needed any more")
+        self._inbox.command(
+            CommandKind.KILL, ScopeKind.SESSION, session_id, by=_NAMES[0], reason="is not needed any more"
+        )
 
     def _answer(self, request: Request) -> None:
         planned = self._waiting.get(request.session_id)

@@ -1,6 +1,6 @@
 """The frameworks that haltline guards: one row each. The documentation's index and `haltline init` are made of it."""
 
-from typing import Final
+from typing import Any, Final
 
 from haltline.cli.frameworks.rows import (
     AddItem,
@@ -11,26 +11,29 @@ from haltline.cli.frameworks.rows import (
     WrapKeyword,
 )
 
+
+def _row(name: str, title: str, **given: Any) -> Framework:
+    """A framework; its package, its module, its adapter and its program have its name, where no other is given."""
+    module = name.replace("-", "_")
+    usual = {"program": f"{module}_agent.py", "packages": (name,), "imports": (module,), "adapter": module}
+    return Framework(name=name, title=title, **(usual | given))
+
+
 _ROWS: Final = (
-    Framework(
-        name="langchain",
-        title="LangChain, LangGraph",
-        program="langchain_agent.py",
+    _row(
+        "langchain",
+        "LangChain, LangGraph",
         packages=("langchain", "langgraph"),
         imports=("langchain", "langgraph"),
-        adapter="langchain",
         names=("HaltlineMiddleware",),
         how="create_agent(..., middleware=[HaltlineMiddleware(guard)])",
         ends="`Refused`",
         edits=((AddItem(calls=("create_agent",), keyword="middleware", item="HaltlineMiddleware({guard})"),),),
     ),
-    Framework(
-        name="openai-agents",
-        title="OpenAI Agents SDK",
-        program="openai_agents_agent.py",
-        packages=("openai-agents",),
+    _row(
+        "openai-agents",
+        "OpenAI Agents SDK",
         imports=("agents",),
-        adapter="openai_agents",
         names=("HaltlineAgents",),
         setup=("adapter = HaltlineAgents({guard})",),
         how="Agent(..., tools=adapter.guarded(tools)); Runner.run(..., hooks=adapter.hooks)",
@@ -53,37 +56,27 @@ _ROWS: Final = (
             ),
         ),
     ),
-    Framework(
-        name="pydantic-ai",
-        title="Pydantic AI",
-        program="pydantic_ai_agent.py",
+    _row(
+        "pydantic-ai",
+        "Pydantic AI",
         packages=("pydantic-ai", "pydantic-ai-slim"),
-        imports=("pydantic_ai",),
-        adapter="pydantic_ai",
         names=("HaltlineCapability",),
         how="Agent(..., capabilities=[HaltlineCapability(guard)])",
         ends="`Refused`",
         edits=((AddItem(calls=("Agent",), keyword="capabilities", item="HaltlineCapability({guard})"),),),
     ),
-    Framework(
-        name="strands",
-        title="Strands",
-        program="strands_agent.py",
+    _row(
+        "strands",
+        "Strands",
         packages=("strands-agents",),
-        imports=("strands",),
-        adapter="strands",
         names=("HaltlineHooks",),
         how="Agent(..., hooks=[HaltlineHooks(guard)])",
         ends="`EventLoopException`, caused by `Refused`",
         edits=((AddItem(calls=("Agent",), keyword="hooks", item="HaltlineHooks({guard})"),),),
     ),
-    Framework(
-        name="smolagents",
-        title="smolagents",
-        program="smolagents_agent.py",
-        packages=("smolagents",),
-        imports=("smolagents",),
-        adapter="smolagents",
+    _row(
+        "smolagents",
+        "smolagents",
         names=("guarded",),
         how="guarded(agent, guard)",
         ends="`AgentGenerationError`, caused by `Refused`",
@@ -98,13 +91,10 @@ _ROWS: Final = (
             ),
         ),
     ),
-    Framework(
-        name="llama-index",
-        title="LlamaIndex",
-        program="llama_index_agent.py",
+    _row(
+        "llama-index",
+        "LlamaIndex",
         packages=("llama-index-core", "llama-index"),
-        imports=("llama_index",),
-        adapter="llama_index",
         names=("guarded",),
         how="guarded(agent, guard)",
         ends="`Refused`",
@@ -119,49 +109,36 @@ _ROWS: Final = (
             (WrapCall(calls=("FunctionAgent", "ReActAgent", "CodeActAgent"), before="guarded(", after=", {guard})"),),
         ),
     ),
-    Framework(
-        name="dspy",
-        title="DSPy",
-        program="dspy_agent.py",
+    _row(
+        "dspy",
+        "DSPy",
         packages=("dspy", "dspy-ai"),
-        imports=("dspy",),
-        adapter="dspy",
         names=("guarded",),
         how="guarded(dspy.ReAct(...), guard)",
         ends="`Refused`",
         edits=((WrapCall(calls=("ReAct",), before="guarded(", after=", {guard})"),),),
     ),
-    Framework(
-        name="ag2",
-        title="AG2",
-        program="ag2_agent.py",
-        packages=("ag2",),
-        imports=("ag2",),
-        adapter="ag2",
+    _row(
+        "ag2",
+        "AG2",
         names=("HaltlineMiddleware",),
         how="Agent(..., middleware=[HaltlineMiddleware(guard)])",
         ends="`Refused`",
         edits=((AddItem(calls=("Agent",), keyword="middleware", item="HaltlineMiddleware({guard})"),),),
     ),
-    Framework(
-        name="agent-framework",
-        title="Microsoft Agent Framework",
-        program="agent_framework_agent.py",
+    _row(
+        "agent-framework",
+        "Microsoft Agent Framework",
         packages=("agent-framework-core", "agent-framework"),
-        imports=("agent_framework",),
-        adapter="agent_framework",
         names=("haltline_middleware",),
         how="Agent(..., middleware=haltline_middleware(guard))",
         ends="`MiddlewareFailure`, caused by `Refused`, or `Refused` before a turn",
         edits=((AddItem(calls=("Agent",), keyword="middleware", item="*haltline_middleware({guard})"),),),
     ),
-    Framework(
-        name="google-adk",
-        title="Google ADK",
-        program="google_adk_agent.py",
-        packages=("google-adk",),
+    _row(
+        "google-adk",
+        "Google ADK",
         imports=("google.adk",),
-        adapter="google_adk",
         names=("HaltlinePlugin",),
         how="InMemoryRunner(agent, plugins=[HaltlinePlugin(guard)])",
         ends="`RuntimeError`, caused by `Refused`",
@@ -170,13 +147,9 @@ _ROWS: Final = (
             (AddItem(calls=("InMemoryRunner", "Runner"), keyword="plugins", item="HaltlinePlugin({guard})"),),
         ),
     ),
-    Framework(
-        name="crewai",
-        title="CrewAI",
-        program="crewai_agent.py",
-        packages=("crewai",),
-        imports=("crewai",),
-        adapter="crewai",
+    _row(
+        "crewai",
+        "CrewAI",
         names=("guarded",),
         how="with guarded(guard): crew.kickoff()",
         ends="`HookAborted`, caused by `Refused`",
@@ -189,37 +162,26 @@ _ROWS: Final = (
             ),
         ),
     ),
-    Framework(
-        name="browser-use",
-        title="browser-use",
-        program="browser_use_agent.py",
-        packages=("browser-use",),
-        imports=("browser_use",),
-        adapter="browser_use",
+    _row(
+        "browser-use",
+        "browser-use",
         names=("guarded",),
         how="guarded(Agent(...), guard)",
         ends="`Refused`",
         edits=((WrapCall(calls=("Agent",), before="guarded(", after=", {guard})"),),),
     ),
-    Framework(
-        name="claude-agent-sdk",
-        title="Claude Agent SDK",
-        program="claude_agent_sdk_agent.py",
-        packages=("claude-agent-sdk",),
-        imports=("claude_agent_sdk",),
-        adapter="claude_agent_sdk",
+    _row(
+        "claude-agent-sdk",
+        "Claude Agent SDK",
         names=("haltline_hooks",),
         how="ClaudeAgentOptions(hooks=haltline_hooks(guard))",
         ends="the run ends normally; `guard.stopped` says why",
         edits=((SetKeyword(calls=("ClaudeAgentOptions",), keyword="hooks", value="haltline_hooks({guard})"),),),
     ),
-    Framework(
-        name="agent-hooks",
-        title="agent-hooks 0.1 (any host)",
-        program="agent_hooks_agent.py",
+    _row(
+        "agent-hooks",
+        "agent-hooks 0.1 (any host)",
         packages=("agent-hooks-sdk",),
-        imports=("agent_hooks",),
-        adapter="agent_hooks",
         names=("HaltlineInterceptor",),
         how='InterceptionEmitter().register(HaltlineInterceptor(guard), name="haltline")',
         ends="every further call is denied; the host ends its run",
@@ -233,9 +195,9 @@ _ROWS: Final = (
             ),
         ),
     ),
-    Framework(
-        name="vercel-ai",
-        title="Vercel AI SDK (TypeScript)",
+    _row(
+        "vercel-ai",
+        "Vercel AI SDK (TypeScript)",
         program="clients/typescript/examples/vercel_agent.mjs",
         packages=("ai",),
         setup=(
@@ -248,10 +210,12 @@ _ROWS: Final = (
         language="javascript",
         drivers=("vercel_ai",),
         extra="-",
+        imports=(),
+        adapter="",
     ),
-    Framework(
-        name="mastra",
-        title="Mastra (TypeScript)",
+    _row(
+        "mastra",
+        "Mastra (TypeScript)",
         program="clients/typescript/examples/mastra_agent.mjs",
         packages=("@mastra/core",),
         setup=(
@@ -264,24 +228,23 @@ _ROWS: Final = (
         language="javascript",
         drivers=("mastra",),
         extra="-",
+        imports=(),
+        adapter="",
     ),
-    Framework(
-        name="mcp",
-        title="MCP servers, of any agent",
-        program="mcp_agent.py",
+    _row(
+        "mcp",
+        "MCP servers, of any agent",
         packages=("mcp", "fastmcp"),
         imports=("mcp", "fastmcp"),
         how="haltline mcp-proxy --name files -- SERVER",
         ends="the host ends its run; each call has a result with `isError`",
         extra="-",
+        adapter="",
     ),
-    Framework(
-        name="opentelemetry",
-        title="OpenTelemetry's GenAI spans",
-        program="opentelemetry_agent.py",
+    _row(
+        "opentelemetry",
+        "OpenTelemetry's GenAI spans",
         packages=("opentelemetry-sdk",),
-        imports=("opentelemetry",),
-        adapter="opentelemetry",
         names=("HaltlineSpanProcessor",),
         how="provider.add_span_processor(HaltlineSpanProcessor(guard.settings))",
         ends="`Refused`, of `guard.check()`",

@@ -1,23 +1,25 @@
-"""What `haltline approvals`, `approve`, `reject` and `ask` do and print."""
+"""What `haltline approvals`, `batches`, `approve`, `reject` and `ask` do and print."""
 
 import time
 from dataclasses import asdict
 
 import typer
 
+from haltline.cli.answers import operator_of
 from haltline.cli.cluster import Cluster
 from haltline.cli.common import Exit, ago, print_json, say, say_error
 from haltline.cli.tables import print_table
 from haltline.schemas.control import CommandKind
 from haltline.schemas.record import rfc3339
-from haltline.streams.operator.approval_client import AnsweredRequest, ApprovalClient, Request
+from haltline.streams.operator.approval_client import AnsweredRequest, Request
+from haltline.streams.operator.batch_status import Batches
 
 _DONE = {CommandKind.APPROVE: "approved", CommandKind.REJECT: "rejected", CommandKind.ASK: "asked"}
 
 
 def list_requests(at: Cluster, *, everything: bool, as_json: bool) -> None:
     """Prints what waits for a person; exit 1 when something does."""
-    inbox = _inbox(at)
+    inbox = operator_of(at)
     found = inbox.requests() if everything else inbox.pending()
     if as_json:
         print_json([asdict(request) for request in found])
@@ -30,17 +32,35 @@ def list_requests(at: Cluster, *, everything: bool, as_json: bool) -> None:
         raise typer.Exit(Exit.NO)
 
 
-def _inbox(at: Cluster) -> ApprovalClient:
-    return ApprovalClient(
-        at.bootstrap, topics=at.topics, group=at.workers, answer_within_s=at.timeout, client=at.client_config
+def list_batches(at: Cluster, *, as_json: bool) -> None:
+    """Prints the batches that may hold still."""
+    found = Batches(at.bootstrap, topics=at.topics, group=at.workers, client=at.client_config).declared()
+    if as_json:
+        print_json([asdict(declared) for declared in found])
+        return
+    if not found:
+        say("no batch was declared in the last eight hours")
+        return
+    now_ms = time.time_ns() // 1_000_000
+    rows = (
+        (
+            declared.session_id,
+            declared.by,
+            declared.reason,
+            f"{declared.batch.actions} on {', '.join(declared.batch.targets) or 'any target'}",
+            f"{declared.used} of {declared.batch.max_deletes}",
+            rfc3339(declared.batch.expires) + (" (expired)" if declared.batch.expires < now_ms else ""),
+        )
+        for declared in found
     )
+    print_table(("session", "by", "why", "covers", "used", "until"), rows)
 
 
 def answer(
-    at: Cluster, kind: CommandKind, request_id: str, identical: bool, *, by: str, reason: str, as_json: bool
+    kind: CommandKind, *, request_id: str, identical: bool = False, by: str, reason: str, at: Cluster, as_json: bool
 ) -> None:
     """Approves, rejects or asks, and prints what became of it; exit 1 when it is not so afterwards."""
-    inbox = _inbox(at)
+    inbox = operator_of(at)
     give = inbox.answer_identical if identical else lambda *a, **k: [inbox.answer(*a, **k)]
     answers = give(kind, request_id, by=by, reason=reason)
     if as_json:

@@ -4,6 +4,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
@@ -143,20 +144,8 @@ def _verify(verifier: "Verifier", *, as_json: bool, on_one_line: bool) -> None:
         for (_, topic, partition), rows in verifier.run():
             progress.update(task, description=f"{topic}[{partition}]", advance=rows)
     found = verifier.found
-    report: dict[str, Any] = {
-        "ok": found.ok,
-        "verdict": found.verdict,
-        "partitions": found.partitions,
-        "rows": found.rows,
-        "erased": found.erased,
-        "unfinished": found.unfinished,
-        "counted": found.counted,
-        "checkpoints": found.checkpoints,
-        "unsigned": found.unsigned,
-        "problems": [{"place": p.place, "offset": p.offset, "what": p.what} for p in found.problems],
-    }
     if as_json:
-        print_json(report, on_one_line=on_one_line)
+        print_json({"ok": found.ok, "verdict": found.verdict, **asdict(found)}, on_one_line=on_one_line)
     else:
         for problem in found.problems:
             say(f"WRONG  {problem}")

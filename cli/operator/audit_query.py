@@ -4,7 +4,7 @@ import csv
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Annotated, Any
 
@@ -62,13 +62,10 @@ def query(
 
     Example: haltline audit query 'SELECT topic, partition, max("offset") FROM audit GROUP BY topic, partition'
     """
-    from haltline.streams.audit.query import QueryFailed, open_query
+    from haltline.streams.audit.query import open_query
 
-    try:
-        found = open_query(table, options_of(storage_option)).answer(sql)
-        _show(found.names, found.rows, as_json=as_json, as_csv=as_csv, limit=limit)
-    except QueryFailed as error:
-        fail(error, Exit.USAGE)
+    found = open_query(table, options_of(storage_option)).answer(sql)
+    _show(found.names, found.rows, as_json=as_json, as_csv=as_csv, limit=limit)
 
 
 def ask(
@@ -95,32 +92,24 @@ def ask(
 
     Example: haltline audit ask spend --csv > spend.csv
     """
-    from haltline.streams.audit.query import QueryFailed, open_query, session_in
+    from haltline.streams.audit.query import conditions, open_query, session_in
     from haltline.streams.audit.questions import QUESTIONS, sql_of
-    from haltline.streams.replay.time_range import BadMoment, parse_moment
+    from haltline.streams.replay.time_range import parse_moment
 
-    named = [{"name": one, "tells": question.what} for one, question in QUESTIONS.items()]
-    named.append({"name": "story", "tells": "what is known of one session, in its order (--session)"})
     if list_all:
-        _show(("name", "tells"), iter(named), as_json=as_json, as_csv=as_csv)
-        return
-    if name == "story":
-        if session is None:
-            fail("audit ask story: expected --session, got none", Exit.USAGE)
-        story(session, table=table, storage_option=storage_option, as_json=as_json, as_csv=as_csv)
+        named = ({"name": one, "tells": question.what} for one, question in QUESTIONS.items())
+        _show(("name", "tells"), named, as_json=as_json, as_csv=as_csv)
         return
     if name not in QUESTIONS:
-        fail(f"audit ask: expected one of {', '.join(one['name'] for one in named)}, got {name!r}", Exit.USAGE)
+        fail(f"audit ask: expected one of {', '.join(QUESTIONS)}, got {name!r}", Exit.USAGE)
     now_ms = time.time_ns() // 1_000_000
-    try:
-        start, end = (parse_moment(text, now_ms).time_ms for text in (since, until))
-        asks = open_query(table, options_of(storage_option))
-        session = None if session is None else session_in(asks.rows, session)
-        sql = sql_of(name, session_id=session, agent_id=agent, since_ms=start, until_ms=end, limit=limit + 1)
-        found = asks.answer(sql)
-        _show(found.names, found.rows, as_json=as_json, as_csv=as_csv, limit=limit)
-    except (QueryFailed, BadMoment) as error:
-        fail(error, Exit.USAGE)
+    times_ms = [parse_moment(text, now_ms).time_ms for text in (since, until)]
+    start, end = (None if ms is None else datetime.fromtimestamp(ms / 1000, UTC) for ms in times_ms)
+    asks = open_query(table, options_of(storage_option))
+    session = None if session is None else session_in(asks.rows, session)
+    where = conditions(session_id=session, agent_id=agent, since=start, until=end)
+    found = asks.answer(sql_of(name, where, limit=limit + 1))
+    _show(found.names, found.rows, as_json=as_json, as_csv=as_csv, limit=limit)
 
 
 def story(
@@ -135,18 +124,10 @@ def story(
 
     Example: haltline audit story session-42
     """
-    from haltline.streams.audit.query import (
-        QueryFailed,
-        open_query,
-        session_in,
-        session_story,
-    )
+    from haltline.streams.audit.query import open_query, session_in, session_story
 
-    try:
-        session = session_in(open_query(table, options_of(storage_option)).rows, session)
-        rows = session_story(table, session, options_of(storage_option))
-    except QueryFailed as error:
-        fail(error, Exit.USAGE)
+    session = session_in(open_query(table, options_of(storage_option)).rows, session)
+    rows = session_story(table, session, options_of(storage_option))
     if not rows:
         fail(f"audit table {table}: expected records of session {session!r}, got none", Exit.NO)
     columns = ("timestamp", "topic", "kind", "action", "outcome", "level", "summary")

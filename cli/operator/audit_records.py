@@ -54,29 +54,15 @@ def interventions(
     """
     from haltline.schemas.record import rfc3339
     from haltline.streams.audit.archive import Archive
-    from haltline.streams.audit.query import (
-        QueryFailed,
-        literal,
-        open_query,
-        session_in,
-    )
+    from haltline.streams.audit.query import conditions, open_query, session_in
     from haltline.streams.audit.records import records_of, statistics
 
-    try:
-        session = None if session is None else session_in(open_query(table, options_of(storage_option)).rows, session)
-    except QueryFailed as error:
-        fail(error, Exit.USAGE)
-    filters = {"session_id": session, "agent_id": agent}
-    conditions = [f'"{name}" = {literal(value)}' for name, value in filters.items() if value is not None]
-    for sign, moment in ((">=", since), ("<", until)):
-        if moment is not None:
-            conditions.append(f'"timestamp" {sign} {literal(moment.replace(tzinfo=UTC))}')
-    try:
-        archive = Archive(table, options_of(storage_option))
-        decisions = archive.decisions(" AND ".join(conditions))
-        records = records_of(decisions, archive.proposals([decision.event_id for decision in decisions]))
-    except QueryFailed as error:
-        fail(error, Exit.USAGE)
+    session = None if session is None else session_in(open_query(table, options_of(storage_option)).rows, session)
+    start, end = (None if moment is None else moment.replace(tzinfo=UTC) for moment in (since, until))
+    where = " AND ".join(conditions(session_id=session, agent_id=agent, since=start, until=end))
+    archive = Archive(table, options_of(storage_option))
+    decisions = archive.decisions(where)
+    records = records_of(decisions, archive.proposals([decision.event_id for decision in decisions]))
     records = [
         record
         for record in records
@@ -86,11 +72,7 @@ def interventions(
     if not records:
         fail(f"audit table {table}: expected interventions, got none", Exit.NO)
     if stats:
-        try:
-            advice = _advice(archive, decisions, " AND ".join(conditions))
-        except QueryFailed as error:
-            fail(error, Exit.USAGE)
-        print_json({**statistics(records), "advice": advice})
+        print_json({**statistics(records), "advice": _advice(archive, decisions, where)})
     elif as_json:
         shown = records[-limit:]
         print_json({"interventions": shown, "total": len(records), "skip": len(records) - len(shown), "limit": limit})
@@ -134,21 +116,13 @@ def incident(
     from haltline.schemas.record import rfc3339
     from haltline.streams.audit.archive import Archive
     from haltline.streams.audit.incident import stop_of, whole
-    from haltline.streams.audit.query import (
-        QueryFailed,
-        literal,
-        open_query,
-        session_in,
-    )
+    from haltline.streams.audit.query import literal, open_query, session_in
 
-    try:
-        archive = Archive(table, options_of(storage_option))
-        session = session_in(open_query(table, options_of(storage_option)).rows, session)
-        decisions = archive.decisions(f'"session_id" = {literal(session)}')
-        stop = stop_of(decisions, incident_id)
-        events = archive.events(session) if stop is not None else []
-    except QueryFailed as error:
-        fail(error, Exit.USAGE)
+    archive = Archive(table, options_of(storage_option))
+    session = session_in(open_query(table, options_of(storage_option)).rows, session)
+    decisions = archive.decisions(f'"session_id" = {literal(session)}')
+    stop = stop_of(decisions, incident_id)
+    events = archive.events(session) if stop is not None else []
     if stop is None:
         fail(f"audit table {table}: expected a stop of session {session!r}, got none", Exit.NO)
     report, actions = whole(stop, decisions, events)

@@ -225,7 +225,7 @@ def _to_dict(calibration: "Calibration", together: int, examples: int) -> dict[s
 
 def _judge(calibration: "Calibration", examples: int, archive: "Archive", operator: "Operator", by: str) -> None:
     """Asks about each example that has a decision, and writes a label for each answer."""
-    from haltline.streams.audit.query import QueryFailed, literal
+    from haltline.streams.audit.query import literal
 
     questions = [
         (ladder.rule, stop) for ladder in calibration.ladders for stop in calibration.examples(ladder, examples)
@@ -233,11 +233,8 @@ def _judge(calibration: "Calibration", examples: int, archive: "Archive", operat
     if not questions:
         say("nothing is to be judged")
         return
-    try:
-        names = ", ".join(literal(name) for name in sorted({stop.session_id for _, stop in questions}))
-        decisions = archive.decisions(f'"session_id" IN ({names})')
-    except QueryFailed as error:
-        fail(error, Exit.USAGE)
+    names = ", ".join(literal(name) for name in sorted({stop.session_id for _, stop in questions}))
+    decisions = archive.decisions(f'"session_id" IN ({names})')
     for rule, stop in questions:
         decision = _decision(decisions, rule, stop)
         if decision is None:

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import AsJson, Exit, MetricsHost, MetricsPort, duration, fail, print_json, say, say_error
+from haltline.cli.common import (
+    AsJson,
+    Exit,
+    MetricsHost,
+    MetricsPort,
+    duration,
+    fail,
+    option_of,
+    print_json,
+    say,
+    say_error,
+)
 
 if TYPE_CHECKING:
     from haltline.streams.operator.canary import Flight
@@ -29,10 +40,9 @@ def canary(
     ] = timedelta(seconds=10),
     verify_key: Annotated[
         str | None,
-        typer.Option(
-            envvar="HALTLINE_VERIFY_KEY",
+        option_of(
+            "agent.verify_key",
             help="The workers' public key, several separated as in PATH: what they have not sealed counts for nothing.",
-            metavar="FILE",
         ),
     ] = None,
     metrics_host: MetricsHost = "127.0.0.1",
@@ -121,8 +131,3 @@ def _show(flight: "Flight | None", *, as_json: bool, on_one_line: bool) -> None:
         say(f"stopped at call {flight.attempts}, acknowledged after {flight.seconds:.2f} s{took}")
     else:
         say_error(f"haltline: canary {flight.session_id}: {flight.problem}")
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(canary)

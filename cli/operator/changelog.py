@@ -18,9 +18,14 @@ if TYPE_CHECKING:
     from haltline.streams.operator.changelog_repair import DroppedState, PartitionReading
     from haltline.streams.operator.changelog_topics import Changelogs, Span
 
+changelog = typer.Typer(
+    help="Check the workers' changelogs, bring dropped states back, or go back to an older release.",
+    no_args_is_help=True,
+)
 _log = logging.getLogger(__name__)
 
 
+@changelog.command()
 @with_cluster("group")
 def check(*, at: Cluster, as_json: AsJson = False) -> None:
     """Read both changelogs whole and report states that readers drop; exit 1 when something is found.
@@ -50,6 +55,7 @@ def check(*, at: Cluster, as_json: AsJson = False) -> None:
         raise typer.Exit(Exit.NO)
 
 
+@changelog.command()
 @with_cluster("group")
 def repair(
     *,
@@ -92,6 +98,7 @@ def repair(
         raise typer.Exit(Exit.NO)
 
 
+@changelog.command()
 @with_cluster("group")
 def release(*, at: Cluster, as_json: AsJson = False) -> None:
     """Let records of a release before claims count again, before its workers are started. All workers must be stopped.
@@ -165,14 +172,3 @@ def _opened(at: Cluster, *, stopped: bool = False) -> "Iterator[Changelogs]":
         fail(error, Exit.USAGE)
     except KnownFailure as error:
         fail(error, Exit.NO)
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the commands."""
-    group = typer.Typer(
-        help="Check the workers' changelogs, bring dropped states back, or go back to an older release."
-    )
-    group.command()(check)
-    group.command()(repair)
-    group.command()(release)
-    app.add_typer(group, name="changelog", no_args_is_help=True)

@@ -61,8 +61,3 @@ def _shown(setting: Setting, found: dict[str, settings_file.Found]) -> Shown:
     elif setting.variable in found and setting.variable not in os.environ:
         value, origin = found[setting.variable].value, found[setting.variable].place
     return Shown(setting.name, setting.variable, value and settings_file.without_secrets(setting, value), origin)
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the group."""
-    app.add_typer(config, name="config")

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import AsJson, Exit, print_json
+from haltline.cli.common import AsJson, Exit, option_of, print_json
 from haltline.cli.operator.audit_query import DEFAULT_TABLE, AuditTable, StorageOption, options_of
 from haltline.cli.tables import print_table
 
@@ -17,28 +17,13 @@ def doctor(
     *,
     at: Cluster,
     agent: Annotated[str, typer.Option(help="Principal of the agents.", metavar="PRINCIPAL")] = "User:agent",
-    worker: Annotated[
-        str,
-        typer.Option(
-            envvar="HALTLINE_DOCTOR_WORKER", help="Where a worker serves /healthz and /readyz.", metavar="URL"
-        ),
-    ] = "http://127.0.0.1:9464",
+    worker: Annotated[str, option_of("doctor.worker", metavar="URL")] = "http://127.0.0.1:9464",
     sink: Annotated[
-        str, typer.Option(envvar="HALTLINE_DOCTOR_SINK", help="Where an audit sink serves them.", metavar="URL")
+        str, option_of("doctor.sink", help="URL of an audit sink's /healthz.", metavar="URL")
     ] = "http://127.0.0.1:9465",
-    canary: Annotated[
-        str,
-        typer.Option(
-            envvar="HALTLINE_DOCTOR_CANARY", help="Where `haltline canary --every` serves /metrics.", metavar="URL"
-        ),
-    ] = "http://127.0.0.1:9466",
-    at_console: Annotated[
-        str,
-        typer.Option("--console", envvar="HALTLINE_DOCTOR_CONSOLE", help="Where a console is.", metavar="URL"),
-    ] = "http://127.0.0.1:8460",
-    intake: Annotated[
-        str, typer.Option(envvar="HALTLINE_DOCTOR_INTAKE", help="Where an intake is.", metavar="URL")
-    ] = "http://127.0.0.1:8765",
+    canary: Annotated[str, option_of("doctor.canary", metavar="URL")] = "http://127.0.0.1:9466",
+    at_console: Annotated[str, option_of("doctor.console", "--console", metavar="URL")] = "http://127.0.0.1:8460",
+    intake: Annotated[str, option_of("doctor.intake", metavar="URL")] = "http://127.0.0.1:8765",
     table: AuditTable = DEFAULT_TABLE,
     storage_option: StorageOption = None,
     changelog_records: Annotated[
@@ -88,8 +73,3 @@ def doctor(
         )
     if any(check.verdict is Verdict.BAD for check in checks):
         raise typer.Exit(Exit.NO)
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(doctor)

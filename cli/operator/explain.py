@@ -67,8 +67,3 @@ def explain(
         say(f"{act.effect}: {act.verb} {act.target}, {act.badness}{again}")
         say(f"  why: {act.why}")
         say(f"  what follows: {act.follows}")
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(explain)

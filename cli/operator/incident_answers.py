@@ -5,6 +5,7 @@ import time
 import orjson
 import typer
 
+from haltline.cli.answers import operator_of
 from haltline.cli.cluster import Cluster
 from haltline.cli.common import Exit, ago, print_json, say, say_error
 from haltline.cli.tables import print_table
@@ -12,7 +13,7 @@ from haltline.schemas.control import CommandKind
 from haltline.schemas.incidents import IncidentRecord, IncidentState
 from haltline.schemas.record import rfc3339
 from haltline.streams.audit.summary import of_incident
-from haltline.streams.operator.incidents import Incidents, one_of
+from haltline.streams.operator.incidents import one_of
 
 _SHOWN_ID = 8
 
@@ -21,7 +22,7 @@ def list_incidents(at: Cluster, *, everything: bool, session: str | None, agent:
     """Prints the incidents; exit 1 when one is not resolved."""
     found = [
         record
-        for record in _incidents(at).incidents()
+        for record in operator_of(at).incidents()
         if (everything or record.state is not IncidentState.RESOLVED)
         and session in (None, record.session_id)
         and agent in (None, record.agent_id)
@@ -38,7 +39,7 @@ def list_incidents(at: Cluster, *, everything: bool, session: str | None, agent:
 
 def show_incident(at: Cluster, incident_id: str, *, as_json: bool) -> None:
     """Prints an incident and its history."""
-    revisions = _incidents(at).history(incident_id)
+    revisions = operator_of(at).history(incident_id)
     if as_json:
         print_json([_json(record) for record in revisions])
         return
@@ -50,24 +51,18 @@ def show_incident(at: Cluster, incident_id: str, *, as_json: bool) -> None:
         say(f"{rfc3339(record.changed_at)}  {of_incident(record)}")
 
 
-def _incidents(at: Cluster) -> Incidents:
-    return Incidents(
-        at.bootstrap, topics=at.topics, group=at.workers, answer_within_s=at.timeout, client=at.client_config
-    )
-
-
 def act(
-    at: Cluster,
     kind: CommandKind,
-    incident_id: str,
     *,
+    incident_id: str,
     by: str,
     reason: str,
     assignee: str | None = None,
+    at: Cluster,
     as_json: bool,
 ) -> None:
     """Sends a command about an incident and prints what became of it; exit 1 when no worker answers."""
-    found = _incidents(at)
+    found = operator_of(at)
     before = one_of(found.incidents(), incident_id)
     acted = found.act(kind, before, by=by, reason=reason, assignee=assignee)
     if as_json:

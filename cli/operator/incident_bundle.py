@@ -35,7 +35,6 @@ def incident(
     Example: haltline incident session-42 --out session-42.zip && haltline replay session-42.zip
     """
     from haltline.cli.policy_option import read_plugins, read_policy
-    from haltline.streams.audit.engine import NoRecords, QueryFailed
     from haltline.streams.audit.query import session_in
     from haltline.streams.incident.bundle import read_bundle, write_bundle
     from haltline.streams.incident.check import check
@@ -50,8 +49,6 @@ def incident(
         collected = collect(found, session, policy=chosen, name=policy_name, plugins=plugins)
         write_bundle(out, collected.manifest, collected.files)
         bundle = read_bundle(out)
-    except QueryFailed as error:
-        fail(error, Exit.NO if isinstance(error, NoRecords) else Exit.USAGE)
     except OSError as error:
         fail(f"{out}: {error.strerror or error}", Exit.USAGE)
     checked = check(bundle, plugins=plugins)
@@ -70,8 +67,3 @@ def incident(
             say(line, style="red")
     if not checked.ok:
         raise typer.Exit(Exit.NO)
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(incident)

@@ -1,18 +1,20 @@
 """`haltline incidents`: list, show, acknowledge, assign, comment and resolve incidents."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import AsJson, By, Reason
+from haltline.cli.common import AsJson
+from haltline.cli.operator.acts import add
+from haltline.schemas.acts import ON_INCIDENTS
 
 IncidentId = Annotated[str, typer.Argument(help="The incident's id, or its beginning.", metavar="ID")]
 
-app = typer.Typer(invoke_without_command=True)
+incidents = typer.Typer(invoke_without_command=True)
 
 
-@app.callback()
+@incidents.callback()
 @with_cluster()
 def listed(
     context: typer.Context,
@@ -34,7 +36,7 @@ def listed(
     list_incidents(at, everything=everything, session=session, agent=agent, as_json=as_json)
 
 
-@app.command()
+@incidents.command()
 @with_cluster()
 def show(
     *,
@@ -51,87 +53,11 @@ def show(
     show_incident(at, incident_id, as_json=as_json)
 
 
-@app.command()
-@with_cluster("timeout")
-def acknowledge(
-    *,
-    incident_id: IncidentId,
-    by: By,
-    reason: Reason,
-    at: Cluster,
-    as_json: AsJson = False,
-) -> None:
-    """Acknowledge an incident: you have seen it and look after it. Exit 1 when no worker answers.
-
-    Example: haltline incidents acknowledge 4f1c09ab --by ada --reason 'looking at it'
-    """
+def _act(name: str, **given: Any) -> None:
     from haltline.cli.operator.incident_answers import act
     from haltline.schemas.control import CommandKind
 
-    act(at, CommandKind.ACKNOWLEDGE, incident_id, by=by, reason=reason, as_json=as_json)
+    act(CommandKind(name), **given)
 
 
-@app.command()
-@with_cluster("timeout")
-def assign(
-    *,
-    incident_id: IncidentId,
-    assignee: Annotated[str, typer.Argument(help="The assignee.", metavar="NAME")],
-    by: By,
-    reason: Reason,
-    at: Cluster,
-    as_json: AsJson = False,
-) -> None:
-    """Assign an incident to a person.
-
-    Example: haltline incidents assign 4f1c09ab bo --by ada --reason 'owns the table'
-    """
-    from haltline.cli.operator.incident_answers import act
-    from haltline.schemas.control import CommandKind
-
-    act(at, CommandKind.ASSIGN, incident_id, by=by, reason=reason, assignee=assignee, as_json=as_json)
-
-
-@app.command()
-@with_cluster("timeout")
-def comment(
-    *,
-    incident_id: IncidentId,
-    text: Annotated[str, typer.Argument(help="The comment.", metavar="TEXT")],
-    by: By,
-    at: Cluster,
-    as_json: AsJson = False,
-) -> None:
-    """Add a comment to an incident.
-
-    Example: haltline incidents comment 4f1c09ab 'restored from the backup of noon' --by ada
-    """
-    from haltline.cli.operator.incident_answers import act
-    from haltline.schemas.control import CommandKind
-
-    act(at, CommandKind.COMMENT, incident_id, by=by, reason=text, as_json=as_json)
-
-
-@app.command()
-@with_cluster("timeout")
-def resolve(
-    *,
-    incident_id: IncidentId,
-    by: By,
-    reason: Reason,
-    at: Cluster,
-    as_json: AsJson = False,
-) -> None:
-    """Close an incident; its open approval request is refused. What trips again opens another one.
-
-    Example: haltline incidents resolve 4f1c09ab --by ada --reason 'the tool is fixed'
-    """
-    from haltline.cli.operator.incident_answers import act
-    from haltline.schemas.control import CommandKind
-
-    act(at, CommandKind.RESOLVE, incident_id, by=by, reason=reason, as_json=as_json)
-
-
-def register(root: typer.Typer) -> None:
-    """Adds the commands."""
-    root.add_typer(app, name="incidents")
+add(incidents, ON_INCIDENTS, _act, group=False)

@@ -196,8 +196,3 @@ def _example(setting: Setting) -> str:
     if setting.kind == "text" and setting.default and " " not in setting.default:
         return f'"{setting.default}"'
     return _EXAMPLES.get(setting.kind) or setting.default or "0"
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(init)

@@ -1,46 +1,12 @@
-"""`haltline missed`, `haltline audit labels`: operators' labels of decisions, and what follows from it."""
+"""`haltline audit labels`: operators' labels of decisions, and what follows from them."""
 
 from typing import Annotated
 
 import typer
 
-from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import AsJson, By, Exit, PolicyFile, Reason, Session, fail, print_json, say
+from haltline.cli.common import AsJson, Exit, PolicyFile, fail, print_json, say
 from haltline.cli.operator.audit_query import DEFAULT_TABLE, AuditTable, StorageOption, options_of
 from haltline.cli.tables import print_table
-
-
-@with_cluster("group", "timeout")
-def missed(
-    *,
-    session: Session,
-    rule: Annotated[str, typer.Option(help="The rule that should have found something.", metavar="RULE")],
-    by: By,
-    reason: Reason,
-    at: Cluster,
-    as_json: AsJson = False,
-) -> None:
-    """Record that a rule missed a runaway session, for the audit and the tuning of thresholds.
-
-    Exit 1 when no worker answers in time: the label is kept.
-
-    Example: haltline missed night-7 --rule error_repetition --by ada --reason 'failed 40 times, nobody was notified'
-    """
-    from haltline.cli.answers import operator_of, whole_id
-    from haltline.schemas.decisions import ScopeKind
-
-    operator = operator_of(at)
-    session = whole_id(operator, ScopeKind.SESSION, session, hint="no events of it were found")
-    answer = operator.missed(session, rule, by=by, reason=reason)
-    if as_json:
-        print_json({"command": answer.command, "answered": answer.answered})
-    else:
-        say(
-            f"session {session}, missed by {rule}: "
-            + ("is noted" if answer.answered else "is kept; no worker answered")
-        )
-    if not answer.answered:
-        raise typer.Exit(Exit.NO)
 
 
 def labels(
@@ -65,27 +31,14 @@ def labels(
 
     from haltline.cli.policy_option import read_policy
     from haltline.streams.audit.archive import Archive
-    from haltline.streams.audit.query import QueryFailed
     from haltline.streams.replay.label_precision import by_rule, recorded
     from haltline.streams.replay.label_precision import suggest as suggestion_for
 
     archive = Archive(table, options_of(storage_option))
-    try:
-        labels_found = archive.labels()
-        labelled = '"decision_id" IN (SELECT "decision_id" FROM audit WHERE "kind" = \'label\')'
-        rules = by_rule(labels_found, archive.decisions(labelled))
-        sessions = (
-            {
-                name: recorded(name, archive.events(name))
-                for name in sorted(
-                    {name for rule in rules for name in (*rule.confirmed, *rule.false_alarms, *rule.missed)}
-                )
-            }
-            if suggest
-            else {}
-        )
-    except QueryFailed as error:
-        fail(error, Exit.USAGE)
+    rules = by_rule(archive.labels(), archive.labelled())
+    names = sorted({name for rule in rules for name in (*rule.confirmed, *rule.false_alarms, *rule.missed)})
+    events = archive.events_of(names) if suggest else {}
+    sessions = {name: recorded(name, of) for name, of in events.items()}
     if not rules:
         fail(f"audit table {table}: expected decisions that are labelled, got none", Exit.NO)
     in_force = read_policy(policy)
@@ -114,11 +67,6 @@ def labels(
         )
     if suggest and not found:
         say("no other threshold of one setting would have been better in the labelled sessions")
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command of operators."""
-    app.command()(missed)
 
 
 def register_audit(audit: typer.Typer) -> None:

@@ -2,7 +2,7 @@
 
 import gc
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +13,6 @@ from haltline.cli.common import AsJson, By, Exit, Reason, fail, print_json, say
 from haltline.cli.operator.audit_query import DEFAULT_TABLE, AuditTable, StorageOption, options_of
 from haltline.cli.sources import Since, Sink, Until, Where, opened, progress, say_missing
 from haltline.cli.tables import print_table
-from haltline.schemas.topics import Topics
 
 if TYPE_CHECKING:
     from haltline.cli.sources import Range
@@ -93,9 +92,6 @@ def replay(
     rate: Annotated[
         float | None, typer.Option(help="With --onto: how many records a second, at most.", min=0.001, metavar="N")
     ] = None,
-    processes: Annotated[
-        int, typer.Option(help="How many processes share the partitions; the result is the same.", min=1)
-    ] = 1,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be replayed.")] = False,
     resume: Annotated[
         Path | None,
@@ -136,12 +132,15 @@ def replay(
         _bundle(Path(source), policy, public_key, as_json=as_json)
         return
     from haltline.cli.policy_option import read_plugins, read_policy
-    from haltline.streams.replay.diff import replay_and_compare
+    from haltline.streams.replay.diff import ReplayFilter, replay_and_compare
     from haltline.streams.replay.files import FileRange
     from haltline.streams.replay.policies import one, published
 
     chosen = read_policy(policy) if policy is not None else None
     plugins = read_plugins()
+    filters = ReplayFilter(
+        sessions=session or (), agents=agent or (), detectors=detector or (), tools=tool or (), where=only
+    )
     where = Where(since, until, at.bootstrap, at.topics, at.client_config, table, options_of(storage_option), sink)
     if onto is not None:
         from haltline.cli.operator.replay_onto import Onto, replay_onto
@@ -149,11 +148,7 @@ def replay(
         target = Onto(
             target=onto,
             of=of,
-            sessions=session or (),
-            agents=agent or (),
-            tools=tool or (),
-            detectors=detector or (),
-            where=only,
+            filters=filters,
             speed=speed,
             rate=rate,
             dry_run=dry_run,
@@ -163,27 +158,19 @@ def replay(
         )
         replay_onto(source, where, target, as_json=as_json)
         return
-    choice = choice_of(where.topics, tools=tool, where=only)
+    try:
+        choice = filters.records(where.topics)
+    except ValueError as error:
+        fail(f"--where: {error}", Exit.USAGE)
     with opened(source, where) as found:
         if dry_run:
-            _count(found, session or (), choice, as_json=as_json)
+            _count(found, filters.sessions, choice, as_json=as_json)
             return
         gc.set_threshold(10_000, 10, 5000)  # as the worker: states live long, and hold no cycles
         known = one(chosen, plugins) if chosen is not None else published(found.policies(), policy_name, plugins)
         with progress("Replaying", sum(span.count for span in found.spans)) as step:
-            result = replay_and_compare(
-                found,
-                known,
-                follow=isinstance(found, FileRange),
-                sessions=session or (),
-                agents=agent or (),
-                detectors=detector or (),
-                tools=tool or (),
-                where=only,
-                processes=processes,
-                exact=exact,
-                step=step,
-            )
+            follow = isinstance(found, FileRange)
+            result = replay_and_compare(found, known, follow=follow, exact=exact, step=step, **vars(filters))
         missing = found.missing(found.spans)
         policies = [
             {"since_ms": p.since_ms, "name": p.core.policy.name, "version": p.core.policy.version} for p in known
@@ -248,17 +235,7 @@ def _bundle(file: Path, policy: Path | None, public_key: Path | None, *, as_json
         raise typer.Exit(Exit.NO)
 
 
-def choice_of(topics: Topics, *, tools: list[str] | None, where: str | None) -> "Choice | None":
-    """Which records' decisions are compared; None: all. Ends the command when `where` is no condition."""
-    from haltline.streams.replay.record_filter import chosen
-
-    try:
-        return chosen(topics, tools=tools or (), where=where) if tools or where else None
-    except ValueError as error:
-        fail(f"--where: {error}", Exit.USAGE)
-
-
-def _count(found: "Range", sessions: Sequence[str], choice: "Choice | None", *, as_json: bool) -> None:
+def _count(found: "Range", sessions: Collection[str], choice: "Choice | None", *, as_json: bool) -> None:
     """What would be taken in, by topic; of a choice, what would be compared."""
     keys = {session.encode() for session in sessions}
     counts: Counter[str] = Counter()

@@ -1,7 +1,6 @@
 """`haltline replay --onto`: what was recorded onto another topic, for a consumer downstream."""
 
 import uuid
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from haltline.streams.operator.command_factory import FLEET, make_command
 if TYPE_CHECKING:
     from haltline.cli.sources import Range
     from haltline.streams.replay.copying import Counted, Progress
+    from haltline.streams.replay.diff import ReplayFilter
     from haltline.streams.replay.record_filter import Choice
     from haltline.streams.replay.records import Missing
 
@@ -31,11 +31,7 @@ class Onto:
 
     target: str
     of: str
-    sessions: Sequence[str]
-    agents: Sequence[str]
-    tools: Sequence[str]
-    detectors: Sequence[str]
-    where: str | None
+    filters: "ReplayFilter"
     speed: float | None
     rate: float | None
     dry_run: bool
@@ -46,9 +42,10 @@ class Onto:
     @property
     def choice(self) -> str:
         """What was chosen, in words."""
-        lists = {"session": self.sessions, "agent": self.agents, "tool": self.tools, "detector": self.detectors}
+        of = self.filters
+        lists = {"session": of.sessions, "agent": of.agents, "tool": of.tools, "detector": of.detectors}
         filters = [f"{name} {one}" for name, many in lists.items() for one in sorted(many)]
-        return ", ".join([*filters, *([f"where {self.where}"] if self.where else [])]) or "all"
+        return ", ".join([*filters, *([f"where {of.where}"] if of.where else [])]) or "all"
 
 
 def replay_onto(source: str, where: Where, onto: Onto, *, as_json: bool) -> None:
@@ -70,9 +67,7 @@ def replay_onto(source: str, where: Where, onto: Onto, *, as_json: bool) -> None
             total = sum(span.count for span in left)
             if onto.resume is not None and onto.resume.exists() and not total:
                 if as_json:
-                    print_json(
-                        {"id": at.id, "source": at.source, "of": topic, "onto": at.target, "written": at.written}
-                    )
+                    print_json(_position(at, topic))
                     return
                 done = f"replay {at.id} is done: {at.written} records of {topic} are on {onto.target}"
                 say(f"{done}; to start another one, choose another file than {onto.resume}")
@@ -103,16 +98,19 @@ def replay_onto(source: str, where: Where, onto: Onto, *, as_json: bool) -> None
             _noted(where, onto, at, topic, "interrupted after ")
             go_on = f"; continue with --resume {onto.resume}" if onto.resume is not None else ""
             if as_json:
-                print_json({"id": at.id, "source": at.source, "of": topic, "onto": at.target, "written": at.written})
+                print_json(_position(at, topic))
             say_error(f"interrupted: {at.written} records are on {onto.target}{go_on}")
             raise typer.Exit(Exit.NO) from None
     command = _noted(where, onto, at, topic)
     if as_json:
-        summary = {"id": at.id, "source": at.source, "of": topic, "onto": onto.target, "written": at.written}
-        print_json({**summary, "not_there": missing._asdict(), "command_id": command.command_id})
+        print_json({**_position(at, topic), "not_there": missing._asdict(), "command_id": command.command_id})
     else:
         say(f"replay {at.id}: {at.written} records of {topic} ({at.source}) are on {onto.target}")
         say_missing(missing)
+
+
+def _position(at: "Progress", topic: str) -> dict[str, object]:
+    return {"id": at.id, "source": at.source, "of": topic, "onto": at.target, "written": at.written}
 
 
 def _choice(where: Where, onto: Onto, topic: str) -> "Choice":
@@ -125,15 +123,7 @@ def _choice(where: Where, onto: Onto, topic: str) -> "Choice":
     if not onto.dry_run and not (onto.by.strip() and onto.reason.strip()):
         fail("--onto: expected --by and --reason, for the audit, got none", Exit.USAGE)
     try:
-        return chosen(
-            topics,
-            topic,
-            sessions=onto.sessions,
-            agents=onto.agents,
-            tools=onto.tools,
-            detectors=onto.detectors,
-            where=onto.where,
-        )
+        return chosen(topics, topic, **vars(onto.filters))
     except ValueError as error:
         fail(f"--where: {error}", Exit.USAGE)
 

@@ -111,8 +111,3 @@ def _print_lag(lag: "list[PartitionLag]", group: str) -> None:
     )
     print_table(("topic", "partition", "read up to", "end", "lag in records"), rows)
     say(f"{waiting} records wait for the workers of group {group}")
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(status)

@@ -79,8 +79,3 @@ def _whole(operator: "Operator", session: str) -> str:
     except NotFound:
         say_error(f"no events of session {session} were found yet")
         return session
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(tail)

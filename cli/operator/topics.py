@@ -17,9 +17,13 @@ if TYPE_CHECKING:
 
     from haltline.streams.kafka.topics import TopicReport
 
+topics = typer.Typer(
+    help="Create haltline's topics on a cluster, check them, or print the permissions on them.", no_args_is_help=True
+)
 _log = logging.getLogger(__name__)
 
 
+@topics.command()
 @with_cluster("group")
 def create(
     *,
@@ -43,6 +47,7 @@ def create(
     )
 
 
+@topics.command()
 @with_cluster("group")
 def check(
     *,
@@ -67,6 +72,7 @@ def check(
     )
 
 
+@topics.command()
 @with_cluster("group")
 def acls(
     *,
@@ -104,9 +110,10 @@ def acls(
 
     principals = {Role.AGENT: agent, Role.WORKER: worker, Role.AUDIT: audit, Role.OPERATOR: operator}
     principals |= {Role.NOTIFIER: notifier, Role.OPINION: opinion, Role.SHADOW: shadow}
-    topics = at.topics
     sinks = audit_group or f"{group_of(at.prefix)}-audit"
-    expected = grants(principals, topics, changelogs=changelogs_of(topics, at.group), group=at.group, audit_group=sinks)
+    expected = grants(
+        principals, at.topics, changelogs=changelogs_of(at.topics, at.group), group=at.group, audit_group=sinks
+    )
     if carry_out:
         open_consumer(at.bootstrap, client=at.client_config).close()  # says at once when nobody is there
         try:
@@ -163,12 +170,3 @@ def _state(report: "TopicReport") -> str:
     if report.created:
         return "created"
     return "ok" if report.ok else "differs" if report.partitions else "missing"
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the commands."""
-    group = typer.Typer(help="Create haltline's topics on a cluster, check them, or print the permissions on them.")
-    group.command()(create)
-    group.command()(check)
-    group.command()(acls)
-    app.add_typer(group, name="topics", no_args_is_help=True)

@@ -3,17 +3,13 @@
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import AsJson, Exit, fail, group_of, print_json, say, token_in
+from haltline.cli.common import AsJson, Exit, fail, group_of, option_of, print_json, say, token_in
 from haltline.cli.operator.audit_query import StorageOption, options_of
-
-if TYPE_CHECKING:
-    from haltline.console.access.provider import Provider
-    from haltline.streams.notify.links import LinkKey
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
@@ -27,51 +23,19 @@ def serve(  # the options are the settings
     *,
     keys: Annotated[
         Path | None,
-        typer.Option(
-            envvar="HALTLINE_CONSOLE_KEYS",
-            help="YAML list of name, role and sha256 of each person who may sign in; see `console key`. Left out: "
-            "one key for an admin is made and printed.",
-            metavar="FILE",
-        ),
+        option_of("console.keys", more="See `console key`. Left out: one key for an admin is made and printed."),
     ] = None,
-    oidc: Annotated[
-        Path | None,
-        typer.Option(
-            envvar="HALTLINE_CONSOLE_OIDC",
-            help="YAML description of an OpenID provider (issuer, client_id, roles ...) whom people may sign in with.",
-            metavar="FILE",
-        ),
-    ] = None,
-    database: Annotated[
-        str,
-        typer.Option(
-            envvar="HALTLINE_CONSOLE_DATABASE",
-            help="URL of the read model's database, SQLite or PostgreSQL.",
-            metavar="URL",
-        ),
-    ] = "sqlite:///haltline-console.db",
-    rules: Annotated[
-        Path | None,
-        typer.Option(
-            envvar="HALTLINE_CONSOLE_RULES",
-            help="YAML, JSON or TOML: the rules that agents of Agent Sentinel's SDK receive, which calls want "
-            "an approval (approvals), and what may be spent (budgets).",
-            metavar="FILE",
-        ),
-    ] = None,
+    oidc: Annotated[Path | None, option_of("console.oidc", more="People may sign in with it.")] = None,
+    database: Annotated[str, option_of("console.database")] = "sqlite:///haltline-console.db",
+    rules: Annotated[Path | None, option_of("console.rules")] = None,
     rebuild: Annotated[
         bool,
         typer.Option(
             "--rebuild", help="Make the read model anew: from --audit-table, where there is one, then from the topics."
         ),
     ] = False,
-    host: Annotated[
-        str, typer.Option(envvar="HALTLINE_CONSOLE_LISTEN_HOST", help="Address to listen at.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int,
-        typer.Option(envvar="HALTLINE_CONSOLE_LISTEN_PORT", help="Port to listen at; 0: any.", min=0, max=65535),
-    ] = 8460,
+    host: Annotated[str, option_of("console.host")] = "127.0.0.1",
+    port: Annotated[int, option_of("console.port")] = 8460,
     metrics_port: Annotated[
         int | None,
         typer.Option(help="Also serve /metrics, without a key, on a port of its own; 0: any.", min=0, max=65535),
@@ -81,34 +45,15 @@ def serve(  # the options are the settings
         Path | None,
         typer.Option(help="Its text, as bearer token, opens /metrics, as any key that may look does.", metavar="FILE"),
     ] = None,
-    link_key: Annotated[
-        Path | None,
-        typer.Option(
-            envvar="HALTLINE_CONSOLE_LINK_KEY",
-            help="The notifier's `link_key_file`: links of notifications to approvals are checked with it.",
-            metavar="FILE",
-        ),
-    ] = None,
+    link_key: Annotated[Path | None, option_of("console.link_key")] = None,
     audit_table: Annotated[
         str | None,
-        typer.Option(
-            envvar="HALTLINE_AUDIT_TABLE",
-            help="The audit table to search, verify and try policies on; left out: none.",
-            metavar="DIR",
-        ),
+        option_of("audit.table", help="The audit table to search, verify and try policies on; left out: none."),
     ] = None,
     storage_option: StorageOption = None,
-    audit_public_key: Annotated[
-        Path | None,
-        typer.Option(envvar="HALTLINE_AUDIT_PUBLIC_KEY", help="Check the audit's signatures with it.", metavar="FILE"),
-    ] = None,
+    audit_public_key: Annotated[Path | None, option_of("audit.public_key")] = None,
     by: Annotated[
-        str,
-        typer.Option(
-            envvar="HALTLINE_OPERATOR",
-            help="User name of the printed sign-in link (role admin).",
-            metavar="NAME",
-        ),
+        str, option_of("operator.name", help="User name of the printed sign-in link (role admin).", metavar="NAME")
     ] = "admin",
     link_digest: Annotated[
         str | None,
@@ -128,16 +73,18 @@ def serve(  # the options are the settings
         return
     # The console is an extra of its own, and takes a while to load.
     from haltline.console.access.keys import Keys, Role, Who, digest_of, new_key
+    from haltline.console.access.provider import Provider
     from haltline.console.access.sign_in_link import SignInLink, new_token
     from haltline.console.run import run
     from haltline.console.sdk_rules import ConsoleRules
     from haltline.console.settings import ConsoleSettings
+    from haltline.streams.notify.links import LinkKey
 
     try:
         known = Keys.read(keys) if keys is not None else None
-        provider = _provider(oidc) if oidc is not None else None
+        provider = Provider.read(oidc) if oidc is not None else None
         token = None if metrics_token_file is None else token_in(metrics_token_file)
-        links = None if link_key is None else _link_key(link_key)
+        links = None if link_key is None else LinkKey.read(link_key)
         ruled = ConsoleRules() if rules is None else ConsoleRules.from_file(rules)
     except (OSError, ValueError) as error:
         fail(error, Exit.USAGE)
@@ -177,18 +124,6 @@ def serve(  # the options are the settings
     raise typer.Exit(code)
 
 
-def _provider(file: Path) -> "Provider":
-    from haltline.console.access.provider import Provider
-
-    return Provider.read(file)
-
-
-def _link_key(file: Path) -> "LinkKey":
-    from haltline.streams.notify.links import LinkKey
-
-    return LinkKey.read(file)
-
-
 @console.command("key")
 def make_key(
     name: Annotated[str, typer.Argument(help="Whose: stands in the audit with everything that is done with it.")],
@@ -214,8 +149,3 @@ def make_key(
     say(f"# the key, for {name} alone: {key}")
     for line in (f"- name: {json.dumps(name, ensure_ascii=False)}", f"  role: {whose}", f"  sha256: {digest}"):
         say(line)
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the group."""
-    app.add_typer(console, name="console")

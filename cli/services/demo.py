@@ -38,8 +38,3 @@ def demo(
             say(f"Logs and the audit table are in {folder}")
     if not well:
         raise typer.Exit(Exit.NO)
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(demo)

@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import AsJson, Exit, MetricsHost, MetricsPort, fail, group_of, print_json, say, say_error
+from haltline.cli.common import (
+    AsJson,
+    Exit,
+    FetchWait,
+    MetricsHost,
+    MetricsPort,
+    fail,
+    group_of,
+    option_of,
+    print_json,
+    say,
+    say_error,
+)
 
 if TYPE_CHECKING:
     from haltline.schemas.incidents import IncidentRecord
@@ -26,12 +38,7 @@ Document = Annotated[Path, typer.Argument(help="The document of channels and rou
 def serve(
     ctx: typer.Context,
     *,
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            envvar="HALTLINE_NOTIFY_CONFIG", help="The document of channels and routes, YAML or TOML.", metavar="FILE"
-        ),
-    ] = None,
+    config: Annotated[Path | None, option_of("notify.config")] = None,
     at: Cluster,
     group: Annotated[
         str, typer.Option(help="The consumer group; left out: the prefix without its dot, and -notify.", metavar="NAME")
@@ -39,9 +46,7 @@ def serve(
     session_timeout: Annotated[
         float, typer.Option(help="Seconds of silence after which it loses its partitions to another.", min=1)
     ] = 10.0,
-    fetch_wait_ms: Annotated[
-        int, typer.Option(help="How long the broker may hold a fetch; 10 for an embedded one.", min=1)
-    ] = 500,
+    fetch_wait_ms: FetchWait = 500,
     metrics_host: MetricsHost = "127.0.0.1",
     metrics_port: MetricsPort = 9471,
 ) -> None:
@@ -104,9 +109,7 @@ def check(file: Document, *, as_json: AsJson = False) -> None:
 
 @notify.command("test")
 def send_test(
-    file: Annotated[
-        Path, typer.Option("--config", envvar="HALTLINE_NOTIFY_CONFIG", help="The document.", metavar="FILE")
-    ],
+    file: Annotated[Path, option_of("notify.config", "--config")],
     *,
     route: Annotated[str, typer.Option(help="The route to whose channels it is sent.", metavar="NAME")],
     channel: Annotated[str | None, typer.Option(help="Only to this channel of the route.", metavar="NAME")] = None,
@@ -231,8 +234,3 @@ def _read(file: Path) -> "Config":
         return load_config(file)
     except (BadConfig, OSError) as error:
         fail(error, Exit.USAGE)
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the group."""
-    app.add_typer(notify, name="notify")

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import Exit, MetricsHost, MetricsPort, PolicyFile, fail, group_of
+from haltline.cli.common import Exit, FetchWait, MetricsHost, MetricsPort, PolicyFile, fail, group_of, option_of
 from haltline.cli.policy_option import read_plugins, read_policy
 
 KEY: Final = "HALTLINE_OPINION_API_KEY"
@@ -17,30 +17,17 @@ KEY: Final = "HALTLINE_OPINION_API_KEY"
 @with_cluster()
 def opinion(
     *,
-    url: Annotated[
-        str,
-        typer.Option(
-            envvar="HALTLINE_OPINION_URL",
-            help="Address of an OpenAI-compatible API, such as https://api.openai.com/v1.",
-        ),
-    ],
-    model: Annotated[str, typer.Option(envvar="HALTLINE_OPINION_MODEL", help="The model's name there.")],
+    url: Annotated[str, option_of("opinion.url", more="Such as https://api.openai.com/v1.")],
+    model: Annotated[str, option_of("opinion.model")],
     api_key_file: Annotated[
-        Path | None,
-        typer.Option(
-            envvar="HALTLINE_OPINION_API_KEY_FILE",
-            help=f"Its text is the API's key; left out: the variable {KEY}, or none.",
-            metavar="FILE",
-        ),
+        Path | None, option_of("opinion.api_key_file", more=f"Left out: the variable {KEY}, or none.")
     ] = None,
     policy: PolicyFile = None,
     policy_name: Annotated[
         str, typer.Option(help="Name of the published policy to follow, without --policy.", metavar="NAME")
     ] = "default",
     at: Cluster,
-    fetch_wait_ms: Annotated[
-        int, typer.Option(help="How long the broker may hold a fetch; 10 for an embedded one.", min=1)
-    ] = 500,
+    fetch_wait_ms: FetchWait = 500,
     metrics_host: MetricsHost = "127.0.0.1",
     metrics_port: MetricsPort = 9473,
 ) -> None:
@@ -83,8 +70,3 @@ def opinion(
     except (OSError, BadPolicy, ValueError) as error:
         fail(error, Exit.USAGE)
     raise typer.Exit(code)
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(opinion)

@@ -19,6 +19,7 @@ from haltline.cli.common import (
     Bootstrap,
     ClientConfig,
     Exit,
+    FetchWait,
     Group,
     MetricsHost,
     MetricsPort,
@@ -27,6 +28,7 @@ from haltline.cli.common import (
     RulesName,
     fail,
     group_of,
+    option_of,
 )
 from haltline.cli.operator import audit_group
 from haltline.cli.operator.audit_query import DEFAULT_TABLE, AuditTable, StorageOption, options_of
@@ -40,8 +42,6 @@ if TYPE_CHECKING:
 
 DEFAULT_METRICS_PORT = 9464
 
-FetchWait = Annotated[int, typer.Option(help="How long the broker may hold a fetch; 10 for an embedded broker.", min=1)]
-
 
 def worker(
     *,
@@ -54,10 +54,7 @@ def worker(
     group: Group = DEFAULT_GROUP,
     rules: Annotated[
         RulesName,
-        typer.Option(
-            envvar="HALTLINE_RULES",
-            help="all; or in two groups: enforced, and what is in shadow in group NAME-shadow.",
-        ),
+        option_of("workers.rules", help="all; or in two groups: enforced, and what is in shadow in group NAME-shadow."),
     ] = "all",
     instance_id: Annotated[
         str | None,
@@ -77,11 +74,7 @@ def worker(
     fetch_wait_ms: FetchWait = 500,
     sealing_key: Annotated[
         Path | None,
-        typer.Option(
-            envvar="HALTLINE_SEALING_KEY",
-            help="Private key (see audit keygen) that signs what agents receive; they check HALTLINE_VERIFY_KEY.",
-            metavar="FILE",
-        ),
+        option_of("workers.sealing_key", more="See `audit keygen`; they check it with HALTLINE_VERIFY_KEY."),
     ] = None,
     client_config: ClientConfig = NO_CLIENT_CONFIG,
 ) -> None:
@@ -192,14 +185,7 @@ def audit(
     flush: Annotated[
         float, typer.Option(help="The longest a record waits before it is written, in seconds.", min=0.1)
     ] = 5.0,
-    signing_key: Annotated[
-        Path | None,
-        typer.Option(
-            envvar="HALTLINE_AUDIT_KEY",
-            help="Private key that signs the hash chains; see `audit keygen`.",
-            metavar="FILE",
-        ),
-    ] = None,
+    signing_key: Annotated[Path | None, option_of("audit.signing_key", more="See `audit keygen`.")] = None,
     sign_every: Annotated[int, typer.Option(help="Sign the chain of a partition after how many rows.", min=1)] = 1000,
     redact: Annotated[
         str,

@@ -15,6 +15,7 @@ from haltline.cli.common import (
     PolicyFile,
     RulesName,
     fail,
+    option_of,
 )
 from haltline.cli.policy_option import read_policy
 from haltline.cli.services.run import DEFAULT_METRICS_PORT
@@ -32,14 +33,11 @@ def up(
         ".haltline"
     ),
     metrics_port: MetricsPort = DEFAULT_METRICS_PORT,
-    console_port: Annotated[
-        int,
-        typer.Option(envvar="HALTLINE_CONSOLE_LISTEN_PORT", help="Port of the console; 0: any.", min=0, max=65535),
-    ] = 8460,
+    console_port: Annotated[int, option_of("console.port")] = 8460,
     rules: Annotated[
         RulesName,
-        typer.Option(
-            envvar="HALTLINE_RULES",
+        option_of(
+            "workers.rules",
             help="enforced: rules in shadow run in a process of their own beside it; all: one worker runs all.",
         ),
     ] = "enforced",
@@ -70,8 +68,3 @@ def up(
         rules=Runs(rules),
         client=client_config,
     )
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(up)

@@ -1,17 +1,19 @@
 """What is in force now, and what operators do about it: kill switch, kills, freezes, containments, and their ends."""
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import orjson
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, create_model
 from sqlalchemy import select
 
-from haltline.console.context import AgentClient, Context, ContextDep, OperatorClient, Viewer
+from haltline.console.context import AgentClient, ContextDep, OperatorClient, Viewer
 from haltline.console.http.examples import Yes, like
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.ids import whole
 from haltline.console.read_model import tables
+from haltline.schemas.acts import ON_SCOPES, Act
+from haltline.schemas.acts import Field as ActField
 from haltline.schemas.control import CommandKind, ControlRecord, ControlState, control_key
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.record import JsonObject
@@ -94,10 +96,6 @@ def _answered(answer: CommandResult) -> CommandOutcome:
     )
 
 
-def _whole(here: Context, act: ControlRequest) -> str:
-    return whole(here, act.scope, act.id, unknown=act.unknown)
-
-
 @router.get("/kill-switch/check")
 def check(
     here: ContextDep,
@@ -133,34 +131,34 @@ def standing(here: ContextDep, _: Viewer) -> list[Standing]:
     return [orjson.loads(body) for body in bodies]
 
 
-@router.post("/kill", responses=_UNHEARD)
-def kill(here: ContextDep, who: OperatorClient, act: ControlRequest) -> CommandOutcome:
-    """Stops a session, agent, mission, tool, target or the fleet (`*`, by two operators), now.
+def _add(act: Act) -> None:
+    """The route of an act: its body has the act's fields besides those that every one has."""
+    own: dict[str, Any] = {
+        name: (one.type, Field(description=one.help, **_limits(one)))
+        for name, one in act.fields.items()
+        if one.over_http and name not in {"scope", "scope_id", *ControlRequest.model_fields}
+    }
+    model: Any = create_model(f"{act.name.title()}Request", __base__=ControlRequest, __doc__=act.help, **own)
 
-    A session, agent or mission without any events is refused (404), unless `unknown` says that it is meant.
-    """
-    return _answered(here.inbox.kill(act.scope, _whole(here, act), by=who.name, reason=act.reason))
+    def give(here: ContextDep, who: OperatorClient, act_on: ControlRequest) -> CommandOutcome:
+        given = {name: getattr(act_on, name) for name in own}
+        if given.get("session") is not None:
+            given["session"] = whole(here, ScopeKind.SESSION, given["session"])
+        scope_id = whole(here, act_on.scope, act_on.id, unknown=act_on.unknown)
+        return _answered(
+            here.inbox.command(
+                CommandKind(act.name), act_on.scope, scope_id, by=who.name, reason=act_on.reason, **given
+            )
+        )
 
-
-@router.post("/freeze", responses=_UNHEARD)
-def freeze(here: ContextDep, who: OperatorClient, act: ControlRequest) -> CommandOutcome:
-    """Refuses every call of what the scope covers until it is lifted. What is killed stays killed: 409."""
-    return _answered(here.inbox.hold(CommandKind.FREEZE, act.scope, _whole(here, act), by=who.name, reason=act.reason))
-
-
-@router.post("/contain", responses=_UNHEARD)
-def contain(here: ContextDep, who: OperatorClient, act: ControlRequest) -> CommandOutcome:
-    """Lets what the scope covers only read until it is lifted. What is killed stays killed: 409."""
-    return _answered(here.inbox.hold(CommandKind.CONTAIN, act.scope, _whole(here, act), by=who.name, reason=act.reason))
-
-
-@router.post("/lift", responses=_UNHEARD)
-def lift(here: ContextDep, who: OperatorClient, act: ControlRequest) -> CommandOutcome:
-    """Ends what was frozen or contained. A kill needs a reset: 409."""
-    return _answered(here.inbox.hold(CommandKind.LIFT, act.scope, _whole(here, act), by=who.name, reason=act.reason))
+    give.__annotations__["act_on"] = model
+    router.post(f"/{act.name}", name=act.name, description=act.help, responses=_UNHEARD)(give)
 
 
-@router.post("/reset", responses=_UNHEARD)
-def reset(here: ContextDep, who: OperatorClient, act: ControlRequest) -> CommandOutcome:
-    """Releases what was killed."""
-    return _answered(here.inbox.reset(act.scope, _whole(here, act), by=who.name, reason=act.reason))
+def _limits(one: ActField) -> dict[str, Any]:
+    limits = {} if one.limits is None else dict(zip(("ge", "le"), one.limits, strict=True))
+    return limits | {"default": one.default}
+
+
+for _act in ON_SCOPES:
+    _add(_act)

@@ -12,11 +12,10 @@ Misses: what only one rule sees.
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Final
 
-import pydantic
 from pydantic import Field
 
 from haltline.detectors.features.observation import Observation
-from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import INDEX, Entry, entry, evidence
 from haltline.schemas.events import Kind
@@ -50,7 +49,7 @@ class State:
     last: dict[str, Entry] = field(default_factory=dict)
 
 
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+@settings
 class Agreement(Detector[State]):
     """Several rules found a lack of progress close together."""
 
@@ -61,10 +60,6 @@ class Agreement(Detector[State]):
     """Points that the findings have to add up to."""
     last_actions: Annotated[int, Field(ge=0, le=1_000), Stricter.HIGHER] = 4
     """Actions. Findings that lie no further apart count together."""
-
-    def start(self) -> State:
-        """Nothing found yet."""
-        return State()
 
     def concerns(self, act: Observation) -> bool:
         """Events on which one of the rules found something that counts."""
@@ -90,7 +85,7 @@ class Agreement(Detector[State]):
             evidence(act, [*(state.last[rule] for rule in rules), entry(act)]),
             confidence=min(1.0, points / (self.points + 1)),
             values={"points": points, "rules": ", ".join(rules)},
-            thresholds={"points": self.points, "last_actions": self.last_actions},
+            thresholds=self.thresholds("points", "last_actions"),
         )
 
     def near(self, state: State) -> float:

@@ -9,16 +9,15 @@ Quiet: either of the two alone, however often; findings that lie further apart; 
 Misses: what the rules that it combines miss. Some of them are only in shadow, and so is this one by default.
 """
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Final
 
-import pydantic
 from pydantic import Field
 
+from haltline.detectors.combining.agreement import State
 from haltline.detectors.features.observation import Observation
-from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.strictness import Stricter
-from haltline.detectors.framework.window import INDEX, TIME_MS, Entry, entry, evidence
+from haltline.detectors.framework.window import Entry, entry, evidence, is_near
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.record import Values
@@ -38,14 +37,7 @@ _PLACES: Final = 9
 """Products are rounded before they are compared: 0.5 * 1.8 must be 0.9."""
 
 
-@dataclass(slots=True)
-class State:
-    """By rule: its last finding."""
-
-    last: dict[str, Entry] = field(default_factory=dict)
-
-
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+@settings
 class Combination(Detector[State]):
     """Two rules of a combination found something close together."""
 
@@ -59,10 +51,6 @@ class Combination(Detector[State]):
     last_actions: Annotated[int, Field(ge=1, le=10_000), Stricter.HIGHER] = 40
     """So are those within so many actions of the session, however long they took."""
 
-    def start(self) -> State:
-        """Nothing found yet."""
-        return State()
-
     def concerns(self, act: Observation) -> bool:
         """Events on which one of the rules found something."""
         return bool(act.found) and any(f.detector in _PARTS for f in act.found)
@@ -75,18 +63,15 @@ class Combination(Detector[State]):
                 new.add(finding.detector)
                 score = round(_BASE[finding.severity] * finding.confidence, _PLACES)
                 state.last[finding.detector] = entry(act, score)
-        together = {rule: e for rule, e in state.last.items() if rule in new or self._is_near(e, act)}
+        together = {
+            rule: e for rule, e in state.last.items() if rule in new or is_near(e, act.time_ms, act.index, self)
+        }
         held = [c for c in COMBINATIONS if not new.isdisjoint(c[1:3]) and c[1] in together and c[2] in together]
         return self._found(act, together, held) if held else None
 
     def near(self, state: State) -> float:
         """0.5 once one of two was found."""
         return 0.5 if state.last else 0.0
-
-    def _is_near(self, earlier: Entry, act: Observation) -> bool:
-        if abs(act.time_ms - int(earlier[TIME_MS])) <= self.window_s * 1000:
-            return True
-        return abs(act.index - int(earlier[INDEX])) < self.last_actions
 
     def _found(self, act: Observation, together: dict[str, Entry], held: list[tuple[str, str, str, float]]) -> Finding:
         rules = list(dict.fromkeys(rule for _, one, other, _ in held for rule in (one, other)))
@@ -105,5 +90,5 @@ class Combination(Detector[State]):
             evidence(act, [*(together[rule] for rule in rules), entry(act)]),
             confidence=risk,
             values=values,
-            thresholds={"window_s": self.window_s, "last_actions": self.last_actions},
+            thresholds=self.thresholds("window_s", "last_actions"),
         )

@@ -14,11 +14,9 @@ from fnmatch import fnmatchcase
 from hashlib import blake2b
 from typing import Any, ClassVar, Final
 
-import pydantic
-
 from haltline.detectors.features import task_scope
 from haltline.detectors.features.observation import Observation
-from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.window import EVENT_ID, INDEX, TIME_MS, Entry, entry, evidence, within
 from haltline.schemas.correlation import MAX_ENTRIES, Correlation, CorrelationType, Selection
 from haltline.schemas.events import Kind
@@ -38,7 +36,7 @@ _MAX_VALUE: Final = 1e15
 """A larger number does not count: sums must stay finite."""
 
 
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+@settings
 class Correlated(Detector[State]):
     """One correlation rule; each has a class of its own, made by `detector_of`."""
 

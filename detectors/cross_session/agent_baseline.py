@@ -18,11 +18,10 @@ from dataclasses import dataclass, field
 from math import log, log2, sqrt
 from typing import Annotated, ClassVar
 
-import pydantic
 from pydantic import Field
 
 from haltline.detectors.cross_session.base import CrossSessionPattern, evidence, remembered
-from haltline.detectors.framework.base import SETTINGS
+from haltline.detectors.framework.base import settings
 from haltline.detectors.framework.strictness import Stricter
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.record import Values
@@ -57,7 +56,7 @@ class State:
     """Of the actions seen so far."""
 
 
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+@settings
 class AgentBaseline(CrossSessionPattern[State]):
     """A profile away from those of the agent before it."""
 
@@ -76,10 +75,6 @@ class AgentBaseline(CrossSessionPattern[State]):
     """Of two mixes of tools that have nothing in common it is 1."""
     new_capability_share: Annotated[float, Field(gt=0, le=1), Stricter.LOWER] = 0.2
     """Part of a profile's actions."""
-
-    def start(self) -> State:
-        """Nothing is usual yet."""
-        return State()
 
     def observe(self, state: State, signal: Signal) -> Finding | None:
         """Compares a profile with those before it, and learns it."""
@@ -122,13 +117,9 @@ class AgentBaseline(CrossSessionPattern[State]):
             evidence([], remembered(signal)),
             confidence=len(found) / len(_SEVERITIES),
             values={**found, "profiles": state.profiles, "sessions": len(state.sessions)},
-            thresholds={
-                "min_profiles": self.min_profiles,
-                "min_sessions": self.min_sessions,
-                "rate_deviations": self.rate_deviations,
-                "mix_bits": self.mix_bits,
-                "new_capability_share": self.new_capability_share,
-            },
+            thresholds=self.thresholds(
+                "min_profiles", "min_sessions", "rate_deviations", "mix_bits", "new_capability_share"
+            ),
         )
 
 

@@ -9,11 +9,10 @@ Misses: what is used but not told; of each running session up to a hundredth of 
 
 from typing import Annotated, ClassVar
 
-import pydantic
 from pydantic import Field
 
 from haltline.detectors.cross_session.shared_budget import SharedBudget, State
-from haltline.detectors.framework.base import SETTINGS
+from haltline.detectors.framework.base import settings
 from haltline.detectors.framework.strictness import Stricter
 from haltline.schemas.signals import SignalScope
 
@@ -22,7 +21,7 @@ __all__ = ["AgentBudget", "State"]
 _HOUR_MS = 3_600_000
 
 
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+@settings
 class AgentBudget(SharedBudget):
     """The total of an agent's sessions in a period."""
 

@@ -14,7 +14,6 @@ Misses: an agent that gives itself another id in each session; one session that 
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
-import pydantic
 from pydantic import Field
 
 from haltline.detectors.cross_session.base import (
@@ -27,7 +26,7 @@ from haltline.detectors.cross_session.base import (
     went_on,
 )
 from haltline.detectors.features.same_target import same as same_thing
-from haltline.detectors.framework.base import SETTINGS
+from haltline.detectors.framework.base import settings
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import Entry, seconds, within
 from haltline.schemas.findings import Finding, Severity
@@ -44,7 +43,7 @@ class State:
     acts: list[Entry] = field(default_factory=list)
 
 
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+@settings
 class AgentDestruction(CrossSessionPattern[State]):
     """The same target again, or too many, from several sessions of one agent."""
 
@@ -63,10 +62,6 @@ class AgentDestruction(CrossSessionPattern[State]):
     """Destructive acts of all sessions."""
     volume_window_s: Annotated[float, Field(gt=0, le=604_800), Stricter.HIGHER] = 60.0
     """In which they lie, in event time."""
-
-    def start(self) -> State:
-        """Nothing destroyed."""
-        return State()
 
     def observe(self, state: State, signal: Signal) -> Finding | None:
         """Adds the act, and counts those around it."""
@@ -91,7 +86,7 @@ class AgentDestruction(CrossSessionPattern[State]):
             f"{len(same)} attempts on {last[WHAT]} in {seconds(same)}s by {sessions(same)} sessions of {self.whose}",
             evidence(same, last),
             values={"attempts": len(same), "sessions": sessions(same), "span_s": seconds(same)},
-            thresholds={"same_target": self.same_target, "window_s": self.window_s},
+            thresholds=self.thresholds("same_target", "window_s"),
             target=str(last[WHAT]),
             session_id=went_on(same, signal),
         )
@@ -107,6 +102,6 @@ class AgentDestruction(CrossSessionPattern[State]):
             f"{acts} destructive actions in {seconds(near)}s by {sessions(near)} sessions of {self.whose}",
             evidence(near, last),
             values={"acts": acts, "sessions": sessions(near), "span_s": seconds(near)},
-            thresholds={"max_destructive": self.max_destructive, "volume_window_s": self.volume_window_s},
+            thresholds=self.thresholds("max_destructive", "volume_window_s"),
             session_id=went_on(near, signal),
         )

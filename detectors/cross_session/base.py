@@ -4,9 +4,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from pydantic.dataclasses import dataclass
-
-from haltline.detectors.framework.base import SETTINGS, Pattern, State
+from haltline.detectors.framework.base import Pattern, State, settings
 from haltline.detectors.framework.window import TIME_MS, Entry
 from haltline.schemas.findings import Evidence, Finding
 from haltline.schemas.signals import Signal, SignalKind, SignalScope
@@ -18,7 +16,7 @@ SESSION, WHAT, EVENT_ID, TOPIC, PARTITION, OFFSET = range(1, 7)
 """Where an entry, `[time_ms, session, what, event_id, topic, partition, offset]`, has what."""
 
 
-@dataclass(frozen=True, kw_only=True, config=SETTINGS)
+@settings
 class CrossSessionPattern(Pattern[State]):
     """Looks for one pattern in what several sessions tell.
 

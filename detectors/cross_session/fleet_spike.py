@@ -10,11 +10,10 @@ Misses: the first minute of a fleet has no minutes before it: only the least cou
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
-import pydantic
 from pydantic import Field
 
 from haltline.detectors.cross_session.base import EVENT_ID, WHAT, CrossSessionPattern, evidence, remembered
-from haltline.detectors.framework.base import SETTINGS
+from haltline.detectors.framework.base import settings
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import Entry
 from haltline.schemas.findings import Finding, Severity
@@ -56,7 +55,7 @@ class State:
     kinds: dict[str, Minutes] = field(default_factory=dict)
 
 
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+@settings
 class FleetSpike(CrossSessionPattern[State]):
     """A minute that is not like those before."""
 
@@ -68,10 +67,6 @@ class FleetSpike(CrossSessionPattern[State]):
     """A minute, from which on a kind can be a spike; a kind that is not named is not looked at."""
     factor: Annotated[float, Field(ge=1.1, le=1000), Stricter.LOWER] = 5.0
     """Times what was usual in the minutes before."""
-
-    def start(self) -> State:
-        """Nothing is usual yet."""
-        return State()
 
     def observe(self, state: State, signal: Signal) -> Finding | None:
         """Adds to the minute of the signal; one of an earlier minute adds to the present one."""

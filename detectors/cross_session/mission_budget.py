@@ -10,16 +10,14 @@ Misses: what is used but not told; of each running session up to a hundredth of 
 
 from typing import ClassVar
 
-import pydantic
-
 from haltline.detectors.cross_session.shared_budget import SharedBudget, State
-from haltline.detectors.framework.base import SETTINGS
+from haltline.detectors.framework.base import settings
 from haltline.schemas.signals import SignalScope
 
 __all__ = ["MissionBudget", "State"]
 
 
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+@settings
 class MissionBudget(SharedBudget):
     """The total of a mission's sessions."""
 

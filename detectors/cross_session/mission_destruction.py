@@ -10,16 +10,14 @@ Misses: sessions that name no mission; one session that makes what another destr
 
 from typing import ClassVar
 
-import pydantic
-
 from haltline.detectors.cross_session.agent_destruction import AgentDestruction, State
-from haltline.detectors.framework.base import SETTINGS
+from haltline.detectors.framework.base import settings
 from haltline.schemas.signals import SignalScope
 
 __all__ = ["MissionDestruction", "State"]
 
 
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+@settings
 class MissionDestruction(AgentDestruction):
     """The same target again, or too many, from several sessions of one mission."""
 

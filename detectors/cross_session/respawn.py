@@ -11,11 +11,10 @@ Misses: an agent that gives itself another id; sessions of which the first event
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
-import pydantic
 from pydantic import Field
 
 from haltline.detectors.cross_session.base import SESSION, CrossSessionPattern, evidence, remembered, went_on
-from haltline.detectors.framework.base import SETTINGS
+from haltline.detectors.framework.base import settings
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import TIME_MS, Entry, seconds
 from haltline.schemas.findings import Finding, Severity
@@ -33,7 +32,7 @@ class State:
     killed: list[Entry] = field(default_factory=list)
 
 
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+@settings
 class Respawn(CrossSessionPattern[State]):
     """A chain of killed sessions."""
 
@@ -45,10 +44,6 @@ class Respawn(CrossSessionPattern[State]):
     """Sessions killed one after the other."""
     window_s: Annotated[float, Field(gt=0, le=2_592_000), Stricter.HIGHER] = 3600.0
     """From the first of these kills to the last, in event time."""
-
-    def start(self) -> State:
-        """No session yet."""
-        return State()
 
     def observe(self, state: State, signal: Signal) -> Finding | None:
         """Notes what became of a session; looks when it was killed."""
@@ -72,7 +67,7 @@ class Respawn(CrossSessionPattern[State]):
             f"{len(chain)} sessions in {seconds(chain)}s, each started after the previous one was killed",
             evidence(chain, last),
             values={"generations": len(chain), "span_s": seconds(chain)},
-            thresholds={"generations": self.generations, "window_s": self.window_s},
+            thresholds=self.thresholds("generations", "window_s"),
             session_id=went_on(chain, signal),
         )
 

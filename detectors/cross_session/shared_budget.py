@@ -3,11 +3,10 @@
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal, get_args
 
-import pydantic
 from pydantic import Field
 
 from haltline.detectors.cross_session.base import CrossSessionPattern, evidence, remembered
-from haltline.detectors.framework.base import SETTINGS
+from haltline.detectors.framework.base import settings, worst_of
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.usage_totals import UNKNOWN_TURNS, budget_finding, stage_of
 from haltline.schemas.findings import Finding
@@ -30,7 +29,7 @@ class State:
     """By resource: 1 warned of, 2 exceeded, more for each further tenth."""
 
 
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+@settings
 class SharedBudget(CrossSessionPattern[State]):
     """A total of several sessions above its limit. Their resources come in steps of a hundredth of it or less."""
 
@@ -45,10 +44,6 @@ class SharedBudget(CrossSessionPattern[State]):
         """Which period a moment is in."""
         return 0
 
-    def start(self) -> State:
-        """Nothing used."""
-        return State()
-
     def observe(self, state: State, signal: Signal) -> Finding | None:
         """Adds up what a session told, and looks at the totals that have a limit."""
         period = self.period_of(signal.time)
@@ -58,16 +53,14 @@ class SharedBudget(CrossSessionPattern[State]):
             state.period, state.used, state.told = period, {}, {}
         if unknown := signal.amount(UNKNOWN_TURNS):
             state.used[UNKNOWN_TURNS] = state.used.get(UNKNOWN_TURNS, 0.0) + unknown
-        worst: Finding | None = None
+        found = []
         for name in SHARED:
             amount = signal.amount(name)
             if amount:
                 state.used[name] = state.used.get(name, 0.0) + amount
             if name in self.limits:
-                found = self._look(state, signal, name, self.limits[name])
-                if found is not None and (worst is None or found.severity > worst.severity):
-                    worst = found
-        return worst
+                found.append(self._look(state, signal, name, self.limits[name]))
+        return worst_of(found)
 
     def _look(self, state: State, signal: Signal, name: Shared, limit: float) -> Finding | None:
         used = state.used.get(name, 0.0)

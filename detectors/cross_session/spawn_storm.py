@@ -11,11 +11,10 @@ Misses: sessions that name neither their parent nor their root; copies in proces
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
-import pydantic
 from pydantic import Field
 
 from haltline.detectors.cross_session.base import CrossSessionPattern, evidence, remembered
-from haltline.detectors.framework.base import SETTINGS
+from haltline.detectors.framework.base import settings
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import Entry, seconds, within
 from haltline.schemas.findings import Finding, Severity
@@ -36,7 +35,7 @@ class State:
     started: list[Entry] = field(default_factory=list)
 
 
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+@settings
 class SpawnStorm(CrossSessionPattern[State]):
     """Too many sessions of one tree, too fast, or too deep."""
 
@@ -54,10 +53,6 @@ class SpawnStorm(CrossSessionPattern[State]):
     """Sessions that have started others."""
     last_started: Annotated[int, Field(ge=2, le=500), Stricter.HIGHER] = 64
     """The last sessions that count for that, however slowly they came."""
-
-    def start(self) -> State:
-        """The first session alone."""
-        return State()
 
     def observe(self, state: State, signal: Signal) -> Finding | None:
         """Adds a session to the tree, and looks at its rate, its depth and who started others."""
@@ -85,12 +80,7 @@ class SpawnStorm(CrossSessionPattern[State]):
             f"{seconds(near)}s, {len(spawners)} of them or above have started others",
             evidence(state.started[-self.last_started :], last),
             values=values,
-            thresholds={
-                "max_depth": self.max_depth,
-                "max_started": self.max_started,
-                "window_s": self.window_s,
-                "max_spawners": self.max_spawners,
-            },
+            thresholds=self.thresholds("max_depth", "max_started", "window_s", "max_spawners"),
         )
 
     @staticmethod

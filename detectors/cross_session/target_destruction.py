@@ -11,11 +11,10 @@ Misses: one thing under two names. Many agents whose work is to delete from one 
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
-import pydantic
 from pydantic import Field
 
 from haltline.detectors.cross_session.base import WHAT, CrossSessionPattern, evidence, remembered, sessions
-from haltline.detectors.framework.base import SETTINGS
+from haltline.detectors.framework.base import settings
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import Entry, seconds, within
 from haltline.schemas.findings import Finding, Severity
@@ -31,7 +30,7 @@ class State:
     attempts: list[Entry] = field(default_factory=list)
 
 
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+@settings
 class TargetDestruction(CrossSessionPattern[State]):
     """Attempts at one target by several agents."""
 
@@ -43,10 +42,6 @@ class TargetDestruction(CrossSessionPattern[State]):
     """By two agents or more."""
     window_s: Annotated[float, Field(gt=0, le=604_800), Stricter.HIGHER] = 900.0
     """In which they lie, in event time."""
-
-    def start(self) -> State:
-        """Nobody has tried."""
-        return State()
 
     def observe(self, state: State, signal: Signal) -> Finding | None:
         """Adds the attempt, and counts those around it."""
@@ -68,6 +63,6 @@ class TargetDestruction(CrossSessionPattern[State]):
                 "sessions": sessions(near),
                 "span_s": seconds(near),
             },
-            thresholds={"max_attempts": self.max_attempts, "window_s": self.window_s},
+            thresholds=self.thresholds("max_attempts", "window_s"),
             target=signal.id,
         )

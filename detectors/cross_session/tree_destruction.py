@@ -10,16 +10,14 @@ Misses: sessions that name neither their parent nor their root; one session that
 
 from typing import ClassVar
 
-import pydantic
-
 from haltline.detectors.cross_session.agent_destruction import AgentDestruction, State
-from haltline.detectors.framework.base import SETTINGS
+from haltline.detectors.framework.base import settings
 from haltline.schemas.signals import SignalScope
 
 __all__ = ["State", "TreeDestruction"]
 
 
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+@settings
 class TreeDestruction(AgentDestruction):
     """The same target again, or too many, from several sessions of one tree."""
 

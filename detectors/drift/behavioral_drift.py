@@ -24,14 +24,13 @@ from dataclasses import dataclass, field
 from math import exp, log, log2, sqrt
 from typing import Annotated, ClassVar, NamedTuple
 
-import pydantic
 from pydantic import Field
 
 from haltline.detectors.features.observation import Observation, Trait
-from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import Entry, entry, evidence, seconds
-from haltline.schemas.events import Effect, Kind
+from haltline.schemas.events import Effect
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.policy import Reading
 from haltline.schemas.record import Values
@@ -123,13 +122,12 @@ class State:
     deviations: dict[str, Deviation] = field(default_factory=dict)
 
 
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+@settings
 class BehavioralDrift(Detector[State]):
     """A deviation from the session's own rate, mix of tools or capabilities, added up to its threshold."""
 
     id: ClassVar[str] = "behavioral_drift"
     optional: ClassVar[bool] = True
-    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
     sees: ClassVar[Trait] = Trait.BEGUN
 
     baseline: Annotated[int, Field(ge=5, le=10_000), Stricter.LOWER] = 20
@@ -146,10 +144,6 @@ class BehavioralDrift(Detector[State]):
     """Actions with a capability that the baseline does not have; four others make up for one."""
     together_s: Annotated[float, Field(ge=0.001, le=3600), Stricter.LOWER] = 1.0
     """Seconds. Calls that are so close together are one step."""
-
-    def start(self) -> State:
-        """Nothing is usual yet."""
-        return State()
 
     def concerns(self, act: Observation) -> bool:
         """Attempts, but for those that wait."""
@@ -268,13 +262,9 @@ class BehavioralDrift(Detector[State]):
             evidence(act, [*(deviation.since for deviation in deviating.values()), entry(act)]),
             confidence=len(deviating) / len(_SEVERITIES),
             values=values,
-            thresholds={
-                "baseline": self.baseline,
-                "slack": self.slack,
-                "rate_threshold": self.rate_threshold,
-                "mix_threshold": self.mix_threshold,
-                "new_capability_actions": self.new_capability_actions,
-            },
+            thresholds=self.thresholds(
+                "baseline", "slack", "rate_threshold", "mix_threshold", "new_capability_actions"
+            ),
         )
 
 

@@ -19,15 +19,14 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Annotated, ClassVar
 
-import pydantic
 from pydantic import Field
 
 from haltline.detectors.features.observation import Observation, Trait
-from haltline.detectors.framework.base import SETTINGS, Detector
-from haltline.detectors.framework.severity_counts import ManyCounts, severity_of, thresholds_of
+from haltline.detectors.framework.base import Detector, settings
+from haltline.detectors.framework.severity_counts import ManyCounts
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import EVENT_ID, Entry, entry, evidence
-from haltline.schemas.events import Effect, Kind
+from haltline.schemas.events import Effect
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.policy import Reading
 
@@ -59,13 +58,12 @@ class State:
     """Looks in a row."""
 
 
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+@settings
 class ExplorationWandering(Detector[State]):
     """A score of more than `threshold` over the last `window` looks at files."""
 
     id: ClassVar[str] = "exploration_wandering"
     optional: ClassVar[bool] = True
-    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
     sees: ClassVar[Trait] = Trait.BEGUN | Trait.REFUSED
 
     threshold: Annotated[float, Field(gt=0, le=1), Stricter.LOWER] = 0.7
@@ -78,10 +76,6 @@ class ExplorationWandering(Detector[State]):
     """Looks in a row, of any kind, from which on it is medium, high, critical."""
     max_depth_spread: Annotated[float, Field(gt=0, le=100), Stricter.LOWER] = 2.0
     """Folders of depth; a larger spread counts in full."""
-
-    def start(self) -> State:
-        """Not looking around."""
-        return State()
 
     def observe(self, state: State, act: Observation) -> Finding | None:
         """Notes where it looks, or that it does something else; takes a look back that was refused."""
@@ -97,7 +91,9 @@ class ExplorationWandering(Detector[State]):
             return None
         state.count += 1
         if state.count in self.endless:
-            return self._endless(state, act)
+            seen, reason = state.count, f"{state.count} lookups in a row, with no other action in between"
+            events = evidence(act, [*state.looks, entry(act)])
+            return self.counted("endless_looking", seen, self.endless, reason, events, looks=seen)
         if not place:
             return None
         looks = state.looks
@@ -126,21 +122,7 @@ class ExplorationWandering(Detector[State]):
                 "depth_spread": round(spread, 3),
                 "focus": round(focus, 3),
             },
-            thresholds={"threshold": self.threshold, "window": self.window, "max_folders": self.max_folders},
-        )
-
-    def _endless(self, state: State, act: Observation) -> Finding | None:
-        severity = severity_of(state.count, self.endless)
-        if severity is None:
-            return None
-        return self.finding(
-            "endless_looking",
-            severity,
-            f"{state.count} lookups in a row, with no other action in between",
-            evidence(act, [*state.looks, entry(act)]),
-            confidence=min(1.0, state.count / self.endless[2]),
-            values={"looks": state.count},
-            thresholds=thresholds_of(self.endless),
+            thresholds=self.thresholds("threshold", "window", "max_folders"),
         )
 
     def near(self, state: State) -> float:

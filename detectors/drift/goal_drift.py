@@ -19,11 +19,10 @@ from functools import lru_cache
 from operator import mul
 from typing import Annotated, Any, ClassVar, Literal
 
-import pydantic
 from pydantic import Field, model_validator
 
 from haltline.detectors.features.observation import Observation, Trait
-from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import Entry, entry, evidence
 from haltline.schemas.events import Kind
@@ -66,7 +65,7 @@ class State:
     told: bool = False
 
 
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+@settings
 class GoalDrift(Detector[State]):
     """A mean alignment below `mean` that has fallen by more than -`change` over the window."""
 
@@ -92,10 +91,6 @@ class GoalDrift(Detector[State]):
         if self.min_actions > self.window:
             raise ValueError("min_actions <= window")
         return self
-
-    def start(self) -> State:
-        """No goal yet."""
-        return State()
 
     def concerns(self, act: Observation) -> bool:
         """Attempts, and the goal."""
@@ -149,7 +144,7 @@ class GoalDrift(Detector[State]):
             evidence(act, state.actions),
             confidence=1 - mean,
             values={"mean": round(mean, 3), "change": round(change, 3), "actions": len(state.actions)},
-            thresholds={"mean": self.mean, "change": self.change, "window": self.window},
+            thresholds=self.thresholds("mean", "change", "window"),
         )
 
     def _alignment(self, state: State, common: set[str], words: int) -> float:

@@ -22,7 +22,7 @@ class Normalization(StrEnum):
     HIGH = "high"
 
 
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _STATUS = re.compile(
     r"^\W*(?:rc|return ?code|exit ?code|exit status|exited with(?: code)?|status(?: code)?)\W*\d+\b"
     r"(?:\s*\(execution \w+\))?[\s|:;.,>-]*(?:</?\w+>)?\s*",
@@ -195,7 +195,7 @@ def _telling_line(text: str) -> str:
     plain: list[str] = []
     behind = False  # whether the line behind this one names no problem
     raised = "Traceback" in text
-    for raw in reversed(_ANSI.sub("", text).splitlines()):
+    for raw in reversed(ANSI.sub("", text).splitlines()):
         line = _STATUS.sub("", raw).strip()
         if not any(c.isalpha() for c in line):
             continue

@@ -1,23 +1,34 @@
 """What every detector is: settings, a state for each session, and a look at the next event."""
 
+import dataclasses
 from abc import ABC, abstractmethod
-from typing import ClassVar, Generic, TypeVar
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast, dataclass_transform, get_args
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
 from haltline.detectors.features.observation import Observation, Trait
+from haltline.detectors.framework.severity_counts import require_ascending, severity_of, thresholds_of
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Evidence, Finding, Severity
 from haltline.schemas.record import Values
 
 State = TypeVar("State")
+_T = TypeVar("_T")
 
 SETTINGS = ConfigDict(extra="forbid")
 """A setting that is not known is an error: a misspelt threshold must not be a default."""
 
 
-@dataclass(frozen=True, kw_only=True, config=SETTINGS)
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(Field, dataclasses.field))
+def settings(pattern: type[_T]) -> type[_T]:
+    """Makes the fields of a pattern its settings: named, checked at construction, and fixed from then on."""
+    return cast("type[_T]", dataclass(frozen=True, kw_only=True, config=SETTINGS)(pattern))
+
+
+@settings
 class Pattern(ABC, Generic[State]):
     """One pattern to look for, in one session or across several.
 
@@ -31,9 +42,13 @@ class Pattern(ABC, Generic[State]):
     optional: ClassVar[bool] = False
     """Runs only where a policy names it: it found nothing that others did not in the sessions that were judged."""
 
-    @abstractmethod
     def start(self) -> State:
-        """The state when nothing was seen yet."""
+        """The state when nothing was seen yet: by itself a new one of the class that the pattern is declared with."""
+        return cast("State", _state_of(type(self))())
+
+    def thresholds(self, *names: str) -> Values:
+        """These settings by name, for a finding."""
+        return {name: getattr(self, name) for name in names}
 
     def finding(  # the fields of a finding, in the order of its definition
         self,
@@ -64,12 +79,19 @@ class Pattern(ABC, Generic[State]):
         )
 
 
-@dataclass(frozen=True, kw_only=True, config=SETTINGS)
+@lru_cache(maxsize=1024)
+def _state_of(pattern: type[Pattern[Any]]) -> Callable[[], Any]:
+    """The class of the states of a pattern: `State` in `Detector[State]`, of itself or of the class it is made from."""
+    declared = (base for one in pattern.__mro__ for base in vars(one).get("__orig_bases__", ()))
+    return next(state for base in declared for state in get_args(base) if isinstance(state, type))
+
+
+@settings
 class Detector(Pattern[State]):
     """Looks for one pattern in the events of one session."""
 
-    reads: ClassVar[frozenset[Kind]]
-    """The kinds of event that it is called with."""
+    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
+    """The kinds of event that it is called with; by itself calls."""
     recalls: ClassVar[bool] = False
     """It asks for `Observation.again`, or for the fingerprint of a result: only then are calls remembered by theirs."""
     measures: ClassVar[bool] = False
@@ -98,6 +120,90 @@ class Detector(Pattern[State]):
         """False: this event cannot matter, no state is made for it. Must be cheap. By itself what `sees` says."""
         return bool(self.sees & act.sights)
 
-    def near(self, state: State) -> float:  # noqa: ARG002 - as above
-        """How close the session is to a finding, from 0 (nothing seen) to 1 (found)."""
-        return 0.0
+    def near(self, state: State) -> float:
+        """How close the session is to a finding, from 0 (nothing seen) to 1 (found). By itself what the state says."""
+        return getattr(state, "nearness", 0.0)
+
+    def counted(
+        self,
+        code: str,
+        count: float,
+        counts: tuple[float, float, float],
+        reason: str,
+        evidence: tuple[Evidence, ...],
+        *,
+        also: Values | None = None,
+        target: str | None = None,
+        confidence: float | None = None,
+        **values: float | int | str,
+    ) -> Finding | None:
+        """A finding of the severity whose count is reached; None below the first.
+
+        Args:
+            code: what was found.
+            count: how many there are.
+            counts: from how many on it is medium, high, critical.
+            reason: its text.
+            evidence: the events that were counted.
+            also: other thresholds.
+            target: what it is about.
+            confidence: from 0 to 1; None: the count as a part of the critical one.
+            values: the finding's values.
+
+        """
+        severity = severity_of(count, counts)
+        if severity is None:
+            return None
+        sure = min(1.0, count / counts[2]) if confidence is None else confidence
+        thresholds = thresholds_of(counts) | (also or {})
+        return self.finding(
+            code, severity, reason, evidence, confidence=sure, values=values, thresholds=thresholds, target=target
+        )
+
+
+@settings
+class Graded(Detector[State]):
+    """A detector of a count, with a setting for each severity. Each has bounds and defaults of its own."""
+
+    medium: int
+    """From how many on it is medium."""
+    high: int
+    """From how many on it is high."""
+    critical: int
+    """From how many on it is critical."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        require_ascending(*self.counts)
+        return self
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """The three of them."""
+        return self.medium, self.high, self.critical
+
+
+@dataclasses.dataclass
+class Attempts:
+    """How many attempts there were."""
+
+    attempts: int = 0
+
+
+_Attempts = TypeVar("_Attempts", bound=Attempts)
+
+
+@settings
+class OfAttempts(Detector[_Attempts]):
+    """A detector of single attempts, each of which is one too many."""
+
+    sees: ClassVar[Trait] = Trait.ATTEMPT
+
+    def near(self, state: _Attempts) -> float:
+        """1 once it was tried."""
+        return 1.0 if state.attempts else 0.0
+
+
+def worst_of(findings: Iterable[Finding | None]) -> Finding | None:
+    """The most severe one; of several the first."""
+    return max((f for f in findings if f is not None), key=lambda f: f.severity, default=None)

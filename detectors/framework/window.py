@@ -6,7 +6,7 @@ the given length that holds the newest entry, so the order of arrival does not d
 """
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from haltline.detectors.features.observation import Observation
 from haltline.schemas.findings import Evidence
@@ -44,6 +44,25 @@ def within(entries: Sequence[Entry], span: float, key: int = TIME_MS) -> list[En
         if int(near[first][key]) <= newest <= int(end[key]) and last - first >= len(best):
             best = near[first : last + 1]
     return best
+
+
+class Window(Protocol):
+    """A rule with a window of time, and one of actions for sessions that are slow."""
+
+    @property
+    def window_s(self) -> float:
+        """Seconds."""
+
+    @property
+    def last_actions(self) -> int:
+        """Actions."""
+
+
+def is_near(one: Entry, time_ms: int, index: int, window: Window) -> bool:
+    """Whether an entry counts together with one of this moment and action: by either window."""
+    if abs(time_ms - int(one[TIME_MS])) <= window.window_s * 1000:
+        return True
+    return abs(index - int(one[INDEX])) < window.last_actions
 
 
 def seconds(entries: Sequence[Entry]) -> int:

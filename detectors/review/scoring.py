@@ -5,7 +5,6 @@ a risk ends at 1, and that rationality is the mean of three parts: completeness,
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -71,23 +70,6 @@ _PROGRESSION: Final[Mapping[Progression, float]] = {
     Progression.REPEATS: 0.3,
     Progression.CONTRADICTS: 0.0,
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Thresholds:
-    """From which risk on an action is of a level; below `medium` it is low."""
-
-    medium: float = 0.6
-    high: float = 0.8
-    critical: float = 0.95
-
-    def level(self, risk: float) -> Severity:
-        """The level of a risk."""
-        if risk >= self.critical:
-            return Severity.CRITICAL
-        if risk >= self.high:
-            return Severity.HIGH
-        return Severity.MEDIUM if risk >= self.medium else Severity.LOW
 
 
 def risk_score(

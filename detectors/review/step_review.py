@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, TypeVar
 
-import pydantic
 from pydantic import Field, model_validator
 
 from haltline.detectors.features import task_scope
 from haltline.detectors.features.file_access import Access
 from haltline.detectors.features.observation import Observation, Trait
-from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.base import Detector, settings
+from haltline.detectors.framework.severity_counts import severity_of
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.review import reading
 from haltline.detectors.review.rules import SETS, BuiltIn, CustomRule, RuleSet, targets_of, verdicts
@@ -29,7 +29,6 @@ from haltline.detectors.review.scoring import (
     BASE_RISK,
     Category,
     Progression,
-    Thresholds,
     Verdict,
     aggregate,
     decide,
@@ -80,7 +79,7 @@ class State:
     file_operations: int = 0
 
 
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+@settings
 class StepReview(Detector[State]):
     """An attempt that is too risky for how rational it is, or that a rule is against."""
 
@@ -113,10 +112,6 @@ class StepReview(Detector[State]):
             raise ValueError("medium_risk <= high_risk <= critical_risk")
         return self
 
-    def start(self) -> State:
-        """Nothing done, no goal."""
-        return State()
-
     def observe(self, state: State, act: Observation) -> Finding | None:
         """Notes the task or a result, or reviews an attempt."""
         if act.kind is _SESSION_STARTED:
@@ -141,7 +136,7 @@ class StepReview(Detector[State]):
         risk = risk_score(
             category, out_of_scope=outside, failed_before=failed, privileged=privileged, dangerous=dangerous
         )
-        level = self._levels.level(risk)
+        level = severity_of(risk, (self.medium_risk, self.high_risk, self.critical_risk)) or Severity.LOW
         progression = _progression(state, act)
         catastrophe = reading.is_catastrophe(act, accessed)
         alternative = (progression is Progression.REPEATS and failed > 1) or _searches_all(act.text)
@@ -194,12 +189,7 @@ class StepReview(Detector[State]):
             (act.evidence,),
             confidence=max(risk, 1 - rationality),
             values=values,
-            thresholds={
-                "medium_risk": self.medium_risk,
-                "high_risk": self.high_risk,
-                "critical_risk": self.critical_risk,
-                "max_file_operations": self.max_file_operations,
-            },
+            thresholds=self.thresholds("medium_risk", "high_risk", "critical_risk", "max_file_operations"),
             target=targets_of(act)[0][:512] or None,
         )
 
@@ -218,10 +208,6 @@ class StepReview(Detector[State]):
     def _doubts_commands(self) -> bool:
         """A plain command is of high risk by itself."""
         return self.high_risk <= BASE_RISK[Category.COMMAND]
-
-    @property
-    def _levels(self) -> Thresholds:
-        return Thresholds(medium=self.medium_risk, high=self.high_risk, critical=self.critical_risk)
 
     def _accessed(self, state: State, act: Observation, category: Category) -> tuple[tuple[Access, ...], bool]:
         """What it touches, where that matters, and whether some of it lies outside of the scope."""

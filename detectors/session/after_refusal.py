@@ -13,12 +13,10 @@ Misses: refusals that the agent's side no longer tells, of which there are more 
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Final
 
-import pydantic
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from haltline.detectors.features.observation import Observation, Trait
-from haltline.detectors.framework.base import SETTINGS, Detector
-from haltline.detectors.framework.severity_counts import SEVERITIES, require_ascending
+from haltline.detectors.framework.base import Graded, settings
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import INDEX, Entry, entry, evidence, seconds, within
 from haltline.schemas.events import Kind
@@ -44,8 +42,8 @@ class State:
     """The count of the last finding; 0: it has come down since."""
 
 
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
-class AfterRefusal(Detector[State]):
+@settings
+class AfterRefusal(Graded[State]):
     """So many refusals in a row, or of one call."""
 
     id: ClassVar[str] = "after_refusal"
@@ -54,22 +52,10 @@ class AfterRefusal(Detector[State]):
     wakes_at: ClassVar[Trait] = Trait.REFUSED
 
     medium: _Count = 5
-    """Refusals from which on it is medium."""
     high: _Count = 15
-    """From how many on it is high."""
     critical: _Count = 50
-    """From how many on it is critical."""
     window_s: Annotated[float, Field(gt=0, le=86_400), Stricter.HIGHER] = 600.0
     """Seconds in which refusals of the same call count together."""
-
-    @model_validator(mode="after")
-    def _ordered(self) -> "AfterRefusal":
-        require_ascending(self.medium, self.high, self.critical)
-        return self
-
-    def start(self) -> State:
-        """Nothing refused."""
-        return State()
 
     def observe(self, state: State, act: Observation) -> Finding | None:
         """Counts a refusal, or notes that a call was carried out."""
@@ -102,26 +88,22 @@ class AfterRefusal(Detector[State]):
         """Whether the count has come to another severity, or to as many more, since it was told."""
         if reported > count:
             return False
-        steps = (self.medium, self.high, self.critical)
-        return any(reported < step <= count for step in steps) or count - reported >= self.critical
+        return any(reported < step <= count for step in self.counts) or count - reported >= self.critical
 
-    def _found(self, act: Observation, state: State, same: list[Entry], count: int) -> Finding:
+    def _found(self, act: Observation, state: State, same: list[Entry], count: int) -> Finding | None:
         by_call = len(same) >= state.in_a_row
         rows = same if by_call else state.refused[-count:]
-        reached = sum(count >= step for step in (self.medium, self.high, self.critical))
         what = f"{len(same)} times the same call" if by_call else f"{count} calls in a row"
         code = (act.event.error or "").partition(":")[0][:_MAX_KEY_CHARS]
-        return self.finding(
+        return self.counted(
             "goes_on_after_refusal",
-            SEVERITIES[reached - 1],
+            count,
+            self.counts,
             f"{what} in {seconds(rows)}s, each of them refused, the last {rows[-1][_KEY]} ({code})",
             evidence(act, rows),
-            confidence=min(1.0, count / self.critical),
-            values={"refused": count, "in_a_row": state.in_a_row, "same_call": len(same), "refused_with": code},
-            thresholds={
-                "medium": self.medium,
-                "high": self.high,
-                "critical": self.critical,
-                "window_s": self.window_s,
-            },
+            also=self.thresholds("window_s"),
+            refused=count,
+            in_a_row=state.in_a_row,
+            same_call=len(same),
+            refused_with=code,
         )

@@ -13,11 +13,10 @@ Misses: what is used but not told (of model turns without usage, a finding on to
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal, get_args
 
-import pydantic
 from pydantic import Field
 
 from haltline.detectors.features.observation import Observation, Trait
-from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.base import Detector, settings, worst_of
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.usage_totals import budget_finding, spent_of, stage_of
 from haltline.schemas.events import Kind
@@ -47,7 +46,7 @@ class State:
     """Event time of the first event, epoch milliseconds."""
 
 
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+@settings
 class Budget(Detector[State]):
     """A total above its limit."""
 
@@ -59,10 +58,6 @@ class Budget(Detector[State]):
     """What a session may use in all."""
     warn_at: Annotated[float, Field(gt=0, le=1), Stricter.LOWER] = 0.8
     """Part of a limit."""
-
-    def start(self) -> State:
-        """Nothing used."""
-        return State()
 
     def observe(self, state: State, act: Observation) -> Finding | None:
         """Adds up, and looks at the totals that have a limit."""
@@ -81,12 +76,7 @@ class Budget(Detector[State]):
             for name, amount in spent_of(act.usage):
                 used[name] = used.get(name, 0.0) + amount
         state.unknown_turns += act.event.is_usage_unknown
-        worst: Finding | None = None
-        for resource, limit in limits.items():
-            found = self._look(state, act, resource, limit)
-            if found is not None and (worst is None or found.severity > worst.severity):
-                worst = found
-        return worst
+        return worst_of([self._look(state, act, resource, limit) for resource, limit in limits.items()])
 
     def near(self, state: State) -> float:
         """The part of a budget that is used; of the one that is nearest to its end."""

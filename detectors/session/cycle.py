@@ -18,17 +18,15 @@ Misses: rounds of more than 15 calls, and of more than `max_period` with somethi
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-import pydantic
 from pydantic import Field
 
 from haltline.detectors.features.call_history import BLIND, MAX_TRAIL, ONCE, POINTS, RECEIPT, STALE, VARIES, CallHistory
 from haltline.detectors.features.observation import Observation, Trait
-from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.severity_counts import severity_of, thresholds_of
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import INDEX, Entry, entry, evidence, seconds
 from haltline.detectors.session.repetition import Counts
-from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 
 _OLD = (STALE, ONCE, RECEIPT, BLIND, VARIES)
@@ -43,12 +41,11 @@ class State:
     nearness: float = 0.0
 
 
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+@settings
 class Cycle(Detector[State]):
     """So many rounds of the same calls, or so much more of what is known than of what is new."""
 
     id: ClassVar[str] = "cycle"
-    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
     sees: ClassVar[Trait] = Trait.AGAIN
     recalls: ClassVar[bool] = True
 
@@ -60,10 +57,6 @@ class Cycle(Detector[State]):
     """As `rounds`, for calls that come in any order; so many times as many are known as are new."""
     replay: Counts = (8, 10, 12)
     """Calls in a row that repeat a longer round in its order from which on it is medium, high, critical."""
-
-    def start(self) -> State:
-        """No rounds yet."""
-        return State()
 
     def concerns(self, act: Observation) -> bool:
         """Calls that were made before, and had the same result then."""
@@ -84,15 +77,9 @@ class Cycle(Detector[State]):
         if round_severity is not None and (circle_severity is None or round_severity >= circle_severity):
             rows = _rows(recall, act, trail[-period * rounds :])
             what = f"{rounds} rounds of the same {period} calls with the same results in {seconds(rows)}s"
-            return self.finding(
-                "cycle",
-                round_severity,
-                f"{what}, the last {act.subject:.120}",
-                evidence(act, rows),
-                confidence=min(1.0, rounds / self.rounds[2]),
-                values={"rounds": rounds, "period": period},
-                thresholds=thresholds_of(self.rounds) | {"max_period": self.max_period},
-            )
+            reason, also = f"{what}, the last {act.subject:.120}", self.thresholds("max_period")
+            events = evidence(act, rows)
+            return self.counted("cycle", rounds, self.rounds, reason, events, also=also, rounds=rounds, period=period)
         replayed, calls, once = _replay(trail, self.max_period + 1)
         replay_severity = severity_of(calls, self.replay)
         if replay_severity is Severity.CRITICAL and once:
@@ -110,22 +97,15 @@ class Cycle(Detector[State]):
             )
         if circle_severity is None:
             return None
-        stale = sum(name[-1] in _OLD for name in trail)
-        rows = _rows(recall, act, trail)
-        return self.finding(
-            "going_in_circles",
-            circle_severity,
-            f"{stale} of the last {len(trail)} calls returned nothing new "
-            f"({points:.1f} points, limit {self.circles[0]:g}), such as {act.subject:.120}",
-            evidence(act, rows),
-            confidence=min(1.0, points / self.circles[2]),
-            values={"points": round(points, 2), "stale": stale, "calls": len(trail)},
-            thresholds=thresholds_of(self.circles),
+        stale, calls = sum(name[-1] in _OLD for name in trail), len(trail)
+        what = (
+            f"{stale} of the last {calls} calls returned nothing new ({points:.1f} points, limit {self.circles[0]:g})"
         )
-
-    def near(self, state: State) -> float:
-        """The last rounds, to those that are a finding."""
-        return state.nearness
+        reason, events = f"{what}, such as {act.subject:.120}", evidence(act, _rows(recall, act, trail))
+        most = round(points, 2)
+        return self.counted(
+            "going_in_circles", points, self.circles, reason, events, points=most, stale=stale, calls=calls
+        )
 
     def _rounds(self, trail: list[str]) -> tuple[int, int]:
         """The period with which the most calls are in rounds, and how many rounds there are."""

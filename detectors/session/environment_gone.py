@@ -17,14 +17,13 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Annotated, ClassVar
 
-import pydantic
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from haltline.detectors.features.observation import Observation, Trait
-from haltline.detectors.framework.base import SETTINGS, Detector
-from haltline.detectors.framework.severity_counts import ManyCounts, require_ascending
+from haltline.detectors.framework.base import Graded, settings
+from haltline.detectors.framework.severity_counts import ManyCounts
 from haltline.detectors.framework.strictness import Stricter
-from haltline.detectors.framework.window import INDEX, TIME_MS, Entry, entry, evidence, seconds
+from haltline.detectors.framework.window import Entry, entry, evidence, is_near, seconds
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 
@@ -34,6 +33,7 @@ _WHAT, _WEIGHT, _TOOL, _SUBJECT = range(4, 8)
 _SURE, _LINK_ONLY, _PROGRAM = range(3)
 """The environment says itself that it is gone; only a connection failed; it may be a program that says so of itself."""
 _MAX_ROWS = 32
+_Count = Annotated[int, Field(ge=2, le=_MAX_ROWS), Stricter.LOWER]
 _READ_CHARS = 1024
 _MAX_SUBJECT_CHARS = 160
 _MOSTLY = 2 / 3
@@ -90,8 +90,8 @@ class State:
     """Attempts that the session had made when the last failure came: those up to it are of the same step."""
 
 
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
-class EnvironmentGone(Detector[State]):
+@settings
+class EnvironmentGone(Graded[State]):
     """So many steps in a row that failed because the environment is gone."""
 
     id: ClassVar[str] = "environment_gone"
@@ -99,27 +99,15 @@ class EnvironmentGone(Detector[State]):
     sees: ClassVar[Trait] = Trait.RESULT
     wakes_at: ClassVar[Trait] = Trait.FAILURE
 
-    medium: Annotated[int, Field(ge=2, le=_MAX_ROWS), Stricter.LOWER] = 3
-    """From how many on the finding is medium."""
-    high: Annotated[int, Field(ge=2, le=_MAX_ROWS), Stricter.LOWER] = 5
-    """From how many on it is high."""
-    critical: Annotated[int, Field(ge=2, le=_MAX_ROWS), Stricter.LOWER] = 8
-    """From how many on it is critical."""
+    medium: _Count = 3
+    high: _Count = 5
+    critical: _Count = 8
     sure: ManyCounts = (3, 4, 4)
     """The same for those that can only be of the environment."""
     window_s: Annotated[float, Field(gt=0, le=2_592_000), Stricter.HIGHER] = 300.0
     """Seconds. What happened within them counts together."""
     last_actions: Annotated[int, Field(ge=2, le=10_000), Stricter.HIGHER] = 20
     """Actions. What happened within so many of the session's last ones counts together."""
-
-    @model_validator(mode="after")
-    def _ordered(self) -> "EnvironmentGone":
-        require_ascending(self.medium, self.high, self.critical)
-        return self
-
-    def start(self) -> State:
-        """Nothing failed yet."""
-        return State()
 
     def observe(self, state: State, act: Observation) -> Finding | None:
         """Counts a failure of the environment; a success begins anew."""
@@ -141,7 +129,7 @@ class EnvironmentGone(Detector[State]):
             entry(act, what, _weight(what, text, is_link=is_link), act.action[:80], act.subject[:_MAX_SUBJECT_CHARS])
         )
         del state.rows[:-_MAX_ROWS]
-        near = [row for row in state.rows if self._is_near(row, act)]
+        near = [row for row in state.rows if is_near(row, act.time_ms, act.index, self)]
         count, sure = self._count(near), sum(row[_WEIGHT] == _SURE for row in near)
         if (count < self.medium and sure < self.sure[0]) or len(near) < _MOSTLY * (len(near) + state.others):
             return None
@@ -159,23 +147,12 @@ class EnvironmentGone(Detector[State]):
             evidence(act, near),
             confidence=min(1.0, max(count / self.critical, sure / self.sure[2])) * (1.0 if _is_sure(near) else 0.7),
             values={"failures": len(near), "counted": count, "sure": sure, "other_failures": state.others},
-            thresholds={
-                "medium": self.medium,
-                "high": self.high,
-                "critical": self.critical,
-                "window_s": self.window_s,
-                "last_actions": self.last_actions,
-            },
+            thresholds=self.thresholds("medium", "high", "critical", "window_s", "last_actions"),
         )
 
     def near(self, state: State) -> float:
         """Failures since anything succeeded, to the first count that is a finding."""
         return min(1.0, self._count(state.rows) / self.medium)
-
-    def _is_near(self, row: Entry, act: Observation) -> bool:
-        if abs(act.time_ms - int(row[TIME_MS])) <= self.window_s * 1000:
-            return True
-        return abs(act.index - int(row[INDEX])) < self.last_actions
 
     @staticmethod
     def _count(rows: list[Entry]) -> int:

@@ -22,17 +22,16 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
-import pydantic
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from haltline.detectors.features.error_normalization import Normalization, failing
 from haltline.detectors.features.observation import Observation, Trait
-from haltline.detectors.framework.base import SETTINGS, Detector
-from haltline.detectors.framework.severity_counts import ManyCounts, require_ascending, severity_of, thresholds_of
+from haltline.detectors.framework.base import Graded, settings
+from haltline.detectors.framework.severity_counts import ManyCounts
 from haltline.detectors.framework.strictness import Stricter
-from haltline.detectors.framework.window import INDEX, TIME_MS, Entry, entry, evidence, seconds
+from haltline.detectors.framework.window import INDEX, TIME_MS, Entry, entry, evidence, is_near, seconds
 from haltline.schemas.events import Kind
-from haltline.schemas.findings import Finding, Severity
+from haltline.schemas.findings import Finding
 
 _KEY, _SUBJECT, _QUARTERS, _QUARTERS_OF_ANY, _FAILING = range(4, 9)
 """Where an entry has the normalised error, what the call was about, how much the repetition counts, how much it
@@ -45,6 +44,7 @@ _MAX_IN_TURN = 3
 """More kinds of errors than this are not the same mistakes in turn."""
 _MAX_POLLS = 16
 _MAX_UNREAD = 16
+_Count = Annotated[int, Field(ge=2, le=1000), Stricter.LOWER]
 
 
 @dataclass
@@ -63,8 +63,8 @@ class State:
     unread_count: int = 0
 
 
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
-class ErrorRepetition(Detector[State]):
+@settings
+class ErrorRepetition(Graded[State]):
     """One normalised error `medium` times or more among the last `window` errors."""
 
     id: ClassVar[str] = "error_repetition"
@@ -73,12 +73,9 @@ class ErrorRepetition(Detector[State]):
     wakes_at: ClassVar[Trait] = Trait.FAILURE
     recalls: ClassVar[bool] = True
 
-    medium: Annotated[int, Field(ge=2, le=1000), Stricter.LOWER] = 3
-    """From how many on the finding is medium."""
-    high: Annotated[int, Field(ge=2, le=1000), Stricter.LOWER] = 4
-    """From how many on it is high."""
-    critical: Annotated[int, Field(ge=2, le=1000), Stricter.LOWER] = 5
-    """From how many on it is critical."""
+    medium: _Count = 3
+    high: _Count = 4
+    critical: _Count = 5
     window: Annotated[int, Field(ge=2, le=1000), Stricter.HIGHER] = 10
     """Errors that are looked at, of whatever kind."""
     window_s: Annotated[float, Field(gt=0, le=2_592_000), Stricter.HIGHER] = 60.0
@@ -93,15 +90,6 @@ class ErrorRepetition(Detector[State]):
     """So long may a call that waits for something fail."""
     normalization: Annotated[Normalization, Stricter.NEITHER] = Normalization.MEDIUM
     """How much is left out of an error before it is compared with others."""
-
-    @model_validator(mode="after")
-    def _ordered(self) -> "ErrorRepetition":
-        require_ascending(self.medium, self.high, self.critical)
-        return self
-
-    def start(self) -> State:
-        """No errors yet."""
-        return State()
 
     def observe(self, state: State, act: Observation) -> Finding | None:
         """Counts an error, or notes what happened between errors."""
@@ -148,28 +136,18 @@ class ErrorRepetition(Detector[State]):
         if not state.errors:
             return 0.0
         last = state.errors[-1]
-        near = [
-            e for e in state.errors if e[_KEY] == last[_KEY] and self._is_near(e, int(last[TIME_MS]), int(last[INDEX]))
-        ]
+        time_ms, index = int(last[TIME_MS]), int(last[INDEX])
+        near = [e for e in state.errors if e[_KEY] == last[_KEY] and is_near(e, time_ms, index, self)]
         return min(1.0, max(_count(near) / self.medium, state.unread_count / self.unread[0]))
 
     def _near(self, errors: list[Entry], act: Observation) -> list[Entry]:
-        return [e for e in errors if self._is_near(e, act.time_ms, act.index)]
+        return [e for e in errors if is_near(e, act.time_ms, act.index, self)]
 
     def _same(self, errors: list[Entry], act: Observation, key: str, subject: str) -> list[Entry]:
         """Those with this error that are near, and those of the same call that are not far."""
-        oldest = act.index - self.same_call_actions
-        return [
-            e
-            for e in errors
-            if e[_KEY] == key
-            and (self._is_near(e, act.time_ms, act.index) or (e[_SUBJECT] == subject and int(e[INDEX]) > oldest))
-        ]
-
-    def _is_near(self, error: Entry, time_ms: int, index: int) -> bool:
-        if abs(time_ms - int(error[TIME_MS])) <= self.window_s * 1000:
-            return True
-        return abs(index - int(error[INDEX])) < self.last_actions
+        time_ms, index = act.time_ms, act.index
+        oldest, equal = index - self.same_call_actions, (e for e in errors if e[_KEY] == key)
+        return [e for e in equal if is_near(e, time_ms, index, self) or _is_of(e, subject, oldest)]
 
     def _succeeded(self, state: State, act: Observation) -> None:
         errors, index = state.errors, act.index
@@ -193,18 +171,9 @@ class ErrorRepetition(Detector[State]):
         state.unread.append(entry(act))
         del state.unread[:-_MAX_UNREAD]
         state.unread_count += 1
-        severity = severity_of(state.unread_count, self.unread)
-        if severity is None:
-            return None
-        return self.finding(
-            "unread_turns",
-            severity,
-            f"{state.unread_count} turns in a row could not be read, so that nothing was done",
-            evidence(act, state.unread),
-            confidence=min(1.0, state.unread_count / self.unread[2]),
-            values={"turns": state.unread_count},
-            thresholds=thresholds_of(self.unread),
-        )
+        turns = state.unread_count
+        reason = f"{turns} turns in a row could not be read, so that nothing was done"
+        return self.counted("unread_turns", turns, self.unread, reason, evidence(act, state.unread), turns=turns)
 
     def _may_wait(self, state: State, act: Observation) -> bool:
         """Whether the call has been waiting for less than it may."""
@@ -213,31 +182,28 @@ class ErrorRepetition(Detector[State]):
             del state.polls[next(iter(state.polls))]
         return act.time_ms - first_ms < self.poll_wait_s * 1000
 
-    def _found(self, act: Observation, same: list[Entry], count: float) -> Finding:
+    def _found(self, act: Observation, same: list[Entry], count: float) -> Finding | None:
         keys = list(dict.fromkeys(str(e[_KEY]) for e in same))
         summary = f"{len(same)} times the error {keys[0]!r}"
         if len(keys) > 1:
             summary = f"{len(same)} errors, {len(keys)} different ones: {', '.join(map(repr, keys))},"
-        severity = Severity.MEDIUM
-        if count >= self.high:
-            severity = Severity.CRITICAL if count >= self.critical else Severity.HIGH
         weighed = "" if count == len(same) else f", counted as {count:g} because of other work in between"
-        return self.finding(
+        return self.counted(
             "repetitive_errors",
-            severity,
+            count,
+            self.counts,
             f"{summary} in {seconds(same)}s{weighed}",
             evidence(act, same),
-            confidence=min(1.0, count / self.critical),
-            values={"repetition_count": len(same), "counted": count, "repeated_error": str(same[-1][_KEY])},
-            thresholds={
-                "medium": self.medium,
-                "high": self.high,
-                "critical": self.critical,
-                "window": self.window,
-                "window_s": self.window_s,
-                "last_actions": self.last_actions,
-            },
+            also=self.thresholds("window", "window_s", "last_actions"),
+            repetition_count=len(same),
+            counted=count,
+            repeated_error=str(same[-1][_KEY]),
         )
+
+
+def _is_of(error: Entry, subject: str, oldest: int) -> bool:
+    """Whether it came of this call, after the action `oldest`."""
+    return error[_SUBJECT] == subject and int(error[INDEX]) > oldest
 
 
 def _may_be_of(subject: str, act: Observation) -> bool:

@@ -16,15 +16,14 @@ import re
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
-import pydantic
 from pydantic import Field, model_validator
 
 from haltline.detectors.features.observation import Observation, Trait
 from haltline.detectors.features.tool_classifier import UNKNOWN
-from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import INDEX, TIME_MS, Entry, entry, evidence
-from haltline.schemas.events import Effect, Kind
+from haltline.schemas.events import Effect
 from haltline.schemas.findings import Finding, Severity
 
 # Looked up at every event: from its class, a member takes ten times as long.
@@ -66,12 +65,11 @@ class State:
     refused: dict[str, Refused] = field(default_factory=dict)
 
 
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+@settings
 class Evasion(Detector[State]):
     """So many other ways to what was refused."""
 
     id: ClassVar[str] = "evasion"
-    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
     sees: ClassVar[Trait] = Trait.ATTEMPT | Trait.RESULT | Trait.REFUSED
     wakes_at: ClassVar[Trait] = Trait.FAILURE | Trait.REFUSED
 
@@ -89,10 +87,6 @@ class Evasion(Detector[State]):
         if not self.high <= self.critical:
             raise ValueError("high <= critical")
         return self
-
-    def start(self) -> State:
-        """Nothing refused yet."""
-        return State()
 
     def concerns(self, act: Observation) -> bool:
         """What would destroy or change something of somebody's."""
@@ -164,12 +158,7 @@ class Evasion(Detector[State]):
             evidence(act, known.rows),
             confidence=min(1.0, 0.5 + known.tries / (2 * self.critical)),
             values={"tries": known.tries, "ways": len({*known.ways, way})},
-            thresholds={
-                "high": self.high,
-                "critical": self.critical,
-                "window_s": self.window_s,
-                "last_actions": self.last_actions,
-            },
+            thresholds=self.thresholds("high", "critical", "window_s", "last_actions"),
             target=target[:512],
         )
 

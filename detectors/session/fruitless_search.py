@@ -22,13 +22,13 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Annotated, ClassVar
 
-import pydantic
 from pydantic import Field
 
+from haltline.detectors.features.error_normalization import ANSI
 from haltline.detectors.features.fingerprint import digest
 from haltline.detectors.features.observation import Observation, Trait
-from haltline.detectors.framework.base import SETTINGS, Detector
-from haltline.detectors.framework.severity_counts import ManyCounts, severity_of, thresholds_of
+from haltline.detectors.framework.base import Detector, settings
+from haltline.detectors.framework.severity_counts import ManyCounts
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import INDEX, Entry, entry, evidence, seconds
 from haltline.schemas.events import Effect, Kind
@@ -66,7 +66,6 @@ _NO_CUES = (
 )  # fmt: skip
 """One of them is in every text that says no, but for those that end with that word."""
 _MARKS = "".join(chr(code) for code in range(128) if not (chr(code).isalnum() or chr(code) == "_"))
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _VARYING = re.compile(r"(?<!\w)'[^'\n]*'|\"[^\"\n]*\"|`[^`\n]*`|[0-9]+|\W+")
 _MAX_ANSWERS = 4
 _MAX_SEEN = 32
@@ -125,7 +124,7 @@ class State:
     """The last command lines that were answered."""
 
 
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+@settings
 class FruitlessSearch(Detector[State]):
     """So many looks in a row that found nothing, or so many guesses with the same answer."""
 
@@ -146,10 +145,6 @@ class FruitlessSearch(Detector[State]):
     last_actions: Annotated[int, Field(ge=2, le=1_000), Stricter.HIGHER] = 24
     """Actions. Submissions, and command lines with the same answer, count within so many of the last ones."""
 
-    def start(self) -> State:
-        """Nothing looked for."""
-        return State()
-
     def observe(self, state: State, act: Observation) -> Finding | None:
         """Counts a look that found nothing and a guess, or begins anew."""
         finding = self._submitted(state, act) or self._guess(state, act) or self._uniform(state, act)
@@ -160,7 +155,12 @@ class FruitlessSearch(Detector[State]):
         state.count += 1
         state.rows.append(entry(act))
         del state.rows[:-_MAX_ROWS]
-        return self._found("fruitless_search", act, state.rows, state.count) or finding
+        looks, rows = state.count, state.rows
+        if looks < self.looks[0]:
+            return finding
+        what = f"{looks} lookups in a row found nothing, the last {len(rows)} in {seconds(rows)}s"
+        reason = f"{what}, such as {act.subject:.120}"
+        return self.counted("fruitless_search", looks, self.looks, reason, evidence(act, rows), looks=looks)
 
     def _guess(self, state: State, act: Observation) -> Finding | None:
         """Counts a call whose answer is a short no; any other one may bring news."""
@@ -179,7 +179,12 @@ class FruitlessSearch(Detector[State]):
         state.changed = False
         if len(state.answers) > _MAX_ANSWERS:
             del state.answers[next(iter(state.answers))]
-        return self._found("blind_guessing", act, rows, halves / 2)
+        guesses = halves / 2
+        if guesses < self.guesses[0]:
+            return None
+        what = f"{len(rows)} calls received the same negative answer in {seconds(rows)}s"
+        reason = f"{what}, such as {act.subject:.120}"
+        return self.counted("blind_guessing", guesses, self.guesses, reason, evidence(act, rows), guesses=guesses)
 
     def _submitted(self, state: State, act: Observation) -> Finding | None:
         """Counts an answer that was handed in and refused."""
@@ -216,37 +221,12 @@ class FruitlessSearch(Detector[State]):
         state.uniform = [*others, entry(act, answer, size, act.fingerprint)]
         near = max(2, _NEAR_SIZE * size)
         rows = [e for e in state.uniform if e[_ANSWER] == answer and abs(int(e[_SIZE]) - size) <= near]
-        severity = severity_of(len(rows), self.uniform)
-        if severity is None:
+        calls = len(rows)
+        if calls < self.uniform[0]:
             return None
-        return self.finding(
-            "uniform_answers",
-            severity,
-            f"{len(rows)} different calls had the same answer in {seconds(rows)}s, such as {act.subject:.120}",
-            evidence(act, rows[-_MAX_ROWS:]),
-            confidence=min(1.0, len(rows) / self.uniform[2]),
-            values={"calls": len(rows)},
-            thresholds=thresholds_of(self.uniform) | {"last_actions": self.last_actions},
-        )
-
-    def _found(self, code: str, act: Observation, rows: list[Entry], count: float) -> Finding | None:
-        looks = code == "fruitless_search"
-        counts = self.looks if looks else self.guesses
-        severity = severity_of(count, counts)
-        if severity is None:
-            return None
-        what = f"{count:g} lookups in a row found nothing, the last {len(rows)}"
-        if not looks:
-            what = f"{len(rows)} calls received the same negative answer"
-        return self.finding(
-            code,
-            severity,
-            f"{what} in {seconds(rows)}s, such as {act.subject:.120}",
-            evidence(act, rows),
-            confidence=min(1.0, count / counts[2]),
-            values={"looks" if looks else "guesses": count},
-            thresholds=thresholds_of(counts),
-        )
+        reason = f"{calls} different calls had the same answer in {seconds(rows)}s, such as {act.subject:.120}"
+        events, also = evidence(act, rows[-_MAX_ROWS:]), self.thresholds("last_actions")
+        return self.counted("uniform_answers", calls, self.uniform, reason, events, also=also, calls=calls)
 
     def near(self, state: State) -> float:
         """The looks in a row or the guesses, to the first count that is a finding."""
@@ -291,7 +271,7 @@ def _no(act: Observation) -> str:
 def _says_no(text: str | None) -> bool:
     if text is None or len(text) > _NO_CHARS or not _may_say_no(text):
         return False
-    return _NO.search(_ANSI.sub("", text).strip()) is not None
+    return _NO.search(ANSI.sub("", text).strip()) is not None
 
 
 def _may_say_no(text: str) -> bool:
@@ -330,7 +310,7 @@ def _may_ask(line: str) -> bool:
 def _without_own_words(act: Observation, text: str) -> str:
     """A digest of the text's words; numbers, quoted text and words of the call itself left out."""
     own = frozenset(_VARYING.split(act.head.lower()))
-    words = [word for word in _VARYING.split(_ANSI.sub("", text).strip().lower()) if word and word not in own]
+    words = [word for word in _VARYING.split(ANSI.sub("", text).strip().lower()) if word and word not in own]
     return digest(" ".join(words).encode())
 
 

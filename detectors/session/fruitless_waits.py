@@ -13,17 +13,16 @@ import re
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
-import pydantic
 from pydantic import Field
 
 from haltline.detectors.features.error_normalization import is_timeout
 from haltline.detectors.features.fingerprint import clean_result, digest
 from haltline.detectors.features.observation import Observation, Trait
-from haltline.detectors.framework.base import SETTINGS, Detector
-from haltline.detectors.framework.severity_counts import ASCENDING, severity_of, thresholds_of
+from haltline.detectors.framework.base import Detector, settings
+from haltline.detectors.framework.severity_counts import ASCENDING
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import INDEX, Entry, entry, evidence, seconds
-from haltline.schemas.events import Effect, Kind, Outcome
+from haltline.schemas.events import Effect, Outcome
 from haltline.schemas.findings import Finding
 
 _SUBJECT, _ANSWER, _TOOK_S = range(4, 7)
@@ -62,12 +61,11 @@ class State:
     """Actions since the first of them that changed something."""
 
 
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+@settings
 class FruitlessWaits(Detector[State]):
     """So many calls of one program that took long and came to nothing."""
 
     id: ClassVar[str] = "fruitless_waits"
-    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
     sees: ClassVar[Trait] = Trait.BEGUN | Trait.DONE
     wakes_at: ClassVar[Trait] = Trait.DONE
 
@@ -77,10 +75,6 @@ class FruitlessWaits(Detector[State]):
     """Seconds. A call that takes at least so long is slow."""
     last_actions: Annotated[int, Field(ge=2, le=10_000), Stricter.HIGHER] = 20
     """Actions. What happened within so many of the session's last ones counts together."""
-
-    def start(self) -> State:
-        """No slow call yet."""
-        return State()
 
     def observe(self, state: State, act: Observation) -> Finding | None:
         """Notes a change, and counts a slow call that came to nothing."""
@@ -100,19 +94,20 @@ class FruitlessWaits(Detector[State]):
         alike = [r for r in state.rows if r[_SUBJECT] == subject]
         answers = [r[_ANSWER] for r in alike]
         fruitless = [r for r in alike if r[_ANSWER] == _NOTHING or answers.count(r[_ANSWER]) > 1]
-        severity = severity_of(len(fruitless), self.calls)
-        if severity is None or row not in fruitless:
+        calls = len(fruitless)
+        if calls < self.calls[0] or row not in fruitless:
             return None
         took = sum(float(r[_TOOK_S]) for r in fruitless)
-        return self.finding(
+        what = f"{calls} calls that {f'took {took:.0f}s together' if took else 'timed out'}"
+        return self.counted(
             "fruitless_waits",
-            severity,
-            f"{len(fruitless)} calls that {f'took {took:.0f}s together' if took else 'timed out'}, within"
-            f" {seconds(fruitless)}s, and returned nothing new: {act.subject:.160}",
+            calls,
+            self.calls,
+            f"{what}, within {seconds(fruitless)}s, and returned nothing new: {act.subject:.160}",
             evidence(act, fruitless),
-            confidence=min(1.0, len(fruitless) / self.calls[2]),
-            values={"calls": len(fruitless), "took_s": round(took, 1)},
-            thresholds=thresholds_of(self.calls) | {"slow_s": self.slow_s, "last_actions": self.last_actions},
+            also=self.thresholds("slow_s", "last_actions"),
+            calls=calls,
+            took_s=round(took, 1),
         )
 
     def near(self, state: State) -> float:

@@ -19,13 +19,12 @@ import re
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
-import pydantic
 from pydantic import Field, model_validator
 
 from haltline.detectors.commands.paths import canonical
 from haltline.detectors.features.observation import Observation, Trait
 from haltline.detectors.features.tool_classifier import UNKNOWN, cwd_of
-from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import INDEX, Entry, entry, evidence
 from haltline.schemas.events import Effect, Kind
@@ -75,7 +74,7 @@ class State:
     """The last reference to each thing that was said not to exist."""
 
 
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+@settings
 class Hallucination(Detector[State]):
     """At least `min_occurrences` wrong references within the last `last_actions` actions."""
 
@@ -96,10 +95,6 @@ class Hallucination(Detector[State]):
         if self.min_occurrences > self.high:
             raise ValueError("min_occurrences <= high")
         return self
-
-    def start(self) -> State:
-        """Nothing referred to."""
-        return State()
 
     def concerns(self, act: Observation) -> bool:
         """Calls that failed, and what the producer has checked itself."""
@@ -143,11 +138,7 @@ class Hallucination(Detector[State]):
                 "rate": round(rate, 3),
                 **{f"{sort}s": sorts.count(sort) for sort in (_PHANTOM, _REFERENCE, _ASSERTION)},
             },
-            thresholds={
-                "min_occurrences": self.min_occurrences,
-                "high": self.high,
-                "last_actions": self.last_actions,
-            },
+            thresholds=self.thresholds("min_occurrences", "high", "last_actions"),
         )
 
 

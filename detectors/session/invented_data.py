@@ -16,17 +16,15 @@ Misses: contents that are invented and look real; text written in pieces; files 
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
-import pydantic
 from pydantic import Field
 
 from haltline.detectors.features.file_uses import Use, base, is_same, program_text, uses
 from haltline.detectors.features.literal_files import Written, is_placeholder, written
 from haltline.detectors.features.observation import Observation, Trait
-from haltline.detectors.framework.base import SETTINGS, Detector
-from haltline.detectors.framework.severity_counts import ManyCounts, severity_of, thresholds_of
+from haltline.detectors.framework.base import Detector, settings, worst_of
+from haltline.detectors.framework.severity_counts import ManyCounts
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import INDEX, Entry, entry, evidence
-from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 
 _PATH, _NAME, _IS_PLACEHOLDER = range(4, 7)
@@ -47,12 +45,11 @@ class State:
     """Analyses of any of the files."""
 
 
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+@settings
 class InventedData(Detector[State]):
     """So many uses of a placeholder, or so many analyses of the session's own text."""
 
     id: ClassVar[str] = "invented_data"
-    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
     sees: ClassVar[Trait] = Trait.BEGUN | Trait.FAILURE
     wakes_at: ClassVar[Trait] = Trait.BEGUN
 
@@ -62,10 +59,6 @@ class InventedData(Detector[State]):
     """From how many analyses of its own text on it is medium, high, critical."""
     last_actions: Annotated[int, Field(ge=2, le=10_000), Stricter.HIGHER] = 60
     """Actions. Analyses within so many of the session's last ones count together."""
-
-    def start(self) -> State:
-        """Nothing written yet."""
-        return State()
 
     def concerns(self, act: Observation) -> bool:
         """Attempts that say what they do, and tools that failed."""
@@ -83,9 +76,7 @@ class InventedData(Detector[State]):
             return None
         found = self._used(state, act, files) if state.files else []
         found += [self._written(state, act, file) for file in files]
-        if not found:
-            return None
-        return max((f for f in found if f is not None), key=lambda f: f.severity, default=None)
+        return worst_of(found)
 
     def near(self, state: State) -> float:
         """The uses, to the count that is critical."""
@@ -141,21 +132,14 @@ class InventedData(Detector[State]):
             evidence(act, [file, *used]),
             confidence=min(1.0, (1 + len(used)) / (1 + self.used)),
             values={"uses": len(used)},
-            thresholds={"used": self.used},
+            thresholds=self.thresholds("used"),
             target=f"path={file[_PATH]}",
         )
 
     def _analysed(self, act: Observation, file: Entry, analysed: list[Entry]) -> Finding | None:
-        severity = severity_of(len(analysed), self.analysed)
-        if severity is None:
-            return None
-        return self.finding(
-            "analysed_own_text",
-            severity,
-            f"{len(analysed)} analyses of text that the session wrote itself, the last of {file[_PATH]}",
-            evidence(act, [file, *analysed]),
-            confidence=min(1.0, len(analysed) / self.analysed[2]),
-            values={"analyses": len(analysed)},
-            thresholds=thresholds_of(self.analysed) | {"last_actions": self.last_actions},
-            target=f"path={file[_PATH]}",
+        count, also = len(analysed), self.thresholds("last_actions")
+        reason = f"{count} analyses of text that the session wrote itself, the last of {file[_PATH]}"
+        events, target = evidence(act, [file, *analysed]), f"path={file[_PATH]}"
+        return self.counted(
+            "analysed_own_text", count, self.analysed, reason, events, also=also, target=target, analyses=count
         )

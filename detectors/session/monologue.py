@@ -24,23 +24,20 @@ from operator import eq
 from typing import Annotated, ClassVar, TypeAlias
 from zlib import crc32
 
-import pydantic
 from pydantic import Field
 
 from haltline.detectors.features.observation import Observation, Trait
-from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.base import Detector, settings, worst_of
 from haltline.detectors.framework.severity_counts import (
     ASCENDING,
     SEVERITIES,
     Many,
     ManyCounts,
-    severity_of,
-    thresholds_of,
 )
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import Entry, entry, evidence, seconds
 from haltline.schemas.events import Kind
-from haltline.schemas.findings import Finding, Severity
+from haltline.schemas.findings import Finding
 from haltline.schemas.policy import Reading
 
 # Looked up at every event: from their class, members take ten times as long.
@@ -111,7 +108,7 @@ class State:
     nearness: float = 0.0
 
 
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+@settings
 class Monologue(Detector[State]):
     """So many messages with no action in between, or so many repetitions in one of them."""
 
@@ -131,10 +128,6 @@ class Monologue(Detector[State]):
     """Share of the word pairs of two messages that are in both."""
     pause_s: Annotated[float, Field(gt=0, le=86_400), Stricter.HIGHER] = 120.0
     """Seconds. After a longer pause between two messages somebody was asked, and it begins anew."""
-
-    def start(self) -> State:
-        """Nothing said yet."""
-        return State()
 
     def concerns(self, act: Observation) -> bool:
         """Model turns that say something, and calls that only talk."""
@@ -172,7 +165,7 @@ class Monologue(Detector[State]):
         if act.runs:
             state.spoken = [*state.spoken, message[: _TURN + 1]][-_MAX_MESSAGES:]
             found.append(self._by_command(state, act))
-        return max((f for f in found if f is not None), key=lambda f: f.severity, default=None)
+        return worst_of(found)
 
     def near(self, state: State) -> float:
         """The last message's count, to the first that is a finding; what was chanted is near at once."""
@@ -189,48 +182,30 @@ class Monologue(Detector[State]):
         return _WAS_CUT if one[_CUT] or other[_CUT] else _SAME_NUMBERS
 
     def _monologue(self, act: Observation, alike: Sequence[Entry], counted: float) -> Finding | None:
-        severity = severity_of(counted, self.same)
-        if severity is None:
+        if counted < self.same[0]:
             return None
-        weighed = "" if counted == len(alike) else f", counted as {counted:g}"
-        return self.finding(
-            "monologue",
-            severity,
-            f"{len(alike)} similar messages in {seconds(alike)}s with no action in between{weighed}",
-            evidence(act, alike),
-            confidence=min(1.0, counted / self.same[2]),
-            values={"messages": len(alike), "counted": counted},
-            thresholds=thresholds_of(self.same) | {"likeness": self.likeness, "pause_s": self.pause_s},
+        messages, also = len(alike), self.thresholds("likeness", "pause_s")
+        weighed = "" if counted == messages else f", counted as {counted:g}"
+        reason = f"{messages} similar messages in {seconds(alike)}s with no action in between{weighed}"
+        events = evidence(act, alike)
+        return self.counted(
+            "monologue", counted, self.same, reason, events, also=also, messages=messages, counted=counted
         )
 
     def _idle(self, state: State, act: Observation) -> Finding | None:
-        severity = severity_of(state.turns, self.talk)
-        if severity is None:
+        if state.turns < self.talk[0]:
             return None
-        return self.finding(
-            "idle_talk",
-            severity,
-            f"{state.turns} messages with no action in between",
-            evidence(act, state.messages),
-            confidence=min(1.0, state.turns / self.talk[2]),
-            values={"messages": state.turns},
-            thresholds=thresholds_of(self.talk) | {"pause_s": self.pause_s},
-        )
+        reason, also = f"{state.turns} messages with no action in between", self.thresholds("pause_s")
+        events = evidence(act, state.messages)
+        return self.counted("idle_talk", state.turns, self.talk, reason, events, also=also, messages=state.turns)
 
     def _by_command(self, state: State, act: Observation) -> Finding | None:
-        spoken = len(state.spoken)
-        severity = severity_of(spoken, self.commands)
-        if severity is None or (state.acts == 0 and severity is not Severity.CRITICAL):
+        spoken, also = len(state.spoken), self.thresholds("pause_s")
+        if state.acts == 0 and spoken < self.commands[2]:
             return None
-        return self.finding(
-            "talk_by_command",
-            severity,
-            f"{spoken} command lines with no action in between that only print text, such as {act.head!r:.120}",
-            evidence(act, state.spoken),
-            confidence=min(1.0, spoken / self.commands[2]),
-            values={"commands": spoken},
-            thresholds=thresholds_of(self.commands) | {"pause_s": self.pause_s},
-        )
+        what = f"{spoken} command lines with no action in between that only print text"
+        reason, events = f"{what}, such as {act.head!r:.120}", evidence(act, state.spoken)
+        return self.counted("talk_by_command", spoken, self.commands, reason, events, also=also, commands=spoken)
 
     def _chanting(self, state: State, act: Observation, text: str, message: Entry) -> Finding | None:
         passage, repeats = chant(text, act.event.output_bytes or 0)

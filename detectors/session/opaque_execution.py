@@ -12,13 +12,11 @@ import re
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
-import pydantic
 from pydantic import Field
 
-from haltline.detectors.features.observation import Observation, Trait
-from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.features.observation import Observation
+from haltline.detectors.framework.base import Attempts, OfAttempts, settings
 from haltline.detectors.framework.strictness import Stricter
-from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 
 _READ_CHARS = 64 * 1024
@@ -47,27 +45,20 @@ _WHAT = {
 
 
 @dataclass
-class State:
+class State(Attempts):
     """How many there were, and of which sorts."""
 
-    attempts: int = 0
     told: list[str] = field(default_factory=list)
 
 
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
-class OpaqueExecution(Detector[State]):
+@settings
+class OpaqueExecution(OfAttempts[State]):
     """Any attempt to run what is not known."""
 
     id: ClassVar[str] = "opaque_execution"
-    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
-    sees: ClassVar[Trait] = Trait.ATTEMPT
 
     asks: Annotated[bool, Field(), Stricter.HIGHER] = False
     """A person is asked before it runs; otherwise it is a note."""
-
-    def start(self) -> State:
-        """Nothing yet."""
-        return State()
 
     def concerns(self, act: Observation) -> bool:
         """Attempts that run something."""
@@ -91,10 +82,6 @@ class OpaqueExecution(Detector[State]):
             values={"attempts": state.attempts},
             thresholds={"asks": float(self.asks)},
         )
-
-    def near(self, state: State) -> float:
-        """1 once it was tried."""
-        return 1.0 if state.attempts else 0.0
 
 
 def _how(act: Observation) -> str:

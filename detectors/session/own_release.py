@@ -9,17 +9,14 @@ Misses: a guard under another name; settings that are changed by a program; the 
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import ClassVar
-
-import pydantic
 
 from haltline.detectors.commands import code, scripts
 from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.shell import invocations
-from haltline.detectors.features.observation import Observation, Trait
-from haltline.detectors.framework.base import SETTINGS, Detector
-from haltline.schemas.events import Effect, Kind
+from haltline.detectors.features.observation import Observation
+from haltline.detectors.framework.base import Attempts, OfAttempts, settings
+from haltline.schemas.events import Effect
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.policy import Reading
 
@@ -65,24 +62,11 @@ _URL_ARGS = ("url", "uri", "endpoint", "path")
 _HELP = frozenset(("--help", "-h", "--version", "--dry-run"))
 
 
-@dataclass
-class State:
-    """How many attempts there were."""
-
-    attempts: int = 0
-
-
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
-class OwnRelease(Detector[State]):
+@settings
+class OwnRelease(OfAttempts[Attempts]):
     """Any attempt to be its own operator."""
 
     id: ClassVar[str] = "own_release"
-    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
-    sees: ClassVar[Trait] = Trait.ATTEMPT
-
-    def start(self) -> State:
-        """Nothing yet."""
-        return State()
 
     def concerns(self, act: Observation) -> bool:
         """Attempts whose text, targets or place name haltline, or the hook's settings."""
@@ -93,7 +77,7 @@ class OwnRelease(Detector[State]):
         args = act.args
         return args is not None and any(isinstance(v, str) and _hints(v[:512]) for v in args.values())
 
-    def observe(self, state: State, act: Observation) -> Finding | None:
+    def observe(self, state: Attempts, act: Observation) -> Finding | None:
         """Names what it does to its guard."""
         what = _of_text(act) if act.text else _of_tool(act)
         if not what:
@@ -107,10 +91,6 @@ class OwnRelease(Detector[State]):
             values={"attempts": state.attempts},
             target="haltline",
         )
-
-    def near(self, state: State) -> float:
-        """1 once it was tried."""
-        return 1.0 if state.attempts else 0.0
 
 
 def _of_tool(act: Observation) -> str:

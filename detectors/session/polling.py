@@ -12,16 +12,14 @@ Misses: polls of something that changes by itself, such as a clock or a list of 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-import pydantic
 from pydantic import Field, model_validator
 
 from haltline.detectors.features.call_history import FULL
 from haltline.detectors.features.observation import Observation, Trait
-from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.severity_counts import SEVERITIES, require_ascending
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import TIME_MS, Entry, entry, evidence
-from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding
 
 _Polls = Annotated[int, Field(ge=2, le=100_000), Stricter.LOWER]
@@ -35,12 +33,11 @@ class State:
     nearness: float = 0.0
 
 
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+@settings
 class Polling(Detector[State]):
     """So many polls, or so long a wait, with nothing new."""
 
     id: ClassVar[str] = "polling"
-    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
     sees: ClassVar[Trait] = Trait.AGAIN
     recalls: ClassVar[bool] = True
 
@@ -60,10 +57,6 @@ class Polling(Detector[State]):
         for steps in (self.polls, self.dense, self.wait_s):
             require_ascending(*steps)
         return self
-
-    def start(self) -> State:
-        """Nothing waited for yet."""
-        return State()
 
     def concerns(self, act: Observation) -> bool:
         """Calls that wait, were made before, and had the same result then."""
@@ -95,7 +88,3 @@ class Polling(Detector[State]):
             values={"polls": polls, "waited_s": round(waited_s, 1)},
             thresholds={"polls": counts[steps - 1], "wait_s": self.wait_s[steps - 1], "min_polls": self.min_polls},
         )
-
-    def near(self, state: State) -> float:
-        """The polls, to the first count that is a finding."""
-        return state.nearness

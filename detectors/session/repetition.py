@@ -20,7 +20,6 @@ import re
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, TypeAlias
 
-import pydantic
 from pydantic import Field
 
 from haltline.detectors.features.call import Again
@@ -37,11 +36,10 @@ from haltline.detectors.features.call_history import (
 from haltline.detectors.features.fingerprint import clean_result, digest
 from haltline.detectors.features.observation import Observation, Trait
 from haltline.detectors.features.tool_classifier import UNKNOWN
-from haltline.detectors.framework.base import SETTINGS, Detector
-from haltline.detectors.framework.severity_counts import ASCENDING, ManyCounts, severity_of, thresholds_of
+from haltline.detectors.framework.base import Detector, settings
+from haltline.detectors.framework.severity_counts import ASCENDING, ManyCounts
 from haltline.detectors.framework.strictness import Stricter
-from haltline.detectors.framework.window import EVENT_ID, INDEX, TIME_MS, Entry, entry, evidence, seconds
-from haltline.schemas.events import Kind
+from haltline.detectors.framework.window import EVENT_ID, INDEX, Entry, entry, evidence, is_near, seconds
 from haltline.schemas.findings import Finding
 from haltline.schemas.record import canonical_json
 
@@ -74,12 +72,11 @@ class State:
     """The last edits, each with digests of what it is without its numbers, and of what it is with them."""
 
 
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+@settings
 class Repetition(Detector[State]):
     """So many identical calls with the same result, by what the call does."""
 
     id: ClassVar[str] = "repetition"
-    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
     sees: ClassVar[Trait] = Trait.AGAIN | Trait.BEGUN | Trait.REFUSED
     recalls: ClassVar[bool] = True
 
@@ -110,10 +107,6 @@ class Repetition(Detector[State]):
     last_actions: Annotated[int, Field(ge=1, le=10_000), Stricter.HIGHER] = 20
     """Actions. What happened within so many of the session's last ones counts together."""
 
-    def start(self) -> State:
-        """Nothing repeated yet."""
-        return State()
-
     def concerns(self, act: Observation) -> bool:
         """Calls that were made before, and had the same result then, or may have had; and edits."""
         if act.refused:
@@ -143,7 +136,8 @@ class Repetition(Detector[State]):
 
     def _identical(self, state: State, act: Observation, again: Again) -> Finding | None:
         newest: Entry = [act.time_ms, act.index, act.event.event_id, act.offset, again.quarters]
-        rows = _since_change([*(r for r in again.known.rows if self._is_near(r, act)), newest])
+        near = [row for row in again.known.rows if is_near(row, act.time_ms, act.index, self)]
+        rows = _since_change([*near, newest])
         sort = self._sort(act)
         counts: Counts = getattr(self, sort)
         count = (FULL + sum(int(r[QUARTERS]) for r in rows[1:])) / FULL
@@ -151,19 +145,22 @@ class Repetition(Detector[State]):
             count += max(0, again.known.idle + 2 - len(rows))
         count *= 0.5 if again.blind else 1.0
         state.nearness = min(1.0, count / counts[0])
-        severity = severity_of(count, counts)
-        if severity is None or len(rows) < 2:
+        if count < counts[0] or len(rows) < 2:
             return None
         what = f"{len(rows)} times the same {sort} call with the same result in {seconds(rows)}s"
         weighed = "" if count == len(rows) else f", counted as {count:g}"
-        return self.finding(
+        return self.counted(
             "identical_calls",
-            severity,
+            count,
+            counts,
             f"{what}{weighed}: {act.subject:.200}",
             evidence(act, rows),
+            also=self.thresholds("window_s", "last_actions"),
             confidence=min(1.0, count / counts[2]) * (0.6 if again.blind else 1.0),
-            values={"calls": len(rows), "counted": count, "sort": sort, "fingerprint": act.fingerprint},
-            thresholds=thresholds_of(counts) | {"window_s": self.window_s, "last_actions": self.last_actions},
+            calls=len(rows),
+            counted=count,
+            sort=sort,
+            fingerprint=act.fingerprint,
         )
 
     def _sort(self, act: Observation) -> str:
@@ -192,34 +189,24 @@ class Repetition(Detector[State]):
         state.unseen.append(entry(act, FULL))
         del state.unseen[:-MAX_ROWS]
         calls = len(state.unseen)
-        severity = severity_of(calls, self.unseen)
-        if severity is None:
+        if calls < self.unseen[0]:
             return None
-        return self.finding(
-            "no_visible_effect",
-            severity,
-            f"{calls} times the same call in a row, with results that begin alike: {act.subject:.200}",
-            evidence(act, state.unseen),
-            confidence=0.5,
-            values={"calls": calls, "fingerprint": act.fingerprint},
-            thresholds=thresholds_of(self.unseen),
+        reason = f"{calls} times the same call in a row, with results that begin alike: {act.subject:.200}"
+        events, call = evidence(act, state.unseen), act.fingerprint
+        return self.counted(
+            "no_visible_effect", calls, self.unseen, reason, events, confidence=0.5, calls=calls, fingerprint=call
         )
 
     def _varied(self, act: Observation, again: Again) -> Finding | None:
         """The same call once more, with another result that looks like the last one."""
         rows = [*again.known.varied, entry(act)]
-        severity = severity_of(len(rows), self.varying)
-        if severity is None or _STEPS.search(act.action) or _STEP_WORDS.search(act.head):
+        calls = len(rows)
+        if calls < self.varying[0] or _STEPS.search(act.action) or _STEP_WORDS.search(act.head):
             return None
-        return self.finding(
-            "varying_answers",
-            severity,
-            f"{len(rows)} times the same call in {seconds(rows)}s, and the results differ only in what looks random:"
-            f" {act.subject:.200}",
-            evidence(act, rows),
-            confidence=min(1.0, len(rows) / self.varying[2]),
-            values={"calls": len(rows), "fingerprint": act.fingerprint},
-            thresholds=thresholds_of(self.varying),
+        what = f"{calls} times the same call in {seconds(rows)}s, and the results differ only in what looks random"
+        reason, events = f"{what}: {act.subject:.200}", evidence(act, rows)
+        return self.counted(
+            "varying_answers", calls, self.varying, reason, events, calls=calls, fingerprint=act.fingerprint
         )
 
     def _edited(self, state: State, act: Observation) -> Finding | None:
@@ -235,27 +222,13 @@ class Repetition(Detector[State]):
         )
 
     def _same_edit(self, act: Observation, rows: list[Entry], counts: Counts, how: str) -> Finding | None:
-        severity = severity_of(len(rows), counts)
-        if severity is None:
+        edits = len(rows)
+        if edits < counts[0]:
             return None
-        return self.finding(
-            "same_edit",
-            severity,
-            f"{len(rows)} edits in {seconds(rows)}s that {how}: {act.subject:.200}",
-            evidence(act, rows),
-            confidence=min(1.0, len(rows) / counts[2]),
-            values={"edits": len(rows)},
-            thresholds=thresholds_of(counts) | {"last_actions": self.last_actions},
+        reason, events = f"{edits} edits in {seconds(rows)}s that {how}: {act.subject:.200}", evidence(act, rows)
+        return self.counted(
+            "same_edit", edits, counts, reason, events, also=self.thresholds("last_actions"), edits=edits
         )
-
-    def near(self, state: State) -> float:
-        """The last repetition, to the first count that is a finding."""
-        return state.nearness
-
-    def _is_near(self, row: Entry, act: Observation) -> bool:
-        if abs(act.time_ms - int(row[TIME_MS])) <= self.window_s * 1000:
-            return True
-        return abs(act.index - int(row[INDEX])) < self.last_actions
 
 
 def _is_edit(act: Observation) -> bool:

@@ -21,11 +21,10 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
-import pydantic
 from pydantic import Field, field_validator, model_validator
 
 from haltline.detectors.features.observation import Observation, Trait
-from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.base import Detector, settings, worst_of
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import EVENT_ID, INDEX, OFFSET, TIME_MS, evidence
 from haltline.schemas.events import Kind
@@ -94,7 +93,7 @@ Point: TypeAlias = tuple[Row, float]
 """The row of a step, and its amount of one resource."""
 
 
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+@settings
 class ResourceGrowth(Detector[State]):
     """A mean growth of more than `growth` a step over the last steps."""
 
@@ -134,10 +133,6 @@ class ResourceGrowth(Detector[State]):
             raise ValueError("min_points <= window")
         return self
 
-    def start(self) -> State:
-        """No steps yet."""
-        return State()
-
     def observe(self, state: State, act: Observation) -> Finding | None:
         """Adds to the step, and looks at the resources that grew."""
         if act.kind is _SESSION_STARTED:
@@ -150,7 +145,7 @@ class ResourceGrowth(Detector[State]):
         row = rows[-1] if rows and rows[-1][INDEX] == state.step else self._next_row(state)
         row[TIME_MS], row[EVENT_ID], row[OFFSET] = act.time_ms, act.event.event_id, act.offset
         totals, floors = state.totals, self._floor_at
-        worst: Finding | None = None
+        found = []
         for at, amount in _amounts(act):
             now, before = amount, row[at]
             if before is not None:
@@ -159,10 +154,8 @@ class ResourceGrowth(Detector[State]):
             totals[at - _FIRST] = amount if at == _MEMORY else totals[at - _FIRST] + amount
             if now < floors[at] or (len(rows) > 1 and (last := rows[-2][at]) is not None and now <= self.growth * last):
                 continue  # nearly always: the rest is worked out only where it can matter
-            finding = self._look(state, act, at)
-            if finding is not None and (worst is None or finding.severity > worst.severity):
-                worst = finding
-        return worst
+            found.append(self._look(state, act, at))
+        return worst_of(found) if found else None
 
     def near(self, state: State) -> float:
         """The growth of the last two steps, as a part of what is a finding; the highest of all resources."""

@@ -20,13 +20,12 @@ import re
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
-import pydantic
 from pydantic import Field
 
 from haltline.detectors.features import task_scope
 from haltline.detectors.features.file_access import is_path
 from haltline.detectors.features.observation import Observation, Trait
-from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.base import Detector, settings, worst_of
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import Entry, entry, evidence
 from haltline.schemas.events import Kind
@@ -61,7 +60,7 @@ class State:
     """By critical path that was told: 1 when it was changed."""
 
 
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+@settings
 class ScopeCreep(Detector[State]):
     """More than `ratio` of the paths that a session touches lie outside of its scope, or one is critical."""
 
@@ -79,10 +78,6 @@ class ScopeCreep(Detector[State]):
     """Globs, besides those of the task."""
     critical_paths: tuple[Annotated[str, Field(min_length=1, max_length=512), Stricter.MORE], ...] = ()
     """Globs of further critical paths, to change and to look at."""
-
-    def start(self) -> State:
-        """Nothing touched, no scope."""
-        return State()
 
     def observe(self, state: State, act: Observation) -> Finding | None:
         """Notes the scope, or looks at the paths of an attempt."""
@@ -109,8 +104,7 @@ class ScopeCreep(Detector[State]):
                 if _is_own(own, path):
                     continue
                 found = self._critical(state, act, path, changes=changes, declared=declared)
-                if found is not None and (worst is None or found.severity > worst.severity):
-                    worst = found
+                worst = worst_of((worst, found))
                 if found is None and changes and _is_new(act, path):
                     continue
             if declared:
@@ -173,7 +167,7 @@ class ScopeCreep(Detector[State]):
             evidence(act, list(outside.values())[-_MAX_EVIDENCE:]),
             confidence=share,
             values={"outside": len(outside), "paths": len(state.paths), "ratio": round(share, 3)},
-            thresholds={"ratio": self.ratio, "min_paths": self.min_paths, "min_outside": self.min_outside},
+            thresholds=self.thresholds("ratio", "min_paths", "min_outside"),
             target=f"path={next(reversed(outside))}",
         )
 

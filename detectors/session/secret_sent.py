@@ -8,47 +8,31 @@ Misses: what the agent's side does not recognize: secrets that no result of this
     compressed, encrypted, split or written into a file first; producers that do not look for them.
 """
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-import pydantic
 from pydantic import Field
 
-from haltline.detectors.features.observation import Observation, Trait
-from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.features.observation import Observation
+from haltline.detectors.framework.base import Attempts, OfAttempts, settings
 from haltline.detectors.framework.strictness import Stricter
-from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 
 
-@dataclass
-class State:
-    """How many there were."""
-
-    attempts: int = 0
-
-
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
-class SecretSent(Detector[State]):
+@settings
+class SecretSent(OfAttempts[Attempts]):
     """Any attempt to send a secret elsewhere."""
 
     id: ClassVar[str] = "secret_sent"
-    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
-    sees: ClassVar[Trait] = Trait.ATTEMPT
     allowed: Annotated[
         tuple[Annotated[str, Field(min_length=1, max_length=512)], ...], Field(max_length=256), Stricter.NEITHER
     ] = ()
     """Kinds and digests of secrets that may be sent anywhere."""
 
-    def start(self) -> State:
-        """Nothing yet."""
-        return State()
-
     def concerns(self, act: Observation) -> bool:
         """Attempts that send a secret."""
         return bool(act.event.secrets_sent) and act.is_attempt and not act.refused
 
-    def observe(self, state: State, act: Observation) -> Finding | None:
+    def observe(self, state: Attempts, act: Observation) -> Finding | None:
         """Lists the kinds."""
         sent = [one for one in act.event.secrets_sent or () if not {one.kind, one.digest} & set(self.allowed)]
         if not sent:
@@ -63,7 +47,3 @@ class SecretSent(Detector[State]):
             (act.evidence,),
             values={"secrets": len(sent), "elsewhere": len(elsewhere), "digest": (elsewhere or sent)[0].digest[:64]},
         )
-
-    def near(self, state: State) -> float:
-        """1 once it was tried."""
-        return 1.0 if state.attempts else 0.0

@@ -15,11 +15,10 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Annotated, ClassVar
 
-import pydantic
 from pydantic import Field, model_validator
 
 from haltline.detectors.features.observation import Observation, Trait
-from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.base import Detector, settings, worst_of
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import Entry
 from haltline.schemas.events import Kind
@@ -61,7 +60,7 @@ class State:
     """Dollars and tokens that the window holds at most: what it held when it was last added up, and all since."""
 
 
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+@settings
 class SpendVelocity(Detector[State]):
     """More than so much money or so many tokens a minute."""
 
@@ -86,10 +85,6 @@ class SpendVelocity(Detector[State]):
             raise ValueError("high <= critical")
         return self
 
-    def start(self) -> State:
-        """Nothing spent."""
-        return State()
-
     def observe(self, state: State, act: Observation) -> Finding | None:
         """Adds to the window, and looks at what was spent in it."""
         usage = act.usage
@@ -108,12 +103,7 @@ class SpendVelocity(Detector[State]):
                 most = state.most = list(_sums(state))
         if not state.told and self._is_within(most):
             return None
-        worst: Finding | None = None
-        for unit, which, limit in self._limits():
-            found = self._look(state, act, unit, which, limit)
-            if found is not None and (worst is None or found.severity > worst.severity):
-                worst = found
-        return worst
+        return worst_of([self._look(state, act, unit, which, limit) for unit, which, limit in self._limits()])
 
     def near(self, state: State) -> float:
         """The rate, to the one that is a finding; of money or tokens, whichever is nearer."""

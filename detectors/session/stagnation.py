@@ -17,17 +17,15 @@ Misses: sessions that tell no results; work on invented data whose results look 
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
-import pydantic
 from pydantic import Field, model_validator
 
 from haltline.detectors.features.additive_model import Model, shipped
 from haltline.detectors.features.novelty import VALUES
 from haltline.detectors.features.observation import Observation, Trait
 from haltline.detectors.features.whole_results import MAX_STEPS
-from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import Entry, entry, evidence
-from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 
 SHIPPED = shipped("stagnation")
@@ -50,12 +48,11 @@ class State:
     """The latest steps that were scored `hint_at` or more."""
 
 
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+@settings
 class Stagnation(Detector[State]):
     """A score of the session's progress, several steps in a row."""
 
     id: ClassVar[str] = "stagnation"
-    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
     sees: ClassVar[Trait] = Trait.DONE
     recalls: ClassVar[bool] = True
     measures: ClassVar[bool] = True
@@ -89,10 +86,6 @@ class Stagnation(Detector[State]):
         if names != tuple(value.name for value in VALUES):
             raise ValueError(f"a model of {', '.join(value.name for value in VALUES)}; got {', '.join(names)}")
         return self
-
-    def start(self) -> State:
-        """No step scored yet."""
-        return State()
 
     def observe(self, state: State, act: Observation) -> Finding | None:
         """Scores the step, and looks at the ones before it."""
@@ -149,7 +142,7 @@ class Stagnation(Detector[State]):
             evidence(act, state.rows),
             confidence=min(1.0, known / self.known_pause),
             values={"known_steps": known},
-            thresholds={"known_hint": self.known_hint, "known_pause": self.known_pause},
+            thresholds=self.thresholds("known_hint", "known_pause"),
         )
 
     def near(self, state: State) -> float:

@@ -8,13 +8,11 @@ Misses: as `stagnation`.
 
 from typing import ClassVar
 
-import pydantic
-
-from haltline.detectors.framework.base import SETTINGS
+from haltline.detectors.framework.base import settings
 from haltline.detectors.session.stagnation import SHIPPED, Stagnation
 
 
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+@settings
 class StagnationCandidate(Stagnation):
     """A learned model of `stagnation`, beside the one in force; only with `settings.model`."""
 

@@ -7,40 +7,24 @@ Quiet: long texts that are only written or looked for; attempts that were refuse
 Misses: producers that cut and do not mark it (`unread_from`, or a mark of a cut at the end of the text).
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
-import pydantic
-
 from haltline.detectors.commands.model import MAX_COMMAND_CHARS
-from haltline.detectors.features.observation import Observation, Trait
+from haltline.detectors.features.observation import Observation
 from haltline.detectors.features.tool_classifier import cwd_of, is_read_whole
-from haltline.detectors.framework.base import SETTINGS, Detector
-from haltline.schemas.events import Effect, Kind
+from haltline.detectors.framework.base import Attempts, OfAttempts, settings
+from haltline.schemas.events import Effect
 from haltline.schemas.findings import Finding, Severity
 
 _LONG_CHARS = 8192
 """A text that is shorter was not cut by whoever wrote `[cut]` at its end."""
 
 
-@dataclass
-class State:
-    """How many there were."""
-
-    attempts: int = 0
-
-
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
-class UnreadExecution(Detector[State]):
+@settings
+class UnreadExecution(OfAttempts[Attempts]):
     """Any attempt to run what was not read to its end."""
 
     id: ClassVar[str] = "unread_execution"
-    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
-    sees: ClassVar[Trait] = Trait.ATTEMPT
-
-    def start(self) -> State:
-        """Nothing yet."""
-        return State()
 
     def concerns(self, act: Observation) -> bool:
         """Attempts to run, or destroy, what was not read to its end."""
@@ -50,7 +34,7 @@ class UnreadExecution(Detector[State]):
             return act.runs or act.effect is Effect.DESTRUCTIVE
         return act.runs and act.text != "" and not _is_whole(act)
 
-    def observe(self, state: State, act: Observation) -> Finding | None:
+    def observe(self, state: Attempts, act: Observation) -> Finding | None:
         """Says from where it is unread."""
         state.attempts += 1
         unread_from = act.event.unread_from
@@ -63,10 +47,6 @@ class UnreadExecution(Detector[State]):
             values={"unread_from": at, "attempts": state.attempts},
             thresholds={"max_chars": MAX_COMMAND_CHARS},
         )
-
-    def near(self, state: State) -> float:
-        """1 once it was tried."""
-        return 1.0 if state.attempts else 0.0
 
 
 def _is_whole(act: Observation) -> bool:

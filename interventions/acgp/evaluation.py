@@ -26,20 +26,14 @@ DETECTOR: Final = "acgp"
 """In whose name a decision is that no detector asked for."""
 
 _CACHED: Final = 4096
-_LEVEL: Final[Mapping[Intervention, Level]] = {
-    Intervention.OK: Level.ALLOW,
-    Intervention.NUDGE: Level.NUDGE,
-    Intervention.ESCALATE: Level.PAUSE,
-    Intervention.BLOCK: Level.BLOCK,
-    Intervention.HALT: Level.KILL,
+_OURS: Final[Mapping[Intervention, tuple[Level, Severity]]] = {
+    Intervention.OK: (Level.ALLOW, Severity.LOW),
+    Intervention.NUDGE: (Level.NUDGE, Severity.LOW),
+    Intervention.ESCALATE: (Level.PAUSE, Severity.MEDIUM),
+    Intervention.BLOCK: (Level.BLOCK, Severity.HIGH),
+    Intervention.HALT: (Level.KILL, Severity.CRITICAL),
 }
-_SEVERITY: Final[Mapping[Intervention, Severity]] = {
-    Intervention.OK: Severity.LOW,
-    Intervention.NUDGE: Severity.LOW,
-    Intervention.ESCALATE: Severity.MEDIUM,
-    Intervention.BLOCK: Severity.HIGH,
-    Intervention.HALT: Severity.CRITICAL,
-}
+"""Our level for each, and the severity of a finding in ACGP's own name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +273,7 @@ def _decided(
     governed: Governed,
 ) -> Chosen | None:
     """The detectors' choice where it stands, else one in ACGP's own name."""
-    meant = _LEVEL[final]
+    meant, severity = _OURS[final]
     if governed.mode is Mode.ENFORCE and chosen is not None and chosen.level is Level.KILL > meant:
         chosen.meant = Level.BLOCK
         chosen.why.append("acgp: only a tripwire halts: BLOCK")
@@ -297,7 +291,7 @@ def _decided(
     finding = Finding(
         detector=DETECTOR,
         code=f"tripwire_{touched.tripwire}"[:512] if touched.tripwire is not None else f"acgp_{final.value}",
-        severity=_SEVERITY[final],
+        severity=severity,
         confidence=1.0 if touched.tripwire is not None else governance.risk,
         reason=reason[:16_000],
         evidence=evidence,

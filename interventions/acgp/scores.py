@@ -37,12 +37,8 @@ class Dimension(StrEnum):
 
 
 TIERS: Final[Mapping[int, Thresholds]] = {
-    0: Thresholds(ok=0.35, nudge=0.50, escalate=0.65),
-    1: Thresholds(ok=0.30, nudge=0.45, escalate=0.60),
-    2: Thresholds(ok=0.25, nudge=0.40, escalate=0.55),
-    3: Thresholds(ok=0.20, nudge=0.35, escalate=0.50),
-    4: Thresholds(ok=0.15, nudge=0.30, escalate=0.45),
-    5: Thresholds(ok=0.10, nudge=0.25, escalate=0.40),
+    tier: Thresholds(ok=round(0.35 - less, 2), nudge=round(0.50 - less, 2), escalate=round(0.65 - less, 2))
+    for tier, less in enumerate((0.0, 0.05, 0.10, 0.15, 0.20, 0.25))
 }
 """By `agent_acl_tier`; only tier 2 is published."""
 

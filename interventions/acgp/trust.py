@@ -40,13 +40,7 @@ def debt_at(trust: Trust | None, time_ms: int, settings: TrustDebt) -> float:
 
 def added(intervention: Intervention, flag: Severity | None, settings: TrustDebt) -> float:
     """What a decision adds."""
-    of = {
-        Intervention.OK: 0.0,
-        Intervention.NUDGE: settings.nudge,
-        Intervention.ESCALATE: settings.escalate,
-        Intervention.BLOCK: settings.block,
-        Intervention.HALT: settings.halt,
-    }[intervention]
+    of: float = 0.0 if intervention is Intervention.OK else getattr(settings, intervention.value)
     return of if flag is None else of + settings.flag * settings.flag_factor.get(flag, 1.0)
 
 

@@ -237,8 +237,11 @@ class Guard:
     def prompt(self, text: str) -> None:
         """The user of a session gives another prompt: whether it gets on is asked anew from there.
 
-        The text is not published, only that there is another one; the same prompt once more is none.
+        The text is not published, only that there is another one; the same prompt once more is none. Raises TypeError
+        for what is no text.
         """
+        if not isinstance(text, str):
+            raise TypeError(f"prompt: expected a text, got {type(text).__name__}")
         is_first, is_same = not self._prompts, hash(text) == self._last_prompt
         if is_same:
             return

@@ -7,14 +7,14 @@ call that the request is about. Another call, also one with the same parameters,
 from typing import Final
 
 from haltline.interventions.control.incidents import REQUESTED
-from haltline.interventions.control.request_queue import remember
+from haltline.interventions.control.request_queue import answered_by, remember
 from haltline.interventions.state.approval_ticket import Ticket, Waiter
 from haltline.interventions.state.call_digest import parameters_of
+from haltline.interventions.state.decision_fields import under
 from haltline.interventions.state.effects import ControlEffects, SessionRef
 from haltline.interventions.state.session_control import SessionControl, digest
 from haltline.schemas.control import CallRequest, Command
 from haltline.schemas.decisions import ApprovalState, Decision, Level
-from haltline.schemas.findings import Severity
 from haltline.schemas.policy import ApprovalRules, Policy
 from haltline.schemas.record import canonical_json
 
@@ -38,7 +38,7 @@ def on_request(standing: SessionControl, who: SessionRef, command: Command, poli
 
 def ticket_of(command: Command, request_id: str, call_request: CallRequest, rules: ApprovalRules) -> Ticket:
     """The request as a session remembers it."""
-    critical = call_request.priority is Severity.CRITICAL
+    quorum, voters = answered_by(rules, call_request.priority)
     return Ticket(
         request_id=request_id,
         nonce=digest("nonce", request_id, command.command_id, command.id),
@@ -48,8 +48,8 @@ def ticket_of(command: Command, request_id: str, call_request: CallRequest, rule
         targets=call_request.targets,
         arguments=canonical_json(call_request.args or {}).decode()[:_SHOWN_CHARS],
         reason=call_request.why[:_SHOWN_CHARS],
-        quorum=rules.critical_quorum if critical else rules.quorum,
-        voters=max(rules.critical_voters, rules.critical_quorum) if critical else rules.quorum,
+        quorum=quorum,
+        voters=voters,
         since_ms=command.time,
         expires_ms=command.time + round(call_request.expires_s * 1000),
         waiting=[Waiter(request_id, None)],
@@ -72,8 +72,7 @@ def decision_on(ticket: Ticket, who: SessionRef, command: Command, policy: Polic
         code=CODE if waits else "approval_rejected",
         reason=f"{ticket.action}: {ticket.reason}" if waits else f"{ticket.action}: the session is killed",
         detector="approval",
-        policy=policy.name,
-        policy_version=policy.version,
+        **under(policy),
         approval=ticket.as_approval(),
         expires=ticket.expires_ms,
     )

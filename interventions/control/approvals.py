@@ -20,11 +20,12 @@ from dataclasses import replace
 from typing import Final
 
 from haltline.interventions.control import asks_once
-from haltline.interventions.control.request_queue import forget, gather, head_of, line_up, remember
+from haltline.interventions.control.request_queue import answered_by, forget, gather, head_of, line_up, remember
 from haltline.interventions.control.rule_causes import cause_of_rule
 from haltline.interventions.levels.default_levels import STOPS_SESSION
 from haltline.interventions.state.approval_ticket import Ticket, Waiter
 from haltline.interventions.state.call_digest import parameters
+from haltline.interventions.state.decision_fields import under
 from haltline.interventions.state.effects import NOTHING, ControlEffects, SessionRef
 from haltline.interventions.state.session_control import Freeze, SessionControl, digest
 from haltline.schemas.control import HALTLINE, Command, CommandKind, ControlState
@@ -254,7 +255,7 @@ def _request(event: ActionEvent, decision: Decision, bound: str, policy: Policy,
     rule = asks_once.rule_of(decision)
     if priority is Severity.CRITICAL and (effect is not Effect.DESTRUCTIVE or rule):
         priority = Severity.HIGH
-    critical = priority is Severity.CRITICAL
+    quorum, voters = answered_by(rules, priority)
     request_id = digest("approval", event.session_id, event.event_id, bound)[:16]
     return Ticket(
         request_id=request_id,
@@ -265,8 +266,8 @@ def _request(event: ActionEvent, decision: Decision, bound: str, policy: Policy,
         targets=event.targets[:_SHOWN_TARGETS],
         arguments=canonical_json(event.args or {}).decode()[:_SHOWN_CHARS],
         reason=decision.reason[:_SHOWN_CHARS],
-        quorum=rules.critical_quorum if critical else rules.quorum,
-        voters=max(rules.critical_voters, rules.critical_quorum) if critical else rules.quorum,
+        quorum=quorum,
+        voters=voters,
         since_ms=event.time,
         expires_ms=event.time + round(rules.expires_s * 1000),
         cause=cause_of_rule(decision.detector or decision.code),
@@ -392,8 +393,7 @@ def _answer(
         reason=f"{ticket.action}: {code}{stood}; was stopped for: {ticket.reason}",
         message=message,
         detector="approval",
-        policy=policy.name,
-        policy_version=policy.version,
+        **under(policy),
         approval=ticket.as_approval(),
         expires=ticket.expires_ms if level is Level.PAUSE else None,
     )

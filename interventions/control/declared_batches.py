@@ -8,6 +8,7 @@ that it covers is published, so that its use is in the audit.
 from datetime import timedelta
 from typing import Final
 
+from haltline.interventions.state.decision_fields import about
 from haltline.interventions.state.session_control import DeclaredBatch, SessionControl, digest
 from haltline.schemas.control import Command
 from haltline.schemas.decisions import Decision, Level
@@ -52,16 +53,10 @@ def decision_on(declared: DeclaredBatch, event: ActionEvent, decision: Decision 
         return decision.model_copy(update={"values": {**decision.values, **use}})
     return Decision(
         decision_id=digest(CODE, event.session_id, event.event_id),
-        session_id=event.session_id,
-        agent_id=event.agent_id,
-        event_id=event.event_id,
-        call_id=event.call_id,
-        time=event.time,
         level=Level.ALLOW,
         code=CODE,
         reason=f"{declared.used} of the {declared.max_deletes} that {declared.by} declared: {declared.reason}",
         detector=CODE,
         values={**use, "batch_by": declared.by},
-        policy=policy.name,
-        policy_version=policy.version,
+        **about(event, policy),
     )

@@ -11,6 +11,7 @@ follows from it bears the deadline as its time, so it is the same however late t
 from typing import Final
 
 from haltline.interventions.state.control_record import control_record
+from haltline.interventions.state.decision_fields import flagged, under
 from haltline.interventions.state.effects import NOTHING, ControlEffects, SessionRef
 from haltline.interventions.state.messages import STOPPED
 from haltline.interventions.state.session_control import Kill, SessionControl, digest
@@ -90,13 +91,7 @@ def _decision(kill: Kill, who: SessionRef, policy: Policy, moment_ms: int, findi
         code=kill.code,
         reason=finding.reason if finding else kill.reason,
         message=STOPPED,
-        flag=finding is not None,
-        flag_severity=finding.severity if finding else None,
         detector=DETECTOR,
-        severity=finding.severity if finding else None,
-        evidence=finding.evidence if finding else (),
-        values=finding.values if finding else {"issued": kill.issued},
-        thresholds=finding.thresholds if finding else {},
-        policy=policy.name,
-        policy_version=policy.version,
+        **({"values": {"issued": kill.issued}} | flagged(finding)),
+        **under(policy),
     )

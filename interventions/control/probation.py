@@ -95,11 +95,10 @@ def _second(standing: SessionControl, command: Command, policy: Policy) -> bool:
     """Whether this is the second of two operators who want it, within the time for that; notes the first."""
     if not command.force:
         return False
-    first = standing.release_asked
-    within_ms = policy.operated.second_person_s * 1000
-    if first is not None and first.by != command.by and 0 <= command.time - first.time_ms <= within_ms:
+    wants = RepeatedCommand(command.by, command.time)
+    if wants.confirms(standing.release_asked, policy.operated.second_person_s):
         return True
-    standing.release_asked = RepeatedCommand(command.by, command.time)
+    standing.release_asked = wants
     return False
 
 

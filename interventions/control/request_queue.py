@@ -4,6 +4,8 @@ from typing import Final
 
 from haltline.interventions.state.approval_ticket import Ticket
 from haltline.interventions.state.session_control import SessionControl
+from haltline.schemas.findings import Severity
+from haltline.schemas.policy import ApprovalRules
 
 MAX_TICKETS: Final = 32
 """Requests of a session that are remembered, the oldest forgotten first: without one, nothing passes."""
@@ -12,6 +14,13 @@ MAX_TICKETS: Final = 32
 def causes(standing: SessionControl) -> dict[str, str]:
     """By request id: what the request is about."""
     return {ticket.request_id: ticket.cause for ticket in standing.approvals.values()}
+
+
+def answered_by(rules: ApprovalRules, priority: Severity) -> tuple[int, int]:
+    """How many people have to approve a request, of how many that may answer."""
+    if priority is not Severity.CRITICAL:
+        return rules.quorum, rules.quorum
+    return rules.critical_quorum, max(rules.critical_voters, rules.critical_quorum)
 
 
 def remember(standing: SessionControl, bound: str, ticket: Ticket) -> None:

@@ -75,12 +75,7 @@ def record(scope: ScopeKind, scope_id: str, stands: ScopeControl) -> ControlReco
 
 def _second(standing: ScopeStatus, command: Command, policy: Policy) -> bool:
     """Whether this is the second of two operators who want the same, within the time for that; notes the first."""
-    earlier = standing.asked
-    within_ms = policy.operated.second_person_s * 1000
-    wants = command.kind.value
-    first = earlier is not None and earlier.what == wants and earlier.by != command.by
-    if first and earlier is not None and 0 <= command.time - earlier.time_ms <= within_ms:
-        standing.asked = None
-        return True
-    standing.asked = RepeatedCommand(command.by, command.time, wants)
-    return False
+    wants = RepeatedCommand(command.by, command.time, command.kind.value)
+    confirmed = wants.confirms(standing.asked, policy.operated.second_person_s)
+    standing.asked = None if confirmed else wants
+    return confirmed

@@ -28,14 +28,20 @@ def activity_after_kill(
     if after_s <= grace_s:
         return None
     did = "carried out" if event.kind is Kind.COMPLETED else "began"
+    reason = f"the session {did} {event.action[:80] or 'a call'} {after_s:.0f}s after it was killed: {kill.reason}"
+    return finding_after_kill(
+        reason, evidence, after_s, grace_s=grace_s, acknowledged=int(kill.stopped_at_ms is not None)
+    )
+
+
+def finding_after_kill(reason: str, evidence: Evidence, after_s: float, *, grace_s: float, **values: int) -> Finding:
+    """The finding about what goes on though it was killed."""
     return Finding(
         detector=DETECTOR,
         code=CODE,
         severity=Severity.CRITICAL,
-        reason=f"the session {did} {event.action[:80] or 'a call'} {after_s:.0f}s after it was killed: {kill.reason}"[
-            :4096
-        ],
+        reason=reason[:4096],
         evidence=(evidence,),
-        values={"after_kill_s": round(after_s, 3), "acknowledged": int(kill.stopped_at_ms is not None)},
+        values={"after_kill_s": round(after_s, 3), **values},
         thresholds={"grace_s": grace_s},
     )

@@ -10,6 +10,8 @@ from haltline.interventions.levels.plugins import NO_EXTENSIONS, Extensions
 from haltline.interventions.payloads.builder import Payloads
 from haltline.interventions.state.context import NOTHING, Context
 from haltline.interventions.state.control_record import control_record
+from haltline.interventions.state.decision_fields import about, flagged, under
+from haltline.interventions.state.decision_fields import found as found_by
 from haltline.interventions.state.intervention_history import History
 from haltline.interventions.state.messages import STOPPED
 from haltline.interventions.state.session_control import Given, Kill, SessionControl, digest
@@ -109,8 +111,7 @@ class Controller:
             code=code,
             reason=f"killed by {command.by}: {command.reason}",
             message=_BY_OPERATOR if command.code is None else STOPPED,
-            policy=self._policy.name,
-            policy_version=self._policy.version,
+            **under(self._policy),
         )
 
     @staticmethod
@@ -170,27 +171,18 @@ class Controller:
         flagged = meant >= Level.PAUSE or chosen.last_hint
         decision = Decision(
             decision_id=decision_id,
-            session_id=event.session_id,
-            agent_id=event.agent_id,
-            event_id=event.event_id,
-            call_id=event.call_id,
-            time=event.time,
             level=level,
             code=kill_code(finding.detector) if level is Level.KILL else finding.code,
             reason=finding.reason,
             flag=flagged,
             flag_severity=finding.severity if flagged else None,
             detector=finding.detector,
-            severity=finding.severity,
             confidence=finding.confidence,
-            evidence=finding.evidence,
-            values=finding.values,
-            thresholds=finding.thresholds,
             near=near,
             mode=chosen.mode,
             would=None if meant is level else meant,
-            policy=self._policy.name,
-            policy_version=self._policy.version,
+            **about(event, self._policy),
+            **found_by(finding),
             **fields,
         )
         decision = self._payloads.handled(decision, finding, context.failed)
@@ -224,40 +216,24 @@ class Controller:
         standing.history = history = standing.history or History()
         return Decision(
             decision_id=digest("killed", event.session_id, event.event_id),
-            session_id=event.session_id,
-            agent_id=event.agent_id,
-            event_id=event.event_id,
-            call_id=event.call_id,
-            time=event.time,
             level=Level.KILL,
             code=kill.code,
             reason=finding.reason if finding else f"the session was killed before: {kill.reason}"[:MAX_REASON_CHARS],
             message=STOPPED,
-            flag=finding is not None,
-            flag_severity=finding.severity if finding else None,
             detector="killed",
-            severity=finding.severity if finding else None,
-            evidence=finding.evidence if finding else (),
-            values={"attempts_after_kill": standing.after_kill, **(finding.values if finding else {})},
-            thresholds=finding.thresholds if finding else {},
-            policy=self._policy.name,
-            policy_version=self._policy.version,
+            **about(event, self._policy),
+            **flagged(finding)
+            | {"values": {"attempts_after_kill": standing.after_kill, **(finding.values if finding else {})}},
             **self._payloads.of_refusal(history, event, context),
         )
 
     def _verdict(self, event: ActionEvent) -> Decision:
         return Decision(
             decision_id=digest("verdict", event.session_id, event.event_id),
-            session_id=event.session_id,
-            agent_id=event.agent_id,
-            event_id=event.event_id,
-            call_id=event.call_id,
-            time=event.time,
             level=Level.ALLOW,
             code=ALLOWED,
             reason="nothing against it",
-            policy=self._policy.name,
-            policy_version=self._policy.version,
+            **about(event, self._policy),
         )
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from haltline.interventions.levels.default_levels import kill_code
 from haltline.interventions.levels.level_choice import held_back
+from haltline.interventions.state.decision_fields import found, under
 from haltline.interventions.state.messages import message_for
 from haltline.interventions.state.open_incident import OpenIncident
 from haltline.interventions.state.session_control import Given, RepeatedCommand, digest
@@ -111,15 +112,11 @@ def decide(policy: Policy, standing: ScopeStatus, signal: Signal, finding: Findi
         flag=would >= Level.PAUSE,
         flag_severity=finding.severity if would >= Level.PAUSE else None,
         detector=finding.detector,
-        severity=finding.severity,
         confidence=finding.confidence,
-        evidence=finding.evidence,
-        values=finding.values,
-        thresholds=finding.thresholds,
         mode=rule.mode,
         would=None if would is level else would,
-        policy=policy.name,
-        policy_version=policy.version,
+        **found(finding),
+        **under(policy),
     )
     if level < Level.PAUSE:
         return Measures(decision)

@@ -1,9 +1,16 @@
 """Approval requests as a session remembers them. Plain JSON values: part of the session's state."""
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from haltline.schemas.decisions import Approval, ApprovalState
 from haltline.schemas.findings import Severity
+
+_SAME: Final = (
+    "request_id", "nonce", "parameters", "action", "targets", "arguments", "quorum", "voters", "approved_by",
+    "rejected_by", "question", "asked",
+)  # fmt: skip
+"""Fields that an approval has under the same names."""
 
 
 @dataclass
@@ -64,22 +71,11 @@ class Ticket:
     def as_approval(self) -> Approval:
         """As it is told."""
         return Approval(
-            request_id=self.request_id,
-            nonce=self.nonce,
-            parameters=self.parameters,
+            **{name: getattr(self, name) for name in _SAME},
             state=ApprovalState(self.state),
             priority=Severity(self.priority),
-            action=self.action,
-            targets=self.targets,
-            arguments=self.arguments,
-            quorum=self.quorum,
-            voters=self.voters,
-            approved_by=self.approved_by,
-            rejected_by=self.rejected_by,
-            question=self.question,
             answer=self.answer or None,
             asked_by=self.asked_by or None,
-            asked=self.asked,
             since=self.since_ms,
             expires=self.expires_ms,
             also=self.also or None,

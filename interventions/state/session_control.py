@@ -103,6 +103,12 @@ class RepeatedCommand:
     time_ms: int
     what: str = "reset"
 
+    def confirms(self, earlier: "RepeatedCommand | None", within_s: float) -> bool:
+        """Whether another operator asked for the same before, within the time for that."""
+        if earlier is None or earlier.what != self.what or earlier.by == self.by:
+            return False
+        return 0 <= self.time_ms - earlier.time_ms <= within_s * 1000
+
 
 @dataclass
 class SessionControl:

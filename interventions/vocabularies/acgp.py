@@ -1,30 +1,17 @@
 """ACGP: five interventions, and the flag beside any of them. In code upper case, in messages lower case."""
 
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Annotated, Final
 
 from pydantic import Field
 
+from haltline.interventions.acgp.scores import Intervention
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.findings import Severity
 from haltline.schemas.payloads import Ticket
 from haltline.schemas.record import EpochMs, Id, Name, Record, Text
 
-
-class Intervention(StrEnum):
-    """What the agent is to do."""
-
-    OK = "ok"
-    """Go on."""
-    NUDGE = "nudge"
-    """Think again, then go on."""
-    ESCALATE = "escalate"
-    """Wait for a person."""
-    BLOCK = "block"
-    """Do not do this."""
-    HALT = "halt"
-    """Stop altogether."""
+__all__ = ["AcgpMessage", "Intervention", "render"]
 
 
 class AcgpMessage(Record):
@@ -59,11 +46,15 @@ _BY_LEVEL: Final[Mapping[Level, Intervention]] = {
     Level.ROLLBACK: Intervention.BLOCK,
     Level.KILL: Intervention.HALT,
 }
+_EVALUATED: Final = ("ctq", "risk", "agent_acl_tier", "tripwire", "trust_debt", "standing")
 
 
 def render(decision: Decision) -> AcgpMessage:
     """Every decision has a message."""
     governance = decision.governance
+    evaluated = {}
+    if governance is not None:
+        evaluated = {name: getattr(governance, name) for name in _EVALUATED} | {"review_ticket": governance.ticket}
     return AcgpMessage(
         intervention=_BY_LEVEL[decision.level],
         flagged=decision.flag,
@@ -73,11 +64,5 @@ def render(decision: Decision) -> AcgpMessage:
         session_id=decision.session_id,
         decision_id=decision.decision_id,
         timestamp=decision.time,
-        ctq=None if governance is None else governance.ctq,
-        risk=None if governance is None else governance.risk,
-        agent_acl_tier=None if governance is None else governance.agent_acl_tier,
-        tripwire=None if governance is None else governance.tripwire,
-        trust_debt=None if governance is None else governance.trust_debt,
-        standing=None if governance is None else governance.standing,
-        review_ticket=None if governance is None else governance.ticket,
+        **evaluated,
     )

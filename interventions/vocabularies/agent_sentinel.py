@@ -7,7 +7,6 @@ from haltline.interventions.payloads.modify import Changes
 from haltline.interventions.payloads.remediation import BUDGETS, EVIDENCE, LOOPS
 from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.events import ActionEvent
-from haltline.schemas.findings import Severity
 from haltline.schemas.intervention_records import InterventionRecord, RecordOutcome, RecordType, RiskLevel
 
 _LOOPS_ACROSS: Final = frozenset({"agent_destruction", "respawn", "spawn_storm", "target_destruction"})
@@ -19,34 +18,11 @@ _BY_CODE: Final[Mapping[str, RecordType]] = {
 }
 """By a finding's code; a code that is the name of a type is that type, such as a correlation's or a plug-in's own."""
 
-_RISK: Final[Mapping[Severity, RiskLevel]] = {
-    Severity.LOW: RiskLevel.LOW,
-    Severity.MEDIUM: RiskLevel.MEDIUM,
-    Severity.HIGH: RiskLevel.HIGH,
-    Severity.CRITICAL: RiskLevel.CRITICAL,
-}
-
-
-_SWITCH: Final[Mapping[ScopeKind, str]] = {
-    ScopeKind.SESSION: "run",
-    ScopeKind.AGENT: "agent",
-    ScopeKind.MISSION: "mission",
-    ScopeKind.TOOL: "tool",
-    ScopeKind.TARGET: "target",
-    ScopeKind.FLEET: "fleet",
-}
-"""What the kill switch is of; Agent Sentinel has the first three."""
-
-
-def render(decision: Decision) -> InterventionRecord | None:
-    """The record of a decision by itself; None: nothing was done, a plain verdict."""
-    return record_of(decision)
-
 
 def record_of(
     decision: Decision, event: ActionEvent | None = None, *, resolution: RecordOutcome | None = None, intent: str = ""
 ) -> InterventionRecord | None:
-    """The record of a decision.
+    """The record of a decision; None: nothing was done, a plain verdict.
 
     `event` is the proposal that it answers, where it is at hand: with it the record has the inputs. `resolution` is
     a person's answer to a pause: without one it is `escalated`. One that expired has none: `blocked`.
@@ -73,7 +49,7 @@ def record_of(
         task_id=decision.call_id,
         policy_id=decision.detector or "operator",
         policy_name=f"{decision.policy} version {decision.policy_version}",
-        risk_level=RiskLevel.MINIMAL if decision.severity is None else _RISK[decision.severity],
+        risk_level=RiskLevel.MINIMAL if decision.severity is None else RiskLevel(decision.severity.value),
         estimated_cost_usd=decision.estimated_cost_usd or 0.0,
         cost_prevented_usd=(decision.cost_prevented_usd or 0.0) if prevented else 0.0,
         attempt=decision.attempt or 1,
@@ -87,11 +63,20 @@ def record_of(
             "level": decision.level.value,
             "mode": decision.mode.value,
             **({"would": decision.would.value} if decision.would is not None else {}),
-            **({"kill_switch": _SWITCH[decision.scope]} if decision.level is Level.KILL else {}),
+            **({"kill_switch": _switch(decision.scope)} if decision.level is Level.KILL else {}),
         },
         timestamp=decision.time,
         created_at=decision.decided_at,
     )
+
+
+render = record_of
+"""Of a decision by itself."""
+
+
+def _switch(scope: ScopeKind) -> str:
+    """What the kill switch is of; Agent Sentinel has run, agent and mission."""
+    return "run" if scope is ScopeKind.SESSION else scope.value
 
 
 def type_of(decision: Decision) -> RecordType:

@@ -6,8 +6,6 @@ from heapq import nsmallest
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-import orjson
-
 from haltline.schemas import wire
 from haltline.schemas.control import Command
 from haltline.schemas.decisions import Decision, Level
@@ -15,6 +13,7 @@ from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Detection
 from haltline.schemas.record import Record
 from haltline.streams.audit.query import literal, open_query
+from haltline.streams.audit.reading import headers_of
 
 _EVENTS: Final = (
     "action.proposed",
@@ -41,6 +40,10 @@ class Archive:
     def detections(self, where: str = "") -> list[Detection]:
         """Every finding, as `decisions`. Raises QueryFailed."""
         return _once(self._records(Detection, "\"kind\" = 'detection'", where), lambda one: one.detection_id)
+
+    def labelled(self) -> list[Decision]:
+        """The decisions that operators labelled. Raises QueryFailed."""
+        return self.decisions('"decision_id" IN (SELECT "decision_id" FROM audit WHERE "kind" = \'label\')')
 
     def labels(self) -> list[Command]:
         """Operators' labels of decisions, in order. Raises QueryFailed."""
@@ -110,11 +113,8 @@ class Archive:
 
 
 def _event(row: Mapping[str, Any]) -> ActionEvent | None:
-    headers: list[tuple[str, bytes | None]] = []
-    for name, text, *_ in orjson.loads(row["headers"] or b"[]"):
-        headers.append((name, None if text is None else text.encode()))
     try:
-        return wire.decode_event(row["raw"], headers)
+        return wire.decode_event(row["raw"], headers_of(row["headers"]))
     except wire.InvalidRecord:
         return None
 

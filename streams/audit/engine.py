@@ -10,6 +10,10 @@ from arro3.core import RecordBatch, Schema, Table
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
+from haltline.streams.audit import NoRecords, QueryFailed
+
+__all__ = ["TABLE", "NoRecords", "QueryFailed", "QueryResult", "answer", "arrow_answer", "open_table"]
+
 TABLE: Final = "audit"
 """What the table is called in SQL."""
 
@@ -21,14 +25,6 @@ _NO_FUNCTION: Final = re.compile(r"No function matches the given name and argume
 _INNERMOST: Final = re.compile(r"\w+Error\(\"([^\"]+)\"\)")
 _KIND: Final = re.compile(r"^(?:(?:\w+ error|Error during planning|External|This feature is not implemented): )+")
 _MAX_CHARS: Final = 300
-
-
-class QueryFailed(Exception):
-    """The question could not be answered: no table there, or SQL that does not hold."""
-
-
-class NoRecords(QueryFailed):
-    """There is a table, and nothing in it of what was asked for."""
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,13 @@
 """What a sink reports of its work, for metrics."""
 
 from collections.abc import Mapping
-from typing import Protocol
 
 from haltline.streams.audit.compaction import Compacted
 from haltline.streams.audit.writer import Place
 
 
-class SinkObserver(Protocol):
-    """Is told by the sink's thread; must be quick, and must not raise."""
+class SinkObserver:
+    """Is told by the sink's thread; must be quick, and must not raise. This one passes over all of it."""
 
     def on_commit(self, rows: Mapping[str, int], seconds: float) -> None:
         """So many rows by topic are in the table, after so long."""
@@ -30,28 +29,3 @@ class SinkObserver(Protocol):
 
     def on_compacted(self, done: Compacted | Exception, seconds: float) -> None:
         """Small files were put together beside the sink, or that failed, after so long."""
-
-
-class Unobserved:
-    """Tells nobody."""
-
-    def on_commit(self, rows: Mapping[str, int], seconds: float) -> None:
-        """Ignored."""
-
-    def on_skipped(self, topic: str, records: int) -> None:
-        """Ignored."""
-
-    def on_unreadable(self, topic: str, records: int) -> None:
-        """Ignored."""
-
-    def on_lost(self, place: Place, records: int) -> None:
-        """Ignored."""
-
-    def on_position(self, place: Place, next_offset: int, end_offset: int, last_record_ms: int | None = None) -> None:
-        """Ignored."""
-
-    def on_assigned(self, places: frozenset[Place]) -> None:
-        """Ignored."""
-
-    def on_compacted(self, done: Compacted | Exception, seconds: float) -> None:
-        """Ignored."""

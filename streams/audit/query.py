@@ -13,7 +13,7 @@ from haltline.schemas.topics import LAYOUT
 from haltline.streams.audit.engine import TABLE, QueryFailed, QueryResult, answer, open_table
 from haltline.streams.operator.ids import NotFound, resolve
 
-__all__ = ["TABLE", "AuditQuery", "QueryFailed", "audit_rows", "literal", "open_query", "session_in", "session_story"]
+__all__ = ["TABLE", "AuditQuery", "QueryFailed", "conditions", "literal", "open_query", "session_in", "session_story"]
 
 _ORDER: Final = tuple(layout.name for layout in LAYOUT)
 
@@ -61,42 +61,24 @@ def open_query(uri: str | Path, storage_options: Mapping[str, str] | None = None
     return AuditQuery(uri, storage_options)
 
 
-def audit_rows(
-    uri: str | Path,
+def conditions(
     *,
     session_id: str | None = None,
     agent_id: str | None = None,
-    topic: str | None = None,
-    kind: str | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
-    where: str | None = None,
-    limit: int | None = None,
-    storage_options: Mapping[str, str] | None = None,
-) -> list[dict[str, Any]]:
-    """The rows for which all that is given holds, by time on the broker.
+) -> list[str]:
+    """That all that is given holds of a row; `since` (inclusive) and `until` are compared with the time on the broker.
 
-    `topic` is the full name; `since` (inclusive) and `until` (exclusive) are compared with
-    `timestamp`; `where` is more SQL. Raises QueryFailed.
+    Raises ValueError for a time without a zone.
     """
-    conditions = [
-        f'"{name}" = {literal(value)}'
-        for name, value in {"session_id": session_id, "agent_id": agent_id, "topic": topic, "kind": kind}.items()
-        if value is not None
-    ]
-    if since is not None:
-        conditions.append(f'"timestamp" >= {literal(since)}')
-    if until is not None:
-        conditions.append(f'"timestamp" < {literal(until)}')
-    if where is not None:
-        conditions.append(f"({where})")
-    sql = f"SELECT * FROM {TABLE}"  # every value went through literal(); `where` is the caller's own
-    if conditions:
-        sql += f" WHERE {' AND '.join(conditions)}"
-    sql += ' ORDER BY "timestamp_ms", "topic", "partition", "offset"'
-    if limit is not None:
-        sql += f" LIMIT {limit:d}"
-    return open_query(uri, storage_options).rows(sql)
+    compared = (
+        ("session_id", "=", session_id),
+        ("agent_id", "=", agent_id),
+        ("timestamp", ">=", since),
+        ("timestamp", "<", until),
+    )
+    return [f'"{name}" {sign} {literal(value)}' for name, sign, value in compared if value is not None]
 
 
 def session_story(
@@ -108,8 +90,8 @@ def session_story(
     Raises QueryFailed.
     """
     quoted = literal(session_id)
-    rows = audit_rows(uri, where=f'"session_id" = {quoted} OR "key" = {quoted}', storage_options=storage_options)
-    return sorted(rows, key=_when)
+    sql = f'SELECT * FROM {TABLE} WHERE "session_id" = {quoted} OR "key" = {quoted}'
+    return sorted(open_query(uri, storage_options).rows(sql), key=_when)
 
 
 def session_in(ask: Callable[[str], Iterable[Mapping[str, Any]]], given: str) -> str:
@@ -137,7 +119,7 @@ def _first_word(sql: str) -> str:
     return found[1].upper() if found else ""
 
 
-def _when(row: Mapping[str, Any]) -> tuple[int, int, int, int]:
+def _when(row: Mapping[str, Any]) -> tuple[int, int, str, int, int]:
     topic = str(row["topic"])
     rank = next((rank for rank, name in enumerate(_ORDER) if topic.endswith(name)), len(_ORDER))
-    return (row["timestamp_ms"] or 0, rank, row["partition"], row["offset"])
+    return (row["timestamp_ms"] or 0, rank, topic, row["partition"], row["offset"])

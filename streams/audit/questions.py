@@ -1,8 +1,7 @@
 """Ready questions to the audit table, by name. Each counts a record that was written or delivered twice once."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final
 
 from haltline.interventions.levels.default_levels import ASKS
@@ -98,25 +97,8 @@ QUESTIONS: Final[Mapping[str, Question]] = {
 """By name. A session's story is more than a SELECT: see `query.session_story`."""
 
 
-def sql_of(
-    name: str,
-    *,
-    session_id: str | None = None,
-    agent_id: str | None = None,
-    since_ms: int | None = None,
-    until_ms: int | None = None,
-    limit: int | None = None,
-) -> str:
-    """The SQL of a question, about the rows for which all that is given holds. Raises KeyError: there is none."""
-    conditions = [
-        f'"{column}" = {literal(value)}'
-        for column, value in (("session_id", session_id), ("agent_id", agent_id))
-        if value is not None
-    ]
-    if since_ms is not None:
-        conditions.append(f'"timestamp" >= {literal(datetime.fromtimestamp(since_ms / 1000, UTC))}')
-    if until_ms is not None:
-        conditions.append(f'"timestamp" < {literal(datetime.fromtimestamp(until_ms / 1000, UTC))}')
-    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+def sql_of(name: str, where: Sequence[str], *, limit: int | None = None) -> str:
+    """The SQL of a question, about the rows for which all these conditions hold. Raises KeyError: there is none."""
+    chosen = f" WHERE {' AND '.join(where)}" if where else ""
     cut = f" LIMIT {limit:d}" if limit is not None else ""
-    return f"WITH chosen AS (SELECT * FROM audit{where}) {QUESTIONS[name].sql}{cut}"
+    return f"WITH chosen AS (SELECT * FROM audit{chosen}) {QUESTIONS[name].sql}{cut}"

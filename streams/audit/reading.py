@@ -17,7 +17,7 @@ from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.notifications import NotificationRecord
 from haltline.schemas.opinions import Opinion
 from haltline.schemas.policy import Policy
-from haltline.schemas.record import EARLIEST_MS
+from haltline.schemas.record import EARLIEST_MS, Record
 from haltline.schemas.signals import Signal
 from haltline.schemas.topics import LAYOUT, Cleanup, Topics
 from haltline.streams.audit import summary
@@ -181,190 +181,42 @@ def _cleared(kind: str, key: str) -> dict[str, Any]:
     return {"kind": "cleared", "scope": scope, "scope_id": scope_id, "summary": f"{scope}_cleared{who}"} | session
 
 
-def _of_detection(record: KafkaRecord) -> dict[str, Any]:
-    detection = wire.decode(Detection, record.value)
-    finding = detection.finding
-    return {
-        "kind": "detection",
-        "event_time": detection.time,
-        "event_id": detection.event_id,
-        "session_id": detection.session_id,
-        "agent_id": detection.agent_id,
-        "targets": [finding.target] if finding.target is not None else None,
-        "detector": finding.detector,
-        "severity": finding.severity,
-        "code": finding.code,
-        "mode": detection.mode,
-        "confidence": finding.confidence,
-        "decision_id": detection.decision_id,
-        "policy": detection.policy,
-        "policy_version": detection.policy_version,
-        "reason": finding.reason,
-        "summary": summary.of_detection(detection),
-    }
+class _Columns:
+    """How the records of one kind fill columns. `renamed` has the names of fields by those of their columns.
+
+    `all_are` is the kind of all, where no field says it; `more` has the cells that are more than a field.
+    """
+
+    def __init__(
+        self,
+        model: type[Record],
+        line: Callable[[Any], str],
+        same: tuple[str, ...],
+        *,
+        all_are: str = "",
+        more: Callable[[Any], dict[str, Any]] = lambda _: {},
+        **renamed: str,
+    ) -> None:
+        self._model = model
+        self._line = line
+        self._all_are = {"kind": all_are} if all_are else {}
+        self._more = more
+        self._names = (*same, *renamed)
+        self._cells = attrgetter(*same, *renamed.values())
+
+    def __call__(self, record: KafkaRecord) -> dict[str, Any]:
+        """The cells of a record. Raises InvalidRecord."""
+        content = wire.decode(self._model, record.value)
+        cells = dict(zip(self._names, self._cells(content), strict=True))
+        return self._all_are | cells | self._more(content) | {"summary": self._line(content)}
 
 
-def _of_decision(record: KafkaRecord) -> dict[str, Any]:
-    decision = wire.decode(Decision, record.value)
-    return {
-        "kind": "decision",
-        "event_time": decision.time,
-        "event_id": decision.event_id,
-        "call_id": decision.call_id,
-        "session_id": decision.session_id,
-        "agent_id": decision.agent_id,
-        "level": decision.level,
-        "scope": decision.scope,
-        "detector": decision.detector,
-        "severity": decision.severity,
-        "code": decision.code,
-        "mode": decision.mode,
-        "would": decision.would,
-        "confidence": decision.confidence,
-        "flag": decision.flag,
-        "decision_id": decision.decision_id,
-        "policy": decision.policy,
-        "policy_version": decision.policy_version,
-        "by": "haltline",
-        "reason": decision.reason,
-        "summary": summary.of_decision(decision),
-    }
+def _session_of(content: Command | ControlRecord) -> str | None:
+    return content.id if content.scope is ScopeKind.SESSION else None
 
 
-def _of_feedback(record: KafkaRecord) -> dict[str, Any]:
-    feedback = wire.decode(Feedback, record.value)
-    return {
-        "kind": feedback.stage,
-        "event_time": feedback.time,
-        "event_id": feedback.feedback_id,
-        "call_id": feedback.call_id,
-        "session_id": feedback.session_id,
-        "agent_id": feedback.agent_id,
-        "action": feedback.action,
-        "decision_id": feedback.decision_id,
-        "reason": feedback.detail,
-        "summary": summary.of_feedback(feedback),
-    }
-
-
-def _of_incident(record: KafkaRecord) -> dict[str, Any]:
-    incident = wire.decode(IncidentRecord, record.value)
-    return {
-        "kind": incident.change,
-        "event_time": incident.changed_at,
-        "event_id": incident.incident_id,
-        "session_id": incident.session_id,
-        "agent_id": incident.agent_id,
-        "mission_id": incident.mission_id,
-        "level": incident.level,
-        "scope": incident.scope,
-        "scope_id": incident.scope_id,
-        "targets": [incident.target] if incident.target is not None else None,
-        "detector": incident.cause,
-        "severity": incident.severity,
-        "code": incident.resolution or incident.state,
-        "decision_id": incident.decision_id,
-        "by": incident.by or "haltline",
-        "reason": incident.comment or incident.summary,
-        "summary": summary.of_incident(incident),
-    }
-
-
-def _of_command(record: KafkaRecord) -> dict[str, Any]:
-    command = wire.decode(Command, record.value)
-    return {
-        "kind": command.kind,
-        "event_time": command.time,
-        "event_id": command.command_id,
-        "session_id": command.id if command.scope is ScopeKind.SESSION else None,
-        "scope": command.scope,
-        "scope_id": command.id,
-        "code": command.label if command.kind is CommandKind.LABEL else None,
-        "decision_id": command.decision_id,
-        "by": command.by,
-        "reason": command.reason,
-        "summary": summary.of_command(command),
-    }
-
-
-def _of_control(record: KafkaRecord) -> dict[str, Any]:
-    entry = wire.decode(ControlRecord, record.value)
-    return {
-        "kind": entry.state,
-        "event_time": entry.since,
-        "session_id": entry.id if entry.scope is ScopeKind.SESSION else None,
-        "agent_id": entry.agent_id,
-        "scope": entry.scope,
-        "scope_id": entry.id,
-        "code": entry.code,
-        "decision_id": entry.decision_id,
-        "by": entry.by,
-        "reason": entry.reason,
-        "time_to_stop_ms": entry.time_to_stop_ms,
-        "summary": summary.of_control(entry),
-    }
-
-
-def _of_signal(record: KafkaRecord) -> dict[str, Any]:
-    signal = wire.decode(Signal, record.value)
-    return {
-        "kind": signal.kind,
-        "event_time": signal.time,
-        "event_id": signal.event_id,
-        "session_id": signal.session_id,
-        "agent_id": signal.agent_id,
-        "scope": signal.scope,
-        "scope_id": signal.id,
-        "action": signal.action,
-        "parent_session_id": signal.parent_session_id,
-        "targets": signal.targets or ([signal.target] if signal.target else None),
-        "code": signal.code,
-        "reason": signal.reason,
-        "summary": summary.of_signal(signal),
-    }
-
-
-def _of_notification(record: KafkaRecord) -> dict[str, Any]:
-    notification = wire.decode(NotificationRecord, record.value)
-    return {
-        "kind": "notification",
-        "event_time": notification.at,
-        "event_id": notification.notification_id,
-        "session_id": notification.session_id,
-        "agent_id": notification.agent_id,
-        "level": notification.level,
-        "code": notification.outcome,
-        "by": "haltline",
-        "reason": notification.detail,
-        "summary": summary.of_notification(notification),
-    }
-
-
-def _of_opinion(record: KafkaRecord) -> dict[str, Any]:
-    opinion = wire.decode(Opinion, record.value)
-    return {
-        "kind": "opinion",
-        "event_time": opinion.time,
-        "event_id": opinion.event_id,
-        "session_id": opinion.session_id,
-        "agent_id": opinion.agent_id,
-        "detector": opinion.detector,
-        "code": opinion.outcome,
-        "decision_id": opinion.decision_id,
-        "by": opinion.model or "haltline",
-        "reason": opinion.why or opinion.detail,
-        "summary": summary.of_opinion(opinion),
-    }
-
-
-def _of_policy(record: KafkaRecord) -> dict[str, Any]:
-    policy = wire.decode(Policy, record.value)
-    return {
-        "kind": "policy",
-        "policy": policy.name,
-        "policy_version": policy.version,
-        "summary": summary.of_policy(policy),
-    }
+def _one(target: str | None) -> list[str] | None:
+    return None if target is None else [target]
 
 
 def _of_dead_letter(record: KafkaRecord) -> dict[str, Any]:
@@ -384,17 +236,68 @@ def _of_unknown(record: KafkaRecord) -> dict[str, Any]:
     raise wire.InvalidRecord(BadRecord.UNKNOWN_FORMAT, f"no kind of record is known for topic {record.topic}")
 
 
+_OF_SESSION: Final = ("session_id", "agent_id")
+_OF_EVENT: Final = ("event_id", *_OF_SESSION)
+_OURS: Final = "haltline"
 _FIELDS: Final[Mapping[str, Callable[[KafkaRecord], dict[str, Any]]]] = {
-    "detections": _of_detection,
-    "interventions": _of_decision,
-    "feedback": _of_feedback,
-    "incidents": _of_incident,
-    "commands": _of_command,
-    "signals": _of_signal,
-    "control": _of_control,
-    "policies": _of_policy,
-    "notifications": _of_notification,
-    "opinions": _of_opinion,
+    "detections": _Columns(
+        Detection, summary.of_detection, (*_OF_EVENT, "mode", "decision_id", "policy", "policy_version"),
+        all_are="detection", event_time="time", detector="finding.detector", severity="finding.severity",
+        code="finding.code", confidence="finding.confidence", reason="finding.reason",
+        more=lambda detection: {"targets": _one(detection.finding.target)},
+    ),
+    "interventions": _Columns(
+        Decision, summary.of_decision,
+        (*_OF_EVENT, "call_id", "level", "scope", "detector", "severity", "code", "mode", "would", "confidence", "flag",
+         "decision_id", "policy", "policy_version", "reason"),
+        all_are="decision", event_time="time", more=lambda _: {"by": _OURS},
+    ),
+    "feedback": _Columns(
+        Feedback, summary.of_feedback, (*_OF_SESSION, "call_id", "action", "decision_id"),
+        kind="stage", event_time="time", event_id="feedback_id", reason="detail",
+    ),
+    "incidents": _Columns(
+        IncidentRecord, summary.of_incident,
+        (*_OF_SESSION, "mission_id", "level", "scope", "scope_id", "severity", "decision_id"),
+        kind="change", event_time="changed_at", event_id="incident_id", detector="cause",
+        more=lambda incident: {
+            "targets": _one(incident.target),
+            "code": incident.resolution or incident.state,
+            "by": incident.by or _OURS,
+            "reason": incident.comment or incident.summary,
+        },
+    ),
+    "commands": _Columns(
+        Command, summary.of_command, ("kind", "scope", "decision_id", "by", "reason"),
+        event_time="time", event_id="command_id", scope_id="id",
+        more=lambda command: {
+            "session_id": _session_of(command),
+            "code": command.label if command.kind is CommandKind.LABEL else None,
+        },
+    ),
+    "control": _Columns(
+        ControlRecord, summary.of_control,
+        ("agent_id", "scope", "code", "decision_id", "by", "reason", "time_to_stop_ms"),
+        kind="state", event_time="since", scope_id="id", more=lambda entry: {"session_id": _session_of(entry)},
+    ),
+    "signals": _Columns(
+        Signal, summary.of_signal, (*_OF_EVENT, "kind", "scope", "action", "parent_session_id", "code", "reason"),
+        event_time="time", scope_id="id",
+        more=lambda signal: {"targets": signal.targets or _one(signal.target or None)},
+    ),
+    "policies": _Columns(
+        Policy, summary.of_policy, (), all_are="policy", policy="name", policy_version="version",
+    ),
+    "notifications": _Columns(
+        NotificationRecord, summary.of_notification, (*_OF_SESSION, "level"),
+        all_are="notification", event_time="at", event_id="notification_id", code="outcome", reason="detail",
+        more=lambda _: {"by": _OURS},
+    ),
+    "opinions": _Columns(
+        Opinion, summary.of_opinion, (*_OF_EVENT, "detector", "decision_id"),
+        all_are="opinion", event_time="time", code="outcome",
+        more=lambda opinion: {"by": opinion.model or _OURS, "reason": opinion.why or opinion.detail},
+    ),
     "dead-letter": _of_dead_letter,
     "": _of_unknown,
-}
+}  # fmt: skip

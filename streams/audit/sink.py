@@ -15,7 +15,7 @@ from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException
 from haltline.streams.audit.compaction import Compactor
 from haltline.streams.audit.consuming import PASSING, client_config, consumer_config, kafka_records
 from haltline.streams.audit.identity import LogIdentity
-from haltline.streams.audit.observer import SinkObserver, Unobserved
+from haltline.streams.audit.observer import SinkObserver
 from haltline.streams.audit.reading import Reader
 from haltline.streams.audit.redacting import Redaction
 from haltline.streams.audit.settings import AuditSettings
@@ -52,7 +52,7 @@ class AuditSink:
     ) -> None:
         self._settings = settings
         self._system = system
-        self._observer: SinkObserver = observer or Unobserved()
+        self._observer = observer or SinkObserver()
         self._writer = AuditWriter(
             table or DeltaAuditTable(settings.table, settings.storage_options),
             Reader(settings.topics, settings.sink, Redaction(settings.redact) if settings.redact else None),

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from haltline.streams.audit.compaction import Compacted
+from haltline.streams.audit.observer import SinkObserver
 from haltline.streams.audit.settings import AuditSettings
 from haltline.streams.audit.sink import AuditSink
 from haltline.streams.audit.writer import Place
@@ -19,7 +20,7 @@ _log = logging.getLogger(__name__)
 _LOOK_EVERY_S: Final = 5.0
 
 
-class SinkTelemetry:
+class SinkTelemetry(SinkObserver):
     """Counts what a sink tells, and judges whether it is well."""
 
     def __init__(self, metrics: Metrics, stuck_after_s: float) -> None:

@@ -1,5 +1,6 @@
 """The two acts of the demonstration, and the facts that each must leave."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from haltline.schemas.control import ControlRecord, control_key
@@ -7,7 +8,6 @@ from haltline.schemas.decisions import Level, ScopeKind
 from haltline.streams.audit.query import QueryFailed, session_story
 from haltline.streams.demo.agent_kit import EXIT_STOPPED, Outcome
 from haltline.streams.demo.catalogue import COPY, GONE, STAGING, STUCK
-from haltline.streams.demo.facts import Fact
 from haltline.streams.demo.stage import OPERATOR, Agent, Stage
 
 BRITTLE_SESSION = "sales-clean-up-1"
@@ -16,6 +16,15 @@ KILL_CODE = "session_killed_loop_guard"
 
 _AUDIT_WITHIN_S = 60.0
 _CONTROL_WITHIN_S = 30.0
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One claim, whether it holds, and what was seen."""
+
+    claim: str
+    holds: bool
+    seen: str
 
 
 def act_one(stage: Stage, pause_s: float) -> list[Fact]:

@@ -29,7 +29,7 @@ class Request:
 
 
 class Catalogue(AbstractContextManager["Catalogue", None]):
-    """Serves GET /assets, GET /assets/ID and DELETE /assets/ID on loopback, in threads, until `close`."""
+    """Serves GET /assets and DELETE /assets/ID on loopback, in threads, until `close`."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -81,12 +81,10 @@ class Catalogue(AbstractContextManager["Catalogue", None]):
         self._thread.join()
 
     def _get(self, asset_id: str) -> tuple[HTTPStatus, str]:
+        if asset_id:
+            return HTTPStatus.NOT_FOUND, "assets are listed, not shown one by one"
         with self._lock:
-            if not asset_id:
-                return HTTPStatus.OK, " ".join(sorted(self._assets))
-            if asset_id in self._assets:
-                return HTTPStatus.OK, "asset exists"
-            return HTTPStatus.NOT_FOUND, "no such asset"
+            return HTTPStatus.OK, " ".join(sorted(self._assets))
 
     def _delete(self, asset_id: str) -> tuple[HTTPStatus, str]:
         with self._lock:

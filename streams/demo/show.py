@@ -4,10 +4,10 @@ import time
 from pathlib import Path
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
-from haltline.streams.demo.acts import act_one, act_two
-from haltline.streams.demo.facts import table
+from haltline.streams.demo.acts import Fact, act_one, act_two
 from haltline.streams.demo.stage import open_stage
 from haltline.streams.local.subprocesses import ChildDied, TimedOut, interruptible
 
@@ -35,6 +35,15 @@ def run(console: Console, folder: Path, *, pause_s: float = 6.0) -> bool:
     if not holds:
         _show_logs(console, folder / "logs")
     return holds
+
+
+def table(facts: list[Fact]) -> Table:
+    """The facts for people."""
+    shown = Table("", "claim", "seen")
+    for fact in facts:
+        verdict = Text("ok", "green") if fact.holds else Text("FAILED", "bold red")
+        shown.add_row(verdict, Text(fact.claim), Text(fact.seen))
+    return shown
 
 
 def _show_logs(console: Console, logs: Path) -> None:

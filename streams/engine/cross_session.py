@@ -16,12 +16,13 @@ from haltline.detectors.cross_session.fleet_spike import COUNT
 from haltline.detectors.framework.base import Pattern
 from haltline.interventions.control import incidents, scope_commands
 from haltline.interventions.control.incidents import About
+from haltline.interventions.decide.activity_after_kill import finding_after_kill
 from haltline.interventions.decide.cross_session import Measures, ScopeControl, ScopeStatus, decide, kill_of
 from haltline.interventions.state.effects import NOTHING, ControlEffects
 from haltline.interventions.state.session_control import digest
 from haltline.schemas.control import Command, CommandKind, ControlRecord, ControlState
 from haltline.schemas.decisions import Decision, ScopeKind
-from haltline.schemas.findings import Detection, Evidence, Finding, Severity
+from haltline.schemas.findings import Detection, Evidence, Finding
 from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.policy import Policy, Rule
 from haltline.schemas.signals import FLEET_ID, Signal, SignalKind, SignalScope
@@ -201,14 +202,8 @@ class CrossSessionCore:
         if after_s <= self._policy.kill_grace_s:
             return None
         reason = f"session {signal.session_id} continues {after_s:.0f}s after {signal.scope} {signal.id} was killed"
-        finding = Finding(
-            detector="killed",
-            code="activity_after_kill",
-            severity=Severity.CRITICAL,
-            reason=reason[:4096],
-            evidence=(Evidence(event_id=signal.event_id),),
-            values={"after_kill_s": round(after_s, 3)},
-            thresholds={"grace_s": self._policy.kill_grace_s},
+        finding = finding_after_kill(
+            reason, Evidence(event_id=signal.event_id), after_s, grace_s=self._policy.kill_grace_s
         )
         kill = kill_of(
             signal.session_id,

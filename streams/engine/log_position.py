@@ -23,7 +23,7 @@ class LogPosition(Protocol):
 
     @property
     def offset(self) -> int:
-        """From 0."""
+        """From 0; some are missing after compaction."""
         ...
 
 

@@ -93,11 +93,6 @@ class Bundle:
             offsets.setdefault((record.topic, record.partition), []).append(record.offset)
         return [Span(*place, min(found), max(found) + 1) for place, found in offsets.items()]
 
-    @property
-    def reader(self) -> None:
-        """It is small."""
-        return None
-
     def within(self, timestamp: int) -> bool:  # noqa: ARG002  # all of it is
         """Whether a time is before the end of the range."""
         return True

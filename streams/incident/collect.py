@@ -1,10 +1,11 @@
 """Makes a bundle of one session from the audit table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import orjson
 
@@ -28,6 +29,7 @@ from haltline.streams.replay.replay_worker import InForce, Replay
 from haltline.streams.replay.table_range import TableRange, record_of
 
 Json = dict[str, Any]
+_T = TypeVar("_T")
 
 POLICY: Final = "policy.json"
 STATE: Final = "state.json"
@@ -65,8 +67,8 @@ def collect(
 
     """
     rows = _rows(table, session_id)
-    decisions = _once([d for row in rows["interventions"] if (d := _decode(Decision, row)) is not None])
-    events = [e for row in rows["actions"] if (e := _event(row)) is not None]
+    decisions = _once([*_readable(lambda row: wire.decode(Decision, row["raw"]), rows["interventions"])])
+    events = [*_readable(_event, rows["actions"])]
     if not events and not decisions:
         raise NoRecords(f"{table.name}: expected records of session {session_id!r}, got none")
     stop = stop_of(decisions) or next((d for d in reversed(decisions) if d.level >= Level.PAUSE), None)
@@ -245,25 +247,21 @@ def _others(rows: dict[str, list[Json]]) -> list[tuple[str, int, str]]:
     ]
 
 
-def _event(row: Json) -> ActionEvent | None:
+def _event(row: Json) -> ActionEvent:
     record = record_of(row, row["topic"], row["partition"])
-    try:
-        return wire.decode_event(record.value, record.headers)
-    except wire.InvalidRecord:
-        return None
+    return wire.decode_event(record.value, record.headers)
 
 
-def _decode(model: type[Decision], row: Json) -> Decision | None:
-    try:
-        return wire.decode(model, row["raw"])
-    except wire.InvalidRecord:
-        return None
+def _readable(decode: Callable[[Json], _T], rows: Iterable[Json]) -> Iterator[_T]:
+    """What is read of rows; those that cannot be are left out."""
+    for row in rows:
+        with suppress(wire.InvalidRecord):
+            yield decode(row)
 
 
 def _once(decisions: Sequence[Decision]) -> list[Decision]:
-    return list({decision.decision_id: decision for decision in reversed(decisions)}.values())[
-        ::-1
-    ]  # the first of each
+    """The first of each, in their order."""
+    return [*{decision.decision_id: decision for decision in reversed(decisions)}.values()][::-1]
 
 
 def _dump(value: object) -> bytes:

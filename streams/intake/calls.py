@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from haltline.interventions.agent.described import CutArguments, DescribedError, DescribedOutput
-from haltline.interventions.agent.integrations.framework_session import Answer
+from haltline.interventions.agent.integrations.framework_session import Answer, FrameworkSession
 from haltline.interventions.agent.refused import Refused
 from haltline.schemas.events import Kind, Novelty, Outcome, Usage
 from haltline.streams.intake.problems import Bad, bad_values
@@ -27,6 +27,7 @@ NOT_BEGINNING: Final = frozenset({"/v1/result", "/v1/end"})
 """Routes that are about sessions and calls which were asked about before."""
 _OF_SESSION: Final = (
     "session_id", "agent_id", "mission_id", "parent_session_id", "root_session_id", "ancestors", "session_mode", "task",
+    "prompt",
 )  # fmt: skip
 _OF_CALL: Final = (
     "action", "args", "targets", "effect", "loop_key", "call_id", "mode", "unread_from", "args_digest", "kind",
@@ -61,8 +62,16 @@ class Calls:
         """A verdict was given."""
         self._verdicts["allowed" if refused is None else refused.code,].inc()
 
+    def _session(self, fields: dict[str, Any]) -> FrameworkSession:
+        """The session of a request, which may tell of another prompt of its user."""
+        prompt = _text_or_none(fields, "prompt")
+        session = self._sessions.of(fields)
+        if prompt is not None:
+            session.guard.prompt(prompt)
+        return session
+
     async def _start(self, fields: dict[str, Any]) -> Reply:
-        self._sessions.of(fields).guard.start()
+        self._session(fields).guard.start()
         return 200, {}
 
     async def _end(self, fields: dict[str, Any]) -> Reply:
@@ -87,7 +96,7 @@ class Calls:
         effect, loop_key = (_text_or_none(fields, one) for one in ("effect", "loop_key"))
         call_id = str(fields.get("call_id") or uuid.uuid4().hex)[:_MAX_ID_CHARS]
         mode: Any = self._sessions.mode_of(fields, "mode")
-        session = self._sessions.of(fields)
+        session = self._session(fields)
         try:
             answer = await session.propose_async(
                 call_id,
@@ -124,7 +133,7 @@ class Calls:
 
     async def _turn_verdict(self, fields: dict[str, Any]) -> Reply:
         """Whether the model may take its next turn."""
-        session = self._sessions.of(fields)
+        session = self._session(fields)
         try:
             await session.before_turn_async()
             answer = Answer()
@@ -146,7 +155,7 @@ class Calls:
         except ValueError as error:
             raise bad_values(error, "usage.") from None
         described = _described(fields)
-        self._sessions.of(fields).turn(used, output if described is None else described)
+        self._session(fields).turn(used, output if described is None else described)
         return 200, {}
 
     async def _result(self, fields: dict[str, Any]) -> Reply:

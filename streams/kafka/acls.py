@@ -6,7 +6,7 @@ the worker for a session's descendants, write `commands`. The names of principal
 several agents is as good as one for each, as sessions are not distinguished by it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -102,42 +102,40 @@ def apply(admin: AdminClient, grants_to_make: list[Grant]) -> None:
 def _needed(
     role: Role, topics: Topics, changelogs: tuple[str, str], group: str, audit_group: str
 ) -> Iterator[tuple[May, str, str]]:
-    changelog, shadow = changelogs
-    match role:
-        case Role.AGENT:
-            writes, reads = [topics.actions, topics.feedback], [topics.interventions, topics.control]
-            yield May.DESCRIBE, "group", AGENT_GROUP
-        case Role.WORKER:
-            writes = [topics.detections, topics.interventions, topics.incidents, topics.control, topics.signals]
-            writes += [topics.commands, topics.dead_letter, changelog]
-            reads = [*topics.session_sources, topics.policies, changelog]
-            yield May.READ, "group", group
-            yield May.DESCRIBE, "group", READER_GROUP
-        case Role.SHADOW:  # whatever becomes of it, it stops nobody and releases nobody
-            writes, reads = [topics.detections, topics.interventions, shadow], [*topics.session_sources]
-            reads += [topics.policies, shadow]
-            yield May.READ, "group", Runs.SHADOW.group(group)
-            yield May.DESCRIBE, "group", READER_GROUP
-        case Role.AUDIT:
-            writes, reads = [], list(topics.all)
-            yield May.READ, "group", audit_group
-            yield May.DESCRIBE, "group", READER_GROUP
-        case Role.OPERATOR:
-            writes, reads = [topics.commands, topics.policies], list(topics.all)
-            yield May.READ, "group", f"{group}-console"  # its lag is seen by what it commits there
-            yield May.DESCRIBE, "group", group
-            yield May.DESCRIBE, "group", Runs.SHADOW.group(group)
-            yield May.DESCRIBE, "group", audit_group
-            yield May.DESCRIBE, "group", READER_GROUP
-        case Role.NOTIFIER:
-            writes, reads = [topics.notifications, topics.dead_letter], [topics.incidents, topics.notifications]
-            yield May.READ, "group", f"{group}-notify"
-            yield May.DESCRIBE, "group", READER_GROUP
-        case Role.OPINION:  # it talks to a model: whatever that makes of it, it decides and commands nothing
-            writes, reads = [topics.opinions], [topics.interventions, topics.actions, topics.policies, topics.opinions]
-            yield May.READ, "group", f"{group}-opinion"
-            yield May.DESCRIBE, "group", READER_GROUP
-    for name in writes:
-        yield May.WRITE, "topic", name
-    for name in reads:
-        yield May.READ, "topic", name
+    changelog, shadow_changelog = changelogs
+    t, sources, shadow = topics, topics.session_sources, Runs.SHADOW.group(group)
+    opinions = (t.interventions, t.actions, t.policies, t.opinions)
+    by_worker = (t.detections, t.interventions, t.incidents, t.control, t.signals, t.commands, t.dead_letter)
+    # By role: the topics that it writes and reads, and the groups that it joins and asks for.
+    needed: Mapping[Role, tuple[Sequence[str], Sequence[str], Sequence[str], Sequence[str]]] = {
+        Role.AGENT: ((t.actions, t.feedback), (t.interventions, t.control), (), (AGENT_GROUP,)),
+        Role.WORKER: ((*by_worker, changelog), (*sources, t.policies, changelog), (group,), (READER_GROUP,)),
+        # Whatever becomes of it, it stops nobody and releases nobody.
+        Role.SHADOW: (
+            (t.detections, t.interventions, shadow_changelog),
+            (*sources, t.policies, shadow_changelog),
+            (shadow,),
+            (READER_GROUP,),
+        ),
+        Role.AUDIT: ((), t.all, (audit_group,), (READER_GROUP,)),
+        # Its lag is seen by what it commits in the console's group.
+        Role.OPERATOR: (
+            (t.commands, t.policies),
+            t.all,
+            (f"{group}-console",),
+            (group, shadow, audit_group, READER_GROUP),
+        ),
+        Role.NOTIFIER: (
+            (t.notifications, t.dead_letter),
+            (t.incidents, t.notifications),
+            (f"{group}-notify",),
+            (READER_GROUP,),
+        ),
+        # It talks to a model: whatever that makes of it, it decides and commands nothing.
+        Role.OPINION: ((t.opinions,), opinions, (f"{group}-opinion",), (READER_GROUP,)),
+    }
+    writes, reads, joins, asks = needed[role]
+    yield from ((May.READ, "group", name) for name in joins)
+    yield from ((May.DESCRIBE, "group", name) for name in asks)
+    yield from ((May.WRITE, "topic", name) for name in writes)
+    yield from ((May.READ, "topic", name) for name in reads)

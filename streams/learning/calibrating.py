@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from haltline.detectors import PATTERNS
 from haltline.detectors.combining.agreement import Agreement
 from haltline.detectors.features.additive_model import Model
 from haltline.detectors.framework.plugins import NO_PLUGINS, Plugins
@@ -24,7 +23,7 @@ from haltline.streams.engine.core import Core
 from haltline.streams.learning.candidate import next_version
 from haltline.streams.learning.false_stops import choose, most_stops, sessions_needed
 from haltline.streams.learning.thresholds import calibrated_rules, settings_of, thresholds_of
-from haltline.streams.replay.backtest import Recorded, backtest
+from haltline.streams.replay.backtest import Recorded, backtest, only
 from haltline.streams.replay.label_precision import CONFIRMED, FALSE_ALARM, MISSED
 
 _RUNAWAY: Final = frozenset({CONFIRMED, MISSED})
@@ -150,7 +149,7 @@ def ladders(policy: Policy, sessions: Sequence[Recorded]) -> Iterator[Ladder]:
     tried = {name: settings_of(policy, name) for name in names}
     hints = {name: _rule(policy, name, tried[name][0][0], Mode.WARN) for name in names}
     finding: dict[str, list[Recorded]] = {name: [] for name in names}
-    core = Core(_only(policy, hints))
+    core = Core(only(policy, hints))
     for session in sessions:
         for name in {finding.detector for finding in backtest(core, session).findings} & finding.keys():
             finding[name].append(session)
@@ -161,7 +160,7 @@ def ladders(policy: Policy, sessions: Sequence[Recorded]) -> Iterator[Ladder]:
         for settings in steps:
             # `agreement` is about the findings of the others, as many as there may be.
             others = hints if name == Agreement.id else {}
-            core = Core(_only(policy, {**others, name: _rule(policy, name, settings, Mode.ENFORCE)}))
+            core = Core(only(policy, {**others, name: _rule(policy, name, settings, Mode.ENFORCE)}))
             found = {s.session_id: stop for s in remaining if (stop := _stop(core, s, name)) is not None}
             remaining = [session for session in remaining if session.session_id in found]
             stops.append(found)
@@ -219,12 +218,6 @@ def pinned(policy: Policy) -> Policy:
 def _rule(policy: Policy, name: str, settings: dict[str, Any], mode: Mode) -> Rule:
     rule = policy.rules.get(name, Rule())
     return rule.model_copy(update={"enabled": True, "mode": mode, "settings": settings})
-
-
-def _only(policy: Policy, rules: Mapping[str, Rule]) -> Policy:
-    """The policy with these rules only: another one's stop would stand before theirs."""
-    others = {name: Rule(enabled=False) for name in PATTERNS}
-    return policy.model_copy(update={"rules": {**others, **rules}, "correlations": (), "overrides": ()})
 
 
 def _stop(core: Core, session: Recorded, rule: str) -> Stop | None:

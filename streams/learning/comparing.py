@@ -8,7 +8,6 @@ from math import exp
 import numpy as np
 from pydantic import TypeAdapter
 
-from haltline.detectors import PATTERNS
 from haltline.detectors.features.additive_model import Model
 from haltline.detectors.session.stagnation import SHIPPED, Stagnation
 from haltline.schemas.decisions import Level, Mode
@@ -19,7 +18,7 @@ from haltline.streams.learning.examples import Example, arrays
 from haltline.streams.learning.fit import fit, scores_of
 from haltline.streams.learning.labelled import Lesson, Word
 from haltline.streams.learning.steps import Steps, steps_of
-from haltline.streams.replay.backtest import Recorded, Result, backtest
+from haltline.streams.replay.backtest import Recorded, Result, backtest, only
 from haltline.streams.replay.whatif import SAME, change_of
 
 RULE = Stagnation.id
@@ -211,9 +210,7 @@ def alone(policy: Policy, model: Model) -> Policy:
     rule = policy.rules.get(RULE, Rule())
     settings = rule.settings | {"model": TypeAdapter(Model).dump_python(model, mode="json")}
     enforced = rule.model_copy(update={"enabled": True, "mode": Mode.ENFORCE, "settings": settings})
-    rules = {name: Rule(enabled=False) for name in PATTERNS} | {RULE: enforced}
-    update = {"rules": rules, "correlations": (), "overrides": (), "interventions": None}
-    return policy.model_copy(update=update)
+    return only(policy, {RULE: enforced}, interventions=None)
 
 
 def with_quality(model: Model, compared: Compared) -> Model:

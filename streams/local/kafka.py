@@ -1,10 +1,9 @@
 """A real Kafka on this machine without a container engine: one process of Java.
 
 One node that is broker and controller, on loopback, for a desk, the tests and the
-benchmarks. `python -m haltline.streams.local.kafka --help` runs it in the foreground.
+benchmarks. `haltline kafka` runs it in the foreground; `python -m haltline.streams.local.kafka` only fetches it.
 """
 
-import argparse
 import base64
 import logging
 import random
@@ -313,30 +312,15 @@ def run_foreground(data_dir: Path, port: int = DEFAULT_PORT, partitions: int = D
         signal.signal(signal.SIGTERM, before)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run Kafka in the foreground; returns the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m haltline.streams.local.kafka",
-        description="Run a real Kafka on this machine with haltline's topics, until Ctrl-C.",
-        epilog="example: python -m haltline.streams.local.kafka --data .kafka/data --port 9092",
-    )
-    parser.add_argument("--data", type=Path, default=Path(".kafka/data"), help="folder for Kafka's data (%(default)s)")
-    parser.add_argument("--port", type=int, default=DEFAULT_PORT, help="port of 127.0.0.1 (%(default)s)")
-    parser.add_argument(
-        "--partitions", type=int, default=DEFAULT_PARTITIONS, help="partitions of each topic (%(default)s)"
-    )
-    parser.add_argument("--fetch", action="store_true", help="only fetch Kafka's jars")
-    options = parser.parse_args(arguments)
+def main() -> int:
+    """Fetch Kafka's jars, and keep its classes; returns the exit code."""
     try:
-        if options.fetch:
-            jars = fetch()
-            remember_classes(jars)
-            print(f"Kafka's jars are in {jars}")
-        else:
-            run_foreground(options.data, options.port, options.partitions)
+        jars = fetch()
+        remember_classes(jars)
     except LocalKafkaError as error:
         print(error, file=sys.stderr)
         return 1
+    print(f"Kafka's jars are in {jars}")
     return 0
 
 

@@ -9,7 +9,7 @@ from haltline.schemas import wire
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import Approval, ApprovalState, Decision, ScopeKind
 from haltline.schemas.record import rfc3339
-from haltline.streams.operator.command_factory import NotAllowed, make_command
+from haltline.streams.operator.command_factory import NotAllowed, make_command, now_ms
 from haltline.streams.operator.ids import resolve
 from haltline.streams.operator.incidents import Incidents
 
@@ -56,14 +56,14 @@ class ApprovalClient(Incidents):
 
     def requests(self) -> list[Request]:
         """Every request of the last day, the most urgent and then the longest waiting first."""
-        with self._reader(self._topics.interventions, since_ms=_now_ms() - LONGEST_S * 1000) as reader:
+        with self._reader(self._topics.interventions, since_ms=now_ms() - LONGEST_S * 1000) as reader:
             found = fold(message.value() for message in reader.to_end())
         return sorted(found, key=lambda r: (-r.approval.priority.rank, r.approval.since))
 
     def pending(self) -> list[Request]:
         """Those that can be answered now."""
-        now_ms = _now_ms()
-        return [request for request in self.requests() if request.is_open(now_ms)]
+        at_ms = now_ms()
+        return [request for request in self.requests() if request.is_open(at_ms)]
 
     def answer(self, kind: CommandKind, request_id: str, *, by: str, reason: str) -> AnsweredRequest:
         """Approves or rejects a request, or asks for more; `request_id` may be its beginning.
@@ -83,14 +83,14 @@ class ApprovalClient(Incidents):
         self, kind: CommandKind, request_ids: Iterable[str], *, by: str, reason: str
     ) -> tuple[list[AnsweredRequest], dict[str, str]]:
         """The same answer to several requests, by their whole ids; and why, for those that cannot be answered."""
-        known, now_ms = {r.approval.request_id: r for r in self.requests()}, _now_ms()
+        known, at_ms = {r.approval.request_id: r for r in self.requests()}, now_ms()
         taken: list[Request] = []
         refused: dict[str, str] = {}
         for request_id in dict.fromkeys(request_ids):
             request = known.get(request_id)
             if request is None:
                 refused[request_id] = "not found among those of the last day"
-            elif not request.is_open(now_ms):
+            elif not request.is_open(at_ms):
                 refused[request_id] = _closed(kind, request.approval, by)
             else:
                 taken.append(request)
@@ -100,7 +100,7 @@ class ApprovalClient(Incidents):
         known = {r.approval.request_id: r for r in self.requests()}
         hint = "requests are kept for a day; see: haltline approvals --all"
         request = known[resolve("request", request_id, known, hint=hint)]
-        if not request.is_open(_now_ms()):
+        if not request.is_open(now_ms()):
             raise Closed(f"request {request.approval.request_id}: {_closed(kind, request.approval, by)}")
         return request
 
@@ -184,7 +184,3 @@ def _closed(kind: CommandKind, approval: Approval, by: str) -> str:
     else:
         outcome = f"it is {state}" + (f" ({', '.join(names)})" if names else "")
     return f"{already}{outcome} and cannot be answered any more"
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

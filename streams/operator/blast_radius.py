@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import cast
 
 from haltline.schemas import wire
 from haltline.schemas.control import Feedback, Stage
@@ -18,6 +17,7 @@ from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_reader import LogReader
+from haltline.streams.operator.known_sessions import event_of
 
 _MAX_NAMES = 1000
 """Tools, and targets, of one session that are remembered."""
@@ -138,12 +138,8 @@ def wait_for_stops(
 
 def _events(reader: LogReader, since_ms: int) -> Iterable[ActionEvent]:
     for message in reader.to_end():
-        try:
-            headers = cast("list[tuple[str, bytes | None]]", message.headers() or [])  # as a consumer's messages have
-            event = wire.decode_event(message.value(), headers)
-        except wire.InvalidRecord:
-            continue  # a dead letter by now
-        if event.time >= since_ms:  # the embedded broker gives all
+        event = event_of(message)
+        if event is not None and event.time >= since_ms:  # the embedded broker gives all
             yield event
 
 

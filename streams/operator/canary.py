@@ -16,7 +16,7 @@ from typing import Final
 
 from haltline.interventions.agent import Guard, Level, Refused
 from haltline.interventions.agent.refused import NO_VERDICT
-from haltline.schemas.control import ControlRecord
+from haltline.schemas.control import CommandKind, ControlRecord
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.events import Task
 from haltline.schemas.topics import Topics
@@ -107,7 +107,9 @@ def fly(
         record = _acknowledged(operator, session, began + within_s, clock_s) if killed else None
         took_s = clock_s() - began
     if record is not None:
-        operator.reset(ScopeKind.SESSION, session, by=BY, reason="the canary is done", probation_actions=0)
+        operator.command(
+            CommandKind.RESET, ScopeKind.SESSION, session, by=BY, reason="the canary is done", probation_actions=0
+        )
     problem = ""
     if not killed:
         problem = f"expected a kill within {ATTEMPTS} identical deletes, got {code or 'none'} after {attempts}"

@@ -9,23 +9,31 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from confluent_kafka import KafkaException, TopicPartition
 from pydantic import ValidationError
 
 from haltline.interventions.control.declared_batches import LONGEST
-from haltline.interventions.control.probation import CLOSED
 from haltline.interventions.control.scope_commands import STATE_OF
 from haltline.schemas import wire
-from haltline.schemas.control import Batch, Command, CommandKind, ControlRecord, ControlState, control_key
+from haltline.schemas.control import Batch, Command, CommandKind, ControlRecord, control_key
 from haltline.schemas.decisions import Decision, ScopeKind
 from haltline.schemas.problems import problem_of
-from haltline.schemas.record import rfc3339
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_reader import LogReader, Unreachable, bounds, open_consumer, partitions_of
 from haltline.streams.kafka.produce import produce_confirmed
-from haltline.streams.operator.command_factory import MISSED, NotAllowed, make_command, require_label, require_rule
+from haltline.streams.operator.command_factory import (
+    MISSED,
+    NotAllowed,
+    is_done,
+    make_command,
+    now_ms,
+    require_label,
+    require_possible,
+    require_rule,
+)
 from haltline.streams.operator.ids import resolve
 from haltline.streams.operator.known_sessions import HINT, KnownSessions
 
@@ -92,95 +100,30 @@ class Operator:
         )
         return known.find(scope, given, hint=hint)
 
-    def kill(
+    def command(
         self,
+        kind: CommandKind,
         scope: ScopeKind,
         scope_id: str,
         *,
         by: str,
         reason: str,
         until_stopped: bool = False,
+        **fields: Any,
     ) -> CommandResult:
-        """Stops a session, an agent, a tool, a target, a mission or the fleet, now.
+        """Kills, freezes, contains, lifts or resets what a scope covers; `fields` are those of such a Command.
 
-        Answered when the worker's entry stands in the `control` topic; with `until_stopped` when the
-        agent's side has acknowledged the stop. The fleet takes two operators: the first one's Answer is
-        `second_wanted`.
+        Answered when the worker's entry in the `control` topic says so, of a kill with `until_stopped` when the agent's
+        side has acknowledged the stop. What the fleet is stopped by takes two operators: the first one's result is
+        `second_wanted`. So does a reset with `force` within the lockout: the first one's is not answered.
+
+        Raises NotAllowed for what cannot be done to what stands, such as to freeze what is killed.
         """
-        command = make_command(CommandKind.KILL, scope, scope_id, by=by, reason=reason)
-
-        def done(record: ControlRecord | None) -> bool:
-            if record is None or record.state is not ControlState.KILLED:
-                return False
-            return not until_stopped or record.stopped_at is not None
-
-        return self._act(command, done)
-
-    def hold(self, kind: CommandKind, scope: ScopeKind, scope_id: str, *, by: str, reason: str) -> CommandResult:
-        """Freezes or contains what the scope covers, or lifts that; a kill stays what it is.
-
-        The fleet takes two operators, as for a kill. Raises NotAllowed for what is killed.
-        """
-        command = make_command(kind, scope, scope_id, by=by, reason=reason)
-        expected = STATE_OF.get(kind)
-        stands = next((r for r in self.standing() if r.key == control_key(scope, scope_id)), None)
-        if stands is not None and stands.state is ControlState.KILLED:
-            raise NotAllowed(f"{kind} of {scope} {scope_id}: expected one that is not killed; a reset ends a kill")
-
-        def done(record: ControlRecord | None) -> bool:
-            state = None if record is None or record.state is ControlState.PROBATION else record.state
-            return state == expected
-
-        return self._act(command, done)
-
-    def spare(self, scope: ScopeKind, scope_id: str, session: str, *, by: str, reason: str) -> CommandResult:
-        """Releases one session from what is in force for its agent, its mission or the fleet; the rest stays.
-
-        Raises NotAllowed when nothing stands.
-        """
-        command = make_command(CommandKind.RESET, scope, scope_id, by=by, reason=reason, session=session)
-        if not any(record.key == control_key(scope, scope_id) for record in self.standing()):
-            raise NotAllowed(f"reset of {session}: expected {scope} {scope_id} to be stopped, got nothing that stands")
-        return self._act(command, lambda record: record is None or session in (record.spared or ()))
-
-    def reset(
-        self,
-        scope: ScopeKind,
-        scope_id: str,
-        *,
-        by: str,
-        reason: str,
-        probation_actions: int | None = None,
-        force: bool = False,
-    ) -> CommandResult:
-        """Releases what was killed; a session goes on probation, as the policy says or for so many actions.
-
-        Answered when what stands in the `control` topic kills no more, or says that the session is closed. Within the
-        lockout of a session that was killed on probation it is refused (NotAllowed) without `force`, and with it takes
-        two different operators: the first one's Answer is not answered.
-        """
-        command = make_command(
-            CommandKind.RESET,
-            scope,
-            scope_id,
-            by=by,
-            reason=reason,
-            probation_actions=probation_actions,
-            force=force or None,
-        )
-        if not force:
-            self._require_unlocked(command)
-        return self._act(command, lambda record: record is None or not _holds(record))
-
-    def _require_unlocked(self, command: Command) -> None:
-        key = control_key(command.scope, command.id)
-        record = next((standing for standing in self.standing() if standing.key == key), None)
-        if record is not None and record.locked_until is not None and command.time < record.locked_until:
-            until, now = rfc3339(record.locked_until), rfc3339(command.time)
-            raise NotAllowed(
-                f"reset of {command.id}: it was killed on probation; expected a time after {until}, got {now}. "
-                "Two different operators can do it sooner, each with --force"
-            )
+        command = make_command(kind, scope, scope_id, by=by, reason=reason, **fields)
+        if kind is not CommandKind.KILL and not command.force:  # a kill waits for nothing
+            key = control_key(scope, scope_id)
+            require_possible(command, next((record for record in self.standing() if record.key == key), None))
+        return self._act(command, lambda record: is_done(command, record, until_stopped=until_stopped))
 
     def declare_batch(
         self,
@@ -188,7 +131,7 @@ class Operator:
         *,
         max_deletes: int,
         actions: str = "*",
-        targets: Sequence[str] = (),
+        targets: Sequence[str] | None = None,
         lasts: timedelta,
         by: str,
         reason: str,
@@ -196,9 +139,9 @@ class Operator:
         """Declares many destructive acts of a session beforehand. Answered when the worker has taken it in."""
         if not timedelta(0) < lasts <= LONGEST:
             raise NotAllowed(f"batch of {session_id}: expected it to last up to {LONGEST}, got {lasts}")
-        expires_ms = _now_ms() + int(lasts.total_seconds() * 1000)
+        expires_ms = now_ms() + int(lasts.total_seconds() * 1000)
         try:
-            batch = Batch(actions=actions, targets=list(targets), max_deletes=max_deletes, expires=expires_ms)
+            batch = Batch(actions=actions, targets=list(targets or ()), max_deletes=max_deletes, expires=expires_ms)
         except ValidationError as error:
             raise NotAllowed(f"batch of {session_id}: {problem_of(error)}") from error
         return self._send_and_wait(
@@ -279,10 +222,19 @@ class Operator:
             before = _standing(reader).get(key)
             place = self._send(command)
             sent_at = time.monotonic()
+
+            def result(after: ControlRecord | None, *, answered: bool = True, second: bool = False) -> CommandResult:
+                return CommandResult(
+                    command=command,
+                    answered=answered,
+                    before=before,
+                    after=after,
+                    second_wanted=second,
+                    waited_s=time.monotonic() - sent_at,
+                )
+
             if done(before):
-                answered = self._is_passed(place, sent_at)
-                waited_s = time.monotonic() - sent_at
-                return CommandResult(command=command, answered=answered, before=before, after=before, waited_s=waited_s)
+                return result(before, answered=self._is_passed(place, sent_at))
             while time.monotonic() - sent_at < self._within_s:
                 message = reader.poll(_POLL_S)
                 if message is not None and message.key() == key:
@@ -292,18 +244,11 @@ class Operator:
                     with self._reader(self._topics.control) as again:
                         after = _standing(again).get(key)
                     if not done(after):
-                        waited_s = time.monotonic() - sent_at
-                        return CommandResult(command=command, answered=True, second_wanted=True, waited_s=waited_s)
+                        return result(None, second=True)
                 else:
                     continue
                 if done(after):
-                    return CommandResult(
-                        command=command,
-                        answered=True,
-                        before=before,
-                        after=after,
-                        waited_s=time.monotonic() - sent_at,
-                    )
+                    return result(after)
         return CommandResult(command=command, answered=False, before=before, waited_s=self._within_s)
 
     def _send_and_wait(self, command: Command) -> CommandResult:
@@ -353,11 +298,6 @@ def _standing(reader: LogReader) -> dict[bytes, ControlRecord]:
     return standing
 
 
-def _holds(record: ControlRecord) -> bool:
-    """Whether the entry still keeps what was killed from being released."""
-    return record.state is not ControlState.PROBATION and record.code != CLOSED
-
-
 def _record(value: bytes | None) -> ControlRecord | None:
     return None if value is None else wire.decode(ControlRecord, value)
 
@@ -369,7 +309,3 @@ def _lag(tp: TopicPartition, low: int, end: int) -> PartitionLag:
     return PartitionLag(
         topic=tp.topic, partition=tp.partition, committed=committed, end=end, lag_records=max(0, end - start)
     )
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

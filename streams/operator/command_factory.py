@@ -6,9 +6,12 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from haltline.schemas.control import Command, CommandKind
+from haltline.interventions.control.probation import CLOSED
+from haltline.interventions.control.scope_commands import STATE_OF
+from haltline.schemas.control import Command, CommandKind, ControlRecord, ControlState
 from haltline.schemas.decisions import Decision, ScopeKind
 from haltline.schemas.problems import problem_of
+from haltline.schemas.record import rfc3339
 
 LABELS: Final = ("confirmed", "false_alarm")
 """What an operator can say of a decision."""
@@ -51,11 +54,38 @@ def make_command(
             id=scope_id,
             by=by.strip(),
             reason=reason.strip(),
-            time=_now_ms(),
-            **fields,
+            time=now_ms(),
+            **{name: value for name, value in fields.items() if value is not False},
         )
     except ValidationError as error:
         raise NotAllowed(f"{kind}: {problem_of(error)}") from error
+
+
+def require_possible(command: Command, stands: ControlRecord | None) -> None:
+    """Raises NotAllowed for a command that cannot be carried out on what stands; None: nothing does."""
+    scope = f"{command.scope} {command.id}"
+    if command.kind is not CommandKind.RESET:
+        if stands is not None and stands.state is ControlState.KILLED:
+            raise NotAllowed(f"{command.kind} of {scope}: expected one that is not killed; a reset ends a kill")
+    elif command.session is not None:
+        if stands is None:
+            raise NotAllowed(f"reset of {command.session}: expected {scope} to be stopped, got nothing that stands")
+    elif stands is not None and stands.locked_until is not None and command.time < stands.locked_until:
+        until, now = rfc3339(stands.locked_until), rfc3339(command.time)
+        raise NotAllowed(
+            f"reset of {command.id}: it was killed on probation; expected a time after {until}, got {now}. "
+            "Two different operators can do it sooner, each with --force"
+        )
+
+
+def is_done(command: Command, record: ControlRecord | None, *, until_stopped: bool = False) -> bool:
+    """Whether what stands in `control`, or None, is what a command asks for; a session that is closed stays so."""
+    if command.kind is CommandKind.RESET:
+        released = record is None or record.state is ControlState.PROBATION or record.code == CLOSED
+        return record is None or command.session in (record.spared or ()) if command.session else released
+    state = None if record is None or record.state is ControlState.PROBATION else record.state
+    is_stopped = not until_stopped or (record is not None and record.stopped_at is not None)
+    return state == STATE_OF.get(command.kind) and is_stopped
 
 
 def require_label(label: str) -> None:
@@ -74,5 +104,6 @@ def require_rule(decision: Decision) -> None:
         )
 
 
-def _now_ms() -> int:
+def now_ms() -> int:
+    """The wall clock."""
     return time.time_ns() // 1_000_000

@@ -99,10 +99,13 @@ class KnownSessions:
 def _event(message: Message, encoded: bytes) -> ActionEvent | None:
     """The event, where it may name what is looked for; reading each would take many times as long."""
     value = message.value() or b""
-    if encoded not in value and b"\\u" not in value:
-        return None
+    return event_of(message) if encoded in value or b"\\u" in value else None
+
+
+def event_of(message: Message) -> ActionEvent | None:
+    """The event of a record; None: it is none."""
     try:
         headers = cast("list[tuple[str, bytes | None]]", message.headers() or [])  # as a consumer's messages have
-        return wire.decode_event(value, headers)
+        return wire.decode_event(message.value(), headers)
     except wire.InvalidRecord:
         return None  # a dead letter by now

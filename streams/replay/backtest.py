@@ -1,14 +1,17 @@
 """What a policy would have done with recorded sessions."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from heapq import merge
 from operator import itemgetter
+from typing import Any
 
+from haltline.detectors import PATTERNS
 from haltline.interventions.levels.default_levels import is_ask
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Finding
+from haltline.schemas.policy import Policy, Rule
 from haltline.streams.engine.core import Core, Effects, Position
 from haltline.streams.engine.local_fleet import Fleet, decisions_of
 
@@ -100,6 +103,12 @@ class Result:
     def to_dict(self) -> dict[str, object]:
         """As plain values, for JSON."""
         return asdict(self)
+
+
+def only(policy: Policy, rules: Mapping[str, Rule], **update: Any) -> Policy:
+    """The policy with these rules and no others, whose decisions would stand before theirs."""
+    disabled = {name: Rule(enabled=False) for name in PATTERNS}
+    return policy.model_copy(update={"rules": {**disabled, **rules}, "correlations": (), "overrides": (), **update})
 
 
 def backtest(core: Core, session: Recorded) -> Result:

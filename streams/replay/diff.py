@@ -1,16 +1,16 @@
 """A source through the core, with what was decided then beside it."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
-from haltline.streams.replay.compare import Compared, Comparison, Json
-from haltline.streams.replay.parallel import side_by_side
-from haltline.streams.replay.records import LogRecord, Source
-from haltline.streams.replay.replay_driver import ReplayFilter, process_records
+from haltline.schemas.topics import Topics
+from haltline.streams.replay.compare import Compared, Comparison, Json, chosen_of, plain
+from haltline.streams.replay.record_filter import Choice, chosen
+from haltline.streams.replay.records import LogRecord, Source, cause_of
 from haltline.streams.replay.replay_worker import InForce, Replay
 
 
@@ -44,21 +44,41 @@ class Replayed:
         }
 
 
+@dataclass(frozen=True, kw_only=True)
+class ReplayFilter:
+    """Whose decisions are compared; all of them by default.
+
+    Of `sessions` only the records are taken in, and no signals. Otherwise everything is taken in, and compared are the
+    decisions on `agents` and by `detectors`, of them only those on calls of `tools` and records where `where` holds.
+    """
+
+    sessions: Collection[str] = ()
+    agents: Collection[str] = ()
+    detectors: Collection[str] = ()
+    tools: Collection[str] = ()
+    where: str | None = None
+
+    def decisions(self) -> Callable[[Json], bool] | None:
+        """Which decisions count; None: all."""
+        return chosen_of(self.sessions, self.agents, self.detectors)
+
+    def records(self, topics: Topics) -> Choice | None:
+        """On which records; None: all. Raises ValueError: `where` is no condition."""
+        return chosen(topics, tools=self.tools, where=self.where) if self.tools or self.where else None
+
+
 def replay_and_compare(
     source: Source,
     in_force: Sequence[InForce],
     *,
     follow: bool = False,
     exact: bool = False,
-    processes: int = 1,
     step: Callable[[], object] = lambda: None,
     **filters: Any,
 ) -> Replayed:
     """Replays a source and compares; `filters` are the fields of a `ReplayFilter`.
 
-    With `follow` (see `Replay`) there is nothing of then, and nothing is compared. With several `processes` the
-    source's partitions are shared out among them, as among workers; what comes of it is the same. `step` is called for
-    each record.
+    With `follow` (see `Replay`) there is nothing of then, and nothing is compared. `step` is called for each record.
     """
     topics, record_filter = source.topics, ReplayFilter(**filters)
     comparison = Comparison(
@@ -71,39 +91,54 @@ def replay_and_compare(
             name = f"{decision.get('policy')} version {decision.get('policy_version')}"
             result.policies[name] = result.policies.get(name, 0) + 1
             comparison.then(decision, record.timestamp)
-    if processes > 1 and source.reader is not None and not follow:
-        parts = side_by_side(
-            source,
-            source.reader,
-            in_force,
-            record_filter=record_filter,
-            causes=comparison.causes,
-            processes=processes,
-            step=step,
-        )
-    else:
-        replay = Replay(in_force, topics=topics, partitions=source.partitions, follow=follow)
-        parts = [
-            process_records(
-                source.inputs(), replay, topics, record_filter=record_filter, causes=comparison.causes, step=step
-            )
-        ]
-    for part in parts:
-        result.records += part.records
-        result.levels += part.levels
-        for cause, topic in part.causes_found:
-            comparison.add_cause(cause, topic)
-        for replayed in part.decisions:
-            if not follow:
-                comparison.now(replayed)
-        result.unreadable += part.unreadable
-        result.failures += part.failures
-    result.decisions = [replayed for part in parts for replayed in part.decisions] if follow else []
+    replay = Replay(in_force, topics=topics, partitions=source.partitions, follow=follow)
+    for made in _decided_again(source, replay, record_filter, comparison, result, step=step):
+        result.levels[str(made["level"])] += 1
+        if follow:
+            result.decisions.append(made)
+        else:
+            comparison.now(made)
+    result.unreadable, result.failures = replay.meter.unreadable, replay.meter.failures
     result.compared = comparison.result(topics.signals)
-    if any(span.start for span in source.spans):
-        before = {name for part in parts for name in part.begun_before}
-        result.begun_before = [name for name in result.compared.first_by_session if name in before]
+    before = set(result.begun_before) if any(span.start for span in source.spans) else ()
+    result.begun_before = [name for name in result.compared.first_by_session if name in before]
     return result
+
+
+def _decided_again(
+    source: Source,
+    replay: Replay,
+    record_filter: ReplayFilter,
+    comparison: Comparison,
+    result: Replayed,
+    *,
+    step: Callable[[], object],
+) -> Iterator[Json]:
+    """The decisions that count.
+
+    `result` counts the records, and gets all sessions whose first event here is not their first one.
+    """
+    topics = source.topics
+    counts, choice = record_filter.decisions(), record_filter.records(topics)
+    keys = {session.encode() for session in record_filter.sessions}
+    seen: set[bytes] = set()
+    for record in source.inputs():
+        step()
+        if keys and (record.key not in keys or record.topic == topics.signals):
+            replay.pass_time(record)
+            continue
+        result.records[record.topic] += 1
+        output = replay.record(record)
+        if choice is not None and not choice(record):
+            continue
+        if comparison.causes:
+            cause = cause_of(record, topics)
+            comparison.add_cause(cause.id, record.topic)
+            if record.topic == topics.actions and record.key is not None and record.key not in seen:
+                seen.add(record.key)
+                if not cause.begins:
+                    result.begun_before.append(record.key.decode(errors="replace"))
+        yield from (plain(one) for one in output.decisions if counts is None or counts(one))
 
 
 def _decision(record: LogRecord) -> Json | None:

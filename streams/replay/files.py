@@ -16,7 +16,6 @@ class FileRange:
         self.name = str(path)
         self.topics = topics
         self.partitions = 1
-        self.reader = None
         sessions = [[event for _, event in session.events] for session in read_traces(path)]
         self._events = list(merge(*sessions, key=lambda event: event.time))
         self.spans: Sequence[Span] = [Span(topics.actions, 0, 0, len(self._events))]

@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,19 +23,6 @@ _SILENT_S: Final = 60.0
 
 _End = int | None
 """A time at which a partition is cut; None: as far as there is something."""
-
-
-@dataclass(frozen=True)
-class KafkaReader:
-    """Reads frozen parts of a running Kafka."""
-
-    open: Callable[[], Consumer]
-    topics: Topics
-
-    def read(self, spans: Sequence[Span]) -> Iterator[LogRecord]:
-        """Their records, in the order of `in_order`."""
-        with _Streams(self.open(), [span for span in spans if span.count]) as streams:
-            yield from in_order(streams.all(), self.topics)
 
 
 class KafkaRange(AbstractContextManager["KafkaRange", None]):
@@ -60,8 +47,8 @@ class KafkaRange(AbstractContextManager["KafkaRange", None]):
     ) -> None:
         self.name = f"kafka {bootstrap}"
         self.topics = topics
-        self.reader = KafkaReader(partial(open_consumer, bootstrap, client=client), topics)
-        self._consumer = self.reader.open()
+        self._open = partial(open_consumer, bootstrap, client=client)
+        self._consumer = self._open()
         try:
             self.partitions = len(partitions_of(self._consumer, topics.actions))
             self._begins, self._ends = self._moments(start, end)
@@ -99,7 +86,8 @@ class KafkaRange(AbstractContextManager["KafkaRange", None]):
 
     def read(self, spans: Sequence[Span]) -> Iterator[LogRecord]:
         """The records of frozen parts of partitions, in the order of `in_order`."""
-        yield from self.reader.read(spans)
+        with _Streams(self._open(), [span for span in spans if span.count]) as streams:
+            yield from in_order(streams.all(), self.topics)
 
     def freeze(self, topic: str, *, to_now: bool = False, whole: bool = False) -> Iterator[Span]:
         """The parts of a topic's partitions that are in the range; `to_now`: without its end; `whole`: all of it."""

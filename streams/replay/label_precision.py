@@ -17,7 +17,7 @@ from haltline.schemas.control import Command
 from haltline.schemas.decisions import Decision, Level, Mode
 from haltline.schemas.policy import Policy, Rule
 from haltline.streams.engine.core import Core
-from haltline.streams.replay.backtest import Recorded, backtest
+from haltline.streams.replay.backtest import Recorded, backtest, only
 
 CONFIRMED: Final = "confirmed"
 FALSE_ALARM: Final = "false_alarm"
@@ -194,9 +194,8 @@ def _tried(
     if other is not None:
         rule = rule.model_copy(update={"settings": {**rule.settings, other[0]: other[1]}})
     # By itself and enforced: another rule's decision on the same event, or its mode, would stand before it.
-    alone = {name: Rule(enabled=False) for name in BY_ID}
-    rules = {**alone, labelled.rule: rule.model_copy(update={"mode": Mode.ENFORCE})}
-    core = Core(policy.model_copy(update={"rules": rules, "overrides": (), "interventions": None}))
+    enforced = rule.model_copy(update={"mode": Mode.ENFORCE})
+    core = Core(only(policy, {labelled.rule: enforced}, interventions=None))
     of = (labelled.confirmed, labelled.false_alarms, labelled.missed)
     confirmed, false_alarms, missed = (
         sum(_says(core, sessions.get(name), level) for name, level in names.items()) for names in of

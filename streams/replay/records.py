@@ -101,11 +101,6 @@ class Source(Protocol):
         """Of the topics that a worker reads."""
         ...
 
-    @property
-    def reader(self) -> "Reader | None":
-        """Reads it in other processes; None: it is in this one only."""
-        ...
-
     def within(self, timestamp: int) -> bool:
         """Whether a time is before the end of the range."""
         ...
@@ -120,14 +115,6 @@ class Source(Protocol):
 
     def policies(self) -> Iterable[LogRecord]:
         """What is known of the topic of policies, in the order of its partitions."""
-        ...
-
-
-class Reader(Protocol):
-    """Reads frozen parts of a log, in whatever process it is: it can be pickled."""
-
-    def read(self, spans: Sequence[Span]) -> Iterator[LogRecord]:
-        """Their records, in the order of `in_order`."""
         ...
 
 

@@ -1,11 +1,8 @@
 """A range of the audit table, as it was when it was opened: sinks may go on writing."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-
-from deltalake import DeltaTable
 
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.topics import Topics
@@ -19,34 +16,6 @@ from haltline.streams.replay.time_range import OPEN, Moment
 
 _AT_A_TIME: Final = 20_000
 _MAX_PARTITIONS: Final = 10_000
-
-
-@dataclass(frozen=True)
-class TableReader:
-    """Reads frozen parts of what one sink wrote to a table, as it was in one version."""
-
-    uri: str
-    version: int
-    topics: Topics
-    sink: str
-    storage_options: Mapping[str, str]
-
-    def read(self, spans: Sequence[Span]) -> Iterator[LogRecord]:
-        """Their records, in the order of `in_order`; what was erased or lost is passed over, see `missing`."""
-        table = open_table(self.uri, self.storage_options, version=self.version)
-        yield from in_order([self._of(table, span) for span in spans if span.count], self.topics)
-
-    def _of(self, table: DeltaTable, span: Span) -> Iterator[LogRecord]:
-        columns = '"offset", "timestamp_ms", "key", "key_bytes", "headers", "raw"'
-        where = at(self.sink, span.topic, span.partition)
-        for first in range(span.start, span.end, _AT_A_TIME):
-            until = min(first + _AT_A_TIME, span.end)
-            for row in answer(
-                table,
-                f"SELECT {columns} FROM audit WHERE {where} "
-                f'AND "offset" >= {first:d} AND "offset" < {until:d} ORDER BY "offset"',
-            ).rows:
-                yield record_of(row, span.topic, span.partition)
 
 
 class TableRange:
@@ -79,8 +48,6 @@ class TableRange:
         actions = [place for place in self._places if place[0] == topics.actions]
         if not actions:
             raise QueryFailed(f"audit table {uri}: expected records of {topics.actions}, got none")
-        options = dict(storage_options or {})
-        self.reader = TableReader(str(uri), self._table.version(), topics, self.sink, options)
         self.partitions = self._count(max(partition for _, partition in self._places) + 1)
         self.spans: Sequence[Span] = [
             span for topic in topics.session_sources for span in self._freeze(topic, start.time_ms, end.time_ms)
@@ -110,7 +77,18 @@ class TableRange:
 
     def read(self, spans: Sequence[Span]) -> Iterator[LogRecord]:
         """The records of frozen parts of partitions, in the order of `in_order`, without those that are `missing`."""
-        yield from self.reader.read(spans)
+        yield from in_order([self._of(span) for span in spans if span.count], self.topics)
+
+    def _of(self, span: Span) -> Iterator[LogRecord]:
+        columns = '"offset", "timestamp_ms", "key", "key_bytes", "headers", "raw"'
+        where = at(self.sink, span.topic, span.partition)
+        for first in range(span.start, span.end, _AT_A_TIME):
+            until = min(first + _AT_A_TIME, span.end)
+            for row in self.rows(
+                f"SELECT {columns} FROM audit WHERE {where} "
+                f'AND "offset" >= {first:d} AND "offset" < {until:d} ORDER BY "offset"'
+            ):
+                yield record_of(row, span.topic, span.partition)
 
     def missing(self, spans: Sequence[Span]) -> Missing:
         """What was in frozen parts of partitions, and is not in what is read of them."""

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 import orjson
@@ -60,12 +60,7 @@ class Quality:
     def to_dict(self) -> dict[str, Any]:
         """As plain values, for JSON."""
         shares = {name: getattr(self, name) for name in ("precision", "recall")}
-        return {
-            "right": self.right,
-            "wrong": self.wrong,
-            "overlooked": self.overlooked,
-            **{name: None if share is None else round(share, 4) for name, share in shares.items()},
-        }
+        return asdict(self) | {name: None if share is None else round(share, 4) for name, share in shares.items()}
 
 
 def quality_of(results: Sequence[Result]) -> Quality | None:
@@ -96,16 +91,7 @@ class Totals:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, for JSON."""
-        return {
-            "sessions": self.sessions,
-            "stopped": self.stopped,
-            "nudged": self.nudged,
-            "asks": self.asks,
-            "stopped_by_label": dict(self.stopped_by_label),
-            "cost_prevented_usd": self.cost_prevented_usd,
-            "cost_after_stop_usd": self.cost_after_stop_usd,
-            "quality": None if self.quality is None else self.quality.to_dict(),
-        }
+        return {**asdict(self), "quality": None if self.quality is None else self.quality.to_dict()}
 
 
 def totals_of(results: Sequence[Result]) -> Totals:

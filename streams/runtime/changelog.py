@@ -38,6 +38,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice, takewhile
 from typing import Final, NamedTuple, Protocol
 
+from haltline.streams.engine.log_position import LogPosition
 from haltline.streams.kafka.failure import KnownFailure
 
 CLAIM_KEY: Final = b"\xfe"
@@ -55,23 +56,8 @@ _MAX_ERAS = 1 << 62
 _OWNER = struct.Struct(f">q{ID_BYTES}s")
 
 
-class RawRecord(Protocol):
+class RawRecord(LogPosition, Protocol):
     """A record of the broker."""
-
-    @property
-    def topic(self) -> str:
-        """Where it stands: topic, partition, offset."""
-        ...
-
-    @property
-    def partition(self) -> int:
-        """From 0."""
-        ...
-
-    @property
-    def offset(self) -> int:
-        """From 0; some are missing after compaction."""
-        ...
 
     @property
     def timestamp(self) -> int:

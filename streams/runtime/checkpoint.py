@@ -32,10 +32,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from haltline.streams.runtime.changelog import PartitionState, RawRecord
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
+from haltline.streams.runtime.owned_partitions import OwnedPartitions
 from haltline.streams.runtime.processor_api import Change, ProcessorFactory
 from haltline.streams.system import REAL, System
 
@@ -45,22 +46,6 @@ _LOOK_EVERY: Final = 16
 _ENDS_AGAIN_AFTER_S: Final = 0.1
 _IDLE_AT_A_TIME: Final = 1000
 """How many idle states of a partition one checkpoint drops: some 50 ms of looking at them."""
-
-
-class PartitionStates(Protocol):
-    """The partitions of the table."""
-
-    def slice(self, partition: int) -> PartitionState:
-        """The states of a partition."""
-        ...
-
-    def owned(self) -> Collection[PartitionState]:
-        """Those that this process may write now."""
-        ...
-
-    def other_logs(self, partition: int, logs: bytes) -> Mapping[str, int]:
-        """Of a state in this partition that was written when the logs were those: see `Pipeline.forget`."""
-        ...
 
 
 class CheckpointResult(NamedTuple):
@@ -92,7 +77,7 @@ class Checkpointer:
         self,
         factory: ProcessorFactory,
         outbox: ConfirmedProducer,
-        slices: PartitionStates,
+        slices: OwnedPartitions,
         *,
         changelog: str,
         alive: Callable[[], None],

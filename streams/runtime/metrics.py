@@ -6,21 +6,12 @@ No metric has a session's or an agent's name as a label: their number has no bou
 import platform
 import threading
 from dataclasses import dataclass
-from enum import StrEnum
 from importlib.metadata import version
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
 PREFIX: Final = "haltline_"
-
-
-class Kind(StrEnum):
-    """What Prometheus is to make of a metric."""
-
-    COUNTER = "counter"
-    GAUGE = "gauge"
-    HISTOGRAM = "histogram"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,22 +19,22 @@ class MetricDef:
     """One metric: its name without the prefix, and its meaning."""
 
     name: str
-    kind: Kind
+    kind: type[Counter] | type[Gauge] | type[Histogram]
     help: str
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
 
 
 def _counter(name: str, help_: str, *labels: str) -> MetricDef:
-    return MetricDef(name=name, kind=Kind.COUNTER, help=help_, labels=labels)
+    return MetricDef(name=name, kind=Counter, help=help_, labels=labels)
 
 
 def _gauge(name: str, help_: str, *labels: str) -> MetricDef:
-    return MetricDef(name=name, kind=Kind.GAUGE, help=help_, labels=labels)
+    return MetricDef(name=name, kind=Gauge, help=help_, labels=labels)
 
 
 def _histogram(name: str, help_: str, buckets: tuple[float, ...], *labels: str) -> MetricDef:
-    return MetricDef(name=name, kind=Kind.HISTOGRAM, help=help_, labels=labels, buckets=buckets)
+    return MetricDef(name=name, kind=Histogram, help=help_, labels=labels, buckets=buckets)
 
 
 _FROM_MILLISECONDS = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -246,7 +237,7 @@ def markdown_table() -> str:
         ("metric", "kind", "labels", "meaning"),
         ("---", "---", "---", "---"),
         *(
-            (f"`{PREFIX}{d.name}`", d.kind.value, ", ".join(f"`{label}`" for label in d.labels), d.help)
+            (f"`{PREFIX}{d.name}`", d.kind.__name__.lower(), ", ".join(f"`{label}`" for label in d.labels), d.help)
             for d in METRICS
         ),
     ]
@@ -257,12 +248,8 @@ _Metric = Counter | Gauge | Histogram
 
 
 def _make(definition: MetricDef, registry: CollectorRegistry) -> _Metric:
-    name = PREFIX + definition.name
-    if definition.kind is Kind.COUNTER:
-        return Counter(name, definition.help, definition.labels, registry=registry)
-    if definition.kind is Kind.GAUGE:
-        return Gauge(name, definition.help, definition.labels, registry=registry)
-    return Histogram(name, definition.help, definition.labels, registry=registry, buckets=definition.buckets)
+    more: dict[str, Any] = {"buckets": definition.buckets} if definition.buckets else {}
+    return definition.kind(PREFIX + definition.name, definition.help, definition.labels, registry=registry, **more)
 
 
 _M = TypeVar("_M", Counter, Gauge, Histogram)

@@ -11,7 +11,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class OwnedPartitions:
-    """Satisfies `checkpoint.PartitionStates`. `logs` is the mark of the logs that offsets of states count in now."""
+    """The partitions of the table. `logs` is the mark of the logs that offsets of states count in now."""
 
     def __init__(self, incarnations: TopicIncarnations, logs: bytes) -> None:
         self._incarnations = incarnations
@@ -55,7 +55,7 @@ class OwnedPartitions:
         return frozenset(self._owned)
 
     def other_logs(self, partition: int, logs: bytes) -> Mapping[str, int]:
-        """Which offsets of a state do not count in the logs as they are."""
+        """Of a state in this partition that was written when the logs were those: see `Processor.forget`."""
         return self._incarnations.ends_for(partition, logs)
 
     def compare_ends(self, ends: Mapping[int, int]) -> None:

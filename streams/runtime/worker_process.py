@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Mapping, Set
 from dataclasses import replace
 from functools import partial
-from typing import Final, NoReturn, Protocol
+from typing import Final, NoReturn
 
 from haltline.streams.kafka.failure import KnownFailure
 from haltline.streams.runtime.changelog import ForeignWrite
@@ -99,12 +99,11 @@ def end_process(failure: BaseException) -> NoReturn:
     os._exit(EXIT_FAILED)
 
 
-class Join(Protocol):
-    """Makes a member of the worker's group, which joins when it is started. `in_commit` is beside a topic's offset."""
+Join = Callable[[WorkerSettings, Hooks, Callable[[str], str]], Membership]
+"""Makes a member of the worker's group within the running loop; it joins when it is started.
 
-    def __call__(self, settings: WorkerSettings, hooks: Hooks, in_commit: Callable[[str], str], /) -> Membership:
-        """Called within the running loop."""
-        ...
+The last argument gives what is committed beside a topic's offset.
+"""
 
 
 class Worker:

@@ -12,7 +12,7 @@ from haltline.interventions.control.second_opinion import UNREQUESTED
 from haltline.interventions.state.control_record import control_record
 from haltline.schemas import wire
 from haltline.schemas.control import Command, Feedback
-from haltline.schemas.dead_letter import BadRecord
+from haltline.schemas.dead_letter import BadRecord, DeadLetter
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.events import Kind
 from haltline.schemas.opinions import Opinion
@@ -28,14 +28,13 @@ from haltline.streams.sessions import state_codec
 from haltline.streams.sessions.outputs import Outputs
 from haltline.streams.sessions.state_cache import SCOPE_KEY, State, StateCache, forget
 from haltline.streams.sessions.timers import TimerQueue
-from haltline.streams.sessions.unreadable_state import letter_of
 
 MAX_STATE_BYTES = 4 * 1024 * 1024
 """Of one session, encoded; typical ones take a thousandth of it. The changelog takes twice as much."""
 MAX_LIVE_SESSIONS = 200_000
 """Sessions that are kept as objects. Beyond it the longest untouched ones stay as bytes only."""
 
-
+_UNKNOWN_OFFSET = -1
 _MAX_DUE = 100
 """Things that one session has due at once; more than it can have."""
 
@@ -267,13 +266,25 @@ class SessionProcessor:
         self._metrics.detector_error("state")
 
     def _unreadable(self, key: bytes, partition: int, data: bytes, why: str) -> None:
-        """Keeps the bytes of a state that cannot be read; a new one takes its place."""
-        topics = self._topics
-        letter = letter_of(
-            key, partition, why, changelog=self._changelog, control=topics.control, now_ms=self._now_ms()
+        """Keeps the bytes of a state that cannot be read, and tells whose it was and what to do; a new one is begun."""
+        topics, whose = self._topics, key.removeprefix(SCOPE_KEY).decode(errors="replace")
+        whose = whose.replace(":", " ", 1) if key.startswith(SCOPE_KEY) else f"session {whose}"
+        detail = (
+            f"{whose}, partition {partition} of {self._changelog}: its state cannot be read, and it begins anew: what "
+            f"was counted of it is forgotten, what is in force for it in {topics.control} stays. To do: if it has to "
+            f"be stopped and does not stand there, kill it (haltline kill); see that only workers may write "
+            f"{self._changelog} (haltline topics acls). {why}"
         )
-        log.error("%s; its bytes are on %s", letter.detail, topics.dead_letter)
+        log.error("%s; its bytes are on %s", detail[:2000], topics.dead_letter)
         self._metrics.detector_error("state")
+        letter = DeadLetter(
+            reason=BadRecord.UNREADABLE_STATE,
+            detail=detail[:2000],
+            topic=self._changelog,
+            partition=partition,
+            offset=_UNKNOWN_OFFSET,
+            timestamp_ms=self._now_ms(),
+        )
         self._outputs.letter(letter, key=key, value=data)
 
     def forget(self, key: bytes, encoded: bytes, ends: Mapping[str, int]) -> bytes:

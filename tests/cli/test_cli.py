@@ -19,7 +19,6 @@ from haltline.schemas.topics import Topics
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.policy.json_schema import policy_schema
-from tests.cases import cases
 from tests.mock_cluster import QuickBroker
 
 TOPICS = Topics()
@@ -43,9 +42,8 @@ def test_a_bare_install_says_what_to_install() -> None:
     )
 
 
-@cases("arguments", {"status": ("status",), "worker": ("worker", "--metrics-port", "0")})
-def test_no_broker_is_exit_3_and_names_the_address(arguments: tuple[str, ...]) -> None:
-    done = haltline(*arguments, "--bootstrap", NOBODY)
+def test_no_broker_is_exit_3_and_names_the_address() -> None:
+    done = haltline("worker", "--metrics-port", "0", "--bootstrap", NOBODY)
     assert done.exit_code == Exit.UNREACHABLE
     assert done.stderr.startswith(f"haltline: broker {NOBODY}: expected an answer within 5 s, got")
     assert done.stdout == ""
@@ -193,9 +191,7 @@ def mistaken(system: str) -> str:
         pytest.param(("kill", "nosuch"), Exit.NO, "session not found: nosuch; no events of it were found; use --unk",
                      id="a session without any events"),
         pytest.param(("kill", "--scope", "agent", "nosuch"), Exit.NO, "agent not found: nosuch", id="such an agent"),
-        pytest.param(("kill", "--scope", "mission", "no"), Exit.NO, "mission not found: no", id="such a mission"),
         pytest.param(("freeze", "nosuch"), Exit.NO, "session not found: nosuch", id="to freeze it"),
-        pytest.param(("contain", "nosuch"), Exit.NO, "session not found: nosuch", id="to contain it"),
         pytest.param(("reset", "nosuch"), Exit.NO, "nothing is in force against it, and it has no events",
                      id="to release it"),
         pytest.param(("missed", "nosuch", "--rule", "cycle"), Exit.NO, "session not found: nosuch",

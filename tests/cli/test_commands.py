@@ -21,6 +21,7 @@ from haltline.cli.base_commands import BESIDE_AGENTS
 from haltline.cli.operator import audit_records, import_recordings
 from haltline.cli.operator import tail as tailing
 from haltline.cli.services import intake
+from haltline.schemas import acts
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.intervening import Vocabulary
 from haltline.schemas.intervention_records import RecordOutcome, RecordType, RiskLevel
@@ -100,7 +101,9 @@ def test_help_and_version_and_completion_load_nothing_heavy() -> None:
         name, *loaded = line.split("\t")
         heavy = {module for module in loaded if module.partition(".")[0] in HEAVY or module.startswith(HEAVY_FOLDERS)}
         assert heavy == set(), name
-    assert {module for module in loaded if module.startswith("haltline.schemas.")} == {"haltline.schemas.topics"}
+    assert {module for module in loaded if module.startswith("haltline.schemas.")} == {
+        "haltline.schemas.acts", "haltline.schemas.topics",
+    }  # fmt: skip
     assert len(done.stdout.splitlines()) == len(commands)
     assert len(loaded) <= MODULES_AT_MOST
 
@@ -111,7 +114,7 @@ def test_a_command_loads_the_modules_of_no_other_command() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.splitlines()[-1].split())
     assert {name for name in loaded if name.startswith(("haltline.cli.operator.", "haltline.cli.services."))} == {
-        "haltline.cli.operator.kill_and_reset"
+        "haltline.cli.operator.acts"
     }
 
 
@@ -178,7 +181,7 @@ def test_every_command_that_prints_data_prints_json_and_defaults_fit_each_other(
 @pytest.mark.parametrize(
     ("here", "there"),
     [
-        pytest.param(get_args(common.ScopeName), tuple(ScopeKind), id="scopes"),
+        pytest.param(get_args(acts.ScopeName), tuple(ScopeKind), id="scopes"),
         pytest.param(get_args(common.RulesName), tuple(Runs), id="which rules a group runs"),
         pytest.param(get_args(tailing.VocabularyName), tuple(Vocabulary), id="vocabularies"),
         pytest.param(get_args(audit_records.TypeName), tuple(RecordType), id="types of interventions"),

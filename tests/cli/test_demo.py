@@ -73,16 +73,6 @@ def is_running(pid: int) -> bool:
     return True
 
 
-def test_a_demo_whose_worker_dies_fails_names_it_and_ends_the_rest(tmp_path: Path) -> None:
-    with demo(tmp_path, "--pause", "60") as running:
-        running.wait_for("-> asset still exists")
-        worker, audit = running.pids()
-        os.kill(worker, signal.SIGKILL)
-        assert running.exit_code() == 1, running.printed
-        assert "FAILED: worker: expected it to run, got its end with exit code -9" in running.printed
-        assert not is_running(audit)
-
-
 def test_a_demo_that_is_interrupted_ends_all_that_it_started(tmp_path: Path) -> None:
     with demo(tmp_path) as running:
         running.wait_for("worker is process")

@@ -193,7 +193,6 @@ SMOL_FIRST = "from smolagents import CodeAgent\na = CodeAgent()\nb = CodeAgent(m
     [
         ("pydantic-ai", PYDANTIC_FIRST, "class B(Agent): ...\nB('y')", "line 3: expected Agent only in calls"),
         ("pydantic-ai", PYDANTIC_FIRST, "A = Agent\nA('y')", "line 3: expected Agent only in calls"),
-        ("pydantic-ai", PYDANTIC_FIRST, "A = Agent[None, str]\nA('y')", "line 3: expected Agent only in calls"),
         ("pydantic-ai", PYDANTIC_FIRST, "Agent.from_file('y')", "line 3: expected Agent only in calls"),
         ("pydantic-ai", PYDANTIC_FIRST, "print(f'{Agent(1)}')", "got another use in a formatted text"),
         ("pydantic-ai", PYDANTIC_FIRST, "def f(b: Annotated[X, D(Agent)]): ...", "line 3: expected Agent only in"),
@@ -209,10 +208,8 @@ SMOL_FIRST = "from smolagents import CodeAgent\na = CodeAgent()\nb = CodeAgent(m
         ("openai-agents", OPENAI_FIRST, "Agent('y', None, [t])", "line 4: expected arguments by name, got several"),
         ("openai-agents", OPENAI_FIRST, "Agent(name='y', mcp_servers=[s])", "line 4: expected no mcp_servers="),
         ("openai-agents", OPENAI_FIRST, "a.clone(tools=[y])", "line 4: expected a copy without tools of its own"),
-        ("openai-agents", OPENAI_FIRST, "f'{a.clone(mcp_servers=[y])}'", "line 4: expected no mcp_servers="),
         ("openai-agents", OPENAI_FIRST, "a.tools.append(y)", "line 4: expected tools only where the agent is made"),
         ("openai-agents", OPENAI_FIRST, "a.mcp_servers = [y]", "line 4: expected mcp_servers only where the agent"),
-        ("openai-agents", OPENAI_FIRST, "R = Runner\nR.run(a)", "line 4: expected Runner only in calls"),
         ("openai-agents", OPENAI_FIRST, "run = Runner.run\nrun(a)", "line 4: expected Runner.run only in calls"),
         ("smolagents", SMOL_FIRST, "c = CodeAgent()", "line 4: expected one agent with all others as a part of it"),
         ("google-adk", "from google.adk import App, Runner\na = App()\nRunner(app=a)\n", "Runner(agent=x)", "line 4: "),

@@ -90,7 +90,6 @@ def test_a_table_breaks_lines_between_words_where_the_terminal_is_narrow() -> No
     [
         pytest.param({}, True, True, id="a terminal"),
         pytest.param({"NO_COLOR": "1"}, False, True, id="a terminal with NO_COLOR: bold is left"),
-        pytest.param({"TERM": "dumb"}, False, False, id="a terminal that knows no styles"),
     ],
 )
 def test_help_and_errors_have_colours_where_they_may(environment: dict[str, str], coloured: bool, styled: bool) -> None:
@@ -106,7 +105,6 @@ def test_help_and_errors_have_colours_where_they_may(environment: dict[str, str]
     [
         pytest.param({}, False, id="as it is"),
         pytest.param({"FORCE_COLOR": "1"}, True, id="with FORCE_COLOR"),
-        pytest.param({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False, id="with both"),
     ],
 )
 def test_what_is_piped_has_colours_only_when_they_are_asked_for(environment: dict[str, str], coloured: bool) -> None:

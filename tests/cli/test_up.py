@@ -3,7 +3,6 @@ import re
 import signal
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -58,25 +57,24 @@ def kill_and_status(bootstrap: str, *more: str) -> None:
     assert CliRunner().invoke(app, ["status", "s1", *here]).exit_code == 1
 
 
-def ask_console(text: str, folder: Path) -> None:
-    """Its key opens it, and is in no file."""
-    found = re.search(r"Console  (http://\S+)   \(key of admin for this run: (\S+)\)", text)
-    assert found is not None, text
-    request = urllib.request.Request(f"{found[1]}/api/v1/sessions", headers={"Authorization": f"Bearer {found[2]}"})
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        assert answer.status == 200
-    assert not [file for file in folder.rglob("*") if file.is_file() and found[2].encode() in file.read_bytes()]
-
-
 @pytest.mark.kafka
-def test_up_with_a_real_kafka_keeps_what_is_killed_over_a_restart(tmp_path: Path) -> None:
+def test_up_with_a_real_kafka_keeps_what_is_killed_over_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     require_kafka()
     fetch()
+    everyday = tmp_path / "config" / "haltline" / "haltline.toml"
+    everyday.parent.mkdir(parents=True)
+    everyday.write_text('[kafka]\nbootstrap = "production:9092"\n[operator]\nname = "ada"\n')
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     port = str(LocalKafka(tmp_path / "unused").port)
     with up(tmp_path, "--kafka", "--port", port) as (process, output):
         kill_and_status(bootstrap_of(process, output))
-        process.send_signal(signal.SIGTERM)
+        assert "(as ada: once" in output.read_text(), "what is not about a cluster is taken from the user's file"
+        assert f"export HALTLINE_CONFIG={tmp_path / 'data' / 'up.toml'}" in output.read_text()
+        process.send_signal(signal.SIGINT)
         assert process.wait(DEADLINE_S) == 0
+        assert output.read_text().endswith("Ended.\n")
     with up(tmp_path, "--kafka", "--port", port) as (process, output):
         bootstrap = bootstrap_of(process, output)
         assert CliRunner().invoke(app, ["status", "s1", "--bootstrap", bootstrap]).exit_code == 1
@@ -110,25 +108,6 @@ def test_up_starts_nothing_with_a_file_that_does_not_fit(
     done = CliRunner().invoke(app, ["up", *options], env={"COLUMNS": "400"})
     assert done.exit_code in (2, 3), done.output
     assert problem in done.stderr
-
-
-def test_up_runs_everything_on_a_cluster_of_its_own_until_it_is_interrupted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    everyday = tmp_path / "config" / "haltline" / "haltline.toml"
-    everyday.parent.mkdir(parents=True)
-    everyday.write_text('[kafka]\nbootstrap = "production:9092"\n[operator]\nname = "ada"\n')
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    with up(tmp_path) as (process, output):
-        bootstrap = bootstrap_of(process, output)
-        assert bootstrap.startswith("127.0.0.1:")
-        assert "(as ada: once" in output.read_text(), "what is not about a cluster is taken from the user's file"
-        assert f"export HALTLINE_CONFIG={tmp_path / 'data' / 'up.toml'}" in output.read_text()
-        kill_and_status(bootstrap)
-        ask_console(output.read_text(), tmp_path / "data")
-        process.send_signal(signal.SIGINT)
-        assert process.wait(DEADLINE_S) == 0
-        assert output.read_text().endswith("Ended.\n")
 
 
 def test_up_uses_the_broker_that_the_folder_s_file_names_and_ends_with_the_message_of_the_part_that_died(

@@ -30,6 +30,7 @@ const does = {
     await sessions[of].after(verdict.callId, "asset still exists");
     return "executed";
   },
+  prompt: (text) => sessions.own.prompt(text),
   turn: (usage, output) => sessions.own.turn({ usage, output }),
   beforeTurn: () => sessions.own.beforeTurn(),
   subagent(sessionId) {

@@ -5,25 +5,17 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import orjson
 
-from haltline.schemas.control import ControlState
-from haltline.schemas.decisions import ApprovalState, Decision, Level, ScopeKind
-from haltline.schemas.events import ActionEvent, Kind, Outcome
+from haltline.schemas.events import Kind, Outcome
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.log_reader import LogReader
-from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.local.subprocesses import Children
 from haltline.streams.local.system import start_worker, wait_until_ready
-from tests.builders import about_approval
 from tests.clients.typescript import CLIENT, require_built
-from tests.interventions.agent.stand_in import StandIn, standing
 from tests.mock_cluster import QuickBroker
-from tests.waiting import wait_until
 
-WORKING = Path(__file__).with_name("working_agent.mjs")
 SECRET = "AKIAIOSFODNN7EXAMPLE"
 
 
@@ -72,54 +64,6 @@ def test_an_agent_is_stopped_at_its_third_delete_and_no_secret_reaches_the_broke
     proposed = next(event for event in events if event["kind"] == Kind.PROPOSED)
     assert proposed["args"]["note"] == "password=[redacted:password] [redacted:aws_access_key]"
     assert not [line for line in actions if SECRET.encode() in line or b"hunter2" in line]
-
-
-ASKS = (
-    "--input-type=module",
-    "--eval",
-    """
-import { httpSession } from "./dist/index.js";
-const [, url, said] = process.argv;
-const [name, args, padding, options] = JSON.parse(said);
-for (let at = 0; at < padding; at++) args[`a${at}`] = ["x".repeat(100)];
-const session = httpSession({ url, sessionId: "s1", agentId: "a", ...options });
-const verdict = await session.before(undefined, name, args);
-console.log(verdict.allowed ? "allowed" : verdict.code);
-await session.end();
-""",
-)
-"""Proposes one call."""
-
-
-def test_kills_freezes_and_pauses_are_obeyed_whatever_the_arguments(embedded: EmbeddedBroker, tmp_path: Path) -> None:
-    node = require_built()
-
-    def asked(name: str, args: dict[str, str], padding: int = 0, **options: Any) -> list[str]:
-        return said_by(node, *ASKS, url, json.dumps([name, args, padding, options]))
-
-    def say(event: ActionEvent) -> Decision | Level:
-        return Level.ALLOW if event.action != "work" else about_approval(event, ApprovalState.PENDING, Level.PAUSE)
-
-    with StandIn(embedded.bootstrap, say) as worker, intake(tmp_path, "--bootstrap", embedded.bootstrap) as url:
-        frozen = "target_frozen_by_operator"
-        worker.control(standing(ScopeKind.TARGET, "path=/etc", state=ControlState.FROZEN, code=frozen))
-        wait_until(lambda: asked("bash", {"path": "/etc"}) == [frozen], "the entry has arrived")
-        padding = 3000  # what is sent of `args` names no path
-        assert asked("bash", {"path": "/etc"}, padding) == [frozen]
-        assert asked("bash", {"path": "/srv"}, padding) == ["allowed"]
-        soon: dict[str, Any] = {
-            "effects": {"work": "write"},
-            "budgetMs": 1000,
-            "approvalWaitMs": 0,
-            "failClosedFrom": None,
-        }
-        assert asked("work", {}, **soon) == ["approval_pending"], "a write that no person has approved in time"
-        with subprocess.Popen([node, str(WORKING), url, "s2"], stdout=subprocess.PIPE, text=True) as agent:
-            wait_until(lambda: worker.of(Kind.COMPLETED, "s2"), "the agent works")
-            worker.control(standing(scope_id="s2", code="session_killed_by_operator"))
-            printed, _ = agent.communicate(timeout=60)
-    assert agent.returncode == 0
-    assert printed.splitlines()[-1] == "stopped: session_killed_by_operator session_killed_by_operator"
 
 
 def test_the_program_of_the_page_is_stopped_by_an_intake_that_needs_no_broker(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 from haltline.cli.app import app
 from haltline.interventions.agent import Guard
 from haltline.interventions.agent.rules.objection import TEXTS, THROTTLED
-from haltline.schemas.control import ControlState, Stage
+from haltline.schemas.control import Stage
 from haltline.schemas.decisions import ApprovalState, Decision, Level, ScopeKind
-from haltline.schemas.events import ActionEvent, Kind, Outcome
+from haltline.schemas.events import ActionEvent, Kind, Outcome, Task
 from haltline.schemas.keys import make_keys
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.seals import Sealer
@@ -54,6 +54,8 @@ def worker(embedded: EmbeddedBroker) -> Iterator[StandIn]:
 
 def test_the_third_delete_is_refused_and_ends_the_run(embedded: EmbeddedBroker, worker: StandIn) -> None:
     with Agent(embedded.bootstrap, mode="blocking", goal="clean up") as agent:
+        for text in ("clean up", "clean up", "now the rest"):
+            agent("prompt", text)
         agent("turn", {"inputTokens": 10, "outputTokens": 2, "costUsd": 0.5}, "I delete it")
         assert agent.attempts(2) == ["executed", "executed"]
         with pytest.raises(Raised, match="Refused") as killed:
@@ -65,11 +67,10 @@ def test_the_third_delete_is_refused_and_ends_the_run(embedded: EmbeddedBroker, 
     wait_until(lambda: worker.of(Kind.SESSION_ENDED), "the end of the session has arrived")
     assert [event.seq for event in worker.events] == list(range(len(worker.events)))
     assert worker.outcomes()[:3] == [Outcome.OK, Outcome.OK, Outcome.REFUSED]
-    (turn,), (started,) = worker.of(Kind.MODEL_TURN), worker.of(Kind.SESSION_STARTED)
+    (turn,), tasks = worker.of(Kind.MODEL_TURN), [event.task for event in worker.of(Kind.SESSION_STARTED)]
     assert turn.usage is not None
     assert (turn.usage.tokens, turn.usage.cost_usd, turn.output_head) == (12, 0.5, "I delete it")
-    assert started.task is not None
-    assert started.task.goal == "clean up"
+    assert tasks == [Task(goal="clean up"), Task(goal="clean up", prompts=2)]
     wait_until(lambda: len(worker.feedback) >= 4, "all feedback has arrived")
     assert worker.stages()[:4] == [Stage.RECEIVED, Stage.APPLIED, Stage.STOPPED, Stage.REFUSED]
     # Started again without any worker's word but what stands.
@@ -159,45 +160,6 @@ def test_a_call_that_needs_approval_waits_for_the_person(embedded: EmbeddedBroke
         assert agent("before", "delete_asset", ARGS)["code"] == "approval_pending"
 
 
-def test_what_operators_kill_freeze_and_contain_holds_at_once(embedded: EmbeddedBroker) -> None:
-    with StandIn(embedded.bootstrap) as worker, Agent(embedded.bootstrap, mode="blocking") as agent:
-        assert agent.attempts(1, "run") == ["executed"]
-
-        def now(tool: str, code: str) -> None:
-            wait_until(lambda: agent.attempts(1, tool) == [code], f"{tool} gives {code}")
-
-        frozen, contained = ControlState.FROZEN, ControlState.CONTAINED
-        worker.control(standing(ScopeKind.AGENT, "cleaner", state=frozen, code="agent_frozen_by_operator"))
-        now("run", "agent_frozen_by_operator")
-        assert agent("before", "get_asset", ARGS)["reason"].startswith("This is not allowed now.")
-        worker.release(ScopeKind.AGENT, "cleaner")
-        now("run", "executed")
-        worker.control(standing(state=contained, code="session_contained_by_operator"))
-        now("run", "session_contained_by_operator")
-        assert agent.attempts(1, "get_asset") == ["executed"]
-        worker.release(ScopeKind.SESSION, "s1")
-        now("run", "executed")
-        worker.control(standing(ScopeKind.TOOL, "run", code="tool_killed_by_operator"))
-        now("run", "tool_killed_by_operator")
-        assert agent.attempts(1, "other") == ["executed"]
-        worker.control(standing(ScopeKind.TARGET, "asset_id=fact_sales", state=frozen, code="target_frozen_x"))
-        now("other", "target_frozen_x")
-        padded = {f"a{number}": "x" * 100 for number in range(3000)}  # what is published of it names no asset_id
-        assert agent.attempts(1, "other", padded | ARGS) == ["target_frozen_x"]
-        assert agent.attempts(1, "other", padded) == ["executed"]
-        assert agent.attempts(1, "other", {"asset_id": "dim_date"}) == ["executed"]
-        # A session below this one ends with it.
-        agent("subagent", "below")
-        assert agent("call", "third", {"x": 1}, None, "below") == "executed"
-        worker.control(standing(code="session_killed_by_operator").model_copy(update={"decision_id": "the-kill"}))
-        now("third", "session_killed_by_operator")
-        with pytest.raises(Raised, match="session_killed_by_operator: This session was stopped"):
-            agent("call", "third", {"x": 1}, None, "below")
-        agent("end", "below")
-        wait_until(lambda: Stage.STOPPED in worker.stages("s1"), "the stop is acknowledged")
-        assert [event.root_session_id for event in worker.of(Kind.PROPOSED, "below")] == ["s1"]
-
-
 def test_without_a_worker_what_destroys_is_refused_and_the_rest_goes_on(embedded: EmbeddedBroker) -> None:
     brief = {"budgetS": 0.3, "firstBudgetS": 0.3}
     with StandIn(embedded.bootstrap, silent) as worker:
@@ -222,24 +184,6 @@ def test_without_a_worker_what_destroys_is_refused_and_the_rest_goes_on(embedded
             late = decision(Level.BLOCK, worker.of(Kind.PROPOSED, "s2")[0])
             worker.send(late)  # about a call that has been made: it holds for the next one
             wait_until(lambda: agent.attempts(1, "get_asset") == ["block"], "the late refusal holds")
-
-
-def test_without_a_broker_too_and_a_kill_outlasts_it() -> None:
-    with EmbeddedBroker() as broker:
-        broker.ensure_topics(Topics())
-        bootstrap = broker.bootstrap
-        killed = Agent(bootstrap, mode="blocking", closeBudgetS=0.1).__enter__()
-        with StandIn(bootstrap) as worker:
-            assert killed.attempts(1, "run") == ["executed"]
-            worker.control(standing())
-            wait_until(lambda: killed.attempts(1, "run") == ["session_killed_loop_guard"], "the kill has arrived")
-    assert killed.attempts(1, "get_asset") == ["session_killed_loop_guard"]
-    killed("end")
-    killed.stop()
-    with Agent(bootstrap, startBudgetS=0.5, budgetS=0.5, closeBudgetS=0.1) as alone:
-        assert alone.attempts(2) == ["no_verdict", "no_verdict"]
-        assert alone.attempts(1, "get_asset") == ["executed"]
-        assert alone("about")["degraded"] == "it is not known what stands"
 
 
 def test_only_what_a_worker_has_sealed_counts(embedded: EmbeddedBroker, tmp_path: Path) -> None:

@@ -105,7 +105,9 @@ def test_a_kill_is_neither_softened_nor_lifted(system: tuple[str, TestClient]) -
     answers = {word: client.post(f"/api/v1/{word}", json=act) for word in ("freeze", "contain", "lift")}
     assert {word: answer.status_code for word, answer in answers.items()} == dict.fromkeys(answers, 409)
     assert "expected one that is not killed; a reset ends a kill" in answers["lift"].json()["detail"]
-    assert client.post("/api/v1/reset", json=act).json()["answered"]
+    for field, status in (({"probation_actions": 10_001}, 422), ({"session": "of-nobody"}, 404)):
+        assert client.post("/api/v1/reset", json={**act, **field}).status_code == status
+    assert client.post("/api/v1/reset", json={**act, "probation_actions": 3}).json()["answered"]
 
 
 def test_only_an_operator_holds_and_says_why(system: tuple[str, TestClient]) -> None:

@@ -117,8 +117,7 @@ def test_each_object_is_one_of_kubernetes_and_names_what_is_there(values: dict[s
     ours = variables()
     for one in found:
         if one["kind"] not in OF_OTHERS:
-            for version in VERSIONS:
-                kubernetes_validate.validate(one, version, strict=True)
+            kubernetes_validate.validate(one, VERSIONS[0], strict=True)  # in the others: what is written out of it
         if one["kind"] in {"StatefulSet", "Deployment", "Job"}:
             pod = one["spec"]["template"]["spec"]
             assert pod.get("serviceAccountName", "default") in accounts

@@ -96,20 +96,10 @@ def test_each_command_that_a_page_names_is_one_of_ours(page: Path) -> None:
         parsed(words, whole=whole)
 
 
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        pytest.param(["worker", "--no-such"], "No such option", id="an option that is none"),
-        pytest.param(["worker", "--metrics-port", "99999"], "65535", id="a port that is none"),
-        pytest.param(["audit", "nothing"], "No such command", id="a command that is none"),
-        pytest.param(["kill", "s1"], "Missing", id="an option that it must have"),
-        pytest.param(["status", "a", "b", "c"], "unexpected", id="too much"),
-        pytest.param(["intake", "--no-such"], "refused", id="an option of what runs beside agents"),
-    ],
-)
-def test_a_command_line_that_is_wrong_would_be_found(words: list[str], problem: str) -> None:
-    with pytest.raises(ValueError, match=problem):
-        parsed(words)
+def test_a_command_line_that_is_wrong_would_be_found() -> None:
+    for words, problem in (("worker --no-such", "No such option"), ("intake --no-such", "refused")):
+        with pytest.raises(ValueError, match=problem):
+            parsed(words.split())
 
 
 def test_every_variable_that_is_set_is_read() -> None:

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+from prometheus_client import Counter, Gauge, Histogram
 
-from haltline.streams.runtime.metrics import METRICS, PREFIX, Kind
+from haltline.streams.runtime.metrics import METRICS, PREFIX
 from tests.deploy.tools import RULES, RUNBOOKS, alerts, rules, tool
 
 CASES = Path(__file__).with_name("haltline.rules.test.yml")
 SECTIONS = ("## What it means", "## How to see it", "## What to do", "## How to know that it is over")
-SUFFIXES = {Kind.COUNTER: ("",), Kind.GAUGE: ("",), Kind.HISTOGRAM: ("_bucket", "_sum", "_count")}
+SUFFIXES = {Counter: ("",), Gauge: ("",), Histogram: ("_bucket", "_sum", "_count")}
 NAMES = {PREFIX + metric.name + suffix for metric in METRICS for suffix in SUFFIXES[metric.kind]}
 
 

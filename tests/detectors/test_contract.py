@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import msgpack
 
@@ -36,8 +36,29 @@ SHARING = [[detector for detector in DETECTORS if detector.recalls is recalls] f
 """Those that look at the same: what one of them says that it does not ask for is not there for it."""
 
 
+thorough = settings(max_examples=20)
+"""Each session of an example is watched by every detector."""
+
+
 def found(watched: Together, events: Iterable[ActionEvent]) -> list[Finding]:
     return [finding for one in events for finding in watched.observe(one)]
+
+
+def found_with_evidence(watched: Together, events: Iterable[ActionEvent]) -> list[Finding]:
+    """What is found; its evidence is of the session, and ends with the event that completed it."""
+    seen: list[str] = []
+    findings = []
+    for one in events:
+        seen.append(one.event_id)
+        for finding in watched.observe(one):
+            findings.append(finding)
+            ids = [evidence.event_id for evidence in finding.evidence]
+            assert ids[-1] == one.event_id, finding.detector
+            assert set(ids) <= set(seen), finding.detector
+            assert len(set(ids)) == len(ids), finding.detector
+            offsets = [(e.offset, e.event_id) for e in finding.evidence if e.offset is not None]
+            assert all(seen[offset] == event_id for offset, event_id in offsets), finding.detector
+    return findings
 
 
 def states_of(watched: Together) -> dict[str, Any]:
@@ -49,10 +70,12 @@ def through_bytes(value: Any) -> Any:
 
 
 @given(events=sessions(), cut=st.integers(0, 40))
-def test_a_restart_in_the_middle_changes_nothing(events: list[ActionEvent], cut: int) -> None:
+def test_a_restart_in_the_middle_changes_nothing_and_evidence_ends_with_the_event(
+    events: list[ActionEvent], cut: int
+) -> None:
     for detectors in SHARING:
         undisturbed, restarted = Together(detectors), Together(detectors)
-        expected = found(undisturbed, events)
+        expected = found_with_evidence(undisturbed, events)
         before = found(restarted, events[:cut])
         restarted.states, restarted.calls = [*map(through_bytes, restarted.states)], through_bytes(restarted.calls)
         assert before + found(restarted, events[cut:]) == expected
@@ -61,6 +84,7 @@ def test_a_restart_in_the_middle_changes_nothing(events: list[ActionEvent], cut:
 
 
 @given(one=sessions("one"), other=sessions("other"), order=st.randoms(use_true_random=False))
+@thorough
 def test_sessions_do_not_touch_each_other(one: list[ActionEvent], other: list[ActionEvent], order: Any) -> None:
     names = ["one"] * len(one) + ["other"] * len(other)
     order.shuffle(names)
@@ -74,28 +98,13 @@ def test_sessions_do_not_touch_each_other(one: list[ActionEvent], other: list[Ac
         assert got == expected
 
 
-@given(events=sessions())
-def test_evidence_is_of_the_session_and_ends_with_the_event(events: list[ActionEvent]) -> None:
-    for detectors in SHARING:
-        watched = Together(detectors)
-        seen: list[str] = []
-        for one in events:
-            seen.append(one.event_id)
-            for finding in watched.observe(one):
-                ids = [evidence.event_id for evidence in finding.evidence]
-                assert ids[-1] == one.event_id, finding.detector
-                assert set(ids) <= set(seen), finding.detector
-                assert len(set(ids)) == len(ids), finding.detector
-                offsets = [(e.offset, e.event_id) for e in finding.evidence if e.offset is not None]
-                assert all(seen[offset] == event_id for offset, event_id in offsets), finding.detector
-
-
 @every_detector
 def test_a_finding_names_its_detector(detector: Detector[Any]) -> None:
-    assert {finding.detector for finding in found(Together([detector]), long_session(300))} <= {detector.id}
+    assert {finding.detector for finding in found(Together([detector]), long_session(100))} <= {detector.id}
 
 
 @given(events=sessions(), late_ms=st.integers(0, 10 * 365 * 86_400_000))
+@thorough
 def test_late_events_never_raise(events: list[ActionEvent], late_ms: int) -> None:
     late = [e.model_copy(update={"event_id": f"late {e.event_id}", "time": e.time - late_ms}) for e in events]
     for detectors in SHARING:
@@ -120,7 +129,7 @@ def test_every_state_stays_bounded_on_a_long_session() -> None:
 
 
 def findings_of_a_long_session() -> list[str]:
-    return [finding.to_json().decode() for finding in found(Together(DETECTORS), long_session(600))]
+    return [finding.to_json().decode() for finding in found(Together(DETECTORS), long_session(300))]
 
 
 def test_another_process_with_another_hash_seed_finds_the_same() -> None:

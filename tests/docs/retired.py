@@ -41,7 +41,7 @@ PERSISTED: Final = {
     ),
     "asked_by": ("console/routes", "interventions", "schemas/decisions.py"), "release_asked": ("interventions",),
     "said": ("interventions", "streams/engine/core.py"),
-    "second_wanted": ("cli/operator", "console/routes/control.py", "streams/operator/client.py"),
+    "second_wanted": ("cli", "console/routes/control.py", "streams/operator/client.py"),
     "told": ("detectors",), "told_ms": ("streams/engine/cross_session.py",), "APPROVAL_WANTED": ("streams/notify",),
 }  # fmt: skip
 """Fields of records, of states and of the API keep the names that they always had: by name, where it stands."""

@@ -132,13 +132,3 @@ def test_an_agent_in_another_language_gets_hints_and_arguments_and_is_stopped(in
 
 def test_without_an_intake_an_agent_in_another_language_may_look_and_delete_nothing(agent: list[str]) -> None:
     assert output_of(agent, AWAY) == ["read fact_sales", "the model reads: 3 rows", *[REFUSED] * 5]
-
-
-def test_changed_arguments_arrive_in_the_program_in_javascript(intake: str) -> None:
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("expected node, got none")
-    put = [{"asset_id": "dim_date 名"}]
-    SAYS.append(lambda event: changed(event, put.pop()) if put else Level.KILL)
-    lines = output_of([node, str(ROOT / "examples/http_agent.mjs")], intake)
-    assert lines == ["deleted dim_date 名", "stopped: session_killed_loop_guard"]

@@ -58,11 +58,6 @@ class CountingWorker:
         assert code == 0, self.stderr
 
     @property
-    def ended(self) -> bool:
-        """Whether the process is gone."""
-        return self.process.poll() is not None
-
-    @property
     def stderr(self) -> str:
         """What it has said so far."""
         return "".join(self._lines)
@@ -73,7 +68,7 @@ class CountingWorker:
     def __exit__(self, *failure: object) -> None:
         if failure[0] is not None:
             print(self.stderr)  # what the worker saw, beside what the test missed
-        if not self.ended:
+        if self.process.poll() is None:
             self.send(signal.SIGKILL)
         self.wait()
 
@@ -170,19 +165,15 @@ class Log:
             message = self._consumer.poll(0)
         return any(tp.offset >= end for tp in self._consumer.position(self._consumer.assignment()))
 
-    def states(self, changelog: str) -> dict[str, Any]:
-        """By key: the last state in the changelog, in the order of the log."""
+    def counts(self, changelog: str) -> Counter[str]:
+        """By key: how many records its last state in the changelog counts, in the order of the log."""
         states: dict[str, Any] = {}
         for message in self.records(changelog):
             key, value = message.key(), message.value()
             assert key is not None
             if not key.startswith(CLAIM_KEY):
                 states[key.decode()] = None if value is None else orjson.loads(value)
-        return {key: state for key, state in states.items() if state is not None}
-
-    def counts(self, changelog: str) -> Counter[str]:
-        """By key: how many records its state counts."""
-        return Counter({key: state["count"] for key, state in self.states(changelog).items()})
+        return Counter({key: state["count"] for key, state in states.items() if state is not None})
 
     def told(self, output: str) -> dict[str, int]:
         """What the workers told, `key:count`, and how many times."""

@@ -1,7 +1,7 @@
 """A worker with the smallest pipeline: per key, how many records and the sum of what they hold.
 
 A record is JSON: {"n": 1}. The state of a key carries the offsets it includes, so each record
-counts once; every tenth (or `--tell-every`) of a key is told on the topic of outputs, with an id that a repeated
+counts once; every tenth of a key is told on the topic of outputs, with an id that a repeated
 record makes again.
 """
 
@@ -26,14 +26,12 @@ class Counting:
         outbox: ConfirmedProducer,
         *,
         output: str,
-        tell_every: int = 10,
         fail_on: int | None = None,
         hang_on: int | None = None,
     ) -> None:
         self._load = load
         self._outbox = outbox
         self._output = output
-        self._tell_every = tell_every
         self._fail_on = fail_on
         self._hang_on = hang_on
         self._live: dict[bytes, dict[str, Any]] = {}
@@ -64,13 +62,8 @@ class Counting:
             state["count"] += 1
             state["sum"] += n
             dirty.add(key)
-            if state["count"] % self._tell_every == 0:
-                self._outbox.send(
-                    self._output,
-                    key=key,
-                    value=b"%s:%d" % (key, state["count"]),
-                    headers=(("sent-ms", str(record.timestamp).encode()),),
-                )
+            if state["count"] % 10 == 0:
+                self._outbox.send(self._output, key=key, value=b"%s:%d" % (key, state["count"]))
 
     def changed(self) -> Iterator[tuple[int, bytes, bytes | None]]:
         dirty, self._dirty = self._dirty, set()
@@ -106,7 +99,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--topics", required=True, help="separated by commas")
     parser.add_argument("--output", required=True)
-    parser.add_argument("--tell-every", type=int, default=10)
     parser.add_argument("--fail-on", type=int, help="a value of n")
     parser.add_argument("--hang-on", type=int, help="a value of n")
     args, more = parser.parse_known_args(arguments)  # the others are settings of a worker by their names
@@ -117,14 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         settings[name] = value if "str" in known[name] else orjson.loads(value)
     return run_worker(
         WorkerSettings(bootstrap=args.bootstrap, sources=tuple(args.topics.split(",")), **settings),
-        lambda load, outbox: Counting(
-            load,
-            outbox,
-            output=args.output,
-            tell_every=args.tell_every,
-            fail_on=args.fail_on,
-            hang_on=args.hang_on,
-        ),
+        lambda load, outbox: Counting(load, outbox, output=args.output, fail_on=args.fail_on, hang_on=args.hang_on),
     )
 
 

@@ -263,12 +263,3 @@ def test_a_long_wait_does_not_squeeze_the_rest_and_is_marked_as_not_to_scale() -
     assert places[2] - places[0] > 700, "the calls have most of the width"
     assert "no records for 120 min: not to scale" in {title.text for title in drawn.iter(f"{SVG}title")}
     assert {"call 0", "call 10"} <= {text.text for text in drawn.iter(f"{SVG}text")}
-
-
-def test_a_result_is_as_wide_as_its_call_took_and_many_calls_have_room() -> None:
-    calls = [Mark("calls", at(n), "tick", "#000", str(n), begun_ms=at(n - 0.5)) for n in range(1, 401)]
-    drawn = ET.fromstring(timeline(("calls",), calls))
-    widths = [float(one.attrib["width"]) for one in drawn.iter(f"{SVG}rect")]
-    assert len(widths) == 400
-    assert max(widths) - min(widths[1:]) <= 0.2
-    assert int(drawn.attrib["width"]) >= 400 * 10

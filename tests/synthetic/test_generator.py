@@ -8,13 +8,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.runaways import FAMILIES, Case, Family
 from benchmarks.runaways.disturbances import DISTURBANCES, disturbed
 from benchmarks.runaways.script import PACES
-from haltline.schemas.events import Kind
 from haltline.schemas.wire import decode_event
 
 ROOT = Path(__file__).parents[2]
@@ -67,19 +66,6 @@ def test_a_case_is_true_to_itself(case: Case) -> None:
         of_session = [event for event in case.events if event.session_id == session]
         assert all(a.time <= b.time for a, b in pairwise(of_session))
         assert [event.seq for event in of_session] == list(range(len(of_session)))
-
-
-@given(cases)
-@example(next(family for family in FAMILIES if family.name == "swelling_turns").case(492))  # proposes from its 10th on
-@some
-def test_steps_are_calls_and_turns_that_say_something(case: Case) -> None:
-
-    calls = {kind: Counter((e.session_id, e.call_id) for e in case.events if e.kind is kind) for kind in Kind}
-    each_once = calls[Kind.PROPOSED] | calls[Kind.COMPLETED]  # told before, after, or both
-    talk = sum(event.kind is Kind.MODEL_TURN and event.output_bytes is not None for event in case.events)
-    assert max(case.step.values()) == each_once.total() + talk
-    if case.began is not None:
-        assert case.steps_since_it_began(case.step[case.began]) == 1
 
 
 @pytest.mark.parametrize("name", DISTURBANCES)

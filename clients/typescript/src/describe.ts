@@ -94,6 +94,11 @@ export class Describer {
     return failure(error).text;
   }
 
+  /** What is equal for equal texts, and tells nothing of them to whoever does not know them. */
+  digest(text: string): string {
+    return plain(text, 0, this.#keys).digest;
+  }
+
   /** A name, a target, a goal. */
   text(text: string, maxChars = MAX_NAME_CHARS): string {
     return plainText(String(text), maxChars, this.#keys);

@@ -10,6 +10,7 @@ import {
   Away,
   noveltyFields,
   type Outcome,
+  type Prompt,
   type ProposedCall,
   type SessionInfo,
   type Transport,
@@ -65,6 +66,7 @@ export class HttpTransport implements Transport {
   readonly #budgetMs: number;
   readonly #approvalWaitMs: number;
   #session: SessionInfo = { sessionId: "", ancestors: [] };
+  #prompt: string | undefined;
   #isSilent = false;
 
   /** Throws TypeError or RangeError for options that cannot work. */
@@ -126,6 +128,11 @@ export class HttpTransport implements Transport {
     await this.#post("/v1/turn", body, this.#shortMs);
   }
 
+  /** It is told with the next request, and with each one after it. */
+  async prompt({ digest }: Prompt): Promise<void> {
+    this.#prompt = digest;
+  }
+
   below(): HttpTransport {
     return new HttpTransport(this.#options, this.#agent);
   }
@@ -151,6 +158,7 @@ export class HttpTransport implements Transport {
       ...(ancestors.length ? { ancestors } : {}),
       ...(missionId === undefined ? {} : { mission_id: missionId }),
       ...(mode === undefined ? {} : { session_mode: mode }),
+      ...(this.#prompt === undefined ? {} : { prompt: this.#prompt }),
     };
   }
 

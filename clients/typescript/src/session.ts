@@ -58,6 +58,7 @@ export class Session {
   #started: Promise<void> | undefined;
   #ended: Promise<void> | undefined;
   #isAway = false;
+  #prompt = { digest: "", count: 0 };
 
   /** Throws RangeError for an effect or a mode that does not exist. */
   constructor(transport: Transport, options: SessionOptions = {}, above?: Session) {
@@ -190,6 +191,24 @@ export class Session {
       await this.#transport.event(event);
     } catch (error) {
       this.#warn(`a turn of the model was not reported: ${String(error)}`);
+    }
+  }
+
+  /**
+   * The user of the session gives a prompt: from the second one on, whether the session gets on is asked anew from
+   * there. A digest leaves the process, not the text; the same prompt once more is none. Rejects with TypeError for
+   * what is no text.
+   */
+  async prompt(text: string): Promise<void> {
+    if (typeof text !== "string") throw new TypeError(`prompt: expected a text, got ${typeof text}`);
+    const digest = this.#describer.digest(text);
+    if (digest === this.#prompt.digest) return;
+    this.#prompt = { digest, count: this.#prompt.count + 1 };
+    try {
+      await this.#start();
+      await this.#transport.prompt?.(this.#prompt);
+    } catch (error) {
+      this.#warn(`a prompt was not reported: ${String(error)}`);
     }
   }
 

@@ -34,6 +34,14 @@ export interface SessionInfo {
   readonly mode?: Mode;
 }
 
+/** The prompt of its user that a session works on. */
+export interface Prompt {
+  /** 32 hex digits of its text without secrets: equal for the same prompt. */
+  readonly digest: string;
+  /** How many the user has given by now. */
+  readonly count: number;
+}
+
 /** A call that is about to be made, without secrets and within bounds. */
 export interface ProposedCall {
   readonly callId: string;
@@ -159,6 +167,8 @@ export interface Transport {
   /** The end of a call that was allowed. */
   result(callId: string, outcome: Outcome): Promise<void>;
   event(event: TurnEvent): Promise<void>;
+  /** The user has given a prompt; a transport without it does not tell prompts. */
+  prompt?(prompt: Prompt): Promise<void>;
   /** A transport for a session below this one, over the same connection. */
   below(): Transport;
   /** Tells that the session has ended, waits until that has arrived (within bounds), and releases what it holds. */

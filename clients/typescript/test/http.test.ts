@@ -63,6 +63,20 @@ async function codeOf(session: Session, name = "work", args: unknown = {}): Prom
   return verdict.allowed ? "" : verdict.code;
 }
 
+test("a prompt goes as a digest with the requests after it, and the same one once more is the same digest", async (t) => {
+  const { session: make, asked } = await served(t, []);
+  const session = make();
+  for (const text of ["token=abcdef", "token=abcdef", "another"]) {
+    await session.prompt(text);
+    await session.before(undefined, "work");
+  }
+  const prompts = asked.map(({ body }) => body["prompt"] as string | undefined);
+  assert.deepEqual(prompts.map((one) => /^[0-9a-f]{32}$/.test(one ?? "")), [false, true, true, true]);
+  assert.equal(prompts[1], prompts[2]);
+  assert.notEqual(prompts[2], prompts[3]);
+  await assert.rejects(session.prompt(["a"] as never), /prompt: expected a text, got object/);
+});
+
 test("a session is told from its start to its end, without secrets", async (t) => {
   const { session: make, asked } = await served(t, []);
   const session = make({ token: "abc", mode: "blocking", missionId: "m", goal: "token=abcdef" });

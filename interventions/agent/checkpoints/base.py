@@ -1,5 +1,6 @@
-"""What a guard asks of whatever keeps states of the work, and puts them back."""
+"""What a guard asks of whatever keeps states of the work, and puts them back; functions that do."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -40,3 +41,33 @@ class Checkpoints(Protocol):
 
     def restore(self, checkpoint_id: str) -> Restored:
         """Make the state as it was, and keep what was there before. Raises CannotRestore."""
+
+
+class CallbackCheckpoints:
+    """`keep(id)` and `restore(id)` of your own, for a database, a sandbox, a framework.
+
+    What `restore` returns is the proof, in words. An exception of theirs means that it was not done.
+    """
+
+    def __init__(self, *, keep: Callable[[str], object], restore: Callable[[str], object]) -> None:
+        self._keep = keep
+        self._restore = restore
+
+    def keep(self, checkpoint_id: str) -> None:
+        """Raises CannotKeep when the callback raises."""
+        try:
+            self._keep(checkpoint_id)
+        except Exception as error:
+            raise CannotKeep(f"checkpoint {checkpoint_id}: {type(error).__name__}: {error}") from error
+
+    def restore(self, checkpoint_id: str) -> Restored:
+        """Raises CannotRestore when the callback raises."""
+        try:
+            restored = self._restore(checkpoint_id)
+        except Exception as error:
+            raise CannotRestore(f"checkpoint {checkpoint_id}: {type(error).__name__}: {error}") from error
+        return (
+            restored
+            if isinstance(restored, Restored)
+            else Restored(checkpoint_id, proof="" if restored is None else str(restored))
+        )

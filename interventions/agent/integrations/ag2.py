@@ -17,14 +17,14 @@ from ag2.events import ModelResponse, TextInput, ToolCallEvent, ToolErrorEvent, 
 from ag2.middleware import BaseMiddleware
 
 from haltline.interventions.agent.guard import Guard
+from haltline.interventions.agent.integrations.frame import NO_PLACE, Results, call_async, turn_async
 from haltline.interventions.agent.integrations.framework_session import (
     NOT_CHECKED,
-    Denied,
+    Allowed,
     FrameworkSession,
     ResultUnknown,
     tokens,
 )
-from haltline.interventions.agent.refused import Refused
 from haltline.schemas.events import Effect, Usage
 
 _SUBTASKS: Final = frozenset({"run_subtask", "run_subtasks"})
@@ -56,33 +56,22 @@ class _Middleware(BaseMiddleware):
     async def on_tool_execution(self, call_next: Any, event: ToolCallEvent, context: Any) -> Any:
         if event.name in _SUBTASKS:
             return _refusal(event, _NOT_GUARDED)
-        try:
-            verdict = await self._session.before_async(event.id, event.name, event.arguments)
-        except Refused as stopped:
-            return _refusal(event, str(stopped))
-        if isinstance(verdict, Denied):
-            return _refusal(event, verdict.text)
-        if verdict.changed:
-            event = copy(event)
-            event.arguments, event.serialized_arguments = json.dumps(verdict.args), verdict.args
-        with self._session.reporting(verdict.call_id):
-            result = await call_next(event, context)
-        if not isinstance(result, ToolResultEvent):  # the client of this agent makes the call
-            self._session.failed(verdict.call_id, ResultUnknown("its client makes the call"))
-            return result
-        output = "\n".join(part.content for part in result.result.parts if isinstance(part, TextInput))
-        failed = result.error if isinstance(result, ToolErrorEvent) else None
-        hints = self._session.after(verdict.call_id, output, error=failed)
-        if hints:
-            result.result.parts.append(TextInput(hints))
-        return result
+        results = Results[Any](
+            lambda denied: _refusal(event, denied.text),
+            stopped=lambda refused: _refusal(event, str(refused)),
+            output=_output,
+            hinted=_hinted,
+        )
+        proposed = event.id, event.name, event.arguments
+        return await call_async(
+            self._session, results, proposed, lambda allowed: call_next(_changed(event, allowed), context)
+        )
 
     async def on_llm_call(self, call_next: Any, events: Any, context: Any) -> ModelResponse:
         """Raises Refused when the session was stopped: no more tokens are spent."""
-        await self._session.before_turn_async()
-        response: ModelResponse = await call_next(events, context)
-        self._session.turn(usage_of(response), response.content)
-        return response
+        return await turn_async(
+            self._session, lambda: call_next(events, context), lambda said: (usage_of(said), said.content)
+        )
 
 
 def usage_of(response: ModelResponse) -> Usage | None:
@@ -94,6 +83,28 @@ def usage_of(response: ModelResponse) -> Usage | None:
     if response.provider == "anthropic":
         inputs += cached + int(used.cache_creation_input_tokens or 0)
     return tokens(inputs, int(used.completion_tokens or 0), cached)
+
+
+def _changed(event: ToolCallEvent, allowed: Allowed) -> ToolCallEvent:
+    if not allowed.changed:
+        return event
+    changed = copy(event)
+    changed.arguments, changed.serialized_arguments = json.dumps(allowed.args), allowed.args
+    return changed
+
+
+def _output(result: Any) -> tuple[str | None, BaseException | None]:
+    if not isinstance(result, ToolResultEvent):
+        return None, ResultUnknown("the client of its agent makes the call")
+    output = "\n".join(part.content for part in result.result.parts if isinstance(part, TextInput))
+    return output, result.error if isinstance(result, ToolErrorEvent) else None
+
+
+def _hinted(result: Any, hints: str) -> Any:
+    if not isinstance(result, ToolResultEvent):
+        return NO_PLACE
+    result.result.parts.append(TextInput(hints))
+    return result
 
 
 def _refusal(call: ToolCallEvent, text: str) -> ToolErrorEvent:

@@ -9,7 +9,7 @@ Needs agent-framework-core (`pip install 'haltline[agent-framework]'`).
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from agent_framework import (
     ChatContext,
@@ -23,7 +23,8 @@ from agent_framework import (
 from pydantic import BaseModel
 
 from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.framework_session import Denied, FrameworkSession, tokens, with_hints
+from haltline.interventions.agent.integrations.frame import Results, call_async, hinted_text
+from haltline.interventions.agent.integrations.framework_session import Allowed, FrameworkSession, tokens
 from haltline.interventions.agent.refused import Refused
 from haltline.schemas.events import Effect, Usage
 
@@ -44,29 +45,37 @@ class _Functions(FunctionMiddleware):
     async def process(self, context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]]) -> None:
         given = context.arguments
         args = given.model_dump() if isinstance(given, BaseModel) else given
-        try:
-            verdict = await self._session.before_async(context.metadata.get("call_id"), context.function.name, args)
-        except Refused as stopped:
-            raise MiddlewareFailure(str(stopped)) from stopped
-        if isinstance(verdict, Denied):
-            context.result = verdict.text
-            return
-        if verdict.changed:
-            context.arguments = verdict.args
-        with self._session.reporting(verdict.call_id):
+
+        async def make(allowed: Allowed) -> Any:
+            if allowed.changed:
+                context.arguments = allowed.args
             await call_next()
-        result = context.result
-        whole = isinstance(result, list) and all(isinstance(one, Content) for one in result)
-        contents = result if whole else []
-        output = "\n".join(one.text or "" for one in contents if one.type == "text") if contents else result
-        hints = self._session.after(verdict.call_id, output)
-        if hints:
-            if contents:
-                context.result = [*contents, Content.from_text(hints)]
-            elif isinstance(result, str):
-                context.result = with_hints(result, hints)
-            else:
-                self._session.keep(hints)  # a result that is no text goes to the model as it is
+            return context.result
+
+        proposed = context.metadata.get("call_id"), context.function.name, args
+        context.result = await call_async(self._session, _RESULTS, proposed, make)
+
+
+def _fail(stopped: Refused) -> Any:
+    raise MiddlewareFailure(str(stopped)) from stopped
+
+
+def _has_contents(result: Any) -> bool:
+    return isinstance(result, list) and bool(result) and all(isinstance(one, Content) for one in result)
+
+
+def _output(result: Any) -> tuple[Any, None]:
+    if not _has_contents(result):
+        return result, None
+    return "\n".join(one.text or "" for one in result if one.type == "text"), None
+
+
+def _hinted(result: Any, hints: str) -> Any:
+    """A result that is no text goes to the model as it is."""
+    return [*result, Content.from_text(hints)] if _has_contents(result) else hinted_text(result, hints)
+
+
+_RESULTS: Final = Results[Any](lambda denied: denied.text, stopped=_fail, output=_output, hinted=_hinted)
 
 
 class _Turns(ChatMiddleware):

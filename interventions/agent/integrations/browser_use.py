@@ -18,7 +18,14 @@ from urllib.parse import urlsplit
 from browser_use import ActionResult, Agent
 
 from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.framework_session import Denied, FrameworkSession, tokens, with_hints
+from haltline.interventions.agent.integrations.frame import Described, Results, call_async, turn_async
+from haltline.interventions.agent.integrations.framework_session import (
+    Allowed,
+    Denied,
+    FrameworkSession,
+    tokens,
+    with_hints,
+)
 from haltline.schemas.events import Effect
 from haltline.schemas.tool_names import destroying_verb, words
 
@@ -48,6 +55,11 @@ def guarded(agent: Agent, guard: Guard, *, effects: Mapping[str, Effect | str] |
     vars(tools).update(vars(agent.tools))
     refusals: list[ActionResult] = []
 
+    def refused(denied: Denied) -> ActionResult:
+        # A longer error is cut to 200 characters before the model reads it.
+        refusals.append(ActionResult(error=f"Not made: {denied.code}", long_term_memory=denied.text))
+        return refusals[-1]
+
     async def act(action: Any, browser_session: Any = None, **options: Any) -> ActionResult:
         name, args = next(((n, a) for n, a in action.model_dump(exclude_unset=True).items() if a is not None), ("", {}))
         if name == "done":
@@ -55,23 +67,18 @@ def guarded(agent: Agent, guard: Guard, *, effects: Mapping[str, Effect | str] |
         about = await _about(name, args, browser_session, options.get("file_system"))
         if name in own:
             about.pop("effect", None)  # whoever guards the agent has said what it does
-        verdict = await session.before_async(None, name, args, **about)
-        if isinstance(verdict, Denied):
-            # A longer error is cut to 200 characters before the model reads it.
-            refusals.append(ActionResult(error=f"Not made: {verdict.code}", long_term_memory=verdict.text))
-            return refusals[-1]
-        with session.reporting(verdict.call_id):
-            if verdict.changed:
-                action = type(action).model_validate({name: verdict.args})
-            result = await make(action, browser_session, **options)
         secrets = options.get("sensitive_data")
-        output = _hidden(result.extracted_content or result.long_term_memory, secrets)
-        hints = session.after(verdict.call_id, output, error=_hidden(result.error, secrets))
-        if hints:
-            # Beside a memory nothing else of a result is read, but for what is read only once.
-            content = None if result.include_extracted_content_only_once else result.extracted_content
-            result.long_term_memory = with_hints(result.long_term_memory or content or "", hints)
-        return result
+
+        def output(result: ActionResult) -> tuple[str | None, str | None]:
+            text = result.extracted_content or result.long_term_memory
+            return _hidden(text, secrets), _hidden(result.error, secrets)
+
+        async def made(allowed: Allowed) -> ActionResult:
+            changed = type(action).model_validate({name: allowed.args}) if allowed.changed else action
+            return await make(changed, browser_session, **options)
+
+        results = Results[ActionResult](refused, output=output, hinted=_hinted)
+        return await call_async(session, results, (None, name, args), made, **about)
 
     async def guarded_step(step_info: Any = None) -> None:
         await session.before_turn_async()
@@ -107,12 +114,22 @@ class _Model:
         return getattr(self._model, name)
 
     async def ainvoke(self, messages: Any, output_format: Any = None, **options: Any) -> Any:
-        await self._session.before_turn_async()
-        response = await self._model.ainvoke(messages, output_format, **options)
-        used, said = response.usage, response.completion
-        usage = None if used is None else tokens(used.prompt_tokens, used.completion_tokens, used.prompt_cached_tokens)
-        self._session.turn(usage, said if isinstance(said, str) else said.model_dump_json(exclude_none=True))
-        return response
+        return await turn_async(
+            self._session, lambda: self._model.ainvoke(messages, output_format, **options), _described
+        )
+
+
+def _described(response: Any) -> Described:
+    used, said = response.usage, response.completion
+    usage = None if used is None else tokens(used.prompt_tokens, used.completion_tokens, used.prompt_cached_tokens)
+    return usage, said if isinstance(said, str) else said.model_dump_json(exclude_none=True)
+
+
+def _hinted(result: ActionResult, hints: str) -> ActionResult:
+    """Beside a memory nothing else of a result is read, but for what is read only once."""
+    content = None if result.include_extracted_content_only_once else result.extracted_content
+    result.long_term_memory = with_hints(result.long_term_memory or content or "", hints)
+    return result
 
 
 async def _about(name: str, args: Mapping[str, Any], browser: Any, files: Any) -> dict[str, Any]:

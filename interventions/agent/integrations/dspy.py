@@ -9,13 +9,14 @@ Needs dspy (`pip install 'haltline[dspy]'`).
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import dspy
 from pydantic import PrivateAttr
 
 from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.framework_session import Denied, FrameworkSession, tokens, with_hints
+from haltline.interventions.agent.integrations.frame import Described, Results, call, call_async, turn, turn_async
+from haltline.interventions.agent.integrations.framework_session import FrameworkSession, tokens, with_hints
 from haltline.schemas.events import Effect, Usage
 
 
@@ -35,23 +36,24 @@ def guarded(program: dspy.ReAct, guard: Guard, *, effects: Mapping[str, Effect |
     predict = program._call_with_potential_trajectory_truncation
     predict_async = program._async_call_with_potential_trajectory_truncation
 
-    def turn(*args: Any, **inputs: Any) -> Any:
-        session.before_turn()
+    def guarded_turn(*args: Any, **inputs: Any) -> Any:
         with dspy.track_usage() as used:
-            prediction = predict(*args, **inputs)
-        session.turn(usage_of(used.get_total_tokens()), _text_of(prediction))
-        return prediction
+            return turn(session, lambda: predict(*args, **inputs), lambda said: _described(used, said))
 
-    async def turn_async(*args: Any, **inputs: Any) -> Any:
-        await session.before_turn_async()
+    async def guarded_turn_async(*args: Any, **inputs: Any) -> Any:
         with dspy.track_usage() as used:
-            prediction = await predict_async(*args, **inputs)
-        session.turn(usage_of(used.get_total_tokens()), _text_of(prediction))
-        return prediction
+            return await turn_async(
+                session, lambda: predict_async(*args, **inputs), lambda said: _described(used, said)
+            )
 
-    program._call_with_potential_trajectory_truncation = turn
-    program._async_call_with_potential_trajectory_truncation = turn_async
+    program._call_with_potential_trajectory_truncation = guarded_turn
+    program._async_call_with_potential_trajectory_truncation = guarded_turn_async
     return program
+
+
+_OBSERVATIONS: Final = Results[Any](
+    refused=lambda denied: denied.text, hinted=lambda result, hints: with_hints(str(result), hints)
+)
 
 
 class _GuardedTool(dspy.Tool):  # type: ignore[misc]  # the library has no types
@@ -65,24 +67,12 @@ class _GuardedTool(dspy.Tool):  # type: ignore[misc]  # the library has no types
         return copied
 
     def __call__(self, **args: Any) -> Any:
-        verdict = self._session.before(None, str(self.name), args)
-        if isinstance(verdict, Denied):
-            return verdict.text
-        with self._session.reporting(verdict.call_id):
-            result = super().__call__(**verdict.args)
-        return self._ended(verdict.call_id, result)
+        run = super().__call__
+        return call(self._session, _OBSERVATIONS, (None, str(self.name), args), lambda allowed: run(**allowed.args))
 
     async def acall(self, **args: Any) -> Any:
-        verdict = await self._session.before_async(None, str(self.name), args)
-        if isinstance(verdict, Denied):
-            return verdict.text
-        with self._session.reporting(verdict.call_id):
-            result = await super().acall(**verdict.args)
-        return self._ended(verdict.call_id, result)
-
-    def _ended(self, call_id: str, result: Any) -> Any:
-        hints = self._session.after(call_id, result)
-        return with_hints(str(result), hints) if hints else result
+        run, proposed = super().acall, (None, str(self.name), args)
+        return await call_async(self._session, _OBSERVATIONS, proposed, lambda allowed: run(**allowed.args))
 
 
 def usage_of(by_model: Mapping[str, Mapping[str, Any]]) -> Usage | None:
@@ -95,7 +85,8 @@ def usage_of(by_model: Mapping[str, Mapping[str, Any]]) -> Usage | None:
     return tokens(inputs, outputs, cached)
 
 
-def _text_of(prediction: Any) -> str | None:
-    """What the model thought; of the last turn, its answers."""
+def _described(used: Any, prediction: Any) -> Described:
+    """What the model used, and what it thought; of the last turn, its answers."""
     thought = prediction.get("next_thought")
-    return str(thought) if thought is not None else "\n".join(str(value) for _, value in prediction.items())
+    text = str(thought) if thought is not None else "\n".join(str(value) for _, value in prediction.items())
+    return usage_of(used.get_total_tokens()), text

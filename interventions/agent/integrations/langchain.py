@@ -16,13 +16,8 @@ from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.types import Command
 
 from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.framework_session import (
-    Allowed,
-    Denied,
-    FrameworkSession,
-    tokens,
-    with_hints,
-)
+from haltline.interventions.agent.integrations.frame import NO_PLACE, Results, call, call_async
+from haltline.interventions.agent.integrations.framework_session import Allowed, FrameworkSession, tokens, with_hints
 from haltline.schemas.events import Effect, Usage
 
 Result = ToolMessage | Command[Any]
@@ -38,25 +33,13 @@ class HaltlineMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Result]) -> Result:
         """A call of a tool. Raises Refused when the session was stopped."""
-        call = request.tool_call
-        verdict = self._session.before(call["id"], call["name"], call["args"])
-        if isinstance(verdict, Denied):
-            return _refusal(request, verdict)
-        with self._session.reporting(verdict.call_id):
-            result = handler(_changed(request, verdict))
-        return self._ended(verdict, result)
+        return call(self._session, *_call_of(request), lambda allowed: handler(_changed(request, allowed)))
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Result]]
     ) -> Result:
         """As `wrap_tool_call`, for agents that run on an event loop."""
-        call = request.tool_call
-        verdict = await self._session.before_async(call["id"], call["name"], call["args"])
-        if isinstance(verdict, Denied):
-            return _refusal(request, verdict)
-        with self._session.reporting(verdict.call_id):
-            result = await handler(_changed(request, verdict))
-        return self._ended(verdict, result)
+        return await call_async(self._session, *_call_of(request), lambda allowed: handler(_changed(request, allowed)))
 
     def before_model(self, state: Any, runtime: Any) -> None:  # noqa: ARG002 - the arguments of a middleware
         """Raises Refused when the session was stopped: no more tokens are spent."""
@@ -72,14 +55,6 @@ class HaltlineMiddleware(AgentMiddleware[Any, Any, Any]):
         if isinstance(message, AIMessage):
             self._session.turn(usage_of(message), message.text)
 
-    def _ended(self, verdict: Allowed, result: Result) -> Result:
-        if not isinstance(result, ToolMessage):  # a command: the model reads no result of this call
-            self._session.keep(self._session.after(verdict.call_id))
-            return result
-        error = result.text if result.status == "error" else None
-        hints = self._session.after(verdict.call_id, result.text, error=error)
-        return result.model_copy(update={"content": _with(result.content, hints)}) if hints else result
-
 
 def usage_of(message: AIMessage) -> Usage | None:
     """The tokens of a turn, as far as its model tells."""
@@ -89,14 +64,27 @@ def usage_of(message: AIMessage) -> Usage | None:
     return tokens(used["input_tokens"], used["output_tokens"], used.get("input_token_details", {}).get("cache_read"))
 
 
-def _refusal(request: ToolCallRequest, denied: Denied) -> ToolMessage:
-    call = request.tool_call
-    return ToolMessage(denied.text, tool_call_id=str(call["id"]), name=call["name"], status="error")
+def _call_of(request: ToolCallRequest) -> tuple[Results[Result], tuple[str | None, str, Any]]:
+    of = request.tool_call
+    answer = {"tool_call_id": str(of["id"]), "name": of["name"], "status": "error"}
+    results = Results[Result](lambda denied: ToolMessage(denied.text, **answer), output=_output, hinted=_hinted)
+    return results, (of["id"], of["name"], of["args"])
 
 
-def _with(content: str | list[str | dict[str, Any]], hints: str) -> str | list[str | dict[str, Any]]:
+def _output(result: Result) -> tuple[str | None, str | None]:
+    """Of a command nothing: the model reads no result of its call."""
+    if not isinstance(result, ToolMessage):
+        return None, None
+    return result.text, result.text if result.status == "error" else None
+
+
+def _hinted(result: Result, hints: str) -> Any:
     """A result with the hints after it; blocks of it, an image for one, stay as they are."""
-    return with_hints(content, hints) if isinstance(content, str) else [*content, {"type": "text", "text": hints}]
+    if not isinstance(result, ToolMessage):
+        return NO_PLACE
+    own = result.content
+    content = with_hints(own, hints) if isinstance(own, str) else [*own, {"type": "text", "text": hints}]
+    return result.model_copy(update={"content": content})
 
 
 def _changed(request: ToolCallRequest, verdict: Allowed) -> ToolCallRequest:

@@ -21,7 +21,7 @@ from litellm.integrations.custom_logger import CustomLogger
 from pydantic import BaseModel
 
 from haltline.interventions.agent.integrations.cleaning import cleaned
-from haltline.interventions.agent.integrations.framework_session import tokens
+from haltline.interventions.agent.integrations.frame import usage_as_counted
 from haltline.interventions.agent.integrations.litellm_agent import MAX_ID_CHARS, agent_of
 from haltline.interventions.agent.integrations.publishing import Publisher
 from haltline.interventions.agent.settings import GuardSettings
@@ -116,19 +116,13 @@ def _turn(
 ) -> ActionEvent:
     """Its id is made of LiteLLM's call, which an agent can name, and the model's response: each is counted once."""
     session_id = metadata.get("session_id") or metadata.get("trace_id") or settings.session_id
-    if "prompt_tokens" in used:
-        cached = (used.get("prompt_tokens_details") or {}).get("cached_tokens")
-        counted = tokens(used["prompt_tokens"], used.get("completion_tokens"), cached)
-    else:  # as Anthropic has them: the input without what came from the cache
-        cached = used.get("cache_read_input_tokens") or 0
-        counted = tokens((used.get("input_tokens") or 0) + cached, used.get("output_tokens"), cached)
     return ActionEvent(
         event_id=f"litellm-{blake2b(repr(ids).encode(), digest_size=16).hexdigest()}",
         kind=Kind.MODEL_TURN,
         session_id=str(session_id)[:MAX_ID_CHARS],
         agent_id=agent_of(metadata, settings.agent_id),
         time=time.time_ns() // 1_000_000,
-        usage=counted.model_copy(update={"cost_usd": max(float(used.get("cost") or 0.0), 0.0)}),
+        usage=usage_as_counted(used).model_copy(update={"cost_usd": max(float(used.get("cost") or 0.0), 0.0)}),
     )
 
 

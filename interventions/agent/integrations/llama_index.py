@@ -15,7 +15,8 @@ from llama_index.core.base.llms.types import TextBlock
 from llama_index.core.tools import AsyncBaseTool, ToolOutput
 
 from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.framework_session import Denied, FrameworkSession, tokens
+from haltline.interventions.agent.integrations.frame import Results, call_async, turn_async, usage_as_counted
+from haltline.interventions.agent.integrations.framework_session import FrameworkSession
 from haltline.schemas.events import Effect, Usage
 
 W = TypeVar("W", BaseWorkflowAgent, AgentWorkflow)
@@ -28,18 +29,19 @@ def guarded(workflow: W, guard: Guard, *, effects: Mapping[str, Effect | str] | 
 
     async def call(ctx: Any, tool: AsyncBaseTool, tool_input: dict[str, Any]) -> ToolOutput:
         name = tool.metadata.get_name()
-        verdict = await session.before_async(None, name, tool_input)
-        if isinstance(verdict, Denied):
-            return ToolOutput(
-                content=verdict.text, tool_name=name, raw_input=tool_input, raw_output=verdict.text, is_error=True
-            )
-        with session.reporting(verdict.call_id):
-            output = await call_tool(ctx, tool, verdict.args if verdict.changed else tool_input)
-        failed = (output.exception or output.content) if output.is_error else None
-        hints = session.after(verdict.call_id, output.content, error=failed)
-        if hints:
-            output.blocks.append(TextBlock(text=hints))
-        return output
+        results = Results[ToolOutput](
+            lambda denied: ToolOutput(
+                content=denied.text, tool_name=name, raw_input=tool_input, raw_output=denied.text, is_error=True
+            ),
+            output=lambda made: (made.content, (made.exception or made.content) if made.is_error else None),
+            hinted=_hinted,
+        )
+        return await call_async(
+            session,
+            results,
+            (None, name, tool_input),
+            lambda allowed: call_tool(ctx, tool, allowed.args if allowed.changed else tool_input),
+        )
 
     _put(workflow, "_call_tool", call)
     for agent in workflow.agents.values() if isinstance(workflow, AgentWorkflow) else [workflow]:
@@ -51,10 +53,9 @@ def _guard_turns(agent: BaseWorkflowAgent, session: FrameworkSession) -> None:
     take_step = agent.take_step
 
     async def step(*args: Any, **options: Any) -> Any:
-        await session.before_turn_async()
-        output = await take_step(*args, **options)
-        session.turn(usage_of(output.raw), output.response.content)
-        return output
+        return await turn_async(
+            session, lambda: take_step(*args, **options), lambda said: (usage_of(said.raw), said.response.content)
+        )
 
     _put(agent, "take_step", step)
 
@@ -62,14 +63,12 @@ def _guard_turns(agent: BaseWorkflowAgent, session: FrameworkSession) -> None:
 def usage_of(raw: Any) -> Usage | None:
     """The tokens of a turn, from what the model's provider has answered: as OpenAI or as Anthropic counts."""
     used = raw.get("usage") if isinstance(raw, dict) else None
-    if not isinstance(used, dict):
-        return None
-    if "prompt_tokens" in used:
-        cached = (used.get("prompt_tokens_details") or {}).get("cached_tokens")
-        return tokens(used["prompt_tokens"], used.get("completion_tokens"), cached)
-    cached = used.get("cache_read_input_tokens") or 0
-    uncached = (used.get("input_tokens") or 0) + (used.get("cache_creation_input_tokens") or 0)
-    return tokens(uncached + cached, used.get("output_tokens"), cached)
+    return usage_as_counted(used) if isinstance(used, dict) else None
+
+
+def _hinted(output: ToolOutput, hints: str) -> ToolOutput:
+    output.blocks.append(TextBlock(text=hints))
+    return output
 
 
 def _put(workflow: Any, name: str, function: Any) -> None:

@@ -104,32 +104,20 @@ class Calls:
 
     def ask(self, message: Message) -> CheckedCall:
         """Asks about a `tools/call`, and waits as the guard's mode says."""
-        name, args = _call_of(message)
-        key = self._begun(message)
+        key, proposed, about = self._begun(message)
         try:
-            tool = self._tools.of(name)
-            loop_key = loop_key_of(message, tool, args)
-            verdict = self.session.before(key, self._prefix + name, args, effect=tool.effect, loop_key=loop_key)
-            return self._checked(message, key, name, verdict)
+            return self._checked(message, key, self.session.before(key, *proposed, **about))
         except Refused as stopped:
-            return self._checked(message, key, name, Denied.of(stopped))
-        finally:
-            self._waiting.pop(key, None)
+            return self._checked(message, key, Denied.of(stopped))
 
     async def ask_async(self, message: Message) -> CheckedCall:
         """As `ask`; does not block the event loop."""
-        name, args = _call_of(message)
-        key = self._begun(message)
+        key, proposed, about = self._begun(message)
         try:
-            tool = self._tools.of(name)
-            loop_key = loop_key_of(message, tool, args)
-            verdict = await self.session.before_async(
-                key, self._prefix + name, args, effect=tool.effect, loop_key=loop_key
-            )
-            return self._checked(message, key, name, verdict)
+            return self._checked(message, key, await self.session.before_async(key, *proposed, **about))
         except Refused as stopped:
-            return self._checked(message, key, name, Denied.of(stopped))
-        finally:
+            return self._checked(message, key, Denied.of(stopped))
+        finally:  # its task may be cancelled
             self._waiting.pop(key, None)
 
     def answered(self, message: Any) -> Message | None:
@@ -175,7 +163,7 @@ class Calls:
         for key in left:
             self.session.failed(key, ResultUnknown("its result was not reported"))
 
-    def _checked(self, message: Message, key: str, name: str, verdict: Allowed | Denied) -> CheckedCall:
+    def _checked(self, message: Message, key: str, verdict: Allowed | Denied) -> CheckedCall:
         with self._lock:
             is_taken_back = self._waiting.pop(key, False)
         if isinstance(verdict, Denied):
@@ -190,14 +178,19 @@ class Calls:
         if not verdict.changed:
             return CheckedCall()
         new = verdict.args
-        headers = {f"Mcp-Param-{h}": _header(new.get(a)) for a, h in (self._tools.of(name).headers or {}).items()}
+        tool = self._tools.of(_call_of(message)[0])
+        headers = {f"Mcp-Param-{h}": _header(new.get(a)) for a, h in (tool.headers or {}).items()}
         return CheckedCall(changed=message | {"params": _params_of(message) | {"arguments": new}}, headers=headers)
 
-    def _begun(self, message: Message) -> str:
+    def _begun(self, message: Message) -> tuple[str, tuple[str, Mapping[str, Any]], dict[str, Any]]:
+        """The id of its call, its name and arguments, and the options of its proposal."""
+        name, args = _call_of(message)
+        tool = self._tools.of(name)
+        about = {"effect": tool.effect, "loop_key": loop_key_of(message, tool, args)}
         key = self._key(message.get("id"))
         with self._lock:
             self._waiting[key] = False
-        return key
+        return key, (self._prefix + name, args), about
 
     def _key(self, message_id: Any) -> str:
         """1 and "1" are two ids."""

@@ -17,7 +17,8 @@ from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_ai.models import ModelRequestContext
 
 from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.framework_session import Denied, FrameworkSession, tokens, with_hints
+from haltline.interventions.agent.integrations.frame import Results, call_async, hinted_text
+from haltline.interventions.agent.integrations.framework_session import Denied, FrameworkSession, tokens
 from haltline.schemas.events import Effect
 
 
@@ -32,18 +33,19 @@ class HaltlineCapability(AbstractCapability[Any]):
         self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: Any, handler: Any
     ) -> Any:
         """A call of a tool. Raises Refused when the session was stopped, and ToolFailed for a call that is refused."""
-        verdict = await self._session.before_async(call.tool_call_id, call.tool_name, args)
-        if isinstance(verdict, Denied):
-            raise ToolFailed(verdict.text)
-        with self._session.reporting(verdict.call_id):
-            result = await handler(verdict.args if verdict.changed else args)
-        hints = self._session.after(verdict.call_id, result)
-        if not hints:
-            return result
-        if isinstance(result, str):
-            return with_hints(result, hints)
-        ctx.enqueue(hints)  # the model reads it before its next turn
-        return result
+
+        def hinted(result: Any, hints: str) -> Any:
+            if not isinstance(result, str):
+                ctx.enqueue(hints)  # the model reads it before its next turn
+                return result
+            return hinted_text(result, hints)
+
+        return await call_async(
+            self._session,
+            Results[Any](_fail, hinted=hinted),
+            (call.tool_call_id, call.tool_name, args),
+            lambda allowed: handler(allowed.args if allowed.changed else args),
+        )
 
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
@@ -59,3 +61,7 @@ class HaltlineCapability(AbstractCapability[Any]):
         used = response.usage
         self._session.turn(tokens(used.input_tokens, used.output_tokens, used.cache_read_tokens), response.text)
         return response
+
+
+def _fail(denied: Denied) -> None:
+    raise ToolFailed(denied.text)

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from smolagents import ActionStep, CodeAgent, FinalAnswerTool, LocalPythonExecutor, MultiStepAgent, Tool
 
 from haltline.interventions.agent.guard import Guard
+from haltline.interventions.agent.integrations.frame import NO_PLACE, Described, Results, call, turn
 from haltline.interventions.agent.integrations.framework_session import Denied, FrameworkSession, tokens
 from haltline.schemas.events import Effect
 
@@ -62,19 +63,24 @@ def _guarded_tool(tool: Tool, session: FrameworkSession, *, raises: bool) -> Too
     raises = raises or tool.output_type in {"image", "audio"}  # where a text would be the name of a file
     names, forward = list(tool.inputs), tool.forward
 
-    def call(*args: Any, **named: Any) -> Any:
-        verdict = session.before(None, tool.name, dict(zip(names, args, strict=False)) | named)
-        if isinstance(verdict, Denied):
-            if raises:
-                raise CallDenied(verdict.text)
-            return verdict.text
-        with session.reporting(verdict.call_id):
-            result = forward(**verdict.args) if verdict.changed else forward(*args, **named)
-        session.keep(session.after(verdict.call_id, result))
-        return result
+    def refused(denied: Denied) -> str:
+        if raises:
+            raise CallDenied(denied.text)
+        return denied.text
+
+    # Hints are read behind the step's observations.
+    results = Results[Any](refused, hinted=lambda _result, _hints: NO_PLACE)
+
+    def guarded_call(*args: Any, **named: Any) -> Any:
+        return call(
+            session,
+            results,
+            (None, tool.name, dict(zip(names, args, strict=False)) | named),
+            lambda allowed: forward(**allowed.args) if allowed.changed else forward(*args, **named),
+        )
 
     tool = copy.copy(tool)
-    tool.forward = call
+    tool.forward = guarded_call
     return tool
 
 
@@ -91,12 +97,7 @@ class _Model:
         return getattr(self._model, name)
 
     def generate(self, *args: Any, **options: Any) -> Any:
-        self._session.before_turn()
-        message = self._model.generate(*args, **options)
-        used = message.token_usage
-        text = message.content if isinstance(message.content, str) else None
-        self._session.turn(None if used is None else tokens(used.input_tokens, used.output_tokens), text)
-        return message
+        return turn(self._session, lambda: self._model.generate(*args, **options), _described)
 
     def _generate_stream(self, *args: Any, **options: Any) -> Iterator[Any]:
         self._session.before_turn()
@@ -108,3 +109,9 @@ class _Model:
         counted = [one for one in used if one is not None]
         usage = tokens(sum(one.input_tokens for one in counted), sum(one.output_tokens for one in counted))
         self._session.turn(usage if counted else None, "".join(text))
+
+
+def _described(message: Any) -> Described:
+    used = message.token_usage
+    text = message.content if isinstance(message.content, str) else None
+    return None if used is None else tokens(used.input_tokens, used.output_tokens), text

@@ -11,14 +11,14 @@ from haltline.schemas.incidents import IncidentRecord, IncidentState
 from haltline.schemas.record import rfc3339
 from haltline.streams.notify import config
 from haltline.streams.notify.channels.base import Secrets
-from haltline.streams.notify.channels.http import Http
+from haltline.streams.notify.channels.http import Http, HttpSender
 from haltline.streams.notify.notification_text import Change, Message, severity_of
 
 _LASTS: Final = timedelta(days=7)
 """An alert without an end would be resolved by Alertmanager's own clock, five minutes later."""
 
 
-class Alertmanager:
+class Alertmanager(HttpSender):
     """Its alerts are the same for the same labels, so a duplicate changes nothing."""
 
     def __init__(self, channel: config.Alertmanager, secrets: Secrets) -> None:
@@ -37,10 +37,6 @@ class Alertmanager:
         """Says how these incidents stand."""
         alerts = [alert for change in changes for alert in self._alerts(change)]
         self._http.post(orjson.dumps(alerts), self._headers)
-
-    def close(self) -> None:
-        """Closes connections."""
-        self._http.close()
 
     def _alerts(self, change: Change) -> list[dict[str, Any]]:
         """The alert; and, as its severity is a label and labels are its identity, the end of those with a lower one."""

@@ -7,6 +7,7 @@ from http import HTTPStatus
 from typing import Final
 
 import httpx2
+import orjson
 
 from haltline.streams.notify.channels.base import Failed, Secrets
 
@@ -43,6 +44,19 @@ class Http:
     def close(self) -> None:
         """Closes connections."""
         self._client.close()
+
+
+class HttpSender:
+    """A channel that posts JSON to one address."""
+
+    _http: Http
+
+    def _post(self, body: object) -> str:
+        return self._http.post(orjson.dumps(body), {"content-type": "application/json"})
+
+    def close(self) -> None:
+        """Closes connections."""
+        self._http.close()
 
 
 def require_accepted(status: int, text: str, retry_after: str | None, secrets: Secrets) -> None:

@@ -3,14 +3,12 @@
 import hashlib
 from typing import Any, Final
 
-import orjson
-
 from haltline.schemas.findings import Severity
 from haltline.schemas.incidents import IncidentState
 from haltline.schemas.record import rfc3339
 from haltline.streams.notify import config
 from haltline.streams.notify.channels.base import Secrets
-from haltline.streams.notify.channels.http import Http
+from haltline.streams.notify.channels.http import Http, HttpSender
 from haltline.streams.notify.config import Kind
 from haltline.streams.notify.notification_text import Change, Message, cut, severity_of
 
@@ -23,7 +21,7 @@ _SEVERITY: Final = {
 _MAX_KEY_CHARS: Final = 255
 
 
-class PagerDuty:
+class PagerDuty(HttpSender):
     """One service, as the routing key says."""
 
     def __init__(self, channel: config.PagerDuty, secrets: Secrets) -> None:
@@ -33,11 +31,7 @@ class PagerDuty:
     def send(self, message: Message) -> None:
         """A duplicate changes nothing there: it has the same `dedup_key`."""
         for change in message.changes:
-            self._http.post(orjson.dumps(_event(change, self._key)), {"content-type": "application/json"})
-
-    def close(self) -> None:
-        """Closes connections."""
-        self._http.close()
+            self._post(_event(change, self._key))
 
 
 def _event(change: Change, key: str) -> dict[str, Any]:

@@ -2,18 +2,16 @@
 
 from typing import Any, Final
 
-import orjson
-
 from haltline.streams.notify import config
 from haltline.streams.notify.channels.base import Failed, Secrets
-from haltline.streams.notify.channels.http import Http
+from haltline.streams.notify.channels.http import Http, HttpSender
 from haltline.streams.notify.notification_text import Message
 
 _THROTTLED: Final = "HTTP error 429"
 """Connectors report it with status 200."""
 
 
-class Teams:
+class Teams(HttpSender):
     """One channel or chat, as the webhook's address says."""
 
     def __init__(self, channel: config.Teams, secrets: Secrets) -> None:
@@ -21,13 +19,9 @@ class Teams:
 
     def send(self, message: Message) -> None:
         """Teams drops no duplicates; people see the incident's id."""
-        reply = self._http.post(orjson.dumps(_body(message)), {"content-type": "application/json"})
+        reply = self._post(_body(message))
         if _THROTTLED in reply:
             raise Failed("expected the card to be accepted, got 429 in the answer's text", again=True)
-
-    def close(self) -> None:
-        """Closes connections."""
-        self._http.close()
 
 
 def _body(message: Message) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from standardwebhooks import Webhook as Signer
 
 from haltline.streams.notify import config
 from haltline.streams.notify.channels.base import Secrets
-from haltline.streams.notify.channels.http import Http
+from haltline.streams.notify.channels.http import Http, HttpSender
 from haltline.streams.notify.notification_text import Message
 
 _LEAST_BYTES: Final = 24
@@ -17,7 +17,7 @@ _MAX_BYTES: Final = 64
 """Of a secret, as Standard Webhooks says."""
 
 
-class Webhook:
+class Webhook(HttpSender):
     """Signs with every secret of the file, so that the receiver can change from one to the next."""
 
     def __init__(self, channel: config.Webhook, secrets: Secrets) -> None:
@@ -48,7 +48,3 @@ class Webhook:
                 "webhook-signature": " ".join(signatures),
             },
         )
-
-    def close(self) -> None:
-        """Closes connections."""
-        self._http.close()

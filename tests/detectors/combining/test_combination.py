@@ -4,7 +4,8 @@ import orjson
 import pytest
 from pydantic import TypeAdapter
 
-from haltline.detectors.combining.combination import COMBINATIONS, Combination, State
+from haltline.detectors.combining.agreement import State
+from haltline.detectors.combining.combination import COMBINATIONS, Combination
 from haltline.interventions.levels.default_levels import default_mode
 from haltline.schemas.decisions import Mode
 from haltline.schemas.findings import Evidence, Finding, Severity

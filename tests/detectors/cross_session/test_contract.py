@@ -118,7 +118,7 @@ def test_late_signals_never_raise(incoming: list[Signal], late_ms: int) -> None:
 def test_the_state_stays_bounded(pattern: CrossSessionPattern[Any]) -> None:
     state = pattern.start()
     kinds = sorted(pattern.hears)
-    for n in range(1_000):
+    for n in range(600):
         amounts: dict[str, float] = {
             ACTIONS: 32.0,
             STEP_S: 1.0,

@@ -2,7 +2,6 @@ from collections.abc import Sequence
 from itertools import cycle, islice
 from typing import Any
 
-import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -198,18 +197,3 @@ def test_the_counts_agree_and_stay_within_their_bounds(actions: list[tuple[str, 
         assert all(deviation.sum > 0 for deviation in state.deviations.values())
         assert 0 <= detector.near(state) <= 1
     assert watched.state.tools.count == len(actions)
-
-
-@given(st.lists(st.sampled_from([*WORK, *OTHERS]), max_size=150), st.sampled_from([1, 7.5, 3600]))
-def test_an_even_pace_is_never_a_drift_of_the_rate(tools: list[str], gap_s: float) -> None:
-    assert RATE not in codes(session(*(([tool], 1, gap_s) for tool in tools)))
-
-
-def test_the_state_is_small() -> None:
-    watched = Watched(DETECTOR)
-    sizes = []
-    for number, e in enumerate(session((WORK, 40, 10), (OTHERS, 20, 1), (SENDS, 20, 10), (WORK, 400, 10))):
-        watched(e.model_copy(update={"event_id": f"{number:036}"}))
-        sizes.append(len(orjson.dumps(watched.state)))
-    assert max(sizes) < 1000
-    assert sizes[-1] < 400

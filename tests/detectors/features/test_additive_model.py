@@ -17,22 +17,6 @@ ADAPTER = TypeAdapter(Model)
 numbers = st.floats(-1e6, 1e6)
 
 
-@cases(
-    "value, points",
-    {
-        "far below the first edge": (-100, -1.0),
-        "on an edge: the lower bin": (1.0, -1.0),
-        "above an edge: the next bin": (1.0001, 0.0),
-        "on the last edge": (3.0, 0.0),
-        "above the last edge": (1e9, 2.0),
-    },
-)
-def test_a_value_has_the_points_of_its_bin(value: float, points: float) -> None:
-    assert MODEL.features[0].of(value) == points
-    assert MODEL.points((value, 7.0)) == [points, 0.25]
-    assert MODEL.score((value, 7.0)) == 0.5 + points + 0.25
-
-
 @pytest.mark.parametrize(("feature", "least"), [(MODEL.features[0], -1.0), (MODEL.features[1], 0.25)])
 def test_the_least_points_are_those_of_the_poorest_bin(feature: Feature, least: float) -> None:
     assert feature.least == least

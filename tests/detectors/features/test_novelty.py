@@ -1,4 +1,6 @@
-from hypothesis import given
+from collections.abc import Iterable
+
+from hypothesis import given, settings
 from msgspec import msgpack
 
 from haltline.detectors.features.novelty import VALUES, WINDOW, Novelty, _words, checksums
@@ -11,19 +13,17 @@ from tests.detectors.strategies import long_session, sessions
 MAX_BYTES = 8 * 1024
 
 
-def measured(events: list[ActionEvent]) -> dict[str, float]:
+def watched(events: Iterable[ActionEvent]) -> Novelty:
+    """The measure after these events."""
+    session = Watched(Stagnation())
+    for one in events:
+        session(one)
+    return session.calls.novelty
+
+
+def measured(events: Iterable[ActionEvent]) -> dict[str, float]:
     """By name: the values after the last of these events."""
-    watched = Watched(Stagnation())
-    for one in events:
-        watched(one)
-    return dict(zip((value.name for value in VALUES), watched.calls.novelty.values(), strict=True))
-
-
-def steps(events: list[ActionEvent]) -> int:
-    watched = Watched(Stagnation())
-    for one in events:
-        watched(one)
-    return watched.calls.novelty.steps
+    return dict(zip((value.name for value in VALUES), watched(events).values(), strict=True))
 
 
 def read(second: float, path: str, text: str) -> ActionEvent:
@@ -100,7 +100,7 @@ def test_what_is_measured(events: list[ActionEvent], expected: dict[str, float])
     },
 )
 def test_what_a_step_is(events: list[ActionEvent], expected: int) -> None:
-    assert steps(events) == expected
+    assert watched(events).steps == expected
 
 
 def test_a_line_that_begins_every_result_says_nothing() -> None:
@@ -112,26 +112,32 @@ def test_a_line_that_begins_every_result_says_nothing() -> None:
     later = event(20, "run_it", args={"what": "more"}, output_head=banner, output_bytes=9_000, output_digest="d1")
     last = event(21, "run_it", args={"what": "most"}, output_head=banner, output_bytes=9_000, output_digest="d2")
     # Nothing but the banner is known of both: they are told apart by their digests.
-    watched = Watched(Stagnation())
-    for one in (*events, later, last):
-        watched(one)
-    assert len(set(checksums(watched.calls.novelty.results)[-2:])) == 2
+    assert len(set(checksums(watched([*events, later, last]).results)[-2:])) == 2
 
 
-def test_numbers_and_ids_are_masked() -> None:
-    events = [
-        event(s, "fetch_row", args={"row": f"{s}"}, output_head=f"row 0x{s}f at 10:0{s}", output_bytes=19)
-        for s in range(2)
-    ]
-    watched = Watched(Stagnation())
-    for one in events:
-        watched(one)
-    assert len(set(checksums(watched.calls.novelty.results))) == 1
-    assert len(set(checksums(watched.calls.novelty.calls))) == 1
-    assert len(set(checksums(watched.calls.novelty.exact_calls))) == 2
+@cases(
+    "args, results",
+    {
+        "numbers and ids are masked": (
+            [{"row": f"{s}"} for s in range(2)],
+            [f"row 0x{s}f at 10:0{s}" for s in range(2)],
+        ),
+        "only its beginning is read": ([{"b": "y" * 5_000 + f"{s}", "a": s} for s in range(2)], ["ok", "ok"]),
+        "the order of arguments says nothing": (
+            [{"a": "one", "b": {"x": 1, "y": 2}}, {"b": {"y": 2, "x": 1}, "a": "one"}],
+            ["ok", "ok"],
+        ),
+    },
+)
+def test_two_calls_that_are_one(args: list[dict[str, object]], results: list[str]) -> None:
+    calls = zip(range(2), args, results, strict=True)
+    novelty = watched([event(s, "put", args=a, output_head=r, output_bytes=19) for s, a, r in calls])
+    assert len(set(checksums(novelty.calls))) == 1
+    assert len(set(checksums(novelty.results))) == 1
 
 
 @given(events=sessions())
+@settings(max_examples=20)
 def test_values_stay_within_their_bounds(events: list[ActionEvent]) -> None:
     values = measured(events)
     for name, most in (("repeats_12", 12), ("results_seen_12", 12), ("negative_20", 20), ("fresh_20", 20)):
@@ -144,10 +150,7 @@ def test_values_stay_within_their_bounds(events: list[ActionEvent]) -> None:
 
 
 def test_the_state_stays_small() -> None:
-    watched = Watched(Stagnation())
-    for one in long_session(2_000):
-        watched(one)
-    assert len(msgpack.encode(watched.calls.novelty)) <= MAX_BYTES
+    assert len(msgpack.encode(watched(long_session(1_000)))) <= MAX_BYTES
 
 
 def test_words_that_are_long_ago_are_forgotten() -> None:
@@ -197,17 +200,3 @@ def test_a_word_that_is_too_long_is_never_known() -> None:
 def test_what_is_read_as_a_refusal(text: str, expected: bool) -> None:
     values = measured([event(0, "ask", args={"q": "x"}, output_head=text, output_bytes=len(text))])
     assert values["negative_20"] == expected
-
-
-def test_of_a_call_only_its_beginning_is_read() -> None:
-    watched = Watched(Stagnation())
-    for s in range(2):
-        watched(event(s, "put", args={"b": "y" * 5_000 + f"{s}", "a": s}, output_head="ok"))
-    assert len(set(checksums(watched.calls.novelty.calls))) == 1
-
-
-def test_the_order_of_arguments_says_nothing() -> None:
-    watched = Watched(Stagnation())
-    for s, args in enumerate(({"a": "one", "b": {"x": 1, "y": 2}}, {"b": {"y": 2, "x": 1}, "a": "one"})):
-        watched(event(s, "put", args=args, output_head="ok"))
-    assert len(set(checksums(watched.calls.novelty.calls))) == 1

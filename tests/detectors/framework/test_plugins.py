@@ -146,7 +146,7 @@ def exit_at_import() -> object:
         "another class": (lambda: Count, "expected a class derived from .*, got <class .*Count'>"),
         "methods are missing": (
             lambda: type("Half", (Detector,), {"id": "too_many_calls"}),
-            "expected every method of a detector, got a class without observe, start",
+            "expected every method of a detector, got a class without observe",
         ),
         "another id": (
             lambda: type("Other", (TooManyCalls,), {"id": "other"}),

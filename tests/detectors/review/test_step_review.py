@@ -3,12 +3,12 @@ from typing import Any
 
 import pytest
 
+from haltline.detectors.framework.severity_counts import severity_of
 from haltline.detectors.review.rules import CustomRule
 from haltline.detectors.review.scoring import (
     BASE_RISK,
     Category,
     Progression,
-    Thresholds,
     Verdict,
     aggregate,
     decide,
@@ -26,6 +26,7 @@ from tests.builders import at, bash, call, delete, event, findings, fires_at
 from tests.cases import cases
 
 DETECTOR = StepReview()
+THRESHOLDS = (DETECTOR.medium_risk, DETECTOR.high_risk, DETECTOR.critical_risk)
 LOW, MEDIUM, HIGH, CRITICAL = Severity
 
 
@@ -60,7 +61,7 @@ def codes(events: Sequence[ActionEvent | Sequence[ActionEvent]], detector: StepR
 )
 def test_risk(category: Category, out_of_scope: bool, risk: float, level: Severity) -> None:
     score = risk_score(category, out_of_scope=out_of_scope)
-    assert (score, Thresholds().level(score)) == (risk, level)
+    assert (score, severity_of(score, THRESHOLDS) or LOW) == (risk, level)
 
 
 @pytest.mark.parametrize(("failed", "risk"), [(0, 0.1), (1, 0.2), (2, 0.3), (3, 0.5), (9, 0.5)])
@@ -70,7 +71,7 @@ def test_each_failed_similar_action_adds_to_the_risk(failed: int, risk: float) -
 
 def test_sums_are_rounded_before_they_are_compared_and_the_hardest_of_several_counts() -> None:
     assert 0.7 + 0.1 < 0.8
-    assert Thresholds().level(risk_score(Category.COMMAND, failed_before=1)) is HIGH
+    assert severity_of(risk_score(Category.COMMAND, failed_before=1), THRESHOLDS) is HIGH
     assert aggregate([Verdict.WARN, Verdict.BLOCK, Verdict.MODIFY, Verdict.ALLOW]) is Verdict.BLOCK
     assert aggregate([]) is Verdict.ALLOW
     assert set(BASE_RISK) == set(Category)

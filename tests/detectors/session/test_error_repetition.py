@@ -222,20 +222,6 @@ def test_levels_of_normalisation(settings: dict[str, str], found: str) -> None:
     assert severities(ErrorRepetition(**settings), events) == found  # type: ignore[arg-type]  # checked by pydantic
 
 
-@cases(
-    "count, severity, confidence",
-    {
-        "three times": (3, Severity.MEDIUM, 0.6),
-        "four times": (4, Severity.HIGH, 0.8),
-        "five times": (5, Severity.CRITICAL, 1.0),
-        "six times": (6, Severity.CRITICAL, 1.0),
-    },
-)
-def test_confidence_and_severity(count: int, severity: Severity, confidence: float) -> None:
-    *_, (_, finding) = findings(DETECTOR, [event(s, "read_file", f"x={s}", "not_found") for s in range(count)])
-    assert (finding.severity, finding.confidence, finding.values["repetition_count"]) == (severity, confidence, count)
-
-
 def test_the_finding_names_its_evidence_and_how_close_it_is() -> None:
     ((_, finding),) = findings(DETECTOR, errors(0, 5, 10))
     assert finding == Finding(
@@ -350,20 +336,6 @@ def broken_off(second: float, text: str, outcome: Outcome = Outcome.TIMEOUT) -> 
 )
 def test_a_program_that_takes_too_long(reported: list[str], outcome: Outcome, found: str) -> None:
     assert severities(DETECTOR, [broken_off(10 * n, text, outcome) for n, text in enumerate(reported)]) == found
-
-
-@cases(
-    "answers, found",
-    {
-        "and answers differ": ([f"step {word}" for word in "abcde"], ""),
-        "beside the same error": (["AssertionError: 3 is not 4"] * 5, "mhc"),
-    },
-)
-def test_a_warning_in_common_is_not_the_same_error(answers: list[str], found: str) -> None:
-    warned = "Warning: could not find terminfo database"
-    assert (
-        severities(DETECTOR, [bash(n, f"./a {n}", f"{warned}\n{answer}") for n, answer in enumerate(answers)]) == found
-    )
 
 
 def rewritten(second: float, answer: str) -> tuple[ActionEvent, ActionEvent]:

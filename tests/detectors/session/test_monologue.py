@@ -168,10 +168,3 @@ def test_talk_by_command(events: Sequence[ActionEvent | Sequence[ActionEvent]], 
 )
 def test_commands_that_do_something(command: str) -> None:
     assert severities(DETECTOR, [bash(s, command) for s in range(9)]) == ""
-
-
-def test_the_finding_of_talk_by_command_names_each_of_them() -> None:
-    (*_, (_, finding)) = findings(DETECTOR, [bash(0, "ls"), bash(1, "echo one"), bash(2, "echo two")])
-    assert (finding.code, finding.severity, finding.values) == ("talk_by_command", Severity.MEDIUM, {"commands": 2})
-    assert finding.reason == "2 command lines with no action in between that only print text, such as 'echo two'"
-    assert [e.event_id for e in finding.evidence] == ["s1@1", "s1@2"]

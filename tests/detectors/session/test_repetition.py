@@ -157,28 +157,6 @@ def test_failing_calls(events: Calls, found: str) -> None:
 @cases(
     "make",
     {
-        "a request id": lambda s: look(s, request_id=f"{s:032x}"),
-        "a time": lambda s: look(s, timestamp=1_750_000_000 + s),
-        "a thought": lambda s: look(s, thought=f"again, since {s}"),
-        "the number of the attempt": lambda s: look(s, attempt=s),
-        "a temporary path": lambda s: look(s, out=f"/tmp/tmpx{s:05x}/out.json"),
-        "a comment": lambda s: bash(s, f"pytest -q  # attempt {s}", output_head="x"),
-        "a port": lambda s: bash(s, f"curl localhost:{8000 + s}/x", output_head="x"),
-        "a description": lambda s: event(
-            s, "bash", args={"command": "pytest", "description": f"run {s}"}, output_head="x"
-        ),
-        "a reason given for an update": lambda s: event(
-            s, "update_order", args={"id": 7, "reason": f"try {s}"}, output_head="ok"
-        ),
-    },
-)
-def test_what_varies_by_itself_does_not_help(make: Any) -> None:
-    assert severities(DETECTOR, [make(s) for s in range(5)])[-1] == "c"
-
-
-@cases(
-    "make",
-    {
         "a duration": lambda s: look(s, f"1 passed in {s}.31s\n"),
         "a time": lambda s: look(s, f'{{"state": "on", "at": "2025-01-01T10:00:{s:02d}Z"}}'),
         "an id": lambda s: look(s, f'{{"id": "4f1d09aa-0000-4000-8000-{s:012d}"}}'),
@@ -193,31 +171,6 @@ def test_what_varies_by_itself_does_not_help(make: Any) -> None:
 )
 def test_what_varies_in_the_result_costs_one_more_call(make: Any) -> None:
     assert severities(DETECTOR, [make(s) for s in range(5)]) == "mc"
-
-
-@cases(
-    "make",
-    {
-        "requests approved one by one": lambda s: event(
-            s, "approve_request", args={"request_id": s, "by": "x"}, output_head="ok"
-        ),
-        "rows validated one by one": lambda s: event(
-            s, "validate_row", args={"row_id": f"{s:032x}"}, output_head="valid"
-        ),
-        "readings of other times added one by one": lambda s: event(
-            s, "add_reading", args={"timestamp": 1_600_000_000 + s, "value": 20}, output_head="ok"
-        ),
-        "temporary files made one by one": lambda s: bash(s, f"touch /tmp/marker{s}", output_head=""),
-        "days searched one by one": lambda s: event(
-            s, "search_flights", args={"date": f"2025-06-{s + 1:02d}"}, output_head="[]"
-        ),
-        "programs that begin alike and were cut": lambda s: event(
-            s, "run_code", args={"code": "x…[+900]"}, args_digest=f"{s:016x}", output_head="ok"
-        ),
-    },
-)
-def test_what_a_call_is_about_is_not_left_out(make: Any) -> None:
-    assert severities(DETECTOR, [make(s) for s in range(20)]) == ""
 
 
 def test_results_that_nobody_tells_count_half() -> None:
@@ -352,13 +305,6 @@ def test_waiting_is_left_to_another_detector(make: Any) -> None:
     assert severities(DETECTOR, [make(s) for s in range(9)]) == ""
 
 
-def test_a_sleep_in_between_makes_the_next_look_a_poll() -> None:
-    assert (
-        severities(DETECTOR, [e for s in range(0, 40, 4) for e in (bash(s, "sleep 3", output_head=""), look(s + 3))])
-        == ""
-    )
-
-
 def test_the_finding_tells_what_was_repeated() -> None:
     watched = Watched(DETECTOR)
     events = [bash(s, "python -m pytest -q", output_head="1 failed") for s in (0, 10, 25)]
@@ -374,15 +320,6 @@ def test_the_finding_tells_what_was_repeated() -> None:
         thresholds={"medium": 3, "high": 4, "critical": 4, "window_s": 60.0, "last_actions": 20},
     )
     assert DETECTOR.near(watched.state) == 1.0
-
-
-@cases(
-    "gap_s, found",
-    {"five within ten seconds": (2.5, "c"), "five over eleven seconds": (2.75, "")},
-)
-def test_as_agent_sentinel_says(gap_s: float, found: str) -> None:
-    guard = Repetition(read=(5, 5, 5), window_s=10, last_actions=1)
-    assert severities(guard, [look(n * gap_s) for n in range(5)]) == found
 
 
 def edited(second: float) -> tuple[ActionEvent, ActionEvent]:

@@ -93,22 +93,6 @@ def test_a_call_that_is_cancelled_while_it_runs_is_reported_as_unknown() -> None
     assert guard.events[-1].outcome is Outcome.UNKNOWN
 
 
-def test_many_coroutines_at_once_each_get_their_own_verdict() -> None:
-    guard = ScriptedGuard(*[lambda event: Level.BLOCK if event.args["n"] % 3 == 0 else Level.ALLOW] * 60)
-
-    @guard.tool
-    async def get_asset(n: int) -> int:
-        await asyncio.sleep(0)
-        return n
-
-    async def agent() -> list[int | BaseException]:
-        return await asyncio.gather(*(get_asset(n) for n in range(60)), return_exceptions=True)
-
-    results = asyncio.run(agent())
-    assert [n for n, result in enumerate(results) if isinstance(result, Refused)] == list(range(0, 60, 3))
-    assert [result for result in results if isinstance(result, int)] == [n for n in range(60) if n % 3]
-
-
 def test_a_verdict_that_comes_after_the_loop_was_closed_harms_nobody() -> None:
     guard = ScriptedGuard(None, budget_s=0.01)
     asyncio.run(enter(guard))

@@ -1,6 +1,5 @@
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -87,12 +86,6 @@ def test_a_worker_that_answers_again_is_waited_for_again() -> None:
     assert attempt(guard) == "executed"
     guard._gate.settings = guard.settings.changed(budget_s=60)
     assert [attempt(guard, "delete_asset"), attempt(guard)] == ["executed", "block"]
-
-
-def test_a_kill_that_is_the_verdict_ends_the_wait_at_once() -> None:
-    guard = ScriptedGuard(Level.KILL, budget_s=600.0)
-    with ThreadPoolExecutor(1) as waiting:
-        assert waiting.submit(attempt, guard).result(timeout=60) == KILLED
 
 
 def earlier(guard: ScriptedGuard, level: Level, *, age_ms: int = 0) -> Decision:

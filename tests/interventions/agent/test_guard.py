@@ -7,6 +7,7 @@ from haltline.interventions.agent import Advice, Guard, Level, Refused
 from haltline.interventions.agent.testing import ScriptedGuard, decision, killed
 from haltline.schemas.control import ControlRecord, ControlState, Stage
 from haltline.schemas.decisions import ApprovalState, ScopeKind
+from haltline.schemas.events import Kind
 from tests.builders import about_approval
 from tests.cases import cases
 from tests.interventions.agent.attempts import attempt, attempts
@@ -69,6 +70,18 @@ def test_a_call_that_is_allowed_is_proposed_executed_and_completed() -> None:
     assert completed.output_digest is not None
     assert completed.duration_ms is not None
     assert stages(guard) == []
+
+
+def test_another_prompt_of_the_user_is_told_by_its_count_and_the_same_once_more_is_none() -> None:
+    with ScriptedGuard() as guard:
+        for text in ("tidy up", "tidy up", "now the attic", "tidy up"):
+            guard.prompt(text)
+            attempt(guard)
+    told = [event.task.prompts for event in guard.events if event.kind is Kind.SESSION_STARTED and event.task]
+    assert told == [2, 3]
+    assert "attic" not in "".join(event.model_dump_json() for event in guard.events)
+    with pytest.raises(TypeError, match="prompt: expected a text, got list"):
+        guard.prompt(["a"])  # type: ignore[arg-type]  # what a program without types may pass
 
 
 @cases(

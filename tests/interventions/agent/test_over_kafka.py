@@ -11,7 +11,6 @@ from confluent_kafka import Producer
 
 from haltline.interventions.agent import Level, Refused
 from haltline.schemas.control import Stage
-from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.topics import Topics
@@ -75,16 +74,6 @@ def test_the_third_delete_is_refused_and_all_after_it(embedded: EmbeddedBroker, 
     wait_until(lambda: worker.stages("s1")[: len(stages)] == stages, "all feedback has arrived")
 
 
-def test_a_new_process_is_refused_without_any_worker_until_an_operator_resets_it(embedded: EmbeddedBroker) -> None:
-    with StandIn(embedded.bootstrap, third_delete_kills()) as worker:
-        assert in_a_process(embedded.bootstrap, "s1", "delete_asset", 3)[-2:] == [KILLED, "executed 2"]
-        worker.control(standing())
-    assert in_a_process(embedded.bootstrap, "s1", "delete_asset", 2) == [KILLED, KILLED, "executed 0"]
-    with StandIn(embedded.bootstrap, silent) as operator:
-        operator.release(ScopeKind.SESSION, "s1")
-    assert in_a_process(embedded.bootstrap, "s1", "get_asset", 1)[-1] == "executed 1"
-
-
 def test_the_first_verdict_of_a_connection_may_take_as_long_as_a_start(embedded: EmbeddedBroker) -> None:
     """The worker is slow each time: the first call waits for it, and is made; the next ones have their usual budget."""
 
@@ -115,17 +104,6 @@ def test_with_the_broker_gone_after_the_kill_every_call_is_still_refused() -> No
         guard.close()
 
 
-def test_a_kill_of_the_session_above_while_the_agent_works(embedded: EmbeddedBroker, worker: StandIn) -> None:
-    with guard_of(embedded.bootstrap, mode="async", parent_session_id="parent") as guard:
-        assert attempts(guard, 1) == ["executed"]
-        worker.control(standing(scope_id="parent"))
-        wait_until(lambda: guard.killed, "the kill has arrived")
-        assert attempts(guard, 2) == [KILLED, KILLED]
-        wait_until(lambda: worker.stages().count(Stage.REFUSED) == 2, "the feedback has arrived")
-    assert worker.stages() == [Stage.RECEIVED, Stage.APPLIED, Stage.STOPPED, Stage.REFUSED, Stage.REFUSED]
-    assert {feedback.decision_id for feedback in worker.feedback} == {f"stands-{ScopeKind.SESSION}-parent"}
-
-
 def test_a_kill_wakes_a_call_that_waits_for_its_verdict(embedded: EmbeddedBroker) -> None:
     with (
         StandIn(embedded.bootstrap, silent) as worker,
@@ -146,12 +124,6 @@ def test_closing_flushes_what_was_reported(embedded: EmbeddedBroker) -> None:
     with StandIn(embedded.bootstrap) as worker:
         wait_until(lambda: worker.of(Kind.SESSION_ENDED), "everything has arrived")
         assert [event.seq for event in worker.events] == list(range(1002))
-
-
-def test_with_no_broker_at_the_start_reads_go_on_and_destructive_calls_are_refused() -> None:
-    with guard_of("127.0.0.1:1", mode="blocking", budget_s=0.1, start_budget_s=0.2, close_budget_s=0.1) as guard:
-        assert attempts(guard, 2) == ["no_verdict", "no_verdict"]
-        assert attempt(guard) == "executed"
 
 
 def test_a_place_that_the_broker_has_lost_is_found_anew(cluster: MockCluster, caplog: pytest.LogCaptureFixture) -> None:

@@ -83,12 +83,6 @@ def test_what_nobody_answers_is_refused_and_it_is_known_that_nobody_did() -> Non
     assert shown(session.propose(72))[0] == "PAUSE"
 
 
-def test_an_approval_that_is_not_used_in_time_is_gone() -> None:
-    session = Session()
-    session.says(APPROVE, session.paused(waits=False))
-    assert shown(session.propose(70))[0] == "PAUSE", "by the agent's clock, though no tick came"
-
-
 def test_what_is_rejected_is_refused_until_the_request_would_have_expired() -> None:
     session = Session()
     request = session.paused()
@@ -128,14 +122,6 @@ def test_a_critical_request_takes_two_different_people_and_is_rejected_once_they
         ]
         end = "approved" if session is approved else "approval_rejected"
         assert codes == [*["approval_vote"] * (len(answers) - 1), end]
-
-
-def test_a_call_that_no_longer_waits_gets_no_answer_and_leaves_its_approval_to_the_next() -> None:
-    session = Session()
-    request = session.paused()
-    session.completed(15, Outcome.REFUSED)
-    assert session.told(APPROVE, request) == [("ALLOW", "approved", request.request_id)]
-    assert shown(session.propose(22)) == ("ALLOW", "approved", "p3")
 
 
 def test_requests_are_bounded() -> None:

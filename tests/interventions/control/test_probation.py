@@ -94,17 +94,6 @@ def test_within_the_lockout_a_reset_takes_two_different_operators_and_after_it_o
     assert not later.is_killed
 
 
-def test_the_second_operator_comes_in_time_or_is_the_first() -> None:
-    session = Session(second_person_s=30)
-    session.released()
-    session.trips(20)
-    session.command(RESET, 30, "ada", force=True)
-    session.command(RESET, 61, "bo", force=True)
-    assert session.is_killed
-    session.command(RESET, 62, "ada", force=True)
-    assert not session.is_killed
-
-
 def test_who_comes_through_has_a_clean_slate() -> None:
     session = Session()
     session.released()

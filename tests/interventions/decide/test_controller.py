@@ -1,9 +1,8 @@
 from typing import Any
 
 from haltline.interventions.decide.controller import Controller, SessionControl
-from haltline.interventions.state.control_record import control_record
 from haltline.interventions.state.session_control import Kill
-from haltline.schemas.control import Command, CommandKind, ControlState, Feedback, Stage
+from haltline.schemas.control import Feedback, Stage
 from haltline.schemas.decisions import Decision, Level, Mode
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.policy import Policy, Rule
@@ -41,19 +40,6 @@ def killed() -> tuple[SessionControl, Kill]:
     return story.standing, story.standing.killed
 
 
-@cases(
-    "severity, rule, expected",
-    {
-        "a low finding of the loop guard nudges": (LOW, Rule(), (Level.NUDGE, "loop_detected")),
-        "a high one pauses": (HIGH, Rule(), (Level.PAUSE, "loop_detected")),
-        "a critical one kills": (CRITICAL, Rule(), KILLED),
-        "or what the policy says": (CRITICAL, Rule(levels={CRITICAL: Level.BLOCK}), (Level.BLOCK, "loop_detected")),
-    },
-)
-def test_severity_leads_to_a_level(severity: Severity, rule: Rule, expected: tuple[Level, str]) -> None:
-    assert said(Story().tell(0, looping(severity), rule=rule)) == expected
-
-
 def test_nothing_found_says_nothing_unless_a_verdict_is_awaited() -> None:
     assert Story().tell(0) is None
     assert said(Story().tell(0, event=awaited())) == (Level.ALLOW, "allowed")
@@ -66,27 +52,6 @@ def test_the_harder_of_one_batch_wins_in_any_order_with_the_same_id() -> None:
     assert other is not None
     assert said(one) == said(other) == KILLED
     assert one.decision_id == other.decision_id
-
-
-def test_a_kill_by_two_findings_is_haltlines_own() -> None:
-    story = Story()
-    story.tell(0, found(CRITICAL, "destructive_volume"), looping(CRITICAL, target="asset_id=x"))
-    assert some(story.standing.killed).by == "haltline"
-
-
-@cases(
-    "mode, level, would",
-    {
-        "shadow only records": (Mode.SHADOW, Level.ALLOW, Level.KILL),
-        "warn nudges at most": (Mode.WARN, Level.NUDGE, Level.KILL),
-        "enforce does it": (Mode.ENFORCE, Level.KILL, None),
-    },
-)
-def test_a_mode_holds_a_level_back(mode: Mode, level: Level, would: Level | None) -> None:
-    story = Story()
-    decision = some(story.tell(0, looping(CRITICAL), rule=Rule(mode=mode)))
-    killed = story.standing.killed is not None
-    assert (decision.level, decision.would, killed) == (level, would, level is Level.KILL)
 
 
 def test_what_is_in_shadow_changes_nothing_of_an_enforced_decision() -> None:
@@ -135,15 +100,6 @@ def test_after_a_kill_every_proposal_is_refused_and_counted() -> None:
     assert story.standing.after_kill == 2
 
 
-def test_an_operators_kill_is_a_decision_once() -> None:
-    controller, standing = Controller(Policy()), SessionControl()
-    kill = Command(command_id="k1", kind=CommandKind.KILL, id="s1", by="alice", reason="it loops", time=T0_MS)
-    first = some(controller.kill(standing, kill, "a1"))
-    assert (first.level, first.code) == (Level.KILL, "session_killed_by_operator")
-    assert first.reason == "killed by alice: it loops"
-    assert controller.kill(standing, kill, "a1") is None
-
-
 def feedback(stage: Stage, decision_id: str, *, after_ms: int = 40) -> Feedback:
     about = {"feedback_id": "f1", "decision_id": decision_id, "session_id": "s1", "decided_at": T0_MS}
     return Feedback(stage=stage, time=T0_MS + after_ms, **about)
@@ -172,9 +128,3 @@ def test_a_stop_that_comes_before_its_kill_is_not_forgotten() -> None:
     assert list(story.standing.stopped_early) == ["x2", "x3", "x4", twin.decision_id]
     story.tell(0, looping(CRITICAL))
     assert (some(story.standing.killed).stopped_at_ms, some(story.standing.killed).time_to_stop_ms) == (T0_MS + 40, 0)
-
-
-def test_the_control_record_says_what_stands() -> None:
-    record = control_record("s1", "a1", killed()[1])
-    assert (record.key, record.state, record.code) == ("session:s1", ControlState.KILLED, KILLED[1])
-    assert record.stopped_at is None

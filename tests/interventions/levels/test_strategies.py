@@ -9,7 +9,6 @@ from haltline.interventions.levels.strategies import (
     Case,
     PatternSpecific,
     Progressive,
-    Scored,
     by_severity,
     combined_score,
     level_of,
@@ -60,18 +59,6 @@ def case(severity: Severity = MEDIUM, **fields: object) -> Case:
     rule = str(fields.pop("rule", "error_repetition"))
     confidence = float(str(fields.pop("confidence", 0.6)))
     return Case(finding=found(severity, rule, confidence), by_rule=Level.NUDGE, **fields)  # type: ignore[arg-type]  # by name
-
-
-@pytest.mark.parametrize(
-    ("issues", "after", "level"),
-    [
-        pytest.param(1, 2, Level.REINFORCE, id="one recent issue is none too many"),
-        pytest.param(2, 2, Level.THROTTLE, id="two before this one: the next level, chosen once"),
-        pytest.param(9, 0, Level.REINFORCE, id="never, when the policy says so"),
-    ],
-)
-def test_an_issue_that_persists_goes_one_level_further(issues: int, after: int, level: Level) -> None:
-    assert Scored(after).choose(case(issues=issues)) is level
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from haltline.interventions.payloads import rollback
 from haltline.interventions.payloads.throttle import factor_of, lowered, throttle
-from haltline.interventions.state.context import TaskNote, note_of
+from haltline.interventions.state.context import note_of
 from haltline.interventions.state.intervention_history import Checkpoints, History
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import Effect, Kind, Outcome, Task
@@ -92,12 +92,6 @@ def test_a_task_is_kept_cut_and_without_one_there_is_still_something_to_keep_to(
     assert len(orjson.dumps(note_of(long))) < 2000
     said = at_level(Level.REINFORCE).message
     assert said.endswith("- Do not repeat a call that failed before you know why it did.")
-
-
-def test_the_engine_keeps_the_task_for_it() -> None:
-    start = event(0, "", kind=Kind.SESSION_STARTED, outcome=None, task=TASK.model_dump())
-    task = Core().on_event(None, start).state.task
-    assert task == TaskNote("Fix the login test", ["src/login/**"], {"tokens": 9000})
 
 
 BEGAN = found(evidence=(Evidence(event_id="first", topic="t", partition=0, offset=9), Evidence(event_id="last")))

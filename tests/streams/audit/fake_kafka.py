@@ -49,6 +49,7 @@ class FakeKafka:
     failures: list[int] = field(default_factory=list)
     """What it is asked fails with the next of these codes as long as there are some."""
     now_s: float = 0.0
+    cluster_id: str = "fake"
 
     def append(self, place: Place, count: int = 1, *, fetched: bool = False) -> None:
         """Adds records to a partition, which is made when it is not there."""
@@ -173,7 +174,9 @@ class FakeConsumer:
 
     def list_topics(self, *_: str, **__: float) -> Any:
         self.kafka.answer()
-        return SimpleNamespace(cluster_id="fake", controller_id=1, brokers={1: None}, topics=dict(self.kafka.ids))
+        return SimpleNamespace(
+            cluster_id=self.kafka.cluster_id, controller_id=1, brokers={1: None}, topics=dict(self.kafka.ids)
+        )
 
     def describe_topics(self, topics: TopicCollection, **_: float) -> dict[str, Future[Any]]:
         answers: dict[str, Future[Any]] = {name: Future() for name in topics.topic_names}

@@ -85,7 +85,7 @@ class Audit:
         for n in range(start, start + count):
             value = event(event_id=f"e{n}", session_id=f"s{n % 3}").to_json()
             add(sink, (FIRST, OTHER)[n % 2], n // 2, value=value, at_ms=at_ms)
-            if n % 10 == 9:
+            if n % 20 == 19:
                 sink.flush(at_ms)
         sink.flush(at_ms, closing=True)
 

@@ -122,7 +122,7 @@ def test_dropping_up_to_records_that_were_lost_leaves_the_rest_proved(audit: Aud
 
 def test_what_a_killed_writer_left_unsigned_is_signed_by_the_next_one(audit: Audit) -> None:
     def write(first: int, count: int, *, closing: bool) -> None:
-        writer = audit.writer(FIRST)
+        writer = audit.writer(FIRST, sign_every=50)
         add(writer, FIRST, *range(first, first + count))
         writer.flush(NOW_MS, closing=closing)
 
@@ -133,9 +133,9 @@ def test_what_a_killed_writer_left_unsigned_is_signed_by_the_next_one(audit: Aud
     assert (signed.problems, signed.unsigned) == ([], 0)
     write(60, 0, closing=True)
     assert audit.verify().checkpoints == signed.checkpoints  # nothing is signed twice
-    for first in (60, 660):
-        write(first, 600, closing=False)
-    assert audit.verify().unsigned == 0  # 1200 rows of two that were killed
+    for first in (60, 90):
+        write(first, 30, closing=False)
+    assert audit.verify().unsigned == 0  # 60 rows of two that were killed
 
 
 class EarlierCaretaker(Caretaker):

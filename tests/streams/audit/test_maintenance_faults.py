@@ -64,15 +64,15 @@ def retain(care: Caretaker) -> object:
     return care.retain(5, today=date.fromordinal(date(1970, 1, 1).toordinal() + NOW_MS // DAY_MS + 10))
 
 
-@pytest.mark.parametrize("behind", [False, True], ids=["before", "behind"])
 @pytest.mark.parametrize(
-    ("act", "at"),
-    [(erase, 1), (erase, 2), (erase, 3), (retain, 1), (retain, 2), (Caretaker.compact, 1)],
-    ids=["what is meant is stated", "the content is erased", "it is stated how much it was",
-         "what is dropped is stated", "it is dropped", "files are put together"],
+    ("act", "at", "behind"),
+    [(erase, 1, True), (erase, 2, True), (erase, 3, True), (retain, 1, True), (retain, 2, True),
+     (Caretaker.compact, 1, False)],
+    ids=["behind what is meant, before it is erased", "behind that, before it is stated how much it was", "at the end",
+         "behind what is to be dropped, before it is", "behind that", "before files are put together"],
 )  # fmt: skip
 def test_an_interruption_looks_like_no_tampering_and_doing_it_again_completes_it(
-    audit: Audit, faults: Faults, act: Callable[[Caretaker], object], at: int, *, behind: bool
+    audit: Audit, faults: Faults, act: Callable[[Caretaker], object], at: int, behind: bool
 ) -> None:
     care = audit.care()
     faults.at, faults.behind = at, behind

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchmarks.sink_memory import commit_often
 
-WARM, MEASURED, ROWS = 5, 20, 40
+WARM, MEASURED, ROWS = 4, 10, 40
 
 
 def test_python_keeps_nothing_of_a_commit(tmp_path: Path) -> None:
@@ -21,5 +21,5 @@ def test_python_keeps_nothing_of_a_commit(tmp_path: Path) -> None:
     finally:
         tracemalloc.stop()
     before, after = held
-    # One kept row would be some 3 kB for each of the 800; the generator of events keeps a little of its own.
+    # One kept row would be some 3 kB for each of the 400; the generator of events keeps a little of its own.
     assert after - before < 100_000

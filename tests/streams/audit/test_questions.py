@@ -1,4 +1,4 @@
-"""The ready questions, on a log that a worker has written."""
+"""The ready questions, and how answers are shown: whole, bounded, and with what is wrong in our words."""
 
 import csv
 import io
@@ -14,7 +14,7 @@ from haltline.schemas.control import Command, CommandKind, Feedback, Stage
 from haltline.schemas.decisions import Decision
 from haltline.streams.audit.questions import QUESTIONS
 from tests.builders import at
-from tests.streams.replay.recorded import TOPICS, a_night, deletes
+from tests.streams.replay.recorded import TOPICS, LiveLog, a_night, deletes, works
 
 
 @pytest.fixture(scope="module")
@@ -44,13 +44,13 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return log.audited(tmp_path_factory.mktemp("night") / "audit")
 
 
-def run(table: Path, *arguments: str) -> tuple[int, str]:
-    done = CliRunner().invoke(app, ["audit", *arguments, "--table", str(table)], env={"COLUMNS": "250"})
-    return done.exit_code, done.output
+def run(table: Path, *arguments: str) -> tuple[int, str, str]:
+    done = CliRunner().invoke(app, ["audit", *arguments, "--table", str(table)], env={"COLUMNS": "200"})
+    return done.exit_code, done.stdout, done.stderr
 
 
 def ask(table: Path, *arguments: str) -> list[dict[str, Any]]:
-    code, output = run(table, "ask", *arguments, "--json")
+    code, output, _ = run(table, "ask", *arguments, "--json")
     assert code == 0, output
     found: list[dict[str, Any]] = orjson.loads(output)
     return found
@@ -59,7 +59,7 @@ def ask(table: Path, *arguments: str) -> list[dict[str, Any]]:
 def test_every_question_can_be_asked_and_is_listed(table: Path) -> None:
     listed = run(table, "ask", "--list")[1]
     for name in QUESTIONS:
-        code, output = run(table, "ask", name)
+        code, output, _ = run(table, "ask", name)
         assert (code, name in listed) == (0, True), output
 
 
@@ -83,22 +83,112 @@ def test_each_question_counts_what_it_is_about(table: Path) -> None:
 
 
 def test_answers_are_csv_too(table: Path) -> None:
-    for question in (("ask", "trips"), ("ask", "story", "--session", "night-1"), ("story", "night-1")):
-        code, output = run(table, *question, "--csv")
+    for question in (("ask", "trips"), ("story", "night-1")):
+        code, output, _ = run(table, *question, "--csv")
         head, *rows = csv.reader(io.StringIO(output))
         assert code == 0
         assert "level" in head
         assert rows
         assert all(len(row) == len(head) for row in rows)
-    code, output = run(table, "query", 'SELECT "key", level FROM audit WHERE level = \'KILL\' ORDER BY "key"', "--csv")
+    code, output, _ = run(
+        table, "query", 'SELECT "key", level FROM audit WHERE level = \'KILL\' ORDER BY "key"', "--csv"
+    )
     assert output.splitlines()[:2] == ["key,level", "night-1,KILL"]
 
 
 def test_what_cannot_be_asked_is_reported(table: Path) -> None:
-    for arguments, text in (
-        (["ask", "weather"], "expected one of trips"),
-        (["ask", "story"], "expected --session"),
-        (["ask", "trips", "--from", "soon"], "expected a time"),
+    for arguments, expected, text in (
+        (["ask", "weather"], 2, "expected one of trips"),
+        (["ask", "trips", "--from", "soon"], 2, "expected a time"),
+        (["story", "nobody"], 1, "expected records of session 'nobody', got none"),
     ):
-        code, output = run(table, *arguments)
-        assert (code, text in output) == (2, True), output
+        code, _, errors = run(table, *arguments)
+        assert (code, text in errors) == (expected, True), errors
+
+
+@pytest.mark.parametrize("form", ["--json", "--csv"])
+def test_scripts_get_every_row_or_so_many_and_what_is_missing_is_reported_beside_the_data(
+    table: Path, form: str
+) -> None:
+    def rows_of(output: str) -> list[dict[str, str]]:
+        return orjson.loads(output) if form == "--json" else list(csv.DictReader(io.StringIO(output)))
+
+    everything = run(table, "query", "SELECT count(*) AS n FROM audit", "--csv")[1].split()[1]
+    code, output, result = run(table, "query", "SELECT event_id FROM audit", form)
+    assert (code, len(rows_of(output)), result) == (0, int(everything), "")
+    code, output, result = run(table, "query", "SELECT kind FROM audit", form, "--limit", "3")
+    assert (code, len(rows_of(output))) == (0, 3)
+    assert result.startswith("these are the first 3 rows; there are more")
+
+
+def test_people_get_a_table_that_ends(table: Path) -> None:
+    code, output, result = run(table, "query", "SELECT event_id, kind FROM audit ORDER BY 1")
+    assert (code, output.count("\n│ "), "200 rows" in output) == (0, 200, True)
+    assert "these are the first 200 rows" in result
+    code, output, result = run(table, "query", "SELECT DISTINCT topic FROM audit WHERE kind = 'decision'")
+    assert (code, "1 row\n" in output, result) == (0, True, "")
+    assert "these are the first 1 rows" in run(table, "ask", "trips", "--limit", "1")[2]
+    assert run(table, "ask", "trips")[2] == ""
+    long = "SELECT repeat('x', 500) AS long"  # a cell is cut for people only
+    shown = run(table, "query", long)[1]
+    assert (100 < shown.count("x") < 200, "\N{HORIZONTAL ELLIPSIS}" in shown) == (True, True)
+    assert orjson.loads(run(table, "query", long, "--json")[1]) == [{"long": "x" * 500}]
+    code, output, result = run(table, "query", "SELECT 1", "--json", "--csv")
+    assert (code, output, "expected one of --json and --csv" in result) == (2, "", True)
+
+
+def test_no_rows_are_an_answer_too_and_so_are_many_columns_and_values_of_every_type(table: Path) -> None:
+    sql = "SELECT kind, level FROM audit WHERE false"
+    assert run(table, "query", sql, "--csv")[:2] == (0, "kind,level\n")
+    assert run(table, "query", sql, "--json")[:2] == (0, "[]\n")
+    assert run(table, "query", sql)[:2] == (0, "0 rows\n")
+    code, output, _ = run(table, "query", "SELECT * FROM audit WHERE level = 'KILL' AND session_id = 'night-1' LIMIT 1")
+    assert (code, "\nlevel: KILL\n" in output, "\noutcome:" in output) == (0, True, False)
+    sql = "SELECT make_array('a', 'b') AS l, timestamp - timestamp AS d, 1.5 AS x, NULL AS n FROM audit LIMIT 1"
+    (row,) = orjson.loads(run(table, "query", sql, "--json")[1])
+    assert (row["l"], row["d"], row["x"], row["n"]) == (["a", "b"], "0:00:00", 1.5, None)
+    assert list(csv.reader(io.StringIO(run(table, "query", sql, "--csv")[1])))[1] == ['["a","b"]', "0:00:00", "1.5", ""]
+
+
+WRONG = {
+    "SELECT session_idd FROM audit": "expected a column such as session_id, got session_idd",
+    "SELECT nothing FROM audit": "expected one of sink, topic, partition",
+    "SELECT * FROM audits": "expected the table audit, got audits",
+    "SELECT kind FRM audit": "got audit at line 1, column 17",
+    "SELECT kind FROM": "got the end of the statement",
+    "DROP TABLE audit": "expected SELECT or WITH or VALUES, got DROP",
+    "SELECT 1 / 0": "Divide by zero",
+    "SELECT CAST(kind AS int) FROM audit": "got: Cannot cast string '",
+    "SELECT sum(kind) FROM audit": "another type, got sum(",
+    "SELECT 'kind FROM audit": "got: Unterminated string literal at Line: 1",
+    "SELECT 1; SELECT 2": "only supports a single SQL statement",
+}
+
+
+@pytest.mark.parametrize("sql", WRONG)
+def test_sql_that_does_not_hold_is_answered_with_what_was_expected_and_what_was_found(table: Path, sql: str) -> None:
+    code, _, errors = run(table, "query", sql)
+    assert (code, WRONG[sql] in errors, errors.startswith("haltline: audit query: expected ")) == (2, True, True), (
+        errors
+    )
+    assert (errors.count("\n"), sql in errors) == (1, False), errors
+
+
+def test_a_long_story_is_reported_to_people_from_its_end(tmp_path: Path) -> None:
+    log = LiveLog().events([*works("s", 260), *deletes("s", 300, 306, 312)])
+    table = log.audited(tmp_path)
+    code, output, _ = run(table, "story", "s")
+    assert (code, "the last 500 of " in output, "500 rows" in output) == (0, True, True)
+    assert "KILL" in output[-8_000:]
+    document = orjson.loads(run(table, "story", "s", "--json")[1])
+    assert len(document) > 500
+    assert "look_up" in str(document[0]["summary"])
+
+
+def test_a_store_that_does_not_answer_is_reported_in_one_line() -> None:
+    options = "AWS_ENDPOINT_URL=http://127.0.0.1:1 AWS_ALLOW_HTTP=true AWS_REGION=x max_retries=0"
+    given = f"AWS_ACCESS_KEY_ID=x AWS_SECRET_ACCESS_KEY=y {options}".split()
+    arguments = [argument for one in given for argument in ("--storage-option", one)]
+    done = CliRunner().invoke(app, ["audit", "query", "SELECT 1", "--table", "s3://none/audit", *arguments])
+    expected = "haltline: audit table s3://none/audit: expected a table"
+    assert (done.exit_code, done.stderr.startswith(expected)) == (2, True)

@@ -10,9 +10,8 @@ from haltline.schemas.topics import Topics
 from haltline.streams.audit.query import open_query, session_story
 from haltline.streams.audit.run import EXIT_FAILED, run_audit, running_audit
 from tests.mock_cluster import ApiKey, MockCluster
-from tests.streams.audit.log import Log, assert_each_once, rows_of, wait_for_rows
+from tests.streams.audit.log import Log, assert_each_once, wait_for_rows
 from tests.streams.audit.records import REASON, one_of_each
-from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -62,43 +61,6 @@ def test_every_topic_is_audited_each_record_once_and_the_group_shows_how_far(log
         "session_killed_loop_guard",
         "destructive_repeat",
     )
-
-
-def test_a_broker_that_is_away_is_waited_for_and_reported_once_and_so_is_that_it_is_back(
-    cluster_log: tuple[MockCluster, Log], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    cluster, log = cluster_log
-    log.send_events(5)
-    with running_audit(log.settings(tmp_path)):
-        wait_for_rows(tmp_path, 6)
-        cluster.set_down()
-        wait_until(lambda: "audit sink: the broker is away: " in caplog.text, "it is said")
-        cluster.set_up()
-        wait_until(lambda: "audit sink: the broker is away no longer" in caplog.text, "it is said", deadline_s=60)
-        log.send_events(5, first=5)
-        wait_for_rows(tmp_path, 11)
-    assert caplog.text.count("is away: ") == 1
-
-
-def test_a_table_of_another_cluster_is_refused_and_left_alone_and_another_name_reads_into_it(
-    log: Log, mock_cluster: Callable[[int], MockCluster], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    log.send_events(50)
-    with running_audit(log.settings(tmp_path)):
-        wait_for_rows(tmp_path, 51)
-    cluster = mock_cluster(1)
-    for name in log.topics.all:
-        cluster.create_topic(name)
-    with Log(cluster.bootstrap, log.topics) as other:
-        other.send_events(100)
-        assert run_audit(other.settings(tmp_path)) == EXIT_FAILED
-        assert "audit#cluster" in caplog.text
-        assert "Use another table or another sink name" in caplog.text
-        assert rows_of(tmp_path) == 51
-        with running_audit(other.settings(tmp_path, sink="second")):
-            wait_for_rows(tmp_path, 51 + 102)
-    by_sink = open_query(tmp_path).rows("SELECT sink, count(*) AS n FROM audit GROUP BY 1 ORDER BY 1")
-    assert by_sink == [{"sink": "audit", "n": 51}, {"sink": "second", "n": 102}]
 
 
 def test_a_broker_or_a_table_that_is_not_there_or_forbids_to_read_ends_it_with_a_message(

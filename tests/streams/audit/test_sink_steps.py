@@ -74,21 +74,6 @@ def test_records_that_come_with_a_rebalance_in_the_same_call_are_not_taken(kafka
     assert kafka.written() == OF_OTHER
 
 
-@pytest.mark.parametrize("revoked", [True, False])
-def test_a_second_assignment_before_the_first_is_placed_counts_alone(kafka: FakeKafka, revoked: bool) -> None:
-    def story(sink: FakeConsumer) -> Story:
-        kafka.failures = [KafkaError.LEADER_NOT_AVAILABLE]  # so the first is not placed at once
-        sink.given(ACTIONS, CONTROL)
-        yield
-        if revoked:
-            sink.revoked(ACTIONS, CONTROL)
-        sink.given(OTHER)
-        yield
-
-    kafka.run(story)
-    assert kafka.written() == OF_OTHER
-
-
 @pytest.mark.parametrize("step", Step)
 def test_a_sink_that_stands_still_in_a_commit_while_another_takes_over_writes_nothing_twice(
     kafka: FakeKafka, step: Step
@@ -206,6 +191,16 @@ def test_nothing_is_written_of_a_topic_that_is_recreated_under_its_reader(
     with pytest.raises(AnotherLog, match="deleted and recreated"):
         one.run()
     assert len(kafka.table.rows) == (0 if flush_s == LATER else 5)
+
+
+def test_a_table_of_another_cluster_is_refused_and_left_alone_and_another_name_reads_into_it(kafka: FakeKafka) -> None:
+    kafka.run(reads(ACTIONS))
+    kafka.cluster_id = "another"
+    with pytest.raises(AnotherLog, match=r"audit#cluster: expected \d+.*Use another table or another sink name"):
+        kafka.run(reads(ACTIONS, OTHER))
+    assert len(kafka.table.rows) == 5
+    kafka.run(reads(ACTIONS, OTHER), sink="second")
+    assert [row["sink"] for row in kafka.table.rows] == ["audit"] * 5 + ["second"] * 10
 
 
 @pytest.mark.parametrize(

@@ -116,15 +116,6 @@ def test_deletes(policy: Policy | None, seconds: tuple[float, ...], targets: str
     assert refused.state.standing.killed is None, "refused attempts are no deletes"
 
 
-def test_a_declared_batch_lets_many_assets_go_but_not_one_thing_thrice() -> None:
-    session = Session()
-    batch = Batch(actions="delete_*", targets=["asset_id=stg_*"], max_deletes=100, expires=at(3600))
-    session.command(CommandKind.BATCH, batch=batch)
-    seconds = [float(n) for n in range(20)]
-    assert set(session.deletes(*seconds, targets=[f"asset_id=stg_{n}" for n in range(20)])) == {"ALLOW declared_batch"}
-    assert session.deletes(30, 32, targets=["asset_id=stg_1"] * 2)[-1] == KILLED
-
-
 @cases(
     "cost_usd, level, counted",
     {
@@ -162,19 +153,12 @@ def test_an_event_that_comes_twice_changes_nothing_and_the_ring_of_seen_ones_is_
 @cases(
     "override, verdicts",
     {
-        "nothing said": (Override(agent="cleaner", rules={}), [ALLOWED, SUSPECTED, KILLED]),
-        "a looser repeat leaves the volume in force": (
-            exempt(agent="clean*", rules={"destructive_repeat": Rule(settings={"same_target_prior": 3})}),
-            [ALLOWED, SUSPECTED, ASKED]),
         "both signals off for one session": (
             exempt(session="s1", rules={r: Rule(enabled=False) for r in LOOP_GUARD}),
             [ALLOWED, ALLOWED, ALLOWED]),
         "in shadow all is only recorded": (
             exempt(agent="cleaner", rules={r: Rule(mode=Mode.SHADOW) for r in LOOP_GUARD}),
             [ALLOWED, "ALLOW allowed, loop_suspected in shadow", "ALLOW allowed, loop_detected in shadow"]),
-        "what would loosen is not heard without an exemption": (
-            Override(agent="cleaner", rules={r: Rule(mode=Mode.SHADOW, enabled=False) for r in LOOP_GUARD}),
-            [ALLOWED, SUSPECTED, KILLED]),
         "an exemption that ends between two events": (
             exempt(session="s1", rules={r: Rule(mode=Mode.SHADOW) for r in LOOP_GUARD}, until=12),
             [ALLOWED, "ALLOW allowed, loop_suspected in shadow", KILLED]),
@@ -189,18 +173,6 @@ def test_an_event_that_comes_twice_changes_nothing_and_the_ring_of_seen_ones_is_
 def test_overrides_by_agent_and_session(override: Override, verdicts: list[str]) -> None:
     only_counting = {"step_review": Rule(enabled=False)}
     assert Session(Policy(rules=only_counting, overrides=(override,))).deletes(0, 6, 12) == verdicts
-
-
-def test_a_stop_that_overtook_its_event_is_in_the_kills_first_record() -> None:
-    twin, session = Session(), Session()
-    twin.deletes(0, 6, 12)
-    assert twin.state is not None
-    assert twin.state.standing.killed is not None
-    session.deletes(0, 6)
-    session.stopped(twin.state.standing.killed.decision_id, 12)
-    control = session(attempt(12)).control
-    assert control is not None
-    assert (control.stopped_at, control.time_to_stop_ms) == (at(12), 0)
 
 
 def test_the_third_delete_of_one_table_is_refused_with_its_evidence_by_offset() -> None:
@@ -296,12 +268,3 @@ def test_the_answer_to_a_kill_and_the_end_of_the_session_come_in_any_order(answe
     after = [session(ended(14))] if answer_first else []
     controls = [one.control for one in (*before, answered, *after) if one.control is not None]
     assert (controls[-1].stopped_at, controls[-1].time_to_stop_ms) == (at(13), 500)
-
-
-def test_overrides_that_are_wrong_only_together_are_refused_when_loaded() -> None:
-    by_agent = exempt(agent="a", rules={"error_repetition": Rule(settings={"high": 8, "critical": 9})})
-    by_session = exempt(session="s", rules={"error_repetition": Rule(settings={"critical": 6})})
-    for alone in (by_agent, by_session):
-        Core(Policy(overrides=(alone,)))
-    with pytest.raises(ValueError, match=r"overrides\.1\.rules\.error_repetition"):
-        Core(Policy(overrides=(by_agent, by_session)))

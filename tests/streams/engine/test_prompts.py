@@ -91,24 +91,6 @@ def looks_every_order_up() -> Iterator[Act]:
     yield "exchange_delivered_order_items", {"order_id": "#W3", "new": ["7918"]}, order(3, "exchange requested")
 
 
-def cancels_and_refunds() -> Iterator[Act]:
-    """One order after another is cancelled, refunded and looked at; some cannot be any more."""
-    for number in range(1, 11):
-        yield "get_order_details", {"order_id": f"#W{number}"}, order(number, "pending")
-        if number in (3, 4, 7):
-            refused = "Error: non-pending order cannot be cancelled"
-            yield "cancel_pending_order", {"order_id": f"#W{number}", "reason": "no longer needed"}, refused
-            yield "return_delivered_order_items", {"order_id": f"#W{number}"}, order(number, "return requested")
-        else:
-            yield (
-                "cancel_pending_order",
-                {"order_id": f"#W{number}", "reason": "ordered by mistake"},
-                order(number, "off"),
-            )
-            yield "issue_refund", {"order_id": f"#W{number}", "to": "gift_card_1"}, "ok"
-        yield "get_order_details", {"order_id": f"#W{number}"}, order(number, "off")
-
-
 def seeks_a_flight() -> Iterator[Act]:
     """Days and connections are looked up one after another, mostly without a flight, and a payment is refused twice."""
     yield (
@@ -136,7 +118,7 @@ def unlocks_a_phone() -> Iterator[Act]:
     yield "check_network_status", {"line_id": "L1002"}, "Connected, 4G"
 
 
-SERVICE = [looks_every_order_up, cancels_and_refunds, seeks_a_flight]
+SERVICE = [looks_every_order_up, seeks_a_flight]
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from typer.testing import CliRunner
 
-from haltline.cli.app import app
 from haltline.schemas.events import ActionEvent, Kind, Outcome
+from haltline.schemas.policy import Policy
+from haltline.streams.engine.core import Core
 from haltline.streams.importing.detection import DETECTORS
 from haltline.streams.importing.formats import FORMATS, Imported
 from haltline.streams.importing.reading import content_of
+from haltline.streams.replay.backtest import Recorded, related, together
 
 SAMPLES = Path(__file__).parent / "samples"
 FORM_OF = {
@@ -186,21 +187,18 @@ def test_no_sample_is_of_two_formats(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MAIN)
-def test_a_backtest_of_a_sample_stops_it_at_the_third_delete(name: str, tmp_path: Path) -> None:
+def test_a_backtest_of_a_sample_stops_it_at_the_third_delete(name: str) -> None:
     events = list(Imported(SAMPLES / name).events())
     deletes = [e for e in events if e.kind is ASKED and e.args == {"asset_id": "fact_sales"}]
-    file = tmp_path / "events.jsonl"
-    file.write_bytes(b"".join(event.to_json() + b"\n" for event in events))
-    tested = CliRunner().invoke(app, ["backtest", "--json", str(file)])
-    results = {one["session_id"]: one for one in map(json.loads, tested.stdout.splitlines())}
-    first = results[deletes[2].session_id]["first"]
-    assert (first["event_id"], first["detector"], first["level"]) == (
-        deletes[2].event_id,
-        "destructive_repeat",
-        "KILL",
-    )
-    for subagent in set(results) - {deletes[2].session_id}:
-        assert results[subagent]["level"] == "KILL"  # it descends from a session that was killed
+    of: dict[str, list[tuple[int, ActionEvent]]] = {}
+    for event in events:
+        of.setdefault(event.session_id, []).append((len(of.get(event.session_id, ())), event))
+    (tree,) = related([Recorded(name, one) for name, one in of.items()])
+    main, *subagents = together(Core(Policy()), tree)
+    assert main.first is not None
+    stop = (main.first.event_id, main.first.detector, main.first.level)
+    assert stop == (deletes[2].event_id, "destructive_repeat", "KILL")
+    assert {subagent.level for subagent in subagents} <= {"KILL"}, "it descends from a session that was killed"
 
 
 def test_another_file_with_the_subagent_of_a_session_is_below_it() -> None:

@@ -66,6 +66,18 @@ def test_a_session_starts_once_and_ends_when_its_client_says_so(embedded: Embedd
     assert started.task.goal == "tidy, password=[redacted:password]"
 
 
+def test_another_prompt_of_the_user_is_told_with_whatever_request_comes_next() -> None:
+    guard = ScriptedGuard()
+
+    async def talk(post: Post) -> list[int]:
+        asks = [("/v1/start", "p1"), ("/v1/verdict", "p1"), ("/v1/verdict", "p2"), ("/v1/turn", "p3"), ("/v1/turn", 3)]
+        return [(await post(path, {**CALL, "prompt": prompt}))[0] for path, prompt in asks]
+
+    assert scripted(guard, talk) == [200, 200, 200, 200, 400]
+    told = [event.task.prompts for event in guard.events if event.kind is Kind.SESSION_STARTED and event.task]
+    assert told == [2, 3]
+
+
 def test_a_result_that_its_client_describes_is_published_as_it_is_without_secrets() -> None:
     guard = ScriptedGuard()
     timeout = {"outcome": "timeout", "error": "TimeoutError: token=abcdef"}

@@ -36,17 +36,6 @@ def test_the_text_of_each_step(span: Span | None, signs: str) -> None:
     assert judged(Example(steps(10), span)) == signs
 
 
-@pytest.mark.parametrize(
-    ("sound", "runaway", "signs"),
-    [
-        pytest.param(0.0, 1.0, "....xxx", id="what comes before is not known"),
-        pytest.param(1.0, 0.0, "ooo....", id="the runaway counts for nothing"),
-    ],
-)
-def test_a_weight_of_nothing_leaves_steps_out(sound: float, runaway: float, signs: str) -> None:
-    assert judged(Example(steps(7), Span(3, 5), sound, runaway)) == signs
-
-
 def test_a_long_session_counts_more_but_not_in_proportion() -> None:
     totals = [arrays([Example(steps(count), sound_weight=0.5)])[2].sum() for count in (1, 10, 100)]
     assert totals[0] == 0.5

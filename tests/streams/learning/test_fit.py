@@ -88,21 +88,6 @@ def test_steps_that_do_not_differ_leave_a_prior_as_it_is() -> None:
     assert (model.base, model.features) == (SHIPPED.base, SHIPPED.features)
 
 
-@given(seeds)
-@few
-def test_what_the_prior_knows_already_changes_no_word_of_it(seed: int) -> None:
-    """Labels that agree with the prior make it surer: no step of a runaway becomes sound, and none the other way."""
-    values, _, weights = steps(seed)
-    before = np.array(scores_of(SHIPPED, rows_of(values)))
-    middle = float(np.median(before))
-    prior = replace(SHIPPED, base=round(SHIPPED.base - middle, PLACES))
-    before = np.array(scores_of(prior, rows_of(values)))
-    clear = np.abs(before) > 1.5
-    model = fit(values[clear], (before[clear] > 0) * 1.0, weights[clear], seed=1, name="m", prior=prior, rounds=60)
-    after = np.array(scores_of(model, rows_of(values[clear])))
-    assert ((after > 0) == (before[clear] > 0)).all()
-
-
 def test_steps_of_one_kind_are_refused_also_where_the_other_weighs_nothing() -> None:
     values, _, weights = steps(1)
     of_runaways = (weights > 0.5).astype(np.float64)

@@ -1,6 +1,5 @@
 import os
 import signal
-import socket
 import stat
 import subprocess
 import sys
@@ -21,7 +20,7 @@ from tests.waiting import wait_until
 
 
 @pytest.mark.kafka
-def test_a_record_survives_a_stop_a_crash_that_is_reported_and_a_new_process_on_another_port(tmp_path: Path) -> None:
+def test_a_record_survives_a_stop_a_crash_that_is_reported_and_the_command_on_another_port(tmp_path: Path) -> None:
     require_kafka()
     with LocalKafka(tmp_path) as node:
         reports = create_topics(
@@ -36,9 +35,20 @@ def test_a_record_survives_a_stop_a_crash_that_is_reported_and_a_new_process_on_
         node.restart()
         assert (node.bootstrap, node.pid != first_pid) == (address, True)
         assert _read_first(node.bootstrap, Topics().actions) == b"kept"
-    with LocalKafka(tmp_path) as again:
-        assert again.bootstrap != address
-        assert _read_first(again.bootstrap, Topics().actions) == b"kept"
+    port, output = unused_port(), tmp_path / "output"
+    words = [sys.executable, "-m", "haltline.cli", "kafka", "--data", str(tmp_path), "--port", str(port)]
+    with output.open("wb") as out:
+        command = subprocess.Popen(words, stdout=out, stderr=subprocess.STDOUT)
+    try:
+        wait_until(lambda: "stops it" in output.read_text(), "the command says how to stop", deadline_s=120)
+        assert _read_first(f"127.0.0.1:{port}", Topics().actions) == b"kept"
+        command.send_signal(signal.SIGTERM)
+        assert command.wait(timeout=90) == 0
+    finally:
+        command.kill()
+        command.wait()
+    assert f"Kafka answers at 127.0.0.1:{port}" in output.read_text()
+    assert output.read_text().endswith("Kafka is stopped.\n")
     (tmp_path / "log" / "meta.properties").write_text("version=99\n")
     with pytest.raises(LocalKafkaError, match=r"got its end with status 1\.(.|\n)*kafka\.log(.|\n)*version"):
         LocalKafka(tmp_path).start()
@@ -81,30 +91,6 @@ def test_fetch_says_which_commands_are_missing_or_what_maven_printed_and_leaves_
     with pytest.raises(LocalKafkaError, match=r"status 7:\n  no route to repository"):
         fetch()
     assert list((tmp_path / "cache").iterdir()) == []
-
-
-@pytest.mark.kafka
-def test_the_command_runs_kafka_with_the_topics_until_it_is_told_to_stop(tmp_path: Path) -> None:
-    require_kafka()
-    fetch()
-    port, output = unused_port(), tmp_path / "output"
-    options = ("--data", str(tmp_path / "data"), "--port", str(port), "--partitions", "2")
-    with output.open("wb") as out:
-        words = [sys.executable, "-m", "haltline.streams.local.kafka", *options]
-        command = subprocess.Popen(words, stdout=out, stderr=subprocess.STDOUT)
-    try:
-        wait_until(lambda: "stops it" in output.read_text(), "the command says how to stop", deadline_s=120)
-        there = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"}).list_topics(timeout=10).topics
-        assert {len(there[name].partitions) for name in Topics().all} == {2}
-        command.send_signal(signal.SIGTERM)
-        assert command.wait(timeout=90) == 0
-    finally:
-        command.kill()
-        command.wait()
-    assert f"Kafka answers at 127.0.0.1:{port}" in output.read_text()
-    assert output.read_text().endswith("Kafka is stopped.\n")
-    with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", port), timeout=5)
 
 
 def _produce(bootstrap: str, topic: str, value: bytes) -> None:

@@ -96,15 +96,15 @@ def test_an_agents_kill_is_previewed_carried_out_and_listed(system: str) -> None
 
 def test_the_fleet_takes_two_operators(system: str) -> None:
     operator = Operator(system, answer_within_s=30)
-    first = operator.kill(ScopeKind.FLEET, "*", by="ada", reason="all of it")
+    first = operator.command(CommandKind.KILL, ScopeKind.FLEET, "*", by="ada", reason="all of it")
     assert (first.second_wanted, first.after) == (True, None)
-    assert operator.kill(ScopeKind.FLEET, "*", by="ada", reason="again").second_wanted
-    second = operator.kill(ScopeKind.FLEET, "*", by="bo", reason="yes, all of it")
+    assert operator.command(CommandKind.KILL, ScopeKind.FLEET, "*", by="ada", reason="again").second_wanted
+    second = operator.command(CommandKind.KILL, ScopeKind.FLEET, "*", by="bo", reason="yes, all of it")
     assert second.after is not None
     assert (second.after.key, second.after.by) == ("fleet:*", "bo")
     with pytest.raises(NotAllowed, match="expected one that is not killed"):
-        operator.hold(CommandKind.CONTAIN, ScopeKind.FLEET, "*", by="ada", reason="softer")
-    assert operator.reset(ScopeKind.FLEET, "*", by="ada", reason="over").answered
+        operator.command(CommandKind.CONTAIN, ScopeKind.FLEET, "*", by="ada", reason="softer")
+    assert operator.command(CommandKind.RESET, ScopeKind.FLEET, "*", by="ada", reason="over").answered
 
 
 def test_of_a_declared_batch_it_is_known_how_much_is_used(system: str) -> None:

@@ -257,26 +257,6 @@ def damaged(draw: st.DrawFn) -> Log:
 
 
 @given(damaged())
-def test_a_state_is_reported_where_one_that_is_dropped_has_events_that_the_one_that_counts_has_not(log: Log) -> None:
-    reading = read(log)
-    found = {state.key: state for state in reading.report().states}
-    counted = {key: set(events_in(value)) for key, value in reading.states.values.items()}
-    highest, counting, missing = Epoch(0, 0), set(), set()
-    last: dict[tuple[bytes, Epoch], set[int]] = {}
-    for record in log.records:
-        epoch = Epoch.of(record)
-        assert epoch is not None
-        assert record.key is not None
-        if epoch >= highest:
-            highest = epoch
-            counting.add(epoch)
-        elif epoch not in counting:
-            last[record.key, epoch] = set(events_in(record.value))
-    missing = {key for (key, _), events in last.items() if events - counted.get(key, set())}
-    assert found.keys() == missing
-
-
-@given(damaged())
 def test_what_comes_back_has_all_that_counted_and_then_nothing_more_comes_back(log: Log) -> None:
     reading = read(log)
     back = {state.key: state.dropped.value for state in reading.report().having(Outcome.BRING_BACK)}

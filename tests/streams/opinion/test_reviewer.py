@@ -16,7 +16,8 @@ from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.findings import Evidence
 from haltline.schemas.opinions import Opinion, OpinionOutcome
 from haltline.streams.kafka.log_reader import LogReader
-from haltline.streams.opinion.judge import Judge
+from haltline.streams.opinion.digest import Digest
+from haltline.streams.opinion.judge import Judge, NoVerdict
 from haltline.streams.opinion.reviewer import Reviewer, ReviewerSettings
 from haltline.streams.policy.source import PolicyFile
 from haltline.streams.replay.diff import replay_and_compare
@@ -134,21 +135,23 @@ ANSWERS: list[tuple[str, Outcome, Callable[[BaseHTTPRequestHandler], None]]] = [
 ]
 
 
+SHOWN = Digest(messages=({"role": "user", "content": "..."},), event_ids=("p1", "p2", "p3"), is_suspect=False)
+
+
 @pytest.mark.parametrize(
     ("outcome", "answer"), [pytest.param(outcome, answer, id=name) for name, outcome, answer in ANSWERS]
 )
 def test_only_what_the_schema_says_is_a_verdict(
-    outcome: Outcome, answer: Callable[[BaseHTTPRequestHandler], None], broker: str, log: LiveLog, server: Server,
-    tmp_path: Path,
-) -> None:  # fmt: skip
+    outcome: Outcome, answer: Callable[[BaseHTTPRequestHandler], None], server: Server
+) -> None:
     server.answer = answer
-    with reviewing(broker, server, tmp_path, rules={"timeout_s": 3 if outcome is Outcome.TIMEOUT else 60}) as (
-        reviewer,
-        _,
-    ):
-        opinion = reviewer.opinion_on(requested(log))
-    assert opinion.outcome is outcome
-    assert (opinion.verdict is None) is bool(opinion.detail)
+    judge = Judge(server.url, "judge-1", KEY)
+    if outcome is Outcome.SOUND:
+        assert judge.ask(SHOWN, 60)[0].verdict == "sound"
+        return
+    with pytest.raises(NoVerdict) as none:
+        judge.ask(SHOWN, 1 if outcome is Outcome.TIMEOUT else 60)
+    assert (none.value.outcome, bool(none.value.detail)) == (outcome, True)
 
 
 def test_a_server_that_says_nothing_is_waited_for_no_longer_than_the_policy_says(
@@ -160,7 +163,7 @@ def test_a_server_that_says_nothing_is_waited_for_no_longer_than_the_policy_says
     server.answer = says_nothing
     with reviewing(broker, server, tmp_path, rules={"timeout_s": 1}) as (reviewer, _):
         opinion = reviewer.opinion_on(requested(log))
-    assert opinion.outcome is Outcome.TIMEOUT
+    assert (opinion.outcome, opinion.verdict, bool(opinion.detail)) == (Outcome.TIMEOUT, None, True)
     assert opinion.seconds < 10
 
 

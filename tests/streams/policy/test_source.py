@@ -2,12 +2,12 @@
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import orjson
 import pytest
-from confluent_kafka import Message, Producer
+from confluent_kafka import KafkaError, Message, Producer
 
 from haltline.schemas.dead_letter import DeadLetter
 from haltline.schemas.decisions import Decision
@@ -15,6 +15,7 @@ from haltline.schemas.policy import Policy
 from haltline.schemas.topics import Topics
 from haltline.streams.engine.core import Core
 from haltline.streams.kafka.log_reader import LogReader
+from haltline.streams.policy import source as following
 from haltline.streams.policy.loader import BadPolicy, parse_policy
 from haltline.streams.policy.publish import publish
 from haltline.streams.policy.source import News, PolicyFile, PolicySource, PolicyTopic, Refusal, current
@@ -61,7 +62,10 @@ def version(news: News) -> int:
     return news.policy.version
 
 
-def test_a_file_that_changed_is_read_again_and_a_bad_one_is_refused_with_its_line(tmp_path: Path) -> None:
+def test_a_file_that_changed_is_read_again_and_a_bad_one_is_refused_with_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "LOOK_EVERY_S", 0.1)
     file = tmp_path / "policy.yaml"
     file.write_text("version: 1\n", encoding="utf-8")
     source = PolicyFile(file)
@@ -83,41 +87,26 @@ def test_a_file_that_changed_is_read_again_and_a_bad_one_is_refused_with_its_lin
         source.close()
 
 
-@pytest.mark.parametrize(
-    ("saved", "problem"),
-    [
-        pytest.param("", "got an empty document", id="empty"),
-        pytest.param("version: 2\nrules:\n", "rules", id="cut behind a line"),
-        pytest.param("version: 2\ncooldown_s: 3", ":2: expected a line break at the end", id="cut within a number"),
-    ],
-)
-def test_a_file_that_is_being_saved_is_refused_and_read_when_it_is_whole(
-    tmp_path: Path, saved: str, problem: str
-) -> None:
+def test_a_file_that_is_being_saved_is_refused_and_read_when_it_is_whole(tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"
     file.write_text("version: 1\n", encoding="utf-8")
     source = PolicyFile(file)
-    try:
-        file.write_text(saved, encoding="utf-8")
-        source.look()
-        refused = next_of(source)
-        assert isinstance(refused, Refusal)
-        assert problem in refused.detail
-        file.write_text('{"version": 2, "cooldown_s": 30}', encoding="utf-8")
-        source.look()
-        assert version(next_of(source)) == 2
-    finally:
-        source.close()
 
-
-def test_a_file_that_never_ended_with_a_line_break_is_not_taken_as_cut(tmp_path: Path) -> None:
-    file = tmp_path / "policy.yaml"
-    file.write_text("version: 1", encoding="utf-8")
-    source = PolicyFile(file)
-    try:
-        file.write_text("version: 2", encoding="utf-8")
+    def saved(text: str) -> News:
+        file.write_text(text, encoding="utf-8")
         source.look()
-        assert version(next_of(source)) == 2
+        return next_of(source)
+
+    try:
+        for text, problem in {
+            "": "got an empty document",
+            "version: 2\nrules:\n": "rules",
+            "version: 2\ncooldown_s: 3": ":2: expected a line break at the end",
+        }.items():
+            refused = saved(text)
+            assert isinstance(refused, Refusal)
+            assert problem in refused.detail
+        assert version(saved('{"version": 2, "cooldown_s": 30}')) == 2
     finally:
         source.close()
 
@@ -180,22 +169,19 @@ def test_what_comes_on_the_topic_holds_or_is_refused_whole(bootstrap: str) -> No
         source.close()
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        pytest.param(lambda cluster: cluster.fail_next(ApiKey.FETCH, [29] * 3), id="is refused for a while"),
-        pytest.param(lambda cluster: (cluster.set_down(), cluster.set_up()), id="loses the broker for a while"),
-    ],
-)
-def test_the_topic_is_followed_on_when_a_worker(fault: Callable[[MockCluster], object]) -> None:
+def test_the_topic_is_followed_on_when_a_worker_is_refused_or_loses_the_broker_for_a_while() -> None:
     with MockCluster() as cluster:
         cluster.create_topic(TOPICS.policies)
         put(cluster.bootstrap, TOPICS.policies, document(2))
         source = PolicyTopic(cluster.bootstrap, TOPICS.policies, fetch_wait_ms=10)
         try:
-            fault(cluster)
+            cluster.fail_next(ApiKey.FETCH, [KafkaError.TOPIC_AUTHORIZATION_FAILED] * 3)
             put(cluster.bootstrap, TOPICS.policies, document(3))
             assert version(next_of(source)) == 3, "and what was known already is not told again"
+            cluster.set_down()
+            cluster.set_up()
+            put(cluster.bootstrap, TOPICS.policies, document(4))
+            assert version(next_of(source)) == 4
         finally:
             source.close()
 

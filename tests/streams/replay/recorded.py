@@ -114,8 +114,6 @@ class LiveLog:
 
     # As a source of a replay.
 
-    reader = None
-
     @property
     def spans(self) -> list[Span]:
         return [Span(t, p, 0, len(kept)) for (t, p), kept in self.records.items() if t in TOPICS.session_sources]

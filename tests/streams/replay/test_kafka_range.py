@@ -1,8 +1,6 @@
 """A range of a log on a broker: frozen before it is read, and read beside the workers."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import orjson
 import pytest
@@ -12,25 +10,29 @@ from typer.testing import CliRunner
 
 from haltline.cli.app import app
 from haltline.schemas.topics import Topics
-from haltline.streams.kafka.log_reader import Gone, LogReader, open_consumer, partitions_of
+from haltline.streams.kafka.log_reader import Gone
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.local.kafka import LocalKafka
-from haltline.streams.local.subprocesses import Children
-from haltline.streams.local.system import start_worker, wait_until_ready
 from haltline.streams.replay.kafka_range import KafkaRange
 from haltline.streams.replay.records import Span
 from haltline.streams.replay.time_range import BadMoment, Moment
 from tests.builders import at
-from tests.streams.replay.recorded import TOPICS, LiveLog, a_night, deletes, works
-from tests.waiting import wait_until
+from tests.streams.replay.recorded import TOPICS, LiveLog, a_night
 
 
-def put(bootstrap: str, log: LiveLog) -> None:
+def named(topic: str, topics: Topics) -> str:
+    """The topic by the names of other topics."""
+    return topics.prefix + topic.removeprefix(TOPICS.prefix)
+
+
+def put(bootstrap: str, log: LiveLog, topics: Topics = TOPICS) -> None:
     """The whole log, as it was, onto a broker."""
     producer = Producer({"bootstrap.servers": bootstrap})
     for (topic, partition), kept in log.records.items():
         for record in kept:
-            producer.produce(topic, record.value, record.key, partition=partition, timestamp=record.timestamp)
+            producer.produce(
+                named(topic, topics), record.value, record.key, partition=partition, timestamp=record.timestamp
+            )
     assert producer.flush(10) == 0
 
 
@@ -106,47 +108,19 @@ def test_what_the_broker_has_deleted_since_the_range_was_frozen_is_missed_aloud(
 
 
 @pytest.mark.kafka
-def test_a_worker_on_the_real_kafka_decided_what_its_replay_decides_and_its_group_is_left_alone(
-    kafka: LocalKafka, kafka_topics: Topics, tmp_path: Path
+def test_a_range_in_time_of_the_real_kafka_is_what_the_broker_says_it_is_and_no_group_is_joined(
+    kafka: LocalKafka, kafka_topics: Topics, night: LiveLog
 ) -> None:
-    group = kafka_topics.prefix.strip(".")
-    producer = Producer({"bootstrap.servers": kafka.bootstrap, "partitioner": "murmur2_random"})
-
-    def decisions() -> int:
-        with LogReader(kafka.bootstrap, [kafka_topics.interventions]) as reader:
-            return sum(1 for _ in reader.to_end())
-
-    def committed() -> list[int]:
-        consumer = open_consumer(kafka.bootstrap, group)
-        try:
-            places = [tp for topic in kafka_topics.session_sources for tp in partitions_of(consumer, topic)]
-            return [tp.offset for tp in consumer.committed(places, timeout=10)]
-        finally:
-            consumer.close()
-
-    def say(seconds: float, *sessions: str) -> None:
-        for one in [e for s in sessions for e in (*deletes(s, seconds, seconds + 6, seconds + 12), *works(f"w{s}", 3))]:
-            producer.produce(kafka_topics.actions, one.to_json(), one.session_id)
-        assert producer.flush(10) == 0
-
-    with Children(tmp_path) as children:
-        options = ("--prefix", kafka_topics.prefix, "--checkpoint-interval", "0.2")
-        worker = start_worker(children, kafka.bootstrap, *options, embedded=False)
-        wait_until_ready(children, worker)
-        say(0, "a", "b", "c")
-        wait_until(lambda: decisions() >= 9, "the first sessions are decided on", deadline_s=60)
-        middle = datetime.now(UTC)
-        wait_until(lambda: datetime.now(UTC) - middle > timedelta(milliseconds=2), "the clock of records moves on")
-        say(1000, "d", "e")
-        wait_until(lambda: decisions() >= 15, "the later sessions are decided on", deadline_s=60)
-    before = committed()
-    common = ("--prefix", kafka_topics.prefix, "--exact", "--json")
-    code, output = run(kafka.bootstrap, *common)
+    put(kafka.bootstrap, night, kafka_topics)
+    start, end = at(6), at(112)
+    with KafkaRange(kafka.bootstrap, kafka_topics, Moment(start), Moment(end)) as found:
+        actual = [(record.topic, record.partition, record.offset) for record in found.inputs()]
+    expected = [record for record in night.inputs() if start <= record.timestamp < end]
+    assert actual == [(named(r.topic, kafka_topics), r.partition, r.offset) for r in expected]
+    groups = AdminClient({"bootstrap.servers": kafka.bootstrap}).list_consumer_groups
+    before = {group.group_id for group in groups().result().valid}
+    code, output = run(kafka.bootstrap, "--prefix", kafka_topics.prefix, "--json")
     document = orjson.loads(output)
-    assert (code, document["first_divergence"]) == (0, None), output
-    assert document["recorded"] == 10
-    code, output = run(kafka.bootstrap, *common, "--from", middle.isoformat())
-    later = orjson.loads(output)
-    assert (code, later["records"][kafka_topics.actions]) == (0, 24), output
-    assert 0 < later["recorded"] < document["recorded"]
-    assert committed() == before
+    decided = night.count(TOPICS.interventions)
+    assert (code, document["first_divergence"], document["same"]) == (0, None, decided), output
+    assert {group.group_id for group in groups().result().valid} == before

@@ -17,7 +17,6 @@ from haltline.streams.runtime.changelog import (
     Claim,
     Epoch,
     ForeignWrite,
-    OlderRelease,
     Owner,
     PartitionState,
 )
@@ -204,14 +203,6 @@ def test_states_of_an_older_release_count_by_their_epochs_before_any_claim() -> 
 def expecting(part: PartitionState, name: str) -> PartitionState:
     part.expect(Claim(id_of(name)))
     return part
-
-
-def test_a_state_of_an_older_release_behind_a_claim_is_an_error_for_who_claims() -> None:
-    part = expecting(read(claimed(0, "a"), written(1, b"k", b"1", era=9)), "b")
-    part.apply([claimed(2, "b")])
-
-    with pytest.raises(OlderRelease, match="partition 0: expected no states of an older release behind a claim, got"):
-        _ = part.claimed
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,13 @@
 import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from typing import cast
 
 import pytest
-from confluent_kafka import KafkaError
 
 from haltline.streams.runtime.changelog import (
     ID_BYTES,
     OWNER_HEADER,
-    TOPIC_IDS_HEADER,
     Claim,
     ForeignWrite,
     Owner,
@@ -18,6 +17,7 @@ from haltline.streams.runtime.changelog import (
 )
 from haltline.streams.runtime.checkpoint import Checkpointer
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
+from haltline.streams.runtime.owned_partitions import OwnedPartitions
 from haltline.streams.runtime.processor_api import Change, Load, RawRecord
 from tests.mock_cluster import MockCluster
 from tests.streams.counting import Log
@@ -116,7 +116,7 @@ class Bench:
         self.checkpointer = Checkpointer(
             self._pipeline,
             self.outbox,
-            self.owned,
+            cast(OwnedPartitions, self.owned),
             changelog=CHANGELOG,
             alive=lambda: None,
             ends=self._ends,
@@ -168,24 +168,6 @@ def test_a_batch_is_acknowledged_when_what_followed_and_its_states_are_on_the_br
     asyncio.run(bench.checkpointer.checkpoint())
     assert bench.owned.slice(0).values == {b"a": b"1"}
     assert (b"b", None) in [(message.key(), message.value()) for message in bench.log.records(CHANGELOG)]
-
-
-def test_states_are_not_written_before_what_followed_from_them_is_confirmed(bench: Bench) -> None:
-    bench.cluster.fail_topic("out", KafkaError.UNKNOWN_TOPIC_OR_PART)  # its records wait
-    bench.process(Record(b"a", b"1"))
-
-    async def meanwhile() -> None:
-        running = asyncio.create_task(bench.checkpointer.checkpoint())
-        other = ConfirmedProducer(bench.cluster.bootstrap)
-        for _ in range(50):  # long enough for a state to be written
-            other.send("marks", key=b"m", value=b"m")
-            await other.confirmed(other.cut())
-        assert bench.on_broker(CHANGELOG) == 0
-        bench.cluster.fail_topic("out", 0)
-        await running
-
-    asyncio.run(meanwhile())
-    assert (bench.on_broker("out"), bench.on_broker(CHANGELOG)) == (1, 1)
 
 
 def test_a_batch_that_is_processed_while_a_checkpoint_waits_is_acknowledged_by_the_next(bench: Bench) -> None:
@@ -242,20 +224,6 @@ def test_keys_whose_last_record_is_late_are_written_anew_without_any_batch_or_wh
     assert (bench.commits, part.other_logs) == (0, {})
 
 
-def test_a_state_of_other_logs_is_loaded_without_what_it_includes_of_them_until_it_is_written(bench: Bench) -> None:
-    part = bench.owned.slice(0)
-    part.logs = b"now"
-    part.put(b"a", b"1", written_ms=1, logs=b"before")
-    bench.process(Record(b"a", b"2"))
-    assert bench.pipeline.loaded == [b"a forgets topic-0-before of 1"]
-
-    asyncio.run(bench.checkpointer.checkpoint())
-    bench.process(Record(b"a", b"3", offset=1))
-    assert bench.pipeline.loaded[-1] == b"2"
-    (message,) = bench.log.records(CHANGELOG)
-    assert message.headers() == [OWNER, (TOPIC_IDS_HEADER, b"now")]
-
-
 def test_before_a_commit_the_end_of_a_partition_proves_where_records_landed_of_which_the_broker_did_not_say(
     bench: Bench,
 ) -> None:
@@ -276,17 +244,6 @@ def test_before_a_commit_the_end_of_a_partition_proves_where_records_landed_of_w
     with pytest.raises(ForeignWrite):
         asyncio.run(another_writes())
     assert bench.commits == 1
-
-
-def test_forgotten_partitions_are_neither_acknowledged_nor_kept(bench: Bench) -> None:
-    acknowledged: list[int] = []
-    bench.process(Record(b"a", b"1", partition=0), acknowledge=lambda: acknowledged.append(0))
-    bench.process(Record(b"b", b"1", partition=1), acknowledge=lambda: acknowledged.append(1))
-    asyncio.run(bench.checkpointer.forget({0}))
-    asyncio.run(bench.checkpointer.checkpoint())
-
-    assert acknowledged == [1]
-    assert bench.pipeline.revoked == [0]
 
 
 def test_a_change_in_a_partition_of_another_worker_is_an_error(bench: Bench) -> None:

@@ -100,16 +100,6 @@ def test_a_broker_that_is_away_for_a_while_loses_nothing(cluster: MockCluster) -
     assert [message.value() for message in there(cluster)] == [b"1", b"2"]
 
 
-def test_a_record_that_is_not_confirmed_in_time_failed(cluster: MockCluster) -> None:
-    outbox = ConfirmedProducer(cluster.bootstrap, delivery_timeout_s=1)
-    outbox.partitions("out")  # it is connected; a record delivered now would have to be within the second too
-    cluster.set_down()
-    outbox.send("out", key=b"k", value=b"1")
-
-    with pytest.raises(DeliveryFailed, match=r"_MSG_TIMED_OUT|no report for 1 of them"):
-        asyncio.run(outbox.confirmed(outbox.cut()))
-
-
 def test_a_queue_that_stays_full_is_an_error_and_never_a_loss(cluster: MockCluster) -> None:
     outbox = ConfirmedProducer(cluster.bootstrap, delivery_timeout_s=1, settings={"queue.buffering.max.messages": 3})
     outbox.partitions("out")

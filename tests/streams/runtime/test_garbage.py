@@ -6,18 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from haltline.schemas.events import ActionEvent, Kind
 from haltline.streams.engine.core import Core, SessionState
 from haltline.streams.runtime.garbage import Collector, collecting
-
-START_MS = 1_750_000_000_000
+from tests.builders import call
 
 
 class Clock:
     """A clock that stands still unless it is moved."""
 
-    def __init__(self) -> None:
-        self.now_s = 0.0
+    now_s = 0.0
 
     def __call__(self) -> float:
         return self.now_s
@@ -94,17 +91,8 @@ def test_sessions_that_come_and_go_leave_nothing(collector: Collector, clock: Cl
 def run_through(core: Core, session_id: str) -> SessionState:
     state: SessionState | None = None
     for number in range(4):
-        for kind in (Kind.PROPOSED, Kind.COMPLETED):
-            event = ActionEvent(
-                event_id=f"{session_id} {number} {kind}",
-                kind=kind,
-                session_id=session_id,
-                time=START_MS + 1000 * number,
-                call_id=f"c{number}",
-                action="bash",
-                args={"command": f"python run_{number}.py > out.txt"},
-            )
-            state = core.on_event(state, event).state
+        for one in call(number, "bash", session=session_id, args={"command": f"python run_{number}.py > out.txt"}):
+            state = core.on_event(state, one).state
     assert state is not None
     return state
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from haltline.streams.runtime.health import HealthServer, Partition, Progress, Sample, Stuck, Verdict, follow, judge
+from haltline.streams.runtime.health import HealthServer, Partition, Progress, Sample, follow, judge
 from haltline.streams.runtime.metrics import Metrics
 from tests.cases import cases
 
@@ -83,19 +83,6 @@ def test_verdict(progress: dict[Partition, Progress], now_s: float, recovered: b
 
     assert (verdict.alive, verdict.ready) == (alive, ready)
     assert bool(verdict.reasons) != ready
-
-
-def test_a_verdict_names_the_stuck_partition_since_when_and_how_much_waits() -> None:
-    verdict = judge({("a", 0): QUIET, ("b", 3): WAITS}, T0_S + 70, stuck_after_s=60.0, recovered=True)
-
-    assert verdict == Verdict(
-        alive=False,
-        ready=False,
-        reasons=("b partition 3: 4 records wait at offset 5, and none was processed for 70 s",),
-        partitions=2,
-        lag_records=4,
-        stuck=(Stuck(topic="b", partition=3, next_offset=5, lag_records=4, since_s=T0_S),),
-    )
 
 
 class Served:

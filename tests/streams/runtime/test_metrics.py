@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.parser import text_string_to_metric_families
 
 from haltline.detectors import ALL as DETECTORS
@@ -12,7 +13,7 @@ from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.intervening import Interventions
 from haltline.schemas.policy import Policy, Rule
 from haltline.streams.engine.core import Core
-from haltline.streams.runtime.metrics import METRICS, PREFIX, Kind, Metrics, markdown_table
+from haltline.streams.runtime.metrics import METRICS, PREFIX, Metrics, markdown_table
 from haltline.streams.sessions.session_metrics import SessionMetrics
 from tests.builders import bash
 from tests.docs.pages import DOCS, between
@@ -25,8 +26,8 @@ def test_names_follow_the_conventions_and_no_label_has_as_many_values_as_there_a
     assert len(names) == len(set(names))
     for one in METRICS:
         assert re.fullmatch(r"[a-z]+(_[a-z]+)*", one.name)
-        assert one.name.endswith("_total") == (one.kind is Kind.COUNTER), one.name
-        assert bool(one.buckets) == (one.kind is Kind.HISTOGRAM), one.name
+        assert one.name.endswith("_total") == (one.kind is Counter), one.name
+        assert bool(one.buckets) == (one.kind is Histogram), one.name
         assert list(one.buckets) == sorted(one.buckets), one.name
         assert one.help.endswith("."), one.name
         assert "|" not in one.help, "it would break the page's table"
@@ -40,9 +41,7 @@ def exposed(metrics: Metrics) -> set[str]:
 def test_every_metric_of_the_table_is_exposed_once_it_is_asked_for() -> None:
     metrics = Metrics()
     for definition in METRICS:
-        {Kind.COUNTER: metrics.counter, Kind.GAUGE: metrics.gauge, Kind.HISTOGRAM: metrics.histogram}[definition.kind](
-            definition.name
-        )
+        {Counter: metrics.counter, Gauge: metrics.gauge, Histogram: metrics.histogram}[definition.kind](definition.name)
     assert {PREFIX + d.name.removesuffix("_total") for d in METRICS} <= exposed(metrics)
 
 
@@ -61,18 +60,6 @@ def test_what_alerts_wait_for_stands_at_0_before_it_happens_first_and_what_a_pro
         meter.finding(Finding.model_validate({**found, "code": code}))
     assert metrics.registry.get_sample_value("haltline_followups_total", {"what": "activity_after_kill"}) == 1
     assert _sum(metrics, "haltline_findings_total", detector="killed") == 2
-
-
-def test_children_are_made_once_and_count() -> None:
-    metrics = Metrics()
-    decisions = metrics.children("decisions_total")
-    decisions["loop", "PAUSE", "enforce"].inc()
-    decisions["loop", "PAUSE", "enforce"].inc(2)
-    metrics.children("rebalances_total")[()].inc()
-
-    labels = {"detector": "loop", "level": "PAUSE", "mode": "enforce"}
-    assert metrics.registry.get_sample_value("haltline_decisions_total", labels) == 3
-    assert metrics.registry.get_sample_value("haltline_rebalances_total") == 1
 
 
 def test_asking_for_another_kind_or_for_what_is_not_in_the_table_is_an_error() -> None:

@@ -200,20 +200,6 @@ def test_who_is_no_member_any_more_owns_nothing(answers: list[bool], claims: int
 
 
 @run
-async def test_a_claim_of_another_behind_the_own_one_means_to_claim_again(p: Process) -> None:
-    p.ownership.assign({0, 1}, set())
-    async with p.recovering() as task:
-        p.log.add_claim(1, b"another")
-        p.log.read(0)
-        p.log.read(1)
-        await turns()
-        assert not task.done()
-        p.log.read(1)
-    assert task.result()
-    assert [part.owner for part in p.ownership.own()] == [Owner(0, b"own-0".ljust(16)), Owner(2, b"own-2".ljust(16))]
-
-
-@run
 async def test_a_claim_of_another_that_is_read_after_the_recovery_is_seen_and_claimed_behind(p: Process) -> None:
     p.ownership.assign({0, 1}, set())
     async with p.recovering() as task:
@@ -241,24 +227,6 @@ async def test_a_state_of_an_older_release_behind_a_claim_ends_the_recovery(p: P
         p.log.read(0)
     with pytest.raises(OlderRelease):
         task.result()
-
-
-@run
-async def test_standbys_are_read_and_never_claimed_and_go_on_when_others_are_owned(p: Process) -> None:
-    p.log.add(5, b"k", b"1")
-    p.ownership.assign(set(), {5})
-    assert await p.ownership.recover(1) is False
-    p.ownership.assign({0}, {0, 5})
-    async with p.recovering() as task:
-        p.log.read(0)
-        p.log.read(5)
-    assert task.result()
-    p.ownership.own()
-    assert p.log.reads == {5: 1}
-    p.log.add(5, b"k", b"2")
-    p.log.read(5)
-    assert p.partitions.slice(5).values == {b"k": b"2"}
-    assert p.owned == {0}
 
 
 @run

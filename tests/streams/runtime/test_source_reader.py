@@ -166,28 +166,6 @@ async def test_each_topic_is_read_from_the_offsets_it_was_given_and_a_batch_is_o
     assert first.records[0] == Record(EVENTS, 0, 7, 1007, b"key", b"7", ())
 
 
-@bench()
-async def test_the_end_of_a_partition_is_behind_the_marks_of_a_transaction(here: Bench) -> None:
-    here.begin({(EVENTS, 0): 5})
-    here.fetch(EVENTS, record(EVENTS, 0, 5))
-    await here.takes(1)
-    here.fetch(EVENTS, end(EVENTS, 0, 6), end(EVENTS, 0, 7))
-    await here.takes(2)
-    assert [(len(fetched.records), fetched.following) for fetched in here.taken] == [(1, 6), (0, 7)]
-
-
-@pytest.mark.parametrize("again", [record, end], ids=["a record", "an end"])
-@bench()
-async def test_a_log_that_begins_again_is_in_no_batch_with_the_one_before(
-    here: Bench, again: Callable[[str, int, int], Message]
-) -> None:
-    here.begin({(EVENTS, 0): 5})
-    here.fetch(EVENTS, record(EVENTS, 0, 5), record(EVENTS, 0, 6), again(EVENTS, 0, 0))
-    await here.takes(2)
-    assert [fetched.first for fetched in here.taken] == [5, 0]
-    assert here.taken[0].following == 7
-
-
 @pytest.mark.parametrize("again", [{}, {(EVENTS, 0): 0}], ids=["partitions went", "partitions went and came back"])
 @bench()
 async def test_a_batch_that_is_on_its_way_when_partitions_go_is_never_taken(

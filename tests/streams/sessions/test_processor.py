@@ -6,7 +6,6 @@ import pytest
 from haltline.schemas.control import CommandKind, ControlState, Feedback, Stage
 from haltline.schemas.dead_letter import BadRecord
 from haltline.schemas.decisions import Decision, Level, ScopeKind
-from haltline.schemas.findings import Detection
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.policy import Policy, Rule
 from haltline.streams.engine.core import Core
@@ -131,14 +130,6 @@ def test_a_binary_cloudevent_on_the_wrong_partition_can_be_sent_again_from_its_d
     assert bench.decisions[0].session_id == ELSEWHERE
 
 
-def test_a_bad_command_or_answer_is_kept_and_not_carried_out() -> None:
-    bench = killed_bench()
-    document = orjson.loads(operator(CommandKind.RESET).to_json())
-    for topic, value in ((TOPICS.commands, orjson.dumps({**document, "reason": ""})), (TOPICS.feedback, b"{}")):
-        bench.put(topic, value)
-        assert bench.sent.records[-1][0] == TOPICS.dead_letter
-
-
 def test_a_revoked_partition_is_taken_up_again_from_the_table_and_what_its_state_includes_changes_nothing() -> None:
     bench = Bench()
     behind = -3 * 86_400_000  # an agent whose clock is days behind is stopped as well
@@ -223,20 +214,6 @@ def test_a_policy_that_is_refused_is_counted_and_kept_and_the_old_one_holds() ->
     assert (letter.key, letter.raw, letter.detail) == (b"default", b"{nonsense", "haltline.policies 2:17:1: not YAML")
     bench.put(TOPICS.actions, delete(0))
     assert bench.counted.policies == [("default", 1)]
-
-
-def test_a_kill_that_nobody_acknowledges_is_sent_again_and_then_an_incident() -> None:
-    bench = killed_bench()
-    bench.ticked(0, 5, 10, 15, 20, 1000)
-    _, kill, *again, given_up = bench.decisions
-    assert [(d.decision_id, d.flag) for d in again] == [(kill.decision_id, False)] * 2
-    assert (given_up.decision_id != kill.decision_id, given_up.flag) == (True, True)
-    incident = Detection.model_validate_json(bench.sent.of(TOPICS.detections)[-1] or b"")
-    assert (incident.finding.code, incident.decision_id) == ("kill_unacknowledged", given_up.decision_id)
-    told = [reported for reported in bench.counted.told if reported.startswith("kill_")]
-    assert told == ["kill_reissued", "kill_reissued", "kill_unacknowledged"]
-    record = bench.control
-    assert (record.stopped_at, record.issued, record.escalated_at) == (None, 3, T0_MS + 115_000)
 
 
 def test_a_kill_is_due_in_the_worker_that_takes_its_partition_over() -> None:

@@ -1,8 +1,5 @@
 """States of sessions that cannot be read, are of another release, or forget offsets: without a broker."""
 
-from pathlib import Path
-
-import orjson
 import pytest
 
 from haltline.schemas.control import CommandKind
@@ -99,17 +96,6 @@ def test_what_cannot_be_read_and_is_without_further_records_is_dropped_when_it_i
         bench.checkpoint()
     assert key not in bench.table
     assert b'{"due_ms":1,' in bench.sent.of(TOPICS.dead_letter)
-
-
-def test_a_state_of_the_release_before_goes_on_and_is_written_in_this_version() -> None:
-    golden = orjson.loads((Path(__file__).parent / "golden" / "state_v1.json").read_bytes())
-    bench = read_from(SESSION.encode(), orjson.dumps(golden | {"session_id": SESSION, "offsets": {}}))
-    bench.put(TOPICS.actions, delete(0))
-    written = bench.checkpoint()[SESSION.encode()] or b""
-    assert written.startswith(b'{"due_ms":')
-    assert b'"v":2,' in written
-    assert state_codec.decode(written).events == golden["events"] + 1
-    assert TOPICS.dead_letter not in {topic for topic, *_ in bench.sent.records}
 
 
 def test_a_state_of_a_later_release_still_ends_the_process() -> None:

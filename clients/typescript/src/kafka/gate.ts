@@ -73,9 +73,11 @@ export class Gate {
     return this.enforcer.degraded(this.#link.up()) ?? this.#link.unwatched();
   }
 
-  begin(): void {
+  /** The session begins, or works on the next one of its user's prompts. */
+  started(prompts?: number): void {
     const { goal } = this.#session;
-    this.publisher.event("session.started", goal === undefined ? {} : { task: { goal } }, true);
+    const task = { goal, prompts };
+    this.publisher.event("session.started", goal === undefined && prompts === undefined ? {} : { task }, true);
   }
 
   end(): void {

@@ -2,7 +2,7 @@
 
 import type { SessionOptions } from "../options.js";
 import { Session } from "../session.js";
-import type { Outcome, ProposedCall, SessionInfo, Transport, TurnEvent, Verdict } from "../transport.js";
+import type { Outcome, Prompt, ProposedCall, SessionInfo, Transport, TurnEvent, Verdict } from "../transport.js";
 import type { Connection } from "./connection.js";
 import { Gate, LOCAL } from "./gate.js";
 import { connectionOf } from "./pool.js";
@@ -75,7 +75,7 @@ export class KafkaTransport implements Transport {
     while (!this.#connection.join(this, member)) {
       this.#connection = connectionOf(this.#settings, this.#warn); // it was closed meanwhile, by its last other user
     }
-    this.#gate.begin();
+    this.#gate.started();
     return Promise.resolve();
   }
 
@@ -94,6 +94,11 @@ export class KafkaTransport implements Transport {
 
   event(event: TurnEvent): Promise<void> {
     this.#opened().turn(event);
+    return Promise.resolve();
+  }
+
+  prompt({ count }: Prompt): Promise<void> {
+    if (count > 1) this.#opened().started(count); // the session was started for the first
     return Promise.resolve();
   }
 

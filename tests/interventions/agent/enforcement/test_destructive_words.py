@@ -6,8 +6,7 @@ from haltline.detectors.commands import prefilter
 from haltline.interventions.agent import Effect, GuardSettings, Level
 from haltline.interventions.agent.testing import ScriptedGuard
 from haltline.schemas.events import Kind
-from tests.interventions.agent.attempts import attempt, attempts
-from tests.interventions.agent.stand_in import third_delete_kills
+from tests.interventions.agent.attempts import attempt
 
 DESTROYING_COMMANDS = (
     "rm -rf /data/x",
@@ -34,12 +33,6 @@ def verdict_flags(guard: ScriptedGuard) -> list[bool]:
     return [event.await_verdict for event in guard.events if event.kind is Kind.PROPOSED]
 
 
-def test_a_fast_loop_of_deletes_in_mode_async_ends_at_the_third() -> None:
-    guard = ScriptedGuard(*[third_delete_kills()] * 8, mode="async")
-    assert attempts(guard, 8).count("executed") == 2
-    assert guard.killed
-
-
 @pytest.mark.parametrize(
     ("action", "args", "waits"),
     [
@@ -63,12 +56,6 @@ def test_a_command_that_the_worker_has_to_read_is_checked(command: str) -> None:
     assert prefilter.may_destroy(command)
     guard = ScriptedGuard(Level.BLOCK, mode="async")
     assert attempt(guard, "bash", args={"command": command}) == "block"
-
-
-def test_without_a_verdict_the_fail_policy_goes_by_the_effect() -> None:
-    guard = ScriptedGuard(*[None] * 4, mode="async", budget_s=0.01)
-    assert attempts(guard, 1) == ["no_verdict"]
-    assert attempt(guard, "bash", args={"command": "rm -rf x"}) == "executed"
 
 
 def test_the_author_can_turn_it_off_or_move_the_line() -> None:

@@ -138,16 +138,6 @@ def test_no_call_that_cannot_be_read_goes_on_after_a_kill_or_before(embedded: Em
         assert answer("t4")["stopReason"].startswith("haltline: session_killed")
 
 
-def test_with_the_broker_away_the_fail_policy_holds_and_a_call_that_cannot_be_read_is_blocked(folder: Path) -> None:
-    claude = ClaudeCode(folder, NOWHERE, HALTLINE_BUDGET_S="0.05", HALTLINE_START_BUDGET_S="0.05")
-    destroys = claude.pre("mcp__db__drop_table")
-    assert (destroys["hookSpecificOutput"]["permissionDecision"], "continue" in destroys) == ("deny", False)
-    assert claude.pre("Read") == {}
-    for fields in ({"tool_name": 7}, {}):
-        done = claude("PreToolUse", tool_use_id="t1", **fields)
-        assert (done.returncode, "The call could not be read" in done.stderr) == (2, True)
-
-
 @pytest.mark.parametrize(
     ("environment", "options", "said"),
     [

@@ -118,6 +118,14 @@ LINES = (
     "lftp -e 'open -u bob,{} host'",
     "setx API_TOKEN {}",
     "rclone config create remote sftp pass {}",
+    "rclone config create remote s3 secret_access_key {}",
+    "restic -r x --password-command 'echo {}' backup",
+    "impacket-psexec bob:{}@host",
+    "mkpasswd {}",
+    "mysqladmin -u root password {}",
+    "nc host 25 <<< 'AUTH PLAIN {}'",
+    "signtool sign /f c.pfx /p {} x.exe",
+    "certutil -p {} -importpfx c.pfx",
     "net use Z: \\\\host\\share {} /user:bob",
 )
 

@@ -18,13 +18,8 @@ JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl"
 @cases(
     "text, expected",
     {
-        "an AWS access key": ("key AKIAIOSFODNN7EXAMPLE.", "key [redacted:aws_access_key]."),
-        "a GitHub token": ("ghp_" + "a1B2" * 9, "[redacted:github_token]"),
         "a fine-grained GitHub token": ("github_pat_" + "a1B2_" * 6, "[redacted:github_token]"),
-        "a Slack token": ("xoxb-1234567890-abcdef", "[redacted:slack_token]"),
-        "a Stripe key": ("sk_live_" + "a1B2" * 6, "[redacted:stripe_key]"),
         "an API key of a model": ("use sk-proj-" + "a1B2" * 6, "use [redacted:api_key]"),
-        "a JSON web token": (JWT, "[redacted:jwt]"),
         "a private key block": (f"a\n{KEY_BLOCK}\nb", "a\n[redacted:private_key]\nb"),
         "a private key block that was cut": (KEY_BLOCK[:45], "[redacted:private_key]"),
         "a bearer token": ("Bearer abcdefgh123", "Bearer [redacted:bearer]"),
@@ -65,13 +60,7 @@ def test_a_text_is_reported_without(text: str, expected: str) -> None:
         ("Authorization: abcdef", "Authorization: [redacted:authorization]"),
         ("Authorization: Bearer abcdefgh1", "Authorization: Bearer [redacted:bearer]"),
         ("Cookie: a=b; sid=c", "Cookie: [redacted:cookie]"),
-        ("glpat-" + "a1B2" * 5, "[redacted:gitlab_token]"),
-        ("npm_" + "a1B2" * 9, "[redacted:npm_token]"),
-        ("AIza" + "a1B2-" * 7, "[redacted:google_key]"),
-        ("hf_" + "a1B2" * 8, "[redacted:huggingface_token]"),
         ("AccountName=a;AccountKey=ab+/cd==;E=x", "AccountName=a;AccountKey=[redacted:accountkey];E=x"),
-        ("curl -s -u bob:hunter2 https://x", "curl -s -u bob:[redacted:password] https://x"),
-        ("curl --user 'bob:hunter2' https://x", "curl --user 'bob:[redacted:password]' https://x"),
         ("pwd=hunter2", "pwd=[redacted:pwd]"),
         ("passphrase=hunter2", "passphrase=[redacted:passphrase]"),
         ('-d "{\\"password\\": \\"hunter2\\"}"', '-d "{\\"password\\": \\"[redacted:password]\\"}"'),
@@ -83,24 +72,6 @@ def test_a_name_tells_a_secret_however_its_value_is_joined_to_it(text: str, expe
     assert redact_text(text) == expected
     assert redact_text(redact_text(text)) == expected
     assert orjson.loads(orjson.dumps(redact({"command": text}))) == {"command": expected}
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "token count: 5", "tokens: 123", "token: 5", "input_tokens: 1200", "max_tokens=4096", "password reset page",
-        "tokens = 12", "the author: bob", "auth: failed", "cd /src && PWD=/srv/x make", "OLDPWD=/home/x",
-        "docker run --user 1000:1000 x", "docker push org/token:latest", "rm -rf /srv/secret/x",
-        "arn:aws:secretsmanager:eu-west-1:1:secret:prod/db", "kubectl delete secret db --namespace prod",
-        "psql --no-password prod", "docker login --password-stdin registry", "login --password $DB_PASSWORD",
-        "TOKEN_FILE=/run/x", "aws secretsmanager delete-secret --secret-id prod", "password: null", "hf_hub download",
-        "npm_config_registry=x", "git commit --author 'a: b'", "curl https://x:8080/a -o /tmp/u:v",
-        "password = ${PASSWORD}", "--token-count 5", "monkey: banana", "primary key = id", "drop access key",
-        "Secret::Manager", "src/auth/token.py:12: error",
-    ],
-)  # fmt: skip
-def test_what_rules_look_at_in_ordinary_commands_stays(text: str) -> None:
-    assert redact_text(text) == text
 
 
 @pytest.mark.parametrize(

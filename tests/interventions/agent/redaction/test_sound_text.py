@@ -92,7 +92,16 @@ SOUND = (
     "mc ls a/b",
     "http://localhost:8080/@scope/pkg",
     "sha512-" + MIXED + "==",
-)
+    "token count: 5", "tokens: 123", "token: 5", "input_tokens: 1200", "max_tokens=4096", "password reset page",
+    "tokens = 12", "the author: bob", "auth: failed", "cd /src && PWD=/srv/x make", "OLDPWD=/home/x",
+    "docker run --user 1000:1000 x", "docker push org/token:latest", "rm -rf /srv/secret/x",
+    "arn:aws:secretsmanager:eu-west-1:1:secret:prod/db", "kubectl delete secret db --namespace prod",
+    "psql --no-password prod", "docker login --password-stdin registry", "login --password $DB_PASSWORD",
+    "TOKEN_FILE=/run/x", "aws secretsmanager delete-secret --secret-id prod", "password: null", "hf_hub download",
+    "npm_config_registry=x", "git commit --author 'a: b'", "curl https://x:8080/a -o /tmp/u:v",
+    "password = ${PASSWORD}", "--token-count 5", "monkey: banana", "primary key = id", "drop access key",
+    "Secret::Manager", "src/auth/token.py:12: error",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("text", SOUND)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from haltline.interventions.agent import Guard, Level, Refused
-from haltline.interventions.agent.transport.local_decider import LocalDecider, forget_kills
+from haltline.interventions.agent.transport.local_decider import forget_kills
 from haltline.schemas.events import Kind, Usage
 from haltline.schemas.policy import Policy, Rule
 from haltline.streams.engine.core import Core
@@ -86,15 +86,6 @@ def test_detectors_are_built_once_for_a_policy_whatever_is_below(monkeypatch: py
     assert built == policies[:1]
     assert Guard(mode="local", policy=policies[1]).session_id
     assert built == policies
-
-
-def test_guards_without_a_policy_decide_by_the_same_detectors() -> None:
-    guards = [Guard(mode="local"), Guard(mode="local").subagent()]
-    one, other = (guard._gate.decider for guard in guards)
-    assert isinstance(one, LocalDecider)
-    assert isinstance(other, LocalDecider)
-    assert one._core is other._core
-    assert [attempts(guard, 3) for guard in guards] == [THIRD, THIRD]
 
 
 def test_calls_from_many_threads_are_decided_one_after_the_other() -> None:
