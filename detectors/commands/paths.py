@@ -189,7 +189,13 @@ def _hint_of(part: str) -> _PathHint:
 
 
 def _is_reproduction(parts: list[str]) -> bool:
-    return _REPRODUCTION.fullmatch(parts[-1]) is not None and len(parts) <= 3 and _KEPT_AMONG.isdisjoint(parts)
+    name = parts[-1]
+    return (
+        len(parts) <= 3
+        and len(name) <= 128
+        and _REPRODUCTION.fullmatch(name) is not None
+        and _KEPT_AMONG.isdisjoint(parts)
+    )
 
 
 def _has_scratch_name(part: str) -> bool:

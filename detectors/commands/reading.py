@@ -385,12 +385,12 @@ def _of_invocation(invocation: Invocation, depth: int, work: StepBudget) -> Iter
     arguments = invocation.before_dashes()
     if _HELP not in arguments and arguments[-1:] != (_VERSION,):
         read = (_reader(invocation.name) or databases.generic)(invocation)
-        found = tuple(surroundings.as_in_tests(one, invocation) for one in read)
+        found = tuple(surroundings.as_in_tests(read, invocation))
         yield from found
         for act in effects.acts(invocation):
             # The program's own reader knows more of what is lost.
             if not (found and (act.effect in LOSSES or any(act.target == one.target for one in found))):
-                yield surroundings.as_in_tests(act, invocation) if act.effect in LOSSES else act
+                yield from surroundings.as_in_tests((act,), invocation) if act.effect in LOSSES else (act,)
 
 
 def _reader(name: str) -> Callable[[Invocation], Iterator[Destruction]] | None:

@@ -7,7 +7,7 @@ Misses: test environments with other names; names of tests that are given to som
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from haltline.detectors.commands.invocation import Invocation
@@ -32,6 +32,11 @@ _DATABASE_PROGRAMS = frozenset((
     "psql", "pgcli", "mysql", "mycli", "mariadb", "sqlite3", "sqlite", "duckdb", "mongosh", "mongo",
     "clickhouse-client", "cockroach", "usql", "sqlcmd",
 ))  # fmt: skip
+_KNOWN = _DATABASE_PROGRAMS | {
+    "kubectl", "helm", "oc", "redis-cli", "valkey-cli", "aws", "gsutil", "mc", "docker", "docker-compose", "podman",
+}  # fmt: skip
+_MAX_CHARS, _MAX_WORDS = 256, 256
+"""What is looked at of a word and of a command line, so that no text takes long."""
 _TEST_NUMBERS = frozenset(("14", "15"))
 """The last of a Redis server's sixteen databases, which test suites take by custom."""
 _ROWS_ONLY = (
@@ -55,13 +60,20 @@ _ARGUMENTS = ("database", "db", "dbname", "connection", "connection_string", "ds
               "namespace", "catalog")  # fmt: skip
 
 
-def as_in_tests(found: Destruction, invocation: Invocation) -> Destruction:
-    """A loss as scratch, where it is a test's own."""
-    if found.badness is Badness.SCRATCH or is_production(found.target, *invocation.argv, *invocation.assigned):
-        return found
-    if not (_is_named_so(found.target) or _is_of_tests(found, invocation)):
-        return found
-    return Destruction(found.verb, found.target, Badness.SCRATCH, found.effect, found.reversible)
+def as_in_tests(found: Iterable[Destruction], invocation: Invocation) -> Iterator[Destruction]:
+    """The losses by a program, those of a test's own as scratch."""
+    production: bool | None = None
+    for one in found:
+        if one.badness is not Badness.SCRATCH and (
+            _is_named_so(one.target[:_MAX_CHARS]) or _is_of_tests(one, invocation)
+        ):
+            if production is None:
+                words = (*invocation.argv[:_MAX_WORDS], *invocation.assigned)
+                production = is_production(*(word[:_MAX_CHARS] for word in words))
+            if not production and not is_production(one.target[:_MAX_CHARS]):
+                yield Destruction(one.verb, one.target, Badness.SCRATCH, one.effect, one.reversible)
+                continue
+        yield one
 
 
 def _is_named_so(target: str) -> bool:
@@ -71,9 +83,11 @@ def _is_named_so(target: str) -> bool:
 
 
 def _is_of_tests(found: Destruction, invocation: Invocation) -> bool:
-    if any(_ENVIRONMENT.fullmatch(one) for one in invocation.assigned):
+    if any(_ENVIRONMENT.fullmatch(one[:_MAX_CHARS]) for one in invocation.assigned):
         return True
-    name, argv = invocation.name, invocation.argv[1:]
+    name, argv = invocation.name, invocation.argv[1:_MAX_WORDS]
+    if name not in _KNOWN and found.verb != "reset_database":
+        return False
     values = [(option, value) for option, value in _valued(argv) if option in _OPTIONS]
     if name in ("kubectl", "helm", "oc"):
         nothing_lasts = not found.target.startswith(("k8s=namespace", "k8s=persistent", "k8s=node"))
@@ -81,7 +95,7 @@ def _is_of_tests(found: Destruction, invocation: Invocation) -> bool:
         return nothing_lasts and any(pattern.fullmatch(value) for _, value in values)
     if name in _DATABASE_PROGRAMS:
         where = [value for option, value in values if option in ("-d", "--dbname", "--database", "--db", "-D")]
-        where += [word.rpartition("/")[2] for word in argv if word[:1] != "-" and " " not in word][:2]
+        where += [word.rpartition("/")[2][:_MAX_CHARS] for word in argv if word[:1] != "-" and " " not in word][:2]
         return found.verb.startswith(_ROWS_ONLY) and any(_DATABASE_NAME.fullmatch(one) for one in where)
     if name in ("redis-cli", "valkey-cli"):
         return "-h" not in argv and any(option == "-n" and value in _TEST_NUMBERS for option, value in values)
@@ -95,14 +109,17 @@ def _is_of_tests(found: Destruction, invocation: Invocation) -> bool:
 
 def _valued(argv: tuple[str, ...]) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
-    for at, word in enumerate(argv[:256]):
+    for at, word in enumerate(argv):
         option, equals, value = word.partition("=")
         if option[:1] == "-":
-            found.append((option, value if equals else (argv[at + 1] if at + 1 < len(argv) else "")))
+            value = value if equals else (argv[at + 1] if at + 1 < len(argv) else "")
+            found.append((option, value[:_MAX_CHARS]))
     return found
 
 
 def names_tests(args: Mapping[str, Any]) -> bool:
     """Whether the arguments of a tool say that it works on a test's own database or namespace."""
     named = [value for name in _ARGUMENTS if isinstance(value := args.get(name), str)]
-    return any(_DATABASE_NAME.fullmatch(value.rpartition("/")[2]) for value in named) and not is_production(*named)
+    return any(
+        _DATABASE_NAME.fullmatch(value.rpartition("/")[2][:_MAX_CHARS]) for value in named
+    ) and not is_production(*named)

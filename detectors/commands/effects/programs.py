@@ -53,7 +53,7 @@ hands_over | register-scheduledtask,register-scheduledjob,new-scheduledtask | | 
 destroys | gpg,gpg2,gpgsm | /--delete-(secret|key)/ | $*
 destroys | keytool | +delete /(^|\s)-delete\b/ | -alias
 destroys | op,bw,pass,gopass,doppler,lpass,rbw,chamber,infisical | /(^|\s)(delete|rm|remove|purge|archive)(\s|$)/ | $*
-destroys | tar,cat,cpio | +dev /(-\w*f|>|of)\s*\/dev\/(sd|hd|vd|xvd|nvme|disk|mmcblk)/ |
+destroys | tar,cat,cpio | +dev /((^|\s)-\w{0,8}f|>|of)\s?\/dev\/(sd|hd|vd|xvd|nvme|disk|mmcblk)/ |
 # macOS
 destroys | tmutil delete/deletelocalsnapshots/disable/thinlocalsnapshots/deleteinprogress | | $*
 destroys | defaults delete/delete-all | | $*
@@ -133,7 +133,7 @@ _DATABASES = r"""
 overwrites | pg_restore | /(^|\s)(-\w*c\w*|--clean)\b/ | -d,--dbname
 overwrites | mongorestore | /--drop/ | --db,-d,$0
 overwrites | mysql,mariadb | +source /source\s+\S+\.(sql|dump)/ | $1
-overwrites | mysql,mariadb,psql,sqlite3,clickhouse-client,sqlcmd | +sql/dump/gz/bak/zst/xz /(<\s|(^|\s)-(f|i)\s+|--file\s+).*\S*(old|backups?|bak|dump|restore|snapshot|previous|archive)\S*/ !/test|dev\b/ | -d,--dbname,$1
+overwrites | mysql,mariadb,psql,sqlite3,clickhouse-client,sqlcmd | +sql/dump/gz/bak/zst/xz /(<|\s-[fi]|--file)\s.*(old|backup|bak\b|dump|restore|snapshot|previous|archive)/ !/test|dev\b/ | -d,--dbname,$1
 overwrites | mysql,mariadb,psql,sqlcmd | +sql/dump/gz /\bprod\w*/ /(<\s|(^|\s)-(f|i)\s+)\S+\.(sql|dump)/ | -d,--dbname,$1
 destroys | surreal,fauna,elasticdump | /\b(remove|delete)\s+(table|database|namespace|where|\w+)|delete-database|--type\s+delete/ | --input,$*
 destroys | swift delete | --all |
@@ -196,7 +196,7 @@ exposes | cargo owner | /--add/ | --add
 exposes | gem owner | /(^|\s)(-a|--add)\b/ | $1
 sends | crossplane xpkg push | | $1
 sends | swift package-registry publish | | $1
-hands_over | go,npx,uvx,pipx,bunx run/exec/@*/* | /(^|\s)(\S*[\/@_-])?(wipe|nuke|destroy|purge|obliterate)([@_\/-]\S*)?(\s|$)/ | $*
+hands_over | go,npx,uvx,pipx,bunx run/exec/@*/* | /[\s\/@_-](wipe|nuke|destroy|purge|obliterate)([@_\/-]|\s|$)/ | $*
 sends | twilio api:core:messages:create/api:core:calls:create | | --to
 sends | slack chat send | | --channel
 sends | gem push | | $1
