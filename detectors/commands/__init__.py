@@ -16,6 +16,7 @@ what it does it is no protection.
 from haltline.detectors.commands.creations import creations, may_create
 from haltline.detectors.commands.model import Badness, Destruction
 from haltline.detectors.commands.reading import (
+    begins_with_program,
     code_destructions,
     destructions,
     file_destructions,
@@ -30,6 +31,7 @@ from haltline.detectors.commands.sql import sql_destructions
 __all__ = [
     "Badness",
     "Destruction",
+    "begins_with_program",
     "code_destructions",
     "creations",
     "destructions",

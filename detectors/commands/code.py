@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from haltline.detectors.commands import code_calls
 from haltline.detectors.commands.code_tokens import Token, filled, fills, tokens
-from haltline.detectors.commands.effects import requests, tools
+from haltline.detectors.commands.effects import methods, requests
 from haltline.detectors.commands.model import OPENED
 from haltline.detectors.commands.shapes_of_code import named_by, own_models
 from haltline.detectors.commands.step_budget import StepBudget
@@ -777,7 +777,7 @@ class _Program:
             if text.startswith("\0")
         }
         everything = bool(items) and not (items[0].texts or items[0].ref)
-        found = tools.of_method(
+        found = methods.of_method(
             owner, last, given, [text for item in items for text in item.texts[:1]], everything=everything
         )
         if found is not None:

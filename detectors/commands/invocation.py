@@ -1,6 +1,6 @@
 """One program that a command line would run, after all that wraps it was taken off."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from haltline.detectors.commands.paths import canonical
 
@@ -8,8 +8,7 @@ STDIN = "<stdin>"
 """Stands for arguments that come down a pipe and are not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Invocation:
+class Invocation(Struct, frozen=True):
     """A program, its arguments, and what is known of its surroundings."""
 
     argv: tuple[str, ...]

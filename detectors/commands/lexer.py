@@ -11,8 +11,9 @@ Misses: substitutions inside `${x:-$(cmd)}` and `$(( ))`, extended globs, aliase
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
+
+from msgspec import Struct, field
 
 from haltline.detectors.commands.step_budget import StepBudget
 
@@ -20,16 +21,14 @@ MAX_NESTING = 6
 """Substitutions inside substitutions are commands down to here; deeper ones are text."""
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Struct, frozen=True):
     """Characters that stand for themselves."""
 
     value: str
     quoted: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Variable:
+class Variable(Struct, frozen=True):
     """`$NAME`, `${NAME}` or `${NAME:-default}`; `altered` when an operator changes its value."""
 
     name: str
@@ -38,8 +37,7 @@ class Variable:
     altered: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Substitution:
+class Substitution(Struct, frozen=True):
     """`$(commands)`, backticks, or the file of `<(commands)`."""
 
     items: "tuple[Item, ...]"
@@ -48,8 +46,7 @@ class Substitution:
     """The output stands in a file, whose name the word is: `<(commands)`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Array:
+class Array(Struct, frozen=True):
     """The value of `NAME=(words)`."""
 
     words: "tuple[Word, ...]"
@@ -59,8 +56,7 @@ Part: TypeAlias = Text | Variable | Substitution | Array
 Word: TypeAlias = tuple[Part, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Redirect:
+class Redirect(Struct, frozen=True):
     """`2>file`, `<file`, `<<<text`; of a heredoc the operator is `<<` and the target its body."""
 
     descriptor: str
@@ -68,8 +64,7 @@ class Redirect:
     target: Word
 
 
-@dataclass(slots=True)
-class Simple:
+class Simple(Struct):
     """One command with its arguments."""
 
     words: list[Word] = field(default_factory=list)

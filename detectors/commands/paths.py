@@ -75,6 +75,11 @@ _SCRATCH_SUFFIXES = (
     ".orig", ".rej", ".tsbuildinfo", ".dSYM", ".part", ".lcov",
 )  # fmt: skip
 _SCRATCH_PATTERNS = (".coverage.*", "_build_*", "cmake-build-*", "bazel-*", "*-tmp", "tmp-*", "tmp_*", "*_tmp")
+_REPRODUCTION = re.compile(
+    r"(?:test_?|debug_?|tmp_?)?repro(?:duc\w*)?(?:[_-]\w+)?\.\w+|test_\w+\.(?:py|js|ts|rb|sh|php|go)"
+)
+"""A program that shows a fault, beside the sources and not among the tests that are kept."""
+_KEPT_AMONG = frozenset(("tests", "test", "testing", "spec", "src", "lib", "app", "srv"))
 _SOURCE = re.compile(
     r"\.(?:py|pyi|c|h|cc|cpp|hpp|go|rs|java|kt|ts|tsx|js|jsx|rb|php|cs|swift|sql|sh|tf|ya?ml|toml|md)$"
 )
@@ -130,7 +135,7 @@ def badness(path: str, *, everything: bool, start: str | None = None) -> Badness
     # `/etc/*` without its subdirectories is all of it too; `*` where one stands is some files.
     everything = everything or (place not in (path, ".", start))
     parts = place.strip("/").split("/") if place != "/" else []
-    if _is_scratch(place, parts, everything=everything):
+    if _is_scratch(place, parts, everything=everything) or (parts and _is_reproduction(parts)):
         return Badness.SCRATCH
     if place in _CRITICAL_FILES or (everything and _is_catastrophe(place, parts, start)):
         return Badness.SEVERE
@@ -181,6 +186,16 @@ def _hint_of(part: str) -> _PathHint:
     if _has_scratch_name(part) or is_scratch(part):
         return _PathHint.SCRATCH
     return _PathHint.PERHAPS_SCRATCH if is_throwaway(part) else _PathHint.NOTHING
+
+
+def _is_reproduction(parts: list[str]) -> bool:
+    name = parts[-1]
+    return (
+        len(parts) <= 3
+        and len(name) <= 128
+        and _REPRODUCTION.fullmatch(name) is not None
+        and _KEPT_AMONG.isdisjoint(parts)
+    )
 
 
 def _has_scratch_name(part: str) -> bool:

@@ -69,17 +69,8 @@ CREATES = _words(
     "create", "build",
     "run", "mb", "sed",
 )  # fmt: skip
-_WATCHED = (
-    _CLIENTS
-    | _CHANGES_THERE
-    | WORDS
-    | _DESTROYS
-    | _INTERPRETERS
-    | _GIT
-    | _UPDATE
-    | _SCHEMA_LOAD
-    | _FILTER_WORDS
-    | _words("git", "replace")
+_WATCHED = frozenset().union(
+    _CLIENTS, WORDS, _DESTROYS, _INTERPRETERS, _GIT, _UPDATE, _SCHEMA_LOAD, _FILTER_WORDS, _words("git", "replace")
 )
 _TELLING = _WATCHED | CREATES
 
@@ -104,6 +95,8 @@ _BEFORE_EMPTY_WRITE = (
 )  # fmt: skip
 _OPENING_QUOTE = re.compile(r"""(?:(?:\A|[\s=(,;|&<])[urbf]?|-\w)["']+\Z""")
 _MAX_REDIRECTIONS = 64
+_READ_BEFORE = 400
+"""So many characters in front of a redirection, its file may be read by the same command."""
 _CACHED_TEXTS = 8
 """Several look at the same text, one after the other."""
 
@@ -173,6 +166,7 @@ _ALIKE = ("\u0130", "\u0131", "\u017f", "\u212a")
 _MOVED_AWAY = re.compile(r"/tmp\b|/shm\b|Trash", re.IGNORECASE)
 _FILTERS = re.compile(r"\b(?:base64|gbase64|xxd|rev|tr)\b")
 _ESCAPED = re.compile(r"\\\\?(?:x|0?[0-7]{2})")
+_IN_PLACE = re.compile(r"\s-(?:-in-place|[a-zA-Z]{0,4}i)")
 _IN_PIECES = re.compile(
     r"\$\((?:printf|echo)\b|\|[^|\n]{0,40}\btee\b|\b(?:perl|ruby) +(?:-\S+ +)*-\w*i"
     r"|sed +(?:-\S+ +)+['\"]?(?:[\d,$/^.*!; ]*[dDqQ](?![a-zA-Z])|s[/|,#]\^?\.[*+])|sed +(?:-\S*n\S*i|-n +-i|-i\S* +-n)"
@@ -194,7 +188,11 @@ def _may_decode(text: str, watched: frozenset[bytes]) -> bool:
     if "\\" in text and ("printf" in text or "echo -" in text) and _ESCAPED.search(text) is not None:
         return True
     return (
-        "$(" in text or ("sed " in text and "i" in text) or "perl " in text or "ruby " in text or b"tee" in watched
+        "$(" in text
+        or ("sed " in text and _IN_PLACE.search(text) is not None)
+        or "perl " in text
+        or "ruby " in text
+        or b"tee" in watched
     ) and _IN_PIECES.search(text) is not None
 
 
@@ -248,6 +246,7 @@ def telling_words(text: str) -> frozenset[bytes]:
     return _TELLING.intersection(words(text))
 
 
+@lru_cache(maxsize=_CACHED_TEXTS)
 def words(text: str) -> list[bytes]:
     """Everything in a text that may be a word, in lower case."""
     data = (text if text.isascii() else text.lower()).encode(errors="surrogatepass")
@@ -263,14 +262,14 @@ def _has_word(text: str, watched: frozenset[bytes] | None = None) -> bool:
         or found >= _SCHEMA_LOAD
         or (b"replace" in found and _REPLACE.search(text) is not None)
         or (not _INTERPRETERS.isdisjoint(found) and _by_script(text))
-        or (not _CLIENTS.isdisjoint(found) and not _CHANGES_THERE.isdisjoint(found))
-        or may_act(found)
+        or (not _CLIENTS.isdisjoint(found) and not _CHANGES_THERE.isdisjoint(words(text)))
+        or (not WORDS.isdisjoint(found) and may_act(found, words(text)))
     )
 
 
 def _may_empty_a_file(text: str) -> bool:
     """Whether a redirection stands behind nothing, or behind a command that puts out nothing, or into what it reads."""
-    if ("head" in text or "tail" in text or "awk" in text or "/dev/null" in text) and _NOTHING_OF_IT.search(text):
+    if any(piece in text for piece in _OF_NOTHING) and _NOTHING_OF_IT.search(text):
         return True
     seen = 0
     for mark in "<>":
@@ -285,13 +284,14 @@ def _may_empty_a_file(text: str) -> bool:
                 or seen > _MAX_REDIRECTIONS
             ):
                 return True
-            if mark == ">":
-                into = _INTO.match(text, at + 1)
-                if into is not None and f" {into[1]} " in f"{text[max(0, at - 400) : at]} ":
+            if mark == ">" and (into := _INTO.match(text, at + 1)) is not None:
+                read = text.find(into[1], max(0, at - _READ_BEFORE), at)
+                if read >= 0 and f" {into[1]} " in f"{text[read - 1 : at]} ":
                     return True
             at = text.find(mark, at + 1)
     return False
 
 
-_NOTHING_OF_IT = re.compile(r"<\s*/dev/null|\b(?:head|tail)\s+-[cn]\s*0|\bg?awk\s+0\s")
+_OF_NOTHING = ("</dev/null", "< /dev/null", "-c0", "-c 0", "-n0", "-n 0", "awk 0")
+_NOTHING_OF_IT = re.compile(r"<\s?/dev/null|\b(?:head|tail)\s+-[cn]\s?0|\bg?awk 0\s")
 _INTO = re.compile(r"[ \t]*([\w./~-]{1,200})")

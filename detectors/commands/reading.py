@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
+import msgspec
 import orjson
 
-from haltline.detectors.commands import code, files, notebooks, pipes, scripts
+from haltline.detectors.commands import code, files, notebooks, pipes, scripts, surroundings
 from haltline.detectors.commands.carriers import recipes, schedule
 from haltline.detectors.commands.code_creations import code_creations
 from haltline.detectors.commands.creations import creations
@@ -25,6 +26,7 @@ from haltline.detectors.commands.programs import (
     editors,
     git,
     machine,
+    named,
     stores,
     system,
     windows,
@@ -73,6 +75,7 @@ _TOOLS: Mapping[str, Callable[[Invocation], Iterator[Destruction]]] = {
     **machine.TOOLS,
     **stores.TOOLS,
     **windows.TOOLS,
+    **named.TOOLS,
     "ruby": _both(databases.TOOLS["ruby"], editors.TOOLS["ruby"]),
 }
 PRODUCING = frozenset((
@@ -356,7 +359,7 @@ def _texts_written(invocation: Invocation) -> dict[str, str]:
     files_ = [target for operator, target in invocation.writes if operator in (">", ">|", "&>", ">>")]
     if invocation.name == "tee":
         files_ += [word for word in invocation.argv[1:] if not word.startswith("-")]
-    text = pipes.output(replace(invocation, writes=())) if files_ else None
+    text = pipes.output(msgspec.structs.replace(invocation, writes=())) if files_ else None
     return {invocation.path(file): text for file in files_} if text else {}
 
 
@@ -381,16 +384,25 @@ def _of_invocation(invocation: Invocation, depth: int, work: StepBudget) -> Iter
             yield from _of_call(call, invocation, depth, work)
     arguments = invocation.before_dashes()
     if _HELP not in arguments and arguments[-1:] != (_VERSION,):
-        found = tuple((_reader(invocation.name) or databases.generic)(invocation))
+        read = (_reader(invocation.name) or databases.generic)(invocation)
+        found = tuple(surroundings.as_in_tests(read, invocation))
         yield from found
         for act in effects.acts(invocation):
             # The program's own reader knows more of what is lost.
             if not (found and (act.effect in LOSSES or any(act.target == one.target for one in found))):
-                yield act
+                yield from surroundings.as_in_tests((act,), invocation) if act.effect in LOSSES else (act,)
 
 
 def _reader(name: str) -> Callable[[Invocation], Iterator[Destruction]] | None:
     return _TOOLS.get("mkfs" if name.startswith("mkfs.") else name) or windows.TOOLS.get(name.lower())
+
+
+def begins_with_program(text: str) -> bool:
+    """Whether a text begins with the name of a program that a reader or a table knows, as a command line does."""
+    words = text.split(maxsplit=2)
+    if words[:1] == ["sudo"]:
+        words = words[1:]
+    return bool(words) and (_reader(words[0]) is not None or words[0] in effects.TABLE.rows)
 
 
 def _of_call(call: scripts.Call, invocation: Invocation, depth: int, work: StepBudget) -> Iterator[Destruction]:
@@ -422,7 +434,8 @@ def reader_of(invocation: Invocation) -> str:
     """The module that reads a program that takes something away; empty where none finds anything."""
     reader = _reader(invocation.name) or databases.generic
     if invocation.argv and any(True for _ in reader(invocation)):
-        return reader.__module__.removeprefix("haltline.detectors.").replace(".", "/") + ".py"
+        module = getattr(reader, "func", reader).__module__
+        return module.removeprefix("haltline.detectors.").replace(".", "/") + ".py"
     if any(True for _ in files.redirections(invocation)):
         return "commands/files.py"
     return ""

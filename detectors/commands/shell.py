@@ -10,8 +10,9 @@ the wrappers' own gaps are listed there.
 
 import shlex
 from collections.abc import Callable
-from dataclasses import replace
 from functools import lru_cache
+
+from msgspec.structs import replace
 
 from haltline.detectors.commands import pipes, wrappers
 from haltline.detectors.commands.carriers import CARRIERS, carried

@@ -37,9 +37,13 @@ def made_in_passing(act: ToolCall) -> Collection[str]:
     }
 
 
-_MADE_BY_COMMANDS = ("database=", "container=", "k8s=", "branch=", "tag=")
-_MAKES = re.compile(r"\bcreate(?:db)?\b|\brun\b|\bcheckout -b|\bswitch -c|\bgit (?:branch|tag) [^-]", re.IGNORECASE)
-_TAKES = re.compile(r"\bdrop(?:db)?\b|\bdelete\b|\brm\b|\bbranch -|\btag -", re.IGNORECASE)
+_MADE_BY_COMMANDS = ("database=", "container=", "k8s=", "branch=", "tag=", "stash=")
+_MAKES = re.compile(
+    r"\bcreate(?:db)?\b|\brun\b|\bcheckout -b|\bswitch -c|\bgit (?:branch|tag) [^-]"
+    r"|\bgit stash(?! *(?:drop|clear|pop|apply|list|show))",
+    re.IGNORECASE,
+)
+_TAKES = re.compile(r"\bdrop(?:db)?\b|\bdelete\b|\brm\b|\bbranch -|\btag -|\bstash (?:drop|clear)", re.IGNORECASE)
 
 
 def _is_made_first(text: str) -> bool:

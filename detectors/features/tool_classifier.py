@@ -26,11 +26,13 @@ from haltline.detectors.commands import (
 from haltline.detectors.commands import may_create as text_may_create
 from haltline.detectors.commands import renames as shell_renames
 from haltline.detectors.commands.code_creations import code_creations
+from haltline.detectors.commands.effects.requests import is_own_server
 from haltline.detectors.commands.model import ActEffect, as_row, of_row
 from haltline.detectors.commands.paths import badness as path_badness
 from haltline.detectors.commands.prefilter import may_destroy_by_code
 from haltline.detectors.commands.sql import sql_creations, sql_renames
 from haltline.detectors.commands.step_budget import StepBudget
+from haltline.detectors.commands.surroundings import names_tests
 from haltline.detectors.features import command_effects, tool_effects, tool_name_severity
 from haltline.detectors.features.observation_protocol import ToolCall
 from haltline.detectors.features.tool import KnownTool
@@ -412,6 +414,8 @@ def destroys(act: ToolCall, classifier: Classifier) -> tuple[Destruction, ...]:
     tool, hint = act.tool, act.hint
     if tool.effect is _EXEC and act.text:
         found = _losses_of(act.text, tool, cwd_of(act.event))
+        if found and tool.reading is Reading.SQL and names_tests(act.args or {}):
+            found = tuple(replace(one, badness=Badness.SCRATCH) for one in found)
         if not found and tool.reading is not _SHELL and "mutation" in act.text:
             found = _by_graphql(act.args or {})
         if not found and tool.reading is _PLAIN and "(" in act.text:
@@ -452,6 +456,8 @@ def _by_shape(  # noqa: PLR0917 - it calls itself
     if tool.effect is _POLL:
         return ()
     place = destructive_shapes.http_delete(args) if tool.effect is not _READ or "method" in args else ""
+    if place and is_own_server(place):
+        return ()
     if place:
         return (Destruction("http_delete", f"url={place}", Badness.PLAIN),)
     found: list[Destruction] = []
@@ -468,8 +474,9 @@ def _by_shape(  # noqa: PLR0917 - it calls itself
         return _named("delete_file", kept)
     statement = _statement(action, args, tool)
     if statement:
-        return sql_destructions(statement)
-    if tool.effect is _READ:
+        found_there = sql_destructions(statement)
+        return tuple(replace(one, badness=Badness.SCRATCH) for one in found_there) if names_tests(args) else found_there
+    if tool.effect is _READ or tool_effects.is_click(action):
         return ()
     types = not _TYPES.isdisjoint(words(action))
     verb = "" if types else destructive_shapes.operation(action, args, weak=tool.effect is None)

@@ -8,9 +8,10 @@ Misses: see there; clicks whose adapter reports a number instead of the text tha
 import re
 import shlex
 from functools import lru_cache
+from itertools import islice
 
-from haltline.detectors.commands import destructions
-from haltline.detectors.commands.effects import labels, requests, statements, tools
+from haltline.detectors.commands import begins_with_program, destructions, sql_destructions
+from haltline.detectors.commands.effects import labels, orders, requests, statements, tools
 from haltline.detectors.commands.model import ActEffect, Badness, Destruction
 from haltline.detectors.commands.names import is_test, is_throwaway
 from haltline.schemas.record import JsonObject
@@ -85,14 +86,14 @@ def acts(  # noqa: PLR0912 - one case after another
         if clicked:
             return clicked
     found = _by_words(action, args) or tools.by_name(whole)
-    if found is None:
+    if found is None or found[1] is ActEffect.HANDS_OVER:
         moved = _moved_away(action, args, about)
         if moved:
             return moved
         requested = requests.of_arguments(args)
         if requested is not None:
             return (requested,)
-        order = tools.handed_over(action, args)
+        order = orders.handed_over(action, args) or _commanded(action, args)
         if order:
             return (
                 Destruction(
@@ -105,6 +106,23 @@ def acts(  # noqa: PLR0912 - one case after another
         return ()
     named = about or (f"tool={action}",)
     return tuple(Destruction(verb[:80], one[:_MAX_TARGET_CHARS], Badness.PLAIN, effect) for one in named[:16])
+
+
+_COMMANDED = re.compile(
+    r"\b(?:run|execute|exec|issue|type|perform)\b:?\s+[`'\"]*(?P<line>[^`\n]{4,400})", re.IGNORECASE
+)
+
+
+def _commanded(action: str, args: JsonObject) -> str:
+    """A command line or statement that another agent is told to run, where it takes something away."""
+    if not orders.hands_over(action):
+        return ""
+    for text in orders.texts(args):
+        for line in (text.partition(";")[0], *(match["line"] for match in islice(_COMMANDED.finditer(text[:4096]), 4))):
+            told = (*(destructions(line) if begins_with_program(line) else ()), *sql_destructions(line))
+            if any(one.badness is not Badness.SCRATCH for one in told):
+                return line[:160]
+    return ""
 
 
 def _by_words(action: str, args: JsonObject) -> tuple[str, ActEffect] | None:
@@ -236,7 +254,12 @@ def may_act(action: str) -> bool:
     if tools.only_looks(action):
         return False
     by_name = tools.by_name(_LAST_PART.split(action)[-1]) or tools.by_name("_".join(parts))
-    return by_name is not None or not tools.HANDS.isdisjoint(parts)
+    return by_name is not None or not orders.HANDS.isdisjoint(parts)
+
+
+def is_click(action: str) -> bool:
+    """Whether a tool clicks: what that does, the text of what is clicked tells."""
+    return not _CLICKS.isdisjoint(words(action))
 
 
 def click(action: str, args: JsonObject) -> tuple[Destruction, ...]:

@@ -18,8 +18,9 @@ _RECEIPTS = frozenset((
 _LISTS = ("entries", "messages", "items")
 _UNFINISHED = frozenset((
     "cart", "basket", "draft", "drafts", "todo", "todos", "reminder", "notification", "notifications", "scratchpad",
-    "cell",
+    "cell", "cache", "caches",
 ))  # fmt: skip
+_OF_A_LIST = frozenset(("item", "list"))
 _FILED = frozenset(("archive", "label", "unlabel", "tag", "untag", "star", "unstar", "mark", "snooze", "mute"))
 _MESSAGES = frozenset(
     ("email", "emails", "mail", "message", "messages", "thread", "conversation", "card", "notification", "issue")
@@ -37,6 +38,8 @@ def nobody_misses(act: ToolCall) -> bool:
     named_by = frozenset(words(act.action))
     if not _FILED.isdisjoint(named_by) and not _MESSAGES.isdisjoint(named_by):
         return True  # it is somewhere else in the same mailbox
+    if named_by >= _OF_A_LIST:
+        return True
     if not _UNFINISHED.isdisjoint(named_by):
         return _HOLDS_MANY.isdisjoint(named_by)
     place = args.get("url") or args.get("path") or args.get("endpoint")

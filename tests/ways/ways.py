@@ -51,11 +51,11 @@ _OF_DESTRUCTION = frozenset((
 
 
 BY_EFFECT = (
-    "clicks", "clouds", "configuration", "dns", "editors", "exposed", "handed_over", "history", "languages", "moved",
-    "published", "requests", "sent", "spent", "statements", "windows",
+    "clicks", "clouds", "configuration", "dns", "editors", "exposed", "further", "handed_over", "history", "languages",
+    "moved", "published", "requests", "sent", "spent", "statements", "windows",
 )  # fmt: skip
 """Tables of acts that cannot be taken back, by what they do."""
-HARMLESS = ("innocent", "harmless")
+HARMLESS = ("innocent", "harmless", "everyday")
 
 
 def policy_of(table: str) -> Policy:

@@ -13,7 +13,7 @@ from functools import lru_cache
 from haltline.detectors.commands.model import ActEffect
 
 _TABLE = """
-destroys | delete erase destroy wipe purge truncate drop uninstall terminate deactivate nuke decommission revoke unpublish
+destroys | permanently delete erase destroy wipe purge truncate drop uninstall terminate deactivate nuke decommission revoke unpublish
 destroys | empty trash, empty bin, empty recycle bin, close account, close my account, remove all, remove everyone, remove user, remove users, remove account, remove project, remove repository, remove database, remove member, remove permanently, clear all data, clear database, factory reset, reset database, reset to factory, format disk, format drive, discard all, archive project, archive repository, cancel subscription, leave organization, disable account, suspend account, shut down, force push, end session for all, i understand
 destroys | deletion removal suppression löschung eliminación exclusão eliminazione verwijdering usunięcie
 destroys | löschen entfernen vernichten leeren deaktivieren kündigen formatieren zurücksetzen endgültig

@@ -5,7 +5,7 @@ A line is `effect | program and words | conditions | target`; `rows` says what e
 Misses: programs that are not listed, unless an option says it; what is in files that they are given.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from haltline.detectors.commands.effects import rows
 from haltline.detectors.commands.effects.services import SERVICES
@@ -49,6 +49,11 @@ exposes | set-mppreference | /disable\w*\s+(\$true|1)|exclusion/ |
 exposes | set-netfirewallprofile | /enabled\s+(false|\$false)/ |
 sends | send-mailmessage,send-mgusermail | | -to
 hands_over | register-scheduledtask,register-scheduledjob,new-scheduledtask | | -taskname
+# keys and secrets
+destroys | gpg,gpg2,gpgsm | /--delete-(secret|key)/ | $*
+destroys | keytool | +delete /(^|\s)-delete\b/ | -alias
+destroys | op,bw,pass,gopass,doppler,lpass,rbw,chamber,infisical | /(^|\s)(delete|rm|remove|purge|archive)(\s|$)/ | $*
+destroys | tar,cat,cpio | +dev /((^|\s)-\w{0,8}f|>|of)\s?\/dev\/(sd|hd|vd|xvd|nvme|disk|mmcblk)/ |
 # macOS
 destroys | tmutil delete/deletelocalsnapshots/disable/thinlocalsnapshots/deleteinprogress | | $*
 destroys | defaults delete/delete-all | | $*
@@ -87,7 +92,7 @@ exposes | tailscale funnel/serve | | $*
 exposes | ssh,autossh | +r /(^|\s)-\w*R\s+\S*:/ | -R
 exposes | nc,ncat,netcat,socat | +e/exec/nlvpe/lvpe/nlpe /(^|\s)-\w*e\s|exec:/ |
 exposes | http-server,serve | /(^|\s)(\/|~)(\s|$)/ |
-exposes | python | +server /http\.server/ /--directory\s+[\/~](\s|$)/ |
+exposes | python | +http.server /http\.server/ /--directory\s+[\/~](\s|$)/ |
 exposes | curl,wget,http,https,xh | +transfer/0x0/file/paste/pastebin/paste2/paste1/termbin/bashupload/temp/oshi/catbox/requestbin/webhook/ngrok /transfer\.sh|0x0\.st|file\.io|paste(bin)?\.\w+|termbin|bashupload|temp\.sh|oshi\.at|catbox\.moe|requestbin|webhook\.site|ngrok/ /(^|\s)(-F|--form|-T|--upload-file|-d|--data\S*|--post-file)\b|@/ |
 # mail
 sends | mail,mailx,mutt,sendmail,msmtp,ssmtp,swaks,neomutt,himalaya,s-nail,mailsend | !/(^|\s)(-e|-H|--help)(\s|$)/ | --to,-t,$0
@@ -119,6 +124,7 @@ destroys | git worktree remove | /(^|\s)(-f|--force)\b/ | path:$1
 destroys | git config | /gc\.\S*expire\S*\s+(now|0)|receive\.denyDeletes\s+false/ | .
 destroys | bfg | | $*
 destroys | java | +bfg /bfg\S*\.jar/ | .
+destroys | p4 obliterate | | $*
 destroys | hg strip/rollback/purge | | .
 destroys | svn delete/rm/del/remove | /:\/\// | $1
 destroys | jj abandon/op | /abandon|restore/ | $*
@@ -127,6 +133,11 @@ _DATABASES = r"""
 overwrites | pg_restore | /(^|\s)(-\w*c\w*|--clean)\b/ | -d,--dbname
 overwrites | mongorestore | /--drop/ | --db,-d,$0
 overwrites | mysql,mariadb | +source /source\s+\S+\.(sql|dump)/ | $1
+overwrites | mysql,mariadb,psql,sqlite3,clickhouse-client,sqlcmd | +sql/dump/gz/bak/zst/xz /(<|\s-[fi]|--file)\s.*(old|backup|bak\b|dump|restore|snapshot|previous|archive)/ !/test|dev\b/ | -d,--dbname,$1
+overwrites | mysql,mariadb,psql,sqlcmd | +sql/dump/gz /\bprod\w*/ /(<\s|(^|\s)-(f|i)\s+)\S+\.(sql|dump)/ | -d,--dbname,$1
+destroys | surreal,fauna,elasticdump | /\b(remove|delete)\s+(table|database|namespace|where|\w+)|delete-database|--type\s+delete/ | --input,$*
+destroys | swift delete | --all |
+destroys | smbclient,lftp,sftp,ftp,ncftp,curlftpfs | /(^|[\s;"'])(del|mdel|rm|mrm|rmdir|deltree|delete|mdelete)\s/ | $*
 overwrites | redis-cli | /\b(restore\s.*replace|--rdb-restore)\b/ |
 destroys | redis-cli | /\b(config\s+set\s+(maxmemory|save|appendonly)|shutdown\s+nosave|script\s+flush|debug\s+(flush|reload)|swapdb|replicaof\s|slaveof\s)/ |
 destroys | redis-cli | /(^|\s)p?expire(at)?\s+\S+\s+-?[0-5]?\d(\s|$)/ |
@@ -182,6 +193,12 @@ sends | uv,poetry,hatch,flit,pdm,rye,maturin publish/upload | | .
 sends | cargo publish | | -p,--package,.
 destroys~ | cargo yank | !/--undo/ | $0
 exposes | cargo owner | /--add/ | --add
+exposes | gem owner | /(^|\s)(-a|--add)\b/ | $1
+sends | crossplane xpkg push | | $1
+sends | swift package-registry publish | | $1
+hands_over | go,npx,uvx,pipx,bunx run/exec/@*/* | /[\s\/@_-](wipe|nuke|destroy|purge|obliterate)([@_\/-]|\s|$)/ | $*
+sends | twilio api:core:messages:create/api:core:calls:create | | --to
+sends | slack chat send | | --channel
 sends | gem push | | $1
 destroys | gem yank | | $1
 sends | docker push | | $0
@@ -252,6 +269,7 @@ overwrites | gh api | /git\/refs.*force\s*=?\s*true/ | $1
 hands_over | gh api | /\/(dispatches|rerun)\b.*(destroy|delete|drop|purge|wipe|teardown)|(destroy|delete|drop|purge|wipe|teardown)\S*\/dispatches/ | $1
 """
 _OTHER_HANDS = r"""
+destroys | istioctl,linkerd,cilium,kubefed uninstall/purge | | .
 # whatever is started elsewhere by a name that says what it does
 hands_over | gh workflow run | /\b(destroy|delete|drop|purge|wipe|teardown|nuke|remove|reset|truncate|prod\w*)\b|(destroy|delete|drop|purge|wipe|teardown|nuke)/ | $1
 hands_over | glab ci/pipeline/job/schedule run/trigger | /destroy|delete|drop|purge|wipe|teardown|nuke|truncate/ |
@@ -269,28 +287,27 @@ hands_over | claude,codex,gemini,aider,llm,opencode,goose,amp,cursor-agent,copil
 TABLE = rows.table(_SYSTEM + _DATABASES + _PACKAGES + _OTHER_HANDS + SERVICES)
 
 
-_TOGETHER = tuple(
-    frozenset(word.encode() for word in group.split())
-    for group in ("out file", "new item force", "move item", "type nul", "copy nul", "copy null")
-)
+_TOGETHER = ("out file", "new item force", "move item", "type nul", "copy nul", "copy null")
 """Words of commands of Windows that have readers of their own."""
 _NEEDS = dict(TABLE.needs)
-for _group in _TOGETHER:
-    for _word in _group:
-        _NEEDS[_word] = (*_NEEDS.get(_word, ()), _group)
-_NAMES = frozenset(_NEEDS)
-WORDS = frozenset((*TABLE.anywhere, *_NAMES, *(word for groups in _NEEDS.values() for one in groups for word in one)))
-"""All words by which a row is looked for."""
+for _first, *_others in map(str.split, _TOGETHER):
+    _NEEDS[_first.encode()] = _NEEDS.get(_first.encode(), frozenset()) | {frozenset(map(str.encode, _others))}
+_ALONE = frozenset(name for name, groups in _NEEDS.items() if frozenset() in groups) | TABLE.anywhere
+_COMPANY = {name: frozenset[bytes]().union(*groups) for name, groups in _NEEDS.items() if name not in _ALONE}
+WORDS = frozenset((*_ALONE, *_NEEDS))
+"""The words by which a row is looked for first: names of programs, and options of any."""
 
 
-def may_act(found: frozenset[bytes]) -> bool:
-    """Whether words of a command line may be those of a row: cheap, and true rather than false."""
-    if not TABLE.anywhere.isdisjoint(found):
+def may_act(watched: frozenset[bytes], words: Sequence[bytes]) -> bool:
+    """Whether the words of a command line, with those of `WORDS` in it, may be a row's: true rather than false."""
+    if not _ALONE.isdisjoint(watched):
         return True
-    for name in _NAMES.intersection(found):
-        for group in _NEEDS[name]:
-            if group <= found:
-                return True
+    for name in watched:
+        company = _COMPANY.get(name)
+        if company is not None and (present := company.intersection(words)):
+            for group in _NEEDS[name]:
+                if group <= present:
+                    return True
     return False
 
 

@@ -4,9 +4,9 @@ A line is `effect | program and words | conditions | target`; a `#` begins a com
 
 - Words are those behind the program's name that are no options, from the first; `*` stands for parts of one, `a/b` for
   either. Words in front of them that are values of options count as such when the program is in `GLOBAL_OPTIONS`.
-- Conditions, all of which hold: `+word/other` (one of these is in the command line; says only which have to be read),
-  `--force` (is there), `!--dry-run` (is not), `--acl=public*` (has such a value, glued
-  or as the next word), `/regex/` and `!/regex/` over all arguments, in any case.
+- Conditions, all of which hold; behind the arguments stands what it reads, as `< file`: `+word/other` (one of these is
+  in the command line; says only which have to be read), `--force` (is there), `!--dry-run` (is not), `--acl=public*`
+  (has such a value, glued or as the next word), `/regex/` and `!/regex/` over all arguments, in any case.
 - Target: `--name,-n` (values of options), `$1` (an operand behind the words), `$*` (each of them), `.` (where it
   runs), `path:$1` (it is a file). Where there is none, the program with its words.
 
@@ -73,6 +73,8 @@ class Row:
     target: str
     source: str
     """The line as it is written."""
+    first: frozenset[str] | None
+    """What the first word may be, where that is listed."""
 
     def named(self, invocation: Invocation) -> str:
         """The program with the words that match: `aws s3api put-bucket-acl`."""
@@ -86,8 +88,8 @@ class Table:
     """The rows of a text, by program."""
 
     rows: Mapping[str, tuple[Row, ...]]
-    needs: Mapping[bytes, tuple[frozenset[bytes], ...]]
-    """By a word of a program's name: groups of words, of one of which a command line has to hold all."""
+    needs: Mapping[bytes, frozenset[frozenset[bytes]]]
+    """By a word of a program's name: groups of other words, of one of which a command line has to hold all."""
     anywhere: frozenset[bytes]
     """Words of rows for every program."""
 
@@ -119,17 +121,18 @@ def table(text: str) -> Table:
                 tuple(conditions.split()),
                 target,
                 line,
+                frozenset(words[0].split("/")) if words and "*" not in words[0] else None,
             )
             rows.setdefault(name, []).append(row)
             if name == ANY:
                 anywhere.update(word.encode() for word in words)
                 continue
             for known in (name, *_ALSO.get(name, ())):
-                groups = _groups(known, row)
-                needs.setdefault(_pieces(known)[0], set()).update(groups)
+                first = _pieces(known)[0]
+                needs.setdefault(first, set()).update(group - {first} for group in _groups(known, row))
     return Table(
         {name: tuple(listed) for name, listed in rows.items()},
-        {name: tuple(groups) for name, groups in needs.items()},
+        {name: frozenset(groups) for name, groups in needs.items()},
         frozenset(anywhere),
     )
 
@@ -161,26 +164,34 @@ def _glob(text: str) -> re.Pattern[str]:
 
 def matching(of: Table, invocation: Invocation) -> Iterator[Row]:
     """The rows that hold for a program that is run; none for a dry run."""
-    rows = of.rows.get(invocation.name) or _of_windows(of, invocation.name.lower())
-    argv = invocation.argv[1:_MAX_WORDS]
-    if any(word.startswith("--") for word in argv):
-        rows = (*rows, *of.rows.get(ANY, ()))
-    text = ""
-    operands: list[str] | None = None
+    name, argv = invocation.name, invocation.argv[1:_MAX_WORDS]
+    rows = of.rows.get(name) or (_of_windows(of, name.lower()) if "-" in name else of.rows.get(name.lower(), ()))
+    if rows:
+        operands = leading(name, argv)
+        first = operands[0] if operands else ""
+        rows = tuple(
+            row
+            for row in rows
+            if not row.words or ((row.first is None or first in row.first) and _begin_with(operands, row.words))
+        )
+    options = [word for word in argv if word[:2] == "--"]
+    if options:
+        rows += tuple(row for row in of.rows.get(ANY, ()) if any(word in one for word in row.words for one in options))
+    if not rows or any(
+        word[:1] == "-" and word.lower().partition("=")[0] in _DRY and not word.endswith(("=none", "=false"))
+        for word in argv
+    ):
+        return
+    upstream = invocation.upstream
+    source = f"< {invocation.reads}" if invocation.reads else f"< {' '.join(upstream.argv)}" if upstream else ""
+    text = " ".join((*map(_apart, argv), source, invocation.stdin or ""))[:_MAX_TEXT_CHARS] or " "
     for row in rows:
-        if not text:
-            if any(word.lower().partition("=")[0] in _DRY and not word.endswith(("=none", "=false")) for word in argv):
-                return
-            text = " ".join((*map(_apart, argv), invocation.stdin or ""))[:_MAX_TEXT_CHARS] or " "
-        if row.program == ANY:
-            if not any(word in text for word in row.words):
-                continue
-        else:
-            operands = leading(invocation.name, argv) if operands is None else operands
-            if len(operands) < len(row.words) or not all(map(_fits, row.words, operands)):
-                continue
         if all(_holds(condition, argv, text) for condition in row.conditions):
             yield row
+
+
+def _begin_with(operands: Sequence[str], words: Sequence[str]) -> bool:
+    return len(operands) >= len(words) and all(map(_fits, words, operands))
 
 
 def _of_windows(of: Table, name: str) -> tuple[Row, ...]:

@@ -46,6 +46,7 @@ exposes | make set promote elevate | public admin owner superuser administrator
 exposes | assign attach bind | admin owner policy administrator
 exposes | open expose publish share | public world port firewall internet everyone anyone
 exposes | disable remove bypass deactivate stop | mfa 2fa totp firewall auth authentication authorization encryption rls ssl tls waf antivirus audit logging protection guardrail guardrails sandbox policy monitoring alarm alarms
+exposes | unlock open disarm | door doors gate garage vault safe house alarm lock locks
 exposes | authorize allow | ingress egress all public anonymous inbound
 destroys | disable stop suspend pause | backup backups versioning snapshot snapshots retention replication recovery
 destroys | terminate kill decommission | instance instances server servers vm vms cluster clusters database host node account user environment contract employee workspace site subscription
@@ -225,6 +226,13 @@ _PROTECTS = frozenset((
 _SWITCHES = frozenset(("enabled", "enable", "active", "on", "status", "state", "value"))
 _FEW = 7
 _PRODUCTION = frozenset(("prod", "production", "live"))
+_ALTERS = frozenset(("update", "set", "modify", "patch", "edit", "bulk", "replace", "upsert"))
+_FILTERS = ("filter", "where", "query", "condition", "conditions", "criteria", "selector", "match")
+_NEW_VALUES = frozenset(
+    ("values", "value", "set", "update", "updates", "data", "fields", "changes", "new_values", "patch")
+)
+_EVERY_ROW: tuple[object, ...] = ("", None, {}, [], "*", "{}", "1=1", "true", "all")
+"""Conditions that hold of every row."""
 _RELEASES = frozenset(("deploy", "release", "promote", "ship", "rollout", "publish"))
 _FOREIGN_ARGS = frozenset(
     ("aktion", "accion", "acao", "azione", "actie", "befehl", "operationId", "operation_id", "vorgang")
@@ -236,6 +244,12 @@ def by_company(action: str, args: Mapping[str, Any]) -> tuple[str, ActEffect] | 
     named_by = {word for name in operations(action, args) for word in words(name)}
     if not named_by.isdisjoint(_MOVES_MONEY) and not _MONEY.isdisjoint(args) and not _PAYEES.isdisjoint(args):
         return "move_money", ActEffect.SPENDS
+    if (
+        not named_by.isdisjoint(_ALTERS)
+        and not _NEW_VALUES.isdisjoint(args)
+        and any(name in args and args[name] in _EVERY_ROW for name in _FILTERS)
+    ):
+        return "update_every_row", ActEffect.OVERWRITES
     if not named_by.isdisjoint(_RELEASES) and any(
         isinstance(value, str) and value.lower() in _PRODUCTION for value in args.values()
     ):
@@ -297,129 +311,3 @@ def pairs(args: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, Any]]:
         yield str(key), value
         if isinstance(value, dict) and depth < _MAX_DEPTH:
             yield from pairs(value, depth + 1)
-
-
-_MONEY_OBJECTS = frozenset((
-    "refund", "refunds", "charge", "charges", "payment", "payments", "payout", "payouts", "transfer", "transfers",
-    "paymentintent", "payment_intents", "paymentintents", "order", "orders", "subscription", "subscriptions",
-    "topup", "checkout",
-    "invoice", "invoices", "purchase",
-))  # fmt: skip
-_MAKING = frozenset(("create", "capture", "confirm", "send", "execute", "submit", "pay", "make"))
-_PAYS_BY_CODE = re.compile(
-    r"stripe|paypal|braintree|adyen|square|plaid|wise|coinbase|binance|alpaca|bank|payment|wallet|exchange",
-    re.IGNORECASE,
-)
-_MAILS = frozenset(("sendmail", "send_message", "send_email", "send_raw_email", "sendmany", "send_mail", "send_mass_mail",
-                    "send_bulk_email", "send_templated_email", "send_bulk_templated_email", "create_tweet",
-                    "update_status",
-                    "sendMail", "send_campaign", "send_sms"))  # fmt: skip
-_MAILERS = re.compile(r"smtp|mail|ses|sendgrid|twilio|server|client|api|(?:^|\.)s$", re.IGNORECASE)
-_OPENS = frozenset(("put_bucket_acl", "put_object_acl", "put_bucket_policy", "put_public_access_block", "set_iam_policy",
-                    "make_public", "set_container_access_policy", "add_permission",
-                    "authorize_security_group_ingress",
-                    "attach_user_policy", "attach_role_policy", "put_user_policy", "put_role_policy", "chmod", "fchmod"))  # fmt: skip
-_SETS_BY_CODE = frozenset((
-    "put_bucket_lifecycle_configuration", "put_bucket_lifecycle", "put_retention_policy", "put_bucket_versioning",
-    "decrease_stream_retention_period", "disable_key", "schedule_key_deletion", "stop_instances",
-    "update_time_to_live",
-    "stop_logging", "add_lifecycle_delete_rule", "clear_lifecyle_rules", "update_many", "updateMany", "bulk_update",
-    "updateAll",
-    "recursiveDelete",
-))  # fmt: skip
-_OPEN_VALUE = re.compile(
-    r"public|allusers|\*|0\.0\.0\.0/0|administratoraccess|fullaccess|0?o?[0-7]?(?:777|666|767|776)|511|anyone|\bfalse\b",
-    re.IGNORECASE,
-)
-
-
-def of_method(
-    owner: str, method: str, given: Mapping[str, str], plain: list[str], *, everything: bool
-) -> tuple[str, ActEffect] | None:
-    """What a method of a program's client does.
-
-    `given` are its arguments by name, `plain` the others; `everything`: its first argument says no condition.
-    """
-    last = owner.rpartition(".")[2].lower()
-    if method in _MAKING and last in _MONEY_OBJECTS and _PAYS_BY_CODE.search(owner):
-        return f"{last}_{method}", ActEffect.SPENDS
-    if method in _MAILS and _MAILERS.search(owner):
-        return method, ActEffect.SENDS
-    if method in _OPENS and any(_OPEN_VALUE.search(text) for text in (*given.values(), *plain)):
-        return method, ActEffect.EXPOSES
-    if method == "make_public":
-        return method, ActEffect.EXPOSES
-    if method in ("update_many", "updateMany"):
-        return (method, ActEffect.OVERWRITES) if everything else None
-    if method in _SETS_BY_CODE:
-        return method, ActEffect.DESTROYS
-    if method.startswith(("modify_", "update_", "set_", "put_", "patch_", "scale_")) and given:
-        found = by_setting(method, given)
-        if found is not None and found[1] is not ActEffect.SENDS:
-            return f"{method} {found[0]}", found[1]
-    return None
-
-
-# Work that is handed to others, by what it is called or by the first words of what is asked for.
-
-_STARTS = frozenset((
-    "run", "trigger", "start", "invoke", "execute", "dispatch", "enqueue", "schedule", "launch", "submit", "queue",
-    "call", "fire", "publish", "kick", "create",
-))  # fmt: skip
-_JOBS = frozenset((
-    "workflow", "dag", "pipeline", "job", "lambda", "function", "playbook", "task", "build", "automation", "flow",
-    "runbook", "scenario", "script", "action", "zap", "enqueue", "dispatch", "message", "event", "cron", "queue",
-))  # fmt: skip
-_OTHERS = frozenset((
-    "delegate", "handoff", "hand", "spawn", "subagent", "agent", "task", "assign", "escalate", "worker", "assistant",
-    "crew", "transfer_to", "dispatch", "ask_agent", "coworker",
-))  # fmt: skip
-HANDS = _STARTS | _OTHERS
-"""Words of tools that hand something over, or start it."""
-_ORDER_ARGS = ("prompt", "task", "instructions", "instruction", "message", "goal", "request", "query", "input", "text",
-               "objective", "content", "description_of_work")  # fmt: skip
-_STRONG = frozenset((
-    "destroy", "delete", "drop", "wipe", "purge", "erase", "truncate", "teardown", "nuke", "terminate",
-    "decommission",
-    "deprovision", "obliterate", "rm",
-))  # fmt: skip
-_ORDER = re.compile(
-    r"""\s*(?:(?:please|now|just|then|first|next|immediately|permanently|kindly|go(?:\s+ahead)?(?:\s+and)?|you\s+(?:must|should)|
-    i\s+(?:want|need)\s+you\s+to|your\s+task\s+is\s+to|can\s+you|could\s+you|completely|force)[\s,:]+)*
-    (?P<verb>delete|drop|destroy|wipe|erase|purge|truncate|terminate|remove|rm|nuke|shred|tear\s+down|decommission|uninstall
-    |revoke|force[- ]push|publish|pay|refund|transfer|buy|cancel|shut\s+down|overwrite|reset|grant|make)
-    \s+(?P<about>[^.;\n]{1,160})""",
-    re.IGNORECASE | re.VERBOSE,
-)
-_SERIOUS = re.compile(
-    r"\b(?:table|database|db|bucket|project|repo(?:sitory)?|account|user|users|data|production|prod|server|instance|cluster|namespace|"
-    r"backups?|volume|disk|files?|folder|directory|everything|all|customer\w*|record\w*|branch|site|domain|queue|topic|index|collection|"
-    r"stack|environment|schema|dataset|money|funds|public|admin|keys?|secrets?|\d+\s?(?:usd|eur|\$))\b|(?:^|\s)/[\w/.-]+|-rf\b",
-    re.IGNORECASE,
-)
-_WEAK_ORDERS = frozenset(("remove", "make", "reset", "cancel", "publish", "uninstall"))
-_LIGHT = re.compile(
-    r"\b(?:dead|unused|code|imports?|comments?|whitespace|draft|cart|temp\w*|cache\w*|build|lint|todo|branch of|duplicates?|"
-    r"test\w*|filter)\b",
-    re.IGNORECASE,
-)
-
-
-def handed_over(action: str, args: Mapping[str, Any]) -> str:
-    """What is handed to others that takes something away; empty where nothing is."""
-    named = words(action)
-    if not _STARTS.isdisjoint(named) and not _JOBS.isdisjoint(named):
-        for _, value in pairs(args):
-            if isinstance(value, str) and len(value) <= 160 and " " not in value.strip():
-                if not _STRONG.isdisjoint(words(value)) and destroying_verb(value.rpartition("/")[2]) != "":
-                    return value
-                if not _STRONG.isdisjoint(words(value)[:1] + words(value)[-2:]):
-                    return value
-    if not _OTHERS.isdisjoint(named) or "_".join(named[:2]) == "ask_agent":
-        for name in _ORDER_ARGS:
-            text = args.get(name)
-            if isinstance(text, str):
-                found = _ORDER.match(text)
-                if found is not None and _LIGHT.search(found["about"]) is None and _SERIOUS.search(found["about"]):
-                    return f"{found['verb'].lower()} {found['about']}"[:160]
-    return ""

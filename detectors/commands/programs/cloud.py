@@ -214,25 +214,6 @@ def _bare(options: Options) -> tuple[str, ...]:
     return tuple(name.lstrip("-") for name in options.options)
 
 
-def _stack(
-    verb: str, *patterns: tuple[str, ...], values: tuple[str, ...] = (), bad: Badness = Badness.SEVERE
-) -> Reader:
-    """A reader of `tool [words] name`: all that a tool keeps under that name, or where it stands, is gone."""
-    takes_value = frozenset(values)
-
-    def read(invocation: Invocation) -> Iterator[Destruction]:
-        options = parse(invocation.argv[1:], takes_value)
-        if options.has("--dry-run", "--preview-only", "-h"):
-            return
-        for pattern in patterns:
-            if options.operands[: len(pattern)] == pattern:
-                names = options.operands[len(pattern) :] or options.values(*values) or (invocation.path("."),)
-                for name in names:
-                    yield Destruction(verb, f"stack={name}", Badness.SEVERE if is_production(name) else bad)
-
-    return read
-
-
 _FORGE_THINGS = frozenset(("release", "secret", "variable", "run", "issue", "gist", "label", "cache", "project"))
 
 
@@ -273,24 +254,6 @@ TOOLS: Mapping[str, Reader] = {
     "azcopy": _store("azcopy_rm", {"rm": False, "remove": False}),
     "rclone": _rclone,
     "terraform": _terraform,
-    "pulumi": _stack("pulumi_destroy", ("destroy",), ("stack", "rm"), values=("-s", "--stack", "-C", "--cwd")),
-    "cdk": _stack("cdk_destroy", ("destroy",), values=("-a", "--app", "--profile")),
-    "cdktf": _stack("cdktf_destroy", ("destroy",)),
-    "serverless": _stack("serverless_remove", ("remove",), values=("--stage", "-s", "--region")),
-    "sls": _stack("serverless_remove", ("remove",), values=("--stage", "-s", "--region")),
-    "sam": _stack("sam_delete", ("delete",), values=("--stack-name", "--region")),
-    "eksctl": _stack("eksctl_delete", ("delete", "cluster"), values=("-n", "--name", "-r", "--region")),
-    "kind": _stack("kind_delete", ("delete", "cluster"), values=("--name",), bad=Badness.PLAIN),
-    "minikube": _stack("minikube_delete", ("delete",), values=("-p", "--profile"), bad=Badness.PLAIN),
-    "heroku": _stack("heroku_destroy", ("apps:destroy",), ("pg:reset",), ("addons:destroy",), values=("-a", "--app")),
-    "fly": _stack("fly_destroy", ("apps", "destroy"), ("volumes", "destroy"), ("destroy",), values=("-a", "--app")),
-    "flyctl": _stack("fly_destroy", ("apps", "destroy"), ("volumes", "destroy"), ("destroy",), values=("-a", "--app")),
-    "doctl": _stack(
-        "doctl_delete", ("compute", "droplet", "delete"), ("databases", "delete"), ("compute", "volume", "delete")
-    ),
-    "firebase": _stack("firebase_delete", ("firestore:delete",), ("database:remove",), values=("--project",)),
-    "vagrant": _stack("vagrant_destroy", ("destroy",), bad=Badness.PLAIN),
-    "vercel": _stack("vercel_remove", ("remove",), ("rm",), bad=Badness.PLAIN),
     "gh": _forge,
     "glab": _forge,
 }

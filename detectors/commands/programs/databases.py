@@ -181,21 +181,6 @@ def _mongo_script(text: str, database: str) -> Iterator[Destruction]:
         yield Destruction(verb, f"table={found[3] or found[4]}", Badness.PLAIN)
 
 
-def _words(kind: str, verb: str, *patterns: tuple[str, ...], values: tuple[str, ...] = ()) -> Reader:
-    """A reader of `tool subcommand... name`: what follows one of the subcommands is lost."""
-    takes_value = frozenset(values)
-
-    def read(invocation: Invocation) -> Iterator[Destruction]:
-        operands = parse(invocation.argv[1:], takes_value).operands
-        for pattern in patterns:
-            if operands[: len(pattern)] == pattern:
-                for name in operands[len(pattern) :]:
-                    bad = Badness.SEVERE if is_production(name) else Badness.PLAIN
-                    yield Destruction(verb, f"{kind}={name}", bad)
-
-    return read
-
-
 def _kafka_topics(invocation: Invocation) -> Iterator[Destruction]:
     options = parse(invocation.argv[1:], frozenset(("--topic", "--bootstrap-server", "--zookeeper", "--group")))
     if options.has("--delete"):
@@ -370,15 +355,11 @@ TOOLS: Mapping[str, Reader] = {
     **{name: _sql(client) for name, client in CLIENTS.items()},
     **dict.fromkeys((*_RESETS, *_INTERPRETERS), resets),
     "dropdb": _dropdb,
-    "dropuser": _words("user", "drop_user", (), values=("-h", "-p", "-U")),
     "mysqladmin": _mysqladmin,
     "redis-cli": _redis,
     "mongo": _mongo,
-    "consul": _words("key", "consul_delete", ("kv", "delete")),
-    "rabbitmqctl": _words("queue", "rabbitmq_delete", ("delete_queue",), ("purge_queue",), ("delete_vhost",)),
     "kafka-topics.sh": _kafka_topics,
     "kafka-topics": _kafka_topics,
-    "rpk": _words("topic", "kafka_delete", ("topic", "delete"), values=("-X", "--brokers")),
     "databricks": _databricks,
     "dbt": _dbt,
     "curl": _curl,

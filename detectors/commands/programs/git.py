@@ -8,7 +8,8 @@ Misses: git aliases; `git checkout X` where X is a file without a suffix that lo
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from haltline.detectors.commands.files import lost_path
 from haltline.detectors.commands.invocation import Invocation

@@ -5,6 +5,7 @@ Stopping services and processes destroys no data and is not looked at.
 Misses: editing of `/etc` by other means, kernel and boot settings, snaps.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 
 from haltline.detectors.commands.invocation import Invocation
@@ -21,14 +22,6 @@ def _crontab(invocation: Invocation) -> Iterator[Destruction]:
         yield Destruction("crontab_remove", f"crontab={options.value('-u') or 'own'}", Badness.PLAIN)
 
 
-def _accounts(verb: str, kind: str) -> Reader:
-    def read(invocation: Invocation) -> Iterator[Destruction]:
-        for name in parse(invocation.argv[1:], frozenset(("-R", "--root", "-P", "--prefix"))).operands:
-            yield Destruction(verb, f"{kind}={name}", Badness.PLAIN)
-
-    return read
-
-
 def _firewall(name: str, *commands: tuple[str, ...]) -> Reader:
     def read(invocation: Invocation) -> Iterator[Destruction]:
         words = invocation.argv[1:]
@@ -38,15 +31,23 @@ def _firewall(name: str, *commands: tuple[str, ...]) -> Reader:
     return read
 
 
+_SERVICES = re.compile(
+    r"postgres|mysql|mariadb|mongo|redis|elastic|opensearch|rabbitmq|kafka|docker|containerd|kube|linux-image|systemd|"
+    r"openssh-server|sudo|libc|nginx|apache2|etcd|grub|clickhouse|vault|jenkins|gitlab"
+)
+"""Packages of what runs all the time."""
+
+
 def _packages(verb: str, bad: Badness, *commands: str) -> Reader:
-    """A reader of package managers; what they remove can be installed again."""
+    """A reader of package managers; what they remove can be installed again, but for a service with its data."""
 
     def read(invocation: Invocation) -> Iterator[Destruction]:
         options = parse(invocation.argv[1:], frozenset(("-o", "-c", "-t")))
         words = options.operands
         if words[:1] and words[0] in commands and not options.has("--dry-run", "-s", "--simulate", "--just-print"):
+            kept = bad if words[0] == "purge" else Badness.SCRATCH
             for name in words[1:]:
-                yield Destruction(verb, f"package={name}", bad)
+                yield Destruction(verb, f"package={name}", Badness.PLAIN if _SERVICES.match(name) else kept)
 
     return read
 
@@ -74,10 +75,6 @@ def _uv(invocation: Invocation) -> Iterator[Destruction]:
 
 TOOLS: Mapping[str, Reader] = {
     "crontab": _crontab,
-    "userdel": _accounts("userdel", "user"),
-    "deluser": _accounts("userdel", "user"),
-    "groupdel": _accounts("groupdel", "group"),
-    "delgroup": _accounts("groupdel", "group"),
     "iptables": _firewall("iptables", ("-F",), ("--flush",), ("-X",)),
     "ip6tables": _firewall("ip6tables", ("-F",), ("--flush",), ("-X",)),
     "nft": _firewall("nft", ("flush", "ruleset"), ("delete", "table")),
