@@ -265,7 +265,7 @@ def is_click(action: str) -> bool:
 def click(action: str, args: JsonObject) -> tuple[Destruction, ...]:
     """What is done by a click on something whose text is reported."""
     named = words(action)
-    if _CLICKS.isdisjoint(named) and args.get("action") not in _CLICKING:
+    if _CLICKS.isdisjoint(named) and str(args.get("action")) not in _CLICKING:
         return ()
     if "dialog" in named and not any(args.get(name) is True for name in _ACCEPTED):
         return ()
