@@ -53,10 +53,11 @@ def test_effect_by_name(action: str, effect: Effect) -> None:
     assert read(event(0, action)).effect is effect
 
 
-_TOLD = (
-    "action operation method verb command query filter where label text selector button element prompt task path paths url "
-    "content new_str ids force recursive args input params body code"
-).split()
+_NAMES = (
+    "action operation method verb command query filter where label text selector button element prompt task "
+    "path paths url content new_str ids force recursive args input params body code"
+)
+_TOLD = _NAMES.split()
 _WORDS = (
     "delete",
     "click",
@@ -78,14 +79,14 @@ _JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(_TOLD), inner, max_size=3),
     max_leaves=8,
 )
-_TOOLS = st.sampled_from(
-    "browser_click run bash sql query delete_asset update_record http_request delegate_task move_file git set_acl send_mail "
-    "transfer write_file str_replace_editor eval_js dialog cypher publish x".split()
+_TOOLS = (
+    "browser_click run bash sql query delete_asset update_record http_request delegate_task move_file git "
+    "set_acl send_mail transfer write_file str_replace_editor eval_js dialog cypher publish x"
 )
 
 
 @settings(max_examples=200)
-@given(_TOOLS, st.dictionaries(st.sampled_from(_TOLD), _JSON, max_size=4))
+@given(st.sampled_from(_TOOLS.split()), st.dictionaries(st.sampled_from(_TOLD), _JSON, max_size=4))
 def test_arguments_of_any_type_are_taken_in(action: str, args: dict[str, Any]) -> None:
     act = read(event(0, action, args=args))
     assert all(found.target for found in act.destroys)
