@@ -176,10 +176,10 @@ class Broker:
         self.world.trace("lags", f"{topic}[{partition}]", log.high, log.end)
         self.world.after(seconds, caught_up)
 
-    def lag_somewhere(self, seconds: float) -> None:
-        """Some high watermarks fall behind, as after an election."""
+    def lag_somewhere(self, seconds: float, topic: str | None = None) -> None:
+        """Some high watermarks fall behind, as after an election: those of a topic, or some of all."""
         for name, number, log in self.partitions():
-            if log.end > log.start and self.world.chance(0.3):
+            if log.end > log.start and (name == topic if topic else self.world.chance(0.3)):
                 log.high = max(log.start, log.end - 1 - int(self.world.random() * 5))
                 self.lag(name, number, log, seconds)
 
