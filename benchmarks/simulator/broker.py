@@ -159,6 +159,7 @@ class Broker:
                 self.lag(name, number, log, world.between(0.2, 3.0))
             else:
                 log.raise_high()
+            log.tell()  # whoever waits there learns that his request was to a broker that has ended
         for group in self.groups.values():
             group.load(world.between(0.05, 1.0))
         waiting, self._waiting = self._waiting, []

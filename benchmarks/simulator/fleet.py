@@ -59,7 +59,7 @@ class WorkerProcess:
             rebalance_timeout_s=2 * SESSION_S,
             delivery_timeout_s=8.0,
             recovery_stuck_after_s=15.0,
-            watermark_interval_s=3.0,
+            watermark_interval_s=2.0,  # within the time after which a history ends: late records are seen
         )
 
         def sessions(load: Load, outbox: ConfirmedProducer) -> SessionProcessor:

@@ -367,7 +367,7 @@ class History:
                 for number, log in enumerate(self.broker.topics[topic].logs)
             )
             and not checks.missing_rows(self)
-            and checks.reached(self.engine) == checks.ends_of(self.broker)
+            and not checks.unread(self.engine, self.broker)
         )
 
     def where(self) -> str:
@@ -379,9 +379,5 @@ class History:
             if self.group.offsets.get((topic, number), (0, ""))[0] != log.end
         ]
         readers = f"table lacks {checks.missing_rows(self)[:5]}"
-        model = {
-            place: at
-            for place, at in checks.ends_of(self.broker).items()
-            if checks.reached(self.engine).get(place) != at
-        }
+        model = checks.unread(self.engine, self.broker)
         return f"{behind}; {readers}; read model lacks {model}; running {sorted(self.running)}; {self.ends[-6:]}"
