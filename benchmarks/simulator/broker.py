@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 ADDRESS: Final = "simulated:9092"
 CLUSTER_ID: Final = "simulated-cluster"
 _REPLICATED_LATER_SHARE: Final = 0.15
-_MIN_LAG_MS: Final = 1_000
+_MIN_LAG_MS: Final = 4_000
+"""Longer than an owner takes to see a late record and to have its state written anew, as the ten minutes in life."""
 _TOMBSTONES_MS: Final = 20_000
 
 
@@ -85,6 +86,8 @@ class Broker:
             raise KafkaException(KafkaError(KafkaError.INVALID_RECORD, "a compacted topic takes no record without key"))
         offset = log.append(new)
         world = self.world
+        if offset is not None:
+            log.landed_ms[offset] = world.time_ms()
         if world.tracing:
             world.trace("lands", f"{topic}[{partition}]", offset, new.key)
         if world.random() < _REPLICATED_LATER_SHARE:
