@@ -26,7 +26,7 @@ from benchmarks.reporting.compare import Verdict, compare, only_in_one, remarks
 from benchmarks.reporting.report import NotResults, load
 from benchmarks.reporting.table import Table
 from benchmarks.reporting.tables import COMMITTED, PAGES, show, written
-from benchmarks.run import EXTRA_PARTS, PARTS, run
+from benchmarks.run import PARTS, run
 from haltline.streams.local.kafka_jars import LocalKafkaError, missing_tools
 from haltline.streams.local.subprocesses import interruptible
 
@@ -166,9 +166,8 @@ def _numbers(text: str) -> list[int]:
 
 
 def _parts(text: str) -> list[str]:
-    known = (*PARTS, *EXTRA_PARTS)
-    if unknown := set(text.split(",")) - set(known):
-        raise argparse.ArgumentTypeError(f"expected some of {', '.join(known)}, got {', '.join(sorted(unknown))}")
+    if unknown := set(text.split(",")) - set(PARTS):
+        raise argparse.ArgumentTypeError(f"expected some of {', '.join(PARTS)}, got {', '.join(sorted(unknown))}")
     return text.split(",")
 
 
@@ -178,14 +177,14 @@ def options(words: Sequence[str]) -> argparse.Namespace:
         prog="python -m benchmarks",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example: python -m benchmarks --only throughput,profile --events 200000",
+        epilog="example: python -m benchmarks --only throughput,latency --events 200000",
     )
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--long", action="store_true", help="more events and rounds: some two hours")
     length.add_argument(
         "--short", action="store_true", help="every part as briefly as it runs: two minutes, no figures"
     )
-    parser.add_argument("--only", type=_parts, default=list(PARTS), help=f"some of {','.join((*PARTS, *EXTRA_PARTS))}")
+    parser.add_argument("--only", type=_parts, default=list(PARTS), help=f"some of {','.join(PARTS)}")
     parser.add_argument("--rounds", type=int, default=2, help="of throughput and latency (%(default)s)")
     parser.add_argument("--events", type=int, default=500_000, help="events of each throughput run (%(default)s)")
     parser.add_argument("--sessions", type=_numbers, default=[1000], help="throughput runs (1000)")
@@ -205,9 +204,6 @@ def options(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--growth-seconds", type=float, default=240.0, help="the most for a part (%(default)s)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path, default=Path("build/bench.json"), metavar="FILE", help="(%(default)s)")
-    parser.add_argument(
-        "--profile", type=Path, default=Path("build/profile.txt"), metavar="FILE", help="where it goes (%(default)s)"
-    )
     parser.add_argument("--logs", metavar="DIR", help="keep the logs of the processes there")
     brief, _ = parser.parse_known_args(words)
     parser.set_defaults(**(_LONG if brief.long else _SHORT if brief.short else {}))

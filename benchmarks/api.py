@@ -11,7 +11,6 @@ import asyncio
 import itertools
 import os
 import sys
-import tempfile
 import threading
 import time
 import uuid
@@ -28,13 +27,12 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import processes
-from benchmarks.cluster import Cluster
+from benchmarks.cluster import Cluster, started
 from benchmarks.load import Load, Sent, generate
 from haltline.console.access.keys import digest_of, new_key
 from haltline.schemas.topics import Topics
-from haltline.streams.local.kafka import LocalKafka
-from haltline.streams.local.kafka_jars import LocalKafkaError, fetch, missing_tools
-from haltline.streams.local.subprocesses import Child, Children, interruptible
+from haltline.streams.local.kafka_jars import LocalKafkaError, missing_tools
+from haltline.streams.local.subprocesses import Child, Children
 
 _PREFIX = "api."
 _CLIENTS = 64
@@ -106,16 +104,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if missing := missing_tools():
         print(f"benchmarks: expected {' and '.join(missing)}; got no such command on PATH", file=sys.stderr)
         return 1
-    with interruptible(), tempfile.TemporaryDirectory(prefix="haltline-api-") as scratch:
-        folder = Path(scratch)
-        with (
-            LocalKafka(folder / "kafka", jars=fetch()) as kafka,
-            Children(Path(args.logs or scratch, "logs")) as children,
-        ):
-            cluster = Cluster(kafka)
-            running, url, key = _system(cluster, children, folder)
-            pids = {"kafka": kafka.pid, **{child.name: child.pid for child in running}, "asking": os.getpid()}
-            found = _measured(cluster, url, key, args, pids)
+    with started("api", args.logs) as (cluster, children, folder):
+        running, url, key = _system(cluster, children, folder)
+        pids = {"kafka": cluster.kafka.pid, **{child.name: child.pid for child in running}, "asking": os.getpid()}
+        found = _measured(cluster, url, key, args, pids)
     _show(found, args)
     if args.json is not None:
         args.json.write_bytes(orjson.dumps(asdict(found), option=orjson.OPT_INDENT_2))

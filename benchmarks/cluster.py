@@ -1,8 +1,10 @@
 """What the benchmarks do with a Kafka: make topics, fill them, and watch groups and sizes from outside."""
 
 import logging
+import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -18,6 +20,8 @@ from haltline.schemas.topics import Topics
 from haltline.streams.kafka import broker_retry
 from haltline.streams.kafka.topics import create_topics
 from haltline.streams.local.kafka import LocalKafka
+from haltline.streams.local.kafka_jars import fetch
+from haltline.streams.local.subprocesses import Children, interruptible
 
 PARTITIONS: Final = 4
 
@@ -98,6 +102,15 @@ class Cluster:
         folder = Path(self.kafka.data_dir, "log")
         names = [f"{topic}-{partition}" for partition in range(PARTITIONS)]
         return sum(segment.stat().st_size for name in names for segment in (folder / name).glob("*.log"))
+
+
+@contextmanager
+def started(name: str, logs: str | None = None) -> Iterator[tuple[Cluster, Children, Path]]:
+    """A Kafka, processes that end with it, and their folder, which goes afterwards. `logs`: where these are kept."""
+    with interruptible(), tempfile.TemporaryDirectory(prefix=f"haltline-{name}-") as scratch:
+        folder = Path(scratch)
+        with LocalKafka(folder / "kafka", jars=fetch()) as kafka, Children(Path(logs or scratch, "logs")) as children:
+            yield Cluster(kafka), children, folder
 
 
 class Group:

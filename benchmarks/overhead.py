@@ -29,14 +29,12 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import processes
-from benchmarks.cluster import Cluster
+from benchmarks.cluster import started
 from benchmarks.reporting.machine import machine
 from haltline.interventions.agent import Guard
 from haltline.schemas.topics import Topics
 from haltline.streams.local.embedded_broker import EmbeddedBroker
-from haltline.streams.local.kafka import LocalKafka
-from haltline.streams.local.kafka_jars import LocalKafkaError, fetch
-from haltline.streams.local.subprocesses import Children, interruptible
+from haltline.streams.local.kafka_jars import LocalKafkaError
 
 BARE, PEER, ASYNC, LOCAL = "bare call", "agentsentinel-sdk", "haltline, async", "haltline, local"
 _CALLS_PER_TURN = 3
@@ -183,26 +181,25 @@ def _peer(folder: Path) -> Iterator[Wrap]:
 
 def measure_waits(agents: int, calls: int, console: Console) -> list[Waits]:
     """On a real Kafka with a worker: one guard, many in one process, many in processes of their own."""
-    with interruptible(), tempfile.TemporaryDirectory(prefix="haltline-bench-") as scratch:
-        console.print("Starting Kafka and a worker")
-        with LocalKafka(Path(scratch, "kafka"), jars=fetch()) as kafka, Children(Path(scratch, "logs")) as children:
-            topics = Topics("overhead.")
-            Cluster(kafka).make_topics(topics, "overhead-sessions-changelog")
-            arguments = processes.worker_arguments(kafka.bootstrap, topics.prefix, "overhead")
-            processes.start(children, "overhead", processes.WORKER, arguments)
-            address = kafka.bootstrap, topics.prefix
-            _waits(*address, "warm", 20)
-            each = max(1, calls // agents)
-            measured = [_summed("one guard", [_waits(*address, "one", calls)])]
-            console.print(f"{agents} guards in one process")
-            measured.append(_summed(f"{agents} guards in one process", _in_one_process(*address, agents, each)))
-            console.print(f"{agents} processes")
-            pool = get_context("fork").Pool(agents)
-            jobs = [(*address, f"process-{number}", each) for number in range(agents)]
-            actual = pool.starmap(_waits, jobs, chunksize=1)
-            pool.close()  # they end by themselves: one that is told to would take it for Ctrl-C
-            pool.join()
-            return [*measured, _summed(f"{agents} processes", actual)]
+    console.print("Starting Kafka and a worker")
+    with started("overhead") as (cluster, children, _):
+        topics = Topics("overhead.")
+        cluster.make_topics(topics, "overhead-sessions-changelog")
+        arguments = processes.worker_arguments(cluster.bootstrap, topics.prefix, "overhead")
+        processes.start(children, "overhead", processes.WORKER, arguments)
+        address = cluster.bootstrap, topics.prefix
+        _waits(*address, "warm", 20)
+        each = max(1, calls // agents)
+        measured = [_summed("one guard", [_waits(*address, "one", calls)])]
+        console.print(f"{agents} guards in one process")
+        measured.append(_summed(f"{agents} guards in one process", _in_one_process(*address, agents, each)))
+        console.print(f"{agents} processes")
+        pool = get_context("fork").Pool(agents)
+        jobs = [(*address, f"process-{number}", each) for number in range(agents)]
+        actual = pool.starmap(_waits, jobs, chunksize=1)
+        pool.close()  # they end by themselves: one that is told to would take it for Ctrl-C
+        pool.join()
+        return [*measured, _summed(f"{agents} processes", actual)]
 
 
 Took = tuple[list[float], int, float, float]

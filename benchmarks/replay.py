@@ -22,12 +22,11 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import processes
-from benchmarks.cluster import Cluster, Group
+from benchmarks.cluster import Cluster, Group, started
 from benchmarks.load import Load, generate
 from haltline.schemas.topics import Topics
-from haltline.streams.local.kafka import LocalKafka
-from haltline.streams.local.kafka_jars import LocalKafkaError, fetch, missing_tools
-from haltline.streams.local.subprocesses import Child, Children, interruptible
+from haltline.streams.local.kafka_jars import LocalKafkaError, missing_tools
+from haltline.streams.local.subprocesses import Child, Children
 
 TOPICS = Topics("replayed.")
 _GROUP = "replayed"
@@ -64,16 +63,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if missing := missing_tools():
         console.print(f"benchmarks.replay: expected {' and '.join(missing)}; got no such command on PATH")
         return 1
-    with interruptible(), tempfile.TemporaryDirectory(prefix="haltline-replay-") as scratch:
-        logs = Path(args.logs or scratch, "logs")
-        audit = Path(scratch, "audit")
-        console.print(f"Starting Kafka. Logs of everything that runs: {logs}")
-        with LocalKafka(Path(scratch, "kafka"), jars=fetch()) as kafka, Children(logs) as children:
-            cluster = Cluster(kafka)
-            runs = [_live(args, cluster, children, audit, console)]
-            for source, options in (("kafka", ["--bootstrap", kafka.bootstrap]), ("audit", ["--table", str(audit)])):
-                console.print(f"Replaying from {source} ...")
-                runs.append(_replay(source, options, args.events))
+    with started("replay", args.logs) as (cluster, children, folder):
+        audit = folder / "audit"
+        runs = [_live(args, cluster, children, audit, console)]
+        for source, options in (("kafka", ["--bootstrap", cluster.bootstrap]), ("audit", ["--table", str(audit)])):
+            console.print(f"Replaying from {source} ...")
+            runs.append(_replay(source, options, args.events))
     _show(runs)
     if args.json is not None:
         args.json.write_bytes(orjson.dumps([asdict(run) for run in runs], option=orjson.OPT_INDENT_2))

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 from rich.console import Console
 
-from benchmarks import core, growth, latency, overhead, profiling, sink, throughput
+from benchmarks import core, growth, latency, overhead, sink, throughput
 from benchmarks.cluster import Cluster
 from benchmarks.engines import kafka_streams
 from benchmarks.load import Load, generate
@@ -21,7 +21,6 @@ from benchmarks.reporting.capacity import LIVE_SESSIONS
 from benchmarks.reporting.machine import available_bytes, calibration
 from benchmarks.reporting.report import Results
 from benchmarks.reporting.tables import show
-from benchmarks.rules import CORE
 from benchmarks.throughput import Engine
 from haltline.schemas.topics import Topics
 from haltline.streams.local.kafka import LocalKafka
@@ -29,8 +28,6 @@ from haltline.streams.local.kafka_jars import LocalKafkaError, fetch
 from haltline.streams.local.subprocesses import ChildDied, Children
 
 PARTS = ("throughput", "latency", "guard", "core", "sink", "growth")
-EXTRA_PARTS = ("profile",)
-"""Only when they are named."""
 _OURS_AT_MOST_S = 900.0
 _EVENTS_EACH = 30
 """Of a session, where `--growth-events` allows that many: its state has its full size then."""
@@ -81,7 +78,6 @@ class _Run:
             "core": self.core,
             "sink": self.sink,
             "growth": self.growth,
-            "profile": self.profile,
         }
         for name in self.args.only:
             self.results.calibration_us.append(calibration())
@@ -214,20 +210,9 @@ class _Run:
             return ""
         return f"needs {needed / 2**30:.0f} GiB of memory, there are {available / 2**30:.0f} GiB"
 
-    def profile(self) -> None:
-        sessions = self.args.sessions[0]
-        topics = self.fill(sessions, "profile")
-        self.args.profile.parent.mkdir(parents=True, exist_ok=True)
-        for name, rules in (("first", CORE), ("every", ())):
-            report = self.args.profile.with_stem(f"{self.args.profile.stem}-{name}")
-            self.console.print(f"Profile of a worker with {name} rules and {sessions:,} sessions ...")
-            result = profiling.measure(self.cluster, self.children, topics, report, rules)
-            self.console.print(result, markup=False, highlight=False)
-            self.console.print(f"All of it: {report}")
-
-    def fill(self, sessions: int, name: str = "bench") -> Topics:
+    def fill(self, sessions: int) -> Topics:
         """A topic with the events of a throughput run."""
-        topics, events = Topics(f"{name}{sessions}."), self.args.events
+        topics, events = Topics(f"bench{sessions}."), self.args.events
         self.console.print(f"Producing {events:,} events of {sessions:,} sessions ...")
         self.cluster.make_topics(topics, f"{topics.prefix}changelog")
         size = self.cluster.fill(topics.actions, generate(self.load(events, sessions)))

@@ -8,7 +8,6 @@ import argparse
 import random
 import socket
 import sys
-import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ import orjson
 from confluent_kafka import KafkaError, Message, Producer
 
 from benchmarks import processes, verdicts
-from benchmarks.cluster import PARTITIONS, QUIET, Cluster, Group
+from benchmarks.cluster import PARTITIONS, QUIET, Cluster, Group, started
 from benchmarks.quality.sessions import default_files, read
 from benchmarks.reporting.report import machine
 from haltline.schemas.events import ActionEvent, Kind
@@ -29,9 +28,7 @@ from haltline.schemas.partitioner import partition_of
 from haltline.schemas.topics import Topics
 from haltline.streams.engine.core import Core, Position, SessionState
 from haltline.streams.kafka.log_reader import LogReader
-from haltline.streams.local.kafka import LocalKafka
-from haltline.streams.local.kafka_jars import fetch
-from haltline.streams.local.subprocesses import Child, Children, interruptible
+from haltline.streams.local.subprocesses import Child, Children
 from haltline.streams.runtime.changelog import CLAIM_KEY, OWNER_HEADER, TOPIC_IDS_HEADER, Owner
 from haltline.streams.sessions import state_codec
 
@@ -68,13 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code: 0."""
     args = _options().parse_args(arguments)
     states = _recorded(args.files or default_files())
-    with (
-        interruptible(),
-        tempfile.TemporaryDirectory(prefix="haltline-bench-") as scratch,
-        LocalKafka(Path(scratch, "kafka"), jars=fetch()) as kafka,
-        Children(Path(scratch, "logs")) as children,
-    ):
-        measured = _measure(Cluster(kafka), children, states, args.sessions, args.compression)
+    with started("sessions") as (cluster, children, _):
+        measured = _measure(cluster, children, states, args.sessions, args.compression)
     print(orjson.dumps(asdict(measured) | {"machine": machine()}, option=orjson.OPT_INDENT_2).decode())
     return 0
 

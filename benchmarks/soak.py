@@ -7,24 +7,21 @@ their bounds: memory that still grows afterwards is a leak, of this code or of a
 import argparse
 import os
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from statistics import linear_regression
 
 import orjson
 from confluent_kafka import Producer
 
 from benchmarks import processes
-from benchmarks.cluster import QUIET, Cluster, Group
+from benchmarks.cluster import QUIET, Cluster, Group, started
 from benchmarks.load import Load, generate
 from haltline.schemas.topics import Topics
-from haltline.streams.local.kafka import LocalKafka
-from haltline.streams.local.kafka_jars import fetch, missing_tools
-from haltline.streams.local.subprocesses import Child, Children, interruptible
+from haltline.streams.local.kafka_jars import missing_tools
+from haltline.streams.local.subprocesses import Child, Children
 
 _SAMPLE_EVERY_S = 10.0
 _MIB = 1024 * 1024
@@ -54,13 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if missing := missing_tools():
         print(f"benchmarks.soak: expected {' and '.join(missing)}; got no such command on PATH", file=sys.stderr)
         return 1
-    with (
-        interruptible(),
-        tempfile.TemporaryDirectory(prefix="haltline-soak-") as scratch,
-        LocalKafka(Path(scratch, "kafka"), jars=fetch()) as kafka,
-        Children(Path(scratch, "logs")) as children,
-    ):
-        samples = _run(Cluster(kafka), children, options)
+    with started("soak") as (cluster, children, _):
+        samples = _run(cluster, children, options)
     second_half = [s for s in samples if s.after_s >= options.minutes * 30]
     result = {
         "minutes": options.minutes,

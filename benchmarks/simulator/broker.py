@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 ADDRESS: Final = "simulated:9092"
 CLUSTER_ID: Final = "simulated-cluster"
 _REPLICATED_LATER_SHARE: Final = 0.15
-_MIN_LAG_MS: Final = 1_000
+_MIN_LAG_MS: Final = 4_000
+"""Longer than an owner takes to see a late record and to have its state written anew, as the ten minutes in life."""
 _TOMBSTONES_MS: Final = 20_000
 
 
@@ -85,6 +86,8 @@ class Broker:
             raise KafkaException(KafkaError(KafkaError.INVALID_RECORD, "a compacted topic takes no record without key"))
         offset = log.append(new)
         world = self.world
+        if offset is not None:
+            log.landed_ms[offset] = world.time_ms()
         if world.tracing:
             world.trace("lands", f"{topic}[{partition}]", offset, new.key)
         if world.random() < _REPLICATED_LATER_SHARE:
@@ -159,6 +162,7 @@ class Broker:
                 self.lag(name, number, log, world.between(0.2, 3.0))
             else:
                 log.raise_high()
+            log.tell()  # whoever waits there learns that his request was to a broker that has ended
         for group in self.groups.values():
             group.load(world.between(0.05, 1.0))
         waiting, self._waiting = self._waiting, []
@@ -176,10 +180,10 @@ class Broker:
         self.world.trace("lags", f"{topic}[{partition}]", log.high, log.end)
         self.world.after(seconds, caught_up)
 
-    def lag_somewhere(self, seconds: float) -> None:
-        """Some high watermarks fall behind, as after an election."""
+    def lag_somewhere(self, seconds: float, topic: str | None = None) -> None:
+        """Some high watermarks fall behind, as after an election: those of a topic, or some of all."""
         for name, number, log in self.partitions():
-            if log.end > log.start and self.world.chance(0.3):
+            if log.end > log.start and (name == topic if topic else self.world.chance(0.3)):
                 log.high = max(log.start, log.end - 1 - int(self.world.random() * 5))
                 self.lag(name, number, log, seconds)
 

@@ -107,11 +107,12 @@ def ends_of(broker: Broker) -> dict[tuple[str, int], int]:
     }
 
 
-def reached(engine: Engine) -> dict[tuple[str, int], int]:
-    """By topic without the prefix and partition: what the read model reads next."""
+def unread(engine: Engine, broker: Broker) -> dict[tuple[str, int], int]:
+    """By partition that the read model has not read to its end: that end. The last record may be compacted away."""
     with engine.connect() as connection:
         rows = connection.exec_driver_sql(f'SELECT topic, "partition", next FROM {tables.offsets.name}')
-        return {(topic, partition): after for topic, partition, after in rows}
+        reached = {(topic, partition): after for topic, partition, after in rows}
+    return {place: end for place, end in ends_of(broker).items() if reached.get(place, 0) < end}
 
 
 def _read_model(engine: Engine, broker: Broker) -> verify.Check:

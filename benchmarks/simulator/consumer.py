@@ -63,6 +63,8 @@ class SimConsumer:
         self._queue: deque[Message] = deque()
         self._events: deque[Callable[[], object]] = deque()
         """Callbacks of the application that are due: `poll` calls them."""
+        self._due_at = 0.0
+        """No answer of a fetch is there before."""
         self._waiting: Thread | None = None
         self._life = broker.lives
         self._reported_down = False
@@ -78,6 +80,7 @@ class SimConsumer:
         world = self.process.world
         world.point("assign")
         self._queue.clear()
+        self._due_at = 0.0
         self._fetches = {
             (tp.topic, tp.partition): _Fetch(tp.offset, world.now + self.broker.delay()) for tp in partitions
         }
@@ -134,10 +137,8 @@ class SimConsumer:
 
     def _wait(self, until: float) -> None:
         world = self.process.world
-        now = world.now
-        ready = [fetch.ready_at for fetch in self._fetches.values() if now < fetch.ready_at < until]
         self._waiting = world.current
-        world.wait(min(ready, default=until))
+        world.wait(min(self._due_at, until) if self._due_at > world.now else until)
         self._waiting = None
 
     def wake(self) -> None:
@@ -166,13 +167,17 @@ class SimConsumer:
             self._reported_down = False
             for fetch in self._fetches.values():
                 fetch.ready_at = world.now + broker.delay() + 0.1 * world.random()
+            self._due_at = 0.0
         now = world.now
+        if now < self._due_at:
+            return bool(self._queue)
         due = [at for at in self._fetches.items() if at[1].ready_at <= now and not at[1].stopped]
         first = int(world.random() * len(due)) if len(due) > 1 else 0
         for place, fetch in due[first:] + due[:first]:
             self._fetch_one(place, fetch)
             if len(self._queue) > _AT_MOST:
                 break
+        self._due_at = min((fetch.ready_at for fetch in self._fetches.values() if not fetch.stopped), default=_NEVER)
         return bool(self._queue)
 
     def _fetch_one(self, place: Place, fetch: _Fetch) -> None:
@@ -232,6 +237,7 @@ class SimConsumer:
         def more() -> None:
             fetch.listens = None
             fetch.ready_at = world.now + self.broker.delay()
+            self._due_at = min(self._due_at, fetch.ready_at)
             self.wake()
 
         log.on_more(more)

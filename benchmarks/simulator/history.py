@@ -51,6 +51,8 @@ _PASSES: Final = {"changelog": 6, "claim": 2, "database": 6}
 """Of these there are several in a row: the first or a later one is struck at."""
 MORE: Final = "worker-more"
 _STORE_FAILS_SHARE: Final = 0.02
+_OF_PARTITIONS: Final = {*TOPICS.session_sources, TOPICS.dead_letter, TOPICS.interventions}
+"""Topics of as many partitions as the sources. Of the others one is enough, and each is asked for where it ends."""
 _KNOWN: Final = (KnownFailure, KafkaException, TableConflict, OSError)
 """What may end a process while there are faults."""
 
@@ -68,7 +70,9 @@ class History:
         rng = random.Random(f"{seed} shape")
         self.broker = broker = Broker(world, embedded=rng.random() < _EMBEDDED_SHARE)
         for layout in LAYOUT:
-            broker.create(TOPICS.prefix + layout.name, PARTITIONS, compacted=layout.cleanup is Cleanup.COMPACT)
+            name = TOPICS.prefix + layout.name
+            partitions = PARTITIONS if name in _OF_PARTITIONS else 1
+            broker.create(name, partitions, compacted=layout.cleanup is Cleanup.COMPACT)
         broker.create(CHANGELOG, PARTITIONS, compacted=True)
         self.standbys = rng.choice([0, 0, 1])
         self.group = group_of(broker, GROUP)
@@ -219,7 +223,7 @@ class History:
                 for _, _, log in broker.partitions():
                     log.roll()
             case _:
-                broker.lag_somewhere(step.seconds)
+                broker.lag_somewhere(step.seconds, TOPICS.prefix + step.point if step.point else None)
 
     def stop_one(self, name: str) -> None:
         """SIGTERM, while there are faults."""
@@ -363,7 +367,7 @@ class History:
                 for number, log in enumerate(self.broker.topics[topic].logs)
             )
             and not checks.missing_rows(self)
-            and checks.reached(self.engine) == checks.ends_of(self.broker)
+            and not checks.unread(self.engine, self.broker)
         )
 
     def where(self) -> str:
@@ -375,9 +379,5 @@ class History:
             if self.group.offsets.get((topic, number), (0, ""))[0] != log.end
         ]
         readers = f"table lacks {checks.missing_rows(self)[:5]}"
-        model = {
-            place: at
-            for place, at in checks.ends_of(self.broker).items()
-            if checks.reached(self.engine).get(place) != at
-        }
+        model = checks.unread(self.engine, self.broker)
         return f"{behind}; {readers}; read model lacks {model}; running {sorted(self.running)}; {self.ends[-6:]}"

@@ -40,6 +40,7 @@ class Log:
         "appended",
         "end",
         "high",
+        "landed_ms",
         "offsets",
         "records",
         "replicated",
@@ -63,6 +64,8 @@ class Log:
         """Where the segment that is written now begins: compaction leaves it alone."""
         self.appended: list[Record] = []
         """Everything that was ever appended and not cut off again, for checks."""
+        self.landed_ms: dict[int, int] = {}
+        """By offset: when the record was appended, which may be long after its own time."""
         self._sequences: dict[int, int] = {}
         self._waiting: list[Callable[[], object]] = []
 
@@ -144,7 +147,7 @@ class Log:
         limit = min(self.segment, self.high)
         cleanable = []
         for record in self.records:
-            if record.offset >= limit or record.timestamp >= before_ms:
+            if record.offset >= limit or self.landed_ms.get(record.offset, record.timestamp) >= before_ms:
                 break
             cleanable.append(record)
         return cleanable, {record.key: record.offset for record in cleanable}

@@ -11,7 +11,7 @@ from benchmarks.simulator.process import Process, ProcessEnded
 
 T = TypeVar("T")
 
-_PAUSE_SHARE: Final = 0.4
+_PAUSE_SHARE: Final = 0.25
 """Of the callbacks: another thread runs next. Each choice of the scheduler costs time."""
 
 

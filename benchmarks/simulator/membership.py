@@ -106,7 +106,8 @@ class SimMembership:
         for _ in range(_COMMITS):
             code = await self._ask(lambda: group.commit(*who, kept))
             if code is not NO_ANSWER and code not in PASSING:
-                self._process.world.point("committed")
+                if code == 0:
+                    self._process.world.point("committed")
                 return code == 0
             await asyncio.sleep(_AGAIN_S)
         return False

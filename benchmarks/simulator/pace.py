@@ -1,4 +1,7 @@
-"""How often the product looks at things in the simulation: less often than in life, for each look costs steps."""
+"""How often the product looks at things in the simulation: less often than in life, for each look costs steps.
+
+Nothing is redacted either: what is taken out of a record follows from that record alone.
+"""
 
 from typing import Final
 
@@ -14,11 +17,12 @@ _PACES: Final = (
     (sink, "_STOP_SEEN_WITHIN_S", 0.8),
     (feeder, "_WAIT_S", 0.8),
     (feeder, "_ALONG_S", 1.0),
+    (feeder, "Redaction", lambda _: None),
 )
 
 
 def slow_down() -> None:
     """Sets the intervals of this process. Raises AttributeError when the product has one no longer."""
-    for module, name, seconds in _PACES:
+    for module, name, instead in _PACES:
         getattr(module, name)
-        setattr(module, name, seconds)
+        setattr(module, name, instead)

@@ -17,8 +17,8 @@ from benchmarks.simulator.shrink import shorten
 
 _AT_ONCE: Final = 10
 """Histories that a process runs before it says how they ended."""
-_BATCHES: Final = 3
-"""So many of those one process runs, and another takes its place: that costs less than to collect its garbage."""
+_WARM: Final = 4
+"""Histories that fill the caches of statements and patterns, once for all processes."""
 
 
 class Batch(NamedTuple):
@@ -42,6 +42,7 @@ class Result(NamedTuple):
 def work(batch: Batch) -> Result:
     """Runs a batch; the first that fails is shortened."""
     began = time.process_time()
+    gc.collect()
     failed: list[Outcome] = []
     done = 0
     for seed in range(batch.first, batch.first + batch.histories):
@@ -58,7 +59,8 @@ def work(batch: Batch) -> Result:
 def warm_up() -> None:
     """What histories share is made once, before the processes begin."""
     quiet()
-    run(0, [])
+    for seed in range(_WARM):
+        run(seed)
     gc.collect()
 
 
@@ -84,5 +86,5 @@ def results(first: int, histories: int, processes: int, fault: str, *, whole: bo
         for seed in range(first, first + histories, _AT_ONCE)
     ]
     warm_up()
-    with multiprocessing.get_context("fork").Pool(processes, prepare, (fault,), maxtasksperchild=_BATCHES) as pool:
+    with multiprocessing.get_context("fork").Pool(processes, prepare, (fault,)) as pool:
         yield from pool.imap(work, batches)

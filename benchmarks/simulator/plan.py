@@ -69,7 +69,7 @@ _POINTS: Final = ("changelog", "changelog", "claim", "output", "commit", "commit
 _SINK_POINTS: Final = ("table", "table", "request", "poll")
 _CONSOLE_POINTS: Final = ("database", "database", "request", "poll")
 _RETURNS_SHARE: Final = 0.7
-"""Of the workers that are dropped: it returns over a slow network, and is killed once it has committed again."""
+"""Of the workers that are dropped: it returns while actions cannot be read, and is killed once it has committed."""
 _BUSY_S: Final = (1.2, 3.5)
 """When most of the traffic is on its way."""
 
@@ -102,10 +102,10 @@ def plan_of(seed: int, workers: Sequence[str], readers: Sequence[str], life: int
 
 
 def _dropped(rng: random.Random, target: str) -> list[Step]:
-    """The member is back before another has gone on, commits before it has read, and ends before it writes."""
+    """The member is back before another has gone on, commits before it can read again, and ends before it writes."""
     at_s = round(rng.uniform(*_BUSY_S), 3)
     return [
-        Step(round(at_s - 0.6, 3), Deed.SLOW, BROKER, 3.5),
         Step(at_s, Deed.DROP, target),
-        Step(round(at_s + rng.uniform(1.0, 2.0), 3), Deed.KILL_AT, target, 0.0, "committed"),
+        Step(at_s, Deed.KILL_AT, target, 0.0, "committed"),
+        Step(round(at_s + rng.uniform(0.0, 0.6), 3), Deed.LAG, BROKER, 3.0, "actions"),
     ]

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from benchmarks.simulator.process import Process, Thread
 from haltline.schemas.partitioner import murmur2
 from haltline.streams.runtime.changelog import CLAIM_KEY
 
+_hashed: Final = lru_cache(murmur2)
 _IN_FLIGHT: Final = 200
 _LOST_ANSWER_SHARE: Final = 0.01
 """Of the batches: the answer is lost, the batch is sent again, and the broker knows it already."""
@@ -238,7 +240,7 @@ class SimProducer:
         key_bytes = key.encode() if isinstance(key, str) else key
         if partition < 0:
             count = len(self.broker.topics[topic].logs) if topic in self.broker.topics else 1
-            partition = int(world.random() * count) if key_bytes is None else (murmur2(key_bytes) & 0x7FFFFFFF) % count
+            partition = int(world.random() * count) if key_bytes is None else (_hashed(key_bytes) & 0x7FFFFFFF) % count
         pipe = self._pipes.get((topic, partition))
         if pipe is None:
             pipe = self._pipes[topic, partition] = _Pipe(self)

@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 import pytest
 
-from benchmarks.chaos import anew, guarded, plan, verify
-from benchmarks.chaos.expected import BEFORE, LogRecord, Place, Truth, work_out
+from benchmarks.chaos import guarded, plan, verify
+from benchmarks.chaos.expected import LogRecord, Place, Truth, work_out
 from benchmarks.chaos.plan import ACTIONS, AGENT, AUDIT, BROKER, CONSOLE, Deed, make_plan, make_waves
 from benchmarks.cluster import PARTITIONS
 from benchmarks.load import Load, generate
@@ -18,7 +18,6 @@ from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.dead_letter import DeadLetter
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.topics import Topics
-from haltline.streams.runtime.changelog import ID_BYTES, OWNER_HEADER, Claim, Owner
 
 TOPICS = Topics("t.")
 CHANGELOG = "changelog"
@@ -224,23 +223,6 @@ def test_a_dead_letter_with_other_bytes_is_found(case: Case) -> None:
     assert len(dead_letters(case).differences) == 1
 
 
-def test_a_late_record_of_a_replaced_writer_does_not_count(case: Case) -> None:
-    record = case.log.of(CHANGELOG)[0]
-    session = (record.key or b"").decode()
-    old, new = (claimed(case, session, number) for number in range(2))
-    case.log.append(CHANGELOG, session, record.value, [(OWNER_HEADER, new.encode())])
-    case.log.append(CHANGELOG, session, b'{"events": 0}', [(OWNER_HEADER, old.encode())])
-    assert states(case).ok
-
-
-def claimed(case: Case, session: str, number: int) -> Owner:
-    """The owner of the session's partition from here on; its claim is no state."""
-    claim = Claim(b"%d" % number * ID_BYTES)
-    record = case.log.append(CHANGELOG, session, None, claim.headers)
-    case.log.records[-1] = record._replace(key=claim.key)
-    return Owner(record.offset, claim.id)
-
-
 def test_a_state_that_was_dropped_is_none(case: Case) -> None:
     session = next(iter(case.events_by_session))
     case.log.append(CHANGELOG, session, None)
@@ -333,27 +315,3 @@ def test_a_plan_has_every_deed_in_a_minute_and_is_the_same_for_a_seed(seed: int)
     assert made == make_plan(seed, 60.0, workers)
     assert {("worker" if step.target in workers else step.target, step.deed) for step in made} == DEEDS
     assert all(before.at_s < after.at_s for before, after in itertools.pairwise(made))
-
-
-def test_the_truth_of_a_topic_that_was_recreated_is_that_of_both_its_lives() -> None:
-    log, sent = Log(), list(generate(LOAD))
-    for one in sent:
-        log.append(TOPICS.actions, one.session_id, one.value)
-    records = log.of(TOPICS.actions)
-    half = len(records) // 2
-    gone = [record._replace(topic=TOPICS.actions + BEFORE) for record in records[:half]]
-    begins = {record.partition: record.offset for record in reversed(records[half:])}
-    after = [record._replace(offset=record.offset - begins[record.partition]) for record in records[half:]]
-    whole = work_out(records, (), (), TOPICS)
-    parted = work_out(after, (), (), TOPICS, gone=gone)
-    assert parted.decisions.keys() == whole.decisions.keys()
-    assert {key: state["events"] for key, state in parted.states.items()} == {
-        key: state["events"] for key, state in whole.states.items()
-    }
-    as_written = {
-        key: {**state, "offsets": {TOPICS.actions: list(state["offsets"].values())[-1]}}
-        for key, state in parted.states.items()
-    }
-    expected, actual = anew.same_offsets(parted.states, as_written)
-    assert expected == actual
-    assert any(state["offsets"] for state in actual.values()), "of sessions that went on"

@@ -1,23 +1,15 @@
-import contextlib
-import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-from rich.console import Console
 
 from benchmarks.quality import __main__ as command
 from benchmarks.quality.__main__ import main
-from benchmarks.quality.judging import ASKED, judge
 from benchmarks.quality.sessions import JUDGED, Kind, default_files, files_in, read, read_judgements
-from benchmarks.quality.summary import summarize
 from haltline.detectors import ALL
-from haltline.schemas.policy import Policy
-from haltline.streams.engine.core import Core
-from haltline.streams.replay.backtest import backtest
-from haltline.streams.replay.traces import UnreadableTrace, read_traces
+from haltline.streams.replay.traces import UnreadableTrace
 from tests.benchmarks.recorded import Steps, alike, deletes, reads, verdict, write, write_judged
 
 Sessions = Mapping[str, tuple[Steps, Mapping[str, Any]]]
@@ -123,54 +115,6 @@ def test_peers_are_counted_on_the_same_sessions(tmp_path: Path, capsys: pytest.C
     _, result = run(capsys, write(tmp_path, {}), "--judged", folder)
     assert counted(result, "all", "OpenHands V1")["stop within 3"] == (1, 1)
     assert counted(result, "all", "Gemini CLI")["stop stopped"] == (0, 1)
-
-
-@pytest.mark.skipif(not (JUDGED / "score.py").exists(), reason="no judged sessions beside the repository")
-def test_the_counts_are_those_of_the_judges_own_script(folder: Path) -> None:
-    sessions = read(files_in(folder), read_judgements(folder))
-    policy, core = Policy(), Core(Policy())
-    results = folder / "results.json"
-    recorded = [session for file in files_in(folder) for session in read_traces(file)]
-    results.write_bytes(b"\n".join(orjson.dumps(backtest(core, session).to_dict()) for session in recorded))
-    expected = scored(results)
-    found: dict[tuple[str, str], tuple[int, int]] = {}
-    for group in summarize(judge(sessions, policy, console=Console(file=io.StringIO())), []).groups:
-        if group.system == "haltline":
-            for (kind, measure), count in group.counts.items():
-                found[group.name, f"{kind.value} {measure}"] = count.part, count.of
-    # The script knows of no asks; none of these sessions has one.
-    asked = {key: found.pop(key) for key in list(found) if key[1].endswith(f" {ASKED}")}
-    assert asked == {
-        ("all", "sound asked"): (0, 2),
-        ("all", "solved asked"): (0, 2),
-        ("nyuctf:two", "sound asked"): (0, 2),
-        ("miniswe", "solved asked"): (0, 2),
-    }
-    assert found == expected
-    assert found["all", "stop stopped"] == (4, 5)
-
-
-def scored(results: Path) -> dict[tuple[str, str], tuple[int, int]]:
-    """What score.py counts, under our names; it tells the halves of whowhen apart."""
-    script = JUDGED / "score.py"
-    result = io.StringIO()
-    names = {"nudge": "hint", "within5": "within 5", "within3": "within 3", "before": "before it began"}
-    with contextlib.redirect_stdout(result), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sys.argv", [str(script), str(results)])
-        # It looks beside itself for verdicts: they are those of these sessions.
-        exec(compile(script.read_text(), script, "exec"), {"__file__": str(results.with_name("score.py"))})
-    counts: dict[tuple[str, str], tuple[int, int]] = {}
-    for line in result.getvalue().splitlines()[:-1]:
-        group = line[:40].strip()
-        group = "whowhen" if group.startswith("whowhen:") else group
-        for part in line[41:].split(" | "):
-            kind, *words = part.split()
-            for measure, reported in zip(words[::2], words[1::2], strict=True):
-                key = group, f"{names.get(kind, kind)} {names.get(measure, measure)}"
-                before = counts.get(key, (0, 0))
-                count, of = map(int, reported.split("/"))
-                counts[key] = before[0] + count, before[1] + of
-    return counts
 
 
 def test_sessions_that_were_solved_have_targets_of_their_own(

@@ -32,34 +32,6 @@ def effect(facts: Facts, rule: str, column: str) -> Effect:
     return next(row for row in rows_of(facts, {}) if row.rule == rule).effects[column]
 
 
-@pytest.mark.parametrize(
-    ("variants", "expected"),
-    [
-        pytest.param({WHOLE: [STOPPED]}, Effect(0, 0, 0, 0), id="others stop it"),
-        pytest.param({WHOLE: [STOPPED], (ALONE, "cycle"): [STOPPED], (WITHOUT, "cycle"): []}, Effect(1, 1, 1, 0),
-                     id="nothing else stops it"),
-        pytest.param(
-            {
-                WHOLE: [STOPPED],
-                (ALONE, "cycle"): [STOPPED],
-                (ALONE, "polling"): [STOPPED],
-                (WITHOUT, "cycle"): [STOPPED],
-            },
-            Effect(1, 0, 0, 0),
-            id="another rule stops it too",
-        ),
-        pytest.param({WHOLE: [STOPPED], (ALONE, "cycle"): [], (WITHOUT, "cycle"): []}, Effect(0, 0, 1, 0),
-                     id="it stops it only together with another"),
-        pytest.param({WHOLE: [], (ALONE, "cycle"): [], (WITHOUT, "cycle"): [STOPPED]}, Effect(0, 0, 0, 1),
-                     id="it keeps another from stopping it"),
-    ],
-)  # fmt: skip
-def test_a_rule_is_judged_by_what_comes_of_one_session(variants: Mapping[Variant, list[str]], expected: Effect) -> None:
-    facts = {"a": {variant: frozenset(columns) for variant, columns in variants.items()}}
-    assert effect(facts, "cycle", STOPPED) == expected
-    assert effect(facts, "cycle", TOLD) == Effect(0, 0, 0, 0)
-
-
 _VARIANTS = st.dictionaries(
     st.tuples(st.sampled_from([ALONE, WITHOUT]), st.sampled_from(["cycle", "polling", "budget"])),
     st.frozensets(st.sampled_from([STOPPED, TOLD])),

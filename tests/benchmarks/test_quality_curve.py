@@ -96,10 +96,6 @@ def test_a_picture_without_a_sweep_is_refused(capsys: pytest.CaptureFixture[str]
     assert "--plot: expected --sweep" in capsys.readouterr().err
 
 
-def test_equal_input_gives_equal_bytes() -> None:
-    assert picture(SWEPT) == picture(SWEPT)
-
-
 def test_every_system_and_both_curves_are_named() -> None:
     result = texts(picture(SWEPT))
     assert {"ours <as set>", "peer one", "peer two", "peer three", "whole policy: 0.1", "some alone: 0.1"} <= set(
@@ -107,10 +103,6 @@ def test_every_system_and_both_curves_are_named() -> None:
     )
     assert "false stops: sound and solved sessions that are stopped, % of 200" in result
     assert "runaways that are stopped, % of 100" in result
-
-
-def test_the_picture_is_for_light_and_for_dark_pages() -> None:
-    assert "@media (prefers-color-scheme:dark)" in picture(SWEPT)
 
 
 def test_no_two_names_or_values_cover_each_other() -> None:

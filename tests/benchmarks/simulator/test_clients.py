@@ -31,19 +31,6 @@ def _codes(messages: list[Message]) -> list[int | None]:
 EARLIEST = {"enable.partition.eof": True, "auto.offset.reset": "earliest"}
 
 
-def test_a_reader_gets_every_record_and_then_the_end() -> None:
-    small, seen = Small(), list[Message]()
-    _write(small, "a", 150)
-    small.thread(lambda system: _read(small, system, EARLIEST, "a", OFFSET_BEGINNING, seen))
-    small.run(5)
-    assert [m.offset() for m in seen] == list(range(151))
-    assert _codes(seen)[-1] == KafkaError._PARTITION_EOF
-    assert seen[0].timestamp() == (1, 1)
-    _write(small, "a", 1)
-    small.run(5)
-    assert _codes(seen)[-2:] == [None, KafkaError._PARTITION_EOF]
-
-
 def test_a_high_watermark_that_is_behind_is_the_end_for_a_reader() -> None:
     small, seen = Small(), list[Message]()
     _write(small, "a", 20)
@@ -77,25 +64,6 @@ def test_an_offset_that_is_no_more_is_an_error_where_kafka_may_not_choose() -> N
     small.thread(lambda system: _read(small, system, {"auto.offset.reset": "error"}, "a", 3, seen))
     small.run(2)
     assert _codes(seen) == [KafkaError._AUTO_OFFSET_RESET]
-
-
-def test_a_record_is_confirmed_with_its_offset() -> None:
-    small, reports = Small(), list[tuple[KafkaError | None, int | None]]()
-
-    def run(system: System) -> None:
-        producer = system.producer({"delivery.timeout.ms": 5000})
-        for number in range(50):
-            producer.produce("c", key=b"k", value=b"%d" % number, partition=0,
-                             on_delivery=lambda error, message: reports.append((error, message.offset())))  # fmt: skip
-        assert len(producer) == 50
-        assert producer.flush(5) == 0
-
-    process = small.thread(run)
-    small.run(10)
-    assert process.alive, process.reason
-    assert [error for error, _ in reports] == [None] * 50
-    assert [r.value for r in small.broker.log("c", 0).records] == [b"%d" % n for n in range(50)]
-    assert all(offset in (number, -1001) for number, (_, offset) in enumerate(reports))
 
 
 def test_a_record_that_does_not_land_in_time_is_reported() -> None:

@@ -72,21 +72,6 @@ class Grouped(Small):
 ALL: Assigned = frozenset((topic, number) for topic in "ac" for number in range(2))
 
 
-def _numbers(places: Assigned, of: str) -> set[int]:
-    return {number for topic, number in places if topic == of}
-
-
-def test_partitions_of_one_number_go_to_one_member() -> None:
-    small = Grouped()
-    small.member("p1")
-    small.member("p2")
-    small.run(5)
-    assert small.has("p1") | small.has("p2") == ALL
-    assert not small.has("p1") & small.has("p2")
-    for name in ("p1", "p2"):
-        assert _numbers(small.has(name), "a") == _numbers(small.has(name), "c")
-
-
 def test_a_standby_has_the_changelog_of_numbers_that_are_not_its_own() -> None:
     small = Grouped(standbys=1)
     small.member("p1")
@@ -183,18 +168,6 @@ def test_a_static_member_that_is_gone_keeps_its_place_for_its_session() -> None:
     assert not small.has("p2")
     small.run(20)
     assert small.has("p2") == ALL
-
-
-def test_members_come_back_after_a_crash_of_the_broker() -> None:
-    small = Grouped()
-    small.member("p1")
-    small.member("p2")
-    small.run(5)
-    small.broker.go_down(crash=True)
-    small.run(8)
-    small.broker.come_up(lagging=True)
-    small.run(20)
-    assert small.has("p1") | small.has("p2") == ALL
 
 
 def test_who_is_no_member_commits_only_while_there_is_none() -> None:

@@ -64,10 +64,3 @@ def test_what_is_above_the_high_watermark_is_not_read() -> None:
     log = _log("abc")
     log.high = 2
     assert [r.offset for r in log.read(0, 10)] == [0, 1]
-
-
-def test_retention_moves_the_start() -> None:
-    log = _log("abc")
-    log.delete_before(2)
-    assert log.start == 2
-    assert [r.offset for r in log.read(0, 10)] == [2]
