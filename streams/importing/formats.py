@@ -16,7 +16,7 @@ from haltline.streams.importing import archive, claude_code, google_adk, inspect
 from haltline.streams.importing.detection import SPAN_FORMATS, SpanFormat, form_of, records_in, spans_of
 from haltline.streams.importing.reading import Content, NotReadable, content_of, shape, shown
 from haltline.streams.importing.spans import Part, Span, parts
-from haltline.streams.importing.steps import Recording, Step, inside, objects
+from haltline.streams.importing.steps import Pricing, Recording, Step, inside, objects
 
 FORMATS: Final = (
     "claude-code",
@@ -42,7 +42,13 @@ class Imported:
     """The events of one file, and what is to be known of them when all are read."""
 
     def __init__(
-        self, path: Path, *, form: str | None = None, session_id: str | None = None, agent_id: str | None = None
+        self,
+        path: Path,
+        *,
+        form: str | None = None,
+        session_id: str | None = None,
+        agent_id: str | None = None,
+        price: Pricing | None = None,
     ) -> None:
         """Reads the file. Raises NotReadable when it is of none of the formats, and OSError when it cannot be read."""
         self._path = path
@@ -61,6 +67,7 @@ class Imported:
             raise NotReadable(f"{path}: expected a recording of {', '.join(FORMATS)}, got {shape(what)}")
         self._session_id = session_id
         self._agent_id = agent_id
+        self._price = price
         self.untimed = 0
         """Events whose time was made up."""
 
@@ -75,7 +82,7 @@ class Imported:
                 session_id = self._session_id or _name(part.session_id) or self._path.name.split(".")[0] or "recording"
                 if self._session_id is not None and number:  # one name for several sessions would make them one
                     session_id = f"{self._session_id}-{number + 1}"
-                recording = Recording(session_id, self._agent_id or self.form or "", part.steps)
+                recording = Recording(session_id, self._agent_id or self.form or "", part.steps, price=self._price)
                 yield from recording.events(start_ms)
                 self.untimed += recording.untimed
 
