@@ -7,12 +7,8 @@ PROCESSOR = frozenset(
         "cramjam",
         "deltalake",
         "faust",
-        "msgspec",
         "prometheus_client",
-        "rich",
-        "typer",
         "uvloop",
-        "yaml",
         "zstandard",
     }
 )

@@ -51,9 +51,9 @@ def scan(
     """Say what went wrong in your agents' histories, and what it cost.
 
     Reads the histories of Claude Code, mini-swe-agent and others in your home, or the files and folders that you name,
-    and runs them through the rules. Nothing leaves the machine: no socket is opened. Secrets are redacted. A second scan
-    reads only what is new. What a session spent from the moment of its stop to the next prompt or progress counts as
-    wasted; of a pause between two steps at most five minutes count.
+    and runs them through the rules. Nothing leaves the machine: no socket is opened. Secrets are redacted. A second
+    scan reads only what is new. What a session spent from the moment of its stop to the next prompt or progress counts
+    as wasted; of a pause between two steps at most five minutes count.
 
     With --json: one object a line for each session, and a last line with the totals. Exit codes: 0 done, whatever was
     found; 1 no session was found; 2 a path cannot be read.
@@ -135,7 +135,7 @@ def _print(report: "Report", html: Path | None) -> None:
         )
         print_table(
             ("the worst", "session", "project", "why", "tokens", "dollars", "time"),
-            [row for row in report.worst(_WORST)],
+            list(report.worst(_WORST)),
         )
     if report.asks:
         say(f"A person would have been asked about {report.asks} acts in {report.asked} sessions (see --json).")

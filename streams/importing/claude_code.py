@@ -38,7 +38,8 @@ def steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
         below = subagent_of(line) or line.get("agentId") or ("sidechain" if line.get("isSidechain") else None)
         below = below if isinstance(below, str) else None
         time_ms = moment(line.get("timestamp"))
-        usage = turns.setdefault(below, Turns()).add(line)
+        turn = turns.setdefault(below, Turns())
+        usage = turn.rest() if below is None and _is_prompt(line) else turn.add(line)
         if usage is not None:
             output = "\n".join(texts.pop(below, [])) or None
             model = models.get(below, "")

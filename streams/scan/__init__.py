@@ -1,1 +1,1 @@
-"""What went wrong in the histories that agents keep of themselves: `haltline scan`. Needs no Kafka and opens no socket."""
+"""What went wrong in the histories that agents keep: `haltline scan`. Needs no Kafka and opens no socket."""

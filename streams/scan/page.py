@@ -10,7 +10,7 @@ _PLACE = b"{{data}}"
 
 
 def page_of(report: Report) -> str:
-    """The page. What histories say stands in it as JSON in which nothing can end the script, and is shown as text only."""
+    """The page. What histories say stands in it as JSON in which nothing can end the script; it is shown as text."""
     sessions = [
         {
             "id": one.session_id,
