@@ -5,11 +5,10 @@ PROCESSOR = frozenset(
         "aiokafka",
         "arro3",
         "cramjam",
+        "cryptography",
         "deltalake",
         "faust",
-        "prometheus_client",
         "uvloop",
-        "zstandard",
     }
 )
 """What only the extra `processor` installs; an agent installs haltline without it."""
