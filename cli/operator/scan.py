@@ -138,7 +138,7 @@ def _print(report: "Report", html: Path | None) -> None:
             list(report.worst(_WORST)),
         )
     if report.asks:
-        say(f"A person would have been asked about {report.asks} acts in {report.asked} sessions (see --json).")
+        say(f"A person would have been asked about {report.asks} acts in {report.sessions_with_asks} sessions (see --json).")
     if html is not None:
         say(f"Every finding with the steps around it: {html}")
     else:

@@ -67,7 +67,7 @@ class Report:
         self.agents = [name for name, _ in Counter(one.agent for one in sessions).most_common()]
         self.wasteful = [one for one in sessions if one.waste]
         self.asks = sum(len(one.asks) for one in sessions)
-        self.asked = sum(bool(one.asks) for one in sessions)
+        self.sessions_with_asks = sum(bool(one.asks) for one in sessions)
 
     @cached_property
     def kinds(self) -> list[KindOfWaste]:
