@@ -6,6 +6,8 @@ from pathlib import Path
 
 _FORMATS = (
     "claude-code",
+    "codex",
+    "gemini-cli",
     "google-adk",
     "inspect",
     "langfuse",

@@ -13,13 +13,15 @@ from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas import otel, wire
 from haltline.schemas.events import ActionEvent
 from haltline.streams.importing import archive, claude_code, google_adk, inspect_log, openhands, swe
-from haltline.streams.importing.detection import SPAN_FORMATS, SpanFormat, form_of, records_in, spans_of
+from haltline.streams.importing.detection import HISTORIES, SPAN_FORMATS, SpanFormat, form_of, records_in, spans_of
 from haltline.streams.importing.reading import Content, NotReadable, content_of, shape, shown
 from haltline.streams.importing.spans import Part, Span, parts
 from haltline.streams.importing.steps import Pricing, Recording, Step, inside, objects
 
 FORMATS: Final = (
     "claude-code",
+    "codex",
+    "gemini-cli",
     "google-adk",
     "inspect",
     "langfuse",
@@ -105,6 +107,8 @@ class Imported:
         elif form == "inspect":
             for sample in self._samples():
                 yield from inspect_log.sample_parts(sample)
+        elif form in HISTORIES:
+            yield from HISTORIES[form].parts(lines, self._path)
         elif form in SPAN_FORMATS:
             yield from parts(self._spans_of(SPAN_FORMATS[form]))
         else:

@@ -119,6 +119,24 @@ def _shortened(name: str) -> str:
     return f"{name[: _MAX_ID_CHARS - len(digest) - 1]}-{digest}"
 
 
+def prompted(prompts: int, time_ms: int | None) -> Iterator[Step]:
+    """The user's prompt, of which this is the so many-th: the session was started for the first."""
+    if prompts > 1:
+        yield Step(kind=Kind.SESSION_STARTED, prompts=prompts, time_ms=time_ms)
+
+
+def ended(call_id: str | None, output: Any, time_ms: int | None, *, failed: bool | None) -> Step:
+    """The end of a call; `failed`: None where the recording does not tell."""
+    return Step(
+        kind=Kind.COMPLETED,
+        call_id=call_id,
+        outcome=Outcome.UNKNOWN if failed is None else Outcome.ERROR if failed else Outcome.OK,
+        error=str(output)[:2000] if failed else None,
+        output=output,
+        time_ms=time_ms,
+    )
+
+
 def instant(value: object) -> float | None:
     """Epoch milliseconds of an ISO text (UTC where it names no zone) or of seconds; None for what is no time."""
     try:

@@ -179,8 +179,8 @@ def damaged(start: int, bytes_: bytes) -> Callable[[bytes], bytes]:
         (b"\x1f\x8b\x08junk", "expected a whole gzip file, got "),
         (b"PAR1" + b"\0" * 100, "expected JSON, got a Parquet file; write the dataframe with to_json"),
         (b'["' * 50_000, "expected JSON, or JSON lines, got something else"),
-        (b'{"traces": [1]}', "expected a recording of claude-code, google-adk, "),
-        (b'{"\\u001b[2J": 1}', "expected a recording of claude-code, google-adk, "),
+        (b'{"traces": [1]}', f"expected a recording of {', '.join(FORMATS)}, got "),
+        (b'{"\\u001b[2J": 1}', f"expected a recording of {', '.join(FORMATS)}, got "),
         (in_archive("a.txt"), "expected a log of Inspect, got an archive with a.txt"),
     ],
 )

@@ -15,7 +15,8 @@ from haltline.streams.importing.reading import content_of
 
 SAMPLES = Path(__file__).parent / "samples"
 FORM_OF = {
-    "claude_agent_sdk.jsonl": "claude-code", "claude_agent_sdk_subagent.jsonl": "claude-code",
+    "claude_agent_sdk.jsonl": "claude-code", "claude_agent_sdk_subagent.jsonl": "claude-code", "codex.jsonl": "codex",
+    "gemini_cli.json": "gemini-cli", "gemini_cli.jsonl": "gemini-cli",
     "google_adk.json": "google-adk", "inspect.eval": "inspect", "inspect.json": "inspect",
     "langfuse_observations.json": "langfuse", "langfuse_trace.json": "langfuse", "langsmith_runs.jsonl": "langsmith",
     "langsmith_upload.jsonl": "langsmith", "openai_agents.jsonl": "openai-agents", "phoenix_dataframe.jsonl": "phoenix",
@@ -131,10 +132,19 @@ def claude() -> list[Row]:
     )
 
 
+def history(*, calls_first: bool = False) -> list[Row]:
+    """What an agent keeps of a session without subagents; a turn is counted behind its calls, or before."""
+    calls = [*map(delete, range(3)), call("describe_asset call_a3", "none", "no such asset: none", failed=True)]
+    again = turn("I look again.")
+    rows = [row for one in calls for row in (around(one, again) if calls_first else again + one)]
+    return rows + turn("I am done.")
+
+
 RAISED = "ValueError('no such asset: none')"
 EXPECTED = {
     "claude_agent_sdk.jsonl": claude(),
     "claude_agent_sdk_subagent.jsonl": of_subagent() + turn(below=SUBAGENT) + turn("I am done.", SUBAGENT),
+    "codex.jsonl": history(calls_first=True), "gemini_cli.json": history(), "gemini_cli.jsonl": history(),
     "google_adk.json": google_adk(), "inspect.eval": inspect_log(), "inspect.json": inspect_log(),
     "langfuse_observations.json": langchain("no such asset: none", 0.004),
     "langfuse_trace.json": langchain("no such asset: none", 0.004), "langsmith_runs.jsonl": langchain(RAISED, 0.004),
