@@ -6,6 +6,7 @@ from pathlib import Path
 
 _FORMATS = (
     "claude-code",
+    "cline",
     "codex",
     "gemini-cli",
     "google-adk",

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from haltline.streams.importing import (
+    cline,
     codex,
     gemini_cli,
     google_adk,
@@ -56,6 +57,7 @@ class History(NamedTuple):
 
 
 HISTORIES: Final[Mapping[str, History]] = {
+    "cline": History(cline.shows, cline.parts),
     "codex": History(codex.shows, codex.parts),
     "gemini-cli": History(gemini_cli.shows, gemini_cli.parts),
 }

@@ -20,6 +20,7 @@ from haltline.streams.importing.steps import Pricing, Recording, Step, inside, o
 
 FORMATS: Final = (
     "claude-code",
+    "cline",
     "codex",
     "gemini-cli",
     "google-adk",

@@ -198,6 +198,10 @@ PARSED: dict[str, Any] = RECORDINGS | {
     name: [json.loads(line) for line in (SAMPLES / name).read_text().splitlines()] if name.endswith("l") else
           json.loads((SAMPLES / name).read_text()) for name in JSON
 }  # fmt: skip
+PARSED |= {
+    f"{file.parent.name}.json": json.loads(file.read_text())
+    for file in SAMPLES.glob("homes/*/api_conversation_history.json")
+}
 ODD: st.SearchStrategy[object] = st.sampled_from(
     [None, True, 0, -1, 2**70, 1e300, "", "x", "2025-13-41", [], {}, [[]], [None], {"a": {"b": 1}}, "[{"]
 )

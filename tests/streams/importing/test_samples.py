@@ -132,12 +132,12 @@ def claude() -> list[Row]:
     )
 
 
-def history(*, calls_first: bool = False) -> list[Row]:
+def history(*, calls_first: bool = False, cost: float = 0.0, why: str = "no such asset: none") -> list[Row]:
     """What an agent keeps of a session without subagents; a turn is counted behind its calls, or before."""
-    calls = [*map(delete, range(3)), call("describe_asset call_a3", "none", "no such asset: none", failed=True)]
-    again = turn("I look again.")
+    calls = [*map(delete, range(3)), call("describe_asset call_a3", "none", why, failed=True)]
+    again = turn("I look again.", cost=cost)
     rows = [row for one in calls for row in (around(one, again) if calls_first else again + one)]
-    return rows + turn("I am done.")
+    return rows + turn("I am done.", cost=cost)
 
 
 RAISED = "ValueError('no such asset: none')"
@@ -165,12 +165,12 @@ def test_each_sample_is_in_the_table() -> None:
     assert files == set(FORM_OF) == set(EXPECTED)
 
 
-@pytest.mark.parametrize("name", sorted(EXPECTED))
-def test_every_event_of_a_sample_is_read(name: str) -> None:
-    imported = Imported(SAMPLES / name)
+def check(file: Path, form: str, expected: list[Row]) -> list[ActionEvent]:
+    """Reads a recording whose every event is known; the events."""
+    imported = Imported(file)
     events = list(imported.events())
-    assert [shortened(row_of(event)) for event in events] == EXPECTED[name]
-    assert (imported.form, imported.untimed, imported.skipped) == (FORM_OF[name], 0, [])
+    assert [shortened(row_of(event)) for event in events] == expected
+    assert (imported.form, imported.untimed, imported.skipped) == (form, 0, [])
     assert len({event.event_id for event in events}) == len(events)
     times = [event.time for event in events]
     assert times == sorted(times)
@@ -179,13 +179,19 @@ def test_every_event_of_a_sample_is_read(name: str) -> None:
         ends = [e for e in events if e.kind is ENDED and e.session_id == session_id and (e.error or e.output_head)]
         assert [e.output_novelty and e.output_novelty.results for e in ends] == list(range(len(ends)))
     above = {event.parent_session_id for event in events} - {None}
-    assert above <= {event.session_id for event in events} or name == "claude_agent_sdk_subagent.jsonl"
+    assert above <= {event.session_id for event in events} or file.name == "claude_agent_sdk_subagent.jsonl"
     for asked, ended in zip(
         (e for e in events if e.kind is ASKED),
         sorted((e for e in events if e.kind is ENDED), key=lambda e: [p.call_id for p in events].index(e.call_id)),
         strict=True,
     ):
         assert (asked.call_id, asked.args, asked.args_digest) == (ended.call_id, ended.args, ended.args_digest)
+    return events
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_every_event_of_a_sample_is_read(name: str) -> None:
+    check(SAMPLES / name, FORM_OF[name], EXPECTED[name])
 
 
 @pytest.mark.parametrize("name", sorted(set(FORM_OF) - {"inspect.eval"}))  # known by its archive
