@@ -20,7 +20,7 @@ _TOOLS: Final = (
     "|run_slash_command|generate_image|load_mcp_documentation|condense"
 )
 """What the model may write as an XML element; another element in its text is none of a tool."""
-_CALL = re.compile(rf"<({_TOOLS})>(.*?)</\1>", re.DOTALL)
+_CALL = re.compile(rf"<({_TOOLS}|{'|'.join(sorted(_TALK))})>(.*?)</\1>", re.DOTALL)
 _FIELD = re.compile(r"<([a-z_]+)>(.*?)</\1>", re.DOTALL)
 _RESULT = re.compile(r"\A\[(\w+)(?: for .*?)?\] Result:\n?", re.DOTALL)
 _PROMPT = re.compile(r"<(?:task|feedback|user_message|answer)>")

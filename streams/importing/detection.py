@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from haltline.streams.importing import (
+    amp,
     cline,
     codex,
+    copilot_cli,
     gemini_cli,
     google_adk,
     inspect_log,
@@ -15,6 +17,8 @@ from haltline.streams.importing import (
     openai_agents,
     openhands,
     phoenix,
+    pi,
+    trae,
 )
 from haltline.streams.importing.reading import Content
 from haltline.streams.importing.spans import Part, Span
@@ -57,9 +61,13 @@ class History(NamedTuple):
 
 
 HISTORIES: Final[Mapping[str, History]] = {
+    "amp": History(amp.shows, amp.parts),
     "cline": History(cline.shows, cline.parts),
     "codex": History(codex.shows, codex.parts),
+    "copilot-cli": History(copilot_cli.shows, copilot_cli.parts),
     "gemini-cli": History(gemini_cli.shows, gemini_cli.parts),
+    "pi": History(pi.shows, pi.parts),
+    "trae-agent": History(trae.shows, trae.parts),
 }
 
 

@@ -19,9 +19,11 @@ from haltline.streams.importing.spans import Part, Span, parts
 from haltline.streams.importing.steps import Pricing, Recording, Step, inside, objects
 
 FORMATS: Final = (
+    "amp",
     "claude-code",
     "cline",
     "codex",
+    "copilot-cli",
     "gemini-cli",
     "google-adk",
     "inspect",
@@ -32,8 +34,10 @@ FORMATS: Final = (
     "openhands",
     "otel",
     "phoenix",
+    "pi",
     "swe-agent",
     "trace",
+    "trae-agent",
 )
 START_MS: Final = 1_735_689_600_000
 """2025-01-01: where the clock of a recording without times begins by default."""
