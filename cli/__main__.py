@@ -35,7 +35,7 @@ def main() -> None:
         if (missing.name or "").partition(".")[0] not in PROCESSOR:
             raise
         print(
-            f"haltline: the command line needs {missing.name}, which is not installed. "
+            f"haltline: this command needs {missing.name}, which is not installed. "
             "It comes with the processor: pip install 'haltline[processor]'",
             file=sys.stderr,
         )

@@ -14,6 +14,7 @@ from haltline.cli.common import EXIT_CODES, fail
 
 COMMANDS: Final = {
     "Get started": {
+        "scan": "operator.scan",
         "demo": "services.demo",
         "init": "operator.init",
         "up": "services.up",

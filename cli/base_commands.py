@@ -5,15 +5,10 @@ PROCESSOR = frozenset(
         "aiokafka",
         "arro3",
         "cramjam",
+        "cryptography",
         "deltalake",
         "faust",
-        "msgspec",
-        "prometheus_client",
-        "rich",
-        "typer",
         "uvloop",
-        "yaml",
-        "zstandard",
     }
 )
 """What only the extra `processor` installs; an agent installs haltline without it."""

@@ -16,9 +16,9 @@ from haltline.streams.audit.query import session_story
 from tests.cases import cases
 from tests.cli.test_demo import EVERYDAY, is_running, pids_of
 from tests.locks import constraints, uv
+from tests.streams.scan.transcripts import stuck
 
 ROOT = Path(__file__).resolve().parents[1]
-BASE_ONLY = "haltline: the command line needs typer, which is not installed. It comes with the processor: "
 BESIDE = ("CHANGELOG.md", "LICENSE", "README.md", "pyproject.toml")
 PACKAGES = ("cli", "console", "detectors", "examples", "interventions", "schemas", "streams")
 
@@ -179,7 +179,7 @@ def installed(tmp_path: Path) -> Callable[[str], Path]:
     return install
 
 
-def test_the_base_alone_guards_an_agent_and_names_what_the_command_line_needs(
+def test_the_base_alone_guards_an_agent_scans_its_histories_and_names_what_a_worker_needs(
     installed: Callable[[str], Path], built: tuple[Path, Path], tmp_path: Path
 ) -> None:
     programs = installed(str(built[1]))
@@ -191,8 +191,20 @@ def test_the_base_alone_guards_an_agent_and_names_what_the_command_line_needs(
         "print(__version__)\n"
     )
     assert run(programs / "python", "-c", script, cwd=tmp_path) == "9.8.7\n"
-    done = subprocess.run([programs / "haltline", "--help"], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (2, f"{BASE_ONLY}pip install 'haltline[processor]'\n")
+    assert "Usage: haltline" in run(programs / "haltline", "--help")
+    history = stuck().write(tmp_path / "a.jsonl")
+    assert "1 of them went wrong" in run(programs / "haltline", "scan", history, env=EVERYDAY | {"HOME": str(tmp_path)})
+    events = tmp_path / "events.jsonl"
+    events.write_text(run(programs / "haltline", "import", history))
+    assert "1 of 1 sessions stopped" in run(programs / "haltline", "backtest", events)
+    assert "destroys: rm" in run(programs / "haltline", "explain", "rm -rf /srv")
+    done = subprocess.run([programs / "haltline", "worker"], capture_output=True, text=True, check=False)
+    needs = r"haltline: this command needs (cryptography|faust), .*: pip install 'haltline\[processor\]'\n"
+    assert (done.returncode, bool(re.fullmatch(needs, done.stderr))) == (2, True), done.stderr
+    doctor = subprocess.run(
+        [programs / "haltline", "doctor", "--bootstrap", "127.0.0.1:1"], capture_output=True, text=True, check=False
+    )
+    assert "packages of the processor" in doctor.stdout, doctor.stderr
 
 
 def test_the_installed_wheel_runs_the_demo_outside_of_the_repository(

@@ -120,11 +120,12 @@ def backtest(
 
 def read(sources: Sequence[str], where: Where) -> "Iterator[Recorded]":
     """The sessions of files, of the running topic, or of the audit table; ends the command when one cannot be read."""
-    from haltline.streams.replay.history import sessions_of
     from haltline.streams.replay.traces import UnreadableTrace, read_traces
 
     for source in sources:
         if source == KAFKA or is_table(source):
+            from haltline.streams.replay.history import sessions_of  # needs the processor's packages; files do not
+
             with (
                 opened(source, where) as found,
                 progress("Reading", sum(span.count for span in found.spans)) as step,

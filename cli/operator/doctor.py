@@ -1,8 +1,9 @@
 """`haltline doctor`: what is missing on this machine and on the cluster, and what to do about it."""
 
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,6 +11,9 @@ from haltline.cli.cluster import Cluster, with_cluster
 from haltline.cli.common import AsJson, Exit, option_of, print_json
 from haltline.cli.operator.audit_query import DEFAULT_TABLE, AuditTable, StorageOption, options_of
 from haltline.cli.tables import print_table
+
+if TYPE_CHECKING:
+    from haltline.streams.operator.health_checks import Check
 
 
 @with_cluster("group")
@@ -44,21 +48,21 @@ def doctor(
     Example: haltline doctor --bootstrap kafka-1:9092
     """
     from haltline.cli.operator.machine_and_cluster import cluster, machine
-    from haltline.streams.learning.available_sessions import calibration_sessions
     from haltline.streams.operator.health_checks import Verdict, ask, clocks, health, usage
     from haltline.streams.operator.health_checks import canary as last_canary
     from haltline.streams.operator.health_checks import intake as intake_health
 
     urls = {"worker": worker.rstrip("/"), "sink": sink.rstrip("/"), "console": at_console.rstrip("/")}
+    of_machine = list(machine())
     checks = [
-        *machine(),
+        *of_machine,
         *cluster(at.bootstrap, at.topics, at.group, at.client_config, agent, changelog_records=changelog_records),
         *health("worker", urls["worker"], needed=True, do="start a worker (haltline worker), or say where (--worker)"),
         usage(urls["worker"]),
         *health("sink", urls["sink"], needed=False, do="start one (haltline audit), or say where it is (--sink)"),
         *health("console", urls["console"], needed=False, do="start one (haltline console), or say where (--console)"),
         intake_health(intake.rstrip("/")),
-        calibration_sessions(table, options_of(storage_option)),
+        *_sessions(table, options_of(storage_option), of_machine),
         clocks({name: ask(f"{url}/healthz") for name, url in urls.items()}),
         last_canary(canary.rstrip("/"), time.time()),
     ]
@@ -73,3 +77,11 @@ def doctor(
         )
     if any(check.verdict is Verdict.BAD for check in checks):
         raise typer.Exit(Exit.NO)
+
+
+def _sessions(table: str, options: dict[str, str], of_machine: Sequence["Check"]) -> Iterator["Check"]:
+    """How many sessions the audit table has; nothing where the packages that read one are missing, as a check says."""
+    if all(check.verdict == "ok" for check in of_machine if check.what == "packages of the processor"):
+        from haltline.streams.learning.available_sessions import calibration_sessions
+
+        yield calibration_sessions(table, options)

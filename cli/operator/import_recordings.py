@@ -5,7 +5,12 @@ import sys
 from pathlib import Path
 
 _FORMATS = (
+    "amp",
     "claude-code",
+    "cline",
+    "codex",
+    "copilot-cli",
+    "gemini-cli",
     "google-adk",
     "inspect",
     "langfuse",
@@ -15,8 +20,10 @@ _FORMATS = (
     "openhands",
     "otel",
     "phoenix",
+    "pi",
     "swe-agent",
     "trace",
+    "trae-agent",
 )
 """Those of the importer, which is not loaded for the help: a test compares them."""
 

@@ -11,7 +11,7 @@ from haltline.interventions.agent.integrations.claude_code.messages import (
     tools_of,
 )
 from haltline.schemas.events import Kind, Outcome
-from haltline.streams.importing.steps import Step, moment
+from haltline.streams.importing.steps import Step, inside, moment
 
 _MESSAGES = ("assistant", "user")
 """Lines of other types can repeat a message: a request to the model has the results of the turn before."""
@@ -30,6 +30,7 @@ def steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
     turns: dict[str | None, Turns] = {}
     times_ms: dict[str | None, int | None] = {}
     texts: dict[str | None, list[str]] = {}
+    models: dict[str | None, str] = {}
     prompts = 0
     for line in lines:
         if line.get("type") not in _MESSAGES:
@@ -37,10 +38,14 @@ def steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
         below = subagent_of(line) or line.get("agentId") or ("sidechain" if line.get("isSidechain") else None)
         below = below if isinstance(below, str) else None
         time_ms = moment(line.get("timestamp"))
-        usage = turns.setdefault(below, Turns()).add(line)
+        turn = turns.setdefault(below, Turns())
+        usage = turn.rest() if below is None and _is_prompt(line) else turn.add(line)
         if usage is not None:
             output = "\n".join(texts.pop(below, [])) or None
-            yield Step(kind=Kind.MODEL_TURN, usage=usage, output=output, time_ms=time_ms, below=below)
+            model = models.get(below, "")
+            yield Step(kind=Kind.MODEL_TURN, usage=usage, model=model, output=output, time_ms=time_ms, below=below)
+        if isinstance(model := inside(line, "message", "model"), str):
+            models[below] = model
         if line.get("type") == "assistant" and (text := text_of(line)):
             texts.setdefault(below, []).append(text)
         times_ms[below] = time_ms or times_ms.get(below)
@@ -72,7 +77,14 @@ def steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
         usage = left.rest()
         if usage is not None:
             output = "\n".join(texts.pop(below, [])) or None
-            yield Step(kind=Kind.MODEL_TURN, usage=usage, output=output, time_ms=times_ms.get(below), below=below)
+            yield Step(
+                kind=Kind.MODEL_TURN,
+                usage=usage,
+                model=models.get(below, ""),
+                output=output,
+                time_ms=times_ms.get(below),
+                below=below,
+            )
 
 
 def _is_prompt(line: dict[str, Any]) -> bool:

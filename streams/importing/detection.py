@@ -1,11 +1,27 @@
 """Which recording a file is, by what is in it."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from haltline.streams.importing import google_adk, inspect_log, langfuse, langsmith, openai_agents, openhands, phoenix
+from haltline.streams.importing import (
+    amp,
+    cline,
+    codex,
+    copilot_cli,
+    gemini_cli,
+    google_adk,
+    inspect_log,
+    langfuse,
+    langsmith,
+    openai_agents,
+    openhands,
+    phoenix,
+    pi,
+    trae,
+)
 from haltline.streams.importing.reading import Content
-from haltline.streams.importing.spans import Span
+from haltline.streams.importing.spans import Part, Span
 from haltline.streams.importing.steps import inside, objects
 
 Record = dict[str, Any]
@@ -32,6 +48,26 @@ SPAN_FORMATS: Final[Mapping[str, SpanFormat]] = {
         openai_agents.is_one, openai_agents.span_of, openai_agents.EXPECTED, openai_agents.is_one
     ),
     "phoenix": SpanFormat(phoenix.is_one, phoenix.span_of, phoenix.EXPECTED, phoenix.shows),
+}
+
+
+class History(NamedTuple):
+    """A format in which an agent keeps what it did."""
+
+    shows: Callable[[Content], bool]
+    """Whether a file is of this format and of no other."""
+    parts: Callable[[Iterable[Record], Path], Iterator[Part]]
+    """The sessions of its lines, or of its value; some are told by the path, or have files beside it."""
+
+
+HISTORIES: Final[Mapping[str, History]] = {
+    "amp": History(amp.shows, amp.parts),
+    "cline": History(cline.shows, cline.parts),
+    "codex": History(codex.shows, codex.parts),
+    "copilot-cli": History(copilot_cli.shows, copilot_cli.parts),
+    "gemini-cli": History(gemini_cli.shows, gemini_cli.parts),
+    "pi": History(pi.shows, pi.parts),
+    "trae-agent": History(trae.shows, trae.parts),
 }
 
 
@@ -113,6 +149,7 @@ DETECTORS: Final[Mapping[str, Callable[[Content], bool]]] = {
     "inspect": lambda content: inspect_log.looks_so(content.value),
     "google-adk": lambda content: any(google_adk.looks_so(one) for one in content.head),
     **{name: _has(name) for name in SPAN_FORMATS},
+    **{name: of.shows for name, of in HISTORIES.items()},
     "otel": _is_otel,
     "claude-code": _is_claude_code,
     "trace": _is_trace,

@@ -13,13 +13,18 @@ from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas import otel, wire
 from haltline.schemas.events import ActionEvent
 from haltline.streams.importing import archive, claude_code, google_adk, inspect_log, openhands, swe
-from haltline.streams.importing.detection import SPAN_FORMATS, SpanFormat, form_of, records_in, spans_of
+from haltline.streams.importing.detection import HISTORIES, SPAN_FORMATS, SpanFormat, form_of, records_in, spans_of
 from haltline.streams.importing.reading import Content, NotReadable, content_of, shape, shown
 from haltline.streams.importing.spans import Part, Span, parts
-from haltline.streams.importing.steps import Recording, Step, inside, objects
+from haltline.streams.importing.steps import Pricing, Recording, Step, inside, objects
 
 FORMATS: Final = (
+    "amp",
     "claude-code",
+    "cline",
+    "codex",
+    "copilot-cli",
+    "gemini-cli",
     "google-adk",
     "inspect",
     "langfuse",
@@ -29,8 +34,10 @@ FORMATS: Final = (
     "openhands",
     "otel",
     "phoenix",
+    "pi",
     "swe-agent",
     "trace",
+    "trae-agent",
 )
 START_MS: Final = 1_735_689_600_000
 """2025-01-01: where the clock of a recording without times begins by default."""
@@ -42,7 +49,13 @@ class Imported:
     """The events of one file, and what is to be known of them when all are read."""
 
     def __init__(
-        self, path: Path, *, form: str | None = None, session_id: str | None = None, agent_id: str | None = None
+        self,
+        path: Path,
+        *,
+        form: str | None = None,
+        session_id: str | None = None,
+        agent_id: str | None = None,
+        price: Pricing | None = None,
     ) -> None:
         """Reads the file. Raises NotReadable when it is of none of the formats, and OSError when it cannot be read."""
         self._path = path
@@ -61,6 +74,7 @@ class Imported:
             raise NotReadable(f"{path}: expected a recording of {', '.join(FORMATS)}, got {shape(what)}")
         self._session_id = session_id
         self._agent_id = agent_id
+        self._price = price
         self.untimed = 0
         """Events whose time was made up."""
 
@@ -75,7 +89,7 @@ class Imported:
                 session_id = self._session_id or _name(part.session_id) or self._path.name.split(".")[0] or "recording"
                 if self._session_id is not None and number:  # one name for several sessions would make them one
                     session_id = f"{self._session_id}-{number + 1}"
-                recording = Recording(session_id, self._agent_id or self.form or "", part.steps)
+                recording = Recording(session_id, self._agent_id or self.form or "", part.steps, price=self._price)
                 yield from recording.events(start_ms)
                 self.untimed += recording.untimed
 
@@ -98,6 +112,8 @@ class Imported:
         elif form == "inspect":
             for sample in self._samples():
                 yield from inspect_log.sample_parts(sample)
+        elif form in HISTORIES:
+            yield from HISTORIES[form].parts(lines, self._path)
         elif form in SPAN_FORMATS:
             yield from parts(self._spans_of(SPAN_FORMATS[form]))
         else:

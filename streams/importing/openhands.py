@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from haltline.schemas.events import Kind, Outcome
-from haltline.streams.importing.steps import Step, inside, moment, objects, tokens
+from haltline.streams.importing.steps import Step, ended, inside, moment, objects, tokens
 
 _TALK = frozenset(
     {"message", "system", "recall", "think", "change_agent_state", "null", "agent_state_changed", "finish"}
@@ -58,7 +58,7 @@ def steps(events: list[dict[str, Any]]) -> Iterator[Step]:
         elif "observation" in event and event.get("cause") is not None and str(event["observation"]) not in _TALK:
             code = inside(event, "extras", "metadata", "exit_code") or inside(event, "extras", "exit_code")
             failed = event["observation"] == "error" or code not in (None, 0)
-            yield _end(f"{event['cause']}", event.get("content"), time_ms, failed=failed)
+            yield ended(f"{event['cause']}", event.get("content"), time_ms, failed=failed)
 
 
 def _typed(event: dict[str, Any], time_ms: int | None) -> Iterator[Step]:
@@ -78,19 +78,8 @@ def _typed(event: dict[str, Any], time_ms: int | None) -> Iterator[Step]:
     elif kind == "ObservationEvent" and event.get("tool_name") not in ("think", "finish"):
         seen = event.get("observation")
         failed = inside(seen, "is_error") is True or inside(seen, "exit_code") not in (None, 0)
-        yield _end(call_id, inside(seen, "content") or seen, time_ms, failed=failed)
+        yield ended(call_id, inside(seen, "content") or seen, time_ms, failed=failed)
     elif kind == "AgentErrorEvent":
-        yield _end(call_id, event.get("error"), time_ms, failed=True)
+        yield ended(call_id, event.get("error"), time_ms, failed=True)
     elif kind == "UserRejectObservation":
         yield Step(kind=Kind.COMPLETED, call_id=call_id, outcome=Outcome.REFUSED, time_ms=time_ms)
-
-
-def _end(call_id: str, output: Any, time_ms: int | None, *, failed: bool) -> Step:
-    return Step(
-        kind=Kind.COMPLETED,
-        call_id=call_id,
-        outcome=Outcome.ERROR if failed else Outcome.OK,
-        error=str(output)[:2000] if failed else None,
-        output=output,
-        time_ms=time_ms,
-    )

@@ -1,6 +1,6 @@
 """What recordings have in common: steps, of which each becomes one or two events."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import blake2b
@@ -18,6 +18,8 @@ STEP_MS = 1000
 MAX_COST = 1e15
 """In US dollars; more is a mistake."""
 _MAX_ID_CHARS = 256
+Pricing = Callable[[str, Usage, int], float | None]
+"""US dollars for what one turn of a model used at a time (epoch ms); None: the model's price is not known."""
 _SETTINGS = GuardSettings(mode="local")
 
 
@@ -33,6 +35,8 @@ class Step:
     error: str | None = None
     output: Any = None
     usage: Usage | None = None
+    model: str = ""
+    """Of a turn: its name, where the recording tells it."""
     duration_ms: float | None = None
     time_ms: int | None = None
     """None: the recording does not tell."""
@@ -50,6 +54,8 @@ class Recording:
     agent_id: str
     steps: Iterable[Step]
     goal: str = ""
+    price: Pricing | None = None
+    """Prices turns of which the recording tells no costs."""
     untimed: int = field(default=0, init=False)
     """Steps whose time was made up; known when all are read."""
 
@@ -91,11 +97,18 @@ class Recording:
                 outcome=step.outcome,
                 error=step.error,
                 duration_ms=step.duration_ms,
-                usage=step.usage,
+                usage=self._priced(step, now_ms),
                 task=Task(prompts=step.prompts) if step.prompts else None,
                 **output,
             )
             yield cleaned(event, _SETTINGS)
+
+    def _priced(self, step: Step, now_ms: int) -> Usage | None:
+        usage = step.usage
+        if self.price is None or usage is None or usage.cost_usd or not usage.tokens:
+            return usage
+        cost = self.price(step.model, usage, now_ms)
+        return usage if cost is None else usage.model_copy(update={"cost_usd": min(cost, MAX_COST)})
 
 
 def _shortened(name: str) -> str:
@@ -104,6 +117,24 @@ def _shortened(name: str) -> str:
         return name
     digest = blake2b(name.encode(errors="surrogatepass"), digest_size=16).hexdigest()
     return f"{name[: _MAX_ID_CHARS - len(digest) - 1]}-{digest}"
+
+
+def prompted(prompts: int, time_ms: int | None) -> Iterator[Step]:
+    """The user's prompt, of which this is the so many-th: the session was started for the first."""
+    if prompts > 1:
+        yield Step(kind=Kind.SESSION_STARTED, prompts=prompts, time_ms=time_ms)
+
+
+def ended(call_id: str | None, output: Any, time_ms: int | None, *, failed: bool | None) -> Step:
+    """The end of a call; `failed`: None where the recording does not tell."""
+    return Step(
+        kind=Kind.COMPLETED,
+        call_id=call_id,
+        outcome=Outcome.UNKNOWN if failed is None else Outcome.ERROR if failed else Outcome.OK,
+        error=str(output)[:2000] if failed else None,
+        output=output,
+        time_ms=time_ms,
+    )
 
 
 def instant(value: object) -> float | None:

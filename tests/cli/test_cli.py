@@ -33,11 +33,11 @@ def haltline(*arguments: str, env: dict[str, str] | None = None) -> Result:
 
 
 def test_a_bare_install_says_what_to_install() -> None:
-    without_typer = "import sys; sys.modules['typer'] = None; from haltline.cli.__main__ import main; main()"
-    done = subprocess.run([sys.executable, "-c", without_typer], capture_output=True, text=True, check=False)
+    without_faust = "import sys; sys.modules['faust'] = None; from haltline.cli.__main__ import main; main()"
+    done = subprocess.run([sys.executable, "-c", without_faust, "worker"], capture_output=True, text=True, check=False)
     assert done.returncode == Exit.USAGE
     assert done.stderr == (
-        "haltline: the command line needs typer, which is not installed. "
+        "haltline: this command needs faust, which is not installed. "
         "It comes with the processor: pip install 'haltline[processor]'\n"
     )
 

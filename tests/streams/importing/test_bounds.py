@@ -179,8 +179,8 @@ def damaged(start: int, bytes_: bytes) -> Callable[[bytes], bytes]:
         (b"\x1f\x8b\x08junk", "expected a whole gzip file, got "),
         (b"PAR1" + b"\0" * 100, "expected JSON, got a Parquet file; write the dataframe with to_json"),
         (b'["' * 50_000, "expected JSON, or JSON lines, got something else"),
-        (b'{"traces": [1]}', "expected a recording of claude-code, google-adk, "),
-        (b'{"\\u001b[2J": 1}', "expected a recording of claude-code, google-adk, "),
+        (b'{"traces": [1]}', f"expected a recording of {', '.join(FORMATS)}, got "),
+        (b'{"\\u001b[2J": 1}', f"expected a recording of {', '.join(FORMATS)}, got "),
         (in_archive("a.txt"), "expected a log of Inspect, got an archive with a.txt"),
     ],
 )
@@ -198,6 +198,10 @@ PARSED: dict[str, Any] = RECORDINGS | {
     name: [json.loads(line) for line in (SAMPLES / name).read_text().splitlines()] if name.endswith("l") else
           json.loads((SAMPLES / name).read_text()) for name in JSON
 }  # fmt: skip
+PARSED |= {
+    f"{file.parent.name}.json": json.loads(file.read_text())
+    for file in SAMPLES.glob("homes/*/api_conversation_history.json")
+}
 ODD: st.SearchStrategy[object] = st.sampled_from(
     [None, True, 0, -1, 2**70, 1e300, "", "x", "2025-13-41", [], {}, [[]], [None], {"a": {"b": 1}}, "[{"]
 )

@@ -1,0 +1,149 @@
+"""`haltline scan`: what went wrong in the histories that agents keep on this machine."""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from haltline.cli.common import AsJson, Exit, PolicyFile, fail, say, say_error
+from haltline.cli.policy_option import read_policy
+
+if TYPE_CHECKING:
+    from haltline.streams.scan.report import Report
+    from haltline.streams.scan.scanning import ScannedFile
+
+_WORST: Final = 10
+_SKIPPED: Final = 5
+_KINDS: Final = 12
+NEXT: Final = {
+    "claude-code": "haltline hook install",
+    "mini-swe-agent": "haltline watch -- mini",
+    "openhands": "haltline init",
+}
+"""How each agent is guarded."""
+
+
+def scan(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="Histories, exports, or folders with some; left out: where agents keep them in your home.",
+            metavar="[PATH]...",
+        ),
+    ] = None,
+    *,
+    since: Annotated[
+        str, typer.Option(help="Sessions that were active since: a time, or how long ago (-30d).", metavar="MOMENT")
+    ] = "",
+    html: Annotated[
+        Path | None, typer.Option(help="Write a page with every finding that opens without a network.", metavar="FILE")
+    ] = None,
+    policy: PolicyFile = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Read again what has not changed since the last scan.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say what went wrong in your agents' histories, and what it cost.
+
+    Reads the histories of Claude Code, mini-swe-agent and others in your home, or the files and folders that you name,
+    and runs them through the rules. Nothing leaves the machine: no socket is opened. Secrets are redacted. A second
+    scan reads only what is new. What a session spent from the moment of its stop to the next prompt or progress counts
+    as wasted; of a pause between two steps at most five minutes count.
+
+    With --json: one object a line for each session, and a last line with the totals. Exit codes: 0 done, whatever was
+    found; 1 no session was found; 2 a path cannot be read.
+
+    Example: haltline scan --since -30d --html report.html
+    """
+    from haltline.streams.replay.time_range import parse_moment
+    from haltline.streams.scan.homes import histories, within
+    from haltline.streams.scan.report import Report
+    from haltline.streams.scan.scanning import Known, scan, sessions_in
+
+    rules = read_policy(policy)
+    if html is not None and not html.parent.is_dir():
+        fail(f"--html: expected a file in a folder that is there, got {html}", Exit.USAGE)
+    try:
+        since_ms = parse_moment(since, int(time.time() * 1000)).time_ms
+        files = [("", path) for path in within(paths)] if paths else list(histories())
+    except (OSError, ValueError) as error:
+        fail(error, Exit.USAGE)
+    known = Known(None if fresh else cache_file(), rules)
+    found: list[ScannedFile] = []
+    with _progress(files) as step:
+        found += scan(files, rules, known, step=step)
+    known.write()
+    report = Report(sessions_in(found, since_ms), found)
+    if html is not None:
+        from haltline.streams.scan.page import page_of
+
+        html.write_text(page_of(report), encoding="utf-8")
+    if as_json:
+        for line in report.lines():
+            typer.echo(line.decode())
+    else:
+        _print(report, html)
+    if not report.sessions:
+        raise typer.Exit(Exit.NO)
+
+
+def cache_file() -> Path:
+    """Where what was found is kept between scans."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "haltline" / "scan.jsonl"
+
+
+@contextmanager
+def _progress(files: Sequence[tuple[str, Path]]) -> Iterator[Callable[[int], object]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    shown = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=shown, disable=not shown.is_terminal, transient=True) as bars:
+        total = sum(path.stat().st_size for _, path in files if path.exists())
+        task = bars.add_task(f"Reading {len(files)} files", total=total)
+        yield lambda size: bars.advance(task, size)
+
+
+def _print(report: "Report", html: Path | None) -> None:
+    from haltline.cli.tables import print_table
+
+    for why in report.skipped[:_SKIPPED]:
+        say_error(f"haltline: scan: {why}")
+    if len(report.skipped) > _SKIPPED:
+        say_error(f"haltline: scan: and {len(report.skipped) - _SKIPPED} more places that could not be read")
+    if not report.sessions:
+        say("No session was found. Name files or folders with histories of agents: haltline scan PATH")
+        return
+    say(report.read_line(), style="bold")
+    say(f"Models: {report.models_line()}")
+    if report.unpriced:
+        say(
+            f"Prices of these models are not known, their tokens are in no sum of dollars: {', '.join(report.unpriced)}"
+        )
+    say("")
+    say(report.wasted_line(), style="bold")
+    if report.kinds:
+        print_table(
+            ("what went wrong", "rule", "times", "sessions", "tokens", "dollars", "time"),
+            [kind.row() for kind in report.kinds[:_KINDS]],
+        )
+        print_table(
+            ("the worst", "session", "project", "why", "tokens", "dollars", "time"),
+            list(report.worst(_WORST)),
+        )
+    if report.asks:
+        sessions = f"{report.sessions_with_asks} sessions"
+        say(f"A person would have been asked about {report.asks} acts in {sessions} (see --json).")
+    if html is not None:
+        say(f"Every finding with the steps around it: {html}")
+    else:
+        say("Every finding with the steps around it: haltline scan --html report.html")
+    for agent in report.agents:
+        if agent in NEXT:
+            say(f"Guard {agent}: {NEXT[agent]}")

@@ -1,0 +1,76 @@
+"""Amp: a thread as one JSON value, with messages in Anthropic's form and a `run` for each result."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from haltline.interventions.agent.integrations.any_json import text_of_blocks
+from haltline.schemas.events import Kind, Outcome
+from haltline.streams.importing.messages import proposals, text_of
+from haltline.streams.importing.reading import Content
+from haltline.streams.importing.spans import Part
+from haltline.streams.importing.steps import Step, count, ended, inside, moment, objects, prompted, usage_of
+
+_REFUSED = frozenset({"cancelled", "rejected-by-user"})
+
+
+def shows(content: Content) -> bool:
+    """Whether this is such a thread."""
+    whole = content.value
+    return str(inside(whole, "id")).startswith("T-") and isinstance(inside(whole, "messages"), list)
+
+
+def parts(lines: Iterable[dict[str, Any]], _path: Path) -> Iterator[Part]:
+    """The thread."""
+    for whole in lines:
+        named = whole.get("id")
+        yield Part(named if isinstance(named, str) else None, _steps(whole))
+
+
+def _steps(whole: dict[str, Any]) -> Iterator[Step]:
+    """Only the user's prompts and the turns have a time; a result has that of its turn."""
+    prompts = 0
+    time_ms = _time(whole.get("created"))
+    for message in objects(whole.get("messages")):
+        sent, used = inside(message, "meta", "sentAt"), message.get("usage")
+        time_ms = _time(sent) or moment(inside(used, "timestamp")) or time_ms
+        if message.get("role") == "user":
+            results = [one for one in objects(message.get("content")) if one.get("type") == "tool_result"]
+            for result in results:
+                yield _end(result, time_ms)
+            if not results and text_of(message.get("content")):
+                prompts += 1
+                yield from prompted(prompts, time_ms)
+        elif message.get("role") == "assistant":
+            cached = count(inside(used, "cacheReadInputTokens"))
+            new = count(inside(used, "inputTokens")) + count(inside(used, "cacheCreationInputTokens"))
+            usage, model = usage_of(new + cached, inside(used, "outputTokens"), cached=cached), inside(used, "model")
+            if usage is not None:
+                yield Step(
+                    kind=Kind.MODEL_TURN,
+                    usage=usage,
+                    model=model if isinstance(model, str) else "",
+                    output=text_of(message.get("content")) or None,
+                    time_ms=time_ms,
+                )
+            for call in proposals(message.get("content")):
+                yield Step(kind=Kind.PROPOSED, call_id=call.call_id, action=call.name, args=call.args, time_ms=time_ms)
+
+
+def _end(block: dict[str, Any], time_ms: int | None) -> Step:
+    call_id, run = block.get("toolUseID"), block.get("run")
+    result, status = inside(run, "result"), inside(run, "status")
+    code = inside(result, "exitCode")
+    failed = status == "error" or code not in (None, 0)
+    output = inside(result, "output") if isinstance(inside(result, "output"), str) else text_of_blocks(result)
+    if status == "error":
+        output = inside(run, "error", "message") or inside(run, "error") or output
+    done = ended(call_id if isinstance(call_id, str) else None, output, time_ms, failed=failed)
+    if status in _REFUSED:
+        done.outcome, done.error = Outcome.REFUSED, None
+    return done
+
+
+def _time(value: object) -> int | None:
+    """Of epoch milliseconds."""
+    return moment(value / 1000) if isinstance(value, int | float) and not isinstance(value, bool) else None

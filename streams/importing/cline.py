@@ -1,0 +1,145 @@
+"""Cline and Roo Code: a task's messages in Anthropic's form; tokens and costs are in a file beside them."""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from haltline.interventions.agent.integrations.any_json import readable, text_of_blocks
+from haltline.schemas.events import Kind, Outcome, Usage
+from haltline.streams.importing.messages import Proposal, args_of, proposals, text_of
+from haltline.streams.importing.reading import MAX_LINE_BYTES, Content
+from haltline.streams.importing.spans import Part
+from haltline.streams.importing.steps import Step, count, ended, inside, moment, objects, prompted, usage_of
+
+_TALK: Final = frozenset({"attempt_completion", "ask_followup_question", "plan_mode_respond", "act_mode_respond"})
+_TOOLS: Final = (
+    "execute_command|read_file|write_to_file|replace_in_file|apply_diff|insert_content|search_and_replace|edit_file"
+    "|search_files|list_files|list_code_definition_names|codebase_search|browser_action|use_mcp_tool"
+    "|access_mcp_resource|web_fetch|web_search|update_todo_list|switch_mode|new_task|fetch_instructions|new_rule"
+    "|run_slash_command|generate_image|load_mcp_documentation|condense"
+)
+"""What the model may write as an XML element; another element in its text is none of a tool."""
+_CALL = re.compile(rf"<({_TOOLS}|{'|'.join(sorted(_TALK))})>(.*?)</\1>", re.DOTALL)
+_FIELD = re.compile(r"<([a-z_]+)>(.*?)</\1>", re.DOTALL)
+_RESULT = re.compile(r"\A\[(\w+)(?: for .*?)?\] Result:\n?", re.DOTALL)
+_PROMPT = re.compile(r"<(?:task|feedback|user_message|answer)>")
+_MODEL = re.compile(r"<model>([^<\n]{1,200})</model>")
+_FAILED = "The tool execution failed with the following error"
+_DENIED = "The user denied this operation"
+_CODE = re.compile(r"\ACommand executed.{0,500}?Exit code: (-?\d+)", re.DOTALL)
+
+
+def shows(content: Content) -> bool:
+    """Whether these are such messages: with the task, or the surroundings that are told with each prompt."""
+    return isinstance(content.value, list) and any(
+        one.get("role") == "user" and any(mark in text_of(one.get("content")) for mark in ("<task>", "<environment_d"))
+        for one in content.head
+    )
+
+
+def parts(lines: Iterable[dict[str, Any]], path: Path) -> Iterator[Part]:
+    """The task, which is named as its folder is."""
+    started = [one for one in objects(_beside(path, "ui_messages.json")) if one.get("say") == "api_req_started"]
+    requests = [(args_of(one.get("text")) or {}) | {"ts": one.get("ts")} for one in started]
+    models = objects(inside(_beside(path, "task_metadata.json"), "model_usage"))
+    model = models[-1].get("model_id") if models else ""
+    yield Part(path.parent.name, _steps(lines, requests, model if isinstance(model, str) else ""))
+
+
+def _beside(path: Path, name: str) -> object:
+    """What is in another file of the task; None: it cannot be read."""
+    try:
+        with (path.parent / name).open("rb") as file:
+            return readable(file.read(MAX_LINE_BYTES))
+    except (OSError, ValueError):
+        return None
+
+
+def _steps(lines: Iterable[dict[str, Any]], requests: list[dict[str, Any]], model: str) -> Iterator[Step]:
+    prompts, turns = 0, 0
+    waiting: list[str] = []
+    time_ms: int | None = None
+    for line in lines:
+        text = text_of(line.get("content"))
+        if line.get("role") == "assistant":
+            request = requests[turns] if turns < len(requests) else {}
+            turns += 1
+            named = inside(line, "modelInfo", "modelId")
+            model = named if isinstance(named, str) else model
+            time_ms = _time(line.get("ts")) or _time(request.get("ts")) or time_ms
+            usage = _usage(request)
+            if usage is not None:
+                said = _CALL.sub("", text).strip() or None
+                yield Step(kind=Kind.MODEL_TURN, usage=usage, model=model, output=said, time_ms=time_ms)
+            waiting = []
+            for number, call in enumerate(_calls(line.get("content"), text)):
+                call_id = call.call_id or f"c{turns}.{number}"
+                waiting.append(call_id)
+                if call.name not in _TALK:
+                    yield Step(kind=Kind.PROPOSED, call_id=call_id, action=call.name, args=call.args, time_ms=time_ms)
+        elif line.get("role") == "user":
+            time_ms = _time(line.get("ts")) or time_ms
+            if found := _MODEL.search(text):
+                model = found[1]
+            yield from _results(line.get("content"), waiting, time_ms)
+            if _PROMPT.search(text):
+                prompts += 1
+                yield from prompted(prompts, time_ms)
+
+
+def _calls(content: object, text: str) -> Iterator[Proposal]:
+    """The calls of a message: blocks since 2025, before XML in its text."""
+    native = list(proposals(content))
+    written = [Proposal(None, name, dict(_FIELD.findall(body))) for name, body in _CALL.findall(text)]
+    for call in native or written:
+        args = call.args or {}
+        if call.name == "use_mcp_tool" and isinstance(args.get("tool_name"), str):
+            name = f"mcp__{args.get('server_name')}__{args['tool_name']}"
+            yield Proposal(call.call_id, name, args_of(args.get("arguments")))
+        else:
+            yield call
+
+
+def _results(content: object, waiting: list[str], time_ms: int | None) -> Iterator[Step]:
+    """The results in a message: each block of one, or each text under a heading that names the tool."""
+    found: list[tuple[str | None, str, list[Any]]] = []
+    for block in objects(content if isinstance(content, list) else [{"type": "text", "text": content}]):
+        text = block.get("text")
+        if block.get("type") == "tool_result":
+            call_id = block.get("tool_use_id")
+            text = text_of_blocks(block.get("content"))
+            found.append((call_id if isinstance(call_id, str) else None, "", [text]))
+        elif not isinstance(text, str) or text.startswith("<environment_details>"):
+            continue
+        elif heading := _RESULT.match(text):
+            found.append((waiting.pop(0) if waiting else None, heading[1], [text[heading.end() :]]))
+        elif found and found[-1][1]:
+            found[-1][2].append(text)
+    for call_id, name, texts in found:
+        if call_id is None or name in _TALK:
+            continue
+        kept = [text for text in texts if text != ""]
+        whole = all(isinstance(text, str) for text in kept)
+        yield _end(call_id, "\n".join(kept) if whole else kept[0], time_ms)
+
+
+def _end(call_id: str, output: object, time_ms: int | None) -> Step:
+    head = output if isinstance(output, str) else ""
+    code = _CODE.match(head)
+    done = ended(call_id, output, time_ms, failed=head.startswith(_FAILED) or bool(code and int(code[1])))
+    if head.startswith(_DENIED):
+        done.outcome = Outcome.REFUSED
+    return done
+
+
+def _usage(request: dict[str, Any]) -> Usage | None:
+    whole, cached = count(request.get("tokensIn")), count(request.get("cacheReads"))
+    if request.get("apiProtocol") != "openai":  # by OpenAI's protocol the cache is counted in the input
+        whole += cached + count(request.get("cacheWrites"))
+    return usage_of(whole, request.get("tokensOut"), cached=cached, cost=request.get("cost"))
+
+
+def _time(value: object) -> int | None:
+    """Of epoch milliseconds."""
+    return moment(value / 1000) if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -1,0 +1,119 @@
+"""Codex CLI: its rollouts, with a line for what the model answered, what a tool returned, and what else happened."""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from haltline.interventions.agent.integrations.any_json import text_of_blocks
+from haltline.schemas.events import Kind
+from haltline.streams.importing.messages import args_of, parsed, text_of
+from haltline.streams.importing.reading import Content
+from haltline.streams.importing.spans import Part
+from haltline.streams.importing.steps import Step, ended, inside, moment, prompted, usage_of
+
+_LINES: Final = frozenset({"session_meta", "response_item", "event_msg", "turn_context"})
+_ASKED: Final = frozenset({"function_call", "custom_tool_call", "local_shell_call"})
+_ENDED: Final = frozenset({"function_call_output", "custom_tool_call_output"})
+_CODE = re.compile(r"^(?:Exit code:|Process exited with code) (-?\d+)$", re.MULTILINE)
+_HEAD_CHARS = 1000
+"""The exit code of a command is within the first lines of its output."""
+
+
+def shows(content: Content) -> bool:
+    """Whether this is a rollout. Those before September 2025 have no `payload`, and are not read."""
+    return any(line.get("type") in _LINES and isinstance(line.get("payload"), dict) for line in content.head)
+
+
+def parts(lines: Iterable[dict[str, Any]], _path: Path) -> Iterator[Part]:
+    """The session. A rollout that goes on with another one names that one further below."""
+    named = (inside(line, "payload", "id") for line in lines if line.get("type") == "session_meta")
+    yield Part(next(named, None), _steps(lines))
+
+
+def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
+    model, prompts, counted = "", 0, None
+    texts: list[str] = []
+    failed: dict[str, bool] = {}
+    for line in lines:
+        payload, time_ms = line.get("payload"), moment(line.get("timestamp"))
+        if not isinstance(payload, dict):
+            continue
+        kind, call_id = payload.get("type"), payload.get("call_id") or payload.get("id")
+        call_id = call_id if isinstance(call_id, str) else None
+        if line.get("type") == "turn_context" and isinstance(payload.get("model"), str):
+            model = payload["model"]
+        elif line.get("type") == "response_item":
+            if kind in _ASKED:
+                yield _call(payload, call_id, time_ms)
+            elif kind in _ENDED:
+                output = payload.get("output")
+                told = failed.get(call_id) if call_id else None
+                yield ended(call_id, _result(output), time_ms, failed=_failed(output) if told is None else told)
+            elif kind == "message" and payload.get("role") == "assistant":
+                texts.append(text_of(payload.get("content")))
+        elif line.get("type") == "event_msg":
+            if kind == "user_message":
+                prompts += 1
+                yield from prompted(prompts, time_ms)
+            elif (
+                kind == "token_count" and (info := payload.get("info")) and inside(info, "total_token_usage") != counted
+            ):
+                counted = inside(info, "total_token_usage")  # a limit that changes repeats what the last turn used
+                used = inside(info, "last_token_usage")
+                usage = usage_of(
+                    inside(used, "input_tokens"),
+                    inside(used, "output_tokens"),
+                    cached=inside(used, "cached_input_tokens"),
+                )
+                if usage is not None:
+                    text = "\n".join(filter(None, texts)) or None
+                    yield Step(kind=Kind.MODEL_TURN, usage=usage, model=model, output=text, time_ms=time_ms)
+                    texts.clear()
+            elif call_id is not None and (told := _told(payload)) is not None:
+                failed[call_id] = told
+
+
+def _call(payload: dict[str, Any], call_id: str | None, time_ms: int | None) -> Step:
+    name = payload.get("name")
+    if payload.get("type") == "local_shell_call":
+        args = payload.get("action")
+    else:
+        args = payload.get("arguments", payload.get("input"))
+    fields = args_of(args)
+    if fields is None and isinstance(args, str):
+        fields = {"input": args}
+    action = name if isinstance(name, str) and name else "shell"
+    return Step(kind=Kind.PROPOSED, call_id=call_id, action=action, args=fields, time_ms=time_ms)
+
+
+def _told(payload: dict[str, Any]) -> bool | None:
+    """Whether the call failed, as an event beside it says; None: it does not."""
+    if isinstance(payload.get("exit_code"), int):
+        return bool(payload["exit_code"])
+    if isinstance(payload.get("success"), bool):
+        return not payload["success"]
+    result = payload.get("result")
+    if isinstance(result, dict) and ("Ok" in result or "Err" in result):
+        return "Err" in result or inside(result, "Ok", "isError") is True or inside(result, "Ok", "is_error") is True
+    return None
+
+
+def _result(output: object) -> Any:
+    """What a tool returned, without what Codex wraps around it."""
+    whole = parsed(output)
+    if isinstance(whole, dict):
+        whole = next((whole[name] for name in ("output", "content") if name in whole), output)
+    return text_of_blocks(whole) if isinstance(whole, list) else whole
+
+
+def _failed(output: object) -> bool | None:
+    """Whether a call failed, as its output says; None: it does not."""
+    whole = args_of(output)
+    code = inside(whole, "metadata", "exit_code")
+    if isinstance(code, int):
+        return bool(code)
+    if isinstance(inside(whole, "success"), bool):
+        return not inside(whole, "success")
+    found = _CODE.search(output[:_HEAD_CHARS].partition("\nOutput:")[0]) if isinstance(output, str) else None
+    return bool(int(found[1])) if found else None

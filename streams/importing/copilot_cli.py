@@ -1,0 +1,64 @@
+"""Copilot CLI: the events of a session as JSON lines."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from haltline.schemas.events import Kind
+from haltline.streams.importing.messages import args_of, parsed
+from haltline.streams.importing.reading import Content
+from haltline.streams.importing.spans import Part
+from haltline.streams.importing.steps import Step, ended, inside, moment, prompted, usage_of
+
+
+def shows(content: Content) -> bool:
+    """Whether these are such events."""
+    return any(
+        isinstance(one.get("data"), dict) and str(one.get("type")).startswith(("session.", "tool.execution_"))
+        for one in content.head
+    )
+
+
+def parts(lines: Iterable[dict[str, Any]], path: Path) -> Iterator[Part]:
+    """The session; it is named as its folder is where its events do not tell."""
+    named = next((inside(line, "data", "sessionId") for line in lines if line.get("type") == "session.start"), None)
+    yield Part(named if isinstance(named, str) else path.parent.name, _steps(lines))
+
+
+def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
+    """Of a turn only what the model wrote is counted: what it read is told for the whole session, at its end."""
+    prompts, model = 0, ""
+    for line in lines:
+        data, kind, time_ms = line.get("data"), line.get("type"), moment(line.get("timestamp"))
+        if not isinstance(data, dict):
+            continue
+        named = data.get("newModel") or data.get("selectedModel") or data.get("model") or data.get("currentModel")
+        model = named if isinstance(named, str) else model
+        call_id, parent = data.get("toolCallId"), data.get("parentToolCallId")
+        call_id = call_id if isinstance(call_id, str) else None
+        below = parent if isinstance(parent, str) and parent else None
+        if kind == "user.message":
+            prompts += 1
+            yield from prompted(prompts, time_ms)
+        elif kind == "assistant.message":
+            usage, said = usage_of(0, data.get("outputTokens")), data.get("content")
+            if usage is not None:
+                text = said if isinstance(said, str) and said else None
+                yield Step(kind=Kind.MODEL_TURN, usage=usage, model=model, output=text, time_ms=time_ms, below=below)
+        elif kind == "tool.execution_start":
+            yield Step(
+                kind=Kind.PROPOSED,
+                call_id=call_id,
+                action=str(data.get("toolName") or "unknown"),
+                args=args_of(data.get("arguments")),
+                time_ms=time_ms,
+                below=below,
+            )
+        elif kind == "tool.execution_complete":
+            failed = data.get("success") is False
+            result = data.get("error") if failed and data.get("error") else data.get("result")
+            whole = parsed(result)
+            output = next((whole[n] for n in ("content", "message") if isinstance(whole, dict) and n in whole), result)
+            done = ended(call_id, output, time_ms, failed=failed)
+            done.below = below
+            yield done

@@ -1,0 +1,82 @@
+"""Gemini CLI: a session as one JSON value, since 2026 as JSON lines, of which a later one replaces a message."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from haltline.schemas.events import Kind, Outcome
+from haltline.streams.importing.messages import text_of
+from haltline.streams.importing.reading import Content
+from haltline.streams.importing.spans import Part
+from haltline.streams.importing.steps import Step, count, ended, inside, moment, objects, prompted, usage_of
+
+
+def shows(content: Content) -> bool:
+    """Whether this is such a session."""
+    return any(
+        isinstance(line.get("sessionId"), str) and isinstance(line.get("projectHash"), str) for line in content.head
+    )
+
+
+def parts(lines: Iterable[dict[str, Any]], _path: Path) -> Iterator[Part]:
+    """The session."""
+    named: object = None
+    messages: dict[object, dict[str, Any]] = {}
+    for line in lines:
+        changes = line.get("$set") if isinstance(line.get("$set"), dict) else line
+        named = inside(changes, "sessionId") or named
+        if "messages" in changes:
+            messages = {_key(one, number): one for number, one in enumerate(objects(changes["messages"]))}
+        elif "$rewindTo" in line:  # what was taken back was done nevertheless
+            continue
+        elif "type" in line:
+            messages[_key(line, len(messages))] = line
+    yield Part(named if isinstance(named, str) else None, _steps(messages.values()))
+
+
+def _key(message: dict[str, Any], number: int) -> object:
+    return message["id"] if isinstance(message.get("id"), str) else number
+
+
+def _steps(messages: Iterable[dict[str, Any]]) -> Iterator[Step]:
+    prompts = 0
+    for message in messages:
+        time_ms = moment(message.get("timestamp"))
+        if message.get("type") == "user" and text_of(message.get("content")):
+            prompts += 1
+            yield from prompted(prompts, time_ms)
+        elif message.get("type") == "gemini":
+            used, model = message.get("tokens"), message.get("model")
+            out = count(inside(used, "output")) + count(inside(used, "thoughts"))
+            usage = usage_of(inside(used, "input"), out, cached=inside(used, "cached"))
+            if usage is not None:
+                yield Step(
+                    kind=Kind.MODEL_TURN,
+                    usage=usage,
+                    model=model if isinstance(model, str) else "",
+                    output=text_of(message.get("content")) or None,
+                    time_ms=time_ms,
+                )
+            for call in objects(message.get("toolCalls")):
+                yield from _call(call, time_ms)
+
+
+def _call(call: dict[str, Any], time_ms: int | None) -> Iterator[Step]:
+    call_id, args, status = call.get("id"), call.get("args"), call.get("status")
+    call_id = call_id if isinstance(call_id, str) else None
+    yield Step(
+        kind=Kind.PROPOSED,
+        call_id=call_id,
+        action=str(call.get("name") or "unknown"),
+        args=args if isinstance(args, dict) else None,
+        time_ms=time_ms,
+    )
+    if status not in ("success", "error", "cancelled"):
+        return
+    answers = [inside(part, "functionResponse", "response") for part in objects(call.get("result"))]
+    texts = [one.get("output", one.get("error")) for one in answers if isinstance(one, dict)]
+    output = texts[0] if len(texts) == 1 else texts or call.get("resultDisplay")
+    done = ended(call_id, output, moment(call.get("timestamp")) or time_ms, failed=status == "error")
+    if status == "cancelled":
+        done.outcome = Outcome.REFUSED
+    yield done

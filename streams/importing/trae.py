@@ -1,0 +1,68 @@
+"""trae-agent: a trajectory with each request to the model, and each step with its calls and their results."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from haltline.schemas.events import Kind
+from haltline.streams.importing.messages import args_of
+from haltline.streams.importing.reading import Content
+from haltline.streams.importing.spans import Part
+from haltline.streams.importing.steps import Step, count, ended, inside, moment, objects, usage_of
+
+
+def shows(content: Content) -> bool:
+    """Whether this is such a trajectory."""
+    return isinstance(inside(content.value, "llm_interactions"), list)
+
+
+def parts(lines: Iterable[dict[str, Any]], _path: Path) -> Iterator[Part]:
+    """The task; it is named as its file is."""
+    for whole in lines:
+        yield Part(None, _steps(whole))
+
+
+def _steps(whole: dict[str, Any]) -> Iterator[Step]:
+    turns = [(moment(one.get("timestamp")), _turn(one)) for one in objects(whole.get("llm_interactions"))]
+    done = 0
+    for step in objects(whole.get("agent_steps")):
+        time_ms = moment(step.get("timestamp"))
+        while done < len(turns) and (turns[done][0] or 0) <= (time_ms or 0):
+            yield from turns[done][1]
+            done += 1
+        for call in objects(step.get("tool_calls")):
+            yield Step(
+                kind=Kind.PROPOSED,
+                call_id=_id(call),
+                action=str(call.get("name") or "unknown"),
+                args=args_of(call.get("arguments")),
+                time_ms=time_ms,
+            )
+        for result in objects(step.get("tool_results")):
+            failed = result.get("success") is not True
+            output = (result.get("error") or result.get("result")) if failed else result.get("result")
+            yield ended(_id(result), output, time_ms, failed=failed)
+    for _, turn in turns[done:]:
+        yield from turn
+
+
+def _turn(one: dict[str, Any]) -> Iterator[Step]:
+    used, model = inside(one, "response", "usage"), one.get("model")
+    read = count(inside(used, "cache_read_input_tokens"))
+    whole = count(inside(used, "input_tokens"))
+    if one.get("provider") == "anthropic":  # counts what the cache had apart
+        whole += read + count(inside(used, "cache_creation_input_tokens"))
+    usage = usage_of(whole, inside(used, "output_tokens"), cached=read)
+    if usage is not None:
+        said = inside(one, "response", "content")
+        yield Step(
+            kind=Kind.MODEL_TURN,
+            usage=usage,
+            model=model if isinstance(model, str) else "",
+            output=said if isinstance(said, str) and said else None,
+            time_ms=moment(one.get("timestamp")),
+        )
+
+
+def _id(call: dict[str, Any]) -> str | None:
+    return call["call_id"] if isinstance(call.get("call_id"), str) else None

@@ -1,0 +1,116 @@
+"""Where agents keep their histories, on Linux, macOS and Windows."""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+
+class Home(NamedTuple):
+    """Where one agent keeps its histories."""
+
+    agent: str
+    variable: str
+    """The environment variable that names another folder; empty: there is none."""
+    folders: tuple[str, ...]
+    """Below the user's home, or beginning with a name of `_BASES`."""
+    files: tuple[str, ...]
+    """Globs below each of these folders."""
+
+
+_EDITORS = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
+_STORAGE = "User/globalStorage"
+
+HOMES: Final = (
+    Home("claude-code", "CLAUDE_CONFIG_DIR", (".claude", ".config/claude"), ("projects/**/*.jsonl",)),
+    Home("codex", "CODEX_HOME", (".codex",), ("sessions/**/rollout-*.jsonl", "archived_sessions/rollout-*.jsonl")),
+    Home("gemini-cli", "", (".gemini",), ("tmp/*/chats/session-*.json", "tmp/*/chats/session-*.jsonl")),
+    Home("openhands", "", (".openhands",), ("trajectories/**/*.json",)),
+    Home(
+        "cline",
+        "",
+        (*(f"CONFIG/{editor}/{_STORAGE}/saoudrizwan.claude-dev" for editor in _EDITORS), ".cline/data"),
+        ("tasks/*/api_conversation_history.json",),
+    ),
+    Home(
+        "roo",
+        "",
+        tuple(f"CONFIG/{editor}/{_STORAGE}/rooveterinaryinc.roo-cline" for editor in _EDITORS),
+        ("tasks/*/api_conversation_history.json",),
+    ),
+    Home("goose", "", ("DATA/goose", "DATA/Block/goose"), ("sessions/sessions.db", "sessions/*.jsonl")),
+    Home("opencode", "", ("DATA/opencode",), ("opencode.db", "storage/session/*/ses_*.json")),
+    Home("amp", "", ("DATA/amp",), ("threads/T-*.json",)),
+    Home("pi", "PI_CODING_AGENT_DIR", (".pi/agent",), ("sessions/**/*.jsonl",)),
+    Home("copilot-cli", "COPILOT_HOME", (".copilot",), ("session-state/*/events.jsonl", "session-state/*.jsonl")),
+    Home("mini-swe-agent", "MSWEA_GLOBAL_CONFIG_DIR", ("CONFIG/mini-swe-agent",), ("**/*.traj.json",)),
+)
+"""Agents whose histories lie in the user's home."""
+
+IN_PROJECTS: Final = (
+    ".aider.chat.history.md",
+    "*.traj",
+    "*.traj.json",
+    "trajectory_*.json",
+    "*.eval",
+    "*.jsonl",
+    "*.jsonl.gz",
+    "*.json",
+)
+"""Names of histories and exports within a folder that is named."""
+_PASSED_OVER = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__", ".tox", "site-packages"})
+
+
+def bases(home: Path, environ: Mapping[str, str], platform: str = sys.platform) -> dict[str, list[Path]]:
+    """The folders for which `CONFIG` and `DATA` stand."""
+    xdg = {
+        "CONFIG": Path(environ.get("XDG_CONFIG_HOME") or home / ".config"),
+        "DATA": Path(environ.get("XDG_DATA_HOME") or home / ".local" / "share"),
+    }
+    if platform == "darwin":
+        support = home / "Library" / "Application Support"
+        return {name: [support, folder] for name, folder in xdg.items()}
+    if platform == "win32":
+        roaming = Path(environ.get("APPDATA") or home / "AppData" / "Roaming")
+        local = Path(environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
+        return {"CONFIG": [roaming, xdg["CONFIG"]], "DATA": [roaming, local, xdg["DATA"]]}
+    return {name: [folder] for name, folder in xdg.items()}
+
+
+def histories(
+    home: Path | None = None, environ: Mapping[str, str] = os.environ, platform: str = sys.platform
+) -> Iterator[tuple[str, Path]]:
+    """Each history in the user's home, with its agent's name, in order of the table and then of the path."""
+    root = Path.home() if home is None else home
+    known = bases(root, environ, platform)
+    for place in HOMES:
+        named = environ.get(place.variable, "") if place.variable else ""
+        folders = [Path(named)] if named else [folder for text in place.folders for folder in _below(root, known, text)]
+        found = {file for folder in folders for glob in place.files for file in _files(folder, glob)}
+        yield from ((place.agent, file) for file in sorted(found))
+
+
+def within(paths: Iterable[Path]) -> Iterator[Path]:
+    """The files that are named, and those of folders that look like histories or exports. Raises OSError for none."""
+    for path in paths:
+        if not path.is_dir():
+            path.stat()
+            yield path
+            continue
+        for folder, below, names in os.walk(path):
+            below[:] = sorted(set(below) - _PASSED_OVER)
+            here = Path(folder)
+            yield from (here / name for name in sorted(names) if any(Path(name).match(glob) for glob in IN_PROJECTS))
+
+
+def _below(root: Path, known: Mapping[str, list[Path]], text: str) -> list[Path]:
+    first, _, rest = text.partition("/")
+    return [base / rest for base in known[first]] if first in known else [root / text]
+
+
+def _files(folder: Path, glob: str) -> Iterator[Path]:
+    try:
+        yield from (file for file in folder.glob(glob) if file.is_file())
+    except OSError:  # a folder of somebody else
+        return

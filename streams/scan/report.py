@@ -1,0 +1,183 @@
+"""What a scan says: sums and lines for people, and JSON lines for scripts."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Final
+
+import orjson
+
+from haltline.streams.scan.scanning import ScannedFile
+from haltline.streams.scan.waste import Scanned, Waste
+
+WORDS: Final = {
+    "stagnation": "nothing new came back",
+    "repetition": "the same call again and again",
+    "error_repetition": "the same error again and again",
+    "cycle": "a round of calls repeated",
+    "agreement": "several signs at once",
+    "destructive_repeat": "the same thing destroyed again",
+    "destructive_volume": "many things destroyed",
+    "severe_destruction": "something severe destroyed",
+    "environment_gone": "the environment was gone",
+    "fruitless_search": "searches without a result",
+    "fruitless_waits": "waits without a result",
+    "invented_data": "work on data that it made up",
+    "monologue": "talk without action",
+    "polling": "waiting without end",
+    "budget": "more spent than allowed",
+    "spend_velocity": "spent too fast",
+    "resource_growth": "more and more resources",
+    "scope_creep": "outside of its task",
+    "secret_sent": "a secret sent elsewhere",
+    "evasion": "a refusal evaded",
+}
+"""What rules find, in words for people who do not know them."""
+
+
+@dataclass
+class KindOfWaste:
+    """What one rule found."""
+
+    detector: str
+    times: int = 0
+    sessions: set[str] = field(default_factory=set)
+    tokens: int = 0
+    cost_usd: float = 0.0
+    ms: int = 0
+
+    def row(self) -> tuple[str, ...]:
+        """The cells of a table."""
+        words = WORDS.get(self.detector, self.detector.replace("_", " "))
+        counts = (f"{self.times}", f"{len(self.sessions)}")
+        return words, self.detector, *counts, amount(self.tokens), dollars(self.cost_usd), span(self.ms)
+
+
+class Report:
+    """The sums over sessions."""
+
+    def __init__(self, sessions: Sequence[Scanned], files: Sequence[ScannedFile]) -> None:
+        """`files` are those that were read, with what could not be."""
+        self.sessions = sessions
+        self._files = files
+        self.skipped = [why for file in files for why in file.skipped]
+        self.unpriced = sorted({model for one in sessions for model in one.unpriced})
+        self.agents = [name for name, _ in Counter(one.agent for one in sessions).most_common()]
+        self.wasteful = [one for one in sessions if one.waste]
+        self.asks = sum(len(one.asks) for one in sessions)
+        self.sessions_with_asks = sum(bool(one.asks) for one in sessions)
+
+    @cached_property
+    def kinds(self) -> list[KindOfWaste]:
+        """By rule, the one that cost most first."""
+        kinds: dict[str, KindOfWaste] = {}
+        for one in self.wasteful:
+            for waste in one.waste:
+                kind = kinds.setdefault(waste.detector, KindOfWaste(waste.detector))
+                kind.times += 1
+                kind.sessions.add(one.session_id)
+                kind.tokens += waste.tokens
+                kind.cost_usd += waste.cost_usd
+                kind.ms += waste.ms
+        return sorted(kinds.values(), key=lambda kind: (-kind.cost_usd, -kind.tokens, -kind.times))
+
+    def worst(self, count: int) -> Iterator[tuple[str, ...]]:
+        """Rows of the findings that cost most."""
+        every = [(one, waste) for one in self.wasteful for waste in one.waste]
+        every.sort(key=lambda found: (-found[1].cost_usd, -found[1].tokens, -found[1].ms))
+        for one, waste in every[:count]:
+            yield (*self._place(one, waste), amount(waste.tokens), dollars(waste.cost_usd), span(waste.ms))
+
+    @staticmethod
+    def _place(one: Scanned, waste: Waste) -> tuple[str, ...]:
+        return day(waste.time_ms) if one.has_times else "-", one.session_id[-40:], one.project, waste.reason[:120]
+
+    @property
+    def totals(self) -> dict[str, object]:
+        """The sums, as JSON."""
+        return {
+            "sessions": len(self.sessions),
+            "files": len(self._files),
+            "not_read": len(self.skipped),
+            "agents": self.agents,
+            "events": sum(one.events for one in self.sessions),
+            "tokens": sum(one.tokens for one in self.sessions),
+            "cost_usd": round(sum(one.cost_usd for one in self.sessions), 4),
+            "ms": sum(one.ms for one in self.sessions),
+            "wasteful_sessions": len(self.wasteful),
+            "wasted_tokens": sum(one.wasted_tokens for one in self.wasteful),
+            "wasted_usd": round(sum(one.wasted_usd for one in self.wasteful), 4),
+            "wasted_ms": sum(one.wasted_ms for one in self.wasteful),
+            "asks": self.asks,
+            "unpriced": self.unpriced,
+        }
+
+    def lines(self) -> Iterator[bytes]:
+        """JSON: one object for each session, then `{"totals": ...}`."""
+        yield from (orjson.dumps(asdict(one)) for one in self.sessions)
+        yield orjson.dumps({"totals": self.totals})
+
+    def read_line(self) -> str:
+        """What was read."""
+        timed = [one for one in self.sessions if one.has_times]
+        when = f", {day(timed[0].began_ms)} to {day(max(one.ended_ms for one in timed))}" if timed else ""
+        size = sum(file.size for file in self._files if file.is_recording) / 2**20
+        events = sum(one.events for one in self.sessions)
+        return f"{len(self.sessions)} sessions of {listed(self.agents)}{when}: {events:,} events, {size:,.1f} MB"
+
+    def models_line(self) -> str:
+        """The models, by their tokens."""
+        models: Counter[str] = Counter()
+        seen: set[str] = set()
+        for one in self.sessions:  # the models of a file are those of all its sessions
+            if one.file not in seen:
+                seen.add(one.file)
+                models.update(one.models)
+        return listed([f"{name} ({amount(count)} tokens)" for name, count in models.most_common()]) or "not told"
+
+    def wasted_line(self) -> str:
+        """What was wasted."""
+        if not self.wasteful:
+            return "Nothing in them would have been stopped."
+        totals = self.totals
+        tokens, of = sum(one.wasted_tokens for one in self.wasteful), sum(one.tokens for one in self.sessions)
+        share = f" ({tokens / of:.1%} of all)" if of else ""
+        parts = [f"{amount(tokens)} tokens{share}"]
+        if totals["cost_usd"]:
+            parts.append(f"{dollars(float(str(totals['wasted_usd'])))} of {dollars(float(str(totals['cost_usd'])))}")
+        parts.append(span(sum(one.wasted_ms for one in self.wasteful)))
+        count = len(self.wasteful)
+        return f"{count} of them went wrong: {', '.join(parts)} came after the moment to stop."
+
+
+def amount(count: int) -> str:
+    """A number of tokens: 950, 12.3k, 4.5M."""
+    if count < 1000:
+        return str(count)
+    return f"{count / 1000:.1f}k" if count < 1_000_000 else f"{count / 1_000_000:,.1f}M"
+
+
+def dollars(cost: float) -> str:
+    """US dollars; "-" for none."""
+    return f"${cost:,.2f}" if cost else "-"
+
+
+def span(ms: int) -> str:
+    """Hours, minutes or seconds."""
+    if ms < 60_000:
+        return f"{ms / 1000:.0f} s"
+    return f"{ms / 60_000:.0f} min" if ms < 3_600_000 else f"{ms / 3_600_000:.1f} h"
+
+
+def day(time_ms: int) -> str:
+    """The date, in UTC."""
+    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d")
+
+
+def listed(names: Iterable[str], most: int = 6) -> str:
+    """The first names, and how many more there are."""
+    every = list(names)
+    more = f" and {len(every) - most} more" if len(every) > most else ""
+    return ", ".join(every[:most]) + more

@@ -1,0 +1,189 @@
+"""What one session spent after the moment at which it would have been stopped. Pure."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final
+
+import orjson
+
+from haltline.detectors.features.tool_classifier import Classifier, changes, text_of
+from haltline.interventions.levels.default_levels import is_ask
+from haltline.schemas.decisions import Decision, Level
+from haltline.schemas.events import ActionEvent, Kind, Outcome
+from haltline.streams.engine.core import Core
+from haltline.streams.engine.local_fleet import Fleet, decisions_of
+
+IDLE_MS: Final = 5 * 60 * 1000
+"""Of a longer pause between two events only so much counts as time spent."""
+NEW_WORDS: Final = 10
+"""A result with so many new words, and more of them than old ones, is progress; see docs/quality.md."""
+_AROUND = 6
+_CHARS = 160
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One step around a finding, redacted and cut, for people."""
+
+    number: int
+    time_ms: int
+    action: str
+    what: str
+    outcome: str
+
+
+@dataclass(frozen=True)
+class Waste:
+    """What would have been stopped, and what was spent from there to the next prompt or progress."""
+
+    detector: str
+    level: str
+    reason: str
+    number: int
+    """The event, from 1 on."""
+    time_ms: int
+    steps: int
+    """Calls and turns that came after it."""
+    tokens: int
+    cost_usd: float
+    ms: int
+    around: list[Shown]
+
+
+@dataclass
+class Scanned:
+    """One session of a history."""
+
+    session_id: str
+    agent: str
+    file: str
+    project: str
+    models: dict[str, int] = field(default_factory=dict)
+    """Tokens by model."""
+    unpriced: list[str] = field(default_factory=list)
+    """Models whose price is not known: their tokens are in no sum of costs."""
+    began_ms: int = 0
+    ended_ms: int = 0
+    events: int = 0
+    has_times: bool = True
+    tokens: int = 0
+    cost_usd: float = 0.0
+    ms: int = 0
+    waste: list[Waste] = field(default_factory=list)
+    asks: list[str] = field(default_factory=list)
+    """Acts that a person would have been asked about, in words."""
+    hints: dict[str, int] = field(default_factory=dict)
+    """What would have been told to the agent, by rule."""
+
+    @property
+    def wasted_tokens(self) -> int:
+        """Of all that is in `waste`."""
+        return sum(one.tokens for one in self.waste)
+
+    @property
+    def wasted_usd(self) -> float:
+        """As `wasted_tokens`, in US dollars."""
+        return sum(one.cost_usd for one in self.waste)
+
+    @property
+    def wasted_ms(self) -> int:
+        """As `wasted_tokens`, in milliseconds; idle time is cut."""
+        return sum(one.ms for one in self.waste)
+
+
+def judged(core: Core, events: Sequence[ActionEvent], into: Scanned) -> Scanned:
+    """Runs the events of one session, its subagents' among them, through the core, and adds what was found to `into`.
+
+    Where a session would have been stopped it goes on here, as it did: what follows counts as waste up to the next
+    prompt or progress, and from there on the session is judged anew.
+    """
+    classifier = Classifier(core.policy)
+    fleet = Fleet(core)
+    boundaries = _boundaries(events, classifier)
+    hints: Counter[str] = Counter()
+    asks: list[str] = []
+    waste_until = -1
+    for at, event in enumerate(events):
+        if at in boundaries and at <= waste_until:  # it went on: what was decided before does not hold it any more
+            fleet.sessions.pop(event.session_id, None)
+            waste_until = -1
+        decisions = [one for followed in fleet.event(event) for one in decisions_of(followed)]
+        for decision in decisions:
+            if not decision.detector:
+                continue
+            if is_ask(decision.detector, decision.level):
+                asks.append(decision.reason)
+            elif decision.level < Level.PAUSE:
+                hints[decision.detector] += 1
+            elif at > waste_until:
+                waste_until = next((n for n in sorted(boundaries) if n > at), len(events))
+                into.waste.append(_waste(decision, events, at, waste_until))
+    into.asks, into.hints = list(dict.fromkeys(asks)), dict(hints)
+    into.events = len(events)
+    into.began_ms, into.ended_ms = (events[0].time, events[-1].time) if events else (0, 0)
+    into.tokens, into.cost_usd, into.ms = _spent(events)
+    return into
+
+
+def _boundaries(events: Sequence[ActionEvent], classifier: Classifier) -> set[int]:
+    """The events from which on a session is judged anew: another prompt, and the first call after progress."""
+    found: set[int] = set()
+    for at, event in enumerate(events):
+        if event.kind is Kind.SESSION_STARTED:
+            found.add(at)
+        elif event.kind is Kind.COMPLETED and event.outcome is not Outcome.ERROR and _is_progress(event, classifier):
+            found.add(at + 1)
+    return found
+
+
+def _is_progress(event: ActionEvent, classifier: Classifier) -> bool:
+    novelty = event.output_novelty
+    if novelty is not None and novelty.new_words >= NEW_WORDS and 2 * novelty.new_words >= novelty.words:
+        return True
+    tool = classifier.tool_of(event.action, event.args)
+    return changes(event.effect, tool, text_of(event.args, tool)) and tool.effect is not None
+
+
+def _waste(decision: Decision, events: Sequence[ActionEvent], at: int, until: int) -> Waste:
+    tokens, cost, ms = _spent(events[at : until + 1])
+    own = events[at].usage
+    if own is not None:  # the step that led to the stop was made in any case
+        tokens, cost = tokens - own.tokens, cost - own.cost_usd
+    return Waste(
+        detector=decision.detector,
+        level=decision.level.value,
+        reason=decision.reason,
+        number=at + 1,
+        time_ms=events[at].time,
+        steps=sum(event.kind in {Kind.PROPOSED, Kind.MODEL_TURN} for event in events[at + 1 : until]),
+        tokens=tokens,
+        cost_usd=round(max(0.0, cost), 6),
+        ms=ms,
+        around=list(_shown(events, at)),
+    )
+
+
+def _spent(events: Sequence[ActionEvent]) -> tuple[int, float, int]:
+    """Tokens, US dollars and milliseconds, idle time cut."""
+    used = [event.usage for event in events if event.usage is not None]
+    ms = sum(min(IDLE_MS, max(0, later.time - earlier.time)) for earlier, later in pairwise(events))
+    return sum(usage.tokens for usage in used), round(sum(usage.cost_usd for usage in used), 6), ms
+
+
+def _shown(events: Sequence[ActionEvent], at: int) -> Iterator[Shown]:
+    for number in range(max(0, at - _AROUND), min(len(events), at + _AROUND + 1)):
+        event = events[number]
+        if event.kind is Kind.COMPLETED:
+            what = event.error or event.output_head or ""
+        elif event.args:
+            what = ", ".join(f"{name}={_text(value)}" for name, value in event.args.items())
+        else:
+            what = event.output_head or ""
+        outcome = event.outcome.value if event.outcome is not None else ""
+        yield Shown(number + 1, event.time, event.action or event.kind.value, " ".join(what.split())[:_CHARS], outcome)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value, default=str).decode()

@@ -1,0 +1,99 @@
+import re
+import socket
+from pathlib import Path
+from typing import NoReturn
+
+import orjson
+import pytest
+from typer.testing import CliRunner, Result
+
+from haltline.cli.app import app
+from haltline.cli.common import Exit
+from tests.streams.scan.transcripts import Transcript, stuck
+
+HOSTILE = "</script><script>document.title='taken'</script><img src=x onerror=alert(1)>"
+
+
+def scan(home: Path, *arguments: str | Path) -> Result:
+    env = {"HOME": str(home), "USERPROFILE": str(home), "XDG_CACHE_HOME": str(home / "cache"), "COLUMNS": "200"}
+    return CliRunner().invoke(app, ["scan", *map(str, arguments)], env=env | {"CLAUDE_CONFIG_DIR": None})
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    projects = tmp_path / ".claude" / "projects"
+    stuck().write(projects / "-srv-shop" / "a.jsonl")
+    Transcript("fine").prompt("look").call("ls", "a.py").write(projects / "-srv-docs" / "b.jsonl")
+    return tmp_path
+
+
+def test_the_histories_of_the_home_are_read_and_no_socket_is_opened(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> NoReturn:
+        raise AssertionError("a socket was opened")
+
+    monkeypatch.setattr(socket, "socket", refused)
+    monkeypatch.setattr(socket, "create_connection", refused)
+    done = scan(home)
+    assert done.exit_code == Exit.OK, done.output
+    assert "2 sessions of claude-code, 2025-10-09" in done.stdout
+    assert "1 of them went wrong: " in done.stdout
+    assert "-srv-shop" in done.stdout
+    assert "Guard claude-code: haltline hook install" in done.stdout
+
+
+def test_as_json_each_session_is_a_line_and_the_totals_are_the_last(home: Path) -> None:
+    *sessions, last = map(orjson.loads, scan(home, "--json").stdout.splitlines())
+    assert [len(one["waste"]) for one in sessions] == [1, 0]
+    assert last["totals"]["wasted_tokens"] == sessions[0]["waste"][0]["tokens"] > 0
+    assert [line for line in scan(home, "--json", "--since", "-1d").stdout.splitlines() if "waste" in line] == [
+        orjson.dumps(orjson.loads(scan(home, "--json", "--since", "-1d").stdout.splitlines()[-1])).decode()
+    ]
+
+
+def test_secrets_are_in_no_output(home: Path) -> None:
+    secret = "ghp_" + "a1B2" * 9
+    leaking = Transcript("leak").prompt("push")
+    for _ in range(12):
+        leaking.call(f"curl -H 'Authorization: token {secret}' https://api.github.com", f"bad {secret}", failed=True)
+    leaking.write(home / ".claude" / "projects" / "-srv-leak" / "c.jsonl")
+    page = home / "report.html"
+    printed = scan(home, "--html", page).output + scan(home, "--json").output
+    kept = (home / "cache" / "haltline" / "scan.jsonl").read_text()
+    assert "-srv-leak" in printed
+    assert secret not in printed + kept + page.read_text()
+
+
+def test_what_a_history_says_cannot_end_the_script_of_the_page(home: Path) -> None:
+    hostile = Transcript(f"x{HOSTILE}").prompt("go")
+    for _ in range(12):
+        hostile.call(HOSTILE, HOSTILE, failed=True)
+    page = home / "report.html"
+    scan(home, hostile.write(home / "h.jsonl"), "--html", page)
+    text = page.read_text()
+    [data] = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    assert orjson.loads(data)["sessions"][0]["id"].startswith("x</script>")
+    assert not set("<>&") & set(data)
+    assert text.count("<script") == 2
+    assert not re.search(r"(?:src|href)=.?https?:", text), "it loads nothing"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        pytest.param(["no/such/file"], Exit.USAGE, "No such file or directory", id="a path that is not there"),
+        pytest.param(["--html", "no/such/report.html"], Exit.USAGE, "expected a file in a folder that is there",
+                     id="a page in a folder that is not there"),
+        pytest.param(["--since", "yesterday"], Exit.USAGE, "'yesterday': expected", id="no moment"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_done_is_said(arguments: list[str], code: Exit, says: str, home: Path) -> None:
+    done = scan(home, *arguments)
+    assert done.exit_code == code
+    assert says in done.stderr
+
+
+def test_a_home_without_histories_says_what_to_name(tmp_path: Path) -> None:
+    done = scan(tmp_path)
+    assert (done.exit_code, "No session was found." in done.stdout) == (Exit.NO, True)

@@ -1,0 +1,126 @@
+from pathlib import Path
+
+import orjson
+import pytest
+
+from haltline.schemas.policy import Policy
+from haltline.streams.scan.report import Report
+from haltline.streams.scan.scanning import Known, ScannedFile, read_file, scan, sessions_in
+from haltline.streams.scan.waste import IDLE_MS, Scanned
+from tests.streams.scan.transcripts import MODEL, Transcript, stuck
+
+POLICY = Policy()
+
+
+def scanned(transcript: Transcript, folder: Path) -> Scanned:
+    file = transcript.write(folder / "projects" / "-srv-shop" / "a.jsonl")
+    found = read_file("claude-code", file, POLICY)
+    assert found.skipped == []
+    [session] = found.sessions
+    return session
+
+
+def test_what_came_after_the_stop_is_wasted(tmp_path: Path) -> None:
+    session = scanned(stuck(), tmp_path)
+    [waste] = session.waste
+    assert (waste.level, session.project, session.agent) == ("PAUSE", "-srv-shop", "claude-code")
+    assert 0 < waste.tokens < session.tokens
+    assert waste.tokens % 1100 == 0, "whole turns"
+    assert 0 < waste.cost_usd < session.cost_usd
+    assert list(session.models) == [MODEL]
+    assert any(step.number == waste.number for step in waste.around)
+
+
+def test_waste_ends_with_the_next_prompt_and_the_session_is_judged_anew(tmp_path: Path) -> None:
+    once = scanned(stuck(), tmp_path).waste[0]
+    again = stuck().prompt("now the docs").call("ls docs", "index.md")
+    for _ in range(12):
+        again.call("make docs", "error: no rule to make target", failed=True)
+    first, second = scanned(again, tmp_path).waste
+    assert first.steps == once.steps
+    assert second.number > first.number + first.steps
+
+
+def test_waste_ends_with_the_next_progress(tmp_path: Path) -> None:
+    ended = stuck()
+    ended.call("sed -i s/-lssl// Makefile", "")
+    for number in range(12):
+        ended.call(
+            f"cat part{number}.txt", f"{number} some quite other text in each of the parts of it: {number * 7919}"
+        )
+    assert scanned(ended, tmp_path).waste[0].steps == scanned(stuck(), tmp_path).waste[0].steps + 1, "the edit itself"
+
+
+def test_of_a_pause_five_minutes_count(tmp_path: Path) -> None:
+    short, long = stuck(), stuck()
+    short.later(0).call("make build", "error: cannot find -lssl", failed=True)
+    long.later(86_400).call("make build", "error: cannot find -lssl", failed=True)
+    difference = scanned(long, tmp_path).waste[0].ms - scanned(short, tmp_path).waste[0].ms
+    assert difference == IDLE_MS - 10_000
+
+
+def test_a_session_that_is_fine_has_no_waste(tmp_path: Path) -> None:
+    session = scanned(Transcript().prompt("look").call("ls", "a.py b.py").call("cat a.py", "print(1)"), tmp_path)
+    assert (session.waste, session.asks, session.tokens) == ([], [], 2200)
+
+
+def test_a_line_that_cannot_be_read_costs_that_line_only(tmp_path: Path) -> None:
+    file = stuck().write(tmp_path / "a.jsonl")
+    file.write_bytes(file.read_bytes() + b'{"type": "assistant", "mess')
+    found = read_file("", file, POLICY)
+    assert [len(found.sessions), len(found.skipped), found.is_recording] == [1, 1, True]
+    assert "line 26" in found.skipped[0]
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{}", b"no json", b"\x1f\x8b\x08broken"], ids=["empty", "{}", "text", "gzip"]
+)
+def test_a_file_that_is_no_history_is_reported_and_ends_nothing(content: bytes, tmp_path: Path) -> None:
+    bad, good = tmp_path / "bad.jsonl", stuck().write(tmp_path / "good.jsonl")
+    bad.write_bytes(content)
+    files = [("", bad), ("", good), ("", tmp_path / "gone.jsonl")]
+    found = {Path(one.path).name: one for one in scan(files, POLICY, Known(None, POLICY))}
+    assert [found["bad.jsonl"].is_recording, found["gone.jsonl"].is_recording] == [False, False]
+    assert [len(found["good.jsonl"].sessions), len(found["bad.jsonl"].skipped)] == [1, 1]
+
+
+def test_a_second_scan_reads_only_what_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache, file, other = tmp_path / "cache" / "scan.jsonl", tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    read: list[str] = []
+
+    def counted(agent: str, path: Path, policy: Policy) -> ScannedFile:
+        read.append(path.name)
+        return read_file(agent, path, policy)
+
+    monkeypatch.setattr("haltline.streams.scan.scanning.read_file", counted)
+
+    def scan_both(policy: Policy = POLICY) -> list[dict[str, object]]:
+        read.clear()
+        known = Known(cache, policy)
+        found = list(scan([("", file), ("", other)], policy, known))
+        known.write()
+        return [orjson.loads(line) for line in Report(sessions_in(found), found).lines()]
+
+    stuck().write(file)
+    Transcript("other").prompt("look").call("ls", "a.py").write(other)
+    first = scan_both()
+    assert sorted(read) == ["a.jsonl", "b.jsonl"]
+    assert (scan_both(), read) == (first, [])
+    stuck(14).write(file)
+    assert scan_both() != first
+    assert read == ["a.jsonl"]
+    scan_both(POLICY.model_copy(update={"version": 7}))
+    assert sorted(read) == ["a.jsonl", "b.jsonl"], "another policy judges anew"
+    cache.write_bytes(b"{broken\n" + cache.read_bytes()[:50])
+    scan_both()
+    assert sorted(read) == ["a.jsonl", "b.jsonl"]
+
+
+def test_several_processes_find_what_one_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [("claude-code", stuck(10 + n).write(tmp_path / f"{n}.jsonl")) for n in range(3)]
+    monkeypatch.setattr("haltline.streams.scan.scanning._SMALL_BYTES", 0)
+    alone, beside = (
+        sorted((one.path, one.sessions) for one in scan(files, POLICY, Known(None, POLICY), processes=count))
+        for count in (1, 2)
+    )
+    assert alone == beside
