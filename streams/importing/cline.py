@@ -70,8 +70,8 @@ def _steps(lines: Iterable[dict[str, Any]], requests: list[dict[str, Any]], mode
             time_ms = _time(line.get("ts")) or _time(request.get("ts")) or time_ms
             usage = _usage(request)
             if usage is not None:
-                said = _CALL.sub("", text).strip() or None
-                yield Step(kind=Kind.MODEL_TURN, usage=usage, model=model, output=said, time_ms=time_ms)
+                answer = _CALL.sub("", text).strip() or None
+                yield Step(kind=Kind.MODEL_TURN, usage=usage, model=model, output=answer, time_ms=time_ms)
             waiting = []
             for number, call in enumerate(_calls(line.get("content"), text)):
                 call_id = call.call_id or f"c{turns}.{number}"

@@ -13,7 +13,7 @@ from haltline.streams.importing.spans import Part
 from haltline.streams.importing.steps import Step, ended, inside, moment, prompted, usage_of
 
 _LINES: Final = frozenset({"session_meta", "response_item", "event_msg", "turn_context"})
-_ASKED: Final = frozenset({"function_call", "custom_tool_call", "local_shell_call"})
+_CALLS: Final = frozenset({"function_call", "custom_tool_call", "local_shell_call"})
 _ENDED: Final = frozenset({"function_call_output", "custom_tool_call_output"})
 _CODE = re.compile(r"^(?:Exit code:|Process exited with code) (-?\d+)$", re.MULTILINE)
 _HEAD_CHARS = 1000
@@ -44,12 +44,12 @@ def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
         if line.get("type") == "turn_context" and isinstance(payload.get("model"), str):
             model = payload["model"]
         elif line.get("type") == "response_item":
-            if kind in _ASKED:
+            if kind in _CALLS:
                 yield _call(payload, call_id, time_ms)
             elif kind in _ENDED:
                 output = payload.get("output")
-                told = failed.get(call_id) if call_id else None
-                yield ended(call_id, _result(output), time_ms, failed=_failed(output) if told is None else told)
+                stated = failed.get(call_id) if call_id else None
+                yield ended(call_id, _result(output), time_ms, failed=_failed(output) if stated is None else stated)
             elif kind == "message" and payload.get("role") == "assistant":
                 texts.append(text_of(payload.get("content")))
         elif line.get("type") == "event_msg":
@@ -70,8 +70,8 @@ def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
                     text = "\n".join(filter(None, texts)) or None
                     yield Step(kind=Kind.MODEL_TURN, usage=usage, model=model, output=text, time_ms=time_ms)
                     texts.clear()
-            elif call_id is not None and (told := _told(payload)) is not None:
-                failed[call_id] = told
+            elif call_id is not None and (stated := _stated(payload)) is not None:
+                failed[call_id] = stated
 
 
 def _call(payload: dict[str, Any], call_id: str | None, time_ms: int | None) -> Step:
@@ -87,7 +87,7 @@ def _call(payload: dict[str, Any], call_id: str | None, time_ms: int | None) -> 
     return Step(kind=Kind.PROPOSED, call_id=call_id, action=action, args=fields, time_ms=time_ms)
 
 
-def _told(payload: dict[str, Any]) -> bool | None:
+def _stated(payload: dict[str, Any]) -> bool | None:
     """Whether the call failed, as an event beside it says; None: it does not."""
     if isinstance(payload.get("exit_code"), int):
         return bool(payload["exit_code"])

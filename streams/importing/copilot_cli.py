@@ -41,9 +41,9 @@ def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
             prompts += 1
             yield from prompted(prompts, time_ms)
         elif kind == "assistant.message":
-            usage, said = usage_of(0, data.get("outputTokens")), data.get("content")
+            usage, answer = usage_of(0, data.get("outputTokens")), data.get("content")
             if usage is not None:
-                text = said if isinstance(said, str) and said else None
+                text = answer if isinstance(answer, str) and answer else None
                 yield Step(kind=Kind.MODEL_TURN, usage=usage, model=model, output=text, time_ms=time_ms, below=below)
         elif kind == "tool.execution_start":
             yield Step(

@@ -54,12 +54,12 @@ def _turn(one: dict[str, Any]) -> Iterator[Step]:
         whole += read + count(inside(used, "cache_creation_input_tokens"))
     usage = usage_of(whole, inside(used, "output_tokens"), cached=read)
     if usage is not None:
-        said = inside(one, "response", "content")
+        answer = inside(one, "response", "content")
         yield Step(
             kind=Kind.MODEL_TURN,
             usage=usage,
             model=model if isinstance(model, str) else "",
-            output=said if isinstance(said, str) and said else None,
+            output=answer if isinstance(answer, str) and answer else None,
             time_ms=moment(one.get("timestamp")),
         )
 
