@@ -14,6 +14,7 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 
 import haltline
+from haltline.detectors.features.tool_classifier import Classifier
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.policy import Policy
 from haltline.streams.engine.core import Core
@@ -108,7 +109,7 @@ def read_file(agent: str, path: Path, policy: Policy) -> ScannedFile:
         one = Scanned(session_id, agent or events[0].agent_id, str(path), project_of(agent, path))
         one.models, one.unpriced = dict(prices.tokens), sorted(prices.unknown)
         one.has_times = imported.untimed < len(events)
-        found.sessions.append(judged(_core(policy), events, one))
+        found.sessions.append(judged(*_rules(policy), events, one))
     found.skipped = [f"{path}: {why}" for why in imported.skipped]
     return found
 
@@ -176,15 +177,15 @@ def read_by(policy: Policy) -> str:
     return _read_by(policy.model_dump_json())
 
 
-_CORES: dict[str, Core] = {}
+_RULES: dict[str, tuple[Core, Classifier]] = {}
 
 
-def _core(policy: Policy) -> Core:
+def _rules(policy: Policy) -> tuple[Core, Classifier]:
     """One core for all files of a process: rules take some 50 ms to build."""
     key = read_by(policy)
-    if key not in _CORES:
-        _CORES[key] = Core(policy, installed())
-    return _CORES[key]
+    if key not in _RULES:
+        _RULES[key] = Core(policy, installed()), Classifier(policy)
+    return _RULES[key]
 
 
 def sessions_in(files: Sequence[ScannedFile], since_ms: int | None = None) -> list[Scanned]:

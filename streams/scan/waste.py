@@ -93,13 +93,12 @@ class Scanned:
         return sum(one.ms for one in self.waste)
 
 
-def judged(core: Core, events: Sequence[ActionEvent], into: Scanned) -> Scanned:
+def judged(core: Core, classifier: Classifier, events: Sequence[ActionEvent], into: Scanned) -> Scanned:
     """Runs the events of one session, its subagents' among them, through the core, and adds what was found to `into`.
 
     Where a session would have been stopped it goes on here, as it did: what follows counts as waste up to the next
     prompt or progress, and from there on the session is judged anew.
     """
-    classifier = Classifier(core.policy)
     fleet = Fleet(core)
     boundaries = _boundaries(events, classifier)
     hints: Counter[str] = Counter()
