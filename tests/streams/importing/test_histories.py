@@ -6,9 +6,11 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from haltline.schemas.events import Kind, Outcome
 from haltline.streams.importing.detection import DETECTORS
 from haltline.streams.importing.formats import Imported
 from haltline.streams.importing.reading import NotReadable, content_of
@@ -117,3 +119,42 @@ def test_a_part_of_a_database_that_is_no_json_costs_that_part(tmp_path: Path) ->
     with closing(sqlite3.connect(file)) as database, database:
         database.execute("UPDATE part SET data = '{' WHERE id = 'prt_12'")
     assert len(list(Imported(file).events())) == len(history()) - 2
+
+
+@pytest.mark.parametrize(
+    ("name", "is_prompt"),
+    [
+        pytest.param("codex.jsonl", lambda line: line["payload"].get("type") == "user_message", id="Codex CLI"),
+        pytest.param("gemini_cli.jsonl", lambda line: line.get("type") == "user", id="Gemini CLI"),
+        pytest.param("pi.jsonl", lambda line: line.get("message", {}).get("role") == "user", id="pi"),
+        pytest.param("copilot_cli.jsonl", lambda line: line["type"] == "user.message", id="Copilot CLI"),
+        pytest.param("goose.jsonl", lambda line: "Clean up fact_sales." in str(line.get("content")), id="goose"),
+    ],
+)
+def test_another_prompt_is_a_boundary(name: str, is_prompt: Callable[[Any], bool], tmp_path: Path) -> None:
+    lines = [json.loads(line) for line in (SAMPLES / name).read_text().splitlines()]
+    again = next(line for line in lines if is_prompt(line)) | ({"id": "another"} if name == "gemini_cli.jsonl" else {})
+    file = tmp_path / name
+    file.write_text("\n".join(map(json.dumps, [*lines, again])))
+    *before, last = Imported(file).events()
+    assert Kind.SESSION_STARTED not in {event.kind for event in before}
+    assert (last.kind, last.task and last.task.prompts) == (Kind.SESSION_STARTED, 2)
+
+
+@pytest.mark.parametrize(
+    ("output", "outcome"),
+    [
+        pytest.param('{"output":"a","metadata":{"exit_code":0}}', Outcome.OK, id="JSON, 0"),
+        pytest.param('{"output":"a","metadata":{"exit_code":2}}', Outcome.ERROR, id="JSON, 2"),
+        pytest.param("Exit code: 1\nWall time: 0.1 seconds\nOutput:\na", Outcome.ERROR, id="text, 1"),
+        pytest.param("Chunk ID: b\nProcess exited with code 0\nOutput:\nExit code: 1", Outcome.OK, id="a process, 0"),
+        pytest.param({"content": "a", "success": False}, Outcome.ERROR, id="an object"),
+        pytest.param("Plan updated", Outcome.UNKNOWN, id="no code"),
+    ],
+)
+def test_the_outcome_of_a_command_of_codex_is_its_exit_code(output: object, outcome: Outcome, tmp_path: Path) -> None:
+    call = {"type": "function_call", "name": "shell", "arguments": '{"command":["ls"]}', "call_id": "a"}
+    end = {"type": "function_call_output", "call_id": "a", "output": output}
+    file = tmp_path / "rollout.jsonl"
+    file.write_text("\n".join(json.dumps({"type": "response_item", "payload": one}) for one in (call, end)))
+    assert [event.outcome for event in Imported(file).events()] == [None, outcome]
