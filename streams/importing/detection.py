@@ -11,15 +11,18 @@ from haltline.streams.importing import (
     copilot_cli,
     gemini_cli,
     google_adk,
+    goose,
     inspect_log,
     langfuse,
     langsmith,
     openai_agents,
+    opencode,
     openhands,
     phoenix,
     pi,
     trae,
 )
+from haltline.streams.importing.database import tables
 from haltline.streams.importing.reading import Content
 from haltline.streams.importing.spans import Part, Span
 from haltline.streams.importing.steps import inside, objects
@@ -66,8 +69,24 @@ HISTORIES: Final[Mapping[str, History]] = {
     "codex": History(codex.shows, codex.parts),
     "copilot-cli": History(copilot_cli.shows, copilot_cli.parts),
     "gemini-cli": History(gemini_cli.shows, gemini_cli.parts),
+    "goose": History(goose.shows, goose.parts),
+    "opencode": History(opencode.shows, opencode.parts),
     "pi": History(pi.shows, pi.parts),
     "trae-agent": History(trae.shows, trae.parts),
+}
+
+
+class Database(NamedTuple):
+    """A format of rows."""
+
+    tables: frozenset[str]
+    """What it has at least, and no other has."""
+    parts: Callable[[Path], Iterator[Part]]
+
+
+DATABASES: Final[Mapping[str, Database]] = {
+    "goose": Database(goose.TABLES, goose.parts_of_database),
+    "opencode": Database(opencode.TABLES, opencode.parts_of_database),
 }
 
 
@@ -107,6 +126,12 @@ def spans_of(request: Record) -> list[Record]:
 def form_of(content: Content) -> str | None:
     """The format of a file with this content; None: it is none that is known."""
     return next((name for name, is_it in DETECTORS.items() if is_it(content)), None)
+
+
+def form_of_database(path: Path) -> str | None:
+    """The format of a database; None: it is none that is known. Raises NotReadable when it is damaged."""
+    found = tables(path)
+    return next((name for name, of in DATABASES.items() if of.tables <= found), None)
 
 
 def _placed(place: str, records: Iterator[tuple[str, object]]) -> Iterator[tuple[str, object]]:

@@ -13,7 +13,17 @@ from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas import otel, wire
 from haltline.schemas.events import ActionEvent
 from haltline.streams.importing import archive, claude_code, google_adk, inspect_log, openhands, swe
-from haltline.streams.importing.detection import HISTORIES, SPAN_FORMATS, SpanFormat, form_of, records_in, spans_of
+from haltline.streams.importing.database import is_database
+from haltline.streams.importing.detection import (
+    DATABASES,
+    HISTORIES,
+    SPAN_FORMATS,
+    SpanFormat,
+    form_of,
+    form_of_database,
+    records_in,
+    spans_of,
+)
 from haltline.streams.importing.reading import Content, NotReadable, content_of, shape, shown
 from haltline.streams.importing.spans import Part, Span, parts
 from haltline.streams.importing.steps import Pricing, Recording, Step, inside, objects
@@ -26,11 +36,13 @@ FORMATS: Final = (
     "copilot-cli",
     "gemini-cli",
     "google-adk",
+    "goose",
     "inspect",
     "langfuse",
     "langsmith",
     "mini-swe-agent",
     "openai-agents",
+    "opencode",
     "openhands",
     "otel",
     "phoenix",
@@ -63,8 +75,11 @@ class Imported:
         """What could not be read, by its place; complete when all events are read."""
         self._members: list[str] = []
         self._content = Content(None, [], [])
+        self._is_database = is_database(path)
         if _is_archive(path):
             self._members, found = _members_of(path), "inspect"
+        elif self._is_database:
+            found = form_of_database(path) or ""
         else:
             self._content = content_of(path, self.skipped)
             found = form_of(self._content) or ""
@@ -112,6 +127,8 @@ class Imported:
         elif form == "inspect":
             for sample in self._samples():
                 yield from inspect_log.sample_parts(sample)
+        elif self._is_database and form in DATABASES:
+            yield from DATABASES[form].parts(self._path)
         elif form in HISTORIES:
             yield from HISTORIES[form].parts(lines, self._path)
         elif form in SPAN_FORMATS:

@@ -23,8 +23,8 @@ def parts(lines: Iterable[dict[str, Any]], _path: Path) -> Iterator[Part]:
     named: object = None
     messages: dict[object, dict[str, Any]] = {}
     for line in lines:
-        changed = line.get("$set")
-        changes = changed if isinstance(changed, dict) else line
+        update = line.get("$set")
+        changes: dict[str, Any] = update if isinstance(update, dict) else line
         named = inside(changes, "sessionId") or named
         if "messages" in changes:
             messages = {_key(one, number): one for number, one in enumerate(objects(changes["messages"]))}

@@ -17,6 +17,8 @@ class Home(NamedTuple):
     """Below the user's home, or beginning with a name of `_BASES`."""
     files: tuple[str, ...]
     """Globs below each of these folders."""
+    before: tuple[str, ...] = ()
+    """Of older releases, whose sessions newer ones take over: looked at where nothing else is found."""
 
 
 _EDITORS = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
@@ -39,8 +41,8 @@ HOMES: Final = (
         tuple(f"CONFIG/{editor}/{_STORAGE}/rooveterinaryinc.roo-cline" for editor in _EDITORS),
         ("tasks/*/api_conversation_history.json",),
     ),
-    Home("goose", "", ("DATA/goose", "DATA/Block/goose"), ("sessions/sessions.db", "sessions/*.jsonl")),
-    Home("opencode", "", ("DATA/opencode",), ("opencode.db", "storage/session/*/ses_*.json")),
+    Home("goose", "", ("DATA/goose", "DATA/Block/goose"), ("sessions/sessions.db",), ("sessions/*.jsonl",)),
+    Home("opencode", "", ("DATA/opencode",), ("opencode.db",), ("storage/session/*/ses_*.json",)),
     Home("amp", "", ("DATA/amp",), ("threads/T-*.json",)),
     Home("pi", "PI_CODING_AGENT_DIR", (".pi/agent",), ("sessions/**/*.jsonl",)),
     Home("copilot-cli", "COPILOT_HOME", (".copilot",), ("session-state/*/events.jsonl", "session-state/*.jsonl")),
@@ -49,7 +51,8 @@ HOMES: Final = (
 """Agents whose histories lie in the user's home."""
 
 IN_PROJECTS: Final = (
-    ".aider.chat.history.md",
+    "opencode.db",
+    "sessions.db",
     "*.traj",
     "*.traj.json",
     "trajectory_*.json",
@@ -81,14 +84,20 @@ def bases(home: Path, environ: Mapping[str, str], platform: str = sys.platform) 
 def histories(
     home: Path | None = None, environ: Mapping[str, str] = os.environ, platform: str = sys.platform
 ) -> Iterator[tuple[str, Path]]:
-    """Each history in the user's home, with its agent's name, in order of the table and then of the path."""
+    """Each history in the user's home, with its agent's name, in order of the table and then of the path.
+
+    Of one as JSON and as JSON lines the latter, into which Gemini CLI takes over the former.
+    """
     root = Path.home() if home is None else home
     known = bases(root, environ, platform)
     for place in HOMES:
         named = environ.get(place.variable, "") if place.variable else ""
         folders = [Path(named)] if named else [folder for text in place.folders for folder in _below(root, known, text)]
-        found = {file for folder in folders for glob in place.files for file in _files(folder, glob)}
-        yield from ((place.agent, file) for file in sorted(found))
+        for globs in (place.files, place.before):
+            found = {file for folder in folders for glob in globs for file in _files(folder, glob)}
+            yield from ((place.agent, file) for file in sorted(found) if file.with_name(f"{file.name}l") not in found)
+            if found:
+                break
 
 
 def within(paths: Iterable[Path]) -> Iterator[Path]:

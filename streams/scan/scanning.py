@@ -89,8 +89,8 @@ def scan(
 def read_file(agent: str, path: Path, policy: Policy) -> ScannedFile:
     """Reads and judges one file. A file that is none, or is broken, is reported and ends nothing."""
     try:
-        stat = path.stat()
-        found = ScannedFile(str(path), size=stat.st_size, mtime_ns=stat.st_mtime_ns, read_by=read_by(policy))
+        size, mtime_ns = _stamp(path)
+        found = ScannedFile(str(path), size=size, mtime_ns=mtime_ns, read_by=read_by(policy))
         prices = Prices()
         imported = Imported(path, form=_FORMS.get(agent), price=prices.of)
         trees: dict[str, list[ActionEvent]] = {}
@@ -122,6 +122,12 @@ def project_of(agent: str, path: Path) -> str:
     return folder.name or str(path.parent)
 
 
+def _stamp(path: Path) -> tuple[int, int]:
+    """The size and the time of a file; a database is also changed by what is in its log of changes."""
+    stat, log = path.stat(), path.with_name(f"{path.name}-wal")
+    return stat.st_size, max(stat.st_mtime_ns, log.stat().st_mtime_ns if log.exists() else 0)
+
+
 class Known:
     """What was found in files, kept between scans, one JSON object a line. A file that cannot be used is begun anew."""
 
@@ -140,12 +146,8 @@ class Known:
 
     def of(self, path: Path) -> ScannedFile | None:
         """What was found when nothing has changed since. Raises OSError when the file is not there."""
-        stat, found = path.stat(), self._found.get(str(path))
-        if found is None or (found.size, found.mtime_ns, found.read_by) != (
-            stat.st_size,
-            stat.st_mtime_ns,
-            self._read_by,
-        ):
+        stamp, found = _stamp(path), self._found.get(str(path))
+        if found is None or (found.size, found.mtime_ns, found.read_by) != (*stamp, self._read_by):
             return None
         return found
 

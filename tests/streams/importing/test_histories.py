@@ -1,14 +1,22 @@
 """Histories that agents keep as several files: what is read of each, and what tells it from others."""
 
+import json
 import re
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from haltline.schemas.events import Kind, Outcome
 from haltline.streams.importing.detection import DETECTORS
-from haltline.streams.importing.reading import content_of
-from tests.streams.importing.test_samples import SAMPLES, Row, check, history
+from haltline.streams.importing.formats import Imported
+from haltline.streams.importing.reading import NotReadable, content_of
+from tests.streams.importing.test_samples import SAMPLES, TURN, Row, check, history
 
+SESSION = "ses_54083ec12ffe"
 HOMES = SAMPLES / "homes"
 FAILED = "The tool execution failed with the following error:\n<error>\nno such asset: none\n</error>"
 
@@ -19,18 +27,134 @@ def numbered(rows: list[Row]) -> list[Row]:
 
 
 EXPECTED = {
-    "cline/api_conversation_history.json": ("cline", numbered(history(cost=0.004, why=FAILED))),
-    "roo/api_conversation_history.json": ("cline", history(cost=0.004, why=FAILED)),
+    "cline/api_conversation_history.json": ("cline", numbered(history(cost=0.004, why=FAILED)), "cline"),
+    "roo/api_conversation_history.json": ("cline", history(cost=0.004, why=FAILED), "roo"),
+    f"opencode/storage/session/p1/{SESSION}.json": ("opencode", history(cost=0.004), SESSION),
 }
 
 
-@pytest.mark.parametrize(("name", "form", "rows"), [(name, *of) for name, of in EXPECTED.items()], ids=EXPECTED)
-def test_every_event_of_a_history_is_read(name: str, form: str, rows: list[Row]) -> None:
+@pytest.mark.parametrize("name", EXPECTED)
+def test_every_event_of_a_history_is_read(name: str) -> None:
+    form, rows, session_id = EXPECTED[name]
     events = check(HOMES / name, form, rows)
-    assert {event.session_id for event in events} == {Path(name).parent.name}
+    assert {event.session_id for event in events} == {session_id}
 
 
-@pytest.mark.parametrize(("name", "form"), [(name, form) for name, (form, _) in EXPECTED.items()], ids=EXPECTED)
-def test_no_history_is_of_two_formats(name: str, form: str) -> None:
+@pytest.mark.parametrize("name", EXPECTED)
+def test_no_history_is_of_two_formats(name: str) -> None:
     content = content_of(HOMES / name, [])
-    assert [known for known, is_it in DETECTORS.items() if is_it(content)] == [form]
+    assert [form for form, is_it in DETECTORS.items() if is_it(content)] == [EXPECTED[name][0]]
+
+
+def opencode_database(file: Path) -> Path:
+    """The same session as opencode keeps it since 2026."""
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute("CREATE TABLE session (id, directory)")
+        database.execute("CREATE TABLE message (id, session_id, time_created, data)")
+        database.execute("CREATE TABLE part (id, message_id, session_id, data)")
+        database.execute("INSERT INTO session VALUES (?, '/srv/shop')", (SESSION,))
+        for one in sorted((HOMES / "opencode/storage/message" / SESSION).iterdir()):
+            made = json.loads(one.read_text())["time"]["created"]
+            database.execute("INSERT INTO message VALUES (?, ?, ?, ?)", (one.stem, SESSION, made, one.read_text()))
+        for one in (HOMES / "opencode/storage/part").glob("*/*.json"):
+            row = (one.stem, one.parent.name, SESSION, one.read_text())
+            database.execute("INSERT INTO part VALUES (?, ?, ?, ?)", row)
+    return file
+
+
+def goose_database(file: Path) -> Path:
+    """The same session as goose keeps it since October 2025, with what each turn used."""
+    _, *messages = map(json.loads, (SAMPLES / "goose.jsonl").read_text().splitlines())
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute("CREATE TABLE sessions (id)")
+        database.execute(
+            "CREATE TABLE messages (id INTEGER PRIMARY KEY, session_id, role, content_json, created_timestamp)"
+        )
+        database.execute(
+            "CREATE TABLE usage_ledger (id INTEGER PRIMARY KEY, session_id, created_timestamp, model, input_tokens,"
+            " output_tokens, cache_read_tokens, cost)"
+        )
+        database.execute("INSERT INTO sessions VALUES ('20261124_1')")
+        for one in messages:
+            row = ("20261124_1", one["role"], json.dumps(one["content"]), one["created"])
+            database.execute(
+                "INSERT INTO messages (session_id, role, content_json, created_timestamp) VALUES (?, ?, ?, ?)", row
+            )
+            if one["role"] == "assistant":
+                used = ("20261124_1", one["created"], "claude-sonnet-4-5", 1200, 80, 1000, 0.004)
+                database.execute("INSERT INTO usage_ledger VALUES (NULL, ?, ?, ?, ?, ?, ?, ?)", used)
+    return file
+
+
+def test_a_database_of_opencode_has_what_its_files_had(tmp_path: Path) -> None:
+    events = check(opencode_database(tmp_path / "opencode.db"), "opencode", history(cost=0.004))
+    assert {event.session_id for event in events} == {SESSION}
+
+
+def test_a_database_of_goose_has_what_its_lines_had_and_the_turns(tmp_path: Path) -> None:
+    rows = [row._replace(text="") if row.kind is TURN else row for row in history(calls_first=True, cost=0.004)]
+    events = check(goose_database(tmp_path / "sessions.db"), "goose", rows)
+    assert {event.session_id for event in events} == {"20261124_1"}
+
+
+@pytest.mark.parametrize("end", [20, 100, 5000], ids=str)
+@pytest.mark.parametrize("make", [opencode_database, goose_database], ids=["opencode", "goose"])
+def test_a_database_that_is_cut_off_is_refused(make: Callable[[Path], Path], end: int, tmp_path: Path) -> None:
+    file = make(tmp_path / "whole.db")
+    file.write_bytes(file.read_bytes()[:end])
+    with pytest.raises(NotReadable, match=r"whole\.db: expected a"):
+        list(Imported(file).events())
+
+
+def test_a_database_of_something_else_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "other.db"
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute("CREATE TABLE people (name)")
+    with pytest.raises(NotReadable, match=r"other\.db: expected a recording of "):
+        Imported(file)
+
+
+def test_a_part_of_a_database_that_is_no_json_costs_that_part(tmp_path: Path) -> None:
+    file = opencode_database(tmp_path / "opencode.db")
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute("UPDATE part SET data = '{' WHERE id = 'prt_12'")
+    assert len(list(Imported(file).events())) == len(history()) - 2
+
+
+@pytest.mark.parametrize(
+    ("name", "is_prompt"),
+    [
+        pytest.param("codex.jsonl", lambda line: line["payload"].get("type") == "user_message", id="Codex CLI"),
+        pytest.param("gemini_cli.jsonl", lambda line: line.get("type") == "user", id="Gemini CLI"),
+        pytest.param("pi.jsonl", lambda line: line.get("message", {}).get("role") == "user", id="pi"),
+        pytest.param("copilot_cli.jsonl", lambda line: line["type"] == "user.message", id="Copilot CLI"),
+        pytest.param("goose.jsonl", lambda line: "Clean up fact_sales." in str(line.get("content")), id="goose"),
+    ],
+)
+def test_another_prompt_is_a_boundary(name: str, is_prompt: Callable[[Any], bool], tmp_path: Path) -> None:
+    lines = [json.loads(line) for line in (SAMPLES / name).read_text().splitlines()]
+    again = next(line for line in lines if is_prompt(line)) | ({"id": "another"} if name == "gemini_cli.jsonl" else {})
+    file = tmp_path / name
+    file.write_text("\n".join(map(json.dumps, [*lines, again])))
+    *before, last = Imported(file).events()
+    assert Kind.SESSION_STARTED not in {event.kind for event in before}
+    assert (last.kind, last.task and last.task.prompts) == (Kind.SESSION_STARTED, 2)
+
+
+@pytest.mark.parametrize(
+    ("output", "outcome"),
+    [
+        pytest.param('{"output":"a","metadata":{"exit_code":0}}', Outcome.OK, id="JSON, 0"),
+        pytest.param('{"output":"a","metadata":{"exit_code":2}}', Outcome.ERROR, id="JSON, 2"),
+        pytest.param("Exit code: 1\nWall time: 0.1 seconds\nOutput:\na", Outcome.ERROR, id="text, 1"),
+        pytest.param("Chunk ID: b\nProcess exited with code 0\nOutput:\nExit code: 1", Outcome.OK, id="a process, 0"),
+        pytest.param({"content": "a", "success": False}, Outcome.ERROR, id="an object"),
+        pytest.param("Plan updated", Outcome.UNKNOWN, id="no code"),
+    ],
+)
+def test_the_outcome_of_a_command_of_codex_is_its_exit_code(output: object, outcome: Outcome, tmp_path: Path) -> None:
+    call = {"type": "function_call", "name": "shell", "arguments": '{"command":["ls"]}', "call_id": "a"}
+    end = {"type": "function_call_output", "call_id": "a", "output": output}
+    file = tmp_path / "rollout.jsonl"
+    file.write_text("\n".join(json.dumps({"type": "response_item", "payload": one}) for one in (call, end)))
+    assert [event.outcome for event in Imported(file).events()] == [None, outcome]

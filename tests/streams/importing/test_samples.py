@@ -18,7 +18,8 @@ SAMPLES = Path(__file__).parent / "samples"
 FORM_OF = {
     "claude_agent_sdk.jsonl": "claude-code", "claude_agent_sdk_subagent.jsonl": "claude-code", "codex.jsonl": "codex",
     "amp.json": "amp", "copilot_cli.jsonl": "copilot-cli", "pi.jsonl": "pi",
-    "trajectory_20261124_090000.json": "trae-agent", "gemini_cli.json": "gemini-cli", "gemini_cli.jsonl": "gemini-cli",
+    "goose.jsonl": "goose", "trajectory_20261124_090000.json": "trae-agent",
+    "gemini_cli.json": "gemini-cli", "gemini_cli.jsonl": "gemini-cli",
     "google_adk.json": "google-adk", "inspect.eval": "inspect", "inspect.json": "inspect",
     "langfuse_observations.json": "langfuse", "langfuse_trace.json": "langfuse", "langsmith_runs.jsonl": "langsmith",
     "langsmith_upload.jsonl": "langsmith", "openai_agents.jsonl": "openai-agents", "phoenix_dataframe.jsonl": "phoenix",
@@ -148,7 +149,7 @@ EXPECTED = {
     "claude_agent_sdk.jsonl": claude(),
     "claude_agent_sdk_subagent.jsonl": of_subagent() + turn(below=SUBAGENT) + turn("I am done.", SUBAGENT),
     "amp.json": history(), "copilot_cli.jsonl": history(), "pi.jsonl": history(cost=0.004),
-    "trajectory_20261124_090000.json": history(),
+    "goose.jsonl": [row for row in history() if row.kind is not TURN], "trajectory_20261124_090000.json": history(),
     "codex.jsonl": history(calls_first=True), "gemini_cli.json": history(), "gemini_cli.jsonl": history(),
     "google_adk.json": google_adk(), "inspect.eval": inspect_log(), "inspect.json": inspect_log(),
     "langfuse_observations.json": langchain("no such asset: none", 0.004),

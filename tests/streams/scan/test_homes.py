@@ -43,6 +43,23 @@ def test_a_folder_that_the_environment_names_is_looked_at_in_place_of_the_usual_
     assert list(histories(tmp_path, {one.variable: str(named)}, "linux")) == [(one.agent, file)]
 
 
+@pytest.mark.parametrize(
+    ("newer", "older"),
+    [
+        pytest.param(
+            ".local/share/opencode/opencode.db", ".local/share/opencode/storage/session/p/ses_1.json", id="opencode"
+        ),
+        pytest.param(".local/share/goose/sessions/sessions.db", ".local/share/goose/sessions/a.jsonl", id="goose"),
+        pytest.param(".gemini/tmp/p/chats/session-a.jsonl", ".gemini/tmp/p/chats/session-a.json", id="Gemini CLI"),
+    ],
+)
+def test_a_session_that_a_newer_release_took_over_is_not_found_twice(newer: str, older: str, tmp_path: Path) -> None:
+    for file in (older, newer):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).touch()
+        assert [found for _, found in histories(tmp_path, {}, "linux")] == [tmp_path / file]
+
+
 def test_within_a_folder_what_may_be_a_history_is_read_and_what_is_installed_there_is_not(tmp_path: Path) -> None:
     for name in ("run.traj", "sub/b.jsonl", "node_modules/c.jsonl", ".git/d.json", "main.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)

@@ -1,0 +1,97 @@
+"""goose: sessions as rows of a database, before October 2025 as JSON lines."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from haltline.interventions.agent.integrations.any_json import text_of_blocks
+from haltline.schemas.events import Kind
+from haltline.streams.importing.database import rows, tables, value_in
+from haltline.streams.importing.messages import text_of
+from haltline.streams.importing.reading import Content
+from haltline.streams.importing.spans import Part
+from haltline.streams.importing.steps import Step, count, ended, inside, moment, objects, prompted, usage_of
+
+TABLES: Final = frozenset({"sessions", "messages"})
+"""What the database has at least."""
+_EARLIEST_MS = 100_000_000_000
+"""Times are seconds in some releases, and milliseconds in others."""
+_MESSAGES = (
+    "SELECT role, content_json, created_timestamp FROM messages WHERE session_id = ? ORDER BY created_timestamp, id"
+)
+_TURNS = (
+    "SELECT created_timestamp, model, input_tokens, output_tokens, cache_read_tokens, cost FROM usage_ledger"
+    " WHERE session_id = ? ORDER BY created_timestamp, id"
+)
+
+
+def shows(content: Content) -> bool:
+    """Whether these are the lines of a session."""
+    return any("working_dir" in one for one in content.head[:1]) and any("created" in one for one in content.head[1:])
+
+
+def parts(lines: Iterable[dict[str, Any]], path: Path) -> Iterator[Part]:
+    """The session of a file, which is named as the file is."""
+    messages = ((line.get("role"), line.get("content"), line.get("created")) for line in lines if "role" in line)
+    yield Part(path.stem, _steps(messages))
+
+
+def parts_of_database(path: Path) -> Iterator[Part]:
+    """The sessions of a database. Raises NotReadable when it is damaged."""
+    has_turns = "usage_ledger" in tables(path)
+    for (session_id,) in list(rows(path, "SELECT id FROM sessions ORDER BY id")):
+        name = str(session_id)
+        messages = ((role, value_in(content), at) for role, content, at in rows(path, _MESSAGES, name))
+        turns = map(_turn, rows(path, _TURNS, name)) if has_turns else iter(())
+        steps = [*_steps(messages), *(turn for turn in turns if turn is not None)]
+        yield Part(name, sorted(steps, key=lambda step: (step.time_ms or 0, step.kind is Kind.MODEL_TURN)))
+
+
+def _steps(messages: Iterable[tuple[object, object, object]]) -> Iterator[Step]:
+    prompts = 0
+    for role, content, at in messages:
+        time_ms = _time(at)
+        for block in objects(content):
+            call_id = block["id"] if isinstance(block.get("id"), str) else None
+            if block.get("type") == "toolRequest":
+                call = _inner(block, "toolCall", "tool_call")
+                value = inside(call, "value")
+                args = inside(value, "arguments")
+                yield Step(
+                    kind=Kind.PROPOSED,
+                    call_id=call_id,
+                    action=str(inside(value, "name") or "unknown"),
+                    args=args if isinstance(args, dict) else None,
+                    time_ms=time_ms,
+                )
+            elif block.get("type") == "toolResponse":
+                yield _end(call_id, _inner(block, "toolResult", "tool_result"), time_ms)
+        if role == "user" and not any("tool" in str(one.get("type")) for one in objects(content)) and text_of(content):
+            prompts += 1
+            yield from prompted(prompts, time_ms)
+
+
+def _inner(block: dict[str, Any], *names: str) -> object:
+    return next((block[name] for name in names if name in block), None)
+
+
+def _end(call_id: str | None, result: object, time_ms: int | None) -> Step:
+    value = inside(result, "value")
+    failed = inside(result, "status") == "error" or inside(value, "isError") is True
+    content = inside(value, "content") if isinstance(value, dict) else value
+    output = inside(result, "error") if inside(result, "status") == "error" else text_of_blocks(content)
+    return ended(call_id, output, time_ms, failed=failed)
+
+
+def _turn(row: tuple[Any, ...]) -> Step | None:
+    at, model, whole, out, cached, cost = row
+    usage = usage_of(whole, out, cached=cached, cost=cost)
+    if usage is None:
+        return None
+    return Step(kind=Kind.MODEL_TURN, usage=usage, model=model if isinstance(model, str) else "", time_ms=_time(at))
+
+
+def _time(value: object) -> int | None:
+    """Of epoch seconds or milliseconds."""
+    at = count(value)
+    return moment(at / 1000 if at > _EARLIEST_MS else at) if at else None

@@ -1,0 +1,109 @@
+"""opencode: sessions, messages and their parts, since 2026 as rows of a database, before as a file for each."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from haltline.schemas.events import Kind
+from haltline.streams.importing.database import rows, value_in
+from haltline.streams.importing.reading import MAX_LINE_BYTES, Content
+from haltline.streams.importing.spans import Part
+from haltline.streams.importing.steps import Step, count, ended, inside, moment, objects, prompted, usage_of
+
+TABLES: Final = frozenset({"session", "message", "part"})
+"""What the database has at least."""
+_PARTS = "SELECT message_id, data FROM part WHERE session_id = ? ORDER BY id"
+_MESSAGES = "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id"
+
+
+def shows(content: Content) -> bool:
+    """Whether this is the file of a session; its messages are in other folders."""
+    return str(inside(content.value, "id")).startswith("ses_") and "directory" in content.value
+
+
+def parts(lines: Iterable[dict[str, Any]], path: Path) -> Iterator[Part]:
+    """The session of a file, `storage/session/PROJECT/SESSION.json`."""
+    storage = path.parent.parent.parent
+    for session in lines:
+        named = session.get("id")
+        messages = _files(storage / "message" / path.stem)
+        of_message = ((message, _files(storage / "part" / name)) for name, message in messages)
+        found = ((message, [part for _, part in listed]) for message, listed in of_message)
+        yield Part(named if isinstance(named, str) else None, _steps(found))
+
+
+def parts_of_database(path: Path) -> Iterator[Part]:
+    """The sessions of a database. Raises NotReadable when it is damaged."""
+    for (session_id,) in list(rows(path, "SELECT id FROM session ORDER BY id")):
+        yield Part(session_id if isinstance(session_id, str) else None, _steps(_stored(path, str(session_id))))
+
+
+def _stored(path: Path, session_id: str) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    of_message: dict[object, list[dict[str, Any]]] = defaultdict(list)
+    for message_id, data in rows(path, _PARTS, session_id):
+        of_message[message_id] += objects([value_in(data)])
+    for message_id, data in rows(path, _MESSAGES, session_id):
+        yield from ((message, of_message[message_id]) for message in objects([value_in(data)]))
+
+
+def _files(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The objects of a folder by the names of their files, which are in the order of time."""
+    for file in sorted(folder.glob("*.json")):
+        try:
+            with file.open(errors="replace") as opened:
+                value = value_in(opened.read(MAX_LINE_BYTES))
+        except OSError:
+            continue
+        if isinstance(value, dict):
+            yield file.stem, value
+
+
+def _steps(messages: Iterable[tuple[dict[str, Any], list[dict[str, Any]]]]) -> Iterator[Step]:
+    prompts = 0
+    for message, found in messages:
+        time_ms = _time(inside(message, "time", "created"))
+        written = [one for one in found if one.get("type") == "text" and one.get("synthetic") is not True]
+        if message.get("role") == "user" and written:
+            prompts += 1
+            yield from prompted(prompts, time_ms)
+        elif message.get("role") == "assistant":
+            text = "\n".join(str(one.get("text")) for one in written)
+            yield from _turn(message, text, time_ms)
+            for part in found:
+                if part.get("type") == "tool":
+                    yield from _call(part, time_ms)
+
+
+def _turn(message: dict[str, Any], text: str, time_ms: int | None) -> Iterator[Step]:
+    used, model = message.get("tokens"), message.get("modelID")
+    cached = count(inside(used, "cache", "read"))
+    whole = count(inside(used, "input")) + cached + count(inside(used, "cache", "write"))
+    out = count(inside(used, "output")) + count(inside(used, "reasoning"))
+    usage = usage_of(whole, out, cached=cached, cost=message.get("cost"))
+    if usage is not None:
+        name = model if isinstance(model, str) else ""
+        yield Step(kind=Kind.MODEL_TURN, usage=usage, model=name, output=text or None, time_ms=time_ms)
+
+
+def _call(part: dict[str, Any], time_ms: int | None) -> Iterator[Step]:
+    state = part.get("state")
+    args, status = inside(state, "input"), inside(state, "status")
+    call_id = part["callID"] if isinstance(part.get("callID"), str) else None
+    began_ms = _time(inside(state, "time", "start")) or time_ms
+    yield Step(
+        kind=Kind.PROPOSED,
+        call_id=call_id,
+        action=str(part.get("tool") or "unknown"),
+        args=args if isinstance(args, dict) else None,
+        time_ms=began_ms,
+    )
+    if status in ("completed", "error"):
+        failed = status == "error" or inside(state, "metadata", "exit") not in (None, 0)
+        output = inside(state, "error") if status == "error" else inside(state, "output")
+        yield ended(call_id, output, _time(inside(state, "time", "end")) or began_ms, failed=failed)
+
+
+def _time(value: object) -> int | None:
+    """Of epoch milliseconds."""
+    return moment(value / 1000) if isinstance(value, int | float) and not isinstance(value, bool) else None
