@@ -83,7 +83,8 @@ class GroupMember:
             self._beat_later(turn)
 
         def on_answer(code: int | None) -> None:
-            if code != 0 and turn == self._turn:
+            # What it was assigned may be here already, and the answer to the request itself lost: it is a member then.
+            if code != 0 and turn == self._turn and self._assigned is None:
                 self._when_running(self._refused, code)
 
         group = self._group
