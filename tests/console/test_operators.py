@@ -1,14 +1,12 @@
 """What an operator does over HTTP reaches a real worker and a real agent's guard."""
 
 from collections.abc import Iterator
-from itertools import count
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
 from haltline.console.access.keys import Role
-from haltline.interventions.agent import Guard, Refused
 from haltline.schemas.topics import Topics
 from tests.console.serving import bearer, serving
 from tests.mock_cluster import QuickBroker
@@ -62,60 +60,3 @@ def test_an_answer_reaches_the_call_that_waits_and_is_the_last(system: tuple[str
     assert again.status_code == 409
     assert "it is rejected (operator ada) and cannot be answered any more" in again.json()["detail"]
     assert client.post("/api/v1/approvals/none/approve", json={"reason": "yes"}).status_code == 404
-
-
-def call(guard: Guard, action: str, asset: str) -> str:
-    try:
-        with guard.action(action, args={"asset_id": asset}, targets=[f"asset_id={asset}"]):
-            return "executed"
-    except Refused as refused:
-        return refused.code
-
-
-def test_a_session_that_is_contained_over_http_only_looks_until_that_is_lifted(system: tuple[str, TestClient]) -> None:
-    """Kills, freezes and their previews: tests/console/browser/test_acting.py."""
-    bootstrap, client = system
-    act = {"scope": "session", "id": "s-hold", "reason": "we look at what it did"}
-    assets = (f"a{number}" for number in count())  # the same call again and again would be stopped as a loop
-    with guard_of(bootstrap, "s-hold") as guard:
-
-        def calls() -> list[str]:
-            asset = next(assets)
-            return [call(guard, action, asset) for action in ("get_asset", "tag_asset")]
-
-        assert calls() == ["executed", "executed"]
-        held = client.post("/api/v1/contain", json=act).json()
-        assert (held["answered"], held["state"]["state"], held["state"]["by"]) == (True, "contained", "operator ada")
-        stands = ("session", "s-hold", "contained", "we look at what it did")
-        wait_until(lambda: stands in standing(client), "it is in the list of what stands")
-        wait_until(lambda: calls() == ["executed", "session_contained_by_operator"], "the agent's side obeys")
-        assert client.post("/api/v1/lift", json={**act, "reason": "it was right"}).json()["answered"]
-        wait_until(lambda: calls() == ["executed", "executed"], "the next call is made again")
-    wait_until(lambda: stands not in standing(client), "nothing is left of it")
-
-
-def standing(client: TestClient) -> list[tuple[str, str, str, str]]:
-    return [(one["scope"], one["id"], one["state"], one["reason"]) for one in client.get("/api/v1/control").json()]
-
-
-def test_a_kill_is_neither_softened_nor_lifted(system: tuple[str, TestClient]) -> None:
-    _, client = system
-    act = {"scope": "agent", "id": "cleaner-9", "unknown": True, "reason": "no"}
-    assert client.post("/api/v1/kill", json=act).json()["answered"]
-    answers = {word: client.post(f"/api/v1/{word}", json=act) for word in ("freeze", "contain", "lift")}
-    assert {word: answer.status_code for word, answer in answers.items()} == dict.fromkeys(answers, 409)
-    assert "expected one that is not killed; a reset ends a kill" in answers["lift"].json()["detail"]
-    for field, status in (({"probation_actions": 10_001}, 422), ({"session": "of-nobody"}, 404)):
-        assert client.post("/api/v1/reset", json={**act, **field}).status_code == status
-    assert client.post("/api/v1/reset", json={**act, "probation_actions": 3}).json()["answered"]
-
-
-def test_only_an_operator_holds_and_says_why(system: tuple[str, TestClient]) -> None:
-    _, client = system
-    act = {"id": "s-other", "reason": "why not"}
-    for path in ("/api/v1/freeze", "/api/v1/contain", "/api/v1/lift"):
-        for role in (Role.VIEWER, Role.AGENT):
-            assert client.post(path, json=act, headers=bearer(role)).status_code == 403
-        assert client.post(path, json={"id": "s-other"}).status_code == 422
-        assert client.post(path, json={"id": "s-other", "unknown": True, "reason": " "}).status_code == 409
-    assert "s-other" not in [name for _, name, _, _ in standing(client)]
