@@ -30,7 +30,7 @@ def batches(
     at: Cluster,
     as_json: AsJson = False,
 ) -> None:
-    """Show the bulk work that was declared in the last eight hours: by whom, for what, and how much of it is used.
+    """Show the batches declared in the last eight hours: who declared each, for what, and how much of it is used.
 
     Example: haltline batches
     """
