@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
-from functools import cache
 from hashlib import blake2b
 from multiprocessing import get_context
 from pathlib import Path
@@ -90,7 +89,8 @@ def read_file(agent: str, path: Path, policy: Policy) -> ScannedFile:
     """Reads and judges one file. A file that is none, or is broken, is reported and ends nothing."""
     try:
         size, mtime_ns = _stamp(path)
-        found = ScannedFile(str(path), size=size, mtime_ns=mtime_ns, read_by=read_by(policy))
+        key = read_by(policy)
+        found = ScannedFile(str(path), size=size, mtime_ns=mtime_ns, read_by=key)
         prices = Prices()
         imported = Imported(path, form=_FORMS.get(agent), price=prices.of)
         trees: dict[str, list[ActionEvent]] = {}
@@ -104,12 +104,13 @@ def read_file(agent: str, path: Path, policy: Policy) -> ScannedFile:
         return ScannedFile(str(path), skipped=[str(error)], is_recording=False)
     except OSError as error:
         return ScannedFile(str(path), skipped=[f"{path}: {error.strerror or error}"], is_recording=False)
+    core, classifier = _rules(key, policy)
     for session_id, events in trees.items():
         events.sort(key=lambda event: event.time)
         one = Scanned(session_id, agent or events[0].agent_id, str(path), project_of(agent, path))
         one.models, one.unpriced = dict(prices.tokens), sorted(prices.unknown)
         one.has_times = imported.untimed < len(events)
-        found.sessions.append(judged(*_rules(policy), events, one))
+        found.sessions.append(judged(core, classifier, events, one))
     found.skipped = [f"{path}: {why}" for why in imported.skipped]
     return found
 
@@ -169,22 +170,16 @@ class Known:
         new.replace(self._file)
 
 
-@cache
-def _read_by(policy: str) -> str:
-    return f"{haltline.__version__} {blake2b(policy.encode(), digest_size=8).hexdigest()}"
-
-
 def read_by(policy: Policy) -> str:
     """What tells this release and policy from others."""
-    return _read_by(policy.model_dump_json())
+    return f"{haltline.__version__} {blake2b(policy.model_dump_json().encode(), digest_size=8).hexdigest()}"
 
 
 _RULES: dict[str, tuple[Core, Classifier]] = {}
 
 
-def _rules(policy: Policy) -> tuple[Core, Classifier]:
+def _rules(key: str, policy: Policy) -> tuple[Core, Classifier]:
     """One core for all files of a process: rules take some 50 ms to build."""
-    key = read_by(policy)
     if key not in _RULES:
         _RULES[key] = Core(policy, installed()), Classifier(policy)
     return _RULES[key]

@@ -117,7 +117,7 @@ def judged(core: Core, classifier: Classifier, events: Sequence[ActionEvent], in
             elif decision.level < Level.PAUSE:
                 hints[decision.detector] += 1
             elif at > waste_until:
-                waste_until = next((n for n in sorted(boundaries) if n > at), len(events))
+                waste_until = next((n for n in range(at + 1, len(events)) if n in boundaries), len(events))
                 into.waste.append(_waste(decision, events, at, waste_until))
     into.asks, into.hints = list(dict.fromkeys(asks)), dict(hints)
     into.events = len(events)
