@@ -5,11 +5,22 @@ from pathlib import Path
 from typing import Any
 
 from haltline.interventions.agent.integrations.any_json import text_of_blocks
-from haltline.schemas.events import Kind, Outcome
+from haltline.schemas.events import Outcome
 from haltline.streams.importing.messages import proposals, text_of
 from haltline.streams.importing.reading import Content
 from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, count, ended, inside, moment, objects, prompted, usage_of
+from haltline.streams.importing.steps import (
+    Step,
+    count,
+    ended,
+    inside,
+    moment,
+    objects,
+    prompted,
+    proposed,
+    turn,
+    usage_of,
+)
 
 _REFUSED = frozenset({"cancelled", "rejected-by-user"})
 
@@ -45,16 +56,9 @@ def _steps(whole: dict[str, Any]) -> Iterator[Step]:
             cached = count(inside(used, "cacheReadInputTokens"))
             new = count(inside(used, "inputTokens")) + count(inside(used, "cacheCreationInputTokens"))
             usage, model = usage_of(new + cached, inside(used, "outputTokens"), cached=cached), inside(used, "model")
-            if usage is not None:
-                yield Step(
-                    kind=Kind.MODEL_TURN,
-                    usage=usage,
-                    model=model if isinstance(model, str) else "",
-                    output=text_of(message.get("content")) or None,
-                    time_ms=time_ms,
-                )
+            yield from turn(usage, model, text_of(message.get("content")), time_ms)
             for call in proposals(message.get("content")):
-                yield Step(kind=Kind.PROPOSED, call_id=call.call_id, action=call.name, args=call.args, time_ms=time_ms)
+                yield proposed(call.call_id, call.name, call.args, time_ms)
 
 
 def _end(block: dict[str, Any], time_ms: int | None) -> Step:
@@ -66,7 +70,7 @@ def _end(block: dict[str, Any], time_ms: int | None) -> Step:
     if status == "error":
         output = inside(run, "error", "message") or inside(run, "error") or output
     done = ended(call_id if isinstance(call_id, str) else None, output, time_ms, failed=failed)
-    if status in _REFUSED:
+    if str(status) in _REFUSED:
         done.outcome, done.error = Outcome.REFUSED, None
     return done
 

@@ -10,8 +10,7 @@ from haltline.interventions.agent.integrations.claude_code.messages import (
     text_of,
     tools_of,
 )
-from haltline.schemas.events import Kind, Outcome
-from haltline.streams.importing.steps import Step, inside, moment
+from haltline.streams.importing.steps import Step, ended, inside, moment, prompted, proposed, turn
 
 _MESSAGES = ("assistant", "user")
 """Lines of other types can repeat a message: a request to the model has the results of the turn before."""
@@ -38,12 +37,10 @@ def steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
         below = subagent_of(line) or line.get("agentId") or ("sidechain" if line.get("isSidechain") else None)
         below = below if isinstance(below, str) else None
         time_ms = moment(line.get("timestamp"))
-        turn = turns.setdefault(below, Turns())
-        usage = turn.rest() if below is None and _is_prompt(line) else turn.add(line)
+        counted = turns.setdefault(below, Turns())
+        usage = counted.rest() if below is None and _is_prompt(line) else counted.add(line)
         if usage is not None:
-            output = "\n".join(texts.pop(below, [])) or None
-            model = models.get(below, "")
-            yield Step(kind=Kind.MODEL_TURN, usage=usage, model=model, output=output, time_ms=time_ms, below=below)
+            yield from turn(usage, models.get(below), "\n".join(texts.pop(below, [])), time_ms, below=below)
         if isinstance(model := inside(line, "message", "model"), str):
             models[below] = model
         if line.get("type") == "assistant" and (text := text_of(line)):
@@ -51,40 +48,17 @@ def steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
         times_ms[below] = time_ms or times_ms.get(below)
         if below is None and _is_prompt(line):
             prompts += 1
-            if prompts > 1:  # the session was started for the first
-                yield Step(kind=Kind.SESSION_STARTED, prompts=prompts, time_ms=time_ms)
+            yield from prompted(prompts, time_ms)
         for tool in tools_of(line):
             if isinstance(tool, ToolUse):
-                yield Step(
-                    kind=Kind.PROPOSED,
-                    call_id=tool.call_id,
-                    action=tool.name,
-                    args=tool.args,
-                    time_ms=time_ms,
-                    below=below,
-                )
+                yield proposed(tool.call_id, tool.name, tool.args, time_ms, below=below)
             else:
-                yield Step(
-                    kind=Kind.COMPLETED,
-                    call_id=tool.call_id,
-                    outcome=Outcome.ERROR if tool.is_error else Outcome.OK,
-                    error=str(tool.content)[:2000] if tool.is_error else None,
-                    output=tool.content,
-                    time_ms=time_ms,
-                    below=below,
-                )
+                yield ended(tool.call_id, tool.content, time_ms, failed=tool.is_error, below=below)
     for below, left in turns.items():
         usage = left.rest()
         if usage is not None:
-            output = "\n".join(texts.pop(below, [])) or None
-            yield Step(
-                kind=Kind.MODEL_TURN,
-                usage=usage,
-                model=models.get(below, ""),
-                output=output,
-                time_ms=times_ms.get(below),
-                below=below,
-            )
+            at_ms = times_ms.get(below)
+            yield from turn(usage, models.get(below), "\n".join(texts.pop(below, [])), at_ms, below=below)
 
 
 def _is_prompt(line: dict[str, Any]) -> bool:

@@ -6,11 +6,22 @@ from pathlib import Path
 from typing import Any, Final
 
 from haltline.interventions.agent.integrations.any_json import readable, text_of_blocks
-from haltline.schemas.events import Kind, Outcome, Usage
+from haltline.schemas.events import Outcome, Usage
 from haltline.streams.importing.messages import Proposal, args_of, proposals, text_of
 from haltline.streams.importing.reading import MAX_LINE_BYTES, Content
 from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, count, ended, inside, moment, objects, prompted, usage_of
+from haltline.streams.importing.steps import (
+    Step,
+    count,
+    ended,
+    inside,
+    moment,
+    objects,
+    prompted,
+    proposed,
+    turn,
+    usage_of,
+)
 
 _TALK: Final = frozenset({"attempt_completion", "ask_followup_question", "plan_mode_respond", "act_mode_respond"})
 _TOOLS: Final = (
@@ -69,15 +80,13 @@ def _steps(lines: Iterable[dict[str, Any]], requests: list[dict[str, Any]], mode
             model = named if isinstance(named, str) else model
             time_ms = _time(line.get("ts")) or _time(request.get("ts")) or time_ms
             usage = _usage(request)
-            if usage is not None:
-                answer = _CALL.sub("", text).strip() or None
-                yield Step(kind=Kind.MODEL_TURN, usage=usage, model=model, output=answer, time_ms=time_ms)
+            yield from turn(usage, model, _CALL.sub("", text).strip(), time_ms)
             waiting = []
             for number, call in enumerate(_calls(line.get("content"), text)):
                 call_id = call.call_id or f"c{turns}.{number}"
                 waiting.append(call_id)
                 if call.name not in _TALK:
-                    yield Step(kind=Kind.PROPOSED, call_id=call_id, action=call.name, args=call.args, time_ms=time_ms)
+                    yield proposed(call_id, call.name, call.args, time_ms)
         elif line.get("role") == "user":
             time_ms = _time(line.get("ts")) or time_ms
             if found := _MODEL.search(text):

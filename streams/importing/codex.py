@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from haltline.interventions.agent.integrations.any_json import text_of_blocks
-from haltline.schemas.events import Kind
 from haltline.streams.importing.messages import args_of, parsed, text_of
 from haltline.streams.importing.reading import Content
 from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, ended, inside, moment, prompted, usage_of
+from haltline.streams.importing.steps import Step, ended, inside, moment, prompted, proposed, turn, usage_of
 
 _LINES: Final = frozenset({"session_meta", "response_item", "event_msg", "turn_context"})
 _CALLS: Final = frozenset({"function_call", "custom_tool_call", "local_shell_call"})
@@ -22,7 +21,7 @@ _HEAD_CHARS = 1000
 
 def shows(content: Content) -> bool:
     """Whether this is a rollout. Those before September 2025 have no `payload`, and are not read."""
-    return any(line.get("type") in _LINES and isinstance(line.get("payload"), dict) for line in content.head)
+    return any(str(line.get("type")) in _LINES and isinstance(line.get("payload"), dict) for line in content.head)
 
 
 def parts(lines: Iterable[dict[str, Any]], _path: Path) -> Iterator[Part]:
@@ -44,9 +43,9 @@ def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
         if line.get("type") == "turn_context" and isinstance(payload.get("model"), str):
             model = payload["model"]
         elif line.get("type") == "response_item":
-            if kind in _CALLS:
+            if str(kind) in _CALLS:
                 yield _call(payload, call_id, time_ms)
-            elif kind in _ENDED:
+            elif str(kind) in _ENDED:
                 output = payload.get("output")
                 stated = failed.get(call_id) if call_id else None
                 yield ended(call_id, _result(output), time_ms, failed=_failed(output) if stated is None else stated)
@@ -67,8 +66,7 @@ def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
                     cached=inside(used, "cached_input_tokens"),
                 )
                 if usage is not None:
-                    text = "\n".join(filter(None, texts)) or None
-                    yield Step(kind=Kind.MODEL_TURN, usage=usage, model=model, output=text, time_ms=time_ms)
+                    yield from turn(usage, model, "\n".join(filter(None, texts)), time_ms)
                     texts.clear()
             elif call_id is not None and (stated := _stated(payload)) is not None:
                 failed[call_id] = stated
@@ -84,7 +82,7 @@ def _call(payload: dict[str, Any], call_id: str | None, time_ms: int | None) -> 
     if fields is None and isinstance(args, str):
         fields = {"input": args}
     action = name if isinstance(name, str) and name else "shell"
-    return Step(kind=Kind.PROPOSED, call_id=call_id, action=action, args=fields, time_ms=time_ms)
+    return proposed(call_id, action, fields, time_ms)
 
 
 def _stated(payload: dict[str, Any]) -> bool | None:

@@ -4,11 +4,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from haltline.schemas.events import Kind
 from haltline.streams.importing.messages import args_of, parsed
 from haltline.streams.importing.reading import Content
 from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, ended, inside, moment, prompted, usage_of
+from haltline.streams.importing.steps import Step, ended, inside, moment, prompted, proposed, turn, usage_of
 
 
 def shows(content: Content) -> bool:
@@ -42,18 +41,9 @@ def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
             yield from prompted(prompts, time_ms)
         elif kind == "assistant.message":
             usage, answer = usage_of(0, data.get("outputTokens")), data.get("content")
-            if usage is not None:
-                text = answer if isinstance(answer, str) and answer else None
-                yield Step(kind=Kind.MODEL_TURN, usage=usage, model=model, output=text, time_ms=time_ms, below=below)
+            yield from turn(usage, model, answer, time_ms, below=below)
         elif kind == "tool.execution_start":
-            yield Step(
-                kind=Kind.PROPOSED,
-                call_id=call_id,
-                action=str(data.get("toolName") or "unknown"),
-                args=args_of(data.get("arguments")),
-                time_ms=time_ms,
-                below=below,
-            )
+            yield proposed(call_id, data.get("toolName"), args_of(data.get("arguments")), time_ms, below=below)
         elif kind == "tool.execution_complete":
             failed = data.get("success") is False
             result = data.get("error") if failed and data.get("error") else data.get("result")

@@ -4,11 +4,22 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from haltline.schemas.events import Kind, Outcome
+from haltline.schemas.events import Outcome
 from haltline.streams.importing.messages import text_of
 from haltline.streams.importing.reading import Content
 from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, count, ended, inside, moment, objects, prompted, usage_of
+from haltline.streams.importing.steps import (
+    Step,
+    count,
+    ended,
+    inside,
+    moment,
+    objects,
+    prompted,
+    proposed,
+    turn,
+    usage_of,
+)
 
 
 def shows(content: Content) -> bool:
@@ -50,14 +61,7 @@ def _steps(messages: Iterable[dict[str, Any]]) -> Iterator[Step]:
             used, model = message.get("tokens"), message.get("model")
             out = count(inside(used, "output")) + count(inside(used, "thoughts"))
             usage = usage_of(inside(used, "input"), out, cached=inside(used, "cached"))
-            if usage is not None:
-                yield Step(
-                    kind=Kind.MODEL_TURN,
-                    usage=usage,
-                    model=model if isinstance(model, str) else "",
-                    output=text_of(message.get("content")) or None,
-                    time_ms=time_ms,
-                )
+            yield from turn(usage, model, text_of(message.get("content")), time_ms)
             for call in objects(message.get("toolCalls")):
                 yield from _call(call, time_ms)
 
@@ -65,13 +69,7 @@ def _steps(messages: Iterable[dict[str, Any]]) -> Iterator[Step]:
 def _call(call: dict[str, Any], time_ms: int | None) -> Iterator[Step]:
     call_id, args, status = call.get("id"), call.get("args"), call.get("status")
     call_id = call_id if isinstance(call_id, str) else None
-    yield Step(
-        kind=Kind.PROPOSED,
-        call_id=call_id,
-        action=str(call.get("name") or "unknown"),
-        args=args if isinstance(args, dict) else None,
-        time_ms=time_ms,
-    )
+    yield proposed(call_id, call.get("name"), args, time_ms)
     if status not in ("success", "error", "cancelled"):
         return
     answers = [inside(part, "functionResponse", "response") for part in objects(call.get("result"))]

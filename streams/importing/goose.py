@@ -10,7 +10,7 @@ from haltline.streams.importing.database import rows, tables, value_in
 from haltline.streams.importing.messages import text_of
 from haltline.streams.importing.reading import Content
 from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, count, ended, inside, moment, objects, prompted, usage_of
+from haltline.streams.importing.steps import Step, count, ended, inside, moment, objects, prompted, proposed, usage_of
 
 TABLES: Final = frozenset({"sessions", "messages"})
 """What the database has at least."""
@@ -56,14 +56,7 @@ def _steps(messages: Iterable[tuple[object, object, object]]) -> Iterator[Step]:
             if block.get("type") == "toolRequest":
                 call = _inner(block, "toolCall", "tool_call")
                 value = inside(call, "value")
-                args = inside(value, "arguments")
-                yield Step(
-                    kind=Kind.PROPOSED,
-                    call_id=call_id,
-                    action=str(inside(value, "name") or "unknown"),
-                    args=args if isinstance(args, dict) else None,
-                    time_ms=time_ms,
-                )
+                yield proposed(call_id, inside(value, "name"), inside(value, "arguments"), time_ms)
             elif block.get("type") == "toolResponse":
                 yield _end(call_id, _inner(block, "toolResult", "tool_result"), time_ms)
         if role == "user" and not any("tool" in str(one.get("type")) for one in objects(content)) and text_of(content):

@@ -5,11 +5,21 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from haltline.schemas.events import Kind
 from haltline.streams.importing.database import rows, value_in
 from haltline.streams.importing.reading import MAX_LINE_BYTES, Content
 from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, count, ended, inside, moment, objects, prompted, usage_of
+from haltline.streams.importing.steps import (
+    Step,
+    count,
+    ended,
+    inside,
+    moment,
+    objects,
+    prompted,
+    proposed,
+    turn,
+    usage_of,
+)
 
 TABLES: Final = frozenset({"session", "message", "part"})
 """What the database has at least."""
@@ -81,9 +91,7 @@ def _turn(message: dict[str, Any], text: str, time_ms: int | None) -> Iterator[S
     whole = count(inside(used, "input")) + cached + count(inside(used, "cache", "write"))
     out = count(inside(used, "output")) + count(inside(used, "reasoning"))
     usage = usage_of(whole, out, cached=cached, cost=message.get("cost"))
-    if usage is not None:
-        name = model if isinstance(model, str) else ""
-        yield Step(kind=Kind.MODEL_TURN, usage=usage, model=name, output=text or None, time_ms=time_ms)
+    yield from turn(usage, model, text, time_ms)
 
 
 def _call(part: dict[str, Any], time_ms: int | None) -> Iterator[Step]:
@@ -91,13 +99,7 @@ def _call(part: dict[str, Any], time_ms: int | None) -> Iterator[Step]:
     args, status = inside(state, "input"), inside(state, "status")
     call_id = part["callID"] if isinstance(part.get("callID"), str) else None
     began_ms = _time(inside(state, "time", "start")) or time_ms
-    yield Step(
-        kind=Kind.PROPOSED,
-        call_id=call_id,
-        action=str(part.get("tool") or "unknown"),
-        args=args if isinstance(args, dict) else None,
-        time_ms=began_ms,
-    )
+    yield proposed(call_id, part.get("tool"), args, began_ms)
     if status in ("completed", "error"):
         failed = status == "error" or inside(state, "metadata", "exit") not in (None, 0)
         output = inside(state, "error") if status == "error" else inside(state, "output")

@@ -5,11 +5,21 @@ from pathlib import Path
 from typing import Any
 
 from haltline.interventions.agent.integrations.any_json import text_of_blocks
-from haltline.schemas.events import Kind
 from haltline.streams.importing.messages import text_of
 from haltline.streams.importing.reading import Content
 from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, count, ended, inside, moment, objects, prompted, usage_of
+from haltline.streams.importing.steps import (
+    Step,
+    count,
+    ended,
+    inside,
+    moment,
+    objects,
+    prompted,
+    proposed,
+    turn,
+    usage_of,
+)
 
 
 def shows(content: Content) -> bool:
@@ -45,21 +55,7 @@ def _turn(message: dict[str, Any], time_ms: int | None) -> Iterator[Step]:
     cached = count(inside(used, "cacheRead"))
     whole = count(inside(used, "input")) + cached + count(inside(used, "cacheWrite"))
     usage = usage_of(whole, inside(used, "output"), cached=cached, cost=inside(used, "cost", "total"))
-    if usage is not None:
-        yield Step(
-            kind=Kind.MODEL_TURN,
-            usage=usage,
-            model=model if isinstance(model, str) else "",
-            output=text_of(message.get("content")) or None,
-            time_ms=time_ms,
-        )
+    yield from turn(usage, model, text_of(message.get("content")), time_ms)
     for block in objects(message.get("content")):
-        args = block.get("arguments")
         if block.get("type") == "toolCall":
-            yield Step(
-                kind=Kind.PROPOSED,
-                call_id=block["id"] if isinstance(block.get("id"), str) else None,
-                action=str(block.get("name") or "unknown"),
-                args=args if isinstance(args, dict) else None,
-                time_ms=time_ms,
-            )
+            yield proposed(block.get("id"), block.get("name"), block.get("arguments"), time_ms)

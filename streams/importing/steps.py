@@ -125,7 +125,30 @@ def prompted(prompts: int, time_ms: int | None) -> Iterator[Step]:
         yield Step(kind=Kind.SESSION_STARTED, prompts=prompts, time_ms=time_ms)
 
 
-def ended(call_id: str | None, output: Any, time_ms: int | None, *, failed: bool | None) -> Step:
+def turn(
+    usage: Usage | None, model: object, output: object, time_ms: int | None, *, below: str | None = None
+) -> Iterator[Step]:
+    """A turn of the model that used something; nothing where the recording does not tell what."""
+    if usage is not None:
+        name, text = (value if isinstance(value, str) else "" for value in (model, output))
+        yield Step(kind=Kind.MODEL_TURN, usage=usage, model=name, output=text or None, time_ms=time_ms, below=below)
+
+
+def proposed(call_id: object, name: object, args: object, time_ms: int | None, *, below: str | None = None) -> Step:
+    """A call; what is no id, no name or no arguments is left out."""
+    return Step(
+        kind=Kind.PROPOSED,
+        call_id=call_id if isinstance(call_id, str) else None,
+        action=str(name or "unknown"),
+        args=args if isinstance(args, dict) else None,
+        time_ms=time_ms,
+        below=below,
+    )
+
+
+def ended(
+    call_id: str | None, output: Any, time_ms: int | None, *, failed: bool | None, below: str | None = None
+) -> Step:
     """The end of a call; `failed`: None where the recording does not tell."""
     return Step(
         kind=Kind.COMPLETED,
@@ -134,6 +157,7 @@ def ended(call_id: str | None, output: Any, time_ms: int | None, *, failed: bool
         error=str(output)[:2000] if failed else None,
         output=output,
         time_ms=time_ms,
+        below=below,
     )
 
 

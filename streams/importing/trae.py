@@ -4,11 +4,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from haltline.schemas.events import Kind
 from haltline.streams.importing.messages import args_of
 from haltline.streams.importing.reading import Content
 from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, count, ended, inside, moment, objects, usage_of
+from haltline.streams.importing.steps import Step, count, ended, inside, moment, objects, proposed, turn, usage_of
 
 
 def shows(content: Content) -> bool:
@@ -31,19 +30,13 @@ def _steps(whole: dict[str, Any]) -> Iterator[Step]:
             yield from turns[done][1]
             done += 1
         for call in objects(step.get("tool_calls")):
-            yield Step(
-                kind=Kind.PROPOSED,
-                call_id=_id(call),
-                action=str(call.get("name") or "unknown"),
-                args=args_of(call.get("arguments")),
-                time_ms=time_ms,
-            )
+            yield proposed(_id(call), call.get("name"), args_of(call.get("arguments")), time_ms)
         for result in objects(step.get("tool_results")):
             failed = result.get("success") is not True
             output = (result.get("error") or result.get("result")) if failed else result.get("result")
             yield ended(_id(result), output, time_ms, failed=failed)
-    for _, turn in turns[done:]:
-        yield from turn
+    for _, rest in turns[done:]:
+        yield from rest
 
 
 def _turn(one: dict[str, Any]) -> Iterator[Step]:
@@ -53,15 +46,7 @@ def _turn(one: dict[str, Any]) -> Iterator[Step]:
     if one.get("provider") == "anthropic":  # counts what the cache had apart
         whole += read + count(inside(used, "cache_creation_input_tokens"))
     usage = usage_of(whole, inside(used, "output_tokens"), cached=read)
-    if usage is not None:
-        answer = inside(one, "response", "content")
-        yield Step(
-            kind=Kind.MODEL_TURN,
-            usage=usage,
-            model=model if isinstance(model, str) else "",
-            output=answer if isinstance(answer, str) and answer else None,
-            time_ms=moment(one.get("timestamp")),
-        )
+    yield from turn(usage, model, inside(one, "response", "content"), moment(one.get("timestamp")))
 
 
 def _id(call: dict[str, Any]) -> str | None:
