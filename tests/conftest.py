@@ -79,10 +79,13 @@ def no_client_outlives_its_module(request: pytest.FixtureRequest) -> Iterator[No
     for item in request.session.items:
         if isinstance(item, pytest.Function) and item.getparent(pytest.Module) is request.node and item.funcargs:
             item.funcargs.clear()  # what fixtures gave
-    gc.collect()  # clients whose callbacks refer to their owners
-    if request.session.testsfailed == failed:  # those of a failure are held until the end
-        what = "the Kafka clients of the module's tests have ended"
-        wait_until(lambda: _clients() <= before, what, deadline_s=ENDED_WITHIN_S)
+
+    def have_ended() -> bool:
+        gc.collect()  # clients whose callbacks refer to their owners, some of which a thread holds a moment longer
+        return _clients() <= before
+
+    if not have_ended() and request.session.testsfailed == failed:  # those of a failure are held until the end
+        wait_until(have_ended, "the Kafka clients of the module's tests have ended", deadline_s=ENDED_WITHIN_S)
 
 
 _OF_ALL_TESTS: list[int] = []
