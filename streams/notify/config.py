@@ -28,6 +28,7 @@ class Kind(StrEnum):
     """What a notification is about: the change of an incident, as routes choose by it."""
 
     OPENED = "opened"
+    """It was opened, or has become what a route matches."""
     ESCALATED = "escalated"
     APPROVAL_WANTED = "approval_wanted"
     """A call waits for a person."""
@@ -40,7 +41,7 @@ class Kind(StrEnum):
     COUNTED = "counted"
 
 
-USUAL: Final = (Kind.OPENED, Kind.ESCALATED, Kind.APPROVAL_WANTED, Kind.ACKNOWLEDGED, Kind.RESOLVED)
+USUAL: Final = (Kind.OPENED, Kind.APPROVAL_WANTED, Kind.ACKNOWLEDGED, Kind.RESOLVED)
 """The changes of a route that does not name any."""
 
 
