@@ -142,13 +142,13 @@ def _notified(bootstrap: str, topics: Topics) -> dict[str, Led]:
     deadline = time.monotonic() + _CATCHES_UP_WITHIN_S
     while True:
         led = led_to(bootstrap, topics)
-        if time.monotonic() > deadline or all(len(one.notifications) >= len(one.told_of) for one in led.values()):
+        if time.monotonic() > deadline or all(len(one.notifications) >= len(one.notifiable) for one in led.values()):
             return led
         time.sleep(0.2)
 
 
 def _row(acted: Acted, led: Led, *, notifies: bool) -> dict[str, Any]:
-    expected, sent = len(led.told_of), len(led.notifications)
+    expected, sent = len(led.notifiable), len(led.notifications)
     unsent = [f"expected {expected} notifications, got {sent}"] if notifies and sent != expected else []
     took = acted.seconds_to_stop
     return {

@@ -30,7 +30,7 @@ class Led:
     stops: int = 0
     """Decisions of PAUSE or above that were carried out."""
     incidents: set[str] = field(default_factory=set)
-    told_of: set[str] = field(default_factory=set)
+    notifiable: set[str] = field(default_factory=set)
     """What somebody is told of: an incident has reached PAUSE, and such a one is resolved."""
     approvals: set[str] = field(default_factory=set)
     notifications: set[str] = field(default_factory=set)
@@ -62,7 +62,7 @@ def led_to(bootstrap: str, topics: Topics) -> dict[str, Led]:
         led.incidents.add(incident.incident_id)
         if incident.level >= Level.PAUSE:
             is_over = incident.state is IncidentState.RESOLVED
-            led.told_of.add(f"{incident.incident_id} {'resolved' if is_over else 'opened'}")
+            led.notifiable.add(f"{incident.incident_id} {'resolved' if is_over else 'opened'}")
     for value in _values(bootstrap, f"{topics.prefix}notifications"):
         if value.get("outcome") == "sent" and value["incident_id"] in keys:
             found[keys[value["incident_id"]]].notifications.add(str(value["notification_id"]))

@@ -10,24 +10,24 @@ from tests.interventions.control.core_session import CoreSession
 
 def deleting(session: CoreSession, seconds: list[float]) -> list[IncidentRecord]:
     """The same delete, which changes nothing, at each of these."""
-    told: list[IncidentRecord] = []
+    records: list[IncidentRecord] = []
     for second in seconds:
-        told += session.does(second).incidents
+        records += session.does(second).incidents
         answer = {"call_id": f"c{session.calls}", "action": "delete_asset", "output_head": "still there"}
-        told += session.event(Kind.COMPLETED, second + 0.1, outcome=Outcome.OK, **answer).incidents
-    return told
+        records += session.event(Kind.COMPLETED, second + 0.1, outcome=Outcome.OK, **answer).incidents
+    return records
 
 
 def test_each_cause_and_the_kill_count_on_the_incident_that_is_open() -> None:
-    told = deleting(CoreSession(), [0, 1, 2, 3])
-    assert len({record.incident_id for record in told}) == 1
-    assert [record.change for record in (told[0], *told[-2:])] == [
+    records = deleting(CoreSession(), [0, 1, 2, 3])
+    assert len({record.incident_id for record in records}) == 1
+    assert [record.change for record in (records[0], *records[-2:])] == [
         IncidentChange.OPENED, IncidentChange.ESCALATED, IncidentChange.RESOLVED,
     ]  # fmt: skip
-    last = told[-1]
+    last = records[-1]
     assert (last.level, last.resolution, last.cause) == ("KILL", "session_killed", "destruction")
     assert last.causes == ["destruction", "no_progress"]
-    joined = next(record for record in told if record.before is not None)
+    joined = next(record for record in records if record.before is not None)
     assert joined.before is not None
     assert joined.before.causes == ["destruction"]
 
@@ -39,6 +39,6 @@ def test_an_incident_is_over_when_the_session_goes_on_without_another_decision(
     session = CoreSession(Policy(operations=Operations(incident_quiet_h=2)))
     opened = deleting(session, [0, 1])
     assert opened[0].change is IncidentChange.OPENED
-    told = session.event(Kind.HEARTBEAT, hours * 3600).incidents
-    assert [record.resolution for record in told] == resolutions
+    records = session.event(Kind.HEARTBEAT, hours * 3600).incidents
+    assert [record.resolution for record in records] == resolutions
     assert bool(session.known.standing.incidents) is not bool(resolutions)
