@@ -234,6 +234,12 @@ class Config(_Part):
     channels: Annotated[dict[Name, AnyChannel], Field(min_length=1)]
     routes: Annotated[tuple[Route, ...], Field(min_length=1)]
 
+    @property
+    def gathers(self) -> bool:
+        """Whether changes of several incidents can be one message."""
+        held = (route for route in self.routes if route.digest is not None or route.quiet)
+        return any(not self.channels[name].keeps_state for route in held for name in route.channels)
+
     @model_validator(mode="after")
     def _agrees(self) -> Self:
         names = [route.name for route in self.routes]
