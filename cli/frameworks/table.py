@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from haltline.cli.frameworks.rows import (
     AddItem,
+    AddStatement,
     Framework,
     SetKeyword,
     WithBlock,
@@ -19,16 +20,21 @@ def _row(name: str, title: str, **given: Any) -> Framework:
     return Framework(name=name, title=title, **(usual | given))
 
 
+_CREATE_AGENT: Final = AddItem(calls=("create_agent",), keyword="middleware", item="HaltlineMiddleware({guard})")
+_REACT_AGENT: Final = WrapCall(
+    calls=("prebuilt.create_react_agent",), before="guarded(", after=", {guard})", is_function=True
+)
+
 _ROWS: Final = (
     _row(
         "langchain",
         "LangChain, LangGraph",
         packages=("langchain", "langgraph"),
         imports=("langchain", "langgraph"),
-        names=("HaltlineMiddleware",),
+        names=("HaltlineMiddleware", "guarded"),
         how="create_agent(..., middleware=[HaltlineMiddleware(guard)])",
         ends="`Refused`",
-        edits=((AddItem(calls=("create_agent",), keyword="middleware", item="HaltlineMiddleware({guard})"),),),
+        edits=((_CREATE_AGENT, _REACT_AGENT), (_CREATE_AGENT,), (_REACT_AGENT,)),
     ),
     _row(
         "openai-agents",
@@ -145,6 +151,15 @@ _ROWS: Final = (
         edits=(
             (AddItem(calls=("App",), keyword="plugins", item="HaltlinePlugin({guard})"),),
             (AddItem(calls=("InMemoryRunner", "Runner"), keyword="plugins", item="HaltlinePlugin({guard})"),),
+            # What `adk run` and `adk web` look for: of a module that has both, they take the app.
+            (
+                AddStatement(
+                    target="root_agent",
+                    statement='app = App(name="{app}", root_agent={target}, plugins=[HaltlinePlugin({guard})])',
+                    imports=("from google.adk.apps import App",),
+                    names=("app", "App"),
+                ),
+            ),
         ),
     ),
     _row(
@@ -245,9 +260,10 @@ _ROWS: Final = (
         "opentelemetry",
         "OpenTelemetry's GenAI spans",
         packages=("opentelemetry-sdk",),
-        names=("HaltlineSpanProcessor",),
+        names=("HaltlineSpanProcessor", "watched"),
         how="provider.add_span_processor(HaltlineSpanProcessor(guard.settings))",
         ends="`Refused`, of `guard.check()`",
+        edits=((WrapCall(calls=("TracerProvider",), before="watched(", after=", {guard}.settings)"),),),
     ),
 )
 

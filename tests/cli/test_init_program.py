@@ -26,7 +26,8 @@ PYDANTIC_AI = IMPORTS + "pydantic_ai import HaltlineCapability\n"
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -124,6 +125,40 @@ def haltline(*words: str) -> Result:
             "w = guarded(AgentWorkflow(agents=[a, ReActAgent()]), guard)\n",
             id="the workflow of several agents",
         ),
+        pytest.param(
+            "google-adk",
+            "from google.adk.agents import Agent\nroot_agent: Agent = Agent(\n    name='a',\n)  # é\nx = 1\n",
+            f"from google.adk.agents import Agent\n\nfrom google.adk.apps import App\n{IMPORTS}google_adk import "
+            f"HaltlinePlugin\n{GUARD}root_agent: Agent = Agent(\n    name='a',\n)  # é\n"
+            'app = App(name="a", root_agent=root_agent, plugins=[HaltlinePlugin(guard)])\nx = 1\n',
+            id="what adk web runs",
+        ),
+        pytest.param(
+            "langchain",
+            "from langgraph.prebuilt import create_react_agent\na = create_react_agent(m, [t])\n",
+            f"from langgraph.prebuilt import create_react_agent\n\n{IMPORTS}langchain import guarded\n{GUARD}"
+            "a = guarded(create_react_agent, guard)(m, [t])\n",
+            id="an agent of LangGraph",
+        ),
+        pytest.param(
+            "langchain",
+            "import langchain.agents as l\nimport langgraph.prebuilt\na = l.create_agent(m)\n"
+            "b = langgraph.prebuilt.create_react_agent(m, [t])\n",
+            "import langchain.agents as l\nimport langgraph.prebuilt\n\n"
+            f"{IMPORTS}langchain import HaltlineMiddleware, guarded\n{GUARD}"
+            "a = l.create_agent(m, middleware=[HaltlineMiddleware(guard)])\n"
+            "b = guarded(langgraph.prebuilt.create_react_agent, guard)(m, [t])\n",
+            id="one of LangChain and one of LangGraph",
+        ),
+        pytest.param(
+            "opentelemetry",
+            "from opentelemetry import trace\nfrom opentelemetry.sdk.trace import TracerProvider\n"
+            "trace.set_tracer_provider(TracerProvider(resource=r))\n",
+            "from opentelemetry import trace\nfrom opentelemetry.sdk.trace import TracerProvider\n\n"
+            f"{IMPORTS}opentelemetry import watched\n{GUARD}"
+            "trace.set_tracer_provider(watched(TracerProvider(resource=r), guard.settings))\n",
+            id="a provider of spans",
+        ),
     ],
 )
 def test_a_program_is_put_behind_a_guard(framework: str, program: str, expected: str) -> None:
@@ -165,6 +200,12 @@ def test_a_program_is_put_behind_a_guard(framework: str, program: str, expected:
         ),
         pytest.param("crewai", "import crewai\nfor x in c.kickoff():\n    pass\n",
                      "line 2: expected a statement of its", id="a loop"),
+        pytest.param("google-adk", "import google.adk\nroot_agent = make()\nroot_agent = two()\n",
+                     "line 2: expected root_agent made once", id="an agent of ADK that is made again"),
+        pytest.param("google-adk", "import google.adk\nif x:\n    root_agent = make()\n",
+                     "line 3: expected root_agent made once", id="an agent of ADK under a condition"),
+        pytest.param("google-adk", "import google.adk\nroot_agent = make()\napp = 1\n",
+                     "line 3: expected no app of the program's own", id="an agent of ADK beside another app"),
         pytest.param("ag2", "\ufeffimport ag2\n", "without a byte order mark", id="a byte order mark"),
         pytest.param("ag2", "import ag2\r\nx = 1\n", "expected one kind of line ends", id="mixed line ends"),
     ],
@@ -286,14 +327,14 @@ def test_what_was_saved_while_the_question_was_asked_is_kept(
             Path("a.py").write_text(saved)
         return True
 
-    monkeypatch.setattr(init_program, "_agreed", agree)
+    monkeypatch.setattr(init_program, "agreed", agree)
     done = haltline("a.py")
     assert (done.exit_code, "a.py: expected the file as it was read, got another one" in done.stderr) == (2, True)
     assert [(file.name, file.read_text()) for file in Path().iterdir()] == ([("a.py", saved)] if saved else [])
 
 
 def test_a_program_that_appeared_while_the_question_was_asked_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(init_program, "_agreed", lambda *_, **__: bool(Path("agent.py").write_text("mine")))
+    monkeypatch.setattr(init_program, "agreed", lambda *_, **__: bool(Path("agent.py").write_text("mine")))
     done = haltline("--framework", "dspy")
     assert (done.exit_code, "agent.py: expected no file there" in done.stderr) == (2, True)
     assert [(file.name, file.read_text()) for file in Path().iterdir()] == [("agent.py", "mine")]
