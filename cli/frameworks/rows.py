@@ -77,6 +77,17 @@ class AddStatement:
     calls: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, kw_only=True)
+class WrapArgument:
+    """Of a program in JavaScript: the argument of a call within `guarded(..., session)`."""
+
+    modules: tuple[str, ...]
+    """From which it is imported."""
+    calls: tuple[str, ...]
+    unguarded: tuple[str, ...] = ()
+    """What of these modules makes agents that cannot be guarded so."""
+
+
 Change = AddItem | SetKeyword | WrapKeyword | WrapCall | WithBlock | AddStatement
 
 
@@ -105,6 +116,8 @@ class Framework:
     """Statements after the guard's construction. Without an adapter: what comes before `how`, with `{agent_id}`."""
     edits: tuple[tuple[Change, ...], ...] = ()
     """Ways to change a program: of the first one whose every change finds a place, all are made."""
+    in_javascript: WrapArgument | None = None
+    """The change of a program in JavaScript or TypeScript."""
     language: str = "python"
     drivers: tuple[str, ...] = ()
     """Of the conformance tests, where their adapter has another name than the row."""

@@ -8,6 +8,7 @@ from haltline.cli.frameworks.rows import (
     Framework,
     SetKeyword,
     WithBlock,
+    WrapArgument,
     WrapCall,
     WrapKeyword,
 )
@@ -221,6 +222,11 @@ _ROWS: Final = (
             'const session = httpSession({{ url: "http://127.0.0.1:8765", agentId: "{agent_id}" }});',
         ),
         how="generateText(guarded({ model, tools, prompt }, session))",
+        in_javascript=WrapArgument(
+            modules=("ai",),
+            calls=("generateText", "streamText"),
+            unguarded=("ToolLoopAgent", "Experimental_Agent"),
+        ),
         ends="`Refused`",
         language="javascript",
         drivers=("vercel_ai",),
@@ -239,6 +245,7 @@ _ROWS: Final = (
             'const session = httpSession({{ url: "http://127.0.0.1:8765", agentId: "{agent_id}" }});',
         ),
         how="new Agent(guarded({ id, name, instructions, model, tools }, session))",
+        in_javascript=WrapArgument(modules=("@mastra/core/agent", "@mastra/core"), calls=("Agent",)),
         ends="`result.tripwire`; `session.stopped` says why",
         language="javascript",
         drivers=("mastra",),

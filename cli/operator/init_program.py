@@ -56,9 +56,9 @@ def write_program(name: str | None, file: Path | None, *, yes: bool, dry_run: bo
         _write_starter(framework, yes=yes, dry_run=dry_run)
     elif framework.name == "mcp" and file.suffix == ".json":
         _write_servers(framework, file, text, yes=yes, dry_run=dry_run)
-    elif not framework.edits:
+    elif not framework.edits and framework.in_javascript is None:
         _by_hand(framework, file, f"haltline init edits no programs of {framework.title}")
-    elif file.suffix != ".py":
+    elif framework.edits and file.suffix != ".py":
         _by_hand(framework, file, f"expected a program in Python (.py), got {file.name}")
     else:
         _write_guarded(framework, file, text, yes=yes, dry_run=dry_run)
@@ -120,13 +120,18 @@ def _write_starter(framework: "Framework", *, yes: bool, dry_run: bool) -> None:
 
 def _write_guarded(framework: "Framework", file: Path, text: str, *, yes: bool, dry_run: bool) -> None:
     from haltline.cli.frameworks.guarding import guarded_program, is_guarded
+    from haltline.cli.frameworks.javascript import guarded_javascript, imports_haltline
     from haltline.cli.frameworks.source import CannotEdit
 
+    change = framework.in_javascript
     try:
-        if is_guarded(text):
+        if imports_haltline(text) if change is not None else is_guarded(text):
             say(f"{file}: it imports haltline already; nothing to change")
             return
-        new = guarded_program(text, framework, _agent_id(file), app=_app_of(file))
+        if change is not None:
+            new = guarded_javascript(text, framework, change, _agent_id(file), file.name)
+        else:
+            new = guarded_program(text, framework, _agent_id(file), app=_app_of(file))
     except CannotEdit as error:
         _by_hand(framework, file, str(error))
     if agreed(file, text, new, yes=yes, dry_run=dry_run):
@@ -231,7 +236,7 @@ def _say_next(framework: "Framework", file: Path, *, is_new: bool) -> None:
     if not is_new:
         say(f"A stopped run: {framework.ends.replace('`', '')}. The agent's id is {_agent_id(file)}: change it there.")
     if framework.language != "python":
-        say(f"Next: docs/frameworks/{framework.name}.md")
+        say(f"When the run is over: await session.end(). Next: docs/frameworks/{framework.name}.md")
         return
     extras = ",".join([*framework.extras, "processor", "console"])
     say(f"Next: pip install 'haltline[{extras}]'; haltline up; then, on another terminal, with the address it prints:")
