@@ -12,12 +12,13 @@ _HOST: Final = (
     r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,250}\.){1,8}[A-Za-z]{2,24}|(?:[0-9]{1,3}\.){3}[0-9]{1,3}|localhost"
     r"|\[[0-9a-fA-F:]{2,39}\]"
 )
-_URL: Final = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]{{1,20}}://(?:[^\s/\"'<>]{{0,600}}@)?({_HOST})")
+_URL: Final = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]{{1,20}}://(?:[^\s/\"'<>]{{0,600}}@)?({_HOST})", re.ASCII)
 _AT: Final = re.compile(rf"[A-Za-z0-9._%+-]{{1,64}}@({_HOST})")
 _BARE: Final = re.compile(rf"(?<![A-Za-z0-9._@/-])({_HOST})(?![A-Za-z0-9_-])")
 _WORD: Final = re.compile(
     r"(?<![^\s\"'])((?:[A-Za-z0-9-]{1,63}\.){1,8}(?:com|net|org|io|dev|app|co|me|info|biz|xyz|top|site|online|club|live|cloud|"
-    r"ru|cn|su|de|uk|fr|nl|eu|in|us|tk|ml|cc|to|ws|pw|sh|run|page|link)|(?:[0-9]{1,3}\.){3}[0-9]{1,3})(?=[:/\s\"']|$)"
+    r"ru|cn|su|de|uk|fr|nl|eu|in|us|tk|ml|cc|to|ws|pw|sh|run|page|link)|(?:[0-9]{1,3}\.){3}[0-9]{1,3})(?![^:/\s\"'])",
+    re.ASCII,
 )
 """A host without a scheme, as a word of a command line: of domains that are common, since files have dots as well."""
 _NO_DOMAINS: Final = frozenset((
@@ -46,7 +47,7 @@ _SENDING_COMMAND: Final = re.compile(
     r"|/dev/(?:tcp|udp)/|\b(?:requests|httpx|aiohttp|urllib|urllib3|http\.client|smtplib|ftplib|socket|paramiko|boto3|axios|fetch"
     r"|XMLHttpRequest|WebSocket|net/http|Net::HTTP|HttpClient|LWP|fsockopen|curl_exec|file_get_contents|create_connection"
     r"|getaddrinfo|gethostbyname|dns)\b",
-    re.IGNORECASE,
+    re.IGNORECASE | re.ASCII,
 )
 
 
