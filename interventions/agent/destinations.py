@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
+from haltline.interventions.agent.redaction.searching import searching
 from haltline.interventions.agent.rules.known_effects import names_of
 
 _MOST_HOSTS: Final = 32
@@ -49,7 +51,7 @@ _SENDING_COMMAND: Final = re.compile(
     r"|getaddrinfo|gethostbyname|dns)\b",
     re.IGNORECASE | re.ASCII,
 )
-
+_sends_in_command: Final = searching(_SENDING_COMMAND)
 
 _OWN_HOSTS: Final = {
     "gh": "github.com", "hub": "github.com", "github": "github.com", "glab": "gitlab.com", "gitlab": "gitlab.com",
@@ -80,18 +82,26 @@ def is_local(host: str) -> bool:
 
 def destination_of(action: str, args: Mapping[str, Any], text: str) -> Destination | None:
     """Where a call sends to; `text` is that of its arguments. None: it sends nothing."""
-    names = names_of(action)
-    is_tool = any(_SENDING_TOOL.search(name) for name in names)
-    if not is_tool and any(_KEEPING_TOOL.search(name) for name in names):
+    is_tool = _is_sending(action)
+    if is_tool is False:
         return None
-    if not is_tool and not _SENDING_COMMAND.search(text) and not any(_URL.match(v) for v in _texts(args)):
+    if not is_tool and not _sends_in_command(text) and not any(_URL.match(v) for v in _texts(args)):
         return None
     hosts = hosts_in(text)
     if not hosts:
         hosts = {found[1].lower() for found in _BARE.finditer(text) if not _is_file(found[1])}
     elif not is_tool:
         hosts |= {found[1].lower() for found in islice(_WORD.finditer(text), _MOST_HOSTS) if not _is_file(found[1])}
-    return Destination(frozenset(hosts or _own_hosts(text, names)))
+    return Destination(frozenset(hosts or _own_hosts(text, names_of(action))))
+
+
+@lru_cache(maxsize=1024)
+def _is_sending(action: str) -> bool | None:
+    """Whether a tool sends, as its name tells; False: it keeps what it is given; None: it does not tell."""
+    names = names_of(action)
+    if any(_SENDING_TOOL.search(name) for name in names):
+        return True
+    return False if any(_KEEPING_TOOL.search(name) for name in names) else None
 
 
 def _own_hosts(text: str, names: Iterable[str]) -> Iterator[str]:

@@ -23,6 +23,7 @@ from haltline.interventions.agent.destinations import Destination, destination_o
 from haltline.interventions.agent.redaction.forms import HOSTS, PUBLIC, is_of_both
 from haltline.interventions.agent.redaction.marks import secret_digest
 from haltline.interventions.agent.redaction.payload_encoding import whole_json
+from haltline.interventions.agent.redaction.searching import searching
 from haltline.interventions.agent.redaction.secrets import find_secrets
 from haltline.interventions.agent.rules.known_effects import names_of
 from haltline.schemas.events import SentSecret
@@ -50,6 +51,7 @@ _HOLDS_CREDENTIALS: Final = re.compile(
     r"|\bpass\s+show|gopass|doppler|keyvault|key_vault|getenv|os\.environ|process\.env|config:get|heroku\s+config|keychain",
     re.IGNORECASE | re.ASCII,
 )
+_holds_credentials: Final = searching(_HOLDS_CREDENTIALS)
 _VALUE: Final = re.compile(
     r"(?<![^\s=:,'\"{(\[>])([A-Za-z0-9+/_.~!@#$%^&*-]{12,256}={0,2})(?![^\s,'\"})\]<;])", re.ASCII
 )
@@ -90,7 +92,7 @@ class HeldSecrets:
             if len(text) < _LEAST_CHARS:
                 continue
             found = list(_secrets_of(text))
-            if _HOLDS_CREDENTIALS.search(" ".join((text_of(args), *names_of(action)))):
+            if _holds_credentials(" ".join((text_of(args), *names_of(action)))):
                 found += _values_of(text)
             if found:
                 with self._lock:
