@@ -15,14 +15,19 @@ from haltline.interventions.agent.integrations.any_json import text_of_blocks, w
 from haltline.interventions.agent.integrations.claude_code.transcript import Transcript
 from haltline.interventions.agent.integrations.framework_session import Answer, FrameworkSession
 from haltline.interventions.agent.refused import Refused
-from haltline.interventions.agent.settings import GuardSettings
+from haltline.interventions.agent.settings import DEFAULT_AGENT, GuardSettings
 
 JsonObject = dict[str, Any]
 OnApproval = Literal["deny", "ask"]
 """What a call that waits for an operator's approval is answered with: `ask` puts it to the user of the terminal."""
 
-# One for each machine: what is added up over an agent's sessions, and killed with it, must not be everybody's.
-AGENT_ID: Final = f"claude-code@{socket.gethostname()}"[:128]
+
+def agent_id_of(agent: str) -> str:
+    """One for each machine: what is added up over an agent's sessions, and killed with it, must not be everybody's."""
+    return f"{agent}@{socket.gethostname()}"[:128]
+
+
+AGENT_ID: Final = agent_id_of("claude-code")
 _MAX_ID_CHARS = 200
 
 
@@ -35,8 +40,11 @@ class Sessions:
         *,
         on_approval: OnApproval = "deny",
         guard: Callable[[GuardSettings], Guard] = Guard,
+        agent_id: str = AGENT_ID,
     ) -> None:
+        """`agent_id`: where the settings name none."""
         self._settings = settings
+        self._agent_id = agent_id
         self._on_approval = on_approval
         self._guard = guard
         self._sessions: dict[str, FrameworkSession] = {}
@@ -49,6 +57,11 @@ class Sessions:
             if session.guard.killed:
                 return session.guard.stopped
         return None
+
+    @property
+    def degraded(self) -> str | None:
+        """Why nothing is decided about what the session does; None when it is."""
+        return next(filter(None, (session.guard.degraded for session in self._sessions.values())), None)
 
     @property
     def ready(self) -> bool:
@@ -114,7 +127,7 @@ class Sessions:
 
     def _session(self, hook: Mapping[str, Any]) -> FrameworkSession:
         session_id = _session_id(hook)
-        agent_id = self._settings.agent_id if self._settings.agent_id != "unknown" else AGENT_ID
+        agent_id = self._settings.agent_id if self._settings.agent_id != DEFAULT_AGENT else self._agent_id
         parent = None
         if isinstance(subagent := hook.get("agent_id"), str) and subagent:
             parent, session_id = session_id, f"{session_id}/{subagent}"[:256]
