@@ -11,7 +11,7 @@ import sys
 import time
 
 from haltline.cli import settings_file
-from haltline.cli.agent.hook_client import MAX_BYTES, Reply, agent_of, asked, folder_of, is_private, place, put
+from haltline.cli.agent.hook_client import MAX_BYTES, Reply, agent_of, folder_of, is_private, place, put, request_reply
 
 _USAGE = """\
 usage: haltline hook [--for AGENT] [--local] [--bootstrap HOST:PORT] [--prefix TEXT] [--agent-id NAME]
@@ -98,7 +98,7 @@ def _answered(arguments: list[str], raw: bytes) -> Reply:
     folder = os.path.dirname(path)
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        reply = asked(path, agent, raw)
+        reply = request_reply(path, agent, raw)
         if not is_private(folder):
             why = f"{folder}: expected a folder that is this user's alone (mode 700), got another; HALTLINE_RUN_DIR"
         elif reply is None and _is_hook(agent, raw):
@@ -108,7 +108,7 @@ def _answered(arguments: list[str], raw: bytes) -> Reply:
             except ValueError as error:
                 why = str(error)
             _start(path, why)
-            reply = asked(path, agent, raw)
+            reply = request_reply(path, agent, raw)
             why = why or "its companion ended before it answered"
     except (Unanswered, OSError) as error:
         reply, why = None, str(error)
@@ -162,7 +162,7 @@ def _start(path: str, why: str) -> None:
         )
     until = time.monotonic() + _START_S
     while time.monotonic() < until:
-        if asked(path, "\0ping", b"") is not None:
+        if request_reply(path, "\0ping", b"") is not None:
             process.returncode = 0  # it goes on without us: no warning that it was left
             return
         if process.poll():
@@ -185,6 +185,6 @@ def _release(sessions: list[str]) -> int:
     Notes(Path(folder)).stop(sessions[0], None)
     for name in os.listdir(folder):
         if name.endswith(".sock"):
-            asked(os.path.join(folder, name), "\0release", sessions[0].encode())
+            request_reply(os.path.join(folder, name), "\0release", sessions[0].encode())
     print(f"{sessions[0]}: {'it may go on' if was_stopped else 'it was not stopped on this machine'}")
     return 0 if was_stopped else 1

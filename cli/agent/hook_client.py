@@ -62,7 +62,7 @@ def is_private(folder: str) -> bool:
     return found.st_uid == posix.getuid() and found.st_mode & 0o170077 == 0o040000
 
 
-def asked(path: str, agent: str, raw: bytes) -> Reply | None:
+def request_reply(path: str, agent: str, raw: bytes) -> Reply | None:
     """What the companion answers; None: there is none, or it ended. Raises OSError when it does not answer in time."""
     if not is_private(path.rpartition("/")[0]):
         return None
@@ -107,7 +107,7 @@ def _main() -> int:
     try:
         environ = {name.decode(errors="surrogateescape"): value.decode(errors="surrogateescape")
                    for name, value in posix.environ.items()}  # fmt: skip
-        reply = asked(place(arguments, environ), agent_of(arguments), raw)
+        reply = request_reply(place(arguments, environ), agent_of(arguments), raw)
         if reply is not None:
             return put(reply)
     except (OSError, ValueError):

@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
     since_ms = int(time.time() * 1000)
     following = Following(
         read_policy(options.policy),
-        heard=lambda event: publisher and publisher.publish([event]),
+        on_event=lambda event: publisher and publisher.publish([event]),
         since_ms=since_ms,
     )
     print(f"haltline: watch: {following.start()} histories; Ctrl-C ends", file=sys.stderr, flush=True)
@@ -69,9 +69,9 @@ def main(arguments: list[str]) -> int:
 def line_of(trip: "Trip") -> tuple[str, str]:
     """Who it is about and what would be done; why, and what the agent would be told."""
     decision = trip.decision
-    told = f" Would be told: {' '.join(decision.message.split())}" if decision.message else ""
+    advice = f" Would be told: {' '.join(decision.message.split())}" if decision.message else ""
     title = f"{trip.agent} {trip.project} {decision.session_id} {decision.level.name} {decision.detector}"
-    return title, f"{' '.join(decision.reason.split())}.{told}"
+    return title, f"{' '.join(decision.reason.split())}.{advice}"
 
 
 def _desktop() -> Notify | None:

@@ -40,7 +40,7 @@ class History:
         self._agent, self._path, self._classifier = agent, path, classifier
         self._fleet = Fleet(core)
         self._fed = 0
-        self._told: set[tuple[str, str, Level]] = set()
+        self._reported: set[tuple[str, str, Level]] = set()
         """What was said since the last prompt or progress, by session and rule."""
         self._is_stopped = self._has_progressed = False
         self.next_s = 0.0
@@ -61,16 +61,16 @@ class History:
     def trips(self, event: ActionEvent) -> Iterator[Trip]:
         """What the event leads to; of what goes on, only the first until the next prompt or progress."""
         if event.kind is Kind.SESSION_STARTED or self._has_progressed:
-            self._told.clear()
+            self._reported.clear()
             if self._is_stopped:  # it went on: what was decided before does not hold it any more
                 self._fleet.sessions.pop(event.session_id, None)
                 self._is_stopped = False
         self._has_progressed = is_progress(event, self._classifier)
         for decision in (one for followed in self._fleet.event(event) for one in decisions_of(followed)):
             key = (decision.session_id, decision.detector, decision.level)
-            if not decision.detector or decision.level is Level.ALLOW or self._is_stopped or key in self._told:
+            if not decision.detector or decision.level is Level.ALLOW or self._is_stopped or key in self._reported:
                 continue
-            self._told.add(key)
+            self._reported.add(key)
             self._is_stopped = decision.level >= Level.PAUSE and not is_ask(decision.detector, decision.level)
             yield Trip(self._agent, project_of(self._agent, self._path), decision)
 
@@ -83,12 +83,12 @@ class Following:
         policy: Policy,
         *,
         found: Callable[[], Iterable[tuple[str, Path]]] = histories,
-        heard: Callable[[ActionEvent], object] = lambda _: None,
+        on_event: Callable[[ActionEvent], object] = lambda _: None,
         since_ms: int,
     ) -> None:
-        """`heard` is called with each event from `since_ms` (epoch ms) on; what is older is read, and not reported."""
+        """`on_event` gets each event from `since_ms` (epoch ms) on; what is older is read, and not reported."""
         self._rules = Core(policy, installed()), Classifier(policy)
-        self._found, self._heard, self._since_ms = found, heard, since_ms
+        self._found, self._on_event, self._since_ms = found, on_event, since_ms
         self._stamps: dict[Path, tuple[int, int]] = {}
         self._histories: dict[Path, History] = {}
 
@@ -117,6 +117,6 @@ class Following:
             for event in events:
                 is_new = event.time >= self._since_ms if is_timed else not is_whole
                 if is_new:
-                    self._heard(event)
+                    self._on_event(event)
                 yield from (trip for trip in one.trips(event) if is_new)
             one.next_s = clock() + PACE * (clock() - began_s)

@@ -20,9 +20,9 @@ class Desk:
     def __init__(self, folder: Path, *, since_ms: int = 0) -> None:
         self.file = folder / "projects" / "-srv-shop" / "a.jsonl"
         self.file.parent.mkdir(parents=True)
-        self.heard: list[ActionEvent] = []
+        self.events: list[ActionEvent] = []
         self.now_s = 0.0
-        self.following = Following(POLICY, found=self._found, heard=self.heard.append, since_ms=since_ms)
+        self.following = Following(POLICY, found=self._found, on_event=self.events.append, since_ms=since_ms)
 
     def _found(self) -> Iterator[tuple[str, Path]]:
         if self.file.exists():
@@ -47,7 +47,7 @@ def test_what_is_written_line_by_line_leads_to_what_a_whole_file_leads_to(tmp_pa
         found += slow.poll()
     assert found == at_once
     assert at_once[-1][1] >= Level.PAUSE
-    assert [event.event_id for event in slow.heard] == [event.event_id for event in whole.heard]
+    assert [event.event_id for event in slow.events] == [event.event_id for event in whole.events]
     assert slow.poll() == [], "nothing has changed"
 
 
@@ -55,11 +55,11 @@ def test_a_half_written_line_waits_for_its_rest(tmp_path: Path) -> None:
     desk, transcript = Desk(tmp_path), Transcript().prompt("go").call("ls", "a.txt")
     desk.write(transcript, cut=-20)
     desk.poll()
-    assert [event.kind for event in desk.heard] == [Kind.PROPOSED]
+    assert [event.kind for event in desk.events] == [Kind.PROPOSED]
     with desk.file.open("ab") as file:
         file.write(orjson.dumps(transcript.lines[-1])[-19:] + b"\n")
     desk.poll()
-    assert [event.kind for event in desk.heard] == [Kind.PROPOSED, Kind.COMPLETED]
+    assert [event.kind for event in desk.events] == [Kind.PROPOSED, Kind.COMPLETED]
 
 
 def test_what_was_there_before_is_read_but_not_told_and_what_follows_it_is(tmp_path: Path) -> None:
@@ -73,11 +73,11 @@ def test_what_was_there_before_is_read_but_not_told_and_what_follows_it_is(tmp_p
     desk = Desk(tmp_path, since_ms=since_ms)
     desk.write(transcript, slice(0, after))
     assert desk.following.start() == 1
-    assert (desk.poll(), desk.heard) == ([], []), "it has not changed"
+    assert (desk.poll(), desk.events) == ([], []), "it has not changed"
     desk.write(transcript, slice(after, None))
     levels = [level for _, level in desk.poll()]
     assert [level for level in levels if level >= Level.PAUSE] == levels[-1:], "one stop, of the second prompt"
-    assert min(event.time for event in desk.heard) >= since_ms > BEGAN * 1000
+    assert min(event.time for event in desk.events) >= since_ms > BEGAN * 1000
 
 
 def test_a_file_is_read_again_only_after_a_while(tmp_path: Path) -> None:
@@ -86,18 +86,18 @@ def test_a_file_is_read_again_only_after_a_while(tmp_path: Path) -> None:
     desk.write(transcript, slice(0, 3))
     list(desk.following.poll(lambda: next(times)))
     desk.write(transcript, slice(3, None))
-    known = len(desk.heard)
+    known = len(desk.events)
     list(desk.following.poll(lambda: next(times)))
-    assert len(desk.heard) == known
+    assert len(desk.events) == known
     list(desk.following.poll(lambda: next(times)))
-    assert len(desk.heard) > known
+    assert len(desk.events) > known
 
 
 @pytest.mark.parametrize("content", [b"\x00\x01", b"{", b"[1, 2]"])
 def test_what_is_no_history_yet_is_passed_over(tmp_path: Path, content: bytes) -> None:
     desk = Desk(tmp_path)
     desk.file.write_bytes(content)
-    assert (desk.poll(), desk.heard) == ([], [])
+    assert (desk.poll(), desk.events) == ([], [])
 
 
 def test_a_line_says_who_what_why_and_what_would_be_told(tmp_path: Path) -> None:

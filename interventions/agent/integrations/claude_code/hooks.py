@@ -156,7 +156,10 @@ class Sessions:
             if session.guard.stopped is not None:
                 return stopped_answer(refused)
             waits = refused.code == APPROVAL_PENDING and self._on_approval == "ask"
-            output |= {"permissionDecision": "ask" if waits else "deny", "permissionDecisionReason": answer.refusal}
+            reason = answer.refusal
+            if waits and self._settings.mode == "local" and refused.decision is not None:
+                reason = f"haltline: {refused.decision.reason}"  # the other text is for where nobody can be asked
+            output |= {"permissionDecision": "ask" if waits else "deny", "permissionDecisionReason": reason}
             return {"hookSpecificOutput": output}
         if answer.changes:
             args = hook.get("tool_input")

@@ -98,7 +98,7 @@ class Companion:
                 return
 
     async def _end_idle(self) -> None:
-        """A session whose agent was ended without a word."""
+        """A session whose agent was ended without a record."""
         until_s = asyncio.get_running_loop().time() - self._idle_s
         for session_id in [name for name, held in self._held.items() if held.used_s < until_s and not held.busy]:
             await self._end(session_id)
@@ -164,7 +164,7 @@ class Companion:
         if event == "PreToolUse" and stopped is not None:
             out = stopped_answer(stopped)
         elif event == "PreToolUse" and not self._is_local and (why := held.sessions.degraded):
-            out |= self._notes.tell(session_id, why)
+            out |= self._notes.notify_once(session_id, why)
         if self._is_local and "stopReason" in out:
             out["stopReason"] += f" To let it go on: haltline hook release {session_id}"
         if DIALECTS[agent].hints_late:
@@ -225,7 +225,7 @@ def _companion(socket: Path, why: str) -> Companion:
         asks: OnApproval = on_approval if DIALECTS[agent].asks else "deny"
         return Sessions(settings, on_approval=asks, agent_id=agent_id_of(agent))
 
-    idle_s = LINGERS_S if why else float(os.environ.get("HALTLINE_HOOK_IDLE_S", IDLE_S))
+    idle_s = float(os.environ.get("HALTLINE_HOOK_IDLE_S", LINGERS_S if why else IDLE_S))
     is_local = settings.mode == "local" and settings.bootstrap is None
     return Companion(make, socket, idle_s=idle_s, is_local=is_local, why=why)
 

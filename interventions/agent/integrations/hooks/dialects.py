@@ -98,26 +98,26 @@ def _as_printed(_: str, answer: Answer) -> Answer:
 
 
 def _specific(out: Mapping[str, Any]) -> tuple[JsonObject, str, str | None]:
-    """What is said of the call, the hint, and why it is refused; a question to the user is a refusal here."""
-    said = dict(out.get("hookSpecificOutput") or {})
-    verdict = said.get("permissionDecision")
-    is_refused = verdict == "deny" or (verdict == "ask" and "updatedInput" not in said)
-    reason = str(said.get("permissionDecisionReason") or "haltline: refused")
-    return said, str(said.get("additionalContext") or ""), reason if is_refused else None
+    """What is specific of the call, the hint, and why it is refused; a question to the user is a refusal here."""
+    specific = dict(out.get("hookSpecificOutput") or {})
+    verdict = specific.get("permissionDecision")
+    is_refused = verdict == "deny" or (verdict == "ask" and "updatedInput" not in specific)
+    reason = str(specific.get("permissionDecisionReason") or "haltline: refused")
+    return specific, str(specific.get("additionalContext") or ""), reason if is_refused else None
 
 
 def _to_codex(event: str, answer: Answer) -> Answer:
-    out, (said, _, refused) = answer.out, _specific(answer.out)
+    out, (specific, _, refused) = answer.out, _specific(answer.out)
     if event != "PreToolUse":
         return answer
     if refused is not None:
-        said = {**denied(refused)["hookSpecificOutput"]}
-    elif "updatedInput" in said:
-        said["permissionDecision"] = "allow"
+        specific = {**denied(refused)["hookSpecificOutput"]}
+    elif "updatedInput" in specific:
+        specific["permissionDecision"] = "allow"
     out = {name: value for name, value in out.items() if name not in {"continue", "stopReason"}}
     if stop := answer.out.get("stopReason"):
         out["systemMessage"] = stop
-    return answer._replace(out=out | ({"hookSpecificOutput": said} if said else {}))
+    return answer._replace(out=out | ({"hookSpecificOutput": specific} if specific else {}))
 
 
 def _from_gemini(hook: JsonObject) -> JsonObject:
@@ -131,12 +131,12 @@ def _from_gemini(hook: JsonObject) -> JsonObject:
 
 
 def _to_gemini(event: str, answer: Answer) -> Answer:
-    out, (said, hints, refused) = dict(answer.out), _specific(answer.out)
+    out, (specific, hints, refused) = dict(answer.out), _specific(answer.out)
     out.pop("hookSpecificOutput", None)
     if refused is not None:
         out |= {"decision": "deny", "reason": refused}
-    elif "updatedInput" in said:
-        out["hookSpecificOutput"] = {"hookEventName": "BeforeTool", "tool_input": said["updatedInput"]}
+    elif "updatedInput" in specific:
+        out["hookSpecificOutput"] = {"hookEventName": "BeforeTool", "tool_input": specific["updatedInput"]}
     elif hints and event.startswith("PostToolUse"):
         out["hookSpecificOutput"] = {"hookEventName": "AfterTool", "additionalContext": hints}
     return answer._replace(out=out)
@@ -158,17 +158,17 @@ def _from_cline(hook: JsonObject) -> JsonObject:
 
 
 def _to_cline(_: str, answer: Answer) -> Answer:
-    said, hints, refused = _specific(answer.out)
+    specific, hints, refused = _specific(answer.out)
     if answer.out.get("continue") is False:
         refused = str(answer.out.get("stopReason"))
-    elif "updatedInput" in said:
-        refused = f"This call is only allowed with other arguments: {json.dumps(said['updatedInput'])}"
+    elif "updatedInput" in specific:
+        refused = f"This call is only allowed with other arguments: {json.dumps(specific['updatedInput'])}"
     elif answer.code == 2:
         refused = refused or answer.err
-    told = "\n".join(filter(None, (answer.out.get("systemMessage"), hints)))
+    context = "\n".join(filter(None, (answer.out.get("systemMessage"), hints)))
     out: JsonObject = {"cancel": refused is not None}
     out |= {"errorMessage": refused} if refused is not None else {}
-    return Answer(out | ({"contextModification": told} if told else {}), answer.err)
+    return Answer(out | ({"contextModification": context} if context else {}), answer.err)
 
 
 DIALECTS: Final = {

@@ -40,10 +40,10 @@ class Notes:
             else:
                 file.write_text(json.dumps({"code": stopped.code, "reason": stopped.reason}), encoding="utf-8")
 
-    def tell(self, session_id: str, why: str) -> dict[str, Any]:
+    def notify_once(self, session_id: str, why: str) -> dict[str, Any]:
         """For the session's user, once: nobody is asked, and why."""
         try:
-            os.close(os.open(self._file(session_id, "told"), os.O_CREAT | os.O_EXCL, 0o600))
+            os.close(os.open(self._file(session_id, "notified"), os.O_CREAT | os.O_EXCL, 0o600))
         except OSError:
             return {}
         return {"systemMessage": f"haltline: nobody is asked about what this session does. Tools whose name says that "
@@ -59,8 +59,8 @@ def unanswered(notes: Notes, hook: dict[str, Any], why: str) -> Answer:
     stopped = notes.stopped(session_id)
     if hook.get("hook_event_name") == "PreToolUse" and (stopped is not None or _closed(str(hook.get("tool_name", "")))):
         return _refusal(stopped, _NOBODY, why)
-    if told := notes.tell(session_id, why):
-        return Answer(told, why)  # with another exit code what is printed would not be read
+    if notice := notes.notify_once(session_id, why):
+        return Answer(notice, why)  # with another exit code what is printed would not be read
     is_call = hook.get("hook_event_name") == "PreToolUse"
     return Answer({}, why + ("\nhaltline: hook: nobody was asked about this call; it goes on" if is_call else ""), 1)
 

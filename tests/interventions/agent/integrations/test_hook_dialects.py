@@ -115,8 +115,8 @@ def test_each_agent_reads_the_verdict_on_its_call(agent: str, verdict: Verdict, 
 
 
 def test_codex_gets_other_arguments_only_with_allow() -> None:
-    said = Hooks("codex", changed)(CODEX)["hookSpecificOutput"]
-    assert (said["permissionDecision"], said["updatedInput"]) == ("allow", {"command": "ls -l"})
+    output = Hooks("codex", changed)(CODEX)["hookSpecificOutput"]
+    assert (output["permissionDecision"], output["updatedInput"]) == ("allow", {"command": "ls -l"})
 
 
 @pytest.mark.parametrize("agent", [*CALLS])
@@ -156,8 +156,8 @@ def test_a_call_that_failed_is_told(agent: str) -> None:
 def test_gemini_hears_a_hint_with_the_result_once() -> None:
     hooks = Hooks("gemini-cli", hinted)
     assert hooks(GEMINI) == {}
-    said = hooks(RESULTS["gemini-cli"])["hookSpecificOutput"]
-    assert said == {"hookEventName": "AfterTool", "additionalContext": "Think again."}
+    output = hooks(RESULTS["gemini-cli"])["hookSpecificOutput"]
+    assert output == {"hookEventName": "AfterTool", "additionalContext": "Think again."}
     assert hooks(RESULTS["gemini-cli"]) == {}
 
 

@@ -139,7 +139,7 @@ def test_no_call_that_cannot_be_read_goes_on_after_a_kill_or_before(embedded: Em
 
 
 @pytest.mark.parametrize(
-    ("environment", "options", "said"),
+    ("environment", "options", "reported"),
     [
         ({"HALTLINE_BUDGET_S": "soon"}, [], "budget_s"),
         ({"HALTLINE_APPROVAL_WAIT_S": "soon"}, [], ""),
@@ -148,15 +148,15 @@ def test_no_call_that_cannot_be_read_goes_on_after_a_kill_or_before(embedded: Em
     ids=["a budget that is no number", "a wait that is no number", "an option that there is not"],
 )
 def test_with_settings_that_cannot_work_they_are_reported_and_the_fail_policy_holds(
-    folder: Path, environment: dict[str, str], options: list[str], said: str
+    folder: Path, environment: dict[str, str], options: list[str], reported: str
 ) -> None:
     claude = ClaudeCode(folder, NOWHERE, **environment)
     claude.options += options
-    told = claude("PreToolUse", tool_name="Read", tool_use_id="t0")
-    assert (told.returncode, said in json.loads(told.stdout)["systemMessage"]) == (0, True)
+    first = claude("PreToolUse", tool_name="Read", tool_use_id="t0")
+    assert (first.returncode, reported in json.loads(first.stdout)["systemMessage"]) == (0, True)
     reads = claude("PreToolUse", tool_name="Read", tool_use_id="t1")
     assert (reads.returncode, reads.stdout) == (1, ""), "its user is told once"
-    assert said in reads.stderr
+    assert reported in reads.stderr
     destroys = claude("PreToolUse", tool_name="drop_table", tool_use_id="t2")
     assert destroys.returncode == 0
     assert json.loads(destroys.stdout)["hookSpecificOutput"]["permissionDecisionReason"].startswith("no_verdict: ")
@@ -239,8 +239,8 @@ def test_a_companion_ends_when_no_hook_comes(folder: Path) -> None:
 
 def test_a_user_whose_broker_is_away_is_told_once(folder: Path) -> None:
     claude = ClaudeCode(folder, NOWHERE, HALTLINE_BUDGET_S="0.1", HALTLINE_START_BUDGET_S="0.1")
-    said = [claude.pre("Read", f"t{number}").get("systemMessage", "") for number in range(2)]
-    assert ("nobody is asked" in said[0], said[1]) == (True, "")
+    messages = [claude.pre("Read", f"t{number}").get("systemMessage", "") for number in range(2)]
+    assert ("nobody is asked" in messages[0], messages[1]) == (True, "")
 
 
 def test_a_folder_that_others_can_write_to_is_not_used(folder: Path) -> None:

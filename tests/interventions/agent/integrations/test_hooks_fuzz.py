@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from haltline.cli.agent import hook as command
-from haltline.cli.agent.hook_client import Reply, asked
+from haltline.cli.agent.hook_client import Reply, request_reply
 from haltline.interventions.agent.integrations.claude_code.hooks import Sessions
 from haltline.interventions.agent.integrations.hooks.companion import Companion
 from haltline.interventions.agent.integrations.hooks.dialects import DIALECTS
@@ -40,7 +40,7 @@ SETTINGS = GuardSettings(bootstrap="scripted", mode="blocking", budget_s=0.05, a
 
 def hook_output(path: Path, agent: str, data: bytes) -> Reply:
     """What a companion answers."""
-    reply = asked(str(path), agent, data)
+    reply = request_reply(str(path), agent, data)
     assert reply is not None
     return reply
 
@@ -67,9 +67,9 @@ def test_any_hook_of_any_agent_is_answered_and_every_call_of_a_tool_is_checked(t
         def any_hook(agent: str, data: bytes) -> None:
             nonlocal calls
             code, out, err = hook_output(path, agent, data)
-            said = json.loads(out) if out else {}
+            output = json.loads(out) if out else {}
             assert code == 0 or err
-            is_refused = code == 2 or b"deny" in out or said.get("cancel") is True
+            is_refused = code == 2 or b"deny" in out or output.get("cancel") is True
             try:
                 event = DIALECTS[agent].hook_of(data)["hook_event_name"]
             except (ValueError, KeyError):
