@@ -75,6 +75,9 @@ def main(arguments: list[str]) -> int:
     agent, settings, dry_run = options.pop("agent"), options.pop("settings"), options.pop("dry_run")
     place = Path(settings or AGENTS[agent].settings).expanduser()
     command = command_of(agent, options) if arguments[0] == "install" else None
+    if command and not {".cache", "Caches", "cache"}.isdisjoint(Path(sys.prefix).parts):
+        print(f"haltline: hook: {sys.prefix} is a cache, and the hook ends with it; install haltline first, as with "
+              "`uv tool install haltline` or `pipx install haltline`", file=sys.stderr)  # fmt: skip
     try:
         for file, before, after in [*_changes(agent, place, command)]:
             _show(file, before, after)
