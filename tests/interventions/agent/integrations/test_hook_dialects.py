@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.integrations.claude_code.hooks import Sessions
 from haltline.interventions.agent.integrations.hooks.companion import Companion
 from haltline.interventions.agent.settings import GuardSettings
@@ -55,8 +56,8 @@ class Hooks:
         self._verdict = verdict
         self._companion = Companion(lambda _: Sessions(SETTINGS, guard=self._guard), Path("/nowhere/s.sock"))
 
-    def _guard(self, settings: GuardSettings) -> ScriptedGuard:
-        self.guards.append(ScriptedGuard(self._verdict, settings=settings))
+    def _guard(self, settings: GuardSettings, /, *, parent: Guard | None) -> ScriptedGuard:
+        self.guards.append(ScriptedGuard(self._verdict, settings=settings, parent=parent))
         return self.guards[-1]
 
     def __call__(self, hook: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from haltline.cli.agent import hook as command
 from haltline.cli.agent.hook_client import Reply, request_reply
+from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.integrations.claude_code.hooks import Sessions
 from haltline.interventions.agent.integrations.hooks.companion import Companion
 from haltline.interventions.agent.integrations.hooks.dialects import DIALECTS
@@ -48,8 +49,8 @@ def hook_output(path: Path, agent: str, data: bytes) -> Reply:
 def test_any_hook_of_any_agent_is_answered_and_every_call_of_a_tool_is_checked(tmp_path: Path) -> None:
     guards: list[ScriptedGuard] = []
 
-    def guard(with_settings: GuardSettings) -> ScriptedGuard:
-        guards.append(ScriptedGuard(settings=with_settings))
+    def guard(with_settings: GuardSettings, /, *, parent: Guard | None) -> ScriptedGuard:
+        guards.append(ScriptedGuard(settings=with_settings, parent=parent))
         return guards[-1]
 
     tmp_path.chmod(0o700)
