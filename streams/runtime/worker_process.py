@@ -156,6 +156,7 @@ class Worker:
             settings.control,
             self.producer,
             self.owned,
+            changelog=f"{settings.changelog} {logs.changelog}".rstrip(),
             partitions=self.topics.partitions,
             open_reader=partial(open_reader, open_with=open_with),
             on_failure=end,

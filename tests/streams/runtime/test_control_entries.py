@@ -15,22 +15,29 @@ from haltline.streams.kafka.log_reader import LogReader
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.runtime import control_entries
 from haltline.streams.runtime.changelog import OWNER_HEADER, Owner
-from haltline.streams.runtime.control_entries import ControlEntries
+from haltline.streams.runtime.control_entries import CHANGELOG_HEADER, ControlEntries
 from haltline.streams.runtime.owned_partitions import OwnedPartitions
 from haltline.streams.runtime.source_reader import Fetched, Record, SourceReader
+from haltline.streams.runtime.worker_settings import WorkerSettings
 from tests.builders import T0_MS
 from tests.streams.running import running_worker
 from tests.waiting import wait_until
 
 CONTROL = "control"
 KEY = b"session:42"
+CHANGELOG = "changelog id"
 PARTITIONS = 4
 SEAL = ("seal", b"of a worker")
 Headers = Sequence[tuple[str, bytes | None]]
 
 
+def owned(offset: int, changelog: str = CHANGELOG) -> Headers:
+    """Of an owner that claimed there."""
+    return (OWNER_HEADER, claim(offset).encode()), (CHANGELOG_HEADER, changelog.encode())
+
+
 def claim(offset: int) -> Owner:
-    return Owner(offset, bytes([offset]) * 16)
+    return Owner(offset, bytes([offset % 256]) * 16)
 
 
 class Worker:
@@ -46,6 +53,7 @@ class Worker:
             CONTROL,
             self,
             cast(OwnedPartitions, self),
+            changelog=CHANGELOG,
             partitions=PARTITIONS,
             open_reader=self.open_reader,
             on_failure=self.failures.append,
@@ -68,8 +76,8 @@ class Worker:
     def decides(self, value: bytes | None) -> None:
         self.entries.send(CONTROL, key=KEY, value=value, headers=(SEAL,))
 
-    def reads(self, value: bytes | None, by: int | None, key: bytes = KEY) -> None:
-        headers = (SEAL,) if by is None else (SEAL, (OWNER_HEADER, claim(by).encode()))
+    def reads(self, value: bytes | None, by: int | None, key: bytes = KEY, changelog: str = CHANGELOG) -> None:
+        headers = (SEAL,) if by is None else (SEAL, *owned(by, changelog))
         self.entries.take(Fetched(1, (CONTROL, 0), self.read, [Record(CONTROL, 0, self.read, 0, key, value, headers)]))
         self.read += 1
 
@@ -83,7 +91,7 @@ class Worker:
 def test_what_a_replaced_worker_displaced_is_written_anew_once_as_it_was() -> None:
     worker = Worker(own=7)
     worker.decides(b"released")
-    assert worker.sent == [(CONTROL, KEY, b"released", (SEAL, (OWNER_HEADER, claim(7).encode())))]
+    assert worker.sent == [(CONTROL, KEY, b"released", (SEAL, *owned(7)))]
     first = worker.sent[0]
     worker.reads(b"released", by=7)
     worker.reads(b"killed", by=3)
@@ -101,7 +109,7 @@ def test_whoever_takes_over_writes_what_the_owner_before_had_written() -> None:
     assert worker.written_anew() == []
     worker.own = 9
     assert worker.written_anew() == [None]
-    assert worker.sent[0][3] == (SEAL, (OWNER_HEADER, claim(9).encode()))
+    assert worker.sent[0][3] == (SEAL, *owned(9))
 
 
 def test_what_was_decided_last_is_written_though_only_what_was_before_has_been_read() -> None:
@@ -129,6 +137,15 @@ def test_nothing_is_written_anew_where(read: list[tuple[bytes, int | None]]) -> 
     for value, by in read:
         worker.reads(value, by=by)
     assert worker.written_anew() == []
+
+
+def test_claims_of_another_changelog_are_not_compared() -> None:
+    worker = Worker(own=8)
+    worker.reads(b"of before it was recreated", by=7, changelog="changelog other id")
+    worker.reads(b"of now", by=3)
+    assert worker.written_anew() == []
+    worker.reads(b"of a replaced worker", by=2)
+    assert worker.written_anew() == [b"of now"]
 
 
 def test_other_topics_and_partitions_of_others_bear_no_owner() -> None:
@@ -175,7 +192,8 @@ def test_a_session_that_was_reset_stays_reset_though_its_kill_lands_late(
         assert producer.flush(10) == 0
 
     def lands_late(value: bytes) -> None:
-        headers: dict[str, str | bytes | None] = {OWNER_HEADER: Owner(-1, bytes(16)).encode()}
+        changelog = WorkerSettings(bootstrap="", sources=topics.session_sources).changelog
+        headers: list[tuple[str, str | bytes | None]] = [*owned(-1, changelog)]
         producer.produce(topics.control, key="session:s1", value=value, headers=headers)
         assert producer.flush(10) == 0
 
