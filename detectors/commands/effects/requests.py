@@ -33,7 +33,7 @@ _OWN_SERVER = re.compile(
     r"|(?:\w+://)?(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?/(?:.*[/_-])?tests?(?:[/_-]|$)"
 )
 _QUERY_ONLY = re.compile(
-    r"[?&](?:action|op|operation|method|cmd|do|act|mode)=(?:delete|remove|destroy|purge|drop|wipe|truncate)\b",
+    r"[?&](?:action|op|operation|method|cmd|do|act|mode)=(?:delete|remove|destroy|purge|drop|wipe|truncate)(?:_(?:all|everything|\w+s))?\b",
     re.IGNORECASE,
 )
 _LOOKS = re.compile(
