@@ -50,8 +50,7 @@ _INTERPRETERS = _words("""
 # Of these the text is looked through once more, see may_destroy_by_code.
 _CLIENTS = _words("curl wget http https xh curlie")
 _CHANGES_THERE = _words("post xpost put xput patch xpatch data json d request f form")
-_UPDATE = _words("update set")
-_SCHEMA_LOAD = _words("schema load")
+_PAIRS = (_words("update set"), _words("schema load"), _words("row security"))
 _FILTER_WORDS = _words("base64 gbase64 xxd rev tr")
 # One of these is in every command line that makes something, but for what it writes by a redirection.
 CREATES = _words("""
@@ -59,7 +58,7 @@ CREATES = _words("""
     startproject startapp createdb create build run mb sed
 """)  # fmt: skip
 _WATCHED = frozenset().union(
-    _CLIENTS, WORDS, _DESTROYS, _INTERPRETERS, _GIT, _UPDATE, _SCHEMA_LOAD, _FILTER_WORDS, _words("git replace")
+    _CLIENTS, WORDS, _DESTROYS, _INTERPRETERS, _GIT, *_PAIRS, _FILTER_WORDS, _words("git replace")
 )
 _TELLING = _WATCHED | CREATES
 
@@ -247,8 +246,7 @@ def _has_word(text: str, watched: frozenset[bytes] | None = None) -> bool:
     return bool(found) and (
         not _DESTROYS.isdisjoint(found)
         or (b"git" in found and len(found & _GIT) > 0)
-        or found >= _UPDATE
-        or found >= _SCHEMA_LOAD
+        or any(found >= pair for pair in _PAIRS)
         or (b"replace" in found and _REPLACE.search(text) is not None)
         or (not _INTERPRETERS.isdisjoint(found) and _by_script(text))
         or (not _CLIENTS.isdisjoint(found) and not _CHANGES_THERE.isdisjoint(words(text)))

@@ -74,7 +74,8 @@ def acts(  # noqa: PLR0912 - one case after another
     if clicked:
         return clicked
     whole, action = "_".join(words(action)), _LAST_PART.split(action)[-1] or action
-    if tools.only_looks(action) and str(args.get("method", "GET")).upper() in ("GET", "HEAD"):
+    asks = orders.hands_over(action)
+    if tools.only_looks(action) and not asks and str(args.get("method", "GET")).upper() in ("GET", "HEAD"):
         return ()
     line = as_command_line(action, args)
     if line:
@@ -257,7 +258,7 @@ def may_act(action: str) -> bool:
     if not _PROGRAMS.keys().isdisjoint(parts) or parts[:1] == ("git",):
         return True
     if tools.only_looks(action):
-        return False
+        return orders.hands_over(action)
     by_name = tools.by_name(_LAST_PART.split(action)[-1]) or tools.by_name("_".join(parts))
     return by_name is not None or not orders.HANDS.isdisjoint(parts)
 

@@ -46,6 +46,7 @@ spends | trade swap | stock stocks shares token tokens crypto order asset positi
 spends | register transfer renew | domain domains
 sends | send | envelope envelopes contract invoice invoices
 sends | upload | pypi npm testflight
+sends | publish post | substack medium ghost wordpress blogger tumblr mastodon bluesky hashnode devto
 sends | send | recipients subscribers customers contacts everyone
 sends | send deliver dispatch blast mail | email emails mail mails newsletter newsletters campaign campaigns sms fax letter bulk mass invitation invitations announcement blast mailing push broadcast whatsapp template_message -draft
 sends | gmail outlook email mail sendgrid mailgun mailchimp postmark ses smtp twilio | send
@@ -146,7 +147,7 @@ overwrites | (\w+_)?(price|salary|quantity|inventory|stock|balance) | 0(\.0+)?
 overwrites | delete_extra\w*|delete_extraneous|delete_destination|delete_removed|purge_dest\w*|mirror | true
 overwrites | overwrite\w*|replace_existing|force_overwrite|clobber | true
 overwrites | drop_existing|truncate_first|clean_first|clear_before\w*|wipe_first | true
-sends | audience|segment|chat|chat_id|room|recipients?|to|list|target_audience|channel|channels|send_to|bcc|cc | #?(general|announce\w*|company(-?wide)?|all[_ -]?(hands|company|staff))|all|everyone|everybody|@?all[_ -](users|customers|subscribers|staff|employees|members)|(all|everyone|all-\w+|staff|company|team)@\S+|@(all|everyone|channel|here)
+sends | audience|segment|topic|chat|chat_id|room|recipients?|to|list|target_audience|channel|channels|send_to|bcc|cc | #?(general|announce\w*|company(-?wide)?|all[_ -]?(hands|company|staff))|all|everyone|everybody|@?all[_ -](users|customers|subscribers|staff|employees|members)|(all|everyone|all-\w+|staff|company|team)@\S+|@(all|everyone|channel|here)
 """
 _AT_THE_END = frozenset(listed("""
     archive send publish pay refund checkout purchase buy sell broadcast terminate deactivate suspend ban revoke
