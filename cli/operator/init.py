@@ -121,8 +121,7 @@ def init(
 
 
 def _edit(framework: str | None, program: Path | None, *, undo: bool, yes: bool, dry_run: bool) -> None:
-    from haltline.cli.operator.init_program import write_program
-    from haltline.cli.operator.init_undo import take_back
+    from haltline.cli.operator.init_program import take_back, write_program
 
     if not undo:
         write_program(framework, program, yes=yes, dry_run=dry_run)

@@ -1,5 +1,6 @@
 """`haltline init --framework`: a program of the user's behind a guard, or one to begin with."""
 
+import ast
 import difflib
 import os
 import re
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 import typer
 
 from haltline.cli.common import Exit, fail, say, say_error
+from haltline.cli.operator.init_undo import CannotUndo, Written, forget, recall, remember, undone
 
 if TYPE_CHECKING:
     from haltline.cli.frameworks.rows import Framework
@@ -62,6 +64,25 @@ def write_program(name: str | None, file: Path | None, *, yes: bool, dry_run: bo
         _by_hand(framework, file, f"expected a program in Python (.py), got {file.name}")
     else:
         _write_guarded(framework, file, text, yes=yes, dry_run=dry_run)
+
+
+def take_back(file: Path, *, yes: bool, dry_run: bool) -> None:
+    """Shows what is taken back, and writes it when that is agreed to. Ends the command by an exit code."""
+    now = read_program(file)
+    try:
+        text = undone(recall(file), now)
+        if text is not None and file.suffix == ".py":
+            ast.parse(text)
+    except (CannotUndo, SyntaxError) as error:
+        fail(f"--undo: {error}. Nothing is written", Exit.NO)
+    if not agreed(file, now, text or "", yes=yes, dry_run=dry_run):
+        return
+    if text is None:
+        file.unlink()
+    else:
+        write_file(file, text, was=now)
+    forget(file)
+    say(f"{file}: {'deleted, as init has made it' if text is None else 'taken back'}")
 
 
 def read_program(file: Path) -> str:
@@ -180,8 +201,6 @@ def agreed(file: Path, old: str, new: str, *, yes: bool, dry_run: bool) -> bool:
 
 def _write(file: Path, text: str, *, was: str | None) -> None:
     """Writes it, and remembers how to take it back."""
-    from haltline.cli.operator.init_undo import Written, remember
-
     write_file(file, text, was=was)
     try:
         remember(file, Written(was, text))

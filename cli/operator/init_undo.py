@@ -1,14 +1,11 @@
 """`haltline init --undo`: takes back what it wrote into a program, and keeps what was changed there since."""
 
-import ast
 import hashlib
 import json
 import os
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import NamedTuple
-
-from haltline.cli.common import Exit, fail, say
 
 
 class CannotUndo(ValueError):
@@ -68,27 +65,6 @@ def undone(written: Written, now: str) -> str | None:
         start = places[0] if begin < end else places[1]
         current[start : (start or 0) + end - begin] = before[first:last]
     return "".join(current)
-
-
-def take_back(file: Path, *, yes: bool, dry_run: bool) -> None:
-    """Shows what is taken back, and writes it when that is agreed to. Ends the command by an exit code."""
-    from haltline.cli.operator.init_program import agreed, read_program, write_file
-
-    now = read_program(file)
-    try:
-        text = undone(recall(file), now)
-        if text is not None and file.suffix == ".py":
-            ast.parse(text)
-    except (CannotUndo, SyntaxError) as error:
-        fail(f"--undo: {error}. Nothing is written", Exit.NO)
-    if not agreed(file, now, text or "", yes=yes, dry_run=dry_run):
-        return
-    if text is None:
-        file.unlink()
-    else:
-        write_file(file, text, was=now)
-    forget(file)
-    say(f"{file}: {'deleted, as init has made it' if text is None else 'taken back'}")
 
 
 def _record_of(file: Path) -> Path:
