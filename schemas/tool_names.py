@@ -36,7 +36,7 @@ FOREIGN_VERBS = frozenset((
     "vydalyty", "izbriy", "sil", "silmek", "ta_bort", "eyda", "dileu", "tanggalin", "shanchu", "sakujo", "sakje",
 ))  # fmt: skip
 """Verbs of other languages in Latin letters, without their marks."""
-_IN_OTHER_LETTERS = (
+IN_OTHER_LETTERS = (
     "削除", "消去", "破棄", "抹消", "删除", "刪除", "清空", "销毁", "銷毀", "移除", "抹除", "擦除", "삭제", "제거",
     "파기", "지우",
     "удал", "стер", "очист", "уничтож", "видал", "знищ", "изтри", "премахни", "избриш", "обриш", "ukloni",
@@ -151,7 +151,7 @@ _MAX_CACHED_CHARS = 512
 def _destroying_verb(name: str) -> str:
     if not name.isascii():
         plain = unicodedata.normalize("NFC", name).lower()
-        for piece in _IN_OTHER_LETTERS:
+        for piece in IN_OTHER_LETTERS:
             if piece in plain:
                 return "" if any(other in plain for other in _SHOWS) else piece
     name = folded(name)
