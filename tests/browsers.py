@@ -4,7 +4,7 @@ import shutil
 from typing import Final
 
 PROGRAMS: Final = (
-    "/usr/lib/chromium/chromium-headless-shell",  # Debian's; its command on PATH is a shell, whose end leaves it running
+    "/usr/lib/chromium/chromium-headless-shell",  # Debian's; that on PATH is a script, whose end leaves it running
     "chrome-headless-shell",
     "chromium",
     "chromium-browser",
