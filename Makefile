@@ -4,9 +4,9 @@
 # The first of these that is new enough; another one: make PYTHON=/path/to/python
 PYTHON = $(shell for python in python3.13 python3.12 python3.11 python3; do \
   $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$python; break; }; done)
-# The processes of the tests wait more than half of the time: twice as many of them as cores and one more, at most nine.
+# The processes of the tests wait more than half of the time: twice as many of them as cores, at most eight.
 TESTERS = $(shell n=$$(nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2); \
-  n=$$((2 * n + 1)); [ "$$n" -gt 9 ] && n=9; echo $$n)
+  n=$$((2 * n)); [ "$$n" -gt 8 ] && n=8; echo $$n)
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.made
