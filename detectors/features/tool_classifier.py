@@ -427,7 +427,7 @@ def destroys(act: ToolCall, classifier: Classifier) -> tuple[Destruction, ...]:
     else:
         found = _by_shape(classifier, act.action, act.args, tool, cwd_of(act.event), 0) if act.args else ()
         if not found and act.args is not None and tool.effect is not _POLL:
-            return tool_effects.acts(act.action, act.args, classifier.things(act.args, cwd_of(act.event)))
+            return tool_effects.acts(act.action, act.args, lambda: classifier.things(act.args, cwd_of(act.event)))
     if found and nobody_misses(act):
         return tuple(replace(one, badness=min(one.badness, Badness.SCRATCH)) for one in found)
     return found
@@ -509,7 +509,7 @@ def _of_inner(
     text = text_of(args, tool) if tool.effect is _EXEC else ""
     found = _losses_of(text, tool, cwd) if text else ()
     found = found or _by_shape(classifier, action, args, tool, cwd, depth)
-    return found or tool_effects.acts(action, args, classifier.things(args, cwd))
+    return found or tool_effects.acts(action, args, lambda: classifier.things(args, cwd))
 
 
 def _by_graphql(args: JsonObject) -> tuple[Destruction, ...]:

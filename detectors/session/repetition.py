@@ -17,9 +17,9 @@ Misses: calls that are worded anew each time; results that vary in what looks li
 """
 
 import re
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, TypeAlias
 
+from msgspec import Struct, field
 from pydantic import Field
 
 from haltline.detectors.features.call import Again
@@ -59,8 +59,7 @@ _EDITS = re.compile(r"edit|replace|patch|write", re.IGNORECASE)
 _NUMBERS = re.compile(rb"\d+(?:\.\d+)?")
 
 
-@dataclass
-class State:
+class State(Struct):
     """The last repetition."""
 
     nearness: float = 0.0
