@@ -15,7 +15,7 @@ from haltline.interventions.agent.redaction.payload_encoding import Plain, plain
 from haltline.interventions.agent.rules.book import Ticket
 from haltline.interventions.agent.rules.known_effects import known_effect, only_keeps
 from haltline.interventions.agent.settings import CallMode, GuardSettings
-from haltline.schemas.events import Effect, Outcome
+from haltline.schemas.events import Effect, Outcome, SentSecret
 from haltline.schemas.record import JsonObject
 
 Targets: TypeAlias = Sequence[str] | Callable[[Mapping[str, Any]], Iterable[str]]
@@ -52,6 +52,8 @@ class Call:
     """What a repetition of the call is, where its tool declares it."""
     cut: CutArguments | None = field(default=None, init=False)
     """What is known of arguments that were cut before they arrived here."""
+    secrets_sent: Sequence[SentSecret] = field(default=(), init=False)
+    """As a client tells that holds the session's secrets itself."""
     ticket: Ticket | None = field(default=None, init=False)
     ruled: bool = field(default=False, init=False)
     """The author's rules have been asked."""
@@ -169,11 +171,11 @@ def describe_error(error: BaseException, *, key: bytes = b"", pii: bytes | None 
         outcome = Outcome.ERROR
     else:
         outcome = Outcome.UNKNOWN  # cancelled or interrupted: what it did until then is not known
-    return {"outcome": outcome, "error": plain_text(_error_text(error), max_chars=_MAX_ERROR_CHARS, key=key, pii=pii)}
+    return {"outcome": outcome, "error": plain_text(error_text(error), max_chars=_MAX_ERROR_CHARS, key=key, pii=pii)}
 
 
-def _error_text(error: BaseException) -> str:
-    """The whole of it."""
+def error_text(error: BaseException) -> str:
+    """How it failed, whole: for this process alone."""
     try:
         text = str(error)
     except Exception:  # somebody's __str__
@@ -192,7 +194,7 @@ def describe_novelty(
     counted = next((one.novelty for one in described if one.novelty is not None), None)
     if counted is None:
         is_whole = not any(isinstance(one, DescribedOutput) for one in described)
-        texts = [*result, *([] if error is None else [_error_text(error)])]
+        texts = [*result, *([] if error is None else [error_text(error)])]
         if is_whole and texts and (result or outcome in WITH_RESULT):
             counted = seen.take(*texts, args=dict(args))
     return {} if counted is None else {"output_novelty": counted}

@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
+from haltline.interventions.agent.redaction.searching import searching
 from haltline.interventions.agent.rules.known_effects import names_of
 
 _MOST_HOSTS: Final = 32
@@ -12,12 +14,13 @@ _HOST: Final = (
     r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,250}\.){1,8}[A-Za-z]{2,24}|(?:[0-9]{1,3}\.){3}[0-9]{1,3}|localhost"
     r"|\[[0-9a-fA-F:]{2,39}\]"
 )
-_URL: Final = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]{{1,20}}://(?:[^\s/\"'<>]{{0,600}}@)?({_HOST})")
+_URL: Final = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]{{1,20}}://(?:[^\s/\"'<>]{{0,600}}@)?({_HOST})", re.ASCII)
 _AT: Final = re.compile(rf"[A-Za-z0-9._%+-]{{1,64}}@({_HOST})")
 _BARE: Final = re.compile(rf"(?<![A-Za-z0-9._@/-])({_HOST})(?![A-Za-z0-9_-])")
 _WORD: Final = re.compile(
     r"(?<![^\s\"'])((?:[A-Za-z0-9-]{1,63}\.){1,8}(?:com|net|org|io|dev|app|co|me|info|biz|xyz|top|site|online|club|live|cloud|"
-    r"ru|cn|su|de|uk|fr|nl|eu|in|us|tk|ml|cc|to|ws|pw|sh|run|page|link)|(?:[0-9]{1,3}\.){3}[0-9]{1,3})(?=[:/\s\"']|$)"
+    r"ru|cn|su|de|uk|fr|nl|eu|in|us|tk|ml|cc|to|ws|pw|sh|run|page|link)|(?:[0-9]{1,3}\.){3}[0-9]{1,3})(?![^:/\s\"'])",
+    re.ASCII,
 )
 """A host without a scheme, as a word of a command line: of domains that are common, since files have dots as well."""
 _NO_DOMAINS: Final = frozenset((
@@ -46,9 +49,9 @@ _SENDING_COMMAND: Final = re.compile(
     r"|/dev/(?:tcp|udp)/|\b(?:requests|httpx|aiohttp|urllib|urllib3|http\.client|smtplib|ftplib|socket|paramiko|boto3|axios|fetch"
     r"|XMLHttpRequest|WebSocket|net/http|Net::HTTP|HttpClient|LWP|fsockopen|curl_exec|file_get_contents|create_connection"
     r"|getaddrinfo|gethostbyname|dns)\b",
-    re.IGNORECASE,
+    re.IGNORECASE | re.ASCII,
 )
-
+_sends_in_command: Final = searching(_SENDING_COMMAND)
 
 _OWN_HOSTS: Final = {
     "gh": "github.com", "hub": "github.com", "github": "github.com", "glab": "gitlab.com", "gitlab": "gitlab.com",
@@ -79,18 +82,26 @@ def is_local(host: str) -> bool:
 
 def destination_of(action: str, args: Mapping[str, Any], text: str) -> Destination | None:
     """Where a call sends to; `text` is that of its arguments. None: it sends nothing."""
-    names = names_of(action)
-    is_tool = any(_SENDING_TOOL.search(name) for name in names)
-    if not is_tool and any(_KEEPING_TOOL.search(name) for name in names):
+    is_tool = _is_sending(action)
+    if is_tool is False:
         return None
-    if not is_tool and not _SENDING_COMMAND.search(text) and not any(_URL.match(v) for v in _texts(args)):
+    if not is_tool and not _sends_in_command(text) and not any(_URL.match(v) for v in _texts(args)):
         return None
     hosts = hosts_in(text)
     if not hosts:
         hosts = {found[1].lower() for found in _BARE.finditer(text) if not _is_file(found[1])}
     elif not is_tool:
         hosts |= {found[1].lower() for found in islice(_WORD.finditer(text), _MOST_HOSTS) if not _is_file(found[1])}
-    return Destination(frozenset(hosts or _own_hosts(text, names)))
+    return Destination(frozenset(hosts or _own_hosts(text, names_of(action))))
+
+
+@lru_cache(maxsize=1024)
+def _is_sending(action: str) -> bool | None:
+    """Whether a tool sends, as its name tells; False: it keeps what it is given; None: it does not tell."""
+    names = names_of(action)
+    if any(_SENDING_TOOL.search(name) for name in names):
+        return True
+    return False if any(_KEEPING_TOOL.search(name) for name in names) else None
 
 
 def _own_hosts(text: str, names: Iterable[str]) -> Iterator[str]:

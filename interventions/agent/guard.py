@@ -272,6 +272,10 @@ class Guard:
         self.checkpoint(checkpoint_id, safe=safe)
         return checkpoint_id
 
+    def has_read(self, name: str, args: Mapping[str, Any], result: Any) -> None:
+        """Another process of this session has made a call: the secrets of its result are recognized here as well."""
+        self._gate.held.take(args, result, action=name)
+
     def subagent(self, **options: Unpack[GuardOptions]) -> "Guard":
         """The guard of a session below this one, `with` or `async with`: a kill of this session is one of that too.
 

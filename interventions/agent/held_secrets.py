@@ -18,11 +18,14 @@ from secrets import token_bytes
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
+from haltline.interventions.agent.described import DescribedOutput
 from haltline.interventions.agent.destinations import Destination, destination_of, hosts_in, is_local, is_of
 from haltline.interventions.agent.redaction.forms import HOSTS, PUBLIC, is_of_both
 from haltline.interventions.agent.redaction.marks import secret_digest
 from haltline.interventions.agent.redaction.payload_encoding import whole_json
+from haltline.interventions.agent.redaction.searching import searching
 from haltline.interventions.agent.redaction.secrets import find_secrets
+from haltline.interventions.agent.rules.known_effects import names_of
 from haltline.schemas.events import SentSecret
 
 MAX_SECRETS: Final = 256
@@ -35,27 +38,29 @@ _LEAST_CHARS: Final = 8
 _LONG_CHARS: Final = 96
 _PART_CHARS: Final = 48
 _BESIDE_CHARS: Final = 240
-_SPACES: Final = re.compile(r"(?:\s|\\[nrt]|\\\\)+")
+_SPACES: Final = re.compile(r"(?:\s|\\[nrt]|\\\\)+", re.ASCII)
 _ESCAPES: Final = re.compile(r"\\(.)")
 _ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r"}
 _HOLDS_CREDENTIALS: Final = re.compile(
     r"(?<![A-Za-z0-9])\.env\b|\.netrc|\.npmrc|\.pypirc|\.pgpass|\.git-credentials|vault-token|\.aws/|\.kube/config|\.docker/config"
     r"|id_(?:rsa|dsa|ecdsa|ed25519)|\.pem\b|\.p12|\.pfx|\.key\b|/etc/g?shadow|\.tfvars|\.htpasswd"
-    r"|(?:credentials?|secrets?)(?:[./_-]\w|[\"']|$)|[_/.-](?:credentials?|secrets?)\b|secretsmanager|secretmanager"
+    r"|(?:credentials?|secrets?)(?:[./_-]\w|[\"']|(?![\s\S]))|[_/.-](?:credentials?|secrets?)\b|secretsmanager|secretmanager"
     r"|(?:get|describe|read|access|fetch|show|view|gcloud)[\s_-]+(?:credentials?|secrets?)\b"
-    r"|\bprintenv\b|(?:^|[\"'|;&])\s*(?:env|set|export -p)\s*(?:[\"'|;&>]|$)|/proc/[^\s/]+/environ|vault\s+(?:kv|read)"
-    r"|\bop\s+(?:read|item)"
+    r"|\bprintenv\b|(?:(?<![\s\S])|[\"'|;&])\s*(?:env|set|export -p)\s*(?:[\"'|;&>]|(?![\s\S]))|/proc/[^\s/]+/environ"
+    r"|vault\s+(?:kv|read)|\bop\s+(?:read|item)"
     r"|\bpass\s+show|gopass|doppler|keyvault|key_vault|getenv|os\.environ|process\.env|config:get|heroku\s+config|keychain",
-    re.IGNORECASE,
+    re.IGNORECASE | re.ASCII,
 )
+_holds_credentials: Final = searching(_HOLDS_CREDENTIALS)
 _VALUE: Final = re.compile(
-    r"(?:^|[\s=:,'\"{(\[>])([A-Za-z0-9+/_.~!@#$%^&*-]{12,256}={0,2})(?=$|[\s,'\"})\]<;])", re.MULTILINE
+    r"(?<![^\s=:,'\"{(\[>])([A-Za-z0-9+/_.~!@#$%^&*-]{12,256}={0,2})(?![^\s,'\"})\]<;])", re.ASCII
 )
 _NO_VALUE: Final = re.compile(
     r"[0-9a-f]{40}|[0-9a-f]{64}"  # a commit, a digest
     r"|(?:[A-Za-z0-9_.-]*/)+[A-Za-z0-9_.-]*|[A-Za-z_]+(?:[._-][A-Za-z_]+)*|[0-9.,:TZ+-]+"
     r"|[\w.-]+\.(?:com|org|net|io|dev|py|js|json|md|txt|sh|ya?ml)"
-    r"|v?[0-9]+(?:\.[0-9]+)+[\w.-]*|.*[\w-]+(?:\.[\w-]+)*:[0-9]{2,5}|[\w.+-]+@[\w.-]+"
+    r"|v?[0-9]+(?:\.[0-9]+)+[\w.-]*|[\w.+-]+@[\w.-]+",
+    re.ASCII,
 )
 
 
@@ -72,7 +77,7 @@ class Held(NamedTuple):
 
 
 class HeldSecrets:
-    """Those of one session. Thread safe."""
+    """Those of one session and the sessions below it in this process. Thread safe."""
 
     def __init__(self, key: bytes = b"", max_secrets: int = MAX_SECRETS) -> None:
         self._key = key or token_bytes(32)
@@ -80,14 +85,14 @@ class HeldSecrets:
         self._held: OrderedDict[str, Held] = OrderedDict()  # by digest: a long secret is not kept whole
         self._lock = threading.Lock()
 
-    def take(self, args: Mapping[str, Any], *results: Any) -> None:
+    def take(self, args: Mapping[str, Any], *results: Any, action: str = "") -> None:
         """Holds the secrets of what a call with these arguments has returned."""
         for result in results:
-            text = text_of(result)
+            text = "" if isinstance(result, DescribedOutput) else text_of(result)  # its client holds its secrets
             if len(text) < _LEAST_CHARS:
                 continue
             found = list(_secrets_of(text))
-            if _HOLDS_CREDENTIALS.search(text_of(args)):
+            if _holds_credentials(" ".join((text_of(args), *names_of(action)))):
                 found += _values_of(text)
             if found:
                 with self._lock:

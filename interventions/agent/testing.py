@@ -58,6 +58,7 @@ class ScriptedGuard(Guard):
         on_advice: Callable[[Advice], object] | None = None,
         standing: tuple[ControlRecord, ...] = (),
         checkpoints: Checkpoints | None = None,
+        parent: Guard | None = None,
         **options: Unpack[GuardOptions],
     ) -> None:
         if settings is None:
@@ -68,7 +69,7 @@ class ScriptedGuard(Guard):
         else:
             settings = settings.changed(**options)
         self.script = _Script(deque(verdicts), Topics(settings.topic_prefix), standing)
-        super().__init__(settings, on_advice=on_advice, checkpoints=checkpoints, link=self.script)
+        super().__init__(settings, on_advice=on_advice, checkpoints=checkpoints, link=self.script, parent=parent)
 
     @property
     def events(self) -> list[ActionEvent]:

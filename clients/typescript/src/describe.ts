@@ -42,6 +42,11 @@ export class Describer {
     this.#maxOutputChars = whole(options.maxOutputChars, 512, [0, 65_536], "maxOutputChars");
   }
 
+  /** The key of digests; empty: none. */
+  get digestKey(): Uint8Array {
+    return this.#keys.digest;
+  }
+
   /** The arguments of a call, the digest of the whole, and from where they are cut. */
   args(
     args: Record<string, unknown>,

@@ -80,13 +80,17 @@ export function knownEffect(action: string, hint?: Effect): Effect {
   return hint !== undefined && EFFECTS.indexOf(hint) > EFFECTS.indexOf(known) ? hint : known;
 }
 
+export function onlyLooks(effect: Effect): boolean {
+  return EFFECTS.indexOf(effect) <= EFFECTS.indexOf("poll");
+}
+
 /** Whether a tool surely runs nothing of what it is given: it only looks, or keeps a text. */
 export function onlyKeeps(action: string, effect: Effect): boolean {
   return effect === "read" || (effect === "exec" && namesOf(action).some((name) => KEEPS.test(name)));
 }
 
 /** What a tool's name may be matched as: `mcp__warehouse__dropTable` is `drop_table` too. */
-function namesOf(action: string): string[] {
+export function namesOf(action: string): string[] {
   const snake = action.replace(/(?<=[a-z0-9])(?=[A-Z])/g, "_").toLowerCase().replaceAll("-", "_");
   return [action.toLowerCase(), snake, lastPart(snake)];
 }

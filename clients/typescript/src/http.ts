@@ -99,6 +99,7 @@ export class HttpTransport implements Transport {
       ...(call.effect === undefined ? {} : { effect: call.effect }),
       ...(call.mode === undefined ? {} : { mode: call.mode }),
       ...(call.loopKey === undefined ? {} : { loop_key: call.loopKey }),
+      ...(call.secretsSent === undefined ? {} : { secrets_sent: call.secretsSent }),
     };
     return verdictOf((await this.#post("/v1/verdict", body, mayHarm ? this.#budgetMs : this.#shortMs)).body);
   }

@@ -4,7 +4,8 @@ import { randomUUID } from "node:crypto";
 
 import { checked, denied, id, key, own, refusedOf, withOwnHints } from "./answers.js";
 import { Describer } from "./describe.js";
-import { knownEffect } from "./effects.js";
+import { knownEffect, onlyLooks } from "./effects.js";
+import { HeldSecrets } from "./held_secrets.js";
 import { SeenWords } from "./novelty.js";
 import type { Allowed, CallOptions, Denied, SessionOptions, Turn } from "./options.js";
 import { head, wellFormed } from "./redaction/unicode.js";
@@ -17,6 +18,7 @@ import {
   MODES,
   type Effect,
   type Outcome,
+  type ProposedCall,
   type SessionInfo,
   type Transport,
   type TurnEvent,
@@ -36,6 +38,7 @@ const UNDECIDED =
 const UNCHECKED = "This call could not be checked, and so it was not made. Report it instead.";
 
 interface Open {
+  readonly action: string;
   readonly args: Record<string, unknown>;
   readonly began: number;
   hints: string;
@@ -50,6 +53,7 @@ export class Session {
   readonly #above: Session | undefined;
   readonly #open = new Map<string, Open>();
   readonly #seen = new SeenWords();
+  readonly #held: HeldSecrets;
   #kept: string[] = [];
   #killed: Refused | undefined;
   #frozen: Refused | undefined;
@@ -66,6 +70,7 @@ export class Session {
     this.#options = options;
     this.#above = above;
     this.#describer = new Describer(options);
+    this.#held = above === undefined ? new HeldSecrets(this.#describer.digestKey) : above.#held;
     this.sessionId = id(options.sessionId ?? randomUUID(), "sessionId");
     this.agentId = options.agentId === undefined ? undefined : id(options.agentId, "agentId");
     for (const [name, effect] of Object.entries(options.effects ?? {})) checked(effect, EFFECTS, `effects.${name}`);
@@ -111,6 +116,7 @@ export class Session {
       // Of what came of an interrupted call nothing is known, so the text of its error is no result.
       const isKnown = hasOutput || (hasFailed && ended.outcome !== "unknown");
       const result = [...(hasOutput ? [output] : []), ...(hasFailed ? [this.#describer.errorText(error)] : [])];
+      this.#held.take(result, open.args, open.action);
       await this.#transport.result(key(callId), {
         ...ended,
         ...(hasOutput ? { output: this.#describer.output(output) } : {}),
@@ -247,6 +253,7 @@ export class Session {
     const known = knownEffect(action, effect);
     const described = this.#describer.args(args, action, known);
     const targets = (options.targets ?? []).map(String);
+    const secretsSent = this.#held.sent(action, args);
     const call = {
       callId: callId ? key(callId) : randomUUID(),
       action,
@@ -258,6 +265,7 @@ export class Session {
       knownEffect: known,
       ...(options.mode === undefined ? {} : { mode: options.mode }),
       ...(options.loopKey === undefined ? {} : { loopKey: this.#describer.text(options.loopKey) }),
+      ...(secretsSent.length === 0 ? {} : { secretsSent }),
     };
     let verdict: Verdict;
     try {
@@ -265,7 +273,7 @@ export class Session {
     } catch (error) {
       if (!(error instanceof Away)) throw error;
       this.#away(error);
-      return this.#withoutVerdict(call.callId, call.knownEffect, args, error instanceof Waiting);
+      return this.#withoutVerdict(call, args, error instanceof Waiting);
     }
     this.#heard(verdict, call.knownEffect);
     const hints = [this.#takeKept(), verdict.hints ?? ""].filter(Boolean).join("\n");
@@ -274,12 +282,13 @@ export class Session {
       if (verdict.killed) throw withOwnHints(refused, hints);
       return denied(refused, hints);
     }
-    return this.#admitted(verdict.callId ?? call.callId, args, verdict, hints);
+    return this.#admitted(verdict.callId ?? call.callId, { action, args, hints, began: 0 }, verdict);
   }
 
-  async #admitted(callId: string, args: Record<string, unknown>, verdict: Verdict, hints: string): Promise<Allowed | Denied> {
+  async #admitted(callId: string, open: Open, verdict: Verdict): Promise<Allowed | Denied> {
+    const { args, hints } = open;
     if (this.#open.has(callId)) await this.#lose(callId); // some servers number the calls of each response from zero
-    this.#open.set(callId, { began: performance.now(), hints, args });
+    this.#open.set(callId, { ...open, began: performance.now() });
     if (this.#open.size > MAX_OPEN) await this.#lose([...this.#open.keys()][0] ?? callId);
     const changes = verdict.changeArguments;
     if (changes === undefined) return { allowed: true, callId, args, changed: false, ...(hints ? { hints } : {}) };
@@ -297,7 +306,8 @@ export class Session {
   }
 
   /** Nobody answered: what stood holds, what is still undecided or destroys is refused, and the rest is made. */
-  #withoutVerdict(callId: string, effect: Effect, args: Record<string, unknown>, isUndecided: boolean): Allowed | Denied {
+  #withoutVerdict(call: ProposedCall, args: Record<string, unknown>, isUndecided: boolean): Allowed | Denied {
+    const { callId, action, knownEffect: effect } = call;
     const hints = this.#takeKept();
     if (this.killed) throw withOwnHints(this.killed, hints);
     const stands = this.#frozen ?? (onlyLooks(effect) ? undefined : this.#contained);
@@ -307,7 +317,7 @@ export class Session {
     if (from !== null && EFFECTS.indexOf(effect) >= EFFECTS.indexOf(from)) {
       return denied(new Refused(NO_VERDICT, NOBODY), hints);
     }
-    this.#open.set(callId, { began: performance.now(), hints, args });
+    this.#open.set(callId, { began: performance.now(), hints, action, args });
     return { allowed: true, callId, args, changed: false, ...(hints ? { hints } : {}) };
   }
 
@@ -386,8 +396,4 @@ export class Session {
       // whoever receives warnings cannot stop the agent
     }
   }
-}
-
-function onlyLooks(effect: Effect): boolean {
-  return EFFECTS.indexOf(effect) <= EFFECTS.indexOf("poll");
 }

@@ -69,6 +69,17 @@ export interface ProposedCall {
   /** Of this call alone; left out: that of the session. */
   readonly mode?: Mode;
   readonly loopKey?: string;
+  /** Secrets of the session that it sends to where they do not belong; left out: there are none. */
+  readonly secretsSent?: readonly SentSecret[];
+}
+
+/** A secret that the session has read before, in the arguments of a call that sends them somewhere. */
+export interface SentSecret {
+  readonly kind: string;
+  /** Of the secret, under the key of digests, or a key of this process. */
+  readonly digest: string;
+  /** Its provider's hosts are known, and the call goes to none of them. */
+  readonly elsewhere?: boolean;
 }
 
 /** Whether a call, or the model's next turn, may be made. */

@@ -31,6 +31,7 @@ class Scripted implements Transport {
   readonly results: [string, Outcome][] = [];
   readonly turns: TurnEvent[] = [];
   readonly opened: SessionInfo[] = [];
+  readonly belows: Scripted[] = [];
   turn: Answer = ALLOW;
 
   constructor(readonly answers: Answer[] = []) {}
@@ -64,7 +65,8 @@ class Scripted implements Transport {
   }
 
   below(): Scripted {
-    return new Scripted(this.answers);
+    this.belows.push(new Scripted(this.answers));
+    return this.belows.at(-1)!;
   }
 
   async close(): Promise<void> {
@@ -338,4 +340,26 @@ test("of more targets than can be told none is left out in silence", async () =>
   const args = Object.fromEntries(Array.from({ length: 1001 }, (_, at) => [`name${at}`, at]));
   await session.before("c1", "write_file", { ...args, content: "x".repeat(300_000) });
   assert.throws(() => transport.calls[0]?.cutTargets(), /expected at most 1000 simple arguments that are cut, got 1001/);
+});
+
+const TOKEN = `gh${"p_"}aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xYzZ12`;
+
+test("a secret that a result or an error brought in is told where a call sends it, also from a session below", async () => {
+  const { session, transport } = scripted([], { digestKey: "k" });
+  const subagent = session.subagent();
+  const sent = async (args: Record<string, string>): Promise<unknown> => {
+    await session.before(undefined, "http_post", args);
+    return transport.calls.at(-1)?.secretsSent;
+  };
+  const base64 = { url: "https://example.org", body: Buffer.from(`use ${TOKEN}`).toString("base64") };
+  assert.equal(await sent(base64), undefined);
+  await session.before("c1", "run", { command: "deploy" });
+  await session.failed("c1", new Error(`refused: ${TOKEN}`));
+  const told = (await sent(base64)) as { digest: string }[];
+  assert.deepEqual(told, [{ kind: "github_token", digest: told[0]?.digest, elsewhere: true }]);
+  assert.match(told[0]?.digest ?? "", /^[0-9a-f]{8}$/);
+  assert.equal(await sent({ url: "https://api.github.com/user", authorization: TOKEN }), undefined);
+  await subagent.before(undefined, "http_post", base64);
+  assert.deepEqual(transport.belows[0]?.calls[0]?.secretsSent, told);
+  assert.ok(!JSON.stringify(transport.calls).includes(TOKEN));
 });

@@ -6,6 +6,7 @@ import { test } from "node:test";
 
 import { Describer } from "../src/describe.js";
 import { destroyingVerb, knownEffect, onlyKeeps } from "../src/effects.js";
+import { HeldSecrets } from "../src/held_secrets.js";
 import { SeenWords } from "../src/novelty.js";
 import { blake2b } from "../src/redaction/blake2b.js";
 import { plain, plainText } from "../src/redaction/payload.js";
@@ -37,6 +38,7 @@ interface Vectors {
   payloads: Payload[];
   outputs: [Json, number, { output_digest: string | null; output_bytes: number; output_head: string | null }][];
   novelty: [Json, Named | null, { new_words: number; words: number; results: number }][];
+  held: [string, Named, Json, string, Named, { kind: string; digest: string; elsewhere?: boolean }[]][];
   digests: [string, string, string][];
   tools: [string, string, Effect, Effect, boolean][];
 }
@@ -49,6 +51,7 @@ function expanded(value: Json): Json {
   if (Array.isArray(value)) return value.map(expanded);
   if (typeof value !== "object" || value === null) return value;
   const repeat = value["repeat"];
+  if (Array.isArray(value["parts"])) return value["parts"].join("");
   if (Array.isArray(repeat)) return (repeat[0] as string).repeat(repeat[1] as number);
   return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, expanded(item)]));
 }
@@ -125,6 +128,23 @@ test("a new word is hardly ever taken for a known one, and what was seen last is
   assert.ok(counted.reduce((sum, one) => sum + one) > 12_000 * 0.995);
   for (const text of texts.slice(-30)) assert.equal(seen.take([text]).newWords, 0);
   assert.ok(seen.take([texts[0]]).newWords > 90); // forgotten
+});
+
+test("a secret that was read is recognized alike where a call sends it", () => {
+  assert.ok(vectors.held.some(([, , , , , sent]) => sent.some((one) => one.elsewhere)));
+  for (const [readBy, readArgs, result, action, args, sent] of vectors.held) {
+    const held = new HeldSecrets(KEY);
+    held.take([expanded(result)], expanded(readArgs) as Named, readBy);
+    assert.deepEqual(held.sent(action, expanded(args) as Named), sent, JSON.stringify([readBy, readArgs, action, args]));
+  }
+});
+
+test("the newest secrets are held, each once", () => {
+  const held = new HeldSecrets(KEY, 3);
+  const tokens = [0, 1, 2, 3, 4, 4].map((n) => `password=a1b2c3d4e5f6${n}`);
+  for (const token of tokens) held.take([token], {}, "read");
+  const sent = (texts: string[]): number => held.sent("http_post", { url: "https://example.org", texts }).length;
+  assert.deepEqual([sent(tokens), sent(tokens.slice(0, 2)), sent(tokens.slice(2, 4))], [3, 0, 2]);
 });
 
 test("digests are those of BLAKE2b", () => {

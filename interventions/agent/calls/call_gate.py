@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from typing import Any, Final
 
-from haltline.interventions.agent.call import Call, describe_error, describe_novelty, describe_output
+from haltline.interventions.agent.call import Call, describe_error, describe_novelty, describe_output, error_text
 from haltline.interventions.agent.calls.event_publisher import CallEvent, EventPublisher, now_ms
 from haltline.interventions.agent.calls.guarded_call import Action, Steps
 from haltline.interventions.agent.checkpoints import Checkpoints
@@ -79,7 +79,7 @@ class CallGate:
         self.rules = RuleBook(settings.rules)
         self.throttled = Throttled(settings.throttle_s)
         self._seen = SeenWords()
-        self._held = HeldSecrets(settings.digest_key.encode())
+        self.held: HeldSecrets = HeldSecrets(settings.digest_key.encode()) if parent is None else parent.held
         self._fail_policy = FailPolicy(settings)
 
     def connect(self, transport: Transport) -> None:
@@ -97,7 +97,7 @@ class CallGate:
         killed = self.enforcer.killed
         self.rules.after_fork()
         self._seen.after_fork()
-        self._held.after_fork()
+        self.held.after_fork()
         if self.decider is not None:
             self.decider.after_fork()
         self.connect(transport)
@@ -156,7 +156,7 @@ class CallGate:
         # 3. Say what is about to be done.
         closed, waits = self._fail_policy.is_closed(call), self._fail_policy.waits(call, link_up=self.transport.up)
         fields: dict[str, Any] = {}
-        if secrets_sent := self._held.sent(call.action, call.args):
+        if secrets_sent := [*call.secrets_sent, *self.held.sent(call.action, call.args)]:
             fields["secrets_sent"] = secrets_sent
             waits = waits or (call.mode == "async" and not call.is_mode_explicit and self.transport.up)
         proposal = self.publisher.call_event(_PROPOSED, call, await_verdict=waits, **fields)
@@ -335,7 +335,8 @@ class CallGate:
             if action.has_value:
                 fields.update(describe_output(action.value, self.settings))
             result = [action.value] if action.has_value else []
-            self._held.take(call.args, *result, *([] if error is None else [fields["error"]]))
+            texts = [*result, *([] if error is None else [error_text(error)])]
+            self.held.take(call.args, *texts, action=call.action)
             fields.update(describe_novelty(self._seen, call.args, result, error, fields["outcome"]))
             fields["duration_ms"] = (time.perf_counter_ns() - action.began_ns) // 1000 / 1000
             event = self.publisher.call_event(_COMPLETED, call, **fields)

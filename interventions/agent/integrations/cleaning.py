@@ -1,5 +1,7 @@
 """Events that others made, without secrets and within bounds, as the guard would have made them."""
 
+from typing import Any
+
 from haltline.interventions.agent.call import WITH_RESULT
 from haltline.interventions.agent.novelty import SeenBySession
 from haltline.interventions.agent.redaction.payload_encoding import plain, plain_text
@@ -20,16 +22,15 @@ def cleaned(event: ActionEvent, settings: GuardSettings, seen: SeenBySession | N
     if seen is not None and event.output_novelty is None and _has_whole_result(event):
         changes["output_novelty"] = seen.of(event.session_id).take(event.output_head, event.error, args=event.args)
     key, pii = settings.digest_key.encode(), settings.pii_key
-    if event.args is not None:
-        args = plain(event.args, max_bytes=settings.max_args_bytes, key=key, pii=pii)
-        changes["args"] = args.value if isinstance(args.value, dict) else None
-        changes["args_digest"] = event.args_digest or args.digest
+    changes |= describe_arguments(event.args, settings)
+    if event.args_digest is not None:
+        changes["args_digest"] = event.args_digest
     if event.targets:
         changes["targets"] = [
             plain_text(target, max_chars=_MAX_TARGET_CHARS, key=key, pii=pii) for target in event.targets
         ]
     if event.error is not None:
-        changes["error"] = plain_text(event.error, max_chars=_MAX_ERROR_CHARS, key=key, pii=pii)
+        changes["error"] = cleaned_error(event.error, settings)
     if event.output_head is not None:
         if event.output_digest is None:  # of what there is, so that repetition is seen
             changes["output_digest"] = plain(event.output_head, max_bytes=0, key=key, pii=pii).digest
@@ -37,6 +38,19 @@ def cleaned(event: ActionEvent, settings: GuardSettings, seen: SeenBySession | N
     if event.task is not None:
         changes["task"] = without_secrets(event.task, key=key, pii=pii)
     return event.model_copy(update=changes)
+
+
+def describe_arguments(args: dict[str, Any] | None, settings: GuardSettings) -> dict[str, Any]:
+    """The fields of an event about the arguments of its call."""
+    if args is None:
+        return {}
+    shown = plain(args, max_bytes=settings.max_args_bytes, key=settings.digest_key.encode(), pii=settings.pii_key)
+    return {"args": shown.value if isinstance(shown.value, dict) else None, "args_digest": shown.digest}
+
+
+def cleaned_error(error: str, settings: GuardSettings) -> str:
+    """The text of an error as it may be published."""
+    return plain_text(error, max_chars=_MAX_ERROR_CHARS, key=settings.digest_key.encode(), pii=settings.pii_key)
 
 
 def _has_whole_result(event: ActionEvent) -> bool:

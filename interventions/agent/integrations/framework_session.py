@@ -29,7 +29,7 @@ from haltline.interventions.agent.enforcement.refusal_cause import Advice, hints
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.settings import GuardOptions
-from haltline.schemas.events import Effect, Usage
+from haltline.schemas.events import Effect, SentSecret, Usage
 
 log: Final = logging.getLogger("haltline.agent")
 
@@ -237,14 +237,17 @@ class FrameworkSession:
         mode: Literal["async", "blocking"] | None = None,
         loop_key: str | None = None,
         cut: CutArguments | None = None,
+        secrets_sent: Sequence[SentSecret] = (),
         asks: bool = False,
     ) -> Answer:
         """As `propose`; does not block the event loop. `cut` describes arguments that are not whole.
 
+        `secrets_sent` are those that a client has recognized itself.
+
         `asks`: with the mode `async` as well, a call that may destroy something waits, as the guard's `ask_from` says.
         """
         action = self._action(call_id, name, args=args, targets=targets, effect=effect, mode=mode, loop_key=loop_key)
-        action.call.cut = cut
+        action.call.cut, action.call.secrets_sent = cut, secrets_sent
         if asks and mode == "async":
             action.call.is_mode_explicit = False  # it counts as the guard's
         try:

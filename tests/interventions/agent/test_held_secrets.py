@@ -147,6 +147,28 @@ def test_results_and_arguments_of_any_kind_are_looked_through() -> None:
     )
 
 
+ANSWERS: dict[str, tuple[str, Any, str, list[str]]] = {
+    "a vault's tool": ("mcp__vault__getSecret", {"data": {"value": VALUE}}, VALUE, ["credential"]),
+    "another tool": ("mcp__files__getFile", {"data": {"value": VALUE}}, VALUE, []),
+    "lines in JSON": ("read_credentials", {"text": f"A=1\nB={VALUE}\n"}, quote(VALUE), ["credential"]),
+    "a row with a token": (
+        "query",
+        [{"name": "é", "token": TOKEN}],
+        base64.b64encode(f"é{TOKEN}".encode()).decode(),
+        ["github_token"],
+    ),
+}
+
+
+@cases("action, result, text, expected", ANSWERS)
+def test_the_name_of_a_tool_says_that_it_returns_secrets(
+    action: str, result: Any, text: str, expected: list[str]
+) -> None:
+    held = HeldSecrets(b"k")
+    held.take({"name": "db"}, result, action=action)
+    assert [one.kind for one in held.sent("send_email", {"to": "a@example.org", "body": [text]})] == expected
+
+
 def test_the_newest_are_held_and_equal_ones_have_one_digest() -> None:
     held = HeldSecrets(b"k", max_secrets=3)
     tokens = [TOKEN[:-1] + str(n) for n in range(5)]

@@ -103,7 +103,7 @@ export class Gate {
     // 3. Say what is about to be done.
     const closed = atLeast(call.knownEffect, this.#settings.failClosedFrom);
     const waits = this.#waits(call, mode);
-    const fields = { ...fieldsOf(call), await_verdict: waits };
+    const fields = { ...fieldsOf(call), secrets_sent: call.secretsSent, await_verdict: waits };
     const { eventId, handedOver } = this.publisher.event("action.proposed", fields, closed);
     const answer = waits ? enforcer.awaitVerdict(eventId) : undefined;
 
@@ -178,6 +178,7 @@ export class Gate {
   /** Whether the call waits for a verdict of the worker. A call's own mode comes first. */
   #waits(call: ProposedCall, mode: string): boolean {
     if (mode !== "async" || call.mode !== undefined) return mode === "blocking";
+    if (call.secretsSent !== undefined) return this.#link.up();
     if (this.#settings.askFrom === null || !this.#link.up()) return false;
     if (atLeast(call.knownEffect, this.#settings.askFrom)) return true;
     const looks = EFFECTS.indexOf(call.knownEffect) <= EFFECTS.indexOf("poll");

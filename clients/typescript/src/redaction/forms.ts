@@ -62,7 +62,7 @@ function secretOf(row: FormRow, text: string, match: RegExpExecArray, base: numb
   if (row.check === "not a word" && WORD.test(secret)) return undefined;
   const at = base + start;
   if (row.needs !== undefined && !text.slice(Math.max(0, at - NEAR_CHARS), at).toLowerCase().includes(row.needs)) return undefined;
-  return { start: at, end: base + end, kind: row.as ?? row.kind };
+  return { start: at, end: base + end, kind: row.kind, ...(row.as === undefined ? {} : { shown: row.as }) };
 }
 
 function formAt(row: FormRow, text: string, at: number): Found | undefined {

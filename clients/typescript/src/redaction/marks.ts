@@ -8,17 +8,24 @@ import { wellFormed } from "./unicode.js";
 
 const MARK = /\[redacted:[\p{L}\p{N}_]+(?::[0-9a-f]{8})?\]/gu;
 
-/** A place in a text, from `start` to before `end`, and the kind of secret there, as marks name it. */
+/** A place in a text, from `start` to before `end`, and the kind of secret there. */
 export interface Found {
   readonly start: number;
   readonly end: number;
   readonly kind: string;
+  /** The kind as marks name it, where that is another one. */
+  readonly shown?: string;
+}
+
+/** 8 hex digits, equal for equal secrets under one key. */
+export function secretDigest(secret: string, key: Uint8Array): string {
+  return blake2b(Buffer.from(wellFormed(secret)), 4, key.subarray(0, 64));
 }
 
 /** `[redacted:kind:digest]`; without a key no digest, which could be guessed from. */
 export function mark(kind: string, secret = "", key: Uint8Array = new Uint8Array()): string {
   if (key.length === 0) return `[redacted:${kind}]`;
-  return `[redacted:${kind}:${blake2b(Buffer.from(wellFormed(secret)), 4, key.subarray(0, 64))}]`;
+  return `[redacted:${kind}:${secretDigest(secret, key)}]`;
 }
 
 /** The text with marks in these places. Marks that are there already stay. */
@@ -27,7 +34,7 @@ export function marked(text: string, found: readonly Found[], key?: Uint8Array):
   const kept: string[] = [];
   let done = 0;
   for (const { start, end, first } of withoutMarks(text, joined(found))) {
-    kept.push(text.slice(done, start), mark(first.kind, text.slice(first.start, first.end), key));
+    kept.push(text.slice(done, start), mark(first.shown ?? first.kind, text.slice(first.start, first.end), key));
     done = end;
   }
   return kept.join("") + text.slice(done);

@@ -8,7 +8,7 @@ import type { Json } from "../transport.js";
 import { findBeside, findRandom } from "./beside.js";
 import { findCommandLines, secretItems } from "./command_lines.js";
 import { findForms } from "./forms.js";
-import { mark, marked } from "./marks.js";
+import { type Found, mark, marked } from "./marks.js";
 import { findNamed, kindOf, NO_COUNT, NO_VALUE, OF_OPTIONS, OPTION_NAME, PATH } from "./named.js";
 import { findPiped } from "./piped.js";
 import { anyCase } from "./unicode.js";
@@ -48,12 +48,17 @@ function kindOfField(name: string): string | undefined {
 
 /** The text without what tells itself as a secret; with a key, marks have digests. */
 export function redactText(text: string, key?: Uint8Array): string {
+  return marked(text, findSecrets(text), key);
+}
+
+/** Where secrets are in a text, those of the most telling kind first; places may overlap. */
+export function findSecrets(text: string): Found[] {
   const found = [...findForms(text), ...findCommandLines(text), ...findPiped(text)];
   const lower = lowerOf(text);
   if (MAY_BE_NAMED.test(lower)) {
     found.push(...findBeside(text, lower), ...findNamed(text, lower), ...findRandom(text, lower));
   }
-  return marked(text, found, key);
+  return found;
 }
 
 /** In lower case, place by place: a few letters have a lower case of two. */

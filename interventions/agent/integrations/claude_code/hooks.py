@@ -4,15 +4,16 @@ Claude Code asks every hook at once and takes the strictest answer. So a call th
 answer at all: `allow` would skip the question that Claude Code itself, or its user's rules, would ask.
 """
 
+import contextlib
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 from haltline.interventions.agent.enforcement.pending_approvals import APPROVAL_PENDING
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.integrations.any_json import text_of_blocks, written
-from haltline.interventions.agent.integrations.claude_code.transcript import Transcript
+from haltline.interventions.agent.integrations.claude_code.transcript import Transcript, results_in
 from haltline.interventions.agent.integrations.framework_session import Answer, FrameworkSession
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.settings import GuardSettings
@@ -26,6 +27,13 @@ AGENT_ID: Final = f"claude-code@{socket.gethostname()}"[:128]
 _MAX_ID_CHARS = 200
 
 
+class MakeGuard(Protocol):
+    """Makes the guard of a session; `parent` is that of the session above."""
+
+    def __call__(self, settings: GuardSettings, /, *, parent: Guard | None) -> Guard:
+        """The guard."""
+
+
 class Sessions:
     """The guards of one session of Claude Code and of its subagents, each of which is a session below it."""
 
@@ -34,7 +42,7 @@ class Sessions:
         settings: GuardSettings,
         *,
         on_approval: OnApproval = "deny",
-        guard: Callable[[GuardSettings], Guard] = Guard,
+        guard: MakeGuard = Guard,
     ) -> None:
         self._settings = settings
         self._on_approval = on_approval
@@ -71,13 +79,13 @@ class Sessions:
             session.guard.prompt(str(hook.get("prompt") or ""))
         elif event == "PreToolUse":
             self._tell_turns(hook, session)
-            name, args = _text(hook, "tool_name"), hook.get("tool_input")
-            named = args if isinstance(args, dict) else {} if args is None else {"tool_input": args}
-            answer = await session.propose_async(_call_id(hook), name, named)
+            answer = await session.propose_async(_call_id(hook), _text(hook, "tool_name"), _args_of(hook))
             return self._verdict(hook, session, answer)
         if event in {"PostToolUse", "PostToolUseFailure"}:
             failed = str(hook.get("error") or "failed") if event == "PostToolUseFailure" else None
-            session.complete(_call_id(hook), text_of_blocks(hook.get("tool_response")), error=failed)
+            result = text_of_blocks(hook.get("tool_response"))
+            if not session.complete(_call_id(hook), result, error=failed):  # another process was asked about it
+                session.guard.has_read(str(hook.get("tool_name")), _args_of(hook), failed or result)
         elif event == "SubagentStop" and "agent_id" in hook:
             await self._tell_last_turns(hook, session)
             self._sessions.pop(session.guard.session_id, None)
@@ -121,7 +129,7 @@ class Sessions:
             agent_id = f"{agent_id}/{hook.get('agent_type') or 'subagent'}"[:256]
         session = self._sessions.get(session_id)
         if session is None:
-            above = self._settings
+            above, agent = self._settings, self._sessions.get(parent or "")
             session = FrameworkSession(
                 self._guard(
                     above.changed(
@@ -130,10 +138,13 @@ class Sessions:
                         parent_session_id=parent or above.parent_session_id,
                         root_session_id=above.root_session_id or parent or above.parent_session_id,
                         ancestors=(*above.ancestors, *filter(None, (above.parent_session_id,))),
-                    )
+                    ),
+                    parent=None if agent is None else agent.guard,
                 )
             )
             self._sessions[session_id] = session
+            if agent is None:
+                _recall(session.guard, hook)
         return session
 
     def _verdict(self, hook: Mapping[str, Any], session: FrameworkSession, answer: Answer) -> JsonObject:
@@ -194,6 +205,15 @@ class Sessions:
         return self._transcripts[path]
 
 
+def _recall(guard: Guard, hook: Mapping[str, Any]) -> None:
+    """What the session has read before this process was there stands in its transcript alone."""
+    path = hook.get("transcript_path")
+    if isinstance(path, str) and Path(path).is_file():
+        with contextlib.suppress(OSError):
+            for call, result in results_in(Path(path)):
+                guard.has_read(call.name, call.args, result)
+
+
 def stopped_answer(refused: Refused) -> JsonObject:
     """To a call of a session that was stopped."""
     output = {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": str(refused)}
@@ -207,6 +227,11 @@ def _halt(refused: Refused) -> JsonObject:
 
 def _session_id(hook: Mapping[str, Any]) -> str:
     return _text(hook, "session_id")[:_MAX_ID_CHARS]
+
+
+def _args_of(hook: Mapping[str, Any]) -> JsonObject:
+    args = hook.get("tool_input")
+    return args if isinstance(args, dict) else {} if args is None else {"tool_input": args}
 
 
 def _call_id(hook: Mapping[str, Any]) -> str:

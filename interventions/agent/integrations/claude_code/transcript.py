@@ -11,12 +11,30 @@ from pathlib import Path
 from typing import Any, Final
 
 from haltline.interventions.agent.integrations.any_json import parsed
-from haltline.interventions.agent.integrations.claude_code.messages import Turns, ends_turn
+from haltline.interventions.agent.integrations.claude_code.messages import ToolUse, Turns, ends_turn, tools_of
 from haltline.schemas.events import Usage
 
 WRITTEN_WITHIN_S: Final = 5.0
 _POLL_S: Final = 0.05
 _READ_AT_ONCE_BYTES: Final = 4 * 1024 * 1024
+_REMEMBERED_BYTES: Final = 2 * 1024 * 1024  # more than a model's context holds; read in about a second
+
+
+def results_in(path: Path) -> Iterator[tuple[ToolUse, Any]]:
+    """The calls in the last `_REMEMBERED_BYTES` of a transcript, each with its result. Raises OSError."""
+    calls: dict[str, ToolUse] = {}
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _REMEMBERED_BYTES))
+        for line in file:
+            try:
+                fields = parsed(line)
+            except ValueError:  # the first one may be a part
+                continue
+            for one in tools_of(fields) if isinstance(fields, Mapping) else ():
+                if isinstance(one, ToolUse):
+                    calls[one.call_id] = one
+                else:
+                    yield calls.pop(one.call_id, ToolUse(one.call_id, "", {})), one.content
 
 
 class Transcript:

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from haltline.cli.agent import hook as command
+from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.integrations.claude_code.companion import Companion
 from haltline.interventions.agent.integrations.claude_code.hooks import Sessions
 from haltline.interventions.agent.settings import GuardSettings
@@ -50,8 +51,8 @@ def hook_output(path: Path, data: bytes) -> Any:
 def test_any_hook_is_answered_and_every_call_of_a_tool_is_checked(tmp_path: Path) -> None:
     guards: list[ScriptedGuard] = []
 
-    def guard(with_settings: GuardSettings) -> ScriptedGuard:
-        guards.append(ScriptedGuard(settings=with_settings))
+    def guard(with_settings: GuardSettings, /, *, parent: Guard | None) -> ScriptedGuard:
+        guards.append(ScriptedGuard(settings=with_settings, parent=parent))
         return guards[-1]
 
     path = tmp_path / "s.sock"

@@ -1,0 +1,167 @@
+/**
+ * Secrets that a session has read, held in memory alone, and recognized where a call sends them somewhere else: as the
+ * Python package does it, by the same tables (held_secrets.py says more). What leaves is the kind and a digest under the
+ * key of digests, or under a key of this process.
+ */
+
+import { randomBytes } from "node:crypto";
+
+import { destinationOf, hostsIn, isLocal, isOf } from "./destinations.js";
+import { namesOf } from "./effects.js";
+import { isOfBoth } from "./redaction/forms.js";
+import { secretDigest } from "./redaction/marks.js";
+import { wholeJson } from "./redaction/payload.js";
+import { findSecrets } from "./redaction/secrets.js";
+import { BESIDE, BREAKS, FORMS, HOLDS_CREDENTIALS, NO_VALUE, VALUE } from "./redaction/tables.js";
+import { head, wellFormed } from "./redaction/unicode.js";
+import type { SentSecret } from "./transport.js";
+
+const MAX_SECRETS = 256; // the newest
+const MAX_BYTES = 64 * 1024; // of a result, and of the arguments of a call: what is behind is not looked at
+const MAX_SENT = 8; // that an event lists
+const LEAST_CHARS = 8;
+const LONG_CHARS = 96;
+const PART_CHARS = 48;
+const BESIDE_CHARS = 240;
+
+const BREAK = new RegExp(BREAKS, "g");
+const ESCAPED: Readonly<Record<string, string>> = { n: "\n", t: "\t", r: "\r" };
+const OF_CREDENTIALS = new RegExp(HOLDS_CREDENTIALS, "i");
+const VALUES = new RegExp(VALUE, "g");
+const NONE = new RegExp(`^(?:${NO_VALUE})$`);
+const PUBLIC = new Set(FORMS.filter((row) => row.public).map((row) => row.kind));
+/** Of each kind the domains of who gives it out. */
+const HOSTS = new Map<string, string[]>();
+for (const { kind, hosts = [] } of [...FORMS, ...BESIDE]) HOSTS.set(kind, [...(HOSTS.get(kind) ?? []), ...hosts]);
+
+interface Held {
+  readonly kind: string;
+  readonly digest: string;
+  /** As which it is recognized. */
+  readonly forms: readonly string[];
+  /** That it may be sent to. */
+  readonly hosts: Set<string>;
+  readonly isOfKnownHosts: boolean;
+}
+
+/** Those of one session and of the sessions below it. */
+export class HeldSecrets {
+  readonly #key: Uint8Array;
+  readonly #max: number;
+  readonly #held = new Map<string, Held>(); // by digest: a long secret is not kept whole
+
+  constructor(key: Uint8Array = new Uint8Array(), maxSecrets = MAX_SECRETS) {
+    this.#key = key.length ? key : randomBytes(32);
+    this.#max = maxSecrets;
+  }
+
+  /** Holds the secrets of what a call has returned. */
+  take(results: readonly unknown[], args: Record<string, unknown>, action: string): void {
+    for (const result of results) {
+      const text = textOf(result);
+      if (text.length < LEAST_CHARS) continue;
+      this.#takeNamed(text);
+      if (OF_CREDENTIALS.test([textOf(args), ...namesOf(action)].join(" "))) this.#takeValues(text);
+    }
+  }
+
+  /** The secrets that a call sends to where they do not belong. */
+  sent(action: string, args: Record<string, unknown>): SentSecret[] {
+    if (this.#held.size === 0 || Object.keys(args).length === 0) return [];
+    const text = textOf(args);
+    const hosts = destinationOf(action, args, text);
+    if (hosts === undefined || (hosts.size > 0 && [...hosts].every(isLocal))) return [];
+    const compact = text.replace(BREAK, "");
+    const sent: SentSecret[] = [];
+    for (const one of this.#held.values()) {
+      if (!one.forms.some((form) => text.includes(form) || compact.includes(form))) continue;
+      const elsewhere = isElsewhere(one, hosts);
+      if (elsewhere === false) continue;
+      sent.push({ kind: one.kind, digest: one.digest, ...(elsewhere ? { elsewhere } : {}) });
+      if (sent.length === MAX_SENT) break;
+    }
+    return sent;
+  }
+
+  #takeNamed(text: string): void {
+    for (const { start, end, kind } of findSecrets(text)) {
+      const found = text.slice(start, end);
+      const secret = kind === "url_password" ? found.slice(found.indexOf(":") + 1 || found.length) : found;
+      if (PUBLIC.has(kind) || secret.length < LEAST_CHARS) continue;
+      if (isOfBoth(secret) || secret.length >= 2 * LEAST_CHARS) this.#hold(kind, secret, hostsBeside(text, start, end));
+    }
+  }
+
+  #takeValues(text: string): void {
+    for (const found of text.matchAll(VALUES)) {
+      const value = found[1]!;
+      if (!isOfBoth(value) || NONE.test(value)) continue;
+      this.#hold("credential", value, hostsBeside(text, found.index, found.index + value.length));
+    }
+  }
+
+  #hold(kind: string, secret: string, hosts: Set<string>): void {
+    const digest = secretDigest(secret, this.#key);
+    const known = this.#held.get(digest);
+    if (known !== undefined) {
+      this.#held.delete(digest);
+      for (const host of hosts) known.hosts.add(host);
+      this.#held.set(digest, known);
+      return;
+    }
+    const own = HOSTS.get(kind) ?? [];
+    const forms = [...new Set(formsOf(secret))];
+    this.#held.set(digest, { kind, digest, forms, hosts: new Set([...own, ...hosts]), isOfKnownHosts: own.length > 0 });
+    for (const oldest of this.#held.size > this.#max ? this.#held.keys() : []) {
+      this.#held.delete(oldest);
+      break;
+    }
+  }
+}
+
+/** The beginning of a value's text, without the escapes of JSON. */
+function textOf(value: unknown): string {
+  if (typeof value === "string") return head(value, MAX_BYTES);
+  if (value === undefined || value === null) return "";
+  const json = wholeJson(value);
+  const text = json.length * 3 <= MAX_BYTES ? json : Buffer.from(json).subarray(0, MAX_BYTES).toString();
+  return text.replace(/\\(.)/g, (_, letter: string) => ESCAPED[letter] ?? letter);
+}
+
+/** False: it is sent to where it belongs; undefined: nobody knows. */
+function isElsewhere(held: Held, hosts: ReadonlySet<string>): boolean | undefined {
+  if (hosts.size === 0) return undefined;
+  const others = [...hosts].filter((host) => !isLocal(host) && !isOf(host, held.hosts));
+  if (others.length === 0) return false;
+  return held.isOfKnownHosts && others.length === hosts.size ? true : undefined;
+}
+
+function hostsBeside(text: string, start: number, end: number): Set<string> {
+  return hostsIn(text.slice(Math.max(0, start - BESIDE_CHARS), end + BESIDE_CHARS));
+}
+
+/** The secret, or of a long one a part, as it may be written. */
+function* formsOf(secret: string): Generator<string> {
+  const part = partOf(secret);
+  const data = Buffer.from(wellFormed(part));
+  yield part;
+  yield [...part].reverse().join("");
+  yield data.toString("hex");
+  yield data.toString("hex").toUpperCase();
+  yield encodeURIComponent(wellFormed(part)).replace(/[!'()*]/g, (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`);
+  for (let before = 0; before < 3; before++) {
+    // The letters that no neighbour changes, wherever it stands in what is encoded.
+    const whole = Buffer.concat([Buffer.alloc(before), data]).toString("base64").replace(/=+$/, "");
+    const core = whole.slice(Math.ceil((before * 4) / 3), (before + data.length) % 3 ? -1 : undefined);
+    yield core;
+    yield core.replaceAll("+", "-").replaceAll("/", "_");
+  }
+}
+
+function partOf(secret: string): string {
+  if (secret.length <= LONG_CHARS && !secret.includes("\n")) return secret;
+  const lines = secret.replaceAll("\\n", "\n").split("\n").map((line) => line.trim()).filter((line) => !line.includes("-----"));
+  const longest = lines.reduce((one, other) => (other.length > one.length ? other : one), lines[0] ?? secret);
+  const middle = Math.max(0, Math.floor(longest.length / 2) - PART_CHARS / 2);
+  return longest.slice(middle, middle + PART_CHARS);
+}
