@@ -131,7 +131,15 @@ def folded(name: str) -> str:
 
 def words(name: str) -> tuple[str, ...]:
     """The words of a name in lower case: `dropTable`, `drop-table` and `DROP TABLE` are `drop`, `table`."""
+    return _words_of_short(name) if len(name) <= _MAX_CACHED_CHARS else _words(name)
+
+
+def _words(name: str) -> tuple[str, ...]:
     return tuple(word for word in _BETWEEN.split(_CAMEL.sub("_", folded(name)).lower()) if word)
+
+
+_words_of_short = lru_cache(maxsize=4096)(_words)
+"""Tools have few names, and each is taken apart several times for every call."""
 
 
 def is_recreatable(name: str) -> bool:

@@ -428,7 +428,7 @@ def destroys(act: ToolCall, classifier: Classifier) -> tuple[Destruction, ...]:
     else:
         found = _by_shape(classifier, act.action, act.args, tool, cwd_of(act.event), 0) if act.args else ()
         if not found and act.args is not None and tool.effect is not _POLL:
-            found = tool_effects.acts(act.action, act.args, classifier.things(act.args, cwd_of(act.event)))
+            found = tool_effects.acts(act.action, act.args, lambda: classifier.things(act.args, cwd_of(act.event)))
     if found and nobody_misses(act):
         return tuple(replace(one, badness=Badness.SCRATCH) if one.effect in LOSSES else one for one in found)
     return found
@@ -510,7 +510,7 @@ def _of_inner(
     text = text_of(args, tool) if tool.effect is _EXEC else ""
     found = _losses_of(text, tool, cwd) if text else ()
     found = found or _by_shape(classifier, action, args, tool, cwd, depth)
-    return found or tool_effects.acts(action, args, classifier.things(args, cwd))
+    return found or tool_effects.acts(action, args, lambda: classifier.things(args, cwd))
 
 
 def _by_graphql(args: JsonObject) -> tuple[Destruction, ...]:

@@ -7,6 +7,7 @@ Misses: see there; clicks whose adapter reports a number instead of the text tha
 
 import re
 import shlex
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import islice
 
@@ -67,9 +68,9 @@ _DEV = re.compile(r"(?:^|[\W_])(?:dev|devel|local|localhost|own|mine|preview|ci)
 
 
 def acts(  # noqa: PLR0912 - one case after another
-    action: str, args: JsonObject, about: tuple[str, ...]
+    action: str, args: JsonObject, about_of: Callable[[], tuple[str, ...]]
 ) -> tuple[Destruction, ...]:
-    """What a call does; `about`: what it is about, as far as its arguments say."""
+    """What a call does; `about_of` tells what it is about, as far as its arguments say: asked of few."""
     clicked = click(action, args)
     if clicked:
         return clicked
@@ -93,7 +94,7 @@ def acts(  # noqa: PLR0912 - one case after another
             return clicked
     found = _by_words(action, args) or tools.by_name(whole)
     if found is None or found[1] is ActEffect.HANDS_OVER:
-        moved = _moved_away(action, args, about)
+        moved = _moved_away(action, args, about_of)
         if moved:
             return moved
         requested = requests.of_arguments(args)
@@ -107,7 +108,7 @@ def acts(  # noqa: PLR0912 - one case after another
                 ),
             )
         return ()
-    verb, effect = found
+    (verb, effect), about = found, about_of()
     if effect in (ActEffect.DESTROYS, ActEffect.EXPOSES) and about and all(map(_is_nothing_serious, about)):
         return ()
     named = about or (f"tool={action}",)
@@ -189,7 +190,7 @@ _PLACES = ("destination", "dest", "dst", "to", "new_path", "to_path", "destinati
            "destination_folder", "location")  # fmt: skip
 
 
-def _moved_away(action: str, args: JsonObject, about: tuple[str, ...]) -> tuple[Destruction, ...]:
+def _moved_away(action: str, args: JsonObject, about_of: Callable[[], tuple[str, ...]]) -> tuple[Destruction, ...]:
     """What a tool moves to where it is lost."""
     if all(_MOVES.isdisjoint(words(name)) for name in tools.operations(action, args)):
         return ()
@@ -204,7 +205,7 @@ def _moved_away(action: str, args: JsonObject, about: tuple[str, ...]) -> tuple[
                 if "/" in origin
                 else f"name={origin}"
                 if origin
-                else next(iter(about), f"tool={action}")
+                else next(iter(about_of()), f"tool={action}")
             )
             return (Destruction("move_away", target[:_MAX_TARGET_CHARS], Badness.PLAIN, reversible=True),)
     return ()

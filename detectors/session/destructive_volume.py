@@ -15,10 +15,10 @@ Misses: destruction that neither the tool's name, nor the policy, nor the comman
     command line; sessions that stay below both counts; many sessions that destroy a little each.
 """
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
 import pydantic
+from msgspec import Struct, field
 from pydantic import Field
 
 from haltline.detectors.commands.model import ActEffect, Badness, Destruction
@@ -36,8 +36,7 @@ _MAX_ENTRIES = 128
 """Entries that are kept, unless a setting counts further."""
 
 
-@dataclass
-class State:
+class State(Struct):
     """What was destroyed lately, and under which declared batch."""
 
     entries: list[Entry] = field(default_factory=list)

@@ -17,13 +17,13 @@ Misses: model turns whose text is not told; the same said in other words fewer t
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 from operator import eq
 from typing import Annotated, ClassVar, TypeAlias
 from zlib import crc32
 
+from msgspec import Struct, field
 from pydantic import Field
 
 from haltline.detectors.features.observation import Observation, Trait
@@ -89,8 +89,7 @@ _Count = Annotated[int, Field(ge=2, le=_MAX_MESSAGES), Stricter.LOWER]
 Counts: TypeAlias = Annotated[tuple[_Count, _Count, _Count], ASCENDING]
 
 
-@dataclass
-class State:
+class State(Struct):
     """What was said since the last action."""
 
     messages: list[Entry] = field(default_factory=list)

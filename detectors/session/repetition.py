@@ -17,9 +17,9 @@ Misses: calls that are worded anew each time; results that vary in what looks li
 """
 
 import re
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, TypeAlias
 
+from msgspec import Struct, field
 from pydantic import Field
 
 from haltline.detectors.features.call import Again
@@ -61,8 +61,7 @@ _NOTES = re.compile(r"to-?_?dos?(?:$|[_A-Z])|scratchpad", re.IGNORECASE)
 _NUMBERS = re.compile(rb"\d+(?:\.\d+)?")
 
 
-@dataclass
-class State:
+class State(Struct):
     """The last repetition."""
 
     nearness: float = 0.0
