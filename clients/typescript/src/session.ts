@@ -218,6 +218,28 @@ export class Session {
     }
   }
 
+  /** The next run of the same session: nothing of `run_budget` of the rules is spent, and no evidence has been seen. */
+  async beginRun(): Promise<void> {
+    await this.#start();
+    this.#transport.beginRun?.();
+  }
+
+  /**
+   * Keeps a state of the work with `checkpoints`, where these were given, and tells of it: a ROLLBACK goes back to the
+   * last safe one. Resolves with its id; undefined: it was not kept, which is warned of.
+   */
+  async checkpoint(id: string = randomUUID(), { safe = true }: { safe?: boolean } = {}): Promise<string | undefined> {
+    try {
+      await this.#start();
+      if (this.#transport.checkpoint === undefined) throw new Error("only sessions over Kafka have checkpoints");
+      await this.#transport.checkpoint(id, safe);
+      return id;
+    } catch (error) {
+      this.#warn(`checkpoint ${id} was not kept: ${String(error)}`);
+      return undefined;
+    }
+  }
+
   /** A session below this one: what stops this one stops it. */
   subagent({ sessionId, agentId }: { sessionId?: string | undefined; agentId?: string | undefined } = {}): Session {
     const { parentSessionId, rootSessionId, ancestors } = this.#options;
@@ -266,6 +288,8 @@ export class Session {
       ...(options.mode === undefined ? {} : { mode: options.mode }),
       ...(options.loopKey === undefined ? {} : { loopKey: this.#describer.text(options.loopKey) }),
       ...(secretsSent.length === 0 ? {} : { secretsSent }),
+      rawArgs: () => args,
+      ...(options.costUsd === undefined ? {} : { costUsd: options.costUsd }),
     };
     let verdict: Verdict;
     try {

@@ -17,7 +17,8 @@ import { rawOf, read } from "./raw.js";
 import { type ControlRecord, controlOf, type Decision } from "./records.js";
 import { type Sealed, sealedOf } from "./seals.js";
 import type { KafkaSettings } from "./settings.js";
-import { Waiting, type Report } from "./waiting.js";
+import { DiskSpool } from "./spool.js";
+import { type Outgoing, type Report, Waiting } from "./waiting.js";
 
 const RESERVED_RECORDS = 2000;
 const RETRY_MS = 500;
@@ -63,6 +64,8 @@ export class Connection {
   readonly #partitionsRead = new Map<number, boolean>(); // of `interventions`: whether the consumer has it already
   readonly #controlNext = new Map<number, number>(); // of the control topic, by partition
   readonly #waiting = new Waiting();
+  readonly #spool: DiskSpool | undefined;
+  readonly #onTheWay = new Set<Outgoing>();
   #joined: Member[] = [];
   #count = 0; // partitions of `interventions`; 0: not known yet
   #loaded = false;
@@ -90,6 +93,8 @@ export class Connection {
     this.#actions = `${prefix}actions`;
     this.#producer = this.#newProducer();
     consumerOf(this.#library, settings); // refused settings are said now; it is never connected
+    const { spoolDir, spoolMaxMb } = settings;
+    if (spoolDir !== undefined) this.#spool = new DiskSpool(spoolDir, spoolMaxMb * 1024 * 1024, warn);
   }
 
   /** The last of its sessions has left. */
@@ -127,25 +132,48 @@ export class Connection {
     await this.#running;
     this.#waiting.drop();
     if (this.#isConnected) await ended(this.#producer);
+    this.#spool?.close();
   }
 
   /** Hands one record over; `report` hears whether it was delivered. False: there is no room for it. */
   publish(topic: string, key: Buffer, value: Buffer, report: Report, must: boolean): boolean {
     if (this.#stopping) return false;
+    const record = { topic, key, value, report };
+    if (this.#spool !== undefined && (this.#down || !this.#spool.isEmpty)) return this.#keep(record); // in order
     const room = QUEUE_RECORDS - (must ? 0 : RESERVED_RECORDS);
-    if (this.#queued + this.#waiting.count >= room) return false;
-    if (!this.#isConnected) return this.#waiting.add({ topic, key, value, report });
-    return this.#produce(topic, key, value, report);
+    const hasRoom = this.#queued + this.#waiting.count < room;
+    const isTaken = hasRoom && (this.#isConnected ? this.#produce(record) : this.#waiting.add(record));
+    return isTaken || this.#keep(record);
   }
 
-  #produce(topic: string, key: Buffer, value: Buffer, report: Report): boolean {
+  /** What is on its way to a broker that is away, or slow, goes to the disk, as far as there is one with room. */
+  toDisk(): void {
+    if (this.#spool === undefined) return;
+    for (const record of this.#waiting.take()) if (!this.#keep(record)) record.report(false);
+    for (const record of [...this.#onTheWay]) if (this.#keep(record)) this.#onTheWay.delete(record);
+  }
+
+  /** A record waits on disk: it will arrive, if not by this process. False: there is no room. */
+  #keep(record: Outgoing): boolean {
+    const isKept = this.#spool?.append(record) ?? false;
+    if (isKept) record.report(true);
+    return isKept;
+  }
+
+  #produce(record: Outgoing): boolean {
     try {
-      this.#producer.produce(topic, null, value, key, null, report);
+      this.#producer.produce(record.topic, null, record.value, record.key, null, record);
     } catch {
       return false; // its queue is full
     }
     this.#queued++;
+    this.#onTheWay.add(record);
     return true;
+  }
+
+  /** What waits on disk is sent, as far as the queue has room. */
+  #catchUp(): void {
+    this.#spool?.drain((record, report) => this.#queued < QUEUE_RECORDS / 2 && this.#produce({ ...record, report }));
   }
 
   #newProducer(): Producer {
@@ -158,7 +186,9 @@ export class Connection {
   #delivered(error: LibraryError | null, { topic, partition, offset, opaque }: DeliveryReport): void {
     this.#queued--;
     if (!error && topic === this.#actions && offset >= 0) this.watched.delivered(partition, offset);
-    (opaque as Report)(!error);
+    const record = opaque as Outgoing;
+    if (!this.#onTheWay.delete(record)) return; // it waits on disk since
+    if (!error || !this.#keep(record)) record.report(!error);
   }
 
   async #run(): Promise<void> {
@@ -178,7 +208,8 @@ export class Connection {
         this.#entries.clear();
         for (const { receiver } of this.#members.values()) receiver.unloaded();
         this.#down = !isLost(error);
-        this.#waiting.dropOld();
+        if (this.#spool !== undefined && this.#down) this.toDisk();
+        else this.#waiting.dropOld();
         await this.#pause(RETRY_MS);
       }
     }
@@ -193,9 +224,7 @@ export class Connection {
     }
     served(this.#producer);
     this.#isConnected = true;
-    for (const { topic, key, value, report } of this.#waiting.take()) {
-      if (!this.#produce(topic, key, value, report)) report(false);
-    }
+    for (const record of this.#waiting.take()) if (!this.#produce(record)) record.report(false);
   }
 
   /** Reads until something fails, which it rejects with. */
@@ -271,6 +300,7 @@ export class Connection {
     try {
       if (this.#suspect) await this.#probe();
       if (!this.#down && performance.now() - this.#lookedMs > LOOK_EVERY_MS) await this.#look();
+      if (!this.#down) this.#catchUp();
       await this.#takeJoined(reading);
       this.#tellWhoJoined(reading);
     } catch (error) {
