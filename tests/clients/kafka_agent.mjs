@@ -58,7 +58,7 @@ const does = {
     sessions[sessionId] = sessions.own.subagent({ sessionId });
     return true;
   },
-  about: () => ({ degraded: transport.degraded, ready: transport.ready, dropped: transport.dropped, warnings }),
+  about: () => ({ degraded: transport?.degraded, ready: transport?.ready, dropped: transport?.dropped, warnings }),
   end: (of = "own") => sessions[of].end(),
 };
 

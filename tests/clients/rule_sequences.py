@@ -59,7 +59,8 @@ def _said(objection: Objection | None) -> list[str] | None:
 
 
 def _steps(rng: random.Random, rules: dict[str, Any]) -> list[list[Any]]:
-    book, now, steps = RuleBook(ClientRules(**rules)), NOW_MS, []
+    book, now = RuleBook(ClientRules(**rules)), NOW_MS
+    steps: list[list[Any]] = []
     running: list[Ticket] = []
     while len(steps) < _STEPS:
         now += rng.choice((0, 400, 1_000, 3_000))

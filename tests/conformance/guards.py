@@ -5,7 +5,7 @@
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -43,7 +43,9 @@ class Driver(Protocol):
 
     LACKS: frozenset[str]
 
-    def session(self, bootstrap: str | None, work: Path | None = None, **options: Any) -> Any:
+    def session(
+        self, bootstrap: str | None, work: Path | None = None, **options: Any
+    ) -> AbstractContextManager[Driven]:
         """A context manager of Driven. `bootstrap` None: mode local."""
 
 
@@ -79,7 +81,7 @@ class _PythonSession:
 
 
 class Python:
-    LACKS: Final[frozenset[str]] = frozenset()
+    LACKS = frozenset[str]()
 
     @contextmanager
     def session(self, bootstrap: str | None, work: Path | None = None, **options: Any) -> Iterator[Driven]:
@@ -124,11 +126,11 @@ class _TypeScriptSession:
         return self._agent("checkpoint", name) is not None
 
     def is_away(self) -> bool:
-        return bool(self._agent("about")["degraded"] == "the broker is away")
+        return bool(self._agent("about").get("degraded") == "the broker is away")
 
 
 class TypeScript:
-    LACKS: Final[frozenset[str]] = frozenset({"replays"})
+    LACKS = frozenset({"replays"})
 
     @contextmanager
     def session(self, bootstrap: str | None, work: Path | None = None, **options: Any) -> Iterator[Driven]:
@@ -215,9 +217,8 @@ def _(driver: Driver, cluster: MockCluster, _: Path) -> None:
 def _(driver: Driver, cluster: MockCluster, folder: Path) -> None:
     work = folder / "work.txt"
     work.write_text("good")
-    options = {"mode": "blocking"}
     with StandIn(cluster.bootstrap, back_to("c1")) as worker:
-        with driver.session(cluster.bootstrap, work, **options) as session:
+        with driver.session(cluster.bootstrap, work, mode="blocking") as session:
             assert session.checkpoint("c1")
             work.write_text("bad")
             back = "The work was put back to checkpoint c1. Go on from there, another way."
@@ -250,7 +251,7 @@ def _(driver: Driver, cluster: MockCluster, folder: Path) -> None:
 
 @case("spool", "a spool on disk while the broker is away, also for the next process")
 def _(driver: Driver, cluster: MockCluster, folder: Path) -> None:
-    options = {"spool_dir": str(folder / "spool"), "close_budget_s": 1.0}
+    options: dict[str, Any] = {"spool_dir": str(folder / "spool"), "close_budget_s": 1.0}
     with StandIn(cluster.bootstrap) as worker:
         with driver.session(cluster.bootstrap, **options) as session:
             session.call("get_asset")
@@ -289,7 +290,7 @@ def _(driver: Driver, _: MockCluster, __: Path) -> None:
     assert said == [*["executed"] * 2, *["session_killed_loop_guard"] * 2]
 
 
-@case("replays", "a call with a key is made once, and its result given again")
+@case("replays", "a call with a key is made once, and its result returned again")
 def _(driver: Driver, cluster: MockCluster, _: Path) -> None:
     with StandIn(cluster.bootstrap), driver.session(cluster.bootstrap) as session:
         assert session.replay("k1") == 1

@@ -218,16 +218,13 @@ export class Session {
     }
   }
 
-  /** The next run of the same session: nothing of `run_budget` of the rules is spent, and no evidence has been seen. */
+  /** Over Kafka, the next run: nothing of `run_budget` of the rules is spent, and no evidence has been seen. */
   async beginRun(): Promise<void> {
     await this.#start();
     this.#transport.beginRun?.();
   }
 
-  /**
-   * Keeps a state of the work with `checkpoints`, where these were given, and tells of it: a ROLLBACK goes back to the
-   * last safe one. Resolves with its id; undefined: it was not kept, which is warned of.
-   */
+  /** Over Kafka, keeps a state of the work with `checkpoints`, if given, and reports it. Undefined: it was not kept. */
   async checkpoint(id: string = randomUUID(), { safe = true }: { safe?: boolean } = {}): Promise<string | undefined> {
     try {
       await this.#start();
@@ -267,6 +264,7 @@ export class Session {
   async #before(callId: string | undefined, name: string, args: Record<string, unknown>, options: CallOptions): Promise<Allowed | Denied> {
     checked(options.effect, EFFECTS, "effect");
     checked(options.mode, MODES, "mode");
+    if (options.costUsd !== undefined && !(options.costUsd >= 0)) throw new RangeError(`costUsd: expected an amount, got ${options.costUsd}`);
     if (this.#ended) throw new Error("expected a session that has not ended, got one that has");
     await this.#start();
     if (this.killed) throw withOwnHints(this.killed, this.#takeKept());

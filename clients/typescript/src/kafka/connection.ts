@@ -5,22 +5,20 @@
 // ended when the first session of that partition joined.
 
 import {
-  connected, consumerOf, ended, endOf, endsOf, isAway, isLost, partitionsOf, producerOf, QUEUE_RECORDS, served,
-  somePartitionsOf,
+  connected, consumerOf, ended, endOf, endsOf, isAway, isLost, partitionsOf, producerOf, served, somePartitionsOf,
 } from "./clients.js";
 import {
   type Consumer, type DeliveryReport, type Library, libraryOf, type LibraryError, type Message, type Place, type Producer,
 } from "./library.js";
+import { Outbox } from "./outbox.js";
 import { partitionOf } from "./partitioner.js";
 import { GONE, LOOK_EVERY_MS, WorkerPresence } from "./presence.js";
 import { rawOf, read } from "./raw.js";
 import { type ControlRecord, controlOf, type Decision } from "./records.js";
 import { type Sealed, sealedOf } from "./seals.js";
 import type { KafkaSettings } from "./settings.js";
-import { DiskSpool } from "./spool.js";
-import { type Outgoing, type Report, Waiting } from "./waiting.js";
+import type { Outgoing, Report } from "./waiting.js";
 
-const RESERVED_RECORDS = 2000;
 const RETRY_MS = 500;
 const TICK_MS = 100;
 const CONSUME_MS = 20;
@@ -63,15 +61,12 @@ export class Connection {
   readonly #entries = new Map<string, Buffer>();
   readonly #partitionsRead = new Map<number, boolean>(); // of `interventions`: whether the consumer has it already
   readonly #controlNext = new Map<number, number>(); // of the control topic, by partition
-  readonly #waiting = new Waiting();
-  readonly #spool: DiskSpool | undefined;
-  readonly #onTheWay = new Set<Outgoing>();
+  readonly #outbox: Outbox;
   #joined: Member[] = [];
   #count = 0; // partitions of `interventions`; 0: not known yet
   #loaded = false;
   #producer: Producer;
   #isConnected = false;
-  #queued = 0;
   #reading: Reading | undefined;
   #running: Promise<void> | undefined;
   #stopping = false;
@@ -93,8 +88,8 @@ export class Connection {
     this.#actions = `${prefix}actions`;
     this.#producer = this.#newProducer();
     consumerOf(this.#library, settings); // refused settings are said now; it is never connected
-    const { spoolDir, spoolMaxMb } = settings;
-    if (spoolDir !== undefined) this.#spool = new DiskSpool(spoolDir, spoolMaxMb * 1024 * 1024, warn);
+    const line = { isDown: () => this.#down, producer: () => (this.#isConnected ? this.#producer : undefined) };
+    this.#outbox = new Outbox(settings, line, warn);
   }
 
   /** The last of its sessions has left. */
@@ -130,50 +125,20 @@ export class Connection {
     this.#reading?.fail(new Error("the connection has ended"));
     this.#wake?.();
     await this.#running;
-    this.#waiting.drop();
+    this.#outbox.drop();
     if (this.#isConnected) await ended(this.#producer);
-    this.#spool?.close();
+    this.#outbox.close();
   }
 
   /** Hands one record over; `report` hears whether it was delivered. False: there is no room for it. */
   publish(topic: string, key: Buffer, value: Buffer, report: Report, must: boolean): boolean {
     if (this.#stopping) return false;
-    const record = { topic, key, value, report };
-    if (this.#spool !== undefined && (this.#down || !this.#spool.isEmpty)) return this.#keep(record); // in order
-    const room = QUEUE_RECORDS - (must ? 0 : RESERVED_RECORDS);
-    const hasRoom = this.#queued + this.#waiting.count < room;
-    const isTaken = hasRoom && (this.#isConnected ? this.#produce(record) : this.#waiting.add(record));
-    return isTaken || this.#keep(record);
+    return this.#outbox.publish({ topic, key, value, report }, must);
   }
 
-  /** What is on its way to a broker that is away, or slow, goes to the disk, as far as there is one with room. */
+  /** What is on its way goes to the disk, as far as there is one with room. */
   toDisk(): void {
-    if (this.#spool === undefined) return;
-    for (const record of this.#waiting.take()) if (!this.#keep(record)) record.report(false);
-    for (const record of [...this.#onTheWay]) if (this.#keep(record)) this.#onTheWay.delete(record);
-  }
-
-  /** A record waits on disk: it will arrive, if not by this process. False: there is no room. */
-  #keep(record: Outgoing): boolean {
-    const isKept = this.#spool?.append(record) ?? false;
-    if (isKept) record.report(true);
-    return isKept;
-  }
-
-  #produce(record: Outgoing): boolean {
-    try {
-      this.#producer.produce(record.topic, null, record.value, record.key, null, record);
-    } catch {
-      return false; // its queue is full
-    }
-    this.#queued++;
-    this.#onTheWay.add(record);
-    return true;
-  }
-
-  /** What waits on disk is sent, as far as the queue has room. */
-  #catchUp(): void {
-    this.#spool?.drain((record, report) => this.#queued < QUEUE_RECORDS / 2 && this.#produce({ ...record, report }));
+    this.#outbox.toDisk();
   }
 
   #newProducer(): Producer {
@@ -184,11 +149,8 @@ export class Connection {
   }
 
   #delivered(error: LibraryError | null, { topic, partition, offset, opaque }: DeliveryReport): void {
-    this.#queued--;
     if (!error && topic === this.#actions && offset >= 0) this.watched.delivered(partition, offset);
-    const record = opaque as Outgoing;
-    if (!this.#onTheWay.delete(record)) return; // it waits on disk since
-    if (!error || !this.#keep(record)) record.report(!error);
+    this.#outbox.delivered(error, opaque as Outgoing);
   }
 
   async #run(): Promise<void> {
@@ -208,8 +170,7 @@ export class Connection {
         this.#entries.clear();
         for (const { receiver } of this.#members.values()) receiver.unloaded();
         this.#down = !isLost(error);
-        if (this.#spool !== undefined && this.#down) this.toDisk();
-        else this.#waiting.dropOld();
+        this.#outbox.failed();
         await this.#pause(RETRY_MS);
       }
     }
@@ -224,7 +185,7 @@ export class Connection {
     }
     served(this.#producer);
     this.#isConnected = true;
-    for (const record of this.#waiting.take()) if (!this.#produce(record)) record.report(false);
+    this.#outbox.connected();
   }
 
   /** Reads until something fails, which it rejects with. */
@@ -300,7 +261,7 @@ export class Connection {
     try {
       if (this.#suspect) await this.#probe();
       if (!this.#down && performance.now() - this.#lookedMs > LOOK_EVERY_MS) await this.#look();
-      if (!this.#down) this.#catchUp();
+      if (!this.#down) this.#outbox.catchUp();
       await this.#takeJoined(reading);
       this.#tellWhoJoined(reading);
     } catch (error) {

@@ -88,7 +88,7 @@ export class Gate {
     this.publisher.event("session.ended", {}, true);
   }
 
-  /** Keeps a state of the work, and tells of it. Rejects when it cannot be kept. */
+  /** Keeps a state of the work, and reports it. Rejects when it cannot be kept. */
   async checkpoint(id: string, safe: boolean): Promise<void> {
     await this.#settings.checkpoints?.keep(id);
     this.publisher.event("session.heartbeat", { checkpoint: { id, safe } }, true);

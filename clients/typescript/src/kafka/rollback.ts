@@ -1,4 +1,4 @@
-// Carrying out a ROLLBACK: the checkpoint is restored, and what came of it is published; as the Python client does it.
+// Carrying out a ROLLBACK: the checkpoint is restored, and the result is published; as the Python client does it.
 
 import { AsyncLocalStorage } from "node:async_hooks";
 

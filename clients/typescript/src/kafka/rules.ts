@@ -1,5 +1,5 @@
 // The rules of an agent's author over one session: nobody is asked. No I/O; the clock is an argument. The same as the
-// Python client's `RuleBook`, whose recorded answers hold the two together; but no result is given again.
+// Python client's `RuleBook`, whose recorded answers hold the two together; but no result is returned again.
 //
 // The order: lists, arguments, evidence, loops, rates, budgets. Whatever refuses first is said. Only what is let pass
 // counts for rates and is held against budgets; attempts count for the loop rule.
