@@ -164,7 +164,7 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
         """200 while the read model is kept up; `problem` also says where its offsets do not fit the topics."""
         # Not in a thread: slow routes may have them all.
         well = here.feeder.alive
-        problem = str(here.feeder.failure or "") or _misfits(here)
+        problem = str(here.feeder.failure or "") or _waits_for(here)
         return JSONResponse({"ok": well, "problem": problem}, 200 if well else 503)
 
     @app.get("/readyz", tags=["health"], response_model=Health)
@@ -172,13 +172,15 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
         """200 once everything that the topics held at the start is taken in, and while they hold what was read."""
         is_ahead = any(not one.is_gap for one in here.feeder.mismatches())
         well = here.feeder.alive and here.feeder.caught_up.is_set() and not is_ahead
-        return JSONResponse({"ok": well, "problem": _misfits(here)}, 200 if well else 503)
+        return JSONResponse({"ok": well, "problem": _waits_for(here)}, 200 if well else 503)
 
     describe(app)
     return app
 
 
-def _misfits(here: Context) -> str:
+def _waits_for(here: Context) -> str:
+    if here.feeder.missing:
+        return f"the console waits for topics: {here.feeder.missing}; haltline topics create makes them"
     found = [one.text(here.settings.topics.prefix) for one in here.feeder.mismatches()]
     return "; ".join([*found, "haltline console --rebuild makes the read model anew"] if found else [])
 

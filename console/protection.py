@@ -99,6 +99,8 @@ class Known:
     feeder_failure: str = ""
     """Why the read model is no longer fed; empty: it is."""
     failed_since_s: float | None = None
+    missing: str = ""
+    """The topic that the read model waits for, with why; empty: none."""
     misfits: Mapping[Misfit, float] = field(default_factory=dict)
     """With since when it is known."""
     flight: Flight | None = None
@@ -161,10 +163,11 @@ def unanswered(before: Known, why: str, now_s: float) -> Known:
     return replace(before, away_since_s=since_s, away_why=why)
 
 
-def fed(before: Known, failure: str, now_s: float) -> Known:
-    """Whether the read model is fed; `failure` is why not."""
-    since_s = None if not failure else now_s if before.failed_since_s is None else before.failed_since_s
-    return replace(before, feeder_failure=failure, failed_since_s=since_s)
+def fed(before: Known, failure: str, now_s: float, missing: str = "") -> Known:
+    """Whether the read model is fed; `failure` is why not, `missing` a topic that it waits for."""
+    is_fed = not failure and not missing
+    since_s = None if is_fed else now_s if before.failed_since_s is None else before.failed_since_s
+    return replace(before, feeder_failure=failure, missing=missing, failed_since_s=since_s)
 
 
 def compared(before: Known, misfits: Iterable[Misfit], now_s: float) -> Known:
@@ -259,8 +262,16 @@ def _canary(flight: Flight | None, now_s: float, limits: ProtectionLimits) -> Pr
 
 
 def _console(known: Known, limits: ProtectionLimits) -> Problem | None:
-    if known.feeder_failure and known.failed_since_s is not None:
-        since_s, where = known.failed_since_s, {}
+    title, steps = _TITLES[Part.CONSOLE], STEPS[Part.CONSOLE.value]
+    where: dict[str, tuple[int, ...]] = {}
+    if known.missing and known.failed_since_s is not None:
+        since_s = known.failed_since_s
+        title, steps = "The console waits for its topics", STEPS["console_waits"]
+        what = (
+            f"{known.missing}. These pages are filled as soon as every topic is there; until then nothing is decided."
+        )
+    elif known.feeder_failure and known.failed_since_s is not None:
+        since_s = known.failed_since_s
         what = f"These pages show nothing new: the read model is no longer fed. The reason: {known.feeder_failure}"
     else:
         behind = {
@@ -276,10 +287,10 @@ def _console(known: Known, limits: ProtectionLimits) -> Problem | None:
         part=Part.CONSOLE,
         urgency=Urgency.WARNING,
         since_s=since_s,
-        title=_TITLES[Part.CONSOLE],
+        title=title,
         what=what,
         partitions=where,
-        steps=STEPS[Part.CONSOLE.value],
+        steps=steps,
         runbook=_RUNBOOKS[Part.CONSOLE],
     )
 

@@ -55,6 +55,10 @@ STEPS: Final[dict[str, tuple[Step, ...]]] = {
         Step("After a start or --rebuild it reads the topics, and catches up automatically."),
         Step("Otherwise its database is slow or full, which its log says. Restart it; the read model can be rebuilt."),
     ),
+    "console_waits": (
+        Step("Create them, or start haltline's own broker instead: haltline up.", "haltline topics create"),
+        Step("If they are there under another prefix, or on another cluster: correct --prefix or --bootstrap."),
+    ),
     "console_gap": (
         Step(
             "The audit table has the records, where a sink has read them in time: have the read model rebuilt from it.",

@@ -97,7 +97,7 @@ class ProtectionWatch:
     def _look_at_the_read_model(self) -> None:
         now_s = self._clock_s()
         failure = "" if self._feeder.alive else repr(self._feeder.failure or "it has ended")
-        self._known = fed(self._known, failure, now_s)
+        self._known = fed(self._known, failure, now_s, self._feeder.missing)
         prefix = self._settings.topics.prefix
         misfits = [
             Misfit(topic=f"{prefix}{one.topic}", partition=one.partition, text=one.text(prefix), is_gap=one.is_gap)
@@ -108,6 +108,8 @@ class ProtectionWatch:
 
     def _groups(self, admin: AdminClient) -> dict[Part, Mapping[Partition, Sample]]:
         settings, topics = self._settings, self._settings.topics
+        if self._feeder.missing:  # the broker has said so: it answers, and there is no group to look at yet
+            return {}
         begins = self._beginnings(admin)
         places = list(begins)
         actions = [at for at in places if at[0] == topics.actions]

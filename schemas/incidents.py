@@ -1,4 +1,4 @@
-"""Incidents: the decisions about one scope and one cause, as records of the `incidents` topic."""
+"""Incidents: the decisions about one session, or one scope and cause, as records of the `incidents` topic."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -23,15 +23,23 @@ class IncidentChange(StrEnum):
 
     OPENED = "opened"
     COUNTED = "counted"
-    """One more decision of the same cause, at no higher level."""
+    """One more decision, at no higher level or severity."""
     ESCALATED = "escalated"
-    """The highest level rose."""
+    """The highest level or severity rose."""
     APPROVAL = "approval"
     """Its approval request was opened, answered, or has expired."""
     ACKNOWLEDGED = "acknowledged"
     ASSIGNED = "assigned"
     COMMENTED = "commented"
     RESOLVED = "resolved"
+
+
+class Before(Record):
+    """What an incident was before a change."""
+
+    level: Level
+    severity: Severity | None = None
+    causes: list[Name]
 
 
 class IncidentRecord(Record):
@@ -52,7 +60,10 @@ class IncidentRecord(Record):
     scope: ScopeKind
     scope_id: Id
     cause: Name
-    """What the rule is about, such as `no_progress`, or what else happened, such as `kill_unacknowledged`."""
+    """What the rule is about, such as `no_progress`, or what else happened, such as `kill_unacknowledged`. Of a
+    session's incident, that of its first decision."""
+    causes: list[Name] | None = None
+    """All causes that were found while it is open, `cause` first; left out: that one alone."""
     rule: Name = ""
     """The rule of the decision with the highest level, such as `repetition`; empty: no rule's."""
     session_id: Id | None = None
@@ -63,8 +74,10 @@ class IncidentRecord(Record):
     """The highest so far."""
     severity: Severity | None = None
     """The highest so far."""
+    before: Before | None = None
+    """With a change that raised the level or the severity, or found another cause: what it was before it."""
     count: Annotated[int, Field(ge=1)]
-    """Decisions of this cause while it is open."""
+    """Decisions while it is open."""
     first_at: EpochMs
     last_at: EpochMs
     """Event times of the first and the last of them."""

@@ -147,7 +147,7 @@ class ProbationRules(_Part):
 
 
 class Operations(_Part):
-    """Approvals, kills and resets."""
+    """Approvals, kills, resets and incidents."""
 
     approvals: ApprovalRules = ApprovalRules()
     """How a person's approval of a call is got."""
@@ -159,6 +159,8 @@ class Operations(_Part):
     """How often it is sent; when the last one is not acknowledged either, that is an incident."""
     second_person_s: Annotated[float, Field(ge=1, le=86_400)] = 900.0
     """How long what takes two operators (a fleet's kill, a reset within the lockout) waits for the second."""
+    incident_quiet_h: Annotated[float, Field(gt=0, le=8784)] = 1.0
+    """An incident is over when nothing was counted on it for so long while its session, or scope, went on."""
     reset_requires_new_session: bool = False
     """A reset does not release a session: it stays closed, and the work goes on in a new one."""
 

@@ -42,7 +42,8 @@ class SignalKind(StrEnum):
     PROFILE = "profile"
     """What its last actions were like; `amounts` by tool, and how long they took."""
     STOPPED = "stopped"
-    """It was refused something, or killed. What an agent's sessions received is sent to the fleet in one."""
+    """It was refused something, or killed: once a minute at most. What an agent's sessions told is sent to the fleet in
+    one."""
 
 
 class Signal(Record):

@@ -29,6 +29,7 @@ from benchmarks.fleet.notified import notifier
 from benchmarks.fleet.outcome import Led, differences, led_to, percentile
 from benchmarks.fleet.people import People
 from benchmarks.fleet.plan import Kind, Planned, plan
+from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.topics import create_topics
 from haltline.streams.local.embedded_broker import EmbeddedBroker
@@ -39,6 +40,7 @@ from haltline.streams.operator.approval_client import ApprovalClient
 
 _CATCHES_UP_WITHIN_S = 60.0
 _PARTIES_OVER_S = 90.0
+_SCOPES = tuple(f"{scope}:" for scope in ScopeKind if scope is not ScopeKind.SESSION)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,9 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         acted, people = _take_part(planned, bootstrap, options)
         _catch_up(bootstrap, options.prefix)
         led = (led_to if options.bootstrap else _notified)(bootstrap, Topics(options.prefix))
+    of_several = [one for key, one in led.items() if key.startswith(_SCOPES)]
     rows = [_row(one, led.get(one.planned.session_id, Led()), notifies=not options.bootstrap) for one in acted]
     wrong = sum(bool(row["differences"]) for row in rows)
-    _print(rows, people.problems, options)
+    _print(rows, of_several, people.problems, options)
     if options.json is not None:
         options.json.write_text(json.dumps({"sessions": rows, "seed": options.seed}, indent=1), encoding="utf-8")
     return 1 if wrong else 0
@@ -135,17 +138,18 @@ def _catch_up(bootstrap: str, prefix: str) -> None:
 
 
 def _notified(bootstrap: str, topics: Topics) -> dict[str, Led]:
-    """What each session led to, once every incident that asks for a person was sent; or when the time is over."""
+    """What each session led to, once all that somebody is told of was sent; or when the time is over."""
     deadline = time.monotonic() + _CATCHES_UP_WITHIN_S
     while True:
         led = led_to(bootstrap, topics)
-        if time.monotonic() > deadline or all(one.notifications for one in led.values() if one.asks):
+        if time.monotonic() > deadline or all(len(one.notifications) >= len(one.notifiable) for one in led.values()):
             return led
         time.sleep(0.2)
 
 
 def _row(acted: Acted, led: Led, *, notifies: bool) -> dict[str, Any]:
-    unsent = ["expected a notification, got none"] if notifies and led.asks and not led.notifications else []
+    expected, sent = len(led.notifiable), len(led.notifications)
+    unsent = [f"expected {expected} notifications, got {sent}"] if notifies and sent != expected else []
     took = acted.seconds_to_stop
     return {
         "session": acted.planned.session_id,
@@ -166,7 +170,9 @@ def _row(acted: Acted, led: Led, *, notifies: bool) -> dict[str, Any]:
     }
 
 
-def _print(rows: Sequence[dict[str, Any]], problems: Sequence[str], options: argparse.Namespace) -> None:
+def _print(
+    rows: Sequence[dict[str, Any]], of_several: Sequence[Led], problems: Sequence[str], options: argparse.Namespace
+) -> None:
     console = Console() if sys.stdout.isatty() else Console(width=180)
     columns = ("session", "executed", "refused", "hints", "findings", "incidents", "approvals", "notifications")
     table = Table(*columns, "stopped after", "first refusal", "as expected")
@@ -184,6 +190,10 @@ def _print(rows: Sequence[dict[str, Any]], problems: Sequence[str], options: arg
         )
         shown = "-" if not times else f"p50 {percentile(times, 0.5):.2f} s, p99 {percentile(times, 0.99):.2f} s"
         console.print(f"{kind.value:9} {len(of):3} sessions: {totals}; stopped {len(times)}, {shown}")
+    incidents, sent = (sum(len(getattr(led, what)) for led in of_several) for what in ("incidents", "notifications"))
+    console.print(
+        f"across sessions (agents, targets, missions, the fleet): incidents {incidents}, notifications {sent}"
+    )
     for problem in dict.fromkeys(problems):
         console.print(f"people: {problem}", style="yellow")
     wrong = sum(bool(row["differences"]) for row in rows)

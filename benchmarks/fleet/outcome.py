@@ -11,6 +11,7 @@ from benchmarks.fleet.acting import Acted
 from benchmarks.fleet.plan import Kind
 from haltline.interventions.levels.default_levels import is_ask
 from haltline.schemas.decisions import Decision, Level
+from haltline.schemas.incidents import IncidentRecord, IncidentState
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.log_reader import LogReader, NoSuchTopic
 
@@ -29,14 +30,14 @@ class Led:
     stops: int = 0
     """Decisions of PAUSE or above that were carried out."""
     incidents: set[str] = field(default_factory=set)
-    asks: bool = False
-    """An incident reached PAUSE: somebody is told of it."""
+    notifiable: set[str] = field(default_factory=set)
+    """What somebody is told of: an incident has reached PAUSE, and such a one is resolved."""
     approvals: set[str] = field(default_factory=set)
     notifications: set[str] = field(default_factory=set)
 
 
 def led_to(bootstrap: str, topics: Topics) -> dict[str, Led]:
-    """By session, from the beginning of the topics. Of topics that are not there, nothing."""
+    """By session, or `scope:id` of what is across sessions; from the beginning. Of missing topics, nothing."""
     found: defaultdict[str, Led] = defaultdict(Led)
     for value in _values(bootstrap, topics.detections):
         found[str(value.get("session_id"))].findings += 1
@@ -53,13 +54,18 @@ def led_to(bootstrap: str, topics: Topics) -> dict[str, Led]:
             led.stops += 1
         elif decision.level > Level.ALLOW:
             led.hints += 1
+    keys: dict[str, str] = {}
     for value in _values(bootstrap, topics.incidents):
-        led = found[str(value.get("session_id"))]
-        led.incidents.add(str(value["incident_id"]))
-        led.asks = led.asks or Level(value["level"]) >= Level.PAUSE
+        incident = IncidentRecord.model_validate(value, strict=False)
+        keys[incident.incident_id] = incident.key
+        led = found[incident.key]
+        led.incidents.add(incident.incident_id)
+        if incident.level >= Level.PAUSE:
+            is_over = incident.state is IncidentState.RESOLVED
+            led.notifiable.add(f"{incident.incident_id} {'resolved' if is_over else 'opened'}")
     for value in _values(bootstrap, f"{topics.prefix}notifications"):
-        if value.get("outcome") == "sent":
-            found[str(value.get("session_id"))].notifications.add(str(value["notification_id"]))
+        if value.get("outcome") == "sent" and value["incident_id"] in keys:
+            found[keys[value["incident_id"]]].notifications.add(str(value["notification_id"]))
     return dict(found)
 
 
@@ -77,7 +83,8 @@ def differences(acted: Acted, led: Led) -> list[str]:
     """Where a session did not go as its kind should; empty: as expected."""
     if acted.problem:
         return [f"expected an agent that can act, got {acted.problem}"]
-    return [result for result in _EXPECTED[acted.planned.kind](acted, led) if result]
+    incidents = f"expected one incident at most, got {len(led.incidents)}" if len(led.incidents) > 1 else ""
+    return [result for result in (*_EXPECTED[acted.planned.kind](acted, led), incidents) if result]
 
 
 def _quiet(acted: Acted, led: Led) -> list[str]:

@@ -3,7 +3,16 @@
 import ast
 from typing import Final
 
-from haltline.cli.frameworks.rows import AddItem, Change, Framework, SetKeyword, WithBlock, WrapCall, WrapKeyword
+from haltline.cli.frameworks.rows import (
+    AddItem,
+    AddStatement,
+    Change,
+    Framework,
+    SetKeyword,
+    WithBlock,
+    WrapCall,
+    WrapKeyword,
+)
 from haltline.cli.frameworks.source import CannotEdit, Scope, Source, normal
 from haltline.cli.frameworks.uses import check_calls, check_keywords, check_places, check_uses, is_one, keyword_of
 
@@ -17,11 +26,13 @@ def is_guarded(text: str) -> bool:
     return any(name.partition(".")[0] == "haltline" for name in Source(normal(text)[0]).modules)
 
 
-def guarded_program(text: str, framework: Framework, agent_id: str) -> str:
-    """The program behind a guard. Raises CannotEdit, which says why, when that cannot be done safely."""
+def guarded_program(text: str, framework: Framework, agent_id: str, *, app: str = "app") -> str:
+    """The program behind a guard. Raises CannotEdit, which says why, when that cannot be done safely.
+
+    `app` is an identifier: the name of the application that the agent is, where a framework wants one.
+    """
     plain, line_end = normal(text)
     source = Source(plain)
-    guard = _name_of_guard(source, framework)
     check_uses(source, framework)
     places: list[tuple[Change, list[ast.Call]]] = []
     for edit in framework.edits:
@@ -33,10 +44,18 @@ def guarded_program(text: str, framework: Framework, agent_id: str) -> str:
     check_calls(source, framework, places)
     check_places(source, places)
     calls = [call for _, found in places for call in found]
+    code = " ".join([*framework.setup, *map(repr, edit)])
+    added = [change for change in edit if isinstance(change, AddStatement)]
+    guard = _name_of_guard(source, framework, [*framework.names_in(code), *(n for one in added for n in one.names)])
     for change, found in places:
         for call in found:
-            _apply(source, change, call, guard)
-    _build_guard(source, calls, framework, guard, agent_id)
+            if isinstance(change, AddStatement):
+                _add_statement(source, call, change.statement.format(target=change.target, guard=guard, app=app))
+            else:
+                _apply(source, change, call, guard)
+    imports = [*(line for one in added for line in one.imports), *framework.import_lines(code)]
+    setup = [_construction(guard, agent_id), *(one.format(guard=guard) for one in framework.setup)]
+    _build_guard(source, calls, setup, imports)
     return source.result().replace("\n", line_end)
 
 
@@ -46,12 +65,14 @@ def lines_to_add(framework: Framework, agent_id: str) -> str:
         setup = [line.format(agent_id=agent_id) for line in framework.setup]
         return "\n".join([*setup, framework.how])
     setup = [line.format(guard="guard") for line in framework.setup]
-    return "\n".join([*framework.import_lines, "", _construction("guard", agent_id), *setup, framework.how])
+    imports = framework.import_lines(" ".join([*framework.setup, framework.how]))
+    return "\n".join([*imports, "", _construction("guard", agent_id), *setup, framework.how])
 
 
 def _expected(framework: Framework) -> str:
     names = [
         ", ".join(getattr(change, "calls", ()) or [f"a call of .{one}" for one in getattr(change, "methods", ())])
+        or f"{getattr(change, 'target', '')} = ...(...)"
         for edit in framework.edits
         for change in edit
     ]
@@ -62,9 +83,9 @@ def _construction(guard: str, agent_id: str) -> str:
     return f'{guard} = Guard(GuardSettings.from_env(agent_id="{agent_id}"))'
 
 
-def _name_of_guard(source: Source, framework: Framework) -> str:
+def _name_of_guard(source: Source, framework: Framework, names: list[str]) -> str:
     """A name that the program does not bind. Raises CannotEdit when it binds one that the lines need."""
-    needed = {"Guard", "GuardSettings", *framework.names, *(line.partition(" ")[0] for line in framework.setup)}
+    needed = {"Guard", "GuardSettings", *names, *(line.partition(" ")[0] for line in framework.setup)}
     for name in sorted(needed & source.bound.keys()):
         raise CannotEdit(f"line {source.bound[name]}: expected no {name} of the program's own, got one")
     return next(name for name in ("guard", "haltline_guard", "_haltline_guard") if name not in source.bound)
@@ -75,6 +96,8 @@ def _places(source: Source, framework: Framework, change: Change) -> list[ast.Ca
     if isinstance(change, WithBlock):
         methods = [c for c in source.calls if isinstance(c.func, ast.Attribute) and c.func.attr in change.methods]
         return list({source.statement_of(call): call for call in methods}.values())  # one block for each statement
+    if isinstance(change, AddStatement):
+        return _assigned(source, change.target)
     found = [call for call in source.calls if is_one(source.dotted(call.func), framework.imports, change.calls)]
     if isinstance(change, WrapKeyword):
         check_keywords(source, change, found)
@@ -82,6 +105,27 @@ def _places(source: Source, framework: Framework, change: Change) -> list[ast.Ca
     if isinstance(change, WrapCall) and change.outermost:
         return [call for call in found if keyword_of(call, change.outermost) is not None] or found
     return found
+
+
+def _assigned(source: Source, target: str) -> list[ast.Call]:
+    """The call that makes what has this name in the module. Raises CannotEdit where it is made again, or otherwise."""
+    names = [one for one in ast.walk(source.tree) if isinstance(one, ast.Name) and one.id == target]
+    names = [one for one in names if not isinstance(one.ctx, ast.Load)]
+    if not names:
+        return []
+    above = source.parents[names[0]]
+    targets = above.targets if isinstance(above, ast.Assign) else [getattr(above, "target", None)]
+    value = getattr(above, "value", None)
+    if names == targets and above in source.tree.body and isinstance(value, ast.Call):
+        return [value]
+    raise CannotEdit(f"line {names[0].lineno}: expected {target} made once, by a call, in a statement of the module")
+
+
+def _add_statement(source: Source, call: ast.Call, text: str) -> None:
+    statement = source.statement_of(call)
+    end = source.line_start((statement.end_lineno or statement.lineno) + 1)
+    is_last = source.text[end - 1] != "\n"
+    source.insert(end, f"\n{text}" if is_last else f"{text}\n")
 
 
 def _scope(source: Source, calls: list[ast.Call]) -> Scope:
@@ -94,7 +138,7 @@ def _apply(source: Source, change: Change, call: ast.Call, guard: str) -> None:
     if isinstance(change, WithBlock):
         _put_in_block(source, call, change.header.format(guard=guard))
     elif isinstance(change, WrapCall):
-        begin, end = source.span(call)
+        begin, end = source.span(call.func if change.is_function else call)
         source.insert(begin, change.before)
         source.insert(end, change.after.format(guard=guard))
     elif isinstance(change, WrapKeyword):
@@ -108,7 +152,7 @@ def _apply(source: Source, change: Change, call: ast.Call, guard: str) -> None:
         if keyword_of(call, change.keyword) is not None:
             raise CannotEdit(f"line {call.lineno}: expected no {change.keyword}= yet, got one")
         _add_keyword(source, call, f"{change.keyword}={change.value.format(guard=guard)}")
-    else:
+    elif isinstance(change, AddItem):
         _add_item(source, call, change, change.item.format(guard=guard))
 
 
@@ -152,21 +196,20 @@ def _put_in_block(source: Source, call: ast.Call, header: str) -> None:
         source.insert(source.line_start(line), _STEP)
 
 
-def _build_guard(source: Source, calls: list[ast.Call], framework: Framework, guard: str, agent_id: str) -> None:
+def _build_guard(source: Source, calls: list[ast.Call], setup: list[str], imports: list[str]) -> None:
     """The imports, and the guard before the first statement of the scope that needs it."""
     inside = {one for call in calls for one in source.above(call)}
     statement = next(one for one in _scope(source, calls).body if one in inside)
     indent = source.indent(statement)
     line = source.first_line(statement)
-    setup = [_construction(guard, agent_id), *(one.format(guard=guard) for one in framework.setup)]
     text = "".join(f"{indent}{one}\n" for one in setup)
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         text += "\n\n"
     source.insert(source.line_start(line), text, first=True)
-    _add_imports(source, framework, line)
+    _add_imports(source, imports, line)
 
 
-def _add_imports(source: Source, framework: Framework, before: int) -> None:
+def _add_imports(source: Source, imports: list[str], before: int) -> None:
     """After the imports with which the program begins, or after its docstring."""
     last = 0
     for statement in source.tree.body:
@@ -174,7 +217,7 @@ def _add_imports(source: Source, framework: Framework, before: int) -> None:
         if not isinstance(statement, ast.Import | ast.ImportFrom) and not (is_text and last == 0):
             break
         last = statement.end_lineno or statement.lineno
-    lines = "".join(f"{line}\n" for line in framework.import_lines)
+    lines = "".join(f"{line}\n" for line in imports)
     if last == 0:
         first = source.first_line(source.tree.body[0])
         source.insert(source.line_start(first), f"{lines}\n\n", first=True)

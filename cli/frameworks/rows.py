@@ -1,5 +1,6 @@
 """What a framework's row is made of: how it is recognised, and what puts an agent of it behind a guard."""
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -48,6 +49,8 @@ class WrapCall:
     after: str
     outermost: str = ""
     """The keyword that a call has which also guards those that are given to it: where one has it, only those count."""
+    is_function: bool = False
+    """What is called stands within it, not the call: `guarded(create_react_agent, guard)(model, tools)`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +61,34 @@ class WithBlock:
     header: str
 
 
-Change = AddItem | SetKeyword | WrapKeyword | WrapCall | WithBlock
+@dataclass(frozen=True, kw_only=True)
+class AddStatement:
+    """A statement after the one of the module that makes `target`, such as ADK's `root_agent`.
+
+    `{target}` and `{app}` stand for that name and for the program's, or its folder's, as an identifier.
+    """
+
+    target: str
+    statement: str
+    imports: tuple[str, ...]
+    """Lines that it needs beside the adapter's."""
+    names: tuple[str, ...]
+    """What they and the statement bind."""
+    calls: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class WrapArgument:
+    """Of a program in JavaScript: the argument of a call within `guarded(..., session)`."""
+
+    modules: tuple[str, ...]
+    """From which it is imported."""
+    calls: tuple[str, ...]
+    unguarded: tuple[str, ...] = ()
+    """What of these modules makes agents that cannot be guarded so."""
+
+
+Change = AddItem | SetKeyword | WrapKeyword | WrapCall | WithBlock | AddStatement
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +116,8 @@ class Framework:
     """Statements after the guard's construction. Without an adapter: what comes before `how`, with `{agent_id}`."""
     edits: tuple[tuple[Change, ...], ...] = ()
     """Ways to change a program: of the first one whose every change finds a place, all are made."""
+    in_javascript: WrapArgument | None = None
+    """The change of a program in JavaScript or TypeScript."""
     language: str = "python"
     drivers: tuple[str, ...] = ()
     """Of the conformance tests, where their adapter has another name than the row."""
@@ -102,8 +134,12 @@ class Framework:
         """Extras of haltline that an agent of it needs."""
         return () if self.extra == "-" else (self.extra or self.name,)
 
-    @property
-    def import_lines(self) -> list[str]:
-        """What a program imports to be guarded."""
+    def import_lines(self, code: str) -> list[str]:
+        """What a program imports to be guarded by this code."""
         first = "from haltline import Guard, GuardSettings"
-        return [first, f"from {ADAPTERS}.{self.adapter} import {', '.join(self.names)}"] if self.adapter else []
+        names = ", ".join(self.names_in(code))
+        return [first, f"from {ADAPTERS}.{self.adapter} import {names}"] if self.adapter else []
+
+    def names_in(self, code: str) -> list[str]:
+        """Those of the adapter's names that the code uses."""
+        return [name for name in self.names if re.search(rf"\b{name}\b", code)]

@@ -4,9 +4,11 @@ from typing import Any, Final
 
 from haltline.cli.frameworks.rows import (
     AddItem,
+    AddStatement,
     Framework,
     SetKeyword,
     WithBlock,
+    WrapArgument,
     WrapCall,
     WrapKeyword,
 )
@@ -19,16 +21,21 @@ def _row(name: str, title: str, **given: Any) -> Framework:
     return Framework(name=name, title=title, **(usual | given))
 
 
+_CREATE_AGENT: Final = AddItem(calls=("create_agent",), keyword="middleware", item="HaltlineMiddleware({guard})")
+_REACT_AGENT: Final = WrapCall(
+    calls=("prebuilt.create_react_agent",), before="guarded(", after=", {guard})", is_function=True
+)
+
 _ROWS: Final = (
     _row(
         "langchain",
         "LangChain, LangGraph",
         packages=("langchain", "langgraph"),
         imports=("langchain", "langgraph"),
-        names=("HaltlineMiddleware",),
+        names=("HaltlineMiddleware", "guarded"),
         how="create_agent(..., middleware=[HaltlineMiddleware(guard)])",
         ends="`Refused`",
-        edits=((AddItem(calls=("create_agent",), keyword="middleware", item="HaltlineMiddleware({guard})"),),),
+        edits=((_CREATE_AGENT, _REACT_AGENT), (_CREATE_AGENT,), (_REACT_AGENT,)),
     ),
     _row(
         "openai-agents",
@@ -145,6 +152,15 @@ _ROWS: Final = (
         edits=(
             (AddItem(calls=("App",), keyword="plugins", item="HaltlinePlugin({guard})"),),
             (AddItem(calls=("InMemoryRunner", "Runner"), keyword="plugins", item="HaltlinePlugin({guard})"),),
+            # What `adk run` and `adk web` look for: of a module that has both, they take the app.
+            (
+                AddStatement(
+                    target="root_agent",
+                    statement='app = App(name="{app}", root_agent={target}, plugins=[HaltlinePlugin({guard})])',
+                    imports=("from google.adk.apps import App",),
+                    names=("app", "App"),
+                ),
+            ),
         ),
     ),
     _row(
@@ -206,6 +222,11 @@ _ROWS: Final = (
             'const session = httpSession({{ url: "http://127.0.0.1:8765", agentId: "{agent_id}" }});',
         ),
         how="generateText(guarded({ model, tools, prompt }, session))",
+        in_javascript=WrapArgument(
+            modules=("ai",),
+            calls=("generateText", "streamText"),
+            unguarded=("ToolLoopAgent", "Experimental_Agent"),
+        ),
         ends="`Refused`",
         language="javascript",
         drivers=("vercel_ai",),
@@ -224,6 +245,7 @@ _ROWS: Final = (
             'const session = httpSession({{ url: "http://127.0.0.1:8765", agentId: "{agent_id}" }});',
         ),
         how="new Agent(guarded({ id, name, instructions, model, tools }, session))",
+        in_javascript=WrapArgument(modules=("@mastra/core/agent", "@mastra/core"), calls=("Agent",)),
         ends="`result.tripwire`; `session.stopped` says why",
         language="javascript",
         drivers=("mastra",),
@@ -245,9 +267,10 @@ _ROWS: Final = (
         "opentelemetry",
         "OpenTelemetry's GenAI spans",
         packages=("opentelemetry-sdk",),
-        names=("HaltlineSpanProcessor",),
+        names=("HaltlineSpanProcessor", "watched"),
         how="provider.add_span_processor(HaltlineSpanProcessor(guard.settings))",
         ends="`Refused`, of `guard.check()`",
+        edits=((WrapCall(calls=("TracerProvider",), before="watched(", after=", {guard}.settings)"),),),
     ),
 )
 

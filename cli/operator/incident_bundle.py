@@ -63,7 +63,8 @@ def incident(
         say(f"decided again: {compared.same} of {compared.recorded} decisions the same, bit for bit")
         unsigned = f"; nothing is signed yet in {collected.unsigned} partitions" if collected.unsigned else ""
         say(f"proof: {checked.proved.records} records in {checked.proved.links} links of hash chains{unsigned}")
-        for line in ([f"first divergence: {compared.first}"] if compared.first else []) + checked.proved.problems[:5]:
+        differing = [f"first divergence: {one}" for one in (compared.first, *compared.incidents.different[:1]) if one]
+        for line in differing + checked.proved.problems[:5]:
             say(line, style="red")
     if not checked.ok:
         raise typer.Exit(Exit.NO)

@@ -1,5 +1,6 @@
 """`haltline init --framework`: a program of the user's behind a guard, or one to begin with."""
 
+import ast
 import difflib
 import os
 import re
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 import typer
 
 from haltline.cli.common import Exit, fail, say, say_error
+from haltline.cli.operator.init_undo import CannotUndo, Written, forget, recall, remember, undone
 
 if TYPE_CHECKING:
     from haltline.cli.frameworks.rows import Framework
@@ -50,19 +52,41 @@ def ask_program() -> Path | None:
 
 def write_program(name: str | None, file: Path | None, *, yes: bool, dry_run: bool) -> None:
     """Shows what is to change, and writes it when that is agreed to. Ends the command by an exit code."""
-    text = None if file is None else _read(file)
+    text = None if file is None else read_program(file)
     framework = _framework(name, file, text)
     if file is None or text is None:
         _write_starter(framework, yes=yes, dry_run=dry_run)
-    elif not framework.edits:
+    elif framework.name == "mcp" and file.suffix == ".json":
+        _write_servers(framework, file, text, yes=yes, dry_run=dry_run)
+    elif not framework.edits and framework.in_javascript is None:
         _by_hand(framework, file, f"haltline init edits no programs of {framework.title}")
-    elif file.suffix != ".py":
+    elif framework.edits and file.suffix != ".py":
         _by_hand(framework, file, f"expected a program in Python (.py), got {file.name}")
     else:
         _write_guarded(framework, file, text, yes=yes, dry_run=dry_run)
 
 
-def _read(file: Path) -> str:
+def take_back(file: Path, *, yes: bool, dry_run: bool) -> None:
+    """Shows what is taken back, and writes it when that is agreed to. Ends the command by an exit code."""
+    now = read_program(file)
+    try:
+        text = undone(recall(file), now)
+        if text is not None and file.suffix == ".py":
+            ast.parse(text)
+    except (CannotUndo, SyntaxError) as error:
+        fail(f"--undo: {error}. Nothing is written", Exit.NO)
+    if not agreed(file, now, text or "", yes=yes, dry_run=dry_run):
+        return
+    if text is None:
+        file.unlink()
+    else:
+        write_file(file, text, was=now)
+    forget(file)
+    say(f"{file}: {'deleted, as init has made it' if text is None else 'taken back'}")
+
+
+def read_program(file: Path) -> str:
+    """The text of a program. Ends the command where that cannot be read."""
     from haltline.cli.frameworks.guarding import MAX_BYTES
 
     try:
@@ -84,6 +108,8 @@ def _framework(name: str | None, file: Path | None, text: str | None) -> "Framew
             return named(name)
         except ValueError as error:
             fail(f"--framework: {error}", Exit.USAGE)
+    if file is not None and file.suffix == ".json":
+        return FRAMEWORKS["mcp"]
     if text is not None and len(found := in_program(text)) > 1 and not sys.stdin.isatty():
         fail(f"--framework: expected it, as {file} imports several: {', '.join(found)}", Exit.USAGE)
     guess = proposed(text, Path.cwd())
@@ -108,25 +134,45 @@ def _write_starter(framework: "Framework", *, yes: bool, dry_run: bool) -> None:
             say(f"{file}: this program is there already; nothing to change")
             return
         fail(f"{file}: expected no file there, got one; haltline init {file} puts it behind a guard", Exit.USAGE)
-    if _agreed(file, "", text, yes=yes, dry_run=dry_run):
+    if agreed(file, "", text, yes=yes, dry_run=dry_run):
         _write(file, text, was=None)
         _say_next(framework, file, is_new=True)
 
 
 def _write_guarded(framework: "Framework", file: Path, text: str, *, yes: bool, dry_run: bool) -> None:
     from haltline.cli.frameworks.guarding import guarded_program, is_guarded
+    from haltline.cli.frameworks.javascript import guarded_javascript, imports_haltline
+    from haltline.cli.frameworks.source import CannotEdit
+
+    change = framework.in_javascript
+    try:
+        if imports_haltline(text) if change is not None else is_guarded(text):
+            say(f"{file}: it imports haltline already; nothing to change")
+            return
+        if change is not None:
+            new = guarded_javascript(text, framework, change, _agent_id(file), file.name)
+        else:
+            new = guarded_program(text, framework, _agent_id(file), app=_app_of(file))
+    except CannotEdit as error:
+        _by_hand(framework, file, str(error))
+    if agreed(file, text, new, yes=yes, dry_run=dry_run):
+        _write(file, new, was=text)
+        _say_next(framework, file, is_new=False)
+
+
+def _write_servers(framework: "Framework", file: Path, text: str, *, yes: bool, dry_run: bool) -> None:
+    from haltline.cli.frameworks.mcp_servers import behind_proxy
     from haltline.cli.frameworks.source import CannotEdit
 
     try:
-        if is_guarded(text):
-            say(f"{file}: it imports haltline already; nothing to change")
-            return
-        new = guarded_program(text, framework, _agent_id(file))
+        new = behind_proxy(text)
     except CannotEdit as error:
         _by_hand(framework, file, str(error))
-    if _agreed(file, text, new, yes=yes, dry_run=dry_run):
+    if new == text:
+        say(f"{file}: each server is behind the proxy already; nothing to change")
+    elif agreed(file, text, new, yes=yes, dry_run=dry_run):
         _write(file, new, was=text)
-        _say_next(framework, file, is_new=False)
+        say(f"{file}: written. Next: haltline up, and a new start of the host with HALTLINE_BOOTSTRAP")
 
 
 def _by_hand(framework: "Framework", file: Path, why: str) -> NoReturn:
@@ -141,7 +187,7 @@ def _by_hand(framework: "Framework", file: Path, why: str) -> NoReturn:
     raise typer.Exit(Exit.NO)
 
 
-def _agreed(file: Path, old: str, new: str, *, yes: bool, dry_run: bool) -> bool:
+def agreed(file: Path, old: str, new: str, *, yes: bool, dry_run: bool) -> bool:
     """Shows the difference; whether it is to be written."""
     before = "/dev/null" if not old else str(file)
     for line in difflib.unified_diff(old.splitlines(), new.splitlines(), before, str(file), lineterm=""):
@@ -154,6 +200,15 @@ def _agreed(file: Path, old: str, new: str, *, yes: bool, dry_run: bool) -> bool
 
 
 def _write(file: Path, text: str, *, was: str | None) -> None:
+    """Writes it, and remembers how to take it back."""
+    write_file(file, text, was=was)
+    try:
+        remember(file, Written(was, text))
+    except OSError as error:
+        say_error(f"haltline: --undo will not know of it: {error}")
+
+
+def write_file(file: Path, text: str, *, was: str | None) -> None:
     """Replaces the file at once, with the permissions that it had.
 
     `was` is its text when it was read, None where there was no file: what somebody has saved since then is not lost.
@@ -188,12 +243,19 @@ def _agent_id(file: Path) -> str:
     return re.sub(r"[^\w.-]+", "-", file.stem)[:64].strip("-") or STARTER
 
 
+def _app_of(file: Path) -> str:
+    """What ADK calls the application of a program: its folder, where the name of the file says nothing."""
+    name = file.resolve().parent.name if file.stem in {"agent", "__init__"} else file.stem
+    name = re.sub(r"\W+", "_", name, flags=re.ASCII)
+    return name if name[:1].isalpha() and name != "user" else f"app_{name}"
+
+
 def _say_next(framework: "Framework", file: Path, *, is_new: bool) -> None:
-    say(f"{file}: written")
+    say(f"{file}: written; haltline init --undo {file} takes it back")
     if not is_new:
         say(f"A stopped run: {framework.ends.replace('`', '')}. The agent's id is {_agent_id(file)}: change it there.")
     if framework.language != "python":
-        say(f"Next: docs/frameworks/{framework.name}.md")
+        say(f"When the run is over: await session.end(). Next: docs/frameworks/{framework.name}.md")
         return
     extras = ",".join([*framework.extras, "processor", "console"])
     say(f"Next: pip install 'haltline[{extras}]'; haltline up; then, on another terminal, with the address it prints:")

@@ -289,8 +289,14 @@ def _show(result: "Replayed") -> None:
         "on what is not in the range or chosen": found.outside,
         "across": found.across,
     }
+    kept = found.incidents
+    if kept.recorded or kept.replayed:
+        again = f"{kept.recorded} of then with {kept.replayed} of now: {kept.same} the same"
+        say(f"incidents: {again}" + (f", {kept.left_out} left out" if kept.left_out else ""))
     if any(left.values()):
         say("left out: " + ", ".join(f"{count} {what}" for what, count in left.items() if count), style="dim")
+    for one in kept.different[:_SHOWN]:
+        say(str(one), style="red")
     if found.first is None:
         return
     say(f"first divergence: session {found.first.session_id}: {found.first}", style="red")

@@ -1,10 +1,12 @@
 """What `haltline up` starts, and what it prints of it."""
 
+import hashlib
 import logging
 import os
 import re
 import socket
 import time
+from collections.abc import Collection
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,6 +19,7 @@ from rich.text import Text
 from haltline.cli import settings_file
 from haltline.cli.common import DEFAULT_PREFIX, Client, Exit, console, fail, group_of, say
 from haltline.cli.operator.topics import changelogs_of
+from haltline.cli.services.other_runs import InUse, claimed, port_of
 from haltline.cli.services.run import require_topics
 from haltline.cli.services.run_file import RunFile
 from haltline.schemas.topics import Topics
@@ -56,11 +59,17 @@ class _Run:
     folder: Path
     table: str
     settings: dict[str, str]
+    ports: dict[str, int]
+    """Of worker, sink and console; 0: a free one."""
+
+    @property
+    def instance(self) -> list[str]:
+        """A real broker knows by it who is back after a restart of this run, and hands the partitions over at once."""
+        which = hashlib.sha256(os.fsencode(self.folder)).hexdigest()[:8]
+        return [] if self.broker.embedded else ["--instance-id", f"{socket.gethostname()}-up-{which}"]
 
 
 _EMBEDDED = "in this process, gone with it"
-_INSTANCE = ["--instance-id", f"{socket.gethostname()}-up"]
-"""A real broker knows by it who is back after a restart, and hands the partitions over at once."""
 
 
 def run_system(
@@ -73,8 +82,12 @@ def run_system(
     console_port: int,
     rules: Runs,
     client: Client,
+    given: Collection[str],
 ) -> None:
-    """Runs all of it until Ctrl-C; `kafka_port`: of a real Kafka that is started. Ends the command when a part dies."""
+    """Runs all of it until Ctrl-C; `kafka_port`: of a real Kafka that is started. Ends the command when a part dies.
+
+    `given` are the parameters of the command that somebody has set: such a port is not replaced by a free one.
+    """
     settings = _settings()
     named = settings.get("HALTLINE_BOOTSTRAP")
     if kafka_port and named not in (None, f"127.0.0.1:{kafka_port}", f"localhost:{kafka_port}"):
@@ -94,13 +107,23 @@ def run_system(
         )
     try:
         with interruptible(), ExitStack() as stack:
+            for other in stack.enter_context(claimed(data)):
+                _say_whole(f"Another haltline up runs in {other}")
+            sink_port = metrics_port + 1 if metrics_port else 0
+            ports = {
+                "worker": port_of("--metrics-port", metrics_port, is_given="metrics_port" in given),
+                "sink": port_of("--metrics-port, and the one behind it", sink_port, is_given="metrics_port" in given),
+                "console": port_of("--console-port", console_port, is_given="console_port" in given),
+            }
+            if kafka_port:
+                kafka_port = port_of("--port", kafka_port, is_given="port" in given or named is not None)
             broker = _broker(stack, folder, settings, client=client, kafka_port=kafka_port, partitions=partitions)
             children = stack.enter_context(Children(folder / "logs", env=settings))
             found = stack.enter_context(RunFile(data / "up.toml"))
-            run = _Run(broker, children, folder, table, settings)
-            sink = _start_audit(run, metrics_port)
-            workers = _start_workers(run, rules, policy, metrics_port)
-            page = _start_console(run, console_port)
+            run = _Run(broker, children, folder, table, settings, ports)
+            sink = _start_audit(run)
+            workers = _start_workers(run, rules, policy)
+            page = _start_console(run)
             urls = {name: wait_until_ready(children, worker) for name, worker in workers.items()}
             children.wait_until(lambda: health_url(sink), "the audit sink to serve", within_s=READY_WITHIN_S)
             urls["sink"] = health_url(sink) or ""
@@ -111,6 +134,8 @@ def run_system(
                 time.sleep(_LOOK_EVERY_S)
     except KeyboardInterrupt:
         say("Ended.")
+    except InUse as error:
+        fail(error, Exit.USAGE)
     except (ChildDied, TimedOut, LocalKafkaError) as error:
         fail(error, Exit.NO)
 
@@ -148,7 +173,7 @@ def _broker(
     changelogs = changelogs_of(topics, settings.get("HALTLINE_GROUP") or group_of(topics.prefix))
     if kafka_port is not None:
         say("Starting Kafka (the first time its jars are fetched) ...")
-        node = stack.enter_context(LocalKafka(folder / "data", kafka_port, partitions=partitions))
+        node = stack.enter_context(LocalKafka(folder / "data", kafka_port or None, partitions=partitions))
         admin = AdminClient({"bootstrap.servers": node.bootstrap}, logger=_log)
         create_topics(admin, topics, partitions, 1, changelogs=changelogs)
         return _Broker(node.bootstrap, topics, "Kafka, started here; its data stays")
@@ -160,19 +185,18 @@ def _broker(
     return _Broker(broker.bootstrap, topics, _EMBEDDED)
 
 
-def _start_audit(run: _Run, metrics_port: int) -> Child:
+def _start_audit(run: _Run) -> Child:
     """Where there is a key, each flush is signed: a table of few records can be proved as well."""
-    options = ["--table", run.table, "--metrics-port", str(metrics_port + 1 if metrics_port else 0)]
-    options += ["--sign-every", "1"]
-    options += ["--fetch-wait-ms", str(FETCH_WAIT_MS)] if run.broker.embedded else _INSTANCE
+    options = ["--table", run.table, "--metrics-port", str(run.ports["sink"]), "--sign-every", "1", *run.instance]
+    options += ["--fetch-wait-ms", str(FETCH_WAIT_MS)] if run.broker.embedded else []
     return start_audit(run.children, run.broker.bootstrap, options)
 
 
-def _start_workers(run: _Run, rules: Runs, policy: Path | None, metrics_port: int) -> dict[str, Child]:
+def _start_workers(run: _Run, rules: Runs, policy: Path | None) -> dict[str, Child]:
     """The worker, and one for the rules in shadow where these are not its own."""
     bootstrap, embedded = run.broker.bootstrap, run.broker.embedded
-    options = [*([] if embedded else _INSTANCE), *([] if policy is None else ["--policy", str(policy.absolute())])]
-    own = ["--rules", rules, "--metrics-port", str(metrics_port), *options]
+    options = [*run.instance, *([] if policy is None else ["--policy", str(policy.absolute())])]
+    own = ["--rules", rules, "--metrics-port", str(run.ports["worker"]), *options]
     workers = {"worker": start_worker(run.children, bootstrap, *own, embedded=embedded)}
     if rules is Runs.ENFORCED:
         beside = ["--rules", Runs.SHADOW, *options]
@@ -188,7 +212,7 @@ class _Page:
     url: str = ""
 
 
-def _start_console(run: _Run, port: int) -> _Page:
+def _start_console(run: _Run) -> _Page:
     """Starts it, when it is installed. Its key for this run and the token of its link are in no file."""
     if find_spec("fastapi") is None:
         return _Page({"Console": "not installed: pip install 'haltline[console]'"})
@@ -196,7 +220,8 @@ def _start_console(run: _Run, port: int) -> _Page:
     from haltline.console.access.sign_in_link import LASTS_S, link_of, new_token  # as above
 
     token, who = new_token(), run.settings.get("HALTLINE_OPERATOR", "admin")
-    options = ["--audit-table", run.table, "--by", who, "--link-digest", digest_of(token), "--port", str(port)]
+    options = ["--audit-table", run.table, "--by", who, "--link-digest", digest_of(token)]
+    options += ["--port", str(run.ports["console"])]
     key = None
     if "HALTLINE_CONSOLE_KEYS" not in run.settings:
         key = new_key()

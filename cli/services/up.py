@@ -22,6 +22,7 @@ from haltline.cli.services.run import DEFAULT_METRICS_PORT
 
 
 def up(
+    ctx: typer.Context,
     *,
     kafka: Annotated[
         bool, typer.Option("--kafka", help="A real Kafka, whose data stays; needs Java, and Maven the first time.")
@@ -50,6 +51,9 @@ def up(
     worker's, those of the rules in shadow on a free one. Other commands in this folder find the broker and the table
     without options, by the file up.toml in the data folder.
 
+    A data folder is one run's; a second run there says where the first one is, and starts with another --data. Default
+    ports that are in use are left to their owner: free ones are taken and printed.
+
     Example: haltline up --kafka --policy policy.yaml
     """
     if rules == "shadow":
@@ -67,4 +71,5 @@ def up(
         console_port=console_port,
         rules=Runs(rules),
         client=client_config,
+        given={name for name in ctx.params if (one := ctx.get_parameter_source(name)) and one.name != "DEFAULT"},
     )

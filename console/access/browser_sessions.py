@@ -123,8 +123,10 @@ def clear_cookie(request: Request, response: Response) -> None:
 
 
 def _name(request: Request) -> str:
-    # With the prefix a browser takes it over TLS only, and from no other host of the domain.
-    return "__Host-haltline" if _is_secure(request) else "haltline"
+    # With the prefix a browser takes it over TLS only, and from no other host of the domain. Ports share cookies: two
+    # consoles of one desk would sign each other's people out.
+    port = f"-{request.url.port}" if request.url.port else ""
+    return ("__Host-haltline" if _is_secure(request) else "haltline") + port
 
 
 def _is_secure(request: Request) -> bool:

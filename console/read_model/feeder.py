@@ -21,7 +21,7 @@ from haltline.streams.audit.reading import KafkaRecord, Reader
 from haltline.streams.audit.redacting import SECRETS, Redaction
 from haltline.streams.kafka.broker_outage import BrokerOutage
 from haltline.streams.kafka.client_settings import ClientSetting
-from haltline.streams.kafka.log_reader import Unreachable, bounds, open_consumer, partitions_of
+from haltline.streams.kafka.log_reader import NoSuchTopic, Unreachable, bounds, open_consumer, partitions_of
 from haltline.streams.runtime.topic_ids import TopicIds
 from haltline.streams.system import REAL, System
 
@@ -56,8 +56,9 @@ class Feeder:
     A topic that was deleted and recreated makes the read model begin anew too: offsets and records of the one before
     would be taken for those of the new one.
 
-    `on_rows` is called with what was taken in, from that thread. A broker or a database that is away is waited for; any
-    other failure ends the thread, and stands in `failure`. `system` makes its clients, its thread and its clocks.
+    `on_rows` is called with what was taken in, from that thread. A broker or a database that is away is waited for, as
+    are topics that are not there; any other failure ends the thread, and stands in `failure`. `system` makes its
+    clients, its thread and its clocks.
     """
 
     def __init__(
@@ -98,6 +99,8 @@ class Feeder:
         self.caught_up = system.event()
         """Everything that the topics held when it began is taken in."""
         self.failure: BaseException | None = None
+        self.missing = ""
+        """The topic that it waits for, with why; empty: none."""
         self._thread = system.thread(target=self._run, name="haltline-feeder", daemon=True)
 
     def start(self) -> None:
@@ -144,7 +147,8 @@ class Feeder:
                 except _AssignAgain as changed:
                     log.info("the read model: %s", changed)
                     self._ended.wait(_AGAIN_S)
-                except (Unreachable, Overtaken, OperationalError) as away:
+                except (NoSuchTopic, Unreachable, Overtaken, OperationalError) as away:
+                    self.missing = str(away) if isinstance(away, NoSuchTopic) else ""
                     self._waits.away(away)
                     self._ended.wait(_AGAIN_S)
         except BaseException as failure:
@@ -240,6 +244,7 @@ class Feeder:
         next_of = self._fitting(consumer, places)
         self._behind = {(tp.topic, tp.partition) for tp in places}
         self._partitions = dict(Counter(tp.topic for tp in places))
+        self.missing = ""
         consumer.assign(
             [
                 TopicPartition(

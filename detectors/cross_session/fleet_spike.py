@@ -2,6 +2,7 @@
 
 Fires: `fleet_spike` (high) when a minute has at least the least count of its kind, and `factor` times as many as the
     minutes before it had on average; critical with twice as many. Once for each kind and minute.
+    A session counts once a minute as stopped, however often it was.
 Quiet: what was as high before, and grows slowly; small fleets.
 Misses: the first minute of a fleet has no minutes before it: only the least count is asked of it. Agents whose clocks
     differ by minutes are counted in different ones.
@@ -22,6 +23,12 @@ from haltline.schemas.signals import Signal, SignalKind, SignalScope
 Watched = Literal["stopped", "destructive", "started"]
 
 _LEAST: dict[Watched, float] = {"stopped": 10.0, "destructive": 60.0, "started": 300.0}
+
+_COUNTED: dict[Watched, str] = {
+    "stopped": "sessions stopped",
+    "destructive": "destructive acts",
+    "started": "sessions started",
+}
 
 COUNT = "count"
 """In a signal to the fleet: how many it stands for."""
@@ -88,7 +95,7 @@ class FleetSpike(CrossSessionPattern[State]):
         return self.finding(
             "fleet_spike",
             Severity.CRITICAL if stage == 2 else Severity.HIGH,
-            f"{minutes.count:g} times {kind} in a minute, {minutes.usual:.1f} is usual; last by "
+            f"{minutes.count:g} {_COUNTED[kind]} in a minute, {minutes.usual:.1f} is usual; last by "
             + ", ".join(sorted(map(str, agents))[:5]),
             evidence([entry for entry in minutes.entries if entry[EVENT_ID]], last),
             values={

@@ -1,9 +1,10 @@
-"""What belongs together: decisions about one scope and one cause are one incident, open until it is resolved. Pure.
+"""What belongs together is one incident, open until it is resolved. Pure.
 
-A session keeps its own incidents, by cause; those of an agent, a mission, a target, a tree or the fleet are kept with
-its state across sessions. Each decision that is more than a plain verdict opens the incident of its cause, or counts
-on it. An incident closes with the end, the kill or the reset of what it is about, or by a person; what comes later
-opens another one, with another id.
+All decisions about a session are one, whatever their causes (`session_incidents`). Those about an agent, a mission, a
+target, a tree or the fleet are one for each cause, and are kept with its state across sessions. Each decision that is
+more than a plain verdict opens an incident, or counts on the open one. An incident closes with the end, the kill or the
+reset of what it is about, after a time without decisions, or by a person; what comes later opens another one, with
+another id.
 
 Revisions are counted whether they are published or not, so that a replay gives each the same number. The first hundred
 decisions of an incident are published one by one, later ones each tenth up to a thousand, each hundredth up to ten
@@ -23,6 +24,7 @@ from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import ApprovalState, Decision, Level, Mode, ScopeKind
 from haltline.schemas.findings import Severity
 from haltline.schemas.incidents import IncidentChange, IncidentRecord, IncidentState
+from haltline.schemas.policy import Policy
 
 MAX_OPEN: Final = 64
 """Open incidents of one session or scope; with one more, the one that counted longest ago is closed."""
@@ -30,6 +32,8 @@ RECORDED_SINGLY: Final = 100
 ACTS: Final = frozenset({CommandKind.ACKNOWLEDGE, CommandKind.ASSIGN, CommandKind.COMMENT, CommandKind.RESOLVE})
 """What an operator can do to an incident."""
 BY_OPERATOR: Final = "resolved_by_operator"
+QUIET: Final = "quiet"
+"""How an incident is resolved that no decision was counted on for `operations.incident_quiet_h`."""
 REQUESTED: Final = "approval_requested"
 """The cause of approvals that an agent's own guard asks for."""
 
@@ -37,7 +41,7 @@ _SHOWN_CHARS: Final = 500
 _WAITS: Final = frozenset({ApprovalState.PENDING, ApprovalState.INFO_REQUESTED})
 
 Open = dict[str, OpenIncident]
-"""Open incidents by cause; the one that counted longest ago first."""
+"""Open incidents by the cause of their opening; the one that counted longest ago first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,38 +67,57 @@ def note(
     *,
     agent_id: str,
     mission_id: str | None = None,
+    joins: str | None = None,
 ) -> list[IncidentRecord]:
-    """Opens the incident of a cause, or counts the decision on the open one; the records to publish."""
+    """Opens the incident of a cause, or counts the decision on the open one; the records to publish.
+
+    `joins`: the cause of the open incident that it is counted on instead of one of its own.
+    """
     records: list[IncidentRecord] = []
-    incident = incidents.pop(cause, None)
+    opened_for = joins or cause
+    incident = incidents.pop(opened_for, None)
     change = IncidentChange.COUNTED
     if incident is None:
         change = IncidentChange.OPENED
         incident = _opened(about, decision, cause)
         while len(incidents) >= MAX_OPEN:
             records += close(incidents, about, "too_many_open", decision.time, causes=[next(iter(incidents))])
-    incidents[cause] = incident
+    incidents[opened_for] = incident
     incident.count += 1
     incident.last_ms = max(incident.last_ms, decision.time)
     incident.decision_id = decision.decision_id
     incident.session_id = decision.session_id
     incident.agent_id = agent_id
     incident.mission_id = mission_id or incident.mission_id
-    rose = decision.level > Level(incident.level)
-    if rose:
+    before = incident.now()
+    if cause not in before.causes:
+        incident.joined.append(cause)
+    if _take_over(incident, decision):
         change = IncidentChange.ESCALATED
-    if rose or (decision.level.value == incident.level and _severity(decision.severity) > _of(incident)):
-        _take_over(incident, decision)
     approval = decision.approval
-    asks = approval is not None and approval.state in _WAITS and approval.request_id != incident.request_id
+    asks = (
+        approval is not None
+        and approval.state in _WAITS
+        and approval.request_id != incident.request_id
+        and (incident.request_id is None or cause == REQUESTED)
+    )
     if approval is not None and asks:
         incident.request_id = approval.request_id
         change = IncidentChange.APPROVAL if change is IncidentChange.COUNTED else change
-    if change is IncidentChange.COUNTED and not _is_recorded(incident.count):
+    if change is IncidentChange.COUNTED and cause in before.causes and not _is_recorded(incident.count):
         incident.revision += 1
         return records
     state = approval.state if approval is not None and asks else None
-    records.append(incident.next_revision(change, about.scope, about.id, decision.time, approval=state))
+    records.append(
+        incident.next_revision(
+            change,
+            about.scope,
+            about.id,
+            decision.time,
+            approval=state,
+            before=before if before != incident.now() else None,
+        )
+    )
     return records
 
 
@@ -188,6 +211,18 @@ def close(
     return records
 
 
+def quiet(incidents: Open, time_ms: int, policy: Policy) -> list[str]:
+    """The causes of those that no decision was counted on for so long that they are over."""
+    before_ms = time_ms - policy.operated.incident_quiet_h * 3_600_000
+    return [cause for cause, incident in incidents.items() if incident.last_ms < before_ms]
+
+
+def close_quiet(incidents: Open, about: About, time_ms: int, policy: Policy) -> list[IncidentRecord]:
+    """Resolves them, but for those with an open request."""
+    over = [cause for cause in quiet(incidents, time_ms, policy) if incidents[cause].request_id is None]
+    return close(incidents, about, QUIET, time_ms, causes=over)
+
+
 def _closed_as_seen(command: Command) -> list[IncidentRecord]:
     """The end of an incident of which nothing is remembered, such as one of a state that was lost."""
     seen = command.incident
@@ -216,35 +251,35 @@ def cause_of(decision: Decision, requests: Mapping[str, str]) -> str:
 
 def _opened(about: About, decision: Decision, cause: str) -> OpenIncident:
     key = about.key or f"{about.scope}:{about.id}"
-    incident = OpenIncident(
+    return OpenIncident(
         incident_id=digest("incident", key, cause, decision.event_id),
         cause=cause,
         first_ms=decision.time,
         last_ms=decision.time,
         decision_id=decision.decision_id,
         level=decision.level.value,
-        summary="",
+        severity=None if decision.severity is None else decision.severity.value,
+        summary=decision.reason[:_SHOWN_CHARS],
+        rule=decision.detector,
+        target=decision.target,
     )
-    _take_over(incident, decision)
-    return incident
 
 
-def _take_over(incident: OpenIncident, decision: Decision) -> None:
-    """What the decision with the highest level says is shown, of equal ones the most severe."""
-    incident.level = decision.level.value
-    if decision.severity is not None and _severity(decision.severity) > _of(incident):
+def _take_over(incident: OpenIncident, decision: Decision) -> bool:
+    """Shows what the decision with the highest level says, of equal ones the most severe. Whether either rose."""
+    level = Level(incident.level)
+    severe = decision.severity is not None and (
+        incident.severity is None or decision.severity > Severity(incident.severity)
+    )
+    if decision.severity is not None and severe:
         incident.severity = decision.severity.value
-    incident.summary = decision.reason[:_SHOWN_CHARS]
-    incident.rule = decision.detector
-    incident.target = decision.target or incident.target
-
-
-def _of(incident: OpenIncident) -> int:
-    return _severity(None if incident.severity is None else Severity(incident.severity))
-
-
-def _severity(severity: Severity | None) -> int:
-    return -1 if severity is None else severity.rank
+    if decision.level > level or (severe and decision.level is level):
+        incident.level = decision.level.value
+        incident.summary = decision.reason[:_SHOWN_CHARS]
+        incident.rule = decision.detector
+        incident.target = decision.target or incident.target
+        return True
+    return severe
 
 
 def _is_recorded(count: int) -> bool:

@@ -1,4 +1,8 @@
-"""The incidents of one session, with the requests to people that belong to them: what opens, counts and closes them."""
+"""The incidents of one session, with the requests to people that belong to them: what opens, counts and closes them.
+
+One is open at a time, whatever causes are found: what follows counts on it. Only what an agent's own guard asks a
+person is an incident of its own, as it is no trouble of the session.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -37,13 +41,25 @@ def on_event(
     """
     if decision is None or not incidents.is_incident(decision) or (killed_before and not findings):
         return decision, []
-    causes = request_queue.causes(standing) if decision.approval is not None else {}
+    causes: dict[str, str] = {}
+    if decision.approval is not None:
+        causes = request_queue.causes(standing)
+        _forget_closed(standing, event.time, decision.approval.request_id)
     cause = findings[0].code if killed_before else incidents.cause_of(decision, causes)
-    about = About(ScopeKind.SESSION, event.session_id)
+    about, joins = About(ScopeKind.SESSION, event.session_id), _joined(standing, cause)
     records = incidents.note(
-        standing.incidents, about, decision, cause, agent_id=event.agent_id, mission_id=event.mission_id
+        standing.incidents, about, decision, cause, agent_id=event.agent_id, mission_id=event.mission_id, joins=joins
     )
-    return decision.model_copy(update={"incident_id": standing.incidents[cause].incident_id}), records
+    return decision.model_copy(update={"incident_id": standing.incidents[joins].incident_id}), records
+
+
+def close_quiet(standing: SessionControl, who: SessionRef, policy: Policy, time_ms: int) -> list[IncidentRecord]:
+    """Closes what nothing was counted on for so long that it is over, where the session was free to go on."""
+    stopped = standing.killed is not None or standing.held is not None
+    if stopped or not incidents.quiet(standing.incidents, time_ms, policy):
+        return []
+    _forget_closed(standing, time_ms)
+    return incidents.close_quiet(standing.incidents, About(ScopeKind.SESSION, who.session_id), time_ms, policy)
 
 
 def on_effects(standing: SessionControl, who: SessionRef, effects: ControlEffects) -> ControlEffects:
@@ -53,10 +69,16 @@ def on_effects(standing: SessionControl, who: SessionRef, effects: ControlEffect
     about, first = About(ScopeKind.SESSION, who.session_id), effects.decisions[0]
     records: list[IncidentRecord] = []
     if effects.incident is not None:
-        records += incidents.note(standing.incidents, about, first, effects.incident.code, agent_id=who.agent_id)
+        cause = effects.incident.code
+        joins = _joined(standing, cause)
+        records += incidents.note(standing.incidents, about, first, cause, agent_id=who.agent_id, joins=joins)
     elif first.code == incidents.REQUESTED:
         records += incidents.note(standing.incidents, about, first, incidents.REQUESTED, agent_id=first.agent_id)
-    of_request = {i.request_id: i.incident_id for i in standing.incidents.values() if i.request_id is not None}
+    of_request = {
+        request: incident.incident_id
+        for request, cause in request_queue.causes(standing).items()
+        if (incident := standing.incidents.get(_joined(standing, cause))) is not None
+    }
     if effects.incident is None and first.code != incidents.REQUESTED:
         records += incidents.on_answers(
             standing.incidents,
@@ -86,13 +108,14 @@ def close(
 def on_act(standing: SessionControl, who: SessionRef, command: Command, policy: Policy) -> ControlEffects:
     """An operator's act on an incident. What nobody is to decide any more is closed with it."""
     about = About(ScopeKind.SESSION, who.session_id)
+    belongs = {request: _joined(standing, of) for request, of in request_queue.causes(standing).items()}
     records = incidents.act(standing.incidents, about, command)
     if not records:
         return ControlEffects(followup="incident_void")
     decisions: tuple[Decision, ...] = ()
     if command.kind is CommandKind.RESOLVE:
         cause = records[0].cause
-        requests = {request for request, of in request_queue.causes(standing).items() if of == cause}
+        requests = {request for request, of in belongs.items() if of == cause}
         decisions = approvals.close(standing, who, policy, command.time, RESOLVED, requests=requests)
         records += incidents.on_answers(
             standing.incidents,
@@ -120,9 +143,29 @@ def on_scope_killed(
 def on_stopped(standing: SessionControl, who: SessionRef, time_ms: int) -> list[IncidentRecord]:
     """The agent's side has acknowledged that it stopped, after the deadline."""
     about = About(ScopeKind.SESSION, who.session_id)
+    incident = standing.incidents.get(UNACKNOWLEDGED)
+    if incident is None or incident.joined:
+        return []  # what it did in between is for a person to look at
     return incidents.close(standing.incidents, about, "kill_acknowledged", time_ms, causes=[UNACKNOWLEDGED])
 
 
+def _joined(standing: SessionControl, cause: str) -> str:
+    """The cause of the open incident that this one belongs to; the same, where it opens one of its own."""
+    if cause in standing.incidents or cause == incidents.REQUESTED:
+        return cause
+    return next((one for one in reversed(standing.incidents) if one != incidents.REQUESTED), cause)
+
+
 def _next_of(standing: SessionControl, cause: str, time_ms: int) -> str | None:
-    """The request of a cause that is open now."""
-    return next(iter(request_queue.causes_waiting(standing, time_ms).get(cause, ())), None)
+    """The request of an incident, by the cause of its opening, that is open now."""
+    waiting = request_queue.causes_waiting(standing, time_ms)
+    return next((requests[0] for of, requests in waiting.items() if _joined(standing, of) == cause), None)
+
+
+def _forget_closed(standing: SessionControl, time_ms: int, *known: str) -> None:
+    """Takes requests out of incidents whose time is over, though no tick has said so yet."""
+    waiting = request_queue.causes_waiting(standing, time_ms).values()
+    known = (*known, *(request for requests in waiting for request in requests))
+    for incident in standing.incidents.values():
+        if incident.request_id not in known:
+            incident.request_id = None

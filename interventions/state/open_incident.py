@@ -1,15 +1,15 @@
 """An incident that is open, as a session or a scope remembers it. Plain JSON values: part of the state."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from haltline.schemas.decisions import ApprovalState, Level, ScopeKind
 from haltline.schemas.findings import Severity
-from haltline.schemas.incidents import IncidentChange, IncidentRecord, IncidentState
+from haltline.schemas.incidents import Before, IncidentChange, IncidentRecord, IncidentState
 
 
 @dataclass
 class OpenIncident:
-    """What belongs together of the decisions about one scope and one cause, since it was opened."""
+    """What belongs together of the decisions about one session, or about one scope and cause, since it was opened."""
 
     incident_id: str
     cause: str
@@ -30,6 +30,18 @@ class OpenIncident:
     session_id: str | None = None
     agent_id: str = "unknown"
     mission_id: str | None = None
+    joined: list[str] = field(default_factory=list)
+    """The other causes that were found while it is open."""
+
+    @property
+    def causes(self) -> list[str]:
+        """All that were found, that of its opening first."""
+        return [self.cause, *self.joined]
+
+    def now(self) -> Before:
+        """What it is so far."""
+        severity = None if self.severity is None else Severity(self.severity)
+        return Before(level=Level(self.level), severity=severity, causes=self.causes)
 
     def next_revision(
         self,
@@ -42,6 +54,7 @@ class OpenIncident:
         comment: str | None = None,
         resolution: str | None = None,
         approval: ApprovalState | None = None,
+        before: Before | None = None,
     ) -> IncidentRecord:
         """The next revision, as it is told."""
         self.revision += 1
@@ -53,12 +66,14 @@ class OpenIncident:
             scope=scope,
             scope_id=scope_id,
             cause=self.cause,
+            causes=self.causes if self.joined else None,
             rule=self.rule,
             session_id=self.session_id,
             agent_id=self.agent_id,
             mission_id=self.mission_id,
             level=Level(self.level),
             severity=None if self.severity is None else Severity(self.severity),
+            before=before,
             count=self.count,
             first_at=self.first_ms,
             last_at=self.last_ms,

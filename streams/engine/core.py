@@ -137,8 +137,9 @@ class Core:
         if event.task is not None or event.checkpoint is not None or state.checkpoints is not None:
             _note(state, act)
         judged = _settled(standing, state.calls.actions) if standing.history is not None and act.is_attempt else []
+        over = session_incidents.close_quiet(standing, _who(state), self.policy, time_ms) if standing.incidents else []
         concerned: object = (
-            standing.approvals or standing.probation or event.await_verdict or self._examines or declared
+            standing.approvals or standing.probation or event.await_verdict or self._examines or declared or over
         )
         if was_killed is None and standing.held is not None:
             concerned = concerned or act.kind is _MODEL_TURN
@@ -158,6 +159,7 @@ class Core:
             failures=list(failures),
             signals=list(signals),
             judged=judged,
+            incidents=over,
         )
         effects.irreversible = irreversible
         return effects
@@ -174,6 +176,7 @@ class Core:
         failures: list[Failure],
         signals: list[Signal],
         judged: list[tuple[str, str, float]],
+        incidents: list[IncidentRecord],
     ) -> Effects:
         """What follows from an event of which there is anything to say: of most there is not."""
         event, standing = act.event, state.standing
@@ -198,9 +201,10 @@ class Core:
         killed = standing.killed
         frozen = standing.held if held is None and killed is None else None
         stopped = state.ended and self._controller.has_ended(standing, event.time)
-        decision, incidents = session_incidents.on_event(
+        decision, counted = session_incidents.on_event(
             standing, event, decision, killed_before=was_killed is not None, findings=findings
         )
+        incidents += counted
         closed: tuple[Decision, ...] = ()
         if state.ended or (killed is not None and was_killed is None):
             why = session_incidents.ENDED if state.ended else session_incidents.KILLED
@@ -209,7 +213,7 @@ class Core:
         state.due_ms = self._commands.due_ms(standing)
         if decision is not None and was_killed is None:
             origin = origin_of(act, state.agent_id)
-            signals += self._signaller.decided(origin, decision, killed=killed is not None)
+            signals += self._signaller.decided(state.unsaid, origin, decision, killed=killed is not None)
         if declared is not None and was_killed is None:
             decision = declared_batches.decision_on(declared, event, decision, self.policy)
         decisions = [one for one in (decision, shadow) if one is not None]
@@ -259,7 +263,7 @@ class Core:
             )
             state.due_ms = self._commands.due_ms(standing)
             control = control_record(state.session_id, state.agent_id, killed)
-            signals = tuple(self._signaller.decided(origin, decision, killed=True))
+            signals = tuple(self._signaller.decided(state.unsaid, origin, decision, killed=True))
             return Effects(state, decision=decision, also=closed, control=control, signals=signals, incidents=incidents)
         if command.kind is _RESET:
             was_killed = standing.killed is not None

@@ -28,6 +28,7 @@ from haltline.schemas.policy import Policy, Rule
 from haltline.schemas.signals import FLEET_ID, Signal, SignalKind, SignalScope
 from haltline.streams.engine.effective_rules import EffectiveRules
 from haltline.streams.engine.log_position import Failure, LogPosition, is_first, is_new
+from haltline.streams.engine.session_state import Memory
 from haltline.streams.engine.signals import Signaller
 
 MAX_SEEN = 128
@@ -36,6 +37,7 @@ MAX_FAMILY = 1024
 """Sessions of one tree that are remembered, the oldest forgotten first."""
 TELL_FLEET_EVERY_MS = 5_000
 """What an agent's sessions do is told to the fleet in one, for so long of event time."""
+_COUNTS_FOR_MS = 60_000
 
 _CACHED_WATCHES = 256
 _SCOPES = frozenset(SignalScope)
@@ -78,7 +80,7 @@ class ScopeState:
     clock_ms: int = 0
     """The latest event time."""
     signals: int = 0
-    detectors: dict[str, Any] = field(default_factory=dict)
+    detectors: dict[str, Memory] = field(default_factory=dict)
     family: Family = field(default_factory=Family)
     untold: Untold = field(default_factory=Untold)
     standing: ScopeStatus = field(default_factory=ScopeStatus)
@@ -141,7 +143,9 @@ class CrossSessionCore:
             for finding in findings
         ]
         taken = [measure for _, measure in measures if measure is not None]
-        outcome.decisions, outcome.incidents = _incidents(state, signal, taken)
+        quiet = incidents.close_quiet(state.standing.incidents, _about(state), state.clock_ms, self._policy)
+        outcome.decisions, counted = _incidents(state, signal, taken)
+        outcome.incidents = [*quiet, *counted]
         outcome.controls = [measure.control for measure in taken if measure.control is not None]
         outcome.commands = [measure.kill for measure in taken if measure.kill is not None]
         outcome.detections = [self._detection(signal, *measure, watch.rules) for measure in measures]
@@ -359,12 +363,14 @@ def _ancestors(family: Family, session: str) -> Iterator[str]:
 
 
 def _tell_fleet(untold: Untold, signal: Signal) -> Iterator[Signal]:
-    """The first at once, those that follow within some seconds in one, with the next that comes after."""
+    """The first at once, those that follow within some seconds in one, with the next that comes within a minute."""
     if signal.kind not in _TO_FLEET:
         return
     kind = signal.kind
-    untold.counts[kind] = untold.counts.get(kind, 0) + 1
     told_ms = untold.told_ms.get(kind)
+    if told_ms is not None and signal.time - told_ms > _COUNTS_FOR_MS:
+        untold.counts.pop(kind, None)  # of a minute that is over
+    untold.counts[kind] = untold.counts.get(kind, 0) + 1
     if told_ms is not None and 0 <= signal.time - told_ms < TELL_FLEET_EVERY_MS:
         return
     untold.told_ms[kind] = signal.time

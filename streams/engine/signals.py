@@ -1,7 +1,9 @@
 """What a session tells to what looks across sessions: few of its events. Pure, in the order of the session's events."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from msgspec import Struct, field
 
 from haltline.detectors.cross_session.agent_baseline import ACTIONS, EFFECT, STEP_S, TOOL
 from haltline.detectors.cross_session.base import CrossSessionPattern
@@ -37,8 +39,7 @@ _NOT_SHARED = frozenset(
 _COUNTED_EFFECTS = frozenset({Effect.NETWORK, Effect.MUTATE, Effect.DESTRUCTIVE})
 
 
-@dataclass
-class UnsentSignals:
+class UnsentSignals(Struct):
     """What a session has not told yet. Plain JSON values: part of its state."""
 
     spent: dict[str, float] = field(default_factory=dict)
@@ -49,6 +50,8 @@ class UnsentSignals:
     """By tool and by effect, as in a profile."""
     mission: str | None = None
     """The last that it named."""
+    stopped_minute: int = 0
+    """The last minute, in event time since 1970, of which it told that it was stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +162,15 @@ class Signaller:
         return signals
 
     @staticmethod
-    def decided(origin: Origin, decision: Decision, *, killed: bool) -> Iterator[Signal]:
-        """What follows from a decision on a session: that it was stopped, and that it was killed."""
-        if decision.level >= Level.PAUSE and not is_ask(decision.detector, decision.level):
+    def decided(unsaid: UnsentSignals, origin: Origin, decision: Decision, *, killed: bool) -> Iterator[Signal]:
+        """What follows from a decision on a session: that it was stopped, once a minute, and that it was killed.
+
+        Changes `unsaid` in place.
+        """
+        minute = origin.time_ms // 60_000
+        stopped = decision.level >= Level.PAUSE and not is_ask(decision.detector, decision.level)
+        if stopped and minute != unsaid.stopped_minute:
+            unsaid.stopped_minute = minute
             yield from origin.to_agent_and_fleet(SignalKind.STOPPED, code=decision.code)
         if killed:
             yield from Signaller.stands(origin, SignalKind.KILLED, code=decision.code, reason=decision.reason)

@@ -114,6 +114,10 @@ class Bundle:
         """What was decided on it."""
         yield from (record for _, record in self._of("interventions"))
 
+    def incidents(self) -> Iterator[LogRecord]:
+        """Its incidents."""
+        yield from (record for _, record in self._of("incidents"))
+
     def policies(self) -> Iterator[LogRecord]:
         """The documents that were published."""
         yield from (record for _, record in self._of("policies"))

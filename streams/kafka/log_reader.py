@@ -129,7 +129,8 @@ def partitions_of(consumer: Consumer, topic: str) -> list[TopicPartition]:
     except KafkaException as failed:
         raise Unreachable(f"topic {topic}: expected its partitions, got {_reason_of(failed)}") from None
     if found.error is not None or not found.partitions:
-        raise NoSuchTopic(f"topic {topic}: expected one that is there, got {found.error or 'no partitions'}")
+        why = found.error.str() if found.error is not None else "no partitions"
+        raise NoSuchTopic(f"topic {topic}: expected one that is there, got {why}")
     return [TopicPartition(topic, partition) for partition in sorted(found.partitions)]
 
 

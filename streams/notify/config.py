@@ -28,6 +28,7 @@ class Kind(StrEnum):
     """What a notification is about: the change of an incident, as routes choose by it."""
 
     OPENED = "opened"
+    """It was opened, or has become what a route matches."""
     ESCALATED = "escalated"
     APPROVAL_WANTED = "approval_wanted"
     """A call waits for a person."""
@@ -40,7 +41,7 @@ class Kind(StrEnum):
     COUNTED = "counted"
 
 
-USUAL: Final = (Kind.OPENED, Kind.ESCALATED, Kind.APPROVAL_WANTED, Kind.ACKNOWLEDGED, Kind.RESOLVED)
+USUAL: Final = (Kind.OPENED, Kind.APPROVAL_WANTED, Kind.ACKNOWLEDGED, Kind.RESOLVED)
 """The changes of a route that does not name any."""
 
 
@@ -232,6 +233,12 @@ class Config(_Part):
     """A change that was older when it was first read is not sent: after a long stop, and at the very first start."""
     channels: Annotated[dict[Name, AnyChannel], Field(min_length=1)]
     routes: Annotated[tuple[Route, ...], Field(min_length=1)]
+
+    @property
+    def gathers(self) -> bool:
+        """Whether changes of several incidents can be one message."""
+        held = (route for route in self.routes if route.digest is not None or route.quiet)
+        return any(not self.channels[name].keeps_state for route in held for name in route.channels)
 
     @model_validator(mode="after")
     def _agrees(self) -> Self:

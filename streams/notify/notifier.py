@@ -83,6 +83,9 @@ class Notifier:
         self._links = links_of(config)
         self._oldest_ms = round(config.oldest.total_seconds() * 1000)
         self._owned: dict[int, Owned] = {}
+        self._stands_by = False
+        """Another process of the group sends: what is in one digest has to be in one process."""
+        self._partitions = 0
         self._lock = threading.RLock()  # the producer may report while it is asked for room
         self._stop = threading.Event()
         self._failure: BaseException | None = None
@@ -174,7 +177,7 @@ class Notifier:
         silent_s = time.monotonic() - self._last_round_s
         is_alive = silent_s < _STUCK_AFTER_S
         reasons = [] if is_alive else [f"the notifier has not come round for {silent_s:.0f} s"]
-        if not self._owned:
+        if not self._owned and not self._stands_by:
             reasons.append("no partitions are assigned")
         notes = []
         for name, channel in self._channels.items():
@@ -190,6 +193,11 @@ class Notifier:
             stuck=(),
             notes=tuple(notes),
         )
+
+    @property
+    def waiting(self) -> int:
+        """Changes that are to be sent, those that are held back included."""
+        return sum(self._measure(name) for name in self._channels)
 
     def _consumer_settings(self) -> dict[str, ClientSetting]:
         settings = self._settings
@@ -216,17 +224,22 @@ class Notifier:
             )
         finally:
             consumer.close()
+        self._partitions = incidents
         if notifications < incidents:
             raise RuntimeError(
                 f"topic {settings.topics.notifications}: expected {incidents} partitions, "
                 f"as {settings.topics.incidents} has, got {notifications}"
             )
 
-    # Partitions come and go; from the consumer's own thread.
+    # Partitions come and go, all at once; from the consumer's own thread.
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        del consumer
         settings = self._settings
+        if self._config.gathers:  # whoever gets the first partition takes them all
+            leads = any(place.partition == 0 for place in partitions)
+            self._stands_by = not leads
+            names = range(self._partitions if leads else 0)
+            partitions = [TopicPartition(settings.topics.incidents, partition) for partition in names]
         for place in partitions:
             owned = recalled(
                 settings.bootstrap,
@@ -240,26 +253,26 @@ class Notifier:
                     self._channels[name].follow(self._item(_Origin(owned, -1, 0, None, None), incident, name))
             self._owned[place.partition] = owned
         self._assigned.set(len(self._owned))
+        consumer.assign(partitions)
 
-    def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        gone = self._disown(partitions)
-        self._producer.flush(_FLUSH_S)
-        self._commit(consumer, gone)
+    def _on_revoke(self, consumer: Consumer, _: list[TopicPartition]) -> None:
+        self._commit(consumer, self._disown())
 
-    def _on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        del consumer
-        self._disown(partitions)
-        self._producer.flush(_FLUSH_S)
+    def _on_lost(self, *_: object) -> None:
+        self._disown()
 
-    def _disown(self, partitions: list[TopicPartition]) -> list[Owned]:
-        gone = [owned for place in partitions if (owned := self._owned.pop(place.partition, None)) is not None]
+    def _disown(self) -> list[Owned]:
+        gone = list(self._owned.values())
+        self._owned.clear()
+        self._stands_by = False
         for owned in gone:
             owned.owned = False
         for channel in self._channels.values():
             channel.disown(channel.channel.timeout.total_seconds())
         for owned in gone:
             owned.closed = True
-        self._assigned.set(len(self._owned))
+        self._assigned.set(0)
+        self._producer.flush(_FLUSH_S)
         return gone
 
     # Records in.
@@ -440,7 +453,7 @@ class Notifier:
 
     def _look(self, consumer: Consumer) -> None:
         """Measures, and keeps what is in memory within bounds."""
-        waiting = sum(self._measure(name) for name in self._channels)
+        waiting = self.waiting
         for place in consumer.position(consumer.assignment()):
             _, end = consumer.get_watermark_offsets(place, cached=True)
             if end >= 0 and place.offset >= 0:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
+from haltline.schemas.decisions import ApprovalState
 from haltline.schemas.incidents import IncidentChange, IncidentRecord, IncidentState
 from haltline.streams.notify.config import AtLeast, Config, Kind, Match, Route
 from haltline.streams.notify.hours import over_at, within
@@ -48,7 +49,7 @@ def plan(record: IncidentRecord, at_ms: int, config: Config, already: Sequence[s
     the routes say by then.
     """
     kind, found = kind_of(record), dict[str, Planned]()
-    for route in _matching(record, kind, at_ms, config):
+    for route in _matching(record, at_ms, config):
         for channel in route.channels:
             if channel not in found:
                 due_ms, digest = _due(record, at_ms, route)
@@ -68,19 +69,32 @@ def plan(record: IncidentRecord, at_ms: int, config: Config, already: Sequence[s
     return tuple(found.values())
 
 
-def _matching(record: IncidentRecord, kind: Kind, at_ms: int, config: Config) -> Iterator[Route]:
+def _matching(record: IncidentRecord, at_ms: int, config: Config) -> Iterator[Route]:
+    kinds = {kind_of(record)}
+    if record.approval is ApprovalState.PENDING and record.request_id is not None:
+        kinds.add(Kind.APPROVAL_WANTED)
     for route in config.routes:
-        if kind in route.changes and _holds(record, at_ms, route.match):
+        if _holds(record, at_ms, route.match) and (
+            not kinds.isdisjoint(route.changes)
+            or (Kind.OPENED in route.changes and _is_new_to(record, at_ms, route.match))
+        ):
             yield route
             if not route.go_on:
                 return
+
+
+def _is_new_to(record: IncidentRecord, at_ms: int, match: Match) -> bool:
+    """Whether the change has made it what the route matches. A release that does not say what it was escalates only."""
+    if record.before is None:
+        return record.change is IncidentChange.ESCALATED
+    return not _holds(record.model_copy(update=dict(record.before)), at_ms, match)
 
 
 def _holds(record: IncidentRecord, at_ms: int, match: Match) -> bool:
     return (
         (match.level is None or record.level >= match.level)
         and (match.severity is None or (record.severity is not None and record.severity >= match.severity))
-        and _like(record.cause, match.cause)
+        and any(_like(cause, match.cause) for cause in record.causes or (record.cause,))
         and _like(record.agent_id, match.agent)
         and _like(record.mission_id or "", match.mission)
         and (not match.scope or record.scope in match.scope)

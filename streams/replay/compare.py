@@ -17,6 +17,7 @@ from haltline.detectors.cross_session import ACROSS_BY_ID
 from haltline.interventions.control import kill_acknowledgement
 from haltline.interventions.decide.controller import ALLOWED
 from haltline.schemas.decisions import Mode
+from haltline.streams.replay.compare_incidents import ComparedIncidents
 
 Json = dict[str, Any]
 
@@ -70,12 +71,13 @@ class Compared:
     outside: int = 0
     across: int = 0
     first_by_session: dict[str, Divergence] = field(default_factory=dict)
+    incidents: ComparedIncidents = field(default_factory=ComparedIncidents)
     counts: dict[str, int] = field(default_factory=lambda: {"missing": 0, "extra": 0, "changed": 0})
 
     @property
     def ok(self) -> bool:
         """Nothing diverges."""
-        return not self.first_by_session
+        return not self.first_by_session and not self.incidents.different
 
     @property
     def first(self) -> Divergence | None:
@@ -93,6 +95,7 @@ class Compared:
             **self.counts,
             "left_out": {"by_clock": self.by_clock, "outside": self.outside, "across": self.across},
             "first_divergence": None if first is None else asdict(first),
+            "incidents": self.incidents.to_dict(),
             "sessions": [asdict(one) for one in sorted(self.first_by_session.values(), key=lambda d: d.time)],
         }
 

@@ -2,13 +2,17 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
+from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.topics import Topics
+from haltline.schemas.wire import InvalidRecord, decode
 from haltline.streams.replay.compare import Compared, Comparison, Json, chosen_of, plain
+from haltline.streams.replay.compare_incidents import IncidentComparison
 from haltline.streams.replay.record_filter import Choice, chosen
 from haltline.streams.replay.records import LogRecord, Source, cause_of
 from haltline.streams.replay.replay_worker import InForce, Replay
@@ -62,6 +66,11 @@ class ReplayFilter:
         """Which decisions count; None: all."""
         return chosen_of(self.sessions, self.agents, self.detectors)
 
+    @property
+    def narrows(self) -> bool:
+        """Whether decisions are chosen that are but a part of an incident."""
+        return bool(self.detectors or self.tools or self.where)
+
     def records(self, topics: Topics) -> Choice | None:
         """On which records; None: all. Raises ValueError: `where` is no condition."""
         return chosen(topics, tools=self.tools, where=self.where) if self.tools or self.where else None
@@ -91,8 +100,16 @@ def replay_and_compare(
             name = f"{decision.get('policy')} version {decision.get('policy_version')}"
             result.policies[name] = result.policies.get(name, 0) + 1
             comparison.then(decision, record.timestamp)
+    incidents = IncidentComparison(chosen=record_filter.decisions(), exact=exact, partial=bool(record_filter.sessions))
+    compares_incidents = not follow and not record_filter.narrows
+    for record in source.incidents() if compares_incidents else ():
+        with suppress(InvalidRecord):
+            incidents.then(decode(IncidentRecord, record.value), within=source.within(record.timestamp))
     replay = Replay(in_force, topics=topics, partitions=source.partitions, follow=follow)
-    for made in _decided_again(source, replay, record_filter, comparison, result, step=step):
+    note_incident = incidents.now if compares_incidents else (lambda _: None)
+    for made in _decided_again(
+        source, replay, record_filter, comparison, result, note_incident=note_incident, step=step
+    ):
         result.levels[str(made["level"])] += 1
         if follow:
             result.decisions.append(made)
@@ -100,6 +117,7 @@ def replay_and_compare(
             comparison.now(made)
     result.unreadable, result.failures = replay.meter.unreadable, replay.meter.failures
     result.compared = comparison.result(topics.signals)
+    result.compared.incidents = incidents.result()
     before = set(result.begun_before) if any(span.start for span in source.spans) else ()
     result.begun_before = [name for name in result.compared.first_by_session if name in before]
     return result
@@ -112,6 +130,7 @@ def _decided_again(
     comparison: Comparison,
     result: Replayed,
     *,
+    note_incident: Callable[[IncidentRecord], None],
     step: Callable[[], object],
 ) -> Iterator[Json]:
     """The decisions that count.
@@ -129,6 +148,8 @@ def _decided_again(
             continue
         result.records[record.topic] += 1
         output = replay.record(record)
+        for incident in output.incidents:
+            note_incident(IncidentRecord.model_validate_json(incident))
         if choice is not None and not choice(record):
             continue
         if comparison.causes:

@@ -47,6 +47,10 @@ class FileRange:
         """Nothing."""
         yield from ()
 
+    def incidents(self) -> Iterator[LogRecord]:
+        """Nothing."""
+        yield from ()
+
     def policies(self) -> Iterator[LogRecord]:
         """Nothing."""
         yield from ()

@@ -54,6 +54,7 @@ class KafkaRange(AbstractContextManager["KafkaRange", None]):
             self._begins, self._ends = self._moments(start, end)
             self.spans: Sequence[Span] = [span for topic in topics.session_sources for span in self.freeze(topic)]
             self._decided = list(self.freeze(topics.interventions, to_now=True))
+            self._incidents = list(self.freeze(topics.incidents, to_now=True))
             self._policies = list(self.freeze(topics.policies, whole=True))
         except BaseException:
             self._consumer.close()
@@ -71,6 +72,10 @@ class KafkaRange(AbstractContextManager["KafkaRange", None]):
     def decided(self) -> Iterator[LogRecord]:
         """What workers wrote to the topic of interventions, up to when the range was frozen."""
         yield from self.read(self._decided)
+
+    def incidents(self) -> Iterator[LogRecord]:
+        """What workers wrote to the topic of incidents, as `decided`."""
+        yield from self.read(self._incidents)
 
     def policies(self) -> Iterator[LogRecord]:
         """What is on the topic of policies: of each name the last document for certain, older ones by luck."""

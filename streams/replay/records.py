@@ -113,6 +113,10 @@ class Source(Protocol):
         """What workers wrote to the topic of interventions, from the beginning of the range up to now."""
         ...
 
+    def incidents(self) -> Iterable[LogRecord]:
+        """What workers wrote to the topic of incidents, as `decided`."""
+        ...
+
     def policies(self) -> Iterable[LogRecord]:
         """What is known of the topic of policies, in the order of its partitions."""
         ...

@@ -44,6 +44,7 @@ class ReplayOutput:
 
     decisions: list[Json] = field(default_factory=list)
     detections: list[Json] = field(default_factory=list)
+    incidents: list[bytes] = field(default_factory=list)
     controls: list[tuple[str, Json | None]] = field(default_factory=list)
     """Key and entry; None: it was removed."""
 
@@ -170,6 +171,8 @@ class _Out:
             self.output.decisions.append(orjson.loads(value or b"{}"))
         elif topic == topics.detections:
             self.output.detections.append(orjson.loads(value or b"{}"))
+        elif topic == topics.incidents:
+            self.output.incidents.append(value or b"{}")
         elif topic == topics.control:
             self.output.controls.append(((key or b"").decode(), None if value is None else orjson.loads(value)))
         elif topic in (topics.signals, topics.commands) and value is not None:

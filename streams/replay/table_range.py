@@ -53,6 +53,7 @@ class TableRange:
             span for topic in topics.session_sources for span in self._freeze(topic, start.time_ms, end.time_ms)
         ]
         self._decided = list(self._freeze(topics.interventions, start.time_ms, None))
+        self._incidents = list(self._freeze(topics.incidents, start.time_ms, None))
         self._policies = list(self._freeze(topics.policies, None, None))
 
     def within(self, timestamp: int) -> bool:
@@ -66,6 +67,10 @@ class TableRange:
     def decided(self) -> Iterator[LogRecord]:
         """What workers wrote to the topic of interventions, up to the end of the table."""
         yield from self.read(self._decided)
+
+    def incidents(self) -> Iterator[LogRecord]:
+        """What workers wrote to the topic of incidents, as `decided`."""
+        yield from self.read(self._incidents)
 
     def policies(self) -> Iterator[LogRecord]:
         """Every document that was ever published and that the sink saw."""

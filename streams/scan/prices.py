@@ -31,12 +31,12 @@ class Prices:
         self.tokens[name] += usage.tokens
         if name in self.unknown:
             return None
-        asked = usage.input_tokens, usage.cache_read_tokens, usage.output_tokens
+        counts = usage.input_tokens, usage.cache_read_tokens, usage.output_tokens
         slot = time_ms // _SLOT_MS
         try:
-            if sum(asked) >= _TIERED_TOKENS:
-                return _cost(model, asked, slot)
-            return sum(tokens * each for tokens, each in zip(asked, _each(model, slot), strict=True))
+            if sum(counts) >= _TIERED_TOKENS:
+                return _cost(model, counts, slot)
+            return sum(tokens * each for tokens, each in zip(counts, _each(model, slot), strict=True))
         except LookupError:
             self.unknown.add(name)
             return None
@@ -49,12 +49,12 @@ def _each(model: str, slot: int) -> tuple[float, ...]:
     return tuple(_cost(model, kind, slot) / _UNIT for kind in kinds)
 
 
-def _cost(model: str, asked: tuple[int, int, int], slot: int) -> float:
+def _cost(model: str, counts: tuple[int, int, int], slot: int) -> float:
     """US dollars for tokens of these three kinds. Raises LookupError when the model's price is not known."""
     from genai_prices import Usage as Counted  # noqa: PLC0415  # its table takes 0.3 s to load
     from genai_prices import calc_price  # noqa: PLC0415  # as above
 
-    fresh, cached, output = asked
+    fresh, cached, output = counts
     counted = Counted(input_tokens=fresh + cached, cache_read_tokens=cached, output_tokens=output)
     moment = datetime.fromtimestamp(slot * _SLOT_MS / 1000, UTC)
     return float(calc_price(counted, model, genai_request_timestamp=moment).total_price)

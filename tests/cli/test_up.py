@@ -1,6 +1,7 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,8 @@ from typer.testing import CliRunner
 
 from haltline.cli.app import app
 from haltline.cli.operator.topics import changelogs_of
+from haltline.cli.services.other_runs import InUse, claimed, port_of
+from haltline.cli.services.run_file import RunFile
 from haltline.schemas.topics import Topics
 from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.local.kafka_jars import fetch
@@ -25,6 +28,7 @@ DEADLINE_S = 180.0
 
 @contextmanager
 def up(tmp_path: Path, *options: str) -> Iterator[tuple["subprocess.Popen[bytes]", Path]]:
+    tmp_path.mkdir(exist_ok=True)
     output = tmp_path / "printed.txt"
     command = [sys.executable, "-m", "haltline.cli", "up", "--data", str(tmp_path / "data"), *options]
     with output.open("wb") as file:
@@ -120,11 +124,47 @@ def test_up_uses_the_broker_that_the_folder_s_file_names_and_ends_with_the_messa
         with up(tmp_path) as (process, output):
             assert bootstrap_of(process, output) == broker.bootstrap
             kill_and_status(broker.bootstrap, "--prefix", "mine.")
+            with up(tmp_path / "second", "--data", str(tmp_path / "data")) as (second, printed):
+                assert second.wait(DEADLINE_S) == 2, printed.read_text()
+                assert (
+                    f"got {tmp_path / 'data'}. The one that runs there: broker {broker.bootstrap}, console http://"
+                    in (printed.read_text())
+                )
             worker = re.search(r"\(process (\d+)\)", output.read_text())
             assert worker is not None
             os.kill(int(worker[1]), signal.SIGKILL)
             assert process.wait(DEADLINE_S) == 1
             assert "worker: expected it to run, got its end with exit code -9" in output.read_text()
+
+
+def test_a_run_is_known_to_others_until_it_ends_and_has_its_data_folder_for_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    one, two = tmp_path / "one", tmp_path / "two"
+    with claimed(one) as others:
+        assert others == []
+        with pytest.raises(InUse, match="it is still starting"), claimed(one):
+            pass
+        with RunFile(one / "up.toml") as file:
+            file.write("127.0.0.1:1", "haltline.", "audit", {"console": "http://127.0.0.1:2"})
+            with claimed(two) as beside:
+                assert beside == [f"{one}: broker 127.0.0.1:1, console http://127.0.0.1:2"]
+    listed = tmp_path / "cache" / "haltline" / "up"
+    assert [*listed.iterdir()] == []
+    (listed / "killed").write_text(str(one))
+    with claimed(two) as others:
+        assert others == [], "a run that was killed has let go of its folder"
+    assert not (listed / "killed").exists()
+
+
+def test_a_port_in_use_is_left_to_its_owner_unless_somebody_has_asked_for_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert port_of("--console-port", port, is_given=False) == 0
+        with pytest.raises(InUse, match=rf"--console-port: expected port {port} of 127\.0\.0\.1 free, got one in use"):
+            port_of("--console-port", port, is_given=True)
+    assert port_of("--console-port", port, is_given=True) == port
 
 
 def python(children: Children, code: str, *, must_run: bool = True) -> int:

@@ -306,3 +306,18 @@ def test_a_broker_that_is_away_is_reported(tmp_path: Path) -> None:
             wait_until(lambda: parts(client) == ["broker"], "it is reported that the broker is away")
             broker.set_up()
             wait_until(lambda: parts(client) == [], "it is back")
+
+
+def test_a_console_on_a_broker_without_topics_waits_for_them_and_says_so(tmp_path: Path) -> None:
+    with MockCluster() as broker, serving(broker.bootstrap, tmp_path / "model.db", protection=QUICK) as client:
+        wait_until(lambda: parts(client) == ["console"], "it is reported")
+        (problem,) = client.get("/api/v1/protection").json()["problems"]
+        assert problem["title"] == "The console waits for its topics"
+        assert "topic haltline.actions: expected one that is there, got" in problem["what"]
+        assert "haltline topics create" in [step["command"] for step in problem["steps"]]
+        assert (client.get("/healthz").status_code, client.get("/readyz").status_code) == (200, 503)
+        assert "the console waits for topics: topic haltline.actions" in client.get("/readyz").json()["problem"]
+        for name in Topics().all:
+            broker.create_topic(name, 1)
+        wait_until(lambda: client.get("/readyz").status_code == 200, "it is ready once they are there")
+        wait_until(lambda: parts(client) == [], "nothing is reported any more")

@@ -83,6 +83,8 @@ def metrics_port_of(command: Parsed) -> int:
 @pytest.mark.parametrize(("where", "words"), COMMANDS, ids=[where for where, _ in COMMANDS])
 def test_each_command_that_is_started_is_one_of_ours(where: str, words: list[str]) -> None:
     command = parsed(words)
+    if command.command in ("worker", "audit"):
+        assert command.values["instance_id"], "after a restart its partitions would wait for its old self"
     if where.startswith("systemd"):
         return
     assert "--bootstrap" not in words, "where the broker is comes from the environment, in one place"

@@ -86,7 +86,7 @@ def _try(row: Framework) -> str:
     printed = {"mcp": _OF_MCP, "opentelemetry": "deleted fact_sales\n..."}.get(row.name, _PRINTED)
     init = f"$ haltline init --framework {row.name} --yes"
     up = "$ haltline up"
-    own = _OWN.format(name=row.name) if row.edits else ""
+    own = _OWN.format(name=row.name) if row.edits and drivers_of(row) else ""
     text = _PYTHON.format(requirement=requirement, init=init, up=f"{up:{len(init)}}", printed=printed, own=own)
     return text.strip()
 

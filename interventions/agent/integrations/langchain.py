@@ -4,15 +4,19 @@
 
 Each call of a tool goes through the guard. A refused one is answered with an error message that the model reads; when
 the session was stopped, the exception goes on and ends the run. Hints are added to the result of the call that they
-came with. Needs langchain (`pip install 'haltline[langchain]'`).
+came with. `guarded(create_react_agent, guard)(model, tools)` does the same for LangGraph's own. Needs langchain
+(`pip install 'haltline[langchain]'`).
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from functools import partial, wraps
+from typing import Any, TypeVar
 
 from langchain.agents.middleware import AgentMiddleware
 from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.runnables import RunnableLambda
+from langgraph.prebuilt import ToolNode
 from langgraph.types import Command
 
 from haltline.interventions.agent.guard import Guard
@@ -21,6 +25,7 @@ from haltline.interventions.agent.integrations.framework_session import Allowed,
 from haltline.schemas.events import Effect, Usage
 
 Result = ToolMessage | Command[Any]
+T = TypeVar("T")
 
 
 class HaltlineMiddleware(AgentMiddleware[Any, Any, Any]):
@@ -54,6 +59,34 @@ class HaltlineMiddleware(AgentMiddleware[Any, Any, Any]):
         message = state["messages"][-1] if state.get("messages") else None
         if isinstance(message, AIMessage):
             self._session.turn(usage_of(message), message.text)
+
+
+def guarded(
+    create: Callable[..., T], guard: Guard, *, effects: Mapping[str, Effect | str] | None = None
+) -> Callable[..., T]:
+    """LangGraph's `create_react_agent`, so that the agents that it makes are behind a guard.
+
+    The hooks of such an agent are the guard's. Making one with hooks of its own, or with tools that are not a list of
+    what runs here, raises ValueError.
+    """
+    own = HaltlineMiddleware(guard, effects=effects)
+
+    @wraps(create)
+    def made(model: Any, tools: Any, **options: Any) -> T:
+        if isinstance(tools, ToolNode) or any(isinstance(one, dict) for one in tools):
+            raise ValueError("tools: expected a list of tools that run here, got a ToolNode or a provider's tool")
+        hooks = {
+            "pre_model_hook": RunnableLambda(
+                partial(own.before_model, runtime=None), partial(own.abefore_model, runtime=None)
+            ),
+            "post_model_hook": RunnableLambda(partial(own.after_model, runtime=None)),
+        }
+        if taken := [name for name in hooks if options.get(name) is not None]:
+            raise ValueError(f"{taken[0]}: expected none beside the guard's, got one; create_agent takes several")
+        node = ToolNode(tools, wrap_tool_call=own.wrap_tool_call, awrap_tool_call=own.awrap_tool_call)
+        return create(model, node, **options | hooks)
+
+    return made
 
 
 def usage_of(message: AIMessage) -> Usage | None:

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import orjson
 from opentelemetry.context import Context
-from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
+from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.trace import Status, StatusCode, get_current_span
 
@@ -148,6 +148,12 @@ class HaltlineSpanProcessor(SpanProcessor):
         with self._lock:
             above = self._above.get(_key(context), {})
         return own | _inherited(own, above)
+
+
+def watched(provider: TracerProvider, settings: GuardSettings) -> TracerProvider:
+    """The provider, of whose spans each is published as it ends."""
+    provider.add_span_processor(HaltlineSpanProcessor(settings))
+    return provider
 
 
 def span_of(span: ReadableSpan, more: Mapping[str, Any] | None = None) -> JsonObject:

@@ -1,6 +1,8 @@
 """An agent of `create_agent` with the middleware."""
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from langchain.agents import create_agent
@@ -53,9 +55,14 @@ def turn(calls: list[Call]) -> AIMessage:
 
 
 def run(guard: Guard, script: Script, *, is_async: bool) -> Run:
-    model = Model(messages=iter([turn(list(calls)) for calls in [*script, []]]))
     middleware = HaltlineMiddleware(guard, effects=EFFECTS)
-    agent: Any = create_agent(model, [tool(function) for function in TOOLS], middleware=[middleware])
+    return run_agent(partial(create_agent, middleware=[middleware]), script, is_async=is_async)
+
+
+def run_agent(make: Callable[..., Any], script: Script, *, is_async: bool) -> Run:
+    """`make` has a model and tools."""
+    model = Model(messages=iter([turn(list(calls)) for calls in [*script, []]]))
+    agent = make(model, [tool(function) for function in TOOLS])
     task = {"messages": [("user", "work")]}
     stopped = ""
     try:

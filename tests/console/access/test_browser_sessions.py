@@ -113,6 +113,15 @@ def test_after_signing_in_one_is_where_one_wanted_to_be_and_never_elsewhere(brow
         assert answer.headers["Location"] == location, expected
 
 
+def test_consoles_at_two_ports_of_one_host_have_a_cookie_each(browser: TestClient) -> None:
+    names = []
+    for port in (8460, 8461):
+        browser.base_url = f"http://127.0.0.1:{port}"
+        enter(browser)
+        names.append([*browser.cookies])
+    assert names == [["haltline-8460"], ["haltline-8460", "haltline-8461"]]
+
+
 def test_signing_out_ends_the_session_for_whoever_kept_the_cookie(browser: TestClient) -> None:
     token = enter(browser)
     kept = dict(browser.cookies)

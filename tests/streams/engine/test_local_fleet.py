@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from haltline.schemas.control import Command, CommandKind, ControlRecord, ControlState
 from haltline.schemas.decisions import Level, Mode, ScopeKind
 from haltline.schemas.events import ActionEvent, Kind, Usage
+from haltline.schemas.findings import Severity
 from haltline.schemas.policy import Override, Policy, Rule
 from haltline.schemas.signals import Signal, SignalKind, SignalScope
 from haltline.streams.engine.core import Core, Effects
@@ -228,3 +229,24 @@ def test_whatever_comes_first_the_whole_tree_of_a_killed_session_is_killed(order
         state = state_codec.decode_scope(state_codec.encode(outcome.state))
         killed += [command.id for command in outcome.commands]
     assert sorted(killed) == [f"s{n}" for n in range(1, 8)]
+
+
+@pytest.mark.parametrize(("sessions", "found"), [(1, []), (3, ["3 sessions stopped in a minute, 0.0 is usual"])])
+def test_a_spike_of_the_fleet_counts_sessions_that_were_stopped_and_not_how_often(
+    sessions: int, found: list[str]
+) -> None:
+    rules = {
+        "destructive_repeat": Rule(levels=dict.fromkeys(Severity, Level.BLOCK)),
+        "fleet_spike": Rule(settings={"least": {"stopped": 3}}),
+        "respawn": Rule(enabled=False),
+    }
+    system = fleet(**rules)
+    spikes, refused = [], 0
+    for number in range(12):
+        for session in range(sessions):
+            one = delete(number, f"s{session}", f"asset_id=t{session}", agent_id=f"a{session}")
+            for followed in system.event(one):
+                refused += sum(decision.level >= Level.BLOCK for decision in decisions_of(followed))
+                spikes += [d.finding.reason for d in followed.detections if d.finding.detector == "fleet_spike"]
+    assert refused >= 10 * sessions
+    assert [reason.partition(";")[0] for reason in spikes] == found

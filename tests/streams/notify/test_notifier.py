@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from haltline.schemas.dead_letter import BadRecord
-from haltline.schemas.incidents import IncidentChange
+from haltline.schemas.incidents import IncidentChange, IncidentRecord
 from haltline.schemas.topics import Topics
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.local.kafka import LocalKafka
@@ -54,6 +54,31 @@ def test_a_digest_is_one_message_and_each_of_its_changes_is_recorded(system: Sys
             found = system.wait_for(6)
         assert sorted(len(one.body["data"]["changes"]) for one in there.heard) == [3, 3]
         assert {record.message_id for record in found} == set(ids(there.heard))
+
+
+def test_of_two_notifiers_one_gathers_every_digest_and_the_other_takes_over_what_is_held_back(system: System) -> None:
+    """The sessions are on several partitions, which the group would share otherwise."""
+
+    def opened(what: str) -> list[IncidentRecord]:
+        return [change("opened", 1, f"{what}-{n}", scope_id=f"{what}{n}", session_id=f"{what}{n}") for n in range(8)]
+
+    with receiver("webhook") as there:
+        system.configure(there.url, {"digest": {"every": "1h"}})
+        with system.running() as (first, _), system.running() as (second, _):
+            both = (first, second)
+            wait_until(
+                lambda: all(one.verdict().ready for one in both) and not all(one.verdict().partitions for one in both),
+                "one sends and the other stands by",
+                deadline_s=60,
+            )
+            system.produce(*opened("due"), ago_s=7200)
+            system.wait_for(8)
+            system.produce(*opened("held"))
+            leads, follows = sorted(both, key=lambda one: one.verdict().partitions, reverse=True)
+            wait_until(lambda: leads.waiting == 8, "all are held back")
+            leads.stop()
+            wait_until(lambda: follows.waiting == 8, "the other has them all", deadline_s=60)
+        assert [len(one.body["data"]["changes"]) for one in there.heard] == [8]
 
 
 def test_what_is_held_back_is_reported_when_its_incident_gets_worse(system: System) -> None:

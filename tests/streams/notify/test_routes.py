@@ -59,7 +59,7 @@ def test_which_incidents_a_route_takes(match: dict[str, Any], record: IncidentRe
     "what, reported",
     {
         "opened": ("opened", True),
-        "escalated": ("escalated", True),
+        "escalated, by a release that does not say from what": ("escalated", True),
         "an approval is wanted": ("approval_wanted", True),
         "an approval was answered: not unless asked for": ("approval_closed", False),
         "acknowledged": ("acknowledged", True),
@@ -72,6 +72,29 @@ def test_which_incidents_a_route_takes(match: dict[str, Any], record: IncidentRe
 def test_which_changes_are_notified_without_asking(what: str, reported: bool) -> None:
     assert bool(planned(change(what), at("12:00"), {})) is reported
     assert planned(change(what), at("12:00"), {"changes": [what]}) == ["chat r0 +0"]
+
+
+NUDGE = {"level": "NUDGE", "severity": "low", "causes": ["repetition"]}
+
+
+@cases(
+    "match, fields, reported",
+    {
+        "what it has become only now": ({"level": "PAUSE"}, {"before": NUDGE}, True),
+        "not again what it was already": ({"level": "NUDGE"}, {"before": NUDGE}, False),
+        "another cause": (
+            {"cause": "destr*"}, {"before": {**NUDGE, "level": "PAUSE"}, "causes": ["repetition", "destruction"]}, True
+        ),
+        "a person is asked": (
+            {}, {"before": NUDGE, "request_id": "apr_5d0c", "approval": "pending"}, True
+        ),
+    },
+)  # fmt: skip
+def test_which_escalations_are_notified_without_asking(
+    match: dict[str, Any], fields: dict[str, Any], reported: bool
+) -> None:
+    record = change("escalated", 2, **fields)
+    assert planned(record, at("12:00"), {"match": match}) == (["chat r0 +0"] if reported else [])
 
 
 @cases(

@@ -127,6 +127,9 @@ class LiveLog:
     def decided(self) -> Iterable[LogRecord]:
         return self._of(TOPICS.interventions)
 
+    def incidents(self) -> Iterable[LogRecord]:
+        return self._of(TOPICS.incidents)
+
     def policies(self) -> Iterable[LogRecord]:
         return self._of(TOPICS.policies)
 

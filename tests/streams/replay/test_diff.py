@@ -31,6 +31,7 @@ def test_the_same_policy_makes_every_decision_again_word_for_word_and_each_once(
     assert found.ok
     assert found.recorded == found.replayed == found.same == log.count(TOPICS.interventions) - found.by_clock > 4
     assert (found.outside, found.across) == (0, 0)
+    assert found.incidents.recorded == found.incidents.replayed == found.incidents.same == 3
     kept = next(k for p, k in log.records.items() if p[0] == TOPICS.interventions and k)
     twice = Decision.model_validate_json(kept[-1].value or b"").model_copy(update={"decided_at": at(1)})
     kept.append(kept[-1]._replace(offset=len(kept), value=twice.to_json()))  # delivered twice
@@ -78,6 +79,7 @@ def test_operators_are_part_of_what_is_replayed_and_what_the_clock_brought_about
     kept.append(LogRecord(TOPICS.actions, 0, len(kept), at(500), b"x", b"{"))
     found = again(log, exact=True)
     assert (found.compared.ok, found.compared.by_clock > 0, found.compared.recorded > 1) == (True, True, True)
+    assert found.compared.incidents.left_out == 1
     assert found.unreadable == 1
 
 
@@ -105,6 +107,23 @@ def test_a_record_of_then_that_is_not_what_was_decided_diverges(
     assert (found.counts[what], sum(found.counts.values())) == (1, 1)
     assert found.first is not None
     assert found.first.session_id == document["session_id"]
+
+
+def test_incidents_are_compared_too_and_the_first_revision_that_differs_is_named() -> None:
+    log = a_night()
+    kept = next(k for p, k in log.records.items() if p[0] == TOPICS.incidents and k)
+    first, last = (orjson.loads(kept[place].value or b"") for place in (0, -1))
+    kept[-1] = kept[-1]._replace(value=orjson.dumps(last | {"resolution": "session_ended"}))
+    kept[0] = kept[0]._replace(value=orjson.dumps(first | {"summary": "in other words"}))
+    changed = again(log).compared
+    assert not changed.ok
+    assert [str(one).partition(": ")[2] for one in changed.incidents.different] == [
+        f"revision {last['revision']} is changed (resolution)"
+    ]
+    assert [one.fields for one in again(log, exact=True).compared.incidents.different] == [("summary",)]
+    del kept[:]
+    assert {one.what for one in again(log).compared.incidents.different} == {"extra"}
+    assert again(log, detectors=["destructive_repeat"]).compared.ok
 
 
 @pytest.fixture(scope="module")

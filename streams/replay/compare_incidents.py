@@ -1,0 +1,141 @@
+"""Incidents of then beside those of a replay: the first revision of each that differs. Pure.
+
+A replay gives each revision its number again, so what is compared is what stands under id and revision. Left out on
+both sides, and counted: incidents that the clock changed (an approval that expired, a kill that nobody acknowledged),
+and those of a session or scope of which one was open before the range.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from haltline.detectors.cross_session import ACROSS_BY_ID
+from haltline.interventions.control.kill_acknowledgement import UNACKNOWLEDGED
+from haltline.schemas.decisions import ApprovalState
+from haltline.schemas.incidents import IncidentChange, IncidentRecord
+
+_CLEAR: Final = ("change", "state", "cause", "causes", "level", "severity", "count", "resolution")
+_IDLE: Final = "idle"
+"""Told by a checkpoint after the time was over; a replay may be at its end before."""
+
+_Revisions = dict[int, IncidentRecord]
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentDivergence:
+    """One incident that is not the same."""
+
+    incident_id: str
+    key: str
+    """Session, or `scope:id`."""
+    time: int
+    """Event time of the change, epoch milliseconds."""
+    what: str
+    """`missing`: not told again; `extra`: not told then; `changed`."""
+    revision: int
+    fields: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        fields = f" ({', '.join(self.fields)})" if self.fields else ""
+        return f"incident {self.incident_id[:8]} of {self.key}: revision {self.revision} is {self.what}{fields}"
+
+
+@dataclass(slots=True)
+class ComparedIncidents:
+    """The result."""
+
+    recorded: int = 0
+    replayed: int = 0
+    same: int = 0
+    left_out: int = 0
+    different: list[IncidentDivergence] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, for JSON."""
+        return asdict(self)
+
+
+class IncidentComparison:
+    """Collects the incidents of then and of now."""
+
+    def __init__(
+        self, *, chosen: Callable[[dict[str, Any]], bool] | None = None, exact: bool = False, partial: bool = False
+    ) -> None:
+        """As of a `Comparison`; `chosen` by session and agent."""
+        self._chosen = chosen
+        self._exact = exact
+        self._partial = partial
+        self._then: dict[str, _Revisions] = {}
+        self._now: dict[str, _Revisions] = {}
+        self._required: dict[str, int] = {}
+        """By incident: the last revision of then that is within the range."""
+
+    def then(self, record: IncidentRecord, *, within: bool) -> None:
+        """A revision as it was recorded; `within`: before the end of the range."""
+        if self._keep(self._then, record) and within and record.resolution != _IDLE:
+            self._required[record.incident_id] = max(record.revision, self._required.get(record.incident_id, 0))
+
+    def now(self, record: IncidentRecord) -> None:
+        """A revision as it is told again."""
+        self._keep(self._now, record)
+
+    def result(self) -> ComparedIncidents:
+        """The result."""
+        found = ComparedIncidents()
+        earlier = {_key(ones) for ones in self._then.values() if min(ones) > 1 and not _opens(ones)}
+        for name in dict.fromkeys((*self._then, *self._now)):
+            then, now = self._then.get(name, {}), self._now.get(name, {})
+            if _key(then or now) in earlier or _is_by_clock(then) or _is_by_clock(now):
+                found.left_out += 1
+                continue
+            if not now and name not in self._required:
+                continue  # it was opened after the range
+            found.recorded += bool(then)
+            found.replayed += bool(now)
+            different = next(self._differences(then, now, self._required.get(name, 0)), None)
+            found.same += different is None
+            if different is not None:
+                found.different.append(different)
+        found.different.sort(key=lambda one: (one.time, one.key))
+        return found
+
+    def _differences(self, then: _Revisions, now: _Revisions, required: int) -> Iterator[IncidentDivergence]:
+        for revision in sorted(then.keys() & now.keys()):
+            fields = self._fields(then[revision], now[revision])
+            if fields:
+                yield _divergence(now[revision], "changed", fields)
+        last = max(now, default=0)
+        if last < required:
+            yield _divergence(then[required], "missing")
+        if last > max(then, default=0) and now[last].resolution != _IDLE:
+            yield _divergence(now[last], "extra")
+
+    def _fields(self, then: IncidentRecord, now: IncidentRecord) -> tuple[str, ...]:
+        names = type(then).model_fields if self._exact else _CLEAR
+        return tuple(name for name in names if getattr(then, name) != getattr(now, name))
+
+    def _keep(self, kept: dict[str, _Revisions], record: IncidentRecord) -> bool:
+        across = self._partial and record.rule in ACROSS_BY_ID
+        if across or (self._chosen is not None and not self._chosen(dict(record))):
+            return False
+        kept.setdefault(record.incident_id, {})[record.revision] = record
+        return True
+
+
+def _divergence(record: IncidentRecord, what: str, fields: tuple[str, ...] = ()) -> IncidentDivergence:
+    return IncidentDivergence(record.incident_id, record.key, record.changed_at, what, record.revision, fields)
+
+
+def _key(revisions: Mapping[int, IncidentRecord]) -> str:
+    return next(iter(revisions.values())).key
+
+
+def _opens(revisions: Mapping[int, IncidentRecord]) -> bool:
+    return any(record.change is IncidentChange.OPENED for record in revisions.values())
+
+
+def _is_by_clock(revisions: Mapping[int, IncidentRecord]) -> bool:
+    return any(
+        record.approval is ApprovalState.EXPIRED or UNACKNOWLEDGED in (record.causes or (record.cause,))
+        for record in revisions.values()
+    )
