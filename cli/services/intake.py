@@ -98,6 +98,9 @@ def options_of() -> argparse.ArgumentParser:
         "--metrics-port", type=int, metavar="PORT", help="also serve /metrics, without the token, on a port of its own"
     )
     parser.add_argument("--metrics-host", default="127.0.0.1", metavar="ADDRESS", help="to serve it on (%(default)s)")
+    parser.add_argument(
+        "--until-stdin-ends", action="store_true", help="also stop when standard input ends: with the process beside it"
+    )
     parser.add_argument("--max-sessions", type=int, default=200, help="that are asked about at a time (%(default)s)")
     return parser
 
@@ -113,6 +116,7 @@ def main(arguments: list[str]) -> int:
     max_sessions, metrics_host = options.pop("max_sessions"), options.pop("metrics_host")
     metrics_port, grpc_port = options.pop("metrics_port"), options.pop("otlp_grpc_port")
     keys_file, tls_file = options.pop("keys"), options.pop("tls_config")
+    until_stdin_ends = options.pop("until_stdin_ends")
     given = {name: value for name, value in options.items() if value is not None}
     try:
         from haltline.streams.intake.app import Intake
@@ -139,7 +143,7 @@ def main(arguments: list[str]) -> int:
         if metrics is not None:
             print(f"haltline intake: serves /metrics on port {metrics.port}", file=sys.stderr, flush=True)
         try:
-            serve(app, host, port, tls=tls)
+            serve(app, host, port, tls=tls, until_stdin_ends=until_stdin_ends)
         finally:
             if metrics is not None:
                 metrics.close()

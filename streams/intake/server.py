@@ -1,7 +1,11 @@
 """An aiohttp application on a port until SIGTERM or Ctrl-C."""
 
 import asyncio
+import contextlib
+import os
 import signal
+import sys
+import threading
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
@@ -18,16 +22,25 @@ def serve(
     path: str = "",
     cancels: bool = False,
     tls: ServerTls | None = None,
+    until_stdin_ends: bool = False,
 ) -> None:
     """Prints the address once it can be asked. Raises OSError when the port cannot be had.
 
     `path` is printed behind it. `cancels`: who closes the connection does not want the answer any more.
+    `until_stdin_ends`: the end of standard input stops it as well.
     """
-    asyncio.run(_serve(app, host, port, path, cancels=cancels, tls=tls))
+    asyncio.run(_serve(app, host, port, path, cancels=cancels, tls=tls, until_stdin_ends=until_stdin_ends))
 
 
 async def _serve(
-    app: web.Application, host: str, port: int, path: str, *, cancels: bool, tls: ServerTls | None
+    app: web.Application,
+    host: str,
+    port: int,
+    path: str,
+    *,
+    cancels: bool,
+    tls: ServerTls | None,
+    until_stdin_ends: bool,
 ) -> None:
     connections = Connections()
     app.middlewares.insert(0, _tracking(connections))
@@ -48,11 +61,24 @@ async def _serve(
         ended = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, ended.set)
+        if until_stdin_ends:
+            watch = (asyncio.get_running_loop(), ended)
+            threading.Thread(target=_set_when_stdin_ends, args=watch, name="haltline-stdin", daemon=True).start()
         await ended.wait()
     finally:
         if server is not None:
             server.close()
         await runner.cleanup()
+
+
+def _set_when_stdin_ends(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:
+    with contextlib.suppress(OSError):
+        while os.read(
+            sys.stdin.fileno(), 4096
+        ):  # unbuffered: a thread in a buffered read holds up the interpreter's end
+            pass
+    with contextlib.suppress(RuntimeError):  # it has stopped already
+        loop.call_soon_threadsafe(ended.set)
 
 
 def _bounded(runner: web.AppRunner, connections: Connections) -> Bounded:

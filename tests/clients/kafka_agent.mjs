@@ -1,12 +1,21 @@
-// A session over Kafka that does what it reads: one line of JSON in, one out. Its modules are in the folder of argv[2].
+// A session over Kafka, or a local one, that does what it reads: one line of JSON in, one out. Its modules are in the folder of argv[2].
+import { copyFile } from "node:fs/promises";
 import { createInterface } from "node:readline";
 import { pathToFileURL } from "node:url";
 
 const [folder, options] = process.argv.slice(2);
 const { kafkaSession, KafkaTransport } = await import(pathToFileURL(`${folder}/kafka/index.js`));
 const { Session } = await import(pathToFileURL(`${folder}/session.js`));
+const { localSession } = await import(pathToFileURL(`${folder}/index.js`));
 const warnings = [];
 const settings = { ...JSON.parse(options), onWarning: (message) => warnings.push(message) };
+
+if (settings.work !== undefined) {
+  const { work } = settings;
+  const at = (id) => work.replace(/[^.]*$/, id);
+  settings.checkpoints = { keep: (id) => copyFile(work, at(id)), restore: (id) => copyFile(at(id), work).then(() => "by hand") };
+  delete settings.work;
+}
 
 let transport;
 const sessions = {};
@@ -15,6 +24,10 @@ const does = {
   open() {
     transport = new KafkaTransport(settings);
     sessions.own = new Session(transport, { mode: "async", ...settings });
+    return true;
+  },
+  async local() {
+    sessions.own = await localSession(settings);
     return true;
   },
   create: () => kafkaSession(settings).sessionId,
@@ -30,6 +43,14 @@ const does = {
     await sessions[of].after(verdict.callId, "asset still exists");
     return "executed";
   },
+  async said(name, args) {
+    const verdict = await does.before(name, args);
+    if (!verdict.allowed) return `${verdict.code}: ${verdict.reason}`;
+    await does.after(verdict.callId, "done");
+    return "executed";
+  },
+  beginRun: () => sessions.own.beginRun(),
+  checkpoint: (id) => sessions.own.checkpoint(id),
   prompt: (text) => sessions.own.prompt(text),
   turn: (usage, output) => sessions.own.turn({ usage, output }),
   beforeTurn: () => sessions.own.beforeTurn(),
@@ -37,7 +58,7 @@ const does = {
     sessions[sessionId] = sessions.own.subagent({ sessionId });
     return true;
   },
-  about: () => ({ degraded: transport.degraded, ready: transport.ready, dropped: transport.dropped, warnings }),
+  about: () => ({ degraded: transport?.degraded, ready: transport?.ready, dropped: transport?.dropped, warnings }),
   end: (of = "own") => sessions[of].end(),
 };
 

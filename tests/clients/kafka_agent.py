@@ -1,8 +1,9 @@
-"""A session of the TypeScript client over Kafka, in a process of its own that does what a test tells it."""
+"""A session of the TypeScript client, in a process of its own that does what a test tells it."""
 
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -30,6 +31,9 @@ class Agent:
     def __init__(self, bootstrap: str, **options: Any) -> None:
         environ = os.environ | {"NODE_PATH": str(require_kafkajs())}
         settings = _PATIENT | {"bootstrap": bootstrap, "sessionId": "s1", "agentId": "cleaner"} | options
+        self._begin(settings, environ)
+
+    def _begin(self, settings: dict[str, Any], environ: dict[str, str]) -> None:
         self._process = subprocess.Popen(
             [require_built(), str(_PROGRAM), str(CLIENT / "dist"), json.dumps(settings)],
             stdin=subprocess.PIPE,
@@ -37,6 +41,12 @@ class Agent:
             env=environ,
             text=True,
         )
+
+    _open = "open"
+
+    @property
+    def process(self) -> subprocess.Popen[str]:
+        return self._process
 
     def __call__(self, name: str, *given: Any) -> Any:
         """Raises Raised for what the session threw."""
@@ -68,7 +78,7 @@ class Agent:
         return actual
 
     def __enter__(self) -> Self:
-        self("open")
+        self(self._open)
         return self
 
     def __exit__(
@@ -90,3 +100,16 @@ class Agent:
         finally:
             self._process.kill()
             self._process.wait()
+
+
+class _LocalAgent(Agent):
+    _open = "local"
+
+    def __init__(self, **options: Any) -> None:
+        command = [sys.executable, "-m", "haltline.cli"]
+        self._begin({"command": command, "agentId": "cleaner"} | options, dict(os.environ))
+
+
+def local_agent(**options: Any) -> Agent:
+    """Of `localSession`, without Kafka and its library."""
+    return _LocalAgent(**options)

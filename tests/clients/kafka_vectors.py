@@ -26,6 +26,7 @@ from haltline.schemas.events import Effect, Usage
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.seals import Sealer, Seals
 from tests.clients.enforcer_sequences import NOW_MS, sequences
+from tests.clients.rule_sequences import WRONG, rule_sequences, spooled
 
 FILE: Final = Path(__file__).resolve().parents[2] / "clients/typescript/test/vectors/kafka.json"
 
@@ -45,6 +46,9 @@ def vectors() -> dict[str, Any]:
             for text in _WRITTEN + [f'"{word}"' for word in sorted(word.decode() for word in WORDS)]
         ],
         "throttled": [_throttled(random.Random(seed)) for seed in range(8)],
+        "rules": rule_sequences(),
+        "wrong_rules": list(WRONG),
+        "spooled": spooled(),
         "seals": _seals(),
     }
 

@@ -220,9 +220,12 @@ def test_only_what_a_worker_has_sealed_counts(embedded: EmbeddedBroker, tmp_path
 
 def test_what_cannot_work_is_said(embedded: EmbeddedBroker) -> None:
     for options, said in (
-        ({"mode": "local"}, "got local; for local use haltline's httpSession with `haltline intake --mode local`"),
+        ({"mode": "local"}, "got local; for local use haltline's localSession"),
         ({"bootstrap": ""}, r"bootstrap: expected Kafka's address \(host:port\), got none"),
-        ({"rules": {}}, "rules: expected none over Kafka in this client, got one"),
+        ({"policy": "policy.yaml"}, "policy: expected none over Kafka, got one: the workers decide by theirs"),
+        ({"rules": {"budget": 1}}, "rules: expected one of session_budget, .*, got .budget"),
+        ({"checkpoints": {}}, r"checkpoints: expected an object with keep\(id\) and restore\(id\), got another"),
+        ({"spoolDir": "/dev/null/spool"}, "not a directory, mkdir '/dev/null/spool'"),
         ({"budgetS": 0}, "budgetS: expected more than 0 to 86400, got 0"),
         ({"failClosedFrom": "all"}, "failClosedFrom: expected one of read, poll"),
         ({"verifyKey": "/nowhere"}, "verifyKey: expected files of public keys"),

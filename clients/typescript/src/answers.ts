@@ -11,7 +11,9 @@ const MAX_ID_CHARS = 256;
 export function refusedOf(verdict: Verdict): Refused {
   const { requestId, expires } = verdict;
   const approval = requestId === undefined ? undefined : { requestId, ...(expires === undefined ? {} : { expires }) };
-  return new Refused(verdict.code ?? "refused", verdict.message ?? "This was refused.", approval);
+  const refused = new Refused(verdict.code ?? "refused", verdict.message ?? "This was refused.", approval);
+  refused.checkpoint = verdict.checkpoint;
+  return refused;
 }
 
 export function withOwnHints(refused: Refused, hints: string): Refused {

@@ -36,6 +36,8 @@ export interface CallOptions {
   readonly mode?: Mode | undefined;
   /** Calls of this name for which it is equal are the same call when loops are looked for. */
   readonly loopKey?: string | undefined;
+  /** What it costs, for the budgets of `rules` over Kafka; else the rules' price. */
+  readonly costUsd?: number | undefined;
 }
 
 /** One turn of the model. */

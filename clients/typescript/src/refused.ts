@@ -12,6 +12,8 @@ export class Refused extends Error {
   override readonly name: string = "Refused";
   /** For the model, besides: hints for this call, or from before it. */
   hints = "";
+  /** The state to go back to, where a ROLLBACK leaves that to the agent. */
+  checkpoint: string | undefined;
 
   constructor(
     /** For programs, such as `session_killed_loop_guard` or `no_verdict`. */

@@ -218,6 +218,25 @@ export class Session {
     }
   }
 
+  /** Over Kafka, the next run: nothing of `run_budget` of the rules is spent, and no evidence has been seen. */
+  async beginRun(): Promise<void> {
+    await this.#start();
+    this.#transport.beginRun?.();
+  }
+
+  /** Over Kafka, keeps a state of the work with `checkpoints`, if given, and reports it. Undefined: it was not kept. */
+  async checkpoint(id: string = randomUUID(), { safe = true }: { safe?: boolean } = {}): Promise<string | undefined> {
+    try {
+      await this.#start();
+      if (this.#transport.checkpoint === undefined) throw new Error("only sessions over Kafka have checkpoints");
+      await this.#transport.checkpoint(id, safe);
+      return id;
+    } catch (error) {
+      this.#warn(`checkpoint ${id} was not kept: ${String(error)}`);
+      return undefined;
+    }
+  }
+
   /** A session below this one: what stops this one stops it. */
   subagent({ sessionId, agentId }: { sessionId?: string | undefined; agentId?: string | undefined } = {}): Session {
     const { parentSessionId, rootSessionId, ancestors } = this.#options;
@@ -245,6 +264,7 @@ export class Session {
   async #before(callId: string | undefined, name: string, args: Record<string, unknown>, options: CallOptions): Promise<Allowed | Denied> {
     checked(options.effect, EFFECTS, "effect");
     checked(options.mode, MODES, "mode");
+    if (options.costUsd !== undefined && !(options.costUsd >= 0)) throw new RangeError(`costUsd: expected an amount, got ${options.costUsd}`);
     if (this.#ended) throw new Error("expected a session that has not ended, got one that has");
     await this.#start();
     if (this.killed) throw withOwnHints(this.killed, this.#takeKept());
@@ -266,6 +286,8 @@ export class Session {
       ...(options.mode === undefined ? {} : { mode: options.mode }),
       ...(options.loopKey === undefined ? {} : { loopKey: this.#describer.text(options.loopKey) }),
       ...(secretsSent.length === 0 ? {} : { secretsSent }),
+      rawArgs: () => args,
+      ...(options.costUsd === undefined ? {} : { costUsd: options.costUsd }),
     };
     let verdict: Verdict;
     try {

@@ -69,6 +69,9 @@ export interface ProposedCall {
   /** Of this call alone; left out: that of the session. */
   readonly mode?: Mode;
   readonly loopKey?: string;
+  /** The arguments as the tool receives them, with their secrets. Only to be looked at in this process. */
+  readonly rawArgs: () => Readonly<Record<string, unknown>>;
+  readonly costUsd?: number;
   /** Secrets of the session that it sends to where they do not belong; left out: there are none. */
   readonly secretsSent?: readonly SentSecret[];
 }
@@ -98,6 +101,8 @@ export interface Verdict {
   /** Of an approval that a person is asked for, and until when (epoch milliseconds). */
   readonly requestId?: string;
   readonly expires?: number;
+  /** Of a refusal that is a ROLLBACK: the state to go back to. */
+  readonly checkpoint?: string;
 }
 
 /** What was returned, without secrets. */
@@ -180,6 +185,10 @@ export interface Transport {
   event(event: TurnEvent): Promise<void>;
   /** The user has given a prompt; a transport without it does not tell prompts. */
   prompt?(prompt: Prompt): Promise<void>;
+  /** The next run of the same session begins; a transport without it has no budgets. */
+  beginRun?(): void;
+  /** Keeps a state of the work, where this is the transport's to do, and tells that it is kept. Rejects when it is not. */
+  checkpoint?(id: string, isSafe: boolean): Promise<void>;
   /** A transport for a session below this one, over the same connection. */
   below(): Transport;
   /** Tells that the session has ended, waits until that has arrived (within bounds), and releases what it holds. */

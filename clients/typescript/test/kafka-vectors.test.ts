@@ -1,7 +1,7 @@
 // The same cases as the Python client, recorded from it: python -m tests.clients.kafka_vectors
 
 import assert from "node:assert/strict";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -12,7 +12,10 @@ import type { Later } from "../src/kafka/later.js";
 import { partitionOf } from "../src/kafka/partitioner.js";
 import { parametersOf } from "../src/kafka/publisher.js";
 import { controlOf, type Decision, decisionOf, strictControlOf } from "../src/kafka/records.js";
+import { rulesOf } from "../src/kafka/rule_settings.js";
+import { type Objection, RuleBook, type Ticket } from "../src/kafka/rules.js";
 import { sealedOf } from "../src/kafka/seals.js";
+import { DiskSpool } from "../src/kafka/spool.js";
 import { Throttled } from "../src/kafka/throttled.js";
 import { holdsWord } from "../src/kafka/words.js";
 import type { Effect } from "../src/transport.js";
@@ -158,7 +161,7 @@ test("a session is on the same partition as everything else of it", () => {
 test("a call's parameters are those of the worker", () => {
   for (const [action, targets, expected] of vectors.parameters) {
     const call = { callId: "c", action, args: {}, argsDigest: "d".repeat(32), targets, knownEffect: "exec" as Effect };
-    const none = { cutTargets: () => [], matchTargets: () => [] };
+    const none = { cutTargets: () => [], matchTargets: () => [], rawArgs: () => ({}) };
     assert.equal(parametersOf({ ...call, ...none }), expected, action);
   }
 });
@@ -177,6 +180,87 @@ test("the limits of a throttled session hold as long, and count the same", () =>
       else assert.equal(throttled.isBeyond(given[0], given[1]), given[2]);
     }
   }
+});
+
+test("the rules of an agent's author say the same, step by step", () => {
+  const said = (one: Objection | undefined): unknown => one && [one.code, one.message];
+  for (const { rules, steps } of vectors.rules) {
+    const book = new RuleBook(rulesOf(rules));
+    const running: Ticket[] = [];
+    for (const [at, [kind, ...given]] of steps.entries()) {
+      const where = `${JSON.stringify(rules)}, step ${at}: ${JSON.stringify(given)}`;
+      if (kind === "begin") {
+        const [action, args, nowMs, cost, refused, hints] = given;
+        const ticket = book.begin(action, args, nowMs, cost ?? undefined);
+        assert.deepEqual([said(ticket.refused) ?? null, ticket.hints.map(said)], [refused, hints], where);
+        if (ticket.refused === undefined) running.push(ticket);
+      } else if (kind === "end") {
+        assert.equal(book.end(running.splice(given[0], 1)[0]!, given[1], given[2]), given[3], where);
+      } else if (kind === "changed") {
+        const { refused, hint } = book.againstChanged(given[0], given[1]);
+        assert.deepEqual([said(refused ?? hint) ?? null, refused !== undefined], [given[2], given[3]], where);
+      } else if (kind === "release") book.release(running.splice(given[0], 1)[0]!);
+      else if (kind === "spend") book.spend(given[0]);
+      else book.beginRun();
+    }
+  }
+});
+
+test("rules that cannot be are refused by their place", () => {
+  for (const rules of vectors.wrong_rules) assert.throws(() => rulesOf(rules), /^TypeError: rules.*: expected .*, got/);
+});
+
+function spoolIn(context: { after: (end: () => void) => void }, maxBytes = 1000): [string, () => DiskSpool, string[]] {
+  const folder = mkdtempSync(join(tmpdir(), "haltline-"));
+  const said: string[] = [];
+  context.after(() => rmSync(folder, { recursive: true }));
+  return [folder, () => new DiskSpool(folder, maxBytes, (message) => said.push(message)), said];
+}
+
+test("records wait on disk as Python's do, for this user alone, and come out in order", (context) => {
+  const { records, file } = vectors.spooled;
+  const [folder, open] = spoolIn(context);
+  const [spool, out, reports] = [open(), [] as unknown[], [] as ((isOk: boolean) => void)[]];
+  for (const [topic, key, value] of records) assert.ok(spool.append({ topic, key: Buffer.from(key), value: Buffer.from(value) }));
+  const [name = ""] = readdirSync(folder);
+  assert.equal(readFileSync(join(folder, name)).toString("hex"), file);
+  assert.equal(statSync(join(folder, name)).mode & 0o777, 0o600);
+  assert.equal(open().isEmpty, true, "another of this process still writes it");
+  spool.close();
+  const next = open();
+  const send = (count: number): void => {
+    next.drain(({ topic, key, value }, report) => {
+      if (reports.length >= count) return false;
+      out.push([topic, key.toString(), value.toString()]);
+      return reports.push(report) > 0;
+    });
+  };
+  send(1);
+  assert.deepEqual(out, records.slice(0, 1));
+  assert.ok(next.append({ topic: "t", key: Buffer.from(""), value: Buffer.from("later") }));
+  send(3);
+  assert.deepEqual(out, [...records, ["t", "", "later"]]);
+  for (const [number, report] of reports.entries()) report(number !== 1); // the second did not arrive
+  send(4);
+  assert.deepEqual(out.at(-1), records[1]);
+  reports.at(-1)?.(true);
+  assert.deepEqual([next.isEmpty, readdirSync(folder)], [true, []]);
+});
+
+test("the spool is bounded, and what is damaged is left out and counted", (context) => {
+  const [folder, open, said] = spoolIn(context, 100);
+  const spool = open();
+  const record = { topic: "t", key: Buffer.from("k"), value: Buffer.from("v".repeat(26)) };
+  assert.deepEqual([spool.append(record), spool.append(record), spool.append(record)], [true, true, false]);
+  spool.close();
+  const [name = ""] = readdirSync(folder);
+  const data = readFileSync(join(folder, name));
+  data[data.length / 2 - 1] = 0; // of the first record's value
+  writeFileSync(join(folder, name), Buffer.concat([data, data.subarray(0, 20)]));
+  const next = open();
+  let sent = 0;
+  next.drain((_, report) => (setImmediate(() => report(true)), ++sent > 0));
+  assert.deepEqual([sent, next.lost, said.length], [1, 2, 2]);
 });
 
 test("entries without the worker's seal stop, and never release", (context) => {

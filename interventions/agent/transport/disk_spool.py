@@ -184,7 +184,7 @@ class DiskSpool:
         self._stop_writing()
         # Names sort by age, also among those of several processes.
         path = self._folder / f"{time.time_ns():020d}-{uuid.uuid4().hex[:8]}{_SUFFIX}"
-        self._writing = path.open("ab")
+        self._writing = open(path, "ab", opener=lambda name, flags: os.open(name, flags, 0o600))  # noqa: SIM115 - Path.open takes no opener
         if not _hold(self._writing):
             raise OSError(f"{path}: cannot be locked")
         self._locks[path] = self._writing

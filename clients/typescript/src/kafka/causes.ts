@@ -68,11 +68,6 @@ export function causeOfEntry(record: ControlRecord): Cause {
   };
 }
 
-/** What the model should hear, each text once. */
-export function hintsOf(advice: Iterable<Advice>): string {
-  return [...new Set([...advice].map((one) => one.message).filter(Boolean))].join("\n");
-}
-
 export function adviceOf(decision: Decision): Advice {
   return {
     level: decision.level,

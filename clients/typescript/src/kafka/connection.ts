@@ -5,21 +5,20 @@
 // ended when the first session of that partition joined.
 
 import {
-  connected, consumerOf, ended, endOf, endsOf, isAway, isLost, partitionsOf, producerOf, QUEUE_RECORDS, served,
-  somePartitionsOf,
+  connected, consumerOf, ended, endOf, endsOf, isAway, isLost, partitionsOf, producerOf, served, somePartitionsOf,
 } from "./clients.js";
 import {
   type Consumer, type DeliveryReport, type Library, libraryOf, type LibraryError, type Message, type Place, type Producer,
 } from "./library.js";
+import { Outbox } from "./outbox.js";
 import { partitionOf } from "./partitioner.js";
 import { GONE, LOOK_EVERY_MS, WorkerPresence } from "./presence.js";
 import { rawOf, read } from "./raw.js";
 import { type ControlRecord, controlOf, type Decision } from "./records.js";
 import { type Sealed, sealedOf } from "./seals.js";
 import type { KafkaSettings } from "./settings.js";
-import { Waiting, type Report } from "./waiting.js";
+import type { Outgoing, Report } from "./waiting.js";
 
-const RESERVED_RECORDS = 2000;
 const RETRY_MS = 500;
 const TICK_MS = 100;
 const CONSUME_MS = 20;
@@ -62,13 +61,12 @@ export class Connection {
   readonly #entries = new Map<string, Buffer>();
   readonly #partitionsRead = new Map<number, boolean>(); // of `interventions`: whether the consumer has it already
   readonly #controlNext = new Map<number, number>(); // of the control topic, by partition
-  readonly #waiting = new Waiting();
+  readonly #outbox: Outbox;
   #joined: Member[] = [];
   #count = 0; // partitions of `interventions`; 0: not known yet
   #loaded = false;
   #producer: Producer;
   #isConnected = false;
-  #queued = 0;
   #reading: Reading | undefined;
   #running: Promise<void> | undefined;
   #stopping = false;
@@ -90,6 +88,8 @@ export class Connection {
     this.#actions = `${prefix}actions`;
     this.#producer = this.#newProducer();
     consumerOf(this.#library, settings); // refused settings are said now; it is never connected
+    const line = { isDown: () => this.#down, producer: () => (this.#isConnected ? this.#producer : undefined) };
+    this.#outbox = new Outbox(settings, line, warn);
   }
 
   /** The last of its sessions has left. */
@@ -125,27 +125,20 @@ export class Connection {
     this.#reading?.fail(new Error("the connection has ended"));
     this.#wake?.();
     await this.#running;
-    this.#waiting.drop();
+    this.#outbox.drop();
     if (this.#isConnected) await ended(this.#producer);
+    this.#outbox.close();
   }
 
   /** Hands one record over; `report` hears whether it was delivered. False: there is no room for it. */
   publish(topic: string, key: Buffer, value: Buffer, report: Report, must: boolean): boolean {
     if (this.#stopping) return false;
-    const room = QUEUE_RECORDS - (must ? 0 : RESERVED_RECORDS);
-    if (this.#queued + this.#waiting.count >= room) return false;
-    if (!this.#isConnected) return this.#waiting.add({ topic, key, value, report });
-    return this.#produce(topic, key, value, report);
+    return this.#outbox.publish({ topic, key, value, report }, must);
   }
 
-  #produce(topic: string, key: Buffer, value: Buffer, report: Report): boolean {
-    try {
-      this.#producer.produce(topic, null, value, key, null, report);
-    } catch {
-      return false; // its queue is full
-    }
-    this.#queued++;
-    return true;
+  /** What is on its way goes to the disk, as far as there is one with room. */
+  toDisk(): void {
+    this.#outbox.toDisk();
   }
 
   #newProducer(): Producer {
@@ -156,9 +149,8 @@ export class Connection {
   }
 
   #delivered(error: LibraryError | null, { topic, partition, offset, opaque }: DeliveryReport): void {
-    this.#queued--;
     if (!error && topic === this.#actions && offset >= 0) this.watched.delivered(partition, offset);
-    (opaque as Report)(!error);
+    this.#outbox.delivered(error, opaque as Outgoing);
   }
 
   async #run(): Promise<void> {
@@ -178,7 +170,7 @@ export class Connection {
         this.#entries.clear();
         for (const { receiver } of this.#members.values()) receiver.unloaded();
         this.#down = !isLost(error);
-        this.#waiting.dropOld();
+        this.#outbox.failed();
         await this.#pause(RETRY_MS);
       }
     }
@@ -193,9 +185,7 @@ export class Connection {
     }
     served(this.#producer);
     this.#isConnected = true;
-    for (const { topic, key, value, report } of this.#waiting.take()) {
-      if (!this.#produce(topic, key, value, report)) report(false);
-    }
+    this.#outbox.connected();
   }
 
   /** Reads until something fails, which it rejects with. */
@@ -271,6 +261,7 @@ export class Connection {
     try {
       if (this.#suspect) await this.#probe();
       if (!this.#down && performance.now() - this.#lookedMs > LOOK_EVERY_MS) await this.#look();
+      if (!this.#down) this.#outbox.catchUp();
       await this.#takeJoined(reading);
       this.#tellWhoJoined(reading);
     } catch (error) {

@@ -1,5 +1,5 @@
 // The way of one call over Kafka: what stands, the limits, the proposal, the verdict, what is obeyed, the end. The same
-// as the Python client's `CallGate`, without rules of the agent's author and without checkpoints.
+// as the Python client's `CallGate`.
 
 import { simpleTargets } from "../targets.js";
 import {
@@ -13,22 +13,20 @@ import {
   type TurnEvent,
   type Verdict,
 } from "../transport.js";
-import type { Admitted } from "./admission.js";
-import {
-  type Advice, APPROVAL_EXPIRED, APPROVAL_PENDING, awaitsApproval, type Cause, hintsOf, NOBODY,
-} from "./causes.js";
+import type { Admittable, Admitted } from "./admission.js";
+import { APPROVAL_EXPIRED, APPROVAL_PENDING, awaitsApproval, type Cause, NOBODY } from "./causes.js";
 import { Enforcer } from "./enforcer.js";
 import type { Later } from "./later.js";
 import { fieldsOf, parametersOf, Publisher, type Send } from "./publisher.js";
 import type { Decision } from "./records.js";
+import { Rollbacks } from "./rollback.js";
+import { type Objection, RuleBook, type Ticket } from "./rules.js";
 import type { KafkaSettings } from "./settings.js";
 import { Throttled } from "./throttled.js";
 import { TokenBucket } from "./token_bucket.js";
 import { holdsWord } from "./words.js";
 
-const BY_THE_AGENT = "refused; the guard keeps no checkpoints: going back is left to the agent's own code";
-const THROTTLED: Cause = {
-  decisionId: "",
+const THROTTLED: Objection = {
   code: "throttled",
   message: "You were told to slow down, and this goes beyond it. Look at what was done, and go on with less.",
 };
@@ -54,7 +52,9 @@ export class Gate {
   readonly #startedS = performance.now() / 1000;
   readonly #refusals = new TokenBucket(10, 20);
   readonly #throttled = new Throttled();
-  readonly #calls = new Map<string, ProposedCall>();
+  readonly #calls = new Map<string, { readonly call: ProposedCall; readonly ticket: Ticket | undefined }>();
+  readonly rules: RuleBook | undefined;
+  readonly #rollbacks: Rollbacks;
 
   constructor(session: SessionInfo, settings: KafkaSettings, send: Send, link: Link, parent?: Gate) {
     this.#session = session;
@@ -66,6 +66,10 @@ export class Gate {
     const lineage = [session.sessionId, ...above.filter((one) => one !== undefined)];
     const enforcer = { ...settings, ...session, agentId: session.agentId ?? "unknown", lineage };
     this.enforcer = new Enforcer(enforcer, this.publisher.acknowledge, WALL_AND_MONOTONIC);
+    this.rules = settings.rules && new RuleBook(settings.rules);
+    this.#rollbacks = new Rollbacks(settings.checkpoints, settings.rollbackBudgetS, (stage, of, detail) =>
+      this.publisher.acknowledge(stage, of.decision_id, of.decided_at, { callId: of.call_id, detail }),
+    );
   }
 
   /** Why decisions cannot be relied on now, in words; undefined when they can. */
@@ -84,21 +88,37 @@ export class Gate {
     this.publisher.event("session.ended", {}, true);
   }
 
+  /** Keeps a state of the work, and reports it. Rejects when it cannot be kept. */
+  async checkpoint(id: string, safe: boolean): Promise<void> {
+    await this.#settings.checkpoints?.keep(id);
+    this.publisher.event("session.heartbeat", { checkpoint: { id, safe } }, true);
+  }
+
   async verdict(call: ProposedCall): Promise<Verdict> {
     const mode = call.mode ?? this.#session.mode ?? "async";
     if (mode === "local") throw new TypeError(LOCAL);
-    const enforcer = this.enforcer;
     await this.#whenLoaded();
+    await this.#rollbacks.whenDone();
     const admittable = { ...call, effect: call.knownEffect, matchTargets: matchTargets(call) };
 
-    // 1. What stands: after a kill nothing more is asked. 2. The limits that the session was throttled to.
+    // 1. What stands: after a kill nothing more is asked. 2. The author's rules, and what the session was throttled to.
     this.followParent();
-    const beyond = this.#throttled.isBeyond(call.knownEffect, Date.now());
-    const standing = enforcer.againstCall(admittable) ?? (beyond ? THROTTLED : undefined);
-    if (standing !== undefined) {
+    let standing = this.enforcer.againstCall(admittable);
+    const ticket = standing ? undefined : this.rules?.begin(call.action, call.rawArgs(), Date.now(), call.costUsd);
+    try {
+      const isBeyond = this.#throttled.isBeyond(call.knownEffect, Date.now());
+      standing ??= causeOfOwn(ticket?.refused ?? (isBeyond ? THROTTLED : undefined));
+      if (standing === undefined) return await this.#admission(call, admittable, mode, ticket);
       const heldBack = this.#refusals.take();
       return heldBack === undefined ? this.#refusal(standing) : this.#refuse(call, standing, [], heldBack);
+    } finally {
+      if (ticket !== undefined && this.#calls.get(call.callId)?.ticket !== ticket) this.rules?.release(ticket);
     }
+  }
+
+  async #admission(call: ProposedCall, admittable: Admittable, mode: string, ticket: Ticket | undefined): Promise<Verdict> {
+    const enforcer = this.enforcer;
+    const hints = (ticket?.hints ?? []).map(({ message }) => message);
 
     // 3. Say what is about to be done.
     const closed = atLeast(call.knownEffect, this.#settings.failClosedFrom);
@@ -120,14 +140,25 @@ export class Gate {
     this.followParent();
     const admitted = enforcer.admit(admittable, verdict, () => parametersOf(call));
     for (const one of admitted.advice) this.#throttled.take(one.limits, Date.now(), one.decision.expires);
+    let cause = admitted.cause;
     for (const one of admitted.rollbacks) {
-      const more = { callId: one.call_id, detail: BY_THE_AGENT };
-      this.publisher.acknowledge("applied", one.decision_id, one.decided_at, more);
+      const done = await this.#rollbacks.carryOut(one);
+      if (cause?.decision === one) cause = { ...cause, message: `${cause.message} ${done}`.trim() };
     }
-    if (admitted.cause !== undefined) return this.#refuse(call, admitted.cause, admitted.advice);
+    hints.push(...admitted.advice.map(({ message }) => message));
+    const changed = changes(call, admitted);
+    if (cause === undefined && this.rules !== undefined && changed.changeArguments !== undefined) {
+      const { put, remove } = changed.changeArguments; // the author's rules hold for the arguments of a decision as well
+      const kept = Object.entries(call.rawArgs()).filter(([name]) => !remove.includes(name));
+      const { refused, hint } = this.rules.againstChanged(call.action, { ...Object.fromEntries(kept), ...put });
+      if (hint !== undefined) hints.push(hint.message);
+      cause = causeOfOwn(refused);
+      if (cause !== undefined) enforcer.done(call.callId); // it was admitted already
+    }
+    if (cause !== undefined) return this.#refuse(call, cause, hints);
     this.#throttled.note(call.knownEffect);
-    this.#calls.set(call.callId, call);
-    return { allowed: true, killed: false, callId: call.callId, ...said(admitted.advice), ...changes(call, admitted) };
+    this.#calls.set(call.callId, { call, ticket });
+    return { allowed: true, killed: false, callId: call.callId, ...said(hints), ...changed };
   }
 
   /** Whether the model may take its next turn. */
@@ -140,11 +171,13 @@ export class Gate {
 
   /** The end of an admitted call. */
   result(callId: string, { outcome, error, output, novelty, durationMs }: Outcome): void {
-    const call = this.#calls.get(callId);
+    const { call, ticket } = this.#calls.get(callId) ?? {};
     this.#calls.delete(callId);
     try {
       if (call === undefined) return;
-      const fields = { ...fieldsOf(call), outcome, error, ...shown(output), output_novelty: novelty && noveltyFields(novelty), duration_ms: durationMs };
+      const cost = ticket === undefined ? call.costUsd : this.rules?.end(ticket, Date.now(), outcome === "ok");
+      const usage = cost ? { cost_usd: cost } : undefined;
+      const fields = { ...fieldsOf(call), usage, outcome, error, ...shown(output), output_novelty: novelty && noveltyFields(novelty), duration_ms: durationMs };
       this.publisher.event("action.completed", fields, atLeast(call.knownEffect, this.#settings.failClosedFrom));
     } finally {
       this.enforcer.done(callId);
@@ -158,6 +191,7 @@ export class Gate {
       cache_read_tokens: count(usage?.cacheReadTokens),
       cost_usd: amount(usage?.costUsd),
     };
+    this.rules?.spend(used.cost_usd);
     this.#throttled.used(used.input_tokens + used.output_tokens + used.cache_read_tokens);
     this.publisher.event("model.turn", { ...(usage === undefined ? {} : { usage: used }), ...shown(output) }, false);
   }
@@ -205,7 +239,7 @@ export class Gate {
     return [verdict, known];
   }
 
-  #refuse(call: ProposedCall, cause: Cause, advice: readonly Advice[] = [], heldBack = 0): Verdict {
+  #refuse(call: ProposedCall, cause: Cause, hints: readonly string[] = [], heldBack = 0): Verdict {
     // One event is enough: the detectors take a refused end without a proposal as an attempt that was none.
     const fields = { ...fieldsOf(call), outcome: "refused", error: cause.code };
     this.publisher.event("action.completed", fields, false);
@@ -214,19 +248,23 @@ export class Gate {
       const more = { callId: call.callId, action: call.action, detail };
       this.publisher.acknowledge("refused", cause.decisionId, cause.decidedAtMs, more);
     }
-    return { ...this.#refusal(cause), ...said(advice) };
+    return { ...this.#refusal(cause), ...said(hints) };
   }
 
   #refusal({ code, message, decision }: Cause): Verdict {
     const approval = decision?.approval;
     const request = approval === undefined ? {} : { requestId: approval.request_id, expires: approval.expires };
-    return { allowed: false, killed: this.enforcer.killed !== undefined, code, message, ...request };
+    const checkpoint = decision?.checkpoint === undefined ? {} : { checkpoint: decision.checkpoint };
+    return { allowed: false, killed: this.enforcer.killed !== undefined, code, message, ...request, ...checkpoint };
   }
 }
 
-export const LOCAL =
-  "mode: expected async or blocking over Kafka, got local; for local use haltline's httpSession with " +
-  "`haltline intake --mode local`, which decides in its own process";
+export const LOCAL = "mode: expected async or blocking over Kafka, got local; for local use haltline's localSession";
+
+/** As every other refusal; it stays in this process. */
+function causeOfOwn(objection: Objection | undefined): Cause | undefined {
+  return objection && { decisionId: "", ...objection };
+}
 
 function atLeast(effect: Effect, from: Effect | null): boolean {
   return from !== null && EFFECTS.indexOf(effect) >= EFFECTS.indexOf(from);
@@ -237,8 +275,9 @@ function matchTargets(call: ProposedCall): readonly string[] {
   return [...call.matchTargets(), ...call.targets, ...simpleTargets(call.args)];
 }
 
-function said(advice: readonly Advice[]): { hints?: string } {
-  const hints = hintsOf(advice);
+/** For the model, each text once. */
+function said(texts: readonly string[]): { hints?: string } {
+  const hints = [...new Set(texts.filter(Boolean))].join("\n");
   return hints === "" ? {} : { hints };
 }
 

@@ -8,6 +8,8 @@ import { Gate, LOCAL } from "./gate.js";
 import { connectionOf } from "./pool.js";
 import { type KafkaOptions, type KafkaSettings, othersOf, settingsOf } from "./settings.js";
 
+export type { Checkpoints } from "./rollback.js";
+export type { Rules } from "./rule_settings.js";
 export type { KafkaOptions } from "./settings.js";
 
 /**
@@ -102,6 +104,14 @@ export class KafkaTransport implements Transport {
     return Promise.resolve();
   }
 
+  beginRun(): void {
+    this.#opened().rules?.beginRun();
+  }
+
+  checkpoint(id: string, isSafe: boolean): Promise<void> {
+    return this.#opened().checkpoint(id, isSafe);
+  }
+
   below(): KafkaTransport {
     return new KafkaTransport(this);
   }
@@ -110,7 +120,9 @@ export class KafkaTransport implements Transport {
   async close(): Promise<void> {
     if (this.#gate === undefined || this.#closed) return;
     this.#gate.end();
+    if (!this.#connection.up) this.#connection.toDisk();
     await this.#delivered();
+    if (this.#handed > this.#arrived + this.undelivered) this.#connection.toDisk();
     this.#closed = true;
     await this.#connection.leave(this);
     const left = this.#handed - this.#arrived;

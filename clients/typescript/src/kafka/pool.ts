@@ -7,8 +7,9 @@ const connections = new Map<string, Connection>();
 
 /** The connection that this process has with these settings already, or a new one. Throws as Connection does. */
 export function connectionOf(settings: KafkaSettings, warn?: (message: string) => void): Connection {
-  const { bootstrap, topicPrefix, isBlocking, fetchWaitMs, verifyKey, kafka } = settings;
-  const key = JSON.stringify([bootstrap, topicPrefix, isBlocking, fetchWaitMs, verifyKey, Object.entries(kafka).sort()]);
+  const { bootstrap, topicPrefix, isBlocking, fetchWaitMs, verifyKey, spoolDir, spoolMaxMb, kafka } = settings;
+  const own = [bootstrap, topicPrefix, isBlocking, fetchWaitMs, verifyKey, spoolDir, spoolMaxMb];
+  const key = JSON.stringify([...own, Object.entries(kafka).sort()]);
   for (const [other, connection] of connections) if (connection.ended) connections.delete(other);
   let connection = connections.get(key);
   if (connection === undefined) {

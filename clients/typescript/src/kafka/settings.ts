@@ -1,6 +1,8 @@
 // The settings of a session over Kafka.
 
 import { type Effect, EFFECTS } from "../transport.js";
+import type { Checkpoints } from "./rollback.js";
+import { type ReadRules, type Rules, rulesOf } from "./rule_settings.js";
 
 /** The options of `kafkaSession`, beside those of every session. Times are seconds. */
 export interface KafkaOptions {
@@ -26,6 +28,16 @@ export interface KafkaOptions {
   readonly askFrom?: Effect | null | undefined;
   /** Files of the workers' public keys, separated as in PATH: what no such key has sealed does not count. */
   readonly verifyKey?: string | undefined;
+  /** The author's own: what is refused in this process, beside what the workers decide. */
+  readonly rules?: Rules | undefined;
+  /** Keeps states of the work, to which a ROLLBACK goes back. Left out: that is the agent's to do. */
+  readonly checkpoints?: Checkpoints | undefined;
+  /** How long a call waits until the work is put back: 60. */
+  readonly rollbackBudgetS?: number | undefined;
+  /** A folder in which records wait while the broker is away, also for the next process; or `HALTLINE_SPOOL_DIR`. */
+  readonly spoolDir?: string | undefined;
+  /** The most that waits there, for each process, in MiB: 64. */
+  readonly spoolMaxMb?: number | undefined;
   /** How long the broker may hold a fetch when nothing is there, in milliseconds: 100; 10 for an embedded broker. */
   readonly fetchWaitMs?: number | undefined;
   /** More settings of librdkafka for producer and consumer, such as `security.protocol`. */
@@ -46,25 +58,24 @@ export interface KafkaSettings {
   readonly failClosedFrom: Effect | null;
   readonly askFrom: Effect | null;
   readonly verifyKey: string | undefined;
+  readonly rules: ReadRules | undefined;
+  readonly checkpoints: Checkpoints | undefined;
+  readonly rollbackBudgetS: number;
+  readonly spoolDir: string | undefined;
+  readonly spoolMaxMb: number;
   readonly fetchWaitMs: number;
   readonly kafka: Readonly<Record<string, string | number | boolean>>;
 }
 
 const NAMES = new Set([
   "bootstrap", "topicPrefix", "budgetS", "firstBudgetS", "startBudgetS", "closeBudgetS", "approvalWaitS",
-  "maxDecisionAgeS", "failClosedFrom", "askFrom", "verifyKey", "fetchWaitMs", "kafka",
+  "maxDecisionAgeS", "failClosedFrom", "askFrom", "verifyKey", "rules", "checkpoints", "rollbackBudgetS", "spoolDir",
+  "spoolMaxMb", "fetchWaitMs", "kafka",
 ]);
-
-/** What the Python client has and this one has not: named, so that nobody relies on it here. */
-const NOT_HERE = ["rules", "policy", "checkpoints", "spoolDir"];
 
 /** Throws TypeError or RangeError for options that cannot work. */
 export function settingsOf(options: KafkaOptions & { readonly mode?: string | undefined }): KafkaSettings {
-  for (const name of NOT_HERE) {
-    if (name in options) {
-      throw new TypeError(`${name}: expected none over Kafka in this client, got one; use haltline intake, or Python`);
-    }
-  }
+  if ("policy" in options) throw new TypeError("policy: expected none over Kafka, got one: the workers decide by theirs");
   const bootstrap = options.bootstrap ?? process.env["HALTLINE_BOOTSTRAP"];
   if (typeof bootstrap !== "string" || bootstrap === "") {
     throw new TypeError("bootstrap: expected Kafka's address (host:port), got none; HALTLINE_BOOTSTRAP is read too");
@@ -86,6 +97,11 @@ export function settingsOf(options: KafkaOptions & { readonly mode?: string | un
     failClosedFrom: effect("failClosedFrom", options.failClosedFrom),
     askFrom: effect("askFrom", options.askFrom),
     verifyKey: options.verifyKey ?? process.env["HALTLINE_VERIFY_KEY"],
+    rules: options.rules === undefined ? undefined : rulesOf(options.rules),
+    checkpoints: checkpointsOf(options.checkpoints),
+    rollbackBudgetS: seconds("rollbackBudgetS", options.rollbackBudgetS, 60),
+    spoolDir: options.spoolDir ?? process.env["HALTLINE_SPOOL_DIR"],
+    spoolMaxMb: seconds("spoolMaxMb", options.spoolMaxMb, 64, true, 100_000),
     fetchWaitMs: Math.round(seconds("fetchWaitMs", options.fetchWaitMs, 100, true, 60_000)),
     kafka: options.kafka ?? {},
   };
@@ -101,6 +117,11 @@ function seconds(name: string, value: number | undefined, instead: number, posit
   const given = value ?? instead;
   if (typeof given === "number" && given <= most && (positive ? given > 0 : given >= 0)) return given;
   throw new RangeError(`${name}: expected ${positive ? "more than 0" : "0"} to ${most}, got ${String(given)}`);
+}
+
+function checkpointsOf(given: Checkpoints | undefined): Checkpoints | undefined {
+  if (given === undefined || (typeof given.keep === "function" && typeof given.restore === "function")) return given;
+  throw new TypeError("checkpoints: expected an object with keep(id) and restore(id), got another");
 }
 
 function effect(name: string, value: Effect | null | undefined): Effect | null {

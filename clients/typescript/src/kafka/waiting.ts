@@ -6,7 +6,8 @@ const MAX_BYTES = 32 * 1024 * 1024;
 /** Hears whether a record was delivered. */
 export type Report = (delivered: boolean) => void;
 
-interface Waits {
+/** A record on its way to the broker. */
+export interface Outgoing {
   readonly topic: string;
   readonly key: Buffer;
   readonly value: Buffer;
@@ -14,7 +15,7 @@ interface Waits {
 }
 
 export class Waiting {
-  #records: { readonly record: Waits; readonly sinceMs: number }[] = [];
+  #records: { readonly record: Outgoing; readonly sinceMs: number }[] = [];
   #bytes = 0;
 
   get count(): number {
@@ -22,7 +23,7 @@ export class Waiting {
   }
 
   /** False: there is no room. */
-  add(record: Waits): boolean {
+  add(record: Outgoing): boolean {
     if (this.#bytes + record.value.length > MAX_BYTES) return false;
     this.#bytes += record.value.length;
     this.#records.push({ record, sinceMs: performance.now() });
@@ -30,7 +31,7 @@ export class Waiting {
   }
 
   /** All of them, in their order; none waits any more. */
-  take(): readonly Waits[] {
+  take(): readonly Outgoing[] {
     const records = this.#records.map(({ record }) => record);
     this.#records = [];
     this.#bytes = 0;

@@ -1,0 +1,71 @@
+// Carrying out a ROLLBACK: the checkpoint is restored, and the result is published; as the Python client does it.
+
+import { AsyncLocalStorage } from "node:async_hooks";
+
+import { Later } from "./later.js";
+import type { Decision } from "./records.js";
+
+const BY_THE_AGENT = "refused; the guard keeps no checkpoints: going back is left to the agent's own code";
+const NO_SAFE_ONE = "nothing was restored: no checkpoint is safe, a person has to recover the work";
+
+/** States of the agent's work: of a database, a sandbox, a folder. What rejects or throws was not done. */
+export interface Checkpoints {
+  /** Keeps the present state under this id. */
+  keep(checkpointId: string): unknown;
+  /** Makes the state as it was. What it returns is the proof, in words. */
+  restore(checkpointId: string): unknown;
+}
+
+/** Tells the worker how far it is. */
+type Tell = (stage: "applied" | "failed", decision: Decision, detail: string) => void;
+
+const carriedOut = new AsyncLocalStorage<Later<string>>();
+
+/** The rollbacks of one session. */
+export class Rollbacks {
+  readonly #checkpoints: Checkpoints | undefined;
+  readonly #budgetS: number;
+  readonly #tell: Tell;
+  #goingBack: Later<string> | undefined;
+
+  constructor(checkpoints: Checkpoints | undefined, budgetS: number, tell: Tell) {
+    this.#checkpoints = checkpoints;
+    this.#budgetS = budgetS;
+    this.#tell = tell;
+  }
+
+  /** Waits while work is put back: it changes under everybody's hands. Not in a tool that `restore` itself calls. */
+  async whenDone(): Promise<void> {
+    if (carriedOut.getStore() !== this.#goingBack) await this.#goingBack?.wait(this.#budgetS);
+  }
+
+  /** Goes back; what the model reads besides. Does not reject. */
+  async carryOut(decision: Decision): Promise<string> {
+    if (this.#checkpoints === undefined) {
+      this.#tell("applied", decision, BY_THE_AGENT); // the refusal names the checkpoint
+      return "";
+    }
+    const done = (this.#goingBack = new Later<string>());
+    void carriedOut.run(done, () => this.#restored(decision)).then((said) => done.set(said));
+    await done.wait(this.#budgetS);
+    return done.value ?? "The files are still being put back. Do not touch them before that is done.";
+  }
+
+  async #restored(decision: Decision): Promise<string> {
+    const id = decision.checkpoint;
+    if (id === undefined) {
+      this.#tell("failed", decision, NO_SAFE_ONE);
+      return "Nothing was put back: a person has to look at what was done.";
+    }
+    let proof: unknown;
+    try {
+      proof = await this.#checkpoints?.restore(id);
+    } catch (error) {
+      this.#tell("failed", decision, `not restored: checkpoint ${id}: ${String(error)}`);
+      return "What was done could not be undone: a person has to look at it.";
+    }
+    const said = proof === undefined || proof === null ? "" : `; ${String(proof)}`;
+    this.#tell("applied", decision, `restored: checkpoint ${id}: 0 files put back, 0 removed${said}`);
+    return `The work was put back to checkpoint ${id}. Go on from there, another way.`;
+  }
+}

@@ -1,0 +1,346 @@
+// The rules of an agent's author over one session: nobody is asked. No I/O; the clock is an argument. The same as the
+// Python client's `RuleBook`, whose recorded answers hold the two together; but no result is returned again.
+//
+// The order: lists, arguments, evidence, loops, rates, budgets. Whatever refuses first is said. Only what is let pass
+// counts for rates and is held against budgets; attempts count for the loop rule.
+
+import { createHash } from "node:crypto";
+
+import { namesOf } from "../effects.js";
+import { type Constraint, globOf, type RateLimit, type ReadRules } from "./rule_settings.js";
+
+const TEXTS = {
+  denied_action: "This tool must not be used here. Use another way that is allowed, or report what you wanted and why.",
+  not_in_allowlist: "This tool is not among those that you may use. Use one of those, or report what you wanted and why.",
+  argument_constraint_violated: "This call is not allowed with these arguments. Correct them, and do not repeat it as it is.",
+  missing_evidence: "Something has to be looked up before this call. Do that first.",
+  stale_evidence: "What this call rests on was looked up too long ago. Look it up again first.",
+  loop_detected: "You have made this same call again and again. Do not repeat it: use what it gave, or try something else.",
+  rate_limited: "This tool is called too often. Wait, or go on with something else.",
+  budget_exceeded: "The budget for this is used up. Report what is done and what is left.",
+  budget_warning: "Most of the budget is used. Finish what matters most.",
+};
+const MAX_ACTIONS = 1024;
+const MAX_CALLS = 1024;
+
+/** Against one call, or a word before it. */
+export interface Objection {
+  readonly code: string;
+  /** For the model. */
+  readonly message: string;
+}
+
+type Args = Readonly<Record<string, unknown>>;
+type Against = (args: Args, nowMs: number) => Objection | undefined;
+
+/** A call that the rules know of; to be given back in `end` or `release`. */
+export interface Ticket {
+  readonly action: string;
+  readonly costUsd: number;
+  readonly refused: Objection | undefined;
+  /** What the model should hear before the call. */
+  readonly hints: readonly Objection[];
+  held: readonly Budget[];
+}
+
+interface Applying {
+  readonly against: readonly Against[];
+  readonly argumentsAgainst: readonly Against[];
+  readonly rates: readonly Rate[];
+  readonly budgets: readonly Budget[];
+  readonly priceUsd: number;
+}
+
+/** The state of one session under its rules. */
+export class RuleBook {
+  readonly #rules: ReadRules;
+  readonly #session: Budget | undefined;
+  readonly #run: Budget | undefined;
+  readonly #budgets: readonly (readonly [string, Budget])[];
+  readonly #rates: readonly (readonly [string, Rate])[];
+  readonly #loops: readonly (readonly [string, Loop])[];
+  readonly #seen = new Map<string, number>(); // when each action that is evidence last succeeded
+  readonly #isEvidence: readonly RegExp[];
+  readonly #applying = new Map<string, Applying>();
+
+  constructor(rules: ReadRules) {
+    this.#rules = rules;
+    const budget = (usd: number | null): Budget | undefined =>
+      usd === null ? undefined : new Budget(usd, rules.budget_warning_thresholds);
+    this.#session = budget(rules.session_budget);
+    this.#run = budget(rules.run_budget);
+    const ofActions = Object.entries(rules.action_budgets);
+    this.#budgets = ofActions.map(([glob, usd]) => [glob, new Budget(usd, rules.budget_warning_thresholds)]);
+    this.#rates = Object.entries(rules.rate_limits).flatMap(([glob, all]) => all.map((one) => [glob, new Rate(one)] as const));
+    this.#loops = rules.loop_rules.map((rule) => [rule.action, new Loop(rule)]);
+    this.#isEvidence = Object.values(rules.evidence_requirements).flat().map(globOf);
+  }
+
+  /** What the rules say to a call. `costUsd`: else the rules' price. */
+  begin(action: string, args: Args, nowMs: number, costUsd?: number): Ticket {
+    const { against, rates, budgets, priceUsd } = this.#of(action);
+    const cost = costUsd ?? priceUsd;
+    const found = [
+      ...against.map((one) => one(args, nowMs)),
+      ...rates.map((one) => one.against(nowMs)),
+      ...budgets.map((one) => one.against(cost)),
+    ].filter((one) => one !== undefined);
+    if (this.#rules.strict_mode && found[0]) return { action, costUsd: cost, refused: found[0], hints: [], held: [] };
+    for (const one of rates) one.note(nowMs);
+    for (const one of budgets) one.hold(cost);
+    const warnings = budgets.map((one) => one.warning()).filter((one) => one !== undefined);
+    return { action, costUsd: cost, refused: undefined, hints: [...found, ...warnings], held: budgets };
+  }
+
+  /** The call has run, well or not, and is paid for. Returns what it cost. */
+  end(ticket: Ticket, nowMs: number, isOk: boolean): number {
+    for (const one of ticket.held) one.spend(ticket.costUsd);
+    if (isOk && this.#isEvidence.some((one) => one.test(ticket.action))) keep(this.#seen, ticket.action, nowMs);
+    this.release(ticket);
+    return ticket.costUsd;
+  }
+
+  /** The call is not made after all. */
+  release(ticket: Ticket): void {
+    for (const one of ticket.held) one.release(ticket.costUsd);
+    ticket.held = [];
+  }
+
+  /** Spent by a turn of the model. */
+  spend(usd: number): void {
+    this.#session?.spend(usd);
+    this.#run?.spend(usd);
+  }
+
+  /** The next run: nothing of its budget is spent, and it has seen no evidence. */
+  beginRun(): void {
+    this.#run?.beginAnew();
+    this.#seen.clear();
+  }
+
+  /** What is wrong with arguments that a decision has put in place of those that were let pass. */
+  againstChanged(action: string, args: Args): { refused?: Objection; hint?: Objection } {
+    const wrong = this.#of(action).argumentsAgainst.map((one) => one(args, 0)).find((one) => one !== undefined);
+    if (wrong === undefined) return {};
+    return this.#rules.strict_mode ? { refused: wrong } : { hint: wrong };
+  }
+
+  #of(action: string): Applying {
+    let known = this.#applying.get(action);
+    if (known === undefined) {
+      if (this.#applying.size >= MAX_ACTIONS) this.#applying.clear(); // only what was worked out is forgotten, no count
+      known = this.#workOut(action);
+      this.#applying.set(action, known);
+    }
+    return known;
+  }
+
+  #workOut(action: string): Applying {
+    // What forbids or counts does so under every server's prefix; what allows, under the whole name only.
+    const rules = this.#rules;
+    const names = [...new Set([action, ...namesOf(action)])];
+    const isMatched = (glob: string): boolean => names.some((name) => globOf(glob).test(name));
+    const matching = <T>(pairs: Iterable<readonly [string, T]>): T[] => {
+      return [...pairs].filter(([glob]) => isMatched(glob)).map(([, what]) => what);
+    };
+    const isAllowed = rules.allowed_actions?.some((glob) => globOf(glob).test(action)) ?? true;
+    const listed = rules.denied_actions.some(isMatched) ? DENIED : isAllowed ? undefined : NOT_ALLOWED;
+    const constraints = matching(Object.entries(rules.argument_constraints)).flat();
+    const argumentsAgainst = constraints.map(({ required, properties }): Against => {
+      const checks = Object.entries(properties).map(([name, one]) => [name, checkOf(one)] as const);
+      return (args) => againstArguments(required, checks, args);
+    });
+    const required = matching(Object.entries(rules.evidence_requirements).map(([glob, one]) => [glob, [glob, one] as const]));
+    return {
+      against: [
+        () => listed,
+        ...argumentsAgainst,
+        ...required.map(([glob, wanted]): Against => (_, nowMs) => this.#lacking(wanted, rules.evidence_max_age_seconds[glob], nowMs)),
+        ...matching(this.#loops).map((one): Against => (args, nowMs) => one.against(action, args, nowMs)),
+      ],
+      argumentsAgainst,
+      rates: matching(this.#rates),
+      budgets: [this.#session, this.#run, ...matching(this.#budgets)].filter((one) => one !== undefined),
+      priceUsd: Math.max(0, ...matching(Object.entries(rules.prices))),
+    };
+  }
+
+  /** What evidence is missing, or too old; as old as is allowed is good. */
+  #lacking(wanted: readonly string[], maxAgeS: number | undefined, nowMs: number): Objection | undefined {
+    const latest = (glob: string): number => {
+      const is = globOf(glob);
+      return Math.max(...[...this.#seen].filter(([name]) => is.test(name)).map(([, at]) => at), -Infinity);
+    };
+    const missing = wanted.filter((glob) => latest(glob) === -Infinity);
+    if (missing.length > 0) return objection("missing_evidence", missing);
+    const stale = wanted.filter((glob) => maxAgeS !== undefined && nowMs - latest(glob) > maxAgeS * 1000);
+    return stale.length > 0 ? objection("stale_evidence", stale) : undefined;
+  }
+}
+
+function objection(code: keyof typeof TEXTS, parts: readonly string[] = []): Objection {
+  return { code, message: parts.length > 0 ? `${TEXTS[code]} (${parts.join("; ")})`.slice(0, 2000) : TEXTS[code] };
+}
+
+const DENIED = objection("denied_action");
+const NOT_ALLOWED = objection("not_in_allowlist");
+
+/** One limit, and what was spent of it. Sums are rounded, for ten times 0.1 is not 1 in binary. */
+class Budget {
+  #spent = 0;
+  #held = 0;
+  #reported = 0;
+  readonly #limit: number;
+  readonly #warnAt: readonly number[];
+
+  constructor(limitUsd: number, warnAt: readonly number[]) {
+    this.#limit = limitUsd;
+    this.#warnAt = warnAt;
+  }
+
+  against(usd: number): Objection | undefined {
+    return rounded(rounded(this.#spent + this.#held) + usd) <= this.#limit ? undefined : objection("budget_exceeded");
+  }
+
+  hold(usd: number): void {
+    this.#held = rounded(this.#held + usd);
+  }
+
+  release(usd: number): void {
+    this.#held = Math.max(0, rounded(this.#held - usd));
+  }
+
+  spend(usd: number): void {
+    this.#spent = rounded(this.#spent + usd);
+  }
+
+  beginAnew(): void {
+    this.#spent = this.#reported = 0;
+  }
+
+  /** To be said once for each threshold that was passed since. */
+  warning(): Objection | undefined {
+    const percent = rounded((this.#spent / this.#limit) * 100);
+    const passed = this.#limit > 0 ? this.#warnAt.filter((at) => percent >= at).length : 0;
+    if (passed <= this.#reported) return undefined;
+    this.#reported = passed;
+    return objection("budget_warning");
+  }
+}
+
+function rounded(usd: number): number {
+  return Math.round(usd * 1e9) / 1e9;
+}
+
+/** One rate limit over the calls that were let pass; an entry exactly as old as the window still counts. */
+class Rate {
+  readonly #limit: RateLimit;
+  #times: number[] = [];
+
+  constructor(limit: RateLimit) {
+    this.#limit = limit;
+  }
+
+  against(nowMs: number): Objection | undefined {
+    const { max_count: count, window_seconds: windowS } = this.#limit;
+    const oldest = this.#times[0];
+    const hasRoom = count > 0 && (oldest === undefined || this.#times.length < count || nowMs - oldest > windowS * 1000);
+    return hasRoom ? undefined : objection("rate_limited");
+  }
+
+  note(nowMs: number): void {
+    this.#times.push(nowMs);
+    if (this.#times.length > Math.max(1, this.#limit.max_count)) this.#times.shift();
+  }
+}
+
+/** One loop rule of one session. */
+class Loop {
+  readonly #rule: ReadRules["loop_rules"][number];
+  readonly #calls = new Map<string, number[]>();
+
+  constructor(rule: ReadRules["loop_rules"][number]) {
+    this.#rule = rule;
+  }
+
+  /** Notes an attempt, then tells why it is one too many; so refused attempts count too. */
+  against(action: string, args: Args, nowMs: number): Objection | undefined {
+    const { threshold, window_seconds: windowS, arg_exclude: without } = this.#rule;
+    const kept = Object.entries(args).filter(([name]) => !without.includes(name));
+    const key = createHash("sha256").update(`${action}\x1f${sorted(Object.fromEntries(kept))}`).digest("base64");
+    const times = [...(this.#calls.get(key) ?? []), nowMs].slice(-threshold);
+    keep(this.#calls, key, times);
+    return times.filter((at) => nowMs - at <= windowS * 1000).length < threshold ? undefined : objection("loop_detected");
+  }
+}
+
+/** As JSON with sorted names. Throws TypeError for a circle. */
+function sorted(value: unknown): string {
+  return JSON.stringify(value, (_, one: unknown) => {
+    if (typeof one === "bigint") return String(one);
+    if (typeof one !== "object" || one === null || Array.isArray(one)) return one;
+    return Object.fromEntries(Object.entries(one).sort(([a], [b]) => (a < b ? -1 : 1)));
+  });
+}
+
+/** As the newest; the oldest goes. */
+function keep<T>(kept: Map<string, T>, key: string, value: T): void {
+  kept.delete(key);
+  kept.set(key, value);
+  for (const oldest of kept.keys()) {
+    if (kept.size <= MAX_CALLS) return;
+    kept.delete(oldest);
+  }
+}
+
+type Checked = (value: unknown) => string[];
+
+/**
+ * Everything that is wrong with arguments. One that is not given is not looked at unless it is required; a bound wants
+ * a number, a pattern a text, a length something that has one: in another form it is no way around.
+ */
+function againstArguments(required: readonly string[], checks: readonly (readonly [string, Checked])[], args: Args): Objection | undefined {
+  const of = (name: string): unknown => (Object.hasOwn(args, name) ? args[name] : undefined);
+  const wrong = required.filter((name) => (of(name) ?? null) === null).map((name) => `${name} is required`);
+  for (const [name, check] of checks) {
+    const value = of(name);
+    if (value !== undefined) wrong.push(...check(value).map((what) => `${name} ${what}`));
+  }
+  return wrong.length > 0 ? objection("argument_constraint_violated", wrong.slice(0, 32)) : undefined;
+}
+
+function checkOf({ type, minimum, maximum, enum: allowed, pattern, max_length: longest }: Constraint): Checked {
+  const form = typeof pattern === "string" ? new RegExp(pattern, "u") : undefined;
+  const [least, most, length] = [minimum ?? undefined, maximum ?? undefined, longest ?? undefined];
+  return (value) => {
+    if (type && !isOf(value, type)) return [`must be of type ${type}`];
+    const wrong: string[] = [];
+    const number = typeof value === "number" || typeof value === "bigint" ? value : undefined;
+    if ((least !== undefined || most !== undefined) && number === undefined && value !== null) wrong.push("must be a number");
+    if (least !== undefined && number !== undefined && !(number >= least)) wrong.push(`must be at least ${least}`);
+    if (most !== undefined && number !== undefined && !(number <= most)) wrong.push(`must be at most ${most}`);
+    if (allowed && !allowed.some((one) => sorted(one) === sorted(value))) {
+      wrong.push(`must be one of ${allowed.map((one) => (typeof one === "string" ? one : JSON.stringify(one))).join(", ")}`.slice(0, 500));
+    }
+    if (value === null) return wrong;
+    if (form !== undefined && typeof value !== "string") wrong.push("must be a text");
+    else if (form !== undefined && !form.test(value as string)) wrong.push(`must match ${pattern}`);
+    if (length !== undefined && !(lengthOf(value) <= length)) wrong.push(`must not be longer than ${length}`);
+    return wrong;
+  };
+}
+
+function isOf(value: unknown, type: NonNullable<Constraint["type"]>): boolean {
+  if (type === "integer") return Number.isInteger(value) || typeof value === "bigint";
+  if (type === "number") return typeof value === "number" || typeof value === "bigint";
+  if (type === "array") return Array.isArray(value);
+  if (type === "null") return value === null;
+  if (type === "object") return typeof value === "object" && value !== null && !Array.isArray(value);
+  return typeof value === type;
+}
+
+/** Of a text in characters; NaN for what has no length. */
+function lengthOf(value: unknown): number {
+  if (typeof value === "string") return [...value].length;
+  return typeof value === "object" && value !== null ? Object.keys(value).length : NaN;
+}

@@ -1,0 +1,179 @@
+/** Mode local: `haltline intake --mode local`, which this process starts and ends, decides; without Kafka. */
+
+import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import type { Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+
+import { HttpTransport } from "./http.js";
+import type { Rules } from "./kafka/rule_settings.js";
+import type { SessionOptions } from "./options.js";
+import { Session } from "./session.js";
+
+const END_MS = 10_000;
+/** Also of an intake that has died and is started again. */
+const BUDGET_MS = 20_000;
+const TAIL_CHARS = 2000;
+
+export interface LocalOptions {
+  /** The command line of haltline, a program and its first arguments: `["haltline"]`. */
+  readonly command?: readonly string[] | undefined;
+  /** The file of the policy that is decided by; or `HALTLINE_AGENT_POLICY`. Left out: every default. */
+  readonly policy?: string | undefined;
+  /** The author's own, beside those of `HALTLINE_AGENT_RULES`. */
+  readonly rules?: Rules | undefined;
+  /** How long the intake may take to start, in milliseconds: 60,000. */
+  readonly startBudgetMs?: number | undefined;
+}
+
+/**
+ * A session that is decided on in this machine. Sessions of one process with the same options share an intake, which
+ * ends with the last of them, and with this process. Rejects with Error when it cannot be started, such as where
+ * haltline is not installed.
+ */
+export async function localSession(options: LocalOptions & Omit<SessionOptions, "mode"> = {}): Promise<Session> {
+  const { command, policy, rules, startBudgetMs, ...others } = options;
+  const key = JSON.stringify([command, policy, rules]);
+  const intake = intakes.get(key) ?? new LocalIntake(key, { command, policy, rules, startBudgetMs }, options.onWarning);
+  const transport = new LocalTransport(intake, await intake.joined());
+  return new Session(transport, others);
+}
+
+/** One session's way to the intake of its process. */
+class LocalTransport extends HttpTransport {
+  constructor(
+    private readonly intake: LocalIntake,
+    private readonly url: string,
+  ) {
+    super({ url, token: intake.token, budgetMs: BUDGET_MS });
+  }
+
+  override below(): LocalTransport {
+    void this.intake.joined();
+    return new LocalTransport(this.intake, this.url);
+  }
+
+  override async close(): Promise<void> {
+    try {
+      await super.close();
+    } finally {
+      await this.intake.left();
+    }
+  }
+}
+
+const intakes = new Map<string, LocalIntake>();
+
+/** A process that lives as long as its standard input is open: no longer than this one. */
+class LocalIntake {
+  readonly token = randomBytes(24).toString("hex");
+  readonly #key: string;
+  readonly #options: LocalOptions;
+  readonly #warn: (message: string) => void;
+  #users = 0;
+  #started: Promise<string> | undefined;
+  #child: ChildProcessWithoutNullStreams | undefined;
+  #isRestarted = false;
+  #isEnding = false;
+
+  constructor(key: string, options: LocalOptions, warn?: (message: string) => void) {
+    this.#key = key;
+    this.#options = options;
+    this.#warn = warn ?? ((message) => process.emitWarning(message));
+    intakes.set(key, this);
+  }
+
+  /** Its address, once it can be asked. Each is followed by one `left`, unless it rejects. */
+  async joined(): Promise<string> {
+    this.#users++;
+    this.#started ??= this.#start("0");
+    try {
+      return await this.#started;
+    } catch (error) {
+      await this.left();
+      throw error;
+    }
+  }
+
+  async left(): Promise<void> {
+    if (--this.#users > 0 || this.#isEnding) return;
+    this.#isEnding = true;
+    intakes.delete(this.#key);
+    const child = this.#child;
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(() => child.kill("SIGKILL"), END_MS);
+      child.once("exit", () => resolve(clearTimeout(timer)));
+      child.stdin.end();
+    });
+  }
+
+  async #start(port: string): Promise<string> {
+    const folder = await mkdtemp(join(tmpdir(), "haltline-")); // for this user alone
+    try {
+      const [program = "haltline", ...first] = this.#options.command ?? [];
+      await writeFile(join(folder, "token"), this.token, { mode: 0o600 });
+      const options = ["--host", "127.0.0.1", "--port", port, "--token-file", join(folder, "token"), "--until-stdin-ends"];
+      const env = await this.#environment(folder);
+      // In a process group of its own: an interrupt at the terminal is this process's to obey.
+      this.#child = spawn(program, [...first, "intake", "--mode", "local", ...options], { env, detached: true, windowsHide: true });
+      return await this.#address(this.#child, program);
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
+  }
+
+  async #environment(folder: string): Promise<NodeJS.ProcessEnv> {
+    const { policy, rules } = this.#options;
+    const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("HALTLINE_INTAKE_")));
+    if (policy !== undefined) env["HALTLINE_AGENT_POLICY"] = policy;
+    if (rules === undefined) return env;
+    const file = join(folder, "rules.json");
+    await writeFile(file, JSON.stringify(rules));
+    return { ...env, HALTLINE_AGENT_RULES: [env["HALTLINE_AGENT_RULES"], file].filter(Boolean).join(delimiter) };
+  }
+
+  #address(child: ChildProcessWithoutNullStreams, program: string): Promise<string> {
+    let said = "";
+    let tail = "";
+    child.stdin.on("error", () => {}); // it has ended
+    child.stderr.on("data", (part: Buffer) => (tail = (tail + part.toString()).slice(-TAIL_CHARS)));
+    return new Promise((resolve, reject) => {
+      const budgetMs = this.#options.startBudgetMs ?? 60_000;
+      const timer = setTimeout(() => {
+        child.kill();
+        reject(new Error(`${program} intake: expected to be ready within ${budgetMs} ms, got: ${tail}`));
+      }, budgetMs);
+      child.on("error", (error) => {
+        clearTimeout(timer);
+        reject(new Error(`expected haltline's command line, got none (${error.message}): pip install 'haltline[intake]'`));
+      });
+      child.on("exit", (code, signal) => {
+        clearTimeout(timer);
+        const why = `${program} intake has ended (${code ?? signal}): ${tail.trim()}`;
+        reject(new Error(why));
+        if (!this.#isEnding && said !== "") this.#again(why, said);
+      });
+      child.stdout.on("data", (part: Buffer) => {
+        const [, address] = /^(http:\S+)\n/.exec(said + part.toString()) ?? [];
+        said += part.toString();
+        if (address === undefined) return;
+        clearTimeout(timer);
+        child.unref();
+        for (const stream of [child.stdin, child.stdout, child.stderr]) (stream as unknown as Socket).unref();
+        resolve(address);
+      });
+    });
+  }
+
+  /** Once more, where it was: its sessions find it there. What it had counted, and not yet told them, is gone. */
+  #again(why: string, address: string): void {
+    const warn = (more: string): void => this.#warn(`haltline: ${why}; ${more}`);
+    if (this.#isRestarted) return warn("it is not started again");
+    this.#isRestarted = true;
+    warn("it is started again");
+    this.#start(new URL(address).port).catch((error: unknown) => warn(String(error)));
+  }
+}
