@@ -25,7 +25,7 @@ from string import ascii_letters, digits
 from typing import Any, Final
 from zlib import crc32
 
-from haltline.interventions.agent.redaction.payload_encoding import whole_json
+from haltline.interventions.agent.redaction.payload_encoding import whole_of
 from haltline.schemas.events import Novelty
 from haltline.schemas.record import trusting
 
@@ -54,11 +54,12 @@ def words_of(*values: Any) -> list[bytes]:
 
 
 def _bytes_of(value: Any) -> bytes:
-    if value is None:
+    whole = whole_of(value)
+    if isinstance(whole.value, str):
+        return whole.value[:MAX_BYTES].encode(errors="replace")
+    if whole.value is None:
         return b""
-    if isinstance(value, str):
-        return value[:MAX_BYTES].encode(errors="replace")
-    encoded = whole_json(value)[:MAX_BYTES]
+    encoded = whole.json()[0][:MAX_BYTES]
     return _ESCAPE.sub(b" ", encoded) if b"\\" in encoded else encoded
 
 
