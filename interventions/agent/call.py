@@ -208,14 +208,14 @@ def describe_novelty(
 
     What a client has counted itself stays: it alone has seen the whole.
     """
+    if error is None and result is not None and not isinstance(result.value, DescribedOutput):
+        return {"output_novelty": seen.take(result, args=args)}
     value = None if result is None else result.value
     described = [one for one in (value, error) if isinstance(one, DescribedOutput | DescribedError)]
     counted = next((one.novelty for one in described if one.novelty is not None), None)
-    if counted is None and not isinstance(value, DescribedOutput):
-        if result is not None:
-            counted = seen.take(result, *([] if error is None else [error_text(error)]), args=args)
-        elif error is not None and outcome in WITH_RESULT:
-            counted = seen.take(error_text(error), args=args)
+    if counted is None and not isinstance(value, DescribedOutput) and (result is not None or outcome in WITH_RESULT):
+        texts = [one for one in (result, None if error is None else error_text(error)) if one is not None]
+        counted = seen.take(*texts, args=args) if texts else None
     return {} if counted is None else {"output_novelty": counted}
 
 
