@@ -8,8 +8,8 @@ from haltline.detectors.framework.plugins import Plugins, Stopwatch
 from haltline.schemas.topics import Topics
 from haltline.streams.engine.plugins import installed
 from haltline.streams.policy.source import PolicySource
-from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
 from haltline.streams.runtime.metrics import Metrics
+from haltline.streams.runtime.ports import Outbox
 from haltline.streams.runtime.processor_api import Load
 from haltline.streams.runtime.signing_producer import SigningProducer
 from haltline.streams.runtime.worker_process import run_worker
@@ -39,7 +39,7 @@ def run(
     stopwatch = Stopwatch(time.perf_counter_ns, tell=lambda detector, _: overruns[detector,].inc())
     policies = follow(installed(stopwatch))
 
-    def sessions(load: Load, outbox: ConfirmedProducer) -> SessionProcessor:
+    def sessions(load: Load, outbox: Outbox) -> SessionProcessor:
         return SessionProcessor(
             policies.core,
             topics=topics,
