@@ -11,7 +11,15 @@ import orjson
 
 from haltline.interventions.agent.described import CutArguments, DescribedError, DescribedOutput
 from haltline.interventions.agent.novelty import SeenWords
-from haltline.interventions.agent.redaction.payload_encoding import Plain, plain, plain_output, plain_text, raw_digest
+from haltline.interventions.agent.redaction.payload_encoding import (
+    Plain,
+    Whole,
+    plain,
+    plain_output,
+    plain_text,
+    raw_digest,
+    whole_of,
+)
 from haltline.interventions.agent.rules.book import Ticket
 from haltline.interventions.agent.rules.known_effects import known_effect, only_keeps
 from haltline.interventions.agent.settings import CallMode, GuardSettings
@@ -60,6 +68,7 @@ class Call:
     effect: Effect = field(init=False)
     """What the call does, as far as the agent's side knows."""
     described: Plain | None = field(default=None, init=False)
+    _whole: Whole | None = field(default=None, init=False)
     fields: dict[str, Any] | None = field(default=None, init=False)
     known_targets: list[str] | None = field(default=None, init=False)
     named_targets: list[str] = field(default_factory=list, init=False)
@@ -75,13 +84,20 @@ class Call:
             self.known_targets = [*self.targets, *simple]
         return self.known_targets
 
+    @property
+    def whole(self) -> Whole:
+        """The arguments as they were proposed."""
+        if self._whole is None:
+            self._whole = Whole(dict(self.args))
+        return self._whole
+
     def describe(self, settings: GuardSettings) -> dict[str, Any]:
         """The fields of an event that tell what is called; worked out once, and not to be changed."""
         if self.fields is not None:
             return self.fields
         if self.described is None:
             self.described = plain(
-                dict(self.args),
+                self.whole,
                 max_bytes=settings.max_args_bytes if only_keeps(self.action, self.effect) else settings.max_run_bytes,
                 key=settings.digest_key.encode(),
                 pii=settings.pii_key,
@@ -128,7 +144,9 @@ def _is_simple(value: object) -> bool:
 
 
 def describe_output(value: Any, settings: GuardSettings) -> dict[str, Any]:
-    """The fields of an event about what was returned."""
+    """The fields of an event about what was returned, which may be a Whole."""
+    whole = whole_of(value)
+    value = whole.value
     shown, key = settings.max_output_chars, settings.digest_key.encode()
     if isinstance(value, DescribedOutput):
         given = value.head if shown else None
@@ -138,13 +156,13 @@ def describe_output(value: Any, settings: GuardSettings) -> dict[str, Any]:
             "output_head": None if given is None else plain_text(given, max_chars=shown, key=key, pii=settings.pii_key),
         }
     if isinstance(value, str):
-        head, digest = plain_output(value, max_chars=shown, key=key, pii=settings.pii_key)
+        head, digest = plain_output(whole, max_chars=shown, key=key, pii=settings.pii_key)
         return {
             "output_digest": digest,
             "output_bytes": len(value) if value.isascii() else len(value.encode(errors="replace")),
             "output_head": head if shown else None,
         }
-    output = plain(value, max_bytes=max(shown, 16), key=key, pii=settings.pii_key)
+    output = plain(whole, max_bytes=max(shown, 16), key=key, pii=settings.pii_key)
     shown_value = output.value if isinstance(output.value, str) else orjson.dumps(output.value).decode()
     head = plain_text(shown_value, max_chars=shown, key=key, pii=settings.pii_key)
     return {
@@ -184,19 +202,20 @@ def error_text(error: BaseException) -> str:
 
 
 def describe_novelty(
-    seen: SeenWords, args: Mapping[str, Any], result: Sequence[Any], error: BaseException | None, outcome: Outcome
+    seen: SeenWords, args: Whole, result: Whole | None, error: BaseException | None, outcome: Outcome
 ) -> dict[str, Any]:
-    """The field of an event about what is new in a result, none or one value, or in an error; empty where neither is.
+    """The field of an event about what is new in a result or in an error; empty where neither is.
 
     What a client has counted itself stays: it alone has seen the whole.
     """
-    described = [one for one in (*result, error) if isinstance(one, DescribedOutput | DescribedError)]
+    if error is None and result is not None and not isinstance(result.value, DescribedOutput):
+        return {"output_novelty": seen.take(result, args=args)}
+    value = None if result is None else result.value
+    described = [one for one in (value, error) if isinstance(one, DescribedOutput | DescribedError)]
     counted = next((one.novelty for one in described if one.novelty is not None), None)
-    if counted is None:
-        is_whole = not any(isinstance(one, DescribedOutput) for one in described)
-        texts = [*result, *([] if error is None else [error_text(error)])]
-        if is_whole and texts and (result or outcome in WITH_RESULT):
-            counted = seen.take(*texts, args=dict(args))
+    if counted is None and not isinstance(value, DescribedOutput) and (result is not None or outcome in WITH_RESULT):
+        texts = [one for one in (result, None if error is None else error_text(error)) if one is not None]
+        counted = seen.take(*texts, args=args) if texts else None
     return {} if counted is None else {"output_novelty": counted}
 
 

@@ -14,6 +14,7 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from secrets import token_bytes
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
@@ -22,7 +23,7 @@ from haltline.interventions.agent.described import DescribedOutput
 from haltline.interventions.agent.destinations import Destination, destination_of, hosts_in, is_local, is_of
 from haltline.interventions.agent.redaction.forms import HOSTS, PUBLIC, is_of_both
 from haltline.interventions.agent.redaction.marks import secret_digest
-from haltline.interventions.agent.redaction.payload_encoding import whole_json
+from haltline.interventions.agent.redaction.payload_encoding import Whole, whole_of
 from haltline.interventions.agent.redaction.searching import searching
 from haltline.interventions.agent.redaction.secrets import find_secrets
 from haltline.interventions.agent.rules.known_effects import names_of
@@ -85,26 +86,28 @@ class HeldSecrets:
         self._held: OrderedDict[str, Held] = OrderedDict()  # by digest: a long secret is not kept whole
         self._lock = threading.Lock()
 
-    def take(self, args: Mapping[str, Any], *results: Any, action: str = "") -> None:
-        """Holds the secrets of what a call with these arguments has returned."""
-        for result in results:
-            text = "" if isinstance(result, DescribedOutput) else text_of(result)  # its client holds its secrets
+    def take(self, args: Mapping[str, Any] | Whole, *results: Any, action: str = "") -> None:
+        """Holds the secrets of what a call with these arguments has returned; each may be a Whole."""
+        for result in map(whole_of, results):
+            # What a client has described: it holds its secrets itself.
+            text = "" if isinstance(result.value, DescribedOutput) else text_of(result)
             if len(text) < _LEAST_CHARS:
                 continue
-            found = list(_secrets_of(text))
-            if _holds_credentials(" ".join((text_of(args), *names_of(action)))):
+            found = [] if _is_clean(result) else list(_secrets_of(text))
+            if _is_about_credentials(action) or _holds_credentials(text_of(args)):
                 found += _values_of(text)
             if found:
                 with self._lock:
                     for kind, secret, hosts in found:
                         self._hold(kind, secret, hosts)
 
-    def sent(self, action: str, args: Mapping[str, Any]) -> list[SentSecret]:
+    def sent(self, action: str, args: Mapping[str, Any] | Whole) -> list[SentSecret]:
         """The secrets that a call sends to where they do not belong."""
-        if not self._held or not args:
+        whole = whole_of(args)
+        if not self._held or not whole.value:
             return []
-        text = text_of(args)
-        destination = destination_of(action, args, text)
+        text = text_of(whole)
+        destination = destination_of(action, whole.value, text)
         if destination is None or destination.is_local:
             return []
         compact = _SPACES.sub("", text)
@@ -135,14 +138,29 @@ class HeldSecrets:
             self._held.popitem(last=False)
 
 
+@lru_cache(maxsize=1024)
+def _is_about_credentials(action: str) -> bool:
+    """Whether a tool's name says that it reads what holds credentials; before it stand the arguments, an object."""
+    return _holds_credentials(" ".join(("{}", *names_of(action))))
+
+
 def text_of(value: Any) -> str:
     """The beginning of a value's text, without the escapes of JSON."""
-    if isinstance(value, str):
-        return value[:MAX_BYTES]
-    if value is None:
+    whole = whole_of(value)
+    if isinstance(whole.value, str):
+        return whole.value[:MAX_BYTES]
+    if whole.value is None:
         return ""
-    text = whole_json(value)[:MAX_BYTES].decode(errors="replace")
+    text = whole.json()[0][:MAX_BYTES].decode(errors="replace")
     return _ESCAPES.sub(lambda found: _ESCAPED.get(found[1], found[1]), text) if "\\" in text else text
+
+
+def _is_clean(whole: Whole) -> bool:
+    """True is sure: nothing in `text_of` it tells itself as a secret."""
+    if isinstance(whole.value, str):
+        return len(whole.value) <= MAX_BYTES and whole.is_clean()
+    written = whole.json()[0]
+    return len(written) <= MAX_BYTES and b"\\" not in written and whole.is_clean()
 
 
 def _elsewhere(held: Held, destination: Destination) -> bool | None:

@@ -35,6 +35,7 @@ from haltline.interventions.agent.enforcement.rollback import BY_THE_AGENT, roll
 from haltline.interventions.agent.enforcement.token_bucket import TokenBucket
 from haltline.interventions.agent.held_secrets import HeldSecrets
 from haltline.interventions.agent.novelty import SeenWords
+from haltline.interventions.agent.redaction.payload_encoding import Whole
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.rules.book import RuleBook, copied
 from haltline.interventions.agent.rules.objection import UNCHECKED, Objection
@@ -156,7 +157,7 @@ class CallGate:
         # 3. Say what is about to be done.
         closed, waits = self._fail_policy.is_closed(call), self._fail_policy.waits(call, link_up=self.transport.up)
         fields: dict[str, Any] = {}
-        if secrets_sent := [*call.secrets_sent, *self.held.sent(call.action, call.args)]:
+        if secrets_sent := [*call.secrets_sent, *self.held.sent(call.action, call.whole)]:
             fields["secrets_sent"] = secrets_sent
             waits = waits or (call.mode == "async" and not call.is_mode_explicit and self.transport.up)
         proposal = self.publisher.call_event(_PROPOSED, call, await_verdict=waits, **fields)
@@ -332,12 +333,13 @@ class CallGate:
             cost_usd = self._settle(action, ok=error is None)
             if cost_usd:
                 fields["usage"] = Usage(cost_usd=cost_usd)
-            if action.has_value:
-                fields.update(describe_output(action.value, self.settings))
-            result = [action.value] if action.has_value else []
-            texts = [*result, *([] if error is None else [error_text(error)])]
-            self.held.take(call.args, *texts, action=call.action)
-            fields.update(describe_novelty(self._seen, call.args, result, error, fields["outcome"]))
+            result = Whole(action.value) if action.has_value else None
+            if result is not None:
+                fields.update(describe_output(result, self.settings))
+                self.held.take(call.whole, result, action=call.action)
+            if error is not None:
+                self.held.take(call.whole, error_text(error), action=call.action)
+            fields.update(describe_novelty(self._seen, call.whole, result, error, fields["outcome"]))
             fields["duration_ms"] = (time.perf_counter_ns() - action.began_ns) // 1000 / 1000
             event = self.publisher.call_event(_COMPLETED, call, **fields)
             self.publisher.publish(event, must=self._fail_policy.is_closed(call))

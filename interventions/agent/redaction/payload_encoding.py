@@ -47,15 +47,48 @@ class Plain:
     """Texts and lists in it are cut behind so many characters or items; None: it is whole."""
 
 
+class Whole:
+    """A value of any kind, secrets and all: for this process alone.
+
+    Several look through the arguments and the result of a call; what they need is worked out once.
+    """
+
+    __slots__ = ("_is_clean", "_json", "_opaque", "value")
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self._json: bytes | None = None
+        self._opaque = False
+        self._is_clean: bool | None = None
+
+    def json(self) -> tuple[bytes, bool]:
+        """The value as JSON, and whether something in it has no value that can be compared."""
+        if self._json is None:
+            self._json, self._opaque = _encode(self.value)
+        return self._json, self._opaque
+
+    def is_clean(self) -> bool:
+        """True is sure: there is no secret in the text, or in the JSON of what is no text."""
+        if self._is_clean is None:
+            text = self.value if isinstance(self.value, str) else self.json()[0].decode()
+            self._is_clean = not may_hold_secrets(text)
+        return self._is_clean
+
+
+def whole_of(value: Any) -> Whole:
+    """The value, to be looked through; as it is, where others look through it too."""
+    return value if isinstance(value, Whole) else Whole(value)
+
+
 def plain(value: Any, *, max_bytes: int, key: bytes = b"", pii: bytes | None = None) -> Plain:
     """The value as JSON of at most about `max_bytes`, with the digest of the whole. Takes anything.
 
     With `pii`, a key for digests, what belongs to persons is taken out as well.
     """
-    whole, opaque = _encode(value)
+    given = whole_of(value)
+    whole, opaque = given.json()
     most = max(max_bytes, _REDACT_WHOLE_BYTES)
-    glance = pii is None and len(whole) <= max_bytes and _is_flat(whole)
-    if glance and not may_hold_secrets(whole.decode()):
+    if pii is None and len(whole) <= max_bytes and _is_flat(whole) and given.is_clean():
         return Plain(orjson.loads(whole), digest(whole, key), len(whole), opaque, whole)
     if len(whole) > most:
         shown, limit = _cut(orjson.loads(whole), max_bytes, key, pii)
@@ -80,19 +113,15 @@ def raw_digest(value: Any, key: bytes) -> str | None:
     return None if opaque else digest(whole, key)
 
 
-def whole_json(value: Any) -> bytes:
-    """Any value as JSON, secrets and all: for this process alone."""
-    return _encode(value)[0]
-
-
-def plain_output(text: str, *, max_chars: int, key: bytes = b"", pii: bytes | None = None) -> tuple[str, str]:
+def plain_output(whole: Whole, *, max_chars: int, key: bytes = b"", pii: bytes | None = None) -> tuple[str, str]:
     """The beginning of a text without secrets, and the digest of the whole: as `plain_text` and `plain` give them."""
+    text: str = whole.value
     if pii is None and len(text) <= _REDACT_WHOLE_BYTES:
         try:
             encoded = orjson.dumps(text)
         except TypeError:  # lone surrogates
             encoded = None
-        if encoded is not None and len(encoded) <= _REDACT_WHOLE_BYTES and not may_hold_secrets(text):
+        if encoded is not None and len(encoded) <= _REDACT_WHOLE_BYTES and whole.is_clean():
             head = text if len(text) <= max_chars else f"{text[:max_chars]}[cut]"
             return head, digest(encoded, key)
     return plain_text(text, max_chars=max_chars, key=key, pii=pii), plain(text, max_bytes=0, key=key, pii=pii).digest
