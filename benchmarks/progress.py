@@ -17,6 +17,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import command
 from benchmarks.quality.sessions import JUDGED, default_files, files_in, read
 from haltline.detectors.features.novelty import Novelty
 from haltline.detectors.features.observation import CallTracker, Observation
@@ -153,12 +154,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _options() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.progress",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example: python -m benchmarks.progress --rounds 10 sessions.jsonl.gz",
-    )
+    parser = command.options("benchmarks.progress", __doc__, "--rounds 10 sessions.jsonl.gz")
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="recorded traces (../shared)")
     parser.add_argument("--share", type=int, default=4, metavar="N", help="1 of N sessions (%(default)s)")
     parser.add_argument("--rounds", type=int, default=5, help="(%(default)s)")
@@ -166,7 +162,4 @@ def _options() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    command.run(main)
