@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
+from haltline.cli.audit_table import DEFAULT_TABLE, AuditTable, StorageOption, options_of
 from haltline.cli.common import (
     DEFAULT_PREFIX,
     AsJson,
@@ -23,7 +24,6 @@ from haltline.cli.common import (
     print_json,
     say,
 )
-from haltline.cli.operator.audit_query import DEFAULT_TABLE, AuditTable, StorageOption, options_of
 from haltline.schemas.topics import Topics
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def verify(
     """
     from deltalake.exceptions import DeltaError
 
-    from haltline.cli.operator.verify_periodically import verify_again
+    from haltline.cli.operator.audit.verify_periodically import verify_again
     from haltline.schemas.keys import BadKey, load_public_key
     from haltline.streams.audit.verify import Verifier
 
