@@ -6,7 +6,8 @@ from typing import Any
 from haltline.schemas.events import Outcome, Usage
 from haltline.streams.importing.messages import Proposal, args_of, text_of
 from haltline.streams.importing.spans import MODEL, TOOL, Part, Span, parts
-from haltline.streams.importing.steps import count, inside, instant, objects, usage_of
+from haltline.streams.importing.steps import usage_of
+from haltline.streams.importing.values import count, inside, instant, objects
 
 _ATTACHED = "attachment://"
 _MAX_DEPTH = 40
