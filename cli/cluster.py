@@ -56,7 +56,10 @@ def with_cluster(*more: Literal["group", "timeout"]) -> Callable[[Callable[..., 
 def with_options(
     place: str, made: Callable[..., Any], options: Mapping[str, Any], defaults: Mapping[str, Any]
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A command with options in place of its parameter `place`, which is `made` of their values."""
+    """A command with options in place of its parameter `place`, which is `made` of their values.
+
+    An option that has no default is required.
+    """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         hints = get_type_hints(command, include_extras=True)
@@ -64,7 +67,9 @@ def with_options(
         for parameter in inspect.signature(command).parameters.values():
             if parameter.name == place:
                 parameters += [
-                    inspect.Parameter(name, parameter.KEYWORD_ONLY, default=defaults[name], annotation=option)
+                    inspect.Parameter(
+                        name, parameter.KEYWORD_ONLY, default=defaults.get(name, parameter.empty), annotation=option
+                    )
                     for name, option in options.items()
                 ]
             else:
