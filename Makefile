@@ -4,9 +4,9 @@
 # The first of these that is new enough; another one: make PYTHON=/path/to/python
 PYTHON = $(shell for python in python3.13 python3.12 python3.11 python3; do \
   $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$python; break; }; done)
-# Each process of the tests has a Kafka of its own, and often waits: one more of them than cores, at most four.
+# The processes of the tests wait more than half of the time: twice as many of them as cores, at most eight.
 TESTERS = $(shell n=$$(nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2); \
-  n=$$((n + 1)); [ "$$n" -gt 4 ] && n=4; echo $$n)
+  n=$$((2 * n)); [ "$$n" -gt 8 ] && n=8; echo $$n)
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.made
@@ -14,11 +14,11 @@ STAMP := $(VENV)/.made
 HELM := helm.sh/helm/v3/cmd/helm@v3.19.5
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test newest locks upgrade jars go helm kafkajs environments typescript check docs audit dashboards manifests dist kafka bench quality chaos simulate fleet screenshots clean
+.PHONY: help setup demo test test-all newest locks upgrade jars go helm kafkajs environments typescript check docs audit dashboards manifests dist kafka bench quality chaos simulate fleet screenshots clean
 
 help: ## This list
 	@echo "make TARGET, where TARGET is:"
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 13
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 13
 
 setup: $(STAMP) ## Make .venv with everything in it
 
@@ -41,15 +41,19 @@ demo: setup ## A runaway agent is stopped, in about a minute, with nothing else 
 	$(BIN)/haltline demo
 
 # What does not depend on each other is made at the same time; the tests say what is missing, and run in any case.
-test: setup ## Run the tests, on a real Kafka too when Java and Maven are there
-	@status=0; $(MAKE) --no-print-directory --jobs 3 --keep-going jars environments typescript || status=$$?; \
-	  echo '$(BIN)/python -m pytest'; $(BIN)/python -m pytest -n $(TESTERS) --dist worksteal || status=$$?; exit $$status
+# WIDE=1: those of the marker `wide` too, which repeat for each of many what the others show of a few.
+test: setup ## Run the tests of every day, on a real Kafka too when Java and Maven are there
+	@status=0; $(MAKE) --no-print-directory --jobs 3 --keep-going jars typescript $(if $(WIDE),environments) || status=$$?; \
+	  echo '$(BIN)/python -m pytest'; $(BIN)/python -m pytest -n $(TESTERS) --dist worksteal $(if $(WIDE),,-m 'not wide') || status=$$?; exit $$status
+
+test-all: ## Run every test, as continuous integration does
+	@$(MAKE) --no-print-directory test WIDE=1
 
 # What a lock holds back is seen here. The npm package's own lock is written by npm and not read here.
 newest: ## The tests with the newest of everything that pyproject.toml allows, in .venv-newest and .venvs-newest
 	rm -rf .venv-newest .venvs-newest
 	@cd clients/typescript && { ! command -v npm >/dev/null || npm update --no-save --no-audit --no-fund --loglevel=error; }
-	@status=0; $(MAKE) --no-print-directory VENV=.venv-newest test || status=$$?; \
+	@status=0; $(MAKE) --no-print-directory VENV=.venv-newest test WIDE=1 || status=$$?; \
 	  touch clients/typescript/package-lock.json; exit $$status
 
 locks: setup ## Write the locks again after a change of pyproject.toml; each version that still fits is kept
@@ -87,10 +91,10 @@ environments: setup ## An environment in .venvs for each framework whose adapter
 	@$(BIN)/python -m tests.conformance.environments
 
 # On a developer's machine without Node this says so, and the tests that need the package are skipped.
-typescript: ## Build and test the npm package in clients/typescript (Node 20 or newer, npm)
+typescript: ## Build the npm package in clients/typescript; `npm test` there, and `make test`, test it (Node 20 or newer, npm)
 	@if node -e 'process.exit(+(parseInt(process.versions.node) < 20))' 2>/dev/null && command -v npm >/dev/null; then \
 	  cd clients/typescript && { [ node_modules/.package-lock.json -nt package-lock.json ] || \
-	    npm ci --no-audit --no-fund --loglevel=error; } && npm run build && npm test; \
+	    npm ci --no-audit --no-fund --loglevel=error; } && npm run build; \
 	else echo "clients/typescript: expected Node 20 or newer and npm, got $$(node --version 2>/dev/null || echo none)" >&2; \
 	  [ "$$CI" != true ]; fi
 

@@ -6,12 +6,10 @@ use the figures per second of processor time.
 """
 
 import argparse
-import gc
 import random
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import fields
 from pathlib import Path
 from statistics import median
 
@@ -46,6 +44,7 @@ from haltline.schemas.policy import Policy, Rule
 from haltline.schemas.wire import decode_event
 from haltline.streams.engine.core import Core, Position, SessionState
 from haltline.streams.replay.traces import UnreadableTrace
+from haltline.streams.runtime.garbage import collecting
 from haltline.streams.sessions import state_codec
 
 _PARTITIONS = 8
@@ -161,11 +160,12 @@ def profile(measured: Measured, files: Sequence[Path], *, share: int, rounds: in
 
 
 def _go(ways: Sequence[_Way], events: int, rounds: int, what: str, console: Console) -> None:
-    """Each piece in every way before the next piece, so that whatever else the machine does falls on all alike."""
+    """Each piece in every way before the next piece, so that whatever else the machine does falls on all alike.
+
+    Garbage is collected between pieces, as the worker does between batches.
+    """
     pieces = [range(start, min(start + _PIECE, events)) for start in range(0, events, _PIECE)]
-    gc.collect()
-    gc.freeze()  # the events are not of the core: its collections need not look at them
-    with Progress(console=console, disable=not console.is_terminal) as progress:
+    with Progress(console=console, disable=not console.is_terminal) as progress, collecting() as collector:
         task = progress.add_task(what, total=rounds * len(pieces))
         for _ in range(rounds):
             for way in ways:
@@ -173,8 +173,8 @@ def _go(ways: Sequence[_Way], events: int, rounds: int, what: str, console: Cons
             for piece in pieces:
                 for way in ways:
                     way.run(piece)
+                collector.tick()
                 progress.advance(task)
-    gc.unfreeze()
 
 
 def _mixed(files: Sequence[Path], copies: int, rng: random.Random, share: int = 1) -> Iterator[ActionEvent]:
@@ -223,7 +223,7 @@ def _states(states: Sequence[SessionState]) -> States:
         encode_us=(encoded - began) / len(states) / 1000,
         decode_us=(decoded - encoded) / len(states) / 1000,
         parts_median={
-            part.name: round(median(_bytes(getattr(s, part.name)) for s in states)) for part in fields(SessionState)
+            part: round(median(_bytes(getattr(s, part)) for s in states)) for part in SessionState.__struct_fields__
         },
     )
 

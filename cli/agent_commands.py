@@ -8,9 +8,10 @@ import typer
 from haltline.cli.base_commands import BESIDE_AGENTS
 
 _HELP = {
-    "hook": "Answer a hook of Claude Code; `install` and `uninstall` change its settings.\n\n"
-    "Example: haltline hook install --bootstrap kafka-1:9092",
-    "watch": "Run an agent that prints JSON lines; end it and all its child processes when its session is killed.\n\n"
+    "hook": "Answer a hook of Claude Code, Codex, Gemini CLI, Cline or opencode; `install` and `uninstall` change its "
+    "settings, `release` lets a stopped session go on.\n\nExample: haltline hook install --local",
+    "watch": "Run an agent that prints JSON lines; end it and all its child processes when its session is killed. With "
+    "--all: say what goes wrong in what the agents on this machine write now.\n\n"
     "Example: haltline watch -- claude -p 'tidy up' --output-format stream-json --verbose",
     "mcp-proxy": "Run an MCP server behind a guard.\n\nExample: haltline mcp-proxy -- npx server-filesystem /srv",
     "import": "Print recordings of agents (Claude Code, OpenHands, SWE-agent, mini-SWE-agent, OTel) as events.\n\n"

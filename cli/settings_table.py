@@ -147,7 +147,7 @@ SETTINGS: Final = (
         "agent.hook_approval",
         "one of deny, ask",
         "`ask`: Claude Code puts what waits for an approval to the user of the terminal.",
-        "deny",
+        "deny; ask where it decides without a broker",
     ),
     _setting("agent.hook_idle_s", "number", "A hook's companion ends after so long idle.", "1800"),
     _setting(

@@ -31,7 +31,7 @@ class ControlState(StrEnum):
 class ControlRecord(Record):
     """One entry of the compacted `control` topic; its key is `scope:id`. No entry: nothing holds.
 
-    The worker that owns the key's partition is its only writer.
+    The worker that owns the key's partition is its only writer; the header `haltline-owner` names its claim.
     """
 
     v: int = 1

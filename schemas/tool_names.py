@@ -36,7 +36,7 @@ FOREIGN_VERBS = frozenset((
     "vydalyty", "izbriy", "sil", "silmek", "ta_bort", "eyda", "dileu", "tanggalin", "shanchu", "sakujo", "sakje",
 ))  # fmt: skip
 """Verbs of other languages in Latin letters, without their marks."""
-_IN_OTHER_LETTERS = (
+IN_OTHER_LETTERS = (
     "削除", "消去", "破棄", "抹消", "删除", "刪除", "清空", "销毁", "銷毀", "移除", "抹除", "擦除", "삭제", "제거",
     "파기", "지우",
     "удал", "стер", "очист", "уничтож", "видал", "знищ", "изтри", "премахни", "избриш", "обриш", "ukloni",
@@ -131,7 +131,15 @@ def folded(name: str) -> str:
 
 def words(name: str) -> tuple[str, ...]:
     """The words of a name in lower case: `dropTable`, `drop-table` and `DROP TABLE` are `drop`, `table`."""
+    return _words_of_short(name) if len(name) <= _MAX_CACHED_CHARS else _words(name)
+
+
+def _words(name: str) -> tuple[str, ...]:
     return tuple(word for word in _BETWEEN.split(_CAMEL.sub("_", folded(name)).lower()) if word)
+
+
+_words_of_short = lru_cache(maxsize=4096)(_words)
+"""Tools have few names, and each is taken apart several times for every call."""
 
 
 def is_recreatable(name: str) -> bool:
@@ -151,7 +159,7 @@ _MAX_CACHED_CHARS = 512
 def _destroying_verb(name: str) -> str:
     if not name.isascii():
         plain = unicodedata.normalize("NFC", name).lower()
-        for piece in _IN_OTHER_LETTERS:
+        for piece in IN_OTHER_LETTERS:
             if piece in plain:
                 return "" if any(other in plain for other in _SHOWS) else piece
     name = folded(name)

@@ -9,9 +9,8 @@ from haltline.schemas.seals import Sealer
 from haltline.schemas.topics import Topics
 from haltline.streams.engine.plugins import installed
 from haltline.streams.policy.source import PolicySource
-from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
 from haltline.streams.runtime.metrics import Metrics
-from haltline.streams.runtime.ports import Sender
+from haltline.streams.runtime.ports import Outbox, Sender
 from haltline.streams.runtime.processor_api import Load
 from haltline.streams.runtime.worker_process import run_worker
 from haltline.streams.runtime.worker_settings import WorkerSettings
@@ -40,7 +39,7 @@ def run(
     stopwatch = Stopwatch(time.perf_counter_ns, tell=lambda detector, _: overruns[detector,].inc())
     policies = follow(installed(stopwatch))
 
-    def sessions(load: Load, outbox: ConfirmedProducer) -> SessionProcessor:
+    def sessions(load: Load, outbox: Outbox) -> SessionProcessor:
         return SessionProcessor(
             policies.core,
             topics=topics,

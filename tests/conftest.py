@@ -66,6 +66,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=order)
 
 
+def pytest_collection() -> None:
+    """Python's collector finds nothing in the thousands of tests and modules that are made now and stay."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Nor does it look at them again with each collection of the run."""
+    gc.freeze()
+    gc.enable()
+
+
 @pytest.fixture(autouse=True, scope="module")
 def no_client_outlives_its_module(request: pytest.FixtureRequest) -> Iterator[None]:
     """A client whose broker is gone looks for it for ever, and one day finds another test's broker at its port.

@@ -23,8 +23,8 @@ from haltline.console.read_model.store import prepare
 from haltline.streams.audit.memory import MemoryAuditTable
 from haltline.streams.audit.settings import AuditSettings
 from haltline.streams.audit.sink import AuditSink
-from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
 from haltline.streams.runtime.membership import Hooks, Membership
+from haltline.streams.runtime.ports import Outbox
 from haltline.streams.runtime.processor_api import Load
 from haltline.streams.runtime.worker_process import Worker
 from haltline.streams.runtime.worker_settings import WorkerSettings
@@ -51,6 +51,7 @@ class WorkerProcess:
             bootstrap=ADDRESS,
             sources=TOPICS.session_sources,
             group=GROUP,
+            control=TOPICS.control,
             instance_id=instance_id,
             checkpoint_interval_s=0.6,
             max_poll_records=20,
@@ -62,7 +63,7 @@ class WorkerProcess:
             watermark_interval_s=2.0,  # within the time after which a history ends: late records are seen
         )
 
-        def sessions(load: Load, outbox: ConfirmedProducer) -> SessionProcessor:
+        def sessions(load: Load, outbox: Outbox) -> SessionProcessor:
             return SessionProcessor(
                 core(),
                 topics=TOPICS,

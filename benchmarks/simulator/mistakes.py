@@ -11,6 +11,7 @@ from haltline.streams.runtime import changelog
 from haltline.streams.runtime.changelog import Claim, PartitionState
 from haltline.streams.runtime.checkpoint import Checkpointer
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
+from haltline.streams.runtime.control_entries import ControlEntries
 from haltline.streams.runtime.source_reader import Fetched, SourceReader
 from haltline.streams.runtime.topic_watch import TopicWatch
 from haltline.streams.runtime.worker_process import Worker
@@ -62,6 +63,10 @@ def _late_keys_not_written() -> Iterable[Changed]:
         return []
 
     yield Checkpointer, "_overdue", overdue
+
+
+def _late_entries_stay() -> Iterable[Changed]:
+    yield ControlEntries, "mend", lambda _: None
 
 
 def _foreign_writes_unseen() -> Iterable[Changed]:
@@ -189,6 +194,7 @@ ALL: Final = (
     Mistake("claim not read", "a partition is owned before its claim was read", _claim_not_read),
     Mistake("late records taken", "records of a replaced owner count", _late_records_taken),
     Mistake("late keys stay", "keys whose last record is late are not written anew", _late_keys_not_written),
+    Mistake("late entries stay", "control entries that late ones displace are not written anew", _late_entries_stay),
     Mistake("foreign writes unseen", "where records land is not checked", _foreign_writes_unseen),
     Mistake("foreign claim ignored", "a claim behind one's own is taken for late", _foreign_claim_ignored),
     Mistake("commit before states", "offsets are committed before the states are written", _commit_before_states),

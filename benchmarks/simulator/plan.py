@@ -65,7 +65,21 @@ _DEEDS: Final = (
     (Deed.REBALANCE, 7), (Deed.ROLLING, 3), (Deed.COMPACT, 3), (Deed.ROLL, 2), (Deed.LAG, 2), (Deed.ADD, 2),
 )  # fmt: skip
 _WORKERS_SHARE: Final = 0.75
-_POINTS: Final = ("changelog", "changelog", "claim", "output", "commit", "committed", "committed", "request", "poll")
+_POINTS: Final = (
+    *(
+        "changelog",
+        "changelog",
+        "claim",
+        "output",
+        "entry",
+        "entry",
+        "commit",
+        "committed",
+        "committed",
+        "request",
+        "poll",
+    ),
+)
 _SINK_POINTS: Final = ("table", "table", "request", "poll")
 _CONSOLE_POINTS: Final = ("database", "database", "request", "poll")
 _RETURNS_SHARE: Final = 0.7

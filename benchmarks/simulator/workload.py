@@ -23,8 +23,8 @@ PARTITIONS: Final = 3
 _RULES: Final = frozenset({"destructive_repeat", "severe_destruction", "error_repetition"})
 _TWICE_SHARE: Final = 0.1
 _BAD_SHARE: Final = 0.03
-_COMMAND_SHARE: Final = 0.08
-_COMMANDED: Final = 4
+_COMMAND_SHARE: Final = 0.25
+_COMMANDED: Final = 2
 """Sessions that operators kill and reset, and that send no events: between topics there is no order."""
 
 

@@ -1,4 +1,4 @@
-"""`haltline hook install` and `uninstall`: what they change in a settings file of Claude Code."""
+"""`haltline hook install` and `uninstall`: what they change in the settings of an agent."""
 
 import argparse
 import copy
@@ -8,18 +8,51 @@ import os
 import re
 import shlex
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from haltline.cli.agent import hook_client
 
 EVENTS = {
     "SessionStart": None, "UserPromptSubmit": None, "PreToolUse": "*", "PostToolUse": "*", "PostToolUseFailure": "*",
     "Stop": None, "SubagentStop": None, "SessionEnd": None,
 }  # fmt: skip
-"""The hooks, and the matcher of those that have one."""
+"""The hooks of Claude Code, and the matcher of those that have one."""
+_CODEX = dict.fromkeys(("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop", "SubagentStop"))
+_GEMINI = dict.fromkeys(("SessionStart", "BeforeAgent", "AfterAgent", "SessionEnd")) | {
+    "BeforeTool": "*", "AfterTool": "*",
+}  # fmt: skip
+_CLINE = ("TaskStart", "TaskResume", "TaskCancel", "TaskComplete", "UserPromptSubmit", "PreToolUse", "PostToolUse")
 
-_TIMEOUT_S = 60
-_OURS = re.compile(r"""(?:(?:^|[/\s])haltline(?:\.exe)?['"]?|-m haltline\.streams)\s+hook(?:\s|$)""")
+
+class Agent(NamedTuple):
+    """Where an agent reads its hooks."""
+
+    settings: str
+    """In a project; a folder ends with a slash."""
+    of_user: str
+    """For all projects of a user."""
+    events: Mapping[str, str | None]
+    """Empty: not in one file of JSON."""
+    timeout: int = 60
+
+
+AGENTS = {
+    "claude-code": Agent(".claude/settings.json", "~/.claude/settings.json", EVENTS),
+    "codex": Agent(".codex/hooks.json", "~/.codex/hooks.json", _CODEX),
+    "gemini-cli": Agent(".gemini/settings.json", "~/.gemini/settings.json", _GEMINI, timeout=60_000),  # milliseconds
+    "cline": Agent(".clinerules/hooks/", "~/Documents/Cline/Hooks/", {}),
+    "opencode": Agent(".opencode/plugins/", "~/.config/opencode/plugins/", {}),
+}
+"""The agents that have hooks, by the name that `scan` gives them."""
+_OURS = re.compile(
+    r"""(?:(?:^|[/\s])haltline(?:\.exe)?['"]?|-m haltline\.(?:streams|cli))\s+hook(?:\s|$)"""
+    r"""|/hook_client\.py(?:\W|$)"""
+)
 Settings = dict[str, Any]
+Change = tuple[Path, bytes | None, bytes | None]
+"""A file, what is in it and what is to be; None: no file."""
 
 
 class BadSettings(Exception):
@@ -29,49 +62,80 @@ class BadSettings(Exception):
 def main(arguments: list[str]) -> int:
     """Runs `install ...` or `uninstall ...`. Returns the exit code: 0 done, 2 it cannot be done."""
     parser = argparse.ArgumentParser(prog=f"haltline hook {arguments[0]}", description=__doc__)
-    parser.add_argument("--settings", type=Path, default=Path(".claude/settings.json"), metavar="FILE",
-                        help="left out: .claude/settings.json; ~/.claude/settings.json: every project")  # fmt: skip
+    parser.add_argument("--for", dest="agent", choices=AGENTS, default=hook_client.CLAUDE_CODE)
+    parser.add_argument("--settings", metavar="FILE",
+                        help="left out: .claude/settings.json, or what the agent reads instead; "
+                        "~/.claude/settings.json: every project; of cline and opencode a folder")  # fmt: skip
     parser.add_argument("--dry-run", action="store_true", help="show what would change, and change nothing")
     if arguments[0] == "install":
+        parser.add_argument("--local", action="store_true", help="decide on this machine, without a broker")
         for name in ("--bootstrap", "--prefix", "--agent-id", "--client-config"):
             parser.add_argument(name, metavar="TEXT", help="part of the command; left out: as the environment says")
     options = vars(parser.parse_args(arguments[1:]))
-    file, dry_run = options.pop("settings").expanduser(), options.pop("dry_run")
+    agent, settings, dry_run = options.pop("agent"), options.pop("settings"), options.pop("dry_run")
+    place = Path(settings or AGENTS[agent].settings).expanduser()
+    command = command_of(agent, options) if arguments[0] == "install" else None
+    if command and not {".cache", "Caches", "cache"}.isdisjoint(Path(sys.prefix).parts):
+        print(f"haltline: hook: {sys.prefix} is a cache, and the hook ends with it; install haltline first, as with "
+              "`uv tool install haltline` or `pipx install haltline`", file=sys.stderr)  # fmt: skip
     try:
-        before = file.read_bytes() if file.exists() else None
-        if arguments[0] == "install":
-            after: bytes | None = installed(before, command_of(options), str(file))
-        else:
-            after = uninstalled(before, _kept(file), str(file))
-        _show(file, before, after)
-        if not dry_run and before != after:
-            _write(file, before, after, keep=arguments[0] == "install")
+        for file, before, after in [*_changes(agent, place, command)]:
+            _show(file, before, after)
+            if not dry_run and before != after:
+                _write(file, before, after, keep=bool(command and AGENTS[agent].events))
     except (BadSettings, OSError) as error:
         print(f"haltline: hook: {error}", file=sys.stderr)
         return 2
     return 0
 
 
-def command_of(options: dict[str, str | None]) -> str:
-    """The command that a hook runs: by its whole path, for hooks do not have the PATH of a shell."""
-    script = Path(sys.executable).with_name("haltline")
-    program = [str(script)] if script.exists() else [sys.executable, "-m", "haltline.cli"]
-    words = [word for name, value in options.items() if value for word in (f"--{name.replace('_', '-')}", value)]
-    return shlex.join([*program, "hook", *words])
+def command_of(agent: str, options: dict[str, Any]) -> list[str]:
+    """The command that a hook runs: by whole paths, for hooks do not have the PATH of a shell."""
+    words = [] if agent == hook_client.CLAUDE_CODE else ["--for", agent]
+    for name, value in options.items():
+        words += [] if not value else [f"--{name}"] if value is True else [f"--{name.replace('_', '-')}", value]
+    return [sys.executable, "-I", "-S", hook_client.__file__, *words]
 
 
-def installed(before: bytes | None, command: str, where: str) -> bytes:
+def _changes(agent: str, place: Path, command: list[str] | None) -> Iterator[Change]:
+    """What `install` changes with a command, `uninstall` without one. Raises BadSettings and OSError."""
+    events, timeout = AGENTS[agent].events, AGENTS[agent].timeout
+    if events:
+        before = place.read_bytes() if place.exists() else None
+        if command is not None:
+            yield place, before, installed(before, shlex.join(command), str(place), events, timeout)
+        else:
+            yield place, before, uninstalled(before, _kept(place), str(place))
+        return
+    texts = {name: f"#!/bin/sh\nexec {shlex.join(command or [])}\n" for name in _CLINE}
+    if agent == "opencode":
+        plugin = Path(__file__).with_name("opencode_plugin.js").read_text(encoding="utf-8")
+        texts = {"haltline.js": plugin.replace("COMMAND = []", f"COMMAND = {json.dumps(command)}")}
+    for name, text in texts.items():
+        before = (place / name).read_bytes() if (place / name).exists() else None
+        is_ours = before is None or b"haltline hook" in before or _OURS.search(before.decode(errors="replace"))
+        if command is None:
+            yield place / name, before, None if is_ours else before
+        elif is_ours:
+            yield place / name, before, text.encode()
+        else:
+            raise BadSettings(f"{place / name}: expected no hook of another there, got one; nothing was changed")
+
+
+def installed(
+    before: bytes | None, command: str, where: str, events: Mapping[str, str | None] = EVENTS, timeout: int = 60
+) -> bytes:
     """The file with our hooks, in place of any that were there.
 
     Raises:
-        BadSettings: it is not what Claude Code reads.
+        BadSettings: it is not what the agent reads.
 
     """
     settings = without(parsed(before, where), where)
     hooks = settings.setdefault("hooks", {})
-    for event, matcher in EVENTS.items():
+    for event, matcher in events.items():
         entry: Settings = {} if matcher is None else {"matcher": matcher}
-        entry["hooks"] = [{"type": "command", "command": command, "timeout": _TIMEOUT_S}]
+        entry["hooks"] = [{"type": "command", "command": command, "timeout": timeout}]
         hooks.setdefault(event, []).append(entry)
     return _text(settings)
 
@@ -169,7 +233,10 @@ def _write(file: Path, before: bytes | None, after: bytes | None, *, keep: bool)
     if after is None:
         file.unlink()
     else:
+        file.parent.mkdir(parents=True, exist_ok=True)
         _replace(file, after)
+        if after.startswith(b"#!"):
+            file.chmod(0o755)
     if not keep:
         kept.unlink(missing_ok=True)
 

@@ -17,6 +17,10 @@ _EXIT_CODES = (
 
 def main(arguments: list[str]) -> int:
     """Runs the command with what follows `watch`. Returns the exit code."""
+    if "--all" in arguments[: arguments.index("--") if "--" in arguments else None]:
+        from haltline.cli.agent import watch_all
+
+        return watch_all.main(arguments)
     options, command = _parsed(arguments)
     from haltline.interventions.agent.integrations.watching import Watch
     from haltline.interventions.agent.settings import GuardSettings
@@ -49,9 +53,10 @@ def main(arguments: list[str]) -> int:
 def _parsed(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     parser = argparse.ArgumentParser(
         prog="haltline watch",
-        usage="haltline watch [options] -- COMMAND...",
+        usage="haltline watch [options] -- COMMAND...\n       haltline watch --all [--help]",
         description="Run an agent that prints JSON lines (claude --output-format stream-json, codex exec --json), tell "
-        "haltline what it does, and end it and all that it started when it is killed. Its output goes through.",
+        "haltline what it does, and end it and all that it started when it is killed. Its output goes through. "
+        "With --all: say what goes wrong in the histories that the agents on this machine write now.",
         epilog=f"{_EXIT_CODES} Example: haltline watch --bootstrap kafka-1:9092 -- "
         "claude -p 'tidy up' --output-format stream-json --verbose",
     )

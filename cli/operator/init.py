@@ -71,7 +71,8 @@ def init(
     With --framework or FILE only the program is written, after its changes were shown and agreed to; a program that
     cannot be edited safely is left as it is, and the lines to add are printed (exit code 1). FILE may be a host's JSON
     file with MCP servers, too: the proxy comes before each command. Without them, on a
-    terminal, it asks for the framework, then for what haltline.toml needs. The console's keys are printed once; the
+    terminal, it offers the hook of the coding agents that are used here, then asks for the framework and for what
+    haltline.toml needs. The console's keys are printed once; the
     file has their digests.
 
     Example: haltline init --framework pydantic-ai --yes
@@ -89,6 +90,8 @@ def init(
         name = "--undo: expected FILE" if undo else "--dry-run: expected --framework or FILE"
         fail(f"{name} beside it, got none", Exit.USAGE)
     file = Path(FILE).absolute()
+    if sys.stdin.isatty() and not yes:
+        _ask_for_hooks()
     if sys.stdin.isatty() and not yes and _ask_for_program() and file.exists():
         say(f"{file}: kept")
         return
@@ -118,6 +121,24 @@ def init(
         say("Next: haltline topics create --partitions 12 --replication 3, then haltline up, or haltline doctor")
     else:
         say("Next: haltline up")
+
+
+def _ask_for_hooks() -> None:
+    """Offers the hook that decides on this machine, for each agent that has left something in the user's home.
+
+    Ends the command when one was accepted and nothing else is wanted.
+    """
+    from haltline.cli.agent import hook_settings
+
+    used = {name: Path(one.of_user).expanduser() for name, one in hook_settings.AGENTS.items()}
+    accepted = False
+    for name in [name for name, settings in used.items() if settings.parent.exists()]:
+        question = f"{name} is used on this machine. Stop its runaway sessions, deciding here, without a server?"
+        if typer.confirm(question, default=True):
+            install = ["install", "--for", name, "--local", "--settings", str(used[name])]
+            accepted |= hook_settings.main(install) == 0
+    if accepted and not typer.confirm("Set up an agent's program or haltline's servers as well?", default=False):
+        raise typer.Exit
 
 
 def _edit(framework: str | None, program: Path | None, *, undo: bool, yes: bool, dry_run: bool) -> None:

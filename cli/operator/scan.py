@@ -20,7 +20,8 @@ _WORST: Final = 10
 _SKIPPED: Final = 5
 _KINDS: Final = 12
 NEXT: Final = {
-    "claude-code": "haltline hook install",
+    "claude-code": "haltline hook install --local",
+    **{name: f"haltline hook install --for {name} --local" for name in ("codex", "gemini-cli", "cline", "opencode")},
     "mini-swe-agent": "haltline watch -- mini",
     "openhands": "haltline init",
 }

@@ -98,6 +98,7 @@ def worker(
             sources=(topics.commands, topics.opinions, topics.feedback, topics.signals, topics.actions),
             group=runs.group(group),
             runs=runs,
+            control="" if runs is Runs.SHADOW else topics.control,
             instance_id=instance_id,
             checkpoint_interval_s=checkpoint_interval,
             standby_replicas=standby_replicas,

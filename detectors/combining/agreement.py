@@ -9,9 +9,9 @@ Quiet: one rule alone, however often it finds something; findings of rules in sh
 Misses: what only one rule sees.
 """
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Final
 
+from msgspec import Struct, field
 from pydantic import Field
 
 from haltline.detectors.features.observation import Observation
@@ -42,8 +42,7 @@ _POINTS: Final = {Severity.LOW: 0, Severity.MEDIUM: 1, Severity.HIGH: 2, Severit
 _SCORE, _SEVERITY = 4, 5
 
 
-@dataclass(slots=True)
-class State:
+class State(Struct):
     """By rule: its last finding."""
 
     last: dict[str, Entry] = field(default_factory=dict)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 
 from haltline.detectors.commands.decoding import decoded_wide
 from haltline.detectors.commands.invocation import Invocation
+from haltline.detectors.commands.model import listed
 from haltline.detectors.commands.options import parse
 
 Carrier = Callable[[Invocation], list[str]]
@@ -230,20 +231,17 @@ def _rest(invocation: Invocation) -> list[str]:
 
 
 _MAX_WORDS = 256
-_FOR_TEXTS = frozenset((
-    "echo", "printf", "grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "sed", "git", "gh", "glab", "hub", "say",
-    "logger", "notify-send", "jq", "yq", "test", "[", "[[", "man", "tldr", "type", "history", "fc", "cat", "curl",
-    "haltline", "claude", "codex", "aider", "llm", "svn", "hg", "jj", "npm", "pnpm", "yarn", "alias", "export", "read",
-    "find", "xargs", "parallel", "rm", "mv", "cp", "ls", "expr", "tee", "awk", "gawk", "perl", "case", "python",
-    "ipython",
-    "pypy", "node", "deno", "bun", "ruby", "php", "lua", "luajit", "Rscript", "R", "julia", "groovy", "elixir", "swift",
-))  # fmt: skip
+_FOR_TEXTS = frozenset(listed("""
+    echo printf grep egrep fgrep zgrep rg ag ack sed git gh glab hub say logger notify-send jq yq test [ [[ man tldr
+    type history fc cat curl haltline claude codex aider llm svn hg jj npm pnpm yarn alias export read find xargs
+    parallel rm mv cp ls expr tee awk gawk perl case python ipython pypy node deno bun ruby php lua luajit Rscript R
+    julia groovy elixir swift
+"""))  # fmt: skip
 """Programs whose arguments are looked for, said or stored, and those that are read as what they run already."""
-_WITH_RM = frozenset((
-    "docker", "podman", "gsutil", "gcloud", "aws", "rclone", "mc", "s3cmd", "s5cmd", "ipfs", "dvc", "databricks",
-    "hdfs",
-    "hadoop", "ossutil", "azcopy", "go", "poetry", "kubectl", "helm", "vault", "multipass", "lxc", "nvm", "volta",
-))  # fmt: skip
+_WITH_RM = frozenset(listed("""
+    docker podman gsutil gcloud aws rclone mc s3cmd s5cmd ipfs dvc databricks hdfs hadoop ossutil azcopy go poetry
+    kubectl helm vault multipass lxc nvm volta
+"""))  # fmt: skip
 """Programs with an `rm` of their own."""
 
 CARRIERS: Mapping[str, Carrier] = {

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from haltline.detectors.commands import code_calls
 from haltline.detectors.commands.code_tokens import Token, filled, fills, tokens
 from haltline.detectors.commands.effects import methods, requests
-from haltline.detectors.commands.model import OPENED
+from haltline.detectors.commands.model import OPENED, listed
 from haltline.detectors.commands.shapes_of_code import named_by, own_models
 from haltline.detectors.commands.step_budget import StepBudget
 from haltline.schemas.tool_names import destroying_verb
@@ -29,26 +29,17 @@ _MAX_DEPTH = 40
 _MAX_TEXTS = 64
 _MAX_TEXT_CHARS = 64 * 1024
 _TEMPORARY = "/tmp/tmp.XXXXXXXXXX"
-_PATH_MAKERS = frozenset((
-    "Path", "pathlib.Path", "PurePath", "File", "Path.of", "Paths.get", "str", "os.fspath", "String", "bytes",
-    "os.path.abspath", "os.path.expanduser", "path.resolve", "Pathname", "Pathname.new", "File.new", "text",
-    "sqlalchemy.text", "list", "sorted", "tuple", "iter", "set", "reversed", "enumerate", "io.StringIO", "expanduser",
-    "os.path.realpath", "URL", "new",
-))  # fmt: skip
-_JOINS = frozenset(
-    ("os.path.join", "path.join", "join", "File.join", "posixpath.join", "filepath.Join", "path.posix.join")
-)
-_LISTINGS = frozenset(
-    ("glob.glob", "glob.iglob", "os.listdir", "os.scandir", "os.walk", "fs.readdirSync", "Dir.glob", "glob")
-)
+_PATH_MAKERS = frozenset(listed("""
+    Path pathlib.Path PurePath File Path.of Paths.get str os.fspath String bytes os.path.abspath os.path.expanduser
+    path.resolve Pathname Pathname.new File.new text sqlalchemy.text list sorted tuple iter set reversed enumerate
+    io.StringIO expanduser os.path.realpath URL new
+"""))  # fmt: skip
+_JOINS = frozenset(listed("os.path.join path.join join File.join posixpath.join filepath.Join path.posix.join"))
+_LISTINGS = frozenset(listed("glob.glob glob.iglob os.listdir os.scandir os.walk fs.readdirSync Dir.glob glob"))
 _BELOW = frozenset(("iterdir", "glob", "rglob", "walk"))
-_PASSES = frozenset(
-    ("decode", "encode", "strip", "lower", "upper", "as_posix", "resolve", "absolute", "expanduser", "format")
-)
+_PASSES = frozenset(listed("decode encode strip lower upper as_posix resolve absolute expanduser format"))
 _MODULES = frozenset(("__import__", "importlib.import_module", "require", "import"))
-_RENAMES = frozenset(
-    ("os.rename", "os.replace", "shutil.move", "fs.renameSync", "fs.rename", "File.rename", "FileUtils.mv")
-)
+_RENAMES = frozenset(listed("os.rename os.replace shutil.move fs.renameSync fs.rename File.rename FileUtils.mv"))
 _DECODES = frozenset(
     ("base64.b64decode", "b64decode", "atob", "base64.decodebytes", "Buffer.from", "Base64.decode64", "base64_decode")
 )
@@ -59,14 +50,11 @@ _HTTP = frozenset(("POST", "PUT", "PATCH"))
 _TEMPS = re.compile(r"tempfile\.\w+|mkdtemp|mktemp|\w*[tT]mp[dD]ir\w*|os\.tmpdir")
 
 
-_BY_TEXT = frozenset(
-    ("array_map", "array_walk", "call_user_func", "call_user_func_array", "method", "send", "public_send")
-)
-_BETWEEN_STATEMENTS = frozenset((
-    "if", "unless", "or", "and", "for", "foreach", "while", "until", "do", "then", "end", "is", "in", "as", "else",
-    "not",
-    "import", "from", "with", "return", "of", "instanceof", "rescue", "async", "await", "const", "let", "var",
-))  # fmt: skip
+_BY_TEXT = frozenset(listed("array_map array_walk call_user_func call_user_func_array method send public_send"))
+_BETWEEN_STATEMENTS = frozenset(listed("""
+    if unless or and for foreach while until do then end is in as else not import from with return of instanceof
+    rescue async await const let var
+"""))  # fmt: skip
 _CALLED_WITHOUT_BRACKETS = frozenset(("rmtree", "unlink", "rmdir", "delete_all", "destroy_all"))
 _WRITES_WHOLE = frozenset(("writeFileSync", "writeFile", "file_put_contents", "outputFileSync", "WriteAllText"))
 _OF_TABLES = re.compile(r"\bTable\b|__table__|sequelize|schema", re.IGNORECASE)

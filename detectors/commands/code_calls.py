@@ -5,54 +5,48 @@ Misses: functions and methods under names of the program's own; clients whose me
 
 import re
 
+from haltline.detectors.commands.model import listed
 from haltline.schemas.tool_names import destroying_verb, words
 
-PATHS = frozenset((
-    "os.remove", "os.unlink", "os.rmdir", "os.removedirs", "os.truncate", "fs.unlinkSync", "fs.unlink", "fs.rmdirSync",
-    "fs.rmdir", "fs.truncateSync", "fs.promises.unlink", "fs.promises.rmdir", "unlinkSync", "File.delete",
-    "File.unlink", "Dir.delete", "Dir.rmdir", "Dir.unlink", "FileUtils.rm", "FileUtils.rm_f", "FileUtils.rmdir",
-    "unlink", "rmdir", "Files.delete", "Files.deleteIfExists", "os.Remove", "fs.remove_file", "remove_file",
-    "fs.remove_dir", "file.remove", "System.IO.File.Delete", "File.Delete", "IO.File.Delete",     "Deno.remove",
-    "Deno.removeSync", "FileManager.default.removeItem", "pathlib.Path.unlink", "os.ftruncate",
-))  # fmt: skip
-TREES = frozenset((
-    "shutil.rmtree", "rmtree", "fs.rmSync", "fs.rm", "fs.promises.rm", "fs.removeSync", "fs.remove",
-    "fs.emptyDirSync", "rmSync", "FileUtils.rm_rf", "FileUtils.rm_r", "FileUtils.remove_dir",
-    "FileUtils.remove_entry", "FileUtils.rmtree", "FileUtils.deleteDirectory", "remove_tree", "os.RemoveAll",
-    "fs.remove_dir_all", "remove_dir_all", "System.IO.Directory.Delete", "Directory.Delete", "IO.Directory.Delete",
-    "rimraf", "rimraf.sync", "rimrafSync", "dbutils.fs.rm", "rm_rf", "remove_dir", "send2trash",
-    "send2trash.send2trash",
-    "del", "del.sync", "deleteSync", "shell.rm", "shutil.rmtree.delete", "filesystem.rm", "fs.delete", "trash",
-    "setuptools.remove_tree", "distutils.dir_util.remove_tree", "shelljs.rm", "fse.remove", "fse.removeSync",
-))  # fmt: skip
-SHELLS = frozenset((
-    "os.system", "os.popen", "subprocess.run", "subprocess.call", "subprocess.check_call", "subprocess.check_output",
-    "subprocess.Popen", "subprocess.getoutput", "subprocess.getstatusoutput", "commands.getoutput", "execSync", "exec",
-    "child_process.execSync", "child_process.exec", "child_process.spawn", "child_process.spawnSync",
-    "child_process.execFile", "child_process.execFileSync", "spawn", "spawnSync", "execFile", "execFileSync", "system",
-    "shell_exec", "passthru", "popen", "proc_open", "os.execvp", "os.execv", "os.execl", "os.execlp", "os.execve",
-    "os.spawnlp", "os.spawnvp", "os.posix_spawn", "pty.spawn", "asyncio.create_subprocess_exec",
-    "asyncio.create_subprocess_shell", "pexpect.run", "pexpect.spawn", "get_ipython.system", "get_ipython.getoutput",
-    "Kernel.system", "Open3.capture2", "Open3.capture3", "Open3.popen3", "IO.popen", "exec.Command", "Command.new",
-    "Process.Start", "System.Diagnostics.Process.Start", "Runtime.getRuntime.exec", "execa", "execaCommand", "shell",
-    "Deno.Command", "child_process.fork", "os.execute", "io.popen", "system2", "Bun.spawn", "Bun.spawnSync",
-    "Deno.run", "run_cmd", "invoke.run", "c.run",
-    "shelljs.exec", "fabric.run", "local", "sudo", "plumbum.local",
-))  # fmt: skip
-_ARGUMENTS_APART = frozenset((
-    "spawn", "spawnSync", "execFile", "execFileSync", "execvp", "execv", "execl", "execlp", "Command", "system2",
-    "create_subprocess_exec", "posix_spawn", "spawnlp", "spawnvp", "capture2", "capture3", "popen3", "Start", "execa",
-    "new",
-))  # fmt: skip
+PATHS = frozenset(listed("""
+    os.remove os.unlink os.rmdir os.removedirs os.truncate fs.unlinkSync fs.unlink fs.rmdirSync fs.rmdir
+    fs.truncateSync fs.promises.unlink fs.promises.rmdir unlinkSync File.delete File.unlink Dir.delete Dir.rmdir
+    Dir.unlink FileUtils.rm FileUtils.rm_f FileUtils.rmdir unlink rmdir Files.delete Files.deleteIfExists os.Remove
+    fs.remove_file remove_file fs.remove_dir file.remove System.IO.File.Delete File.Delete IO.File.Delete Deno.remove
+    Deno.removeSync FileManager.default.removeItem pathlib.Path.unlink os.ftruncate
+"""))  # fmt: skip
+TREES = frozenset(listed("""
+    shutil.rmtree rmtree fs.rmSync fs.rm fs.promises.rm fs.removeSync fs.remove fs.emptyDirSync rmSync FileUtils.rm_rf
+    FileUtils.rm_r FileUtils.remove_dir FileUtils.remove_entry FileUtils.rmtree FileUtils.deleteDirectory remove_tree
+    os.RemoveAll fs.remove_dir_all remove_dir_all System.IO.Directory.Delete Directory.Delete IO.Directory.Delete
+    rimraf rimraf.sync rimrafSync dbutils.fs.rm rm_rf remove_dir send2trash send2trash.send2trash del del.sync
+    deleteSync shell.rm shutil.rmtree.delete filesystem.rm fs.delete trash setuptools.remove_tree
+    distutils.dir_util.remove_tree shelljs.rm fse.remove fse.removeSync
+"""))  # fmt: skip
+SHELLS = frozenset(listed("""
+    os.system os.popen subprocess.run subprocess.call subprocess.check_call subprocess.check_output subprocess.Popen
+    subprocess.getoutput subprocess.getstatusoutput commands.getoutput execSync exec child_process.execSync
+    child_process.exec child_process.spawn child_process.spawnSync child_process.execFile child_process.execFileSync
+    spawn spawnSync execFile execFileSync system shell_exec passthru popen proc_open os.execvp os.execv os.execl
+    os.execlp os.execve os.spawnlp os.spawnvp os.posix_spawn pty.spawn asyncio.create_subprocess_exec
+    asyncio.create_subprocess_shell pexpect.run pexpect.spawn get_ipython.system get_ipython.getoutput Kernel.system
+    Open3.capture2 Open3.capture3 Open3.popen3 IO.popen exec.Command Command.new Process.Start
+    System.Diagnostics.Process.Start Runtime.getRuntime.exec execa execaCommand shell Deno.Command child_process.fork
+    os.execute io.popen system2 Bun.spawn Bun.spawnSync Deno.run run_cmd invoke.run c.run shelljs.exec fabric.run
+    local sudo plumbum.local
+"""))  # fmt: skip
+_ARGUMENTS_APART = frozenset(listed("""
+    spawn spawnSync execFile execFileSync execvp execv execl execlp Command system2 create_subprocess_exec posix_spawn
+    spawnlp spawnvp capture2 capture3 popen3 Start execa new
+"""))  # fmt: skip
 """Those whose program and arguments are arguments of their own."""
 CODES = frozenset(("exec", "eval", "Function", "vm.runInNewContext", "vm.runInThisContext", "runpy", "instance_eval"))
-_SQL = frozenset((
-    "execute", "executemany", "executescript", "execute_async", "exec_driver_sql", "sql", "query", "raw", "read_sql",
-    "read_sql_query", "run_query", "run", "exec", "unsafe", "executeRawUnsafe", "$executeRawUnsafe", "$queryRawUnsafe",
-    "prepare", "Exec", "dbExecute", "dbSendQuery", "dbGetQuery", "dbSendStatement", "Invoke", "ExecContext", "Query",
-    "execute_query", "execute_sql", "run_sql", "executeQuery",
-    "executeUpdate", "execute_string", "command", "run_async", "fetch", "fetchval", "all", "select", "queryRaw", "do",
-))  # fmt: skip
+_SQL = frozenset(listed("""
+    execute executemany executescript execute_async exec_driver_sql sql query raw read_sql read_sql_query run_query
+    run exec unsafe executeRawUnsafe $executeRawUnsafe $queryRawUnsafe prepare Exec dbExecute dbSendQuery dbGetQuery
+    dbSendStatement Invoke ExecContext Query execute_query execute_sql run_sql executeQuery executeUpdate
+    execute_string command run_async fetch fetchval all select queryRaw do
+"""))  # fmt: skip
 _LONE = frozenset(("delete", "drop", "destroy", "remove", "Delete", "Drop", "del", "truncate", "flushall", "flushdb"))
 _STORES = re.compile(
     r"client|redis|\bdb\b|\bdb\.|api|catalog|store|bucket|repo|s3|storage|warehouse|service|manager|assets?\b|database"
@@ -64,26 +58,21 @@ _HARMLESS_BASES = re.compile(
     r"^(?:Map|Set|WeakMap|URLSearchParams|FormData|Headers|set|dict|list|defaultdict|OrderedDict|cache|caches|params"
     r"|deque|df|pd|localStorage|sessionStorage|cookies|classList|request|QTimer|np|numpy)\b"
 )
-_STRONG = frozenset(
-    ("terminate", "deregister", "delete", "destroy", "purge", "truncate", "wipe", "erase", "drop", "nuke", "to_trash")
-)
-_NOT_DATA = frozenset((
-    "drop_duplicates", "drop_na", "drop_level", "drop_caches", "drop_index", "delete_property", "delete_contents",
-    "delete_row", "delete_cell", "delete_line", "drop_first", "drop_last", "drop_while", "delete_char", "drop_out",
-    "terminate_process", "terminate_thread", "terminate_worker", "terminate_pool", "terminate_program",
-    "delete_text", "truncate_string", "truncate_text", "delete_from_document", "drop_shadow", "drop_privileges",
-    "delete_later", "delete_at", "delete_if", "erase_line", "drop_path", "wipe_line", "delete_cookie",
-))  # fmt: skip
+_STRONG = frozenset(listed("terminate deregister delete destroy purge truncate wipe erase drop nuke to_trash"))
+_NOT_DATA = frozenset(listed("""
+    drop_duplicates drop_na drop_level drop_caches drop_index delete_property delete_contents delete_row delete_cell
+    delete_line drop_first drop_last drop_while delete_char drop_out terminate_process terminate_thread
+    terminate_worker terminate_pool terminate_program delete_text truncate_string truncate_text delete_from_document
+    drop_shadow drop_privileges delete_later delete_at delete_if erase_line drop_path wipe_line delete_cookie
+"""))  # fmt: skip
 _DESCRIBES = frozenset(("DeleteModel",))
 """Operations of a migration, which are only written down: what is made of them is another call."""
 _NOUNS_OF_CODE = frozenset(("column", "columns", "vars", "attr", "item", "key", "prefix", "whitespace", "char", "nan"))
 
 
-CALLS_TOOLS = frozenset((
-    "call", "call_tool", "callTool", "invoke", "execute_tool", "run_tool", "use_tool", "dispatch", "tool", "execute",
-    "run",
-    "invoke_tool", "request", "send",
-))  # fmt: skip
+CALLS_TOOLS = frozenset(listed("""
+    call call_tool callTool invoke execute_tool run_tool use_tool dispatch tool execute run invoke_tool request send
+"""))  # fmt: skip
 """Calls whose first argument may be the name of a tool."""
 RUNS = frozenset(("exec_command", "run", "sudo", "run_command", "send_command", "sendline", "shell", "cmd"))
 """Methods of remote and local shells; of what they are given only that which is a command line."""

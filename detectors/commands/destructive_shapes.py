@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from haltline.detectors.commands.effects.tools import by_name
+from haltline.detectors.commands.model import ActEffect, listed
 from haltline.schemas.record import JsonObject
 from haltline.schemas.tool_names import destroying_verb, words
 
@@ -26,13 +28,10 @@ _MAX_ID_CHARS = 480
 
 _NAMES = ("name", "tool_name", "tool", "recipient_name", "function_name", "function", "action", "operation_name")
 _ARGUMENTS = ("with", "arguments", "args", "parameters", "params", "input", "tool_input", "kwargs", "payload", "body")
-_LISTS = (
-    "calls", "tool_uses", "tool_calls", "invocations", "steps", "operations", "requests", "actions", "batch", "tasks",
-)  # fmt: skip
-_OPERATIONS = (
-    "operation", "op", "action", "verb", "mode", "command", "method", "http_method", "operation_name", "request_type",
-    "intent",
-)  # fmt: skip
+_LISTS = listed("calls tool_uses tool_calls invocations steps operations requests actions batch tasks")
+_OPERATIONS = listed("""
+    operation op action verb mode command method http_method operation_name request_type intent operation_id
+""")  # fmt: skip
 _METHODS = ("method", "http_method", "verb", "request_method")
 _PLACES = ("url", "uri", "path", "endpoint", "resource", "href", "route")
 _TEXTS = ("query", "sql", "statement", "sql_text", "mutation", "document", "graphql", "body", "data")
@@ -54,27 +53,14 @@ _THING_TO_GO = re.compile(
 )
 _GONE_AT = frozenset(("deleted_at", "removed_at", "deletion_time", "deletion_date"))
 _COMMANDED = re.compile(r"\s*(?P<verb>[a-z_]{2,20})\s+(?P<name>[\w./:-]{1,120})\s*", re.IGNORECASE)
-_PROSE = frozenset((
-    "content", "contents", "body", "message", "text_content", "description", "prompt", "comment", "note", "title",
-    "summary",
-    "reason", "old_str", "new_str", "old_string", "new_string", "file_text", "answer", "thought", "question",
-    "subject",
-    "instructions", "markdown", "html", "patch", "diff", "pattern", "regex", "search", "explanation", "goal", "plan",
-))  # fmt: skip
+_PROSE = frozenset(listed("""
+    content contents body message text_content description prompt comment note title summary reason old_str new_str
+    old_string new_string file_text answer thought question subject instructions markdown html patch diff pattern
+    regex search explanation goal plan
+"""))  # fmt: skip
 """Arguments whose text is read by people, or stored."""
 _REMOVAL = re.compile(r"\s*(?:sudo\s+(?:-\S+\s+)*)?(?:/\S*/)?(?:rm|rmdir|shred|unlink)\s+(?:-\S+\s+)*[\w~/.$\"'*]")
-_PROGRAM_ARGS = (
-    "python",
-    "javascript",
-    "expression",
-    "call",
-    "source_code",
-    "cells",
-    "source",
-    "program",
-    "code",
-    "script",
-)
+_PROGRAM_ARGS = listed("python javascript expression call source_code cells source program code script")
 _REQUEST_LINE = re.compile(r"\s*DELETE\s+(?P<place>\S+)(?:\s+HTTP/\S+)?\s*\Z|\s*DELETE\s+(?P<place_>\S+)\s+HTTP/")
 _OVERRIDE = frozenset(("x_http_method_override", "x_http_method", "x_method_override"))
 _DELETING_PLACE = re.compile(
@@ -84,13 +70,12 @@ _DELETING_PLACE = re.compile(
 _BY_QUERY = re.compile(r"[?&](?:action|op|operation|method|cmd|do)=(?P<verb>[\w-]+)", re.IGNORECASE)
 _LAST_OF_PLACE = re.compile(r"[/:.](?P<last>[\w-]+)/?(?:[?#].*)?$")
 _CHANGES = frozenset(("POST", "PUT", "PATCH"))
-_NOT_A_NAME = frozenset((
-    "reason", "request_id", "requestid", "confirm", "confirmed", "force", "dry_run", "comment", "description",
-    "token",
-    "recursive", "note", "message", "cascade", "call_id", "idempotency_key", "trace_id", "timestamp", "server_name",
-    "method", "http_method", "verb", "op", "operation", "mode", "type", "service", "service_name", "region", "owner",
-    "element", "jsonrpc", "limit", "timeout", "author", "operation_name", "tool", "tool_name", "purge", "permanent",
-))  # fmt: skip
+_NOT_A_NAME = frozenset(listed("""
+    reason request_id requestid confirm confirmed force dry_run comment description token recursive note message
+    cascade call_id idempotency_key trace_id timestamp server_name method http_method verb op operation mode type
+    service service_name region owner element jsonrpc limit timeout author operation_name tool tool_name purge
+    permanent
+"""))  # fmt: skip
 _MUTATION = re.compile(r"\bmutation\b[^{]*\{(?P<fields>.*)", re.DOTALL)
 _FIELD = re.compile(r"(?:\b\w+\s*:\s*)?(?P<field>[A-Za-z_]\w*)\s*(?P<args>\((?:[^()]|\([^()]*\))*\))?\s*(?=[{}\s]|\Z)")
 _GRAPHQL_TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"')
@@ -103,6 +88,7 @@ class Deed(NamedTuple):
     verb: str
     kind: str
     name: str
+    effect: ActEffect = ActEffect.DESTROYS
 
 
 def inner_calls(args: JsonObject, action: str = "") -> list[tuple[str, JsonObject]]:
@@ -138,7 +124,7 @@ def _flat_call(args: Mapping[str, Any], action: str) -> tuple[str, JsonObject] |
 
 def telling(args: JsonObject) -> bool:
     """Whether the arguments may say that something is taken away: cheap, and true rather than false."""
-    if not TELLING.isdisjoint(args):
+    if not TELLING.isdisjoint(args) or "Action" in args:
         return True
     for key, value in args.items():
         if isinstance(value, str):
@@ -303,13 +289,15 @@ def _mutations(args: Mapping[str, Any]) -> list[Deed]:
         mutation = _MUTATION.search(text[:_MAX_JSON_CHARS])
         for field in _FIELD.finditer(mutation["fields"]) if mutation else ():
             verb = destroying_verb(field["field"])
-            if not verb:
+            act = None if verb else by_name(field["field"])
+            if not verb and act is None:
                 continue
             named = _GRAPHQL_TEXT.findall(field["args"] or "") or [
                 str(value) for value in _leaves(args.get("variables")) if _is_name(value)
             ]
             about = "_".join(word for word in words(field["field"]) if word != verb) or "id"
-            found += [Deed(field["field"], about, name) for name in named[:MAX_CALLS] or [about]]
+            effect = ActEffect.DESTROYS if act is None else act[1]
+            found += [Deed(field["field"], about, name, effect) for name in named[:MAX_CALLS] or [about]]
     return found[:MAX_CALLS]
 
 

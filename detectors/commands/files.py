@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from haltline.detectors.commands.finder import find_deletes, find_results
 from haltline.detectors.commands.invocation import Invocation
-from haltline.detectors.commands.model import OPENED, ActEffect, Badness, Destruction
+from haltline.detectors.commands.model import OPENED, ActEffect, Badness, Destruction, listed
 from haltline.detectors.commands.options import Options, parse
 from haltline.detectors.commands.paths import badness
 
@@ -25,26 +25,12 @@ _TEMPORARY = frozenset(("/tmp", "/var/tmp", "/dev/shm", "/private/tmp"))
 _BELOW_TEMPORARY = tuple(f"{place}/" for place in sorted(_TEMPORARY))
 _TRASH = re.compile(r"(?:^|/)\.?Trash(?:es|-\d+)?(?:/|$)")
 _NOTHING_OF_IT = re.compile(r"-(?:c|n|-bytes|-lines)[= ]?0")
-_READERS = frozenset((
-    "sort", "grep", "egrep", "fgrep", "rg", "jq", "yq", "awk", "gawk", "sed", "cat", "cut", "uniq", "head", "tail",
-    "tr",
-    "iconv", "xmllint", "column", "fold", "fmt", "tac", "rev", "nl", "paste", "comm", "join", "csvcut", "mlr",
-    "envsubst",
-))  # fmt: skip
+_READERS = frozenset(listed("""
+    sort grep egrep fgrep rg jq yq awk gawk sed cat cut uniq head tail tr iconv xmllint column fold fmt tac rev nl
+    paste comm join csvcut mlr envsubst
+"""))  # fmt: skip
 """Programs that only put out what they read: into the file that they read nothing comes of it."""
-_EMPTY_LINE_BY_CUSTOM = (
-    ".py",
-    ".md",
-    ".txt",
-    ".gitkeep",
-    ".keep",
-    ".gitignore",
-    ".ts",
-    ".js",
-    ".log",
-    ".env",
-    ".nojekyll",
-)
+_EMPTY_LINE_BY_CUSTOM = listed(".py .md .txt .gitkeep .keep .gitignore .ts .js .log .env .nojekyll")
 _LOG = re.compile(r"(?:[\w.-]+/){0,2}[\w.-]*\.(?:log|out|err|pid|trace|swp)")
 """Files beside the work that programs write and that people keep nothing in."""
 _OWN_OUTPUT = re.compile(

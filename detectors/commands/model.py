@@ -89,3 +89,8 @@ MAX_COMMAND_CHARS = 256 * 1024
 
 MAX_FOUND = 256
 """At most this many destructions of one command line are told, the worst first to stay."""
+
+
+def listed(text: str) -> tuple[str, ...]:
+    """The words of a text in which they stand side by side, as in a table."""
+    return tuple(text.split())

@@ -14,6 +14,10 @@ _TEST = re.compile(r"(?<![a-z])tests?(?:ing)?(?![a-z])", re.ASCII)
 _BACKUP = re.compile(r"backup|(?:[a-z]+[-_.])?backups", re.ASCII)
 _MAIN_BRANCH = re.compile(r"(?:main|master|trunk|develop|prod|production|releases?(?:[/-].*)?)", re.ASCII)
 
+_WORK_BRANCH = re.compile(
+    r"[\w.-]+/[\w./-]+|(?:wip|try|tmp|fix|feat|feature|draft|experiment|spike|poc)(?:[-_.].*)?", re.ASCII
+)
+
 
 def is_production(*names: str) -> bool:
     """Whether a name says production (`prod-db`, `sales_production`); `preprod` and `product` do not."""
@@ -43,3 +47,8 @@ def is_backup(name: str) -> bool:
 def is_main_branch(name: str) -> bool:
     """Whether others build on this branch: main, master, trunk, develop, production, a release."""
     return _MAIN_BRANCH.fullmatch(name.removeprefix("refs/heads/").lower()) is not None
+
+
+def is_work_branch(name: str) -> bool:
+    """Whether a branch is called as that of one task is (`fix/login`, `ada/wip`, `wip-2`)."""
+    return not is_main_branch(name) and _WORK_BRANCH.fullmatch(name.removeprefix("refs/heads/").lower()) is not None

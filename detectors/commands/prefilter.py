@@ -13,64 +13,52 @@ from functools import lru_cache
 from haltline.detectors.commands.effects.programs import WORDS, may_act
 
 
-def _words(*listed: str) -> frozenset[bytes]:
-    return frozenset(word.encode() for word in listed)
+def _words(text: str) -> frozenset[bytes]:
+    return frozenset(word.encode() for line in text.splitlines() for word in line.partition("# ")[0].split())
 
 
-_DESTROYS = _words(
+_DESTROYS = _words("""
     # files and devices
-    "rm", "rmdir", "unlink", "shred", "truncate", "wipe", "rimraf", "del", "delete", "dd", "mkfs", "mke2fs", "mkswap",
-    "newfs", "wipefs", "fdisk", "sfdisk", "sgdisk", "parted", "blkdiscard", "badblocks", "cryptsetup", "mdadm",
-    "nvme",
-    "hdparm", "pvremove", "vgremove", "lvremove", "destroy", "labelclear",
+    rm rmdir unlink shred truncate wipe rimraf del delete dd mkfs mke2fs mkswap newfs wipefs fdisk sfdisk sgdisk
+    parted blkdiscard badblocks cryptsetup mdadm nvme hdparm pvremove vgremove lvremove destroy labelclear
     # programs inside the command line
-    "remove", "removedirs", "rmtree", "rmsync", "unlinksync", "rmdirsync", "removesync", "emptydirsync", "rm_rf",
-    "rm_r", "rm_f", "remove_dir", "remove_entry", "remove_tree",
+    remove removedirs rmtree rmsync unlinksync rmdirsync removesync emptydirsync rm_rf rm_r rm_f remove_dir
+    remove_entry remove_tree
     # databases, stores, brokers
-    "drop", "dropdb", "dropuser", "overwrite", "vacuum", "dropdatabase", "deletemany", "deleteone", "flushall",
-    "flushdb", "flush", "reset", "reset_db", "fresh", "refresh", "downgrade", "undo", "purge", "delete_queue",
-    "purge_queue", "delete_vhost", "xdelete",
+    drop dropdb overwrite vacuum dropdatabase deletemany deleteone flushall flushdb flush reset reset_db fresh refresh
+    downgrade undo purge xdelete
     # containers, clusters, clouds
-    "rmi", "prune", "leave", "down", "drain", "replicas", "un", "uninstall", "terminate", "deregister", "deletion",
-    "rb", "rmdirs", "deletefile", "gsutil", "rclone",
+    rmi prune leave down drain replicas un uninstall terminate deregister deletion rb rmdirs deletefile gsutil rclone
     # the machine
-    "crontab", "userdel", "deluser", "groupdel", "delgroup", "iptables", "ip6tables", "autoremove", "erase",
-    "unpublish", "chmod", "chown", "chgrp", "shutdown", "poweroff", "halt", "reboot", "kexec", "soft", "kill",
-    "diskutil",
+    crontab iptables ip6tables autoremove erase unpublish chmod chown chgrp shutdown poweroff halt reboot kexec soft
+    kill diskutil
     # files and secrets that are kept elsewhere
-    "rmr", "expunge", "vault",
+    rmr expunge
     # Windows
-    "ri", "rd", "clc", "irm", "iwr", "invoke", "encodedcommand", "enc", "getline", "content", "erase", "trash",
-    "srm", "sdel", "absent", "ed", "ex", "vi", "vim", "nvim", "inplace", "sponge", "emacs",
+    ri rd clc irm iwr invoke encodedcommand enc getline content erase trash srm sdel absent ed ex vi vim nvim inplace
+    sponge emacs
     # statements
-    "grpcurl", "evans", "websocat", "wscat", "grant", "superuser", "updatemany", "bulkwrite", "expireafterseconds",
-    "grantrolestouser", "default_time_to_live",
-    "flashback", "detach", "revoke", "trash", "nopasswd", "authorized_keys", "sudoers", "cron",
-)  # fmt: skip
+    grpcurl evans websocat wscat grant superuser updatemany bulkwrite expireafterseconds grantrolestouser
+    default_time_to_live flashback detach revoke trash nopasswd authorized_keys sudoers cron
+""")  # fmt: skip
 # These destroy something in company only: see _has_word.
-_GIT = _words(
-    "hard", "merge", "clean", "checkout", "restore", "switch", "push", "branch", "stash", "reflog", "filter", "gc",
-    "tag", "worktree", "update",
-)  # fmt: skip
-_INTERPRETERS = _words(
-    "python", "python2", "python3", "pypy", "ipython", "node", "deno", "bun", "ruby", "perl", "php", "lua", "luajit",
-    "rscript", "julia", "groovy", "osascript", "expect", "elixir", "curl", "wget",
-)  # fmt: skip
+_GIT = _words("hard merge clean checkout restore switch push branch stash reflog filter gc tag worktree update")
+_INTERPRETERS = _words("""
+    python python2 python3 pypy ipython node deno bun ruby perl php lua luajit rscript julia groovy osascript expect
+    elixir curl wget
+""")  # fmt: skip
 # Of these the text is looked through once more, see may_destroy_by_code.
-_CLIENTS = _words("curl", "wget", "http", "https", "xh", "curlie")
-_CHANGES_THERE = _words("post", "xpost", "put", "xput", "patch", "xpatch", "data", "json", "d", "request", "f", "form")
-_UPDATE = _words("update", "set")
-_SCHEMA_LOAD = _words("schema", "load")
-_FILTER_WORDS = _words("base64", "gbase64", "xxd", "rev", "tr")
+_CLIENTS = _words("curl wget http https xh curlie")
+_CHANGES_THERE = _words("post xpost put xput patch xpatch data json d request f form")
+_PAIRS = (_words("update set"), _words("schema load"), _words("row security"))
+_FILTER_WORDS = _words("base64 gbase64 xxd rev tr")
 # One of these is in every command line that makes something, but for what it writes by a redirection.
-CREATES = _words(
-    "tee", "touch", "mkdir", "cp", "mv", "install", "ln", "scp", "dd", "clone", "checkout", "switch", "branch",
-    "worktree", "tag", "stash", "wget", "curl", "venv", "virtualenv", "startproject", "startapp", "createdb",
-    "create", "build",
-    "run", "mb", "sed",
-)  # fmt: skip
+CREATES = _words("""
+    tee touch mkdir cp mv install ln scp dd clone checkout switch branch worktree tag stash wget curl venv virtualenv
+    startproject startapp createdb create build run mb sed
+""")  # fmt: skip
 _WATCHED = frozenset().union(
-    _CLIENTS, WORDS, _DESTROYS, _INTERPRETERS, _GIT, _UPDATE, _SCHEMA_LOAD, _FILTER_WORDS, _words("git", "replace")
+    _CLIENTS, WORDS, _DESTROYS, _INTERPRETERS, _GIT, *_PAIRS, _FILTER_WORDS, _words("git replace")
 )
 _TELLING = _WATCHED | CREATES
 
@@ -258,8 +246,7 @@ def _has_word(text: str, watched: frozenset[bytes] | None = None) -> bool:
     return bool(found) and (
         not _DESTROYS.isdisjoint(found)
         or (b"git" in found and len(found & _GIT) > 0)
-        or found >= _UPDATE
-        or found >= _SCHEMA_LOAD
+        or any(found >= pair for pair in _PAIRS)
         or (b"replace" in found and _REPLACE.search(text) is not None)
         or (not _INTERPRETERS.isdisjoint(found) and _by_script(text))
         or (not _CLIENTS.isdisjoint(found) and not _CHANGES_THERE.isdisjoint(words(text)))

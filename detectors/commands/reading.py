@@ -15,7 +15,15 @@ from haltline.detectors.commands.creations import creations
 from haltline.detectors.commands.effects import programs as effects
 from haltline.detectors.commands.effects import requests
 from haltline.detectors.commands.invocation import Invocation
-from haltline.detectors.commands.model import LOSSES, MAX_COMMAND_CHARS, MAX_FOUND, ActEffect, Badness, Destruction
+from haltline.detectors.commands.model import (
+    LOSSES,
+    MAX_COMMAND_CHARS,
+    MAX_FOUND,
+    ActEffect,
+    Badness,
+    Destruction,
+    listed,
+)
 from haltline.detectors.commands.names import is_production
 from haltline.detectors.commands.paths import badness, canonical
 from haltline.detectors.commands.prefilter import may_destroy, may_destroy_by_code
@@ -26,7 +34,6 @@ from haltline.detectors.commands.programs import (
     editors,
     git,
     machine,
-    named,
     stores,
     system,
     windows,
@@ -75,15 +82,13 @@ _TOOLS: Mapping[str, Callable[[Invocation], Iterator[Destruction]]] = {
     **machine.TOOLS,
     **stores.TOOLS,
     **windows.TOOLS,
-    **named.TOOLS,
     "ruby": _both(databases.TOOLS["ruby"], editors.TOOLS["ruby"]),
 }
-PRODUCING = frozenset((
-    "python", "python2", "python3", "pypy", "node", "deno", "bun", "ruby", "perl", "php", "java", "make", "cmake",
-    "ninja", "npm", "npx", "yarn", "pnpm", "cargo", "go", "mvn", "gradle", "dotnet", "docker", "pytest", "tox", "nox",
-    "sphinx-build", "jupyter", "uv", "poetry", "rake", "bundle", "Rscript", "julia", "psql", "terraform", "manage.py",
-    "rails", "flask", "alembic", "django-admin", "bash", "sh", "zsh",
-))  # fmt: skip
+PRODUCING = frozenset(listed("""
+    python python2 python3 pypy node deno bun ruby perl php java make cmake ninja npm npx yarn pnpm cargo go mvn
+    gradle dotnet docker pytest tox nox sphinx-build jupyter uv poetry rake bundle Rscript julia psql terraform
+    manage.py rails flask alembic django-admin bash sh zsh
+"""))  # fmt: skip
 """Programs that may leave files which the command line does not name."""
 _HELP = "--help"
 _VERSION = "--version"
@@ -384,13 +389,20 @@ def _of_invocation(invocation: Invocation, depth: int, work: StepBudget) -> Iter
             yield from _of_call(call, invocation, depth, work)
     arguments = invocation.before_dashes()
     if _HELP not in arguments and arguments[-1:] != (_VERSION,):
-        read = (_reader(invocation.name) or databases.generic)(invocation)
-        found = tuple(surroundings.as_in_tests(read, invocation))
+        reader, by_table = _reader(invocation.name), tuple(effects.acts(invocation))
+        if reader is None and not any(act.effect in LOSSES and _names_a_thing(act, invocation) for act in by_table):
+            reader = databases.generic  # it guesses
+        found = tuple(surroundings.as_in_tests(reader(invocation), invocation)) if reader is not None else ()
         yield from found
-        for act in effects.acts(invocation):
+        for act in by_table:
             # The program's own reader knows more of what is lost.
             if not (found and (act.effect in LOSSES or any(act.target == one.target for one in found))):
                 yield from surroundings.as_in_tests((act,), invocation) if act.effect in LOSSES else (act,)
+
+
+def _names_a_thing(act: Destruction, invocation: Invocation) -> bool:
+    """Whether a row says what is lost, and not the command line alone."""
+    return not act.target.partition("=")[2].startswith(f"{invocation.argv[0]} ")
 
 
 def _reader(name: str) -> Callable[[Invocation], Iterator[Destruction]] | None:

@@ -14,25 +14,20 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from haltline.detectors.commands.effects import statements
-from haltline.detectors.commands.model import LOSSES, MAX_COMMAND_CHARS, MAX_FOUND, Badness, Destruction
+from haltline.detectors.commands.model import LOSSES, MAX_COMMAND_CHARS, MAX_FOUND, Badness, Destruction, listed
 from haltline.detectors.commands.names import is_production, is_test, is_throwaway
 from haltline.detectors.commands.step_budget import StepBudget
 
 _MAX_DEPTH = 3
 _MAX_TOKENS_OF_A_STATEMENT = 1000
-_EXECUTING = frozenset((
-    "execute", "exec", "immediate", "prepare", "sp_executesql", "dblink_exec", "dblink", "query_to_xml", "set",
-    "openquery", "run_command_on_workers",
-))  # fmt: skip
+_EXECUTING = frozenset(listed("""
+    execute exec immediate prepare sp_executesql dblink_exec dblink query_to_xml set openquery run_command_on_workers
+"""))  # fmt: skip
 """Words behind which texts are run. `SET @s = '...'` puts one aside for a `PREPARE`."""
 _MAX_TOKENS_OF_A_CALL = 64
 _PLACEHOLDER = re.compile(r"%(?:\d+\$)?[IsL]")
-_VERBS = frozenset((
-    "drop", "truncate", "delete", "update", "alter", "create", "insert", "merge", "vacuum", "replace", "detach",
-))  # fmt: skip
-_BEFORE_A_STATEMENT = frozenset(
-    ("detach", "begin", "then", "else", "loop", "as", "analyze", "do", "go", "declare", "explain")
-)
+_VERBS = frozenset(listed("drop truncate delete update alter create insert merge vacuum replace detach"))
+_BEFORE_A_STATEMENT = frozenset(listed("detach begin then else loop as analyze do go declare explain"))
 _MAYBE = re.compile(r"drop|truncate|delete|update|overwrite|replace|vacuum|detach")
 _TAUTOLOGY = re.compile(
     r"(?:true|not false|[1-9]\d*|(?P<same>\S+) = (?P=same)|not 1 = 0|not 1 = 2|exists \( select .*)(?: or .*)?"
@@ -62,9 +57,7 @@ _KINDS = _KINDS_OF_MANY_THINGS | frozenset((
     "policy", "domain", "aggregate", "rule", "server", "publication", "subscription", "collection", "stage", "stream",
     "pipe", "task", "warehouse", "share", "dictionary", "synonym", "package", "event", "snapshot", "volume", "model",
 ))  # fmt: skip
-_NOT_DATA = frozenset(
-    ("constraint", "foreign", "primary", "index", "key", "default", "not", "identity", "check", "expression")
-)
+_NOT_DATA = frozenset(listed("constraint foreign primary index key default not identity check expression"))
 
 
 class _Token(NamedTuple):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from haltline.detectors.commands.invocation import Invocation
-from haltline.detectors.commands.model import Badness, Destruction
+from haltline.detectors.commands.model import Badness, Destruction, listed
 from haltline.detectors.commands.names import is_production, is_test, is_throwaway
 
 _TESTS = r"(?:tests?|testing|e2e|ci|tmp|temp|scratch|sandbox|dummy|throwaway|:?memory:?|fixtures?)"
@@ -28,10 +28,9 @@ _OPTIONS = frozenset((
 ))  # fmt: skip
 """Options whose value says where; of `-f` and `-p` only a name, such as `docker-compose.test.yml`."""
 _LOCAL_SERVICE = re.compile(r"(?:\w+://)?(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?/?")
-_DATABASE_PROGRAMS = frozenset((
-    "psql", "pgcli", "mysql", "mycli", "mariadb", "sqlite3", "sqlite", "duckdb", "mongosh", "mongo",
-    "clickhouse-client", "cockroach", "usql", "sqlcmd",
-))  # fmt: skip
+_DATABASE_PROGRAMS = frozenset(listed("""
+    psql pgcli mysql mycli mariadb sqlite3 sqlite duckdb mongosh mongo clickhouse-client cockroach usql sqlcmd
+"""))  # fmt: skip
 _KNOWN = _DATABASE_PROGRAMS | {
     "kubectl", "helm", "oc", "redis-cli", "valkey-cli", "aws", "gsutil", "mc", "docker", "docker-compose", "podman",
 }  # fmt: skip
@@ -39,17 +38,7 @@ _MAX_CHARS, _MAX_WORDS = 256, 256
 """What is looked at of a word and of a command line, so that no text takes long."""
 _TEST_NUMBERS = frozenset(("14", "15"))
 """The last of a Redis server's sixteen databases, which test suites take by custom."""
-_ROWS_ONLY = (
-    "redis_",
-    "delete_",
-    "truncate_",
-    "drop_table",
-    "drop_view",
-    "drop_index",
-    "drop_column",
-    "reset_",
-    "update",
-)
+_ROWS_ONLY = listed("redis_ delete_ truncate_ drop_table drop_view drop_index drop_column reset_ update")
 _NAMED = ("container=", "helm=", "resource=", "k8s=pod/", "k8s=job/", "k8s=deployment/", "image=", "network=")
 _OF_A_CONTROLLER = re.compile(r"k8s=pod/[\w-]+-[a-z0-9]{8,10}-[a-z0-9]{5}(?:@.*)?")
 """A pod of a deployment, which makes another one."""

@@ -5,9 +5,10 @@ line is in `carriers`.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from haltline.detectors.commands.model import listed
 from haltline.detectors.commands.options import parse
 
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
@@ -30,135 +31,116 @@ class Prefix:
     """The program is what follows `--`, and nothing without it."""
 
 
-def _prefix(options: str = "", operands: int = 0, *, remote: bool = False, after_dashes: bool = False) -> Prefix:
-    return Prefix(frozenset(options.split()), operands, remote, after_dashes)
+_WRAPPERS = """
+sudo | -u --user -g --group -h --host -p --prompt -C -D --chdir -r -t -T -U |
+doas | -u -C |
+env | -u --unset -C --chdir |
+nohup, setsid, command, builtin, busybox, unbuffer, unshare, firejail, fakeroot, prlimit, numactl, perf-stat, \
+valgrind, chronic, catchsegv, coproc, bunx, poetry run, pipenv run, pdm run, hatch run, rye run, bundle exec, pnpm \
+exec, pnpm dlx, yarn dlx, yarn run, just --command |  |
+time | -f --format -o --output |
+timeout, gtimeout | -s --signal -k --kill-after | 1
+nice | -n --adjustment |
+ionice | -c --class -n --classdata |
+stdbuf | -i -o -e --input --output --error |
+exec | -a |
+caffeinate | -t -w |
+chroot, mosh, lxc exec, multipass exec | | 1 remote
+flock | -w --wait --timeout -E | 1
+strace | -e -o -p -s -u -P |
+nsenter | -t --target | remote
+systemd-run | -p --property -u --unit --slice -E --setenv --description --on-calendar --on-active |
+proot | -r -b -w | remote
+sshpass | -p -f -e -P -d |
+taskset, gosu, su-exec, setarch, direnv exec | | 1
+chrt | -T -P -D -p | 1
+runuser | -u --user -g --group -G -s --shell |
+cgexec | -g |
+parallel-ssh | -h -H -l | remote
+pdsh | -w -l -f | remote
+clush | -w -g -f | remote
+faketime | -f | 1
+xvfb-run | -e -f -n -s -p -w |
+dotenv | -f --file -e |
+npx | -p --package |
+uvx | --from --with -p --python |
+uv run | --with --python -p --project --directory --extra --group --env-file --package |
+conda run | -n --name -p --prefix --cwd |
+npm exec, npm x | -p --package -w --workspace |
+aws-vault exec | -d --duration | 1
+op run | --env-file | dashes
+doppler run | -p -c --project --config | dashes
+railway run | -s -e --service --environment |
+heroku run | -a --app -r --remote -s --size | remote
+docker exec | -u --user -w --workdir -e --env --env-file --detach-keys | 1 remote
+docker run | -u --user -w --workdir -e --env --env-file --name -v --volume --mount -p --publish --network --net -h \
+--hostname --entrypoint -m --memory --cpus --gpus --platform -l --label --add-host --device --ipc --pull --restart \
+--shm-size --tmpfs --ulimit --user --userns --volumes-from --log-driver --cidfile --pid | 1 remote
+docker compose exec | -u --user -w --workdir -e --env --index | 1 remote
+docker compose run | -u --user -w --workdir -e --env --name -v --volume -p --entrypoint | 1 remote
+kubectl exec, kubectl run, kubectl debug | | remote dashes
+perf stat | -e -r -o |
+"""
+"""A line: programs with their subcommands, options with a value, how many operands; `remote`, `dashes`: `Prefix`."""
 
 
-PREFIXES: Mapping[str, Prefix] = {
-    "sudo": _prefix("-u --user -g --group -h --host -p --prompt -C -D --chdir -r -t -T -U"),
-    "doas": _prefix("-u -C"),
-    "env": _prefix("-u --unset -C --chdir"),
-    "nohup": _prefix(),
-    "setsid": _prefix(),
-    "time": _prefix("-f --format -o --output"),
-    "timeout": _prefix("-s --signal -k --kill-after", 1),
-    "gtimeout": _prefix("-s --signal -k --kill-after", 1),
-    "nice": _prefix("-n --adjustment"),
-    "ionice": _prefix("-c --class -n --classdata"),
-    "stdbuf": _prefix("-i -o -e --input --output --error"),
-    "exec": _prefix("-a"),
-    "command": _prefix(),
-    "builtin": _prefix(),
-    "busybox": _prefix(),
-    "unbuffer": _prefix(),
-    "caffeinate": _prefix("-t -w"),
-    "chroot": _prefix("", 1, remote=True),
-    "flock": _prefix("-w --wait --timeout -E", 1),
-    "strace": _prefix("-e -o -p -s -u -P"),
-    "nsenter": _prefix("-t --target", remote=True),
-    "unshare": _prefix(),
-    "systemd-run": _prefix("-p --property -u --unit --slice -E --setenv --description --on-calendar --on-active"),
-    "proot": _prefix("-r -b -w", remote=True),
-    "sshpass": _prefix("-p -f -e -P -d"),
-    "taskset": _prefix("", 1),
-    "chrt": _prefix("-T -P -D -p", 1),
-    "firejail": _prefix(),
-    "fakeroot": _prefix(),
-    "runuser": _prefix("-u --user -g --group -G -s --shell"),
-    "gosu": _prefix("", 1),
-    "su-exec": _prefix("", 1),
-    "setarch": _prefix("", 1),
-    "prlimit": _prefix(),
-    "cgexec": _prefix("-g"),
-    "numactl": _prefix(),
-    "perf-stat": _prefix(),
-    "valgrind": _prefix(),
-    "parallel-ssh": _prefix("-h -H -l", remote=True),
-    "pdsh": _prefix("-w -l -f", remote=True),
-    "clush": _prefix("-w -g -f", remote=True),
-    "mosh": _prefix("", 1, remote=True),
-    "chronic": _prefix(),
-    "catchsegv": _prefix(),
-    "coproc": _prefix(),
-    "faketime": _prefix("-f", 1),
-    "xvfb-run": _prefix("-e -f -n -s -p -w"),
-    "dotenv": _prefix("-f --file -e", after_dashes=False),
-    "npx": _prefix("-p --package"),
-    "bunx": _prefix(),
-    "uvx": _prefix("--from --with -p --python"),
-}
+def _read() -> Iterator[tuple[tuple[str, ...], Prefix]]:
+    for line in filter(None, _WRAPPERS.splitlines()):
+        names, options, more = (cell.split() for cell in f"{line} ".split("|"))
+        operands = next((int(word) for word in more if word.isdigit()), 0)
+        prefix = Prefix(frozenset(options), operands, "remote" in more, "dashes" in more)
+        for name in " ".join(names).split(","):
+            yield tuple(name.split()), prefix
 
-SUBCOMMANDS: Mapping[tuple[str, ...], Prefix] = {
-    ("uv", "run"): _prefix("--with --python -p --project --directory --extra --group --env-file --package"),
-    ("poetry", "run"): _prefix(),
-    ("pipenv", "run"): _prefix(),
-    ("pdm", "run"): _prefix(),
-    ("hatch", "run"): _prefix(),
-    ("rye", "run"): _prefix(),
-    ("conda", "run"): _prefix("-n --name -p --prefix --cwd"),
-    ("bundle", "exec"): _prefix(),
-    ("pnpm", "exec"): _prefix(),
-    ("pnpm", "dlx"): _prefix(),
-    ("yarn", "dlx"): _prefix(),
-    ("yarn", "run"): _prefix(),
-    ("npm", "exec"): _prefix("-p --package -w --workspace"),
-    ("npm", "x"): _prefix("-p --package -w --workspace"),
-    ("direnv", "exec"): _prefix("", 1),
-    ("aws-vault", "exec"): _prefix("-d --duration", 1),
-    ("op", "run"): _prefix("--env-file", after_dashes=True),
-    ("doppler", "run"): _prefix("-p -c --project --config", after_dashes=True),
-    ("railway", "run"): _prefix("-s -e --service --environment"),
-    ("heroku", "run"): _prefix("-a --app -r --remote -s --size", remote=True),
-    ("docker", "exec"): _prefix("-u --user -w --workdir -e --env --env-file --detach-keys", 1, remote=True),
-    ("docker", "run"): _prefix(
-        "-u --user -w --workdir -e --env --env-file --name -v --volume --mount -p --publish --network --net -h "
-        "--hostname --entrypoint -m --memory --cpus --gpus --platform -l --label --add-host --device --ipc --pull "
-        "--restart --shm-size --tmpfs --ulimit --user --userns --volumes-from --log-driver --cidfile --pid",
-        1,
-        remote=True,
-    ),
-    ("docker", "compose", "exec"): _prefix("-u --user -w --workdir -e --env --index", 1, remote=True),
-    ("docker", "compose", "run"): _prefix(
-        "-u --user -w --workdir -e --env --name -v --volume -p --entrypoint", 1, remote=True
-    ),
-    ("kubectl", "exec"): _prefix(remote=True, after_dashes=True),
-    ("kubectl", "run"): _prefix(remote=True, after_dashes=True),
-    ("kubectl", "debug"): _prefix(remote=True, after_dashes=True),
-    ("perf", "stat"): _prefix("-e -r -o"),
-    ("just", "--command"): _prefix(),
-    ("lxc", "exec"): _prefix("", 1, remote=True),
-    ("multipass", "exec"): _prefix("", 1, remote=True),
-}  # fmt: skip
 
+SUBCOMMANDS: Mapping[tuple[str, ...], Prefix] = dict(_read())
+PREFIXES: Mapping[str, Prefix] = {path[0]: prefix for path, prefix in SUBCOMMANDS.items() if len(path) == 1}
+
+_SYNONYMS = """
+podman nerdctl | docker
+docker-compose podman-compose | docker compose
+oc k | kubectl
+tofu terragrunt | terraform
+gsudo | sudo
+mariadb | mysql
+mongosh | mongo
+valkey-cli | redis-cli
+mariadb-admin | mysqladmin
+bundler | bundle
+"""
 SYNONYMS: Mapping[str, tuple[str, ...]] = {
-    "podman": ("docker",),
-    "nerdctl": ("docker",),
-    "docker-compose": ("docker", "compose"),
-    "podman-compose": ("docker", "compose"),
-    "oc": ("kubectl",),
-    "k": ("kubectl",),
-    "tofu": ("terraform",),
-    "terragrunt": ("terraform",),
-    "gsudo": ("sudo",),
-    "mariadb": ("mysql",),
-    "mongosh": ("mongo",),
-    "valkey-cli": ("redis-cli",),
-    "mariadb-admin": ("mysqladmin",),
-    "bundler": ("bundle",),
+    name: tuple(same.split())
+    for names, _, same in (line.partition(" | ") for line in _SYNONYMS.splitlines())
+    for name in names.split()
 }
 """Programs that are called like others and do the same."""
 
+_GLOBAL_OPTIONS = """
+docker -H --host --context -c --config -l --log-level -f --file -p --project-name --profile --env-file \
+ --project-directory
+kubectl -n --namespace --context --cluster --user --kubeconfig -s --server --token --as --as-group --request-timeout -v
+aws --profile --region --output --endpoint-url --color --query
+gcloud --project --account --configuration --format --verbosity
+az --subscription --output -o
+helm -n --namespace --kube-context --kubeconfig
+git -C -c --git-dir --work-tree --namespace
+npm -w --workspace --prefix
+gh -R --repo
+cargo --manifest-path -p --package
+borg --remote-path --rsh
+restic -r --repo -p --password-file
+terraform -chdir
+pulumi -s --stack -C --cwd
+cdk -a --app --profile
+serverless --stage -s --region
+sam --stack-name --region
+rpk -X --brokers
+dropuser -h -p -U
+"""
 GLOBAL_OPTIONS: Mapping[str, frozenset[str]] = {
-    "docker": frozenset((
-        "-H", "--host", "--context", "-c", "--config", "-l", "--log-level", "-f", "--file", "-p", "--project-name",
-        "--profile", "--env-file", "--project-directory",
-    )),
-    "kubectl": frozenset((
-        "-n", "--namespace", "--context", "--cluster", "--user", "--kubeconfig", "-s", "--server", "--token", "--as",
-        "--as-group", "--request-timeout", "-v",
-    )),
-}  # fmt: skip
-"""Options with a value between a program and its subcommand."""
+    name: frozenset(options) for name, *options in map(str.split, _GLOBAL_OPTIONS.strip().splitlines())
+}
+"""Options with a value that may stand in front of a program's words."""
 
 # `yarn prisma ...` runs the installed program of that name.
 _SCRIPT_RUNNERS = frozenset(("yarn", "pnpm"))
@@ -172,9 +154,7 @@ SHELLS = frozenset(("sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "fish", "
 _SHELL_VALUE_OPTION = re.compile(r"[-+][a-zA-Z]*[oO]|--rcfile|--init-file")
 _SHELL_SCRIPT = re.compile(r"-[a-zA-Z]*c[a-zA-Z]*|--command")
 _SSH_VALUE_OPTIONS = frozenset(f"-{letter}" for letter in "BbcDEeFIiJLlmOopQRSWw")
-_XARGS_VALUE_OPTIONS = frozenset((
-    "-I", "-n", "-P", "-L", "-d", "-E", "-s", "-a", "--max-args", "--max-procs", "--delimiter", "--arg-file",
-))  # fmt: skip
+_XARGS_VALUE_OPTIONS = frozenset(listed("-I -n -P -L -d -E -s -a --max-args --max-procs --delimiter --arg-file"))
 _PARALLEL_VALUE_OPTIONS = frozenset(("-j", "--jobs", "-I", "--delay", "--timeout", "-a", "--joblog", "--colsep"))
 
 

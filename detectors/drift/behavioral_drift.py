@@ -20,10 +20,10 @@ Misses: a runaway from its first action on, and what comes so slowly that the ba
 """
 
 import re
-from dataclasses import dataclass, field
 from math import exp, log, log2, sqrt
 from typing import Annotated, ClassVar, NamedTuple
 
+from msgspec import Struct, field
 from pydantic import Field
 
 from haltline.detectors.features.observation import Observation, Trait
@@ -75,8 +75,7 @@ _STEPS = _Measure(_RATE, min_spread=0.7, most=3.0, memories=2)
 _TOOLS = _Measure(_MIX, min_spread=1.0, most=6.0, memories=1)
 
 
-@dataclass
-class Baseline:
+class Baseline(Struct):
     """Mean and variance of what was measured, of which what is long ago counts less and less."""
 
     count: int = 0
@@ -92,8 +91,7 @@ class Baseline:
         self.variance = (1 - weight) * (self.variance + weight * by * by)
 
 
-@dataclass
-class Deviation:
+class Deviation(Struct):
     """A way in which the session is away from its baseline just now."""
 
     sum: float
@@ -103,8 +101,7 @@ class Deviation:
     told: bool = False
 
 
-@dataclass
-class State:
+class State(Struct):
     """The baselines, and the deviations from them."""
 
     step_ms: int | None = None

@@ -15,10 +15,10 @@ Misses: looking around that is broken by idle commands; what programs look at on
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Annotated, ClassVar
 
+from msgspec import Struct, field
 from pydantic import Field
 
 from haltline.detectors.features.observation import Observation, Trait
@@ -48,8 +48,7 @@ _FILE = re.compile(
 )
 
 
-@dataclass
-class State:
+class State(Struct):
     """The last looks without a change in between."""
 
     looks: list[Entry] = field(default_factory=list)

@@ -14,11 +14,11 @@ Misses: drift that keeps the goal's words; goals in another language than the wo
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import mul
 from typing import Annotated, Any, ClassVar, Literal
 
+from msgspec import Struct, field
 from pydantic import Field, model_validator
 
 from haltline.detectors.features.observation import Observation, Trait
@@ -49,8 +49,7 @@ _COMMON = frozenset((
 ))  # fmt: skip
 
 
-@dataclass
-class State:
+class State(Struct):
     """The goal's words, and how well the last actions fit them."""
 
     goals: list[list[str]] = field(default_factory=list)

@@ -1,8 +1,10 @@
 """A call of a session, and where an event stands in its life."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from haltline.schemas.events import Effect
 
@@ -26,8 +28,7 @@ class Phase(StrEnum):
     """Not about a call, or about one that was counted already."""
 
 
-@dataclass
-class Call:
+class Call(Struct):
     """An attempt that is remembered until its result comes. Plain JSON values: part of the session's state."""
 
     key: str
@@ -56,8 +57,7 @@ class Call:
     """`[new target, old target]` of what it calls otherwise."""
 
 
-@dataclass
-class Known:
+class Known(Struct):
     """What is known of a call that was made before. Plain JSON values: part of the session's state."""
 
     results: list[str]

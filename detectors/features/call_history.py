@@ -9,8 +9,9 @@ are one.
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from haltline.detectors.features.call import Again, Known
 from haltline.detectors.features.error_normalization import Normalization, failing
@@ -56,7 +57,8 @@ POINTS = {STALE: 3, ONCE: 1, NEWS: -2, CHANGE: -6}
 
 _MIN_VARIED = 3
 """So many random results of one call are no news any more."""
-_RANDOM = re.compile(r"(?=[\w+/=-]*\d)(?=[\w+/=-]*[A-Za-z])[\w+/=-]{16,}")
+_LONG = re.compile(r"(?<![\w+/=-])[\w+/=-]{16,}")
+_DIGIT, _LETTER = re.compile(r"\d"), re.compile(r"[A-Za-z]")
 
 TALK = frozenset(("think", "say", "note", "plan", "reflect", "sequentialthinking", "sequential_thinking", "thought"))
 _PENDING = re.compile(
@@ -85,8 +87,7 @@ class Sort(StrEnum):
     """A tool of which nothing is known: it may well step through something."""
 
 
-@dataclass
-class CallHistory:
+class CallHistory(Struct):
     """The calls of one session. Plain JSON values: part of its state."""
 
     once: dict[str, list[int | str]] = field(default_factory=dict)
@@ -369,8 +370,14 @@ def _shape(act: Observed) -> str:
     head, size = event.output_head, event.output_bytes
     if act.failed or not head or not size:
         return ""
-    plain, random = _RANDOM.subn("<random>", clean_result(head))
-    return f"{digest(plain.encode())}:{size}" if random else ""
+    text = clean_result(head)
+    plain = _LONG.sub(_unless_random, text)
+    return "" if plain == text else f"{digest(plain.encode())}:{size}"
+
+
+def _unless_random(long: re.Match[str]) -> str:
+    """A long word as it is, unless it has digits and letters."""
+    return "<random>" if _DIGIT.search(long[0]) and _LETTER.search(long[0]) else long[0]
 
 
 def _same_shape(one: str, other: str) -> bool:

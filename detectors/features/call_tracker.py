@@ -1,8 +1,9 @@
 """What a session remembers of its calls: which are open, which are done, and whose things they touched."""
 
 import re
-from dataclasses import dataclass, field
 from zlib import crc32
+
+from msgspec import Struct, field
 
 from haltline.detectors.commands.model import as_row
 from haltline.detectors.features import tool_classifier
@@ -36,8 +37,7 @@ _PROPOSED, _COMPLETED, _MODEL_TURN = Kind.PROPOSED, Kind.COMPLETED, Kind.MODEL_T
 _SESSION_STARTED = Kind.SESSION_STARTED
 
 
-@dataclass
-class CallTracker:
+class CallTracker(Struct):
     """The calls of a session, joined by call id, or in their order for producers that have none."""
 
     actions: int = 0

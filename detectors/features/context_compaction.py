@@ -4,7 +4,7 @@ A turn that reads much less than the one before it, which read much, has a conde
 found before is gone but for a summary. A small call in between, after which the context is what it was, is none.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from haltline.schemas.events import Usage
 
@@ -15,8 +15,7 @@ AFTERWARDS = 20
 """Actions in which what was done before the context was condensed may be done once more."""
 
 
-@dataclass
-class ContextCompaction:
+class ContextCompaction(Struct):
     """What the model read. Plain JSON values: part of the session's state."""
 
     tokens: int = 0

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from haltline.detectors.commands.effects import rows
+from haltline.detectors.commands.effects.languages import in_english
 from haltline.detectors.commands.effects.programs import TABLE
 from haltline.detectors.commands.model import LOSSES, ActEffect, Badness, Destruction
 from haltline.detectors.commands.prefilter import may_destroy
@@ -117,8 +118,13 @@ def _why(one: Destruction, act: Observation) -> str:
     if one.verb.startswith("http_"):
         return "its method and place: commands/effects/requests.py"
     if one.verb == "click":
-        return "the text that is clicked: commands/effects/labels.py"
-    return "its name and arguments: commands/effects/tools.py, schemas/tool_names.py"
+        return f"the text that is clicked{_in_english(one.target)}: commands/effects/labels.py"
+    return f"its name and arguments{_in_english(act.action)}: commands/effects/tools.py, schemas/tool_names.py"
+
+
+def _in_english(text: str) -> str:
+    english = in_english(text)
+    return f", in English {' '.join(english)!r} (commands/effects/languages.py)" if english else ""
 
 
 def _of_programs(text: str) -> Iterator[tuple[str, ActEffect | None]]:

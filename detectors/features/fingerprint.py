@@ -215,7 +215,7 @@ def clean_result(text: str) -> str:
     low = text.lower()
     if not text.isascii() or any(name in low for name in _NAMES):
         text = _NAMED_IN.sub(r"\1", text)
-    return _TEMP_IN_RESULTS.sub("<temp>", text)
+    return _TEMP_IN_RESULTS.sub("<temp>", text) if "/tmp/" in text else text
 
 
 def clean_waiting(text: str) -> str:

@@ -1,7 +1,7 @@
 """What an action takes away of what it makes itself: nobody had it before.
 
-A command line that writes a file and removes it further on; a program that removes a file and writes it anew. Not a
-folder that is made again: what was in it is gone.
+A command line that writes a file and removes it further on; a program that removes a file and writes it anew; a test's
+own database or table that is recreated. Not a folder that is made again: what was in it is gone.
 
 Misses: the order in which a command line uses a name that it puts together, unless the name is computed when it runs.
 """
@@ -11,6 +11,7 @@ from collections.abc import Collection
 
 from haltline.detectors.commands.code_creations import code_creations
 from haltline.detectors.commands.model import MAX_COMMAND_CHARS
+from haltline.detectors.commands.names import is_test
 from haltline.detectors.features import tool_classifier
 from haltline.detectors.features.observation_protocol import ToolCall
 
@@ -26,7 +27,7 @@ def made_in_passing(act: ToolCall) -> Collection[str]:
     taken = {destruction.target for destruction in act.destroys if destruction.target.startswith("path=")}
     if len(taken) < len(act.destroys):
         others = {one.target for one in act.destroys if one.target.startswith(_MADE_BY_COMMANDS)}.intersection(made)
-        taken |= others if others and _is_made_first(act.text) else set()
+        taken |= others if others and _is_made_first(act.text) else set(filter(is_test, others))
     return {
         target
         for target in taken.intersection((*made, *by_code))
@@ -37,7 +38,7 @@ def made_in_passing(act: ToolCall) -> Collection[str]:
     }
 
 
-_MADE_BY_COMMANDS = ("database=", "container=", "k8s=", "branch=", "tag=", "stash=")
+_MADE_BY_COMMANDS = ("database=", "table=", "container=", "k8s=", "branch=", "tag=", "stash=")
 _MAKES = re.compile(
     r"\bcreate(?:db)?\b|\brun\b|\bcheckout -b|\bswitch -c|\bgit (?:branch|tag) [^-]"
     r"|\bgit stash(?! *(?:drop|clear|pop|apply|list|show))",

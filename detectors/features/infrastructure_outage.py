@@ -5,7 +5,8 @@ again as the one before, or half a minute. Asking again at once, or every few se
 """
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _INFRASTRUCTURE = re.compile(
     r"\b(?:https?|status|code|error)\b[\w \"':=/.()-]{0,20}\b(?:429|502|503|504|529)\b"
@@ -27,8 +28,7 @@ def is_infrastructure(text: str) -> bool:
     return _INFRASTRUCTURE.search(text, 0, _READ_CHARS) is not None
 
 
-@dataclass
-class InfrastructureOutage:
+class InfrastructureOutage(Struct):
     """The last error of the infrastructure. Plain JSON values: part of the session's state."""
 
     ended_ms: int = 0

@@ -14,12 +14,13 @@ It runs for every result of every session: each text is read once, and what take
 """
 
 import re
-from dataclasses import dataclass, field
+import struct
 from itertools import islice
 from math import log2
-from struct import Struct, unpack
 from typing import NamedTuple
 from zlib import crc32
+
+from msgspec import Struct, field
 
 from haltline.detectors.features.lazy import lazy
 from haltline.detectors.features.observation_protocol import Observed
@@ -45,7 +46,7 @@ _LINES = 6
 _OFTEN, _ALWAYS = 4, 8
 """Results in which a line stood: from `_OFTEN` on it is a template where it is not alone, from `_ALWAYS` on anyway."""
 _MAX_BALANCE = 12.0
-_key = Struct("<I").pack
+_key = struct.Struct("<I").pack
 _KEY_BYTES = 4
 _OF_CALL = 3
 _BEFORE = (WINDOW - 1) * _KEY_BYTES
@@ -105,8 +106,7 @@ VALUES = (
 """What is measured, in the order in which `Novelty.take` returns it."""
 
 
-@dataclass
-class Novelty:
+class Novelty(Struct, dict=True):
     """The latest steps of one session. Plain JSON values: part of its state, a few kilobytes."""
 
     steps: int = 0
@@ -313,7 +313,7 @@ def template_of(count: int, digest: int) -> int:
 
 def checksums(kept: bytes) -> tuple[int, ...]:
     """The checksums that are kept one behind the other."""
-    return unpack(f"<{len(kept) // _KEY_BYTES}I", kept)
+    return struct.unpack(f"<{len(kept) // _KEY_BYTES}I", kept)
 
 
 def _words(text: str) -> set[str]:

@@ -13,9 +13,10 @@ files of one name, when one of the paths is relative; a work tree that others ch
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TypeVar
+
+from msgspec import Struct, field
 
 from haltline.detectors.commands.model import OPENED, ActEffect, Badness, Destruction
 from haltline.detectors.commands.names import is_production
@@ -39,8 +40,7 @@ _TELLING_CHARS = 3
 _V = TypeVar("_V")
 
 
-@dataclass
-class Ownership:
+class Ownership(Struct):
     """What is known of the targets of one session. Plain JSON values: part of its state."""
 
     own: dict[str, bool] = field(default_factory=dict)

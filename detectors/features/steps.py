@@ -13,7 +13,7 @@ model that is told ends a step.
 Misses: calls of one turn that are further apart; recordings in whole seconds whose turns take less than one.
 """
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from haltline.detectors.features.observation_protocol import Observed
 
@@ -24,8 +24,7 @@ _REACTION_MS = 300
 _SECOND_MS = 1_000
 
 
-@dataclass
-class Step:
+class Step(Struct):
     """The step that the last attempt is of. Plain JSON values: part of the session's state."""
 
     first: int = 0

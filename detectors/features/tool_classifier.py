@@ -27,7 +27,7 @@ from haltline.detectors.commands import may_create as text_may_create
 from haltline.detectors.commands import renames as shell_renames
 from haltline.detectors.commands.code_creations import code_creations
 from haltline.detectors.commands.effects.requests import is_own_server
-from haltline.detectors.commands.model import ActEffect, as_row, of_row
+from haltline.detectors.commands.model import LOSSES, ActEffect, as_row, of_row
 from haltline.detectors.commands.paths import badness as path_badness
 from haltline.detectors.commands.prefilter import may_destroy_by_code
 from haltline.detectors.commands.sql import sql_creations, sql_renames
@@ -200,6 +200,7 @@ _GUESSES = (
     ("statements", "sql"), ("sql_text", "sql"), ("code", "plain"), ("cell", "plain"),
 )  # fmt: skip
 """Arguments that say how a tool that is not known is read."""
+_BY_QUERY = re.compile(r"(?:^|_)(?:delete|purge|truncate)_")
 _LAST_PART = re.compile(r"__|[./:]")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _STEPS = re.compile(
@@ -326,7 +327,7 @@ class Classifier:
 
 def _asks_to_delete(known: KnownTool, name: str) -> bool:
     """`delete_by_query` runs no statement."""
-    return known.reading is _SQL and name.startswith(("delete_", "purge_", "truncate_"))
+    return known.reading is _SQL and _BY_QUERY.search(name) is not None
 
 
 def _by_language(args: JsonObject, tool: KnownTool) -> KnownTool:
@@ -427,9 +428,9 @@ def destroys(act: ToolCall, classifier: Classifier) -> tuple[Destruction, ...]:
     else:
         found = _by_shape(classifier, act.action, act.args, tool, cwd_of(act.event), 0) if act.args else ()
         if not found and act.args is not None and tool.effect is not _POLL:
-            return tool_effects.acts(act.action, act.args, classifier.things(act.args, cwd_of(act.event)))
+            found = tool_effects.acts(act.action, act.args, lambda: classifier.things(act.args, cwd_of(act.event)))
     if found and nobody_misses(act):
-        return tuple(replace(one, badness=min(one.badness, Badness.SCRATCH)) for one in found)
+        return tuple(replace(one, badness=Badness.SCRATCH) if one.effect in LOSSES else one for one in found)
     return found
 
 
@@ -509,13 +510,16 @@ def _of_inner(
     text = text_of(args, tool) if tool.effect is _EXEC else ""
     found = _losses_of(text, tool, cwd) if text else ()
     found = found or _by_shape(classifier, action, args, tool, cwd, depth)
-    return found or tool_effects.acts(action, args, classifier.things(args, cwd))
+    return found or tool_effects.acts(action, args, lambda: classifier.things(args, cwd))
 
 
 def _by_graphql(args: JsonObject) -> tuple[Destruction, ...]:
     return tuple(
         Destruction(
-            deed.verb, f"{deed.kind}={deed.name}", tool_name_severity.badness(deed.verb, f"{deed.kind}={deed.name}")
+            deed.verb,
+            f"{deed.kind}={deed.name}",
+            tool_name_severity.badness(deed.verb, f"{deed.kind}={deed.name}"),
+            deed.effect,
         )
         for deed in destructive_shapes.graphql(args)
     )
@@ -540,7 +544,7 @@ def _emptied(action: str, args: JsonObject, classifier: Classifier, cwd: str | N
     lead = (words(_short_name(action)) or ("",))[0]
     if lead == "set" and "value" in args and args["value"] is None and not is_recreatable(action):
         return _named(f"unset_{_short_name(action)}", classifier.things(args, cwd) or (UNKNOWN,))
-    makes = lead in ("write", "overwrite", "save") or args.get("command") == "create"
+    makes = lead in ("write", "overwrite", "save", "edit", "put") or args.get("command") == "create"
     if makes and any(args.get(name) == "" for name in _CONTENT_ARGS):
         about = classifier.things(args, cwd)
         emptied = _named("empty_file", tuple(one for one in about if not one.endswith(_EMPTY_BY_CUSTOM)))

@@ -7,6 +7,7 @@ Misses: see there; clicks whose adapter reports a number instead of the text tha
 
 import re
 import shlex
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import islice
 
@@ -27,6 +28,11 @@ _LABEL = re.compile(
 """Arguments that tell what is clicked."""
 _IS_SELECTOR = re.compile(r"selector|locator|xpath|css|form|target$")
 _CLICKING = frozenset(("click", "left_click", "double_click", "tap", "press", "submit"))
+_INSTRUCTIONS = frozenset(("action", "instruction", "instructions", "task", "step", "goal", "prompt", "command"))
+_CLICK_INSTRUCTION = re.compile(
+    r"\s*(?:please\s+|now\s+)*(?:click|press|tap|hit|push|choose|select)\s+(?:on\s+)?(?P<what>.{3,})", re.IGNORECASE
+)
+"""What is to be clicked, as a tool is instructed that looks for it itself."""
 _ACCEPTED = ("accept", "confirm", "ok")
 _SELECTOR = re.compile(r"\[[\w-]+[*^$~|]?=|[#.>:()=\[\]\"'/@*]+")
 _TAGS = frozenset(
@@ -62,14 +68,15 @@ _DEV = re.compile(r"(?:^|[\W_])(?:dev|devel|local|localhost|own|mine|preview|ci)
 
 
 def acts(  # noqa: PLR0912 - one case after another
-    action: str, args: JsonObject, about: tuple[str, ...]
+    action: str, args: JsonObject, about_of: Callable[[], tuple[str, ...]]
 ) -> tuple[Destruction, ...]:
-    """What a call does; `about`: what it is about, as far as its arguments say."""
+    """What a call does; `about_of` tells what it is about, as far as its arguments say: asked of few."""
     clicked = click(action, args)
     if clicked:
         return clicked
     whole, action = "_".join(words(action)), _LAST_PART.split(action)[-1] or action
-    if tools.only_looks(action):
+    asks = orders.hands_over(action)
+    if tools.only_looks(action) and not asks and str(args.get("method", "GET")).upper() in ("GET", "HEAD"):
         return ()
     line = as_command_line(action, args)
     if line:
@@ -87,7 +94,7 @@ def acts(  # noqa: PLR0912 - one case after another
             return clicked
     found = _by_words(action, args) or tools.by_name(whole)
     if found is None or found[1] is ActEffect.HANDS_OVER:
-        moved = _moved_away(action, args, about)
+        moved = _moved_away(action, args, about_of)
         if moved:
             return moved
         requested = requests.of_arguments(args)
@@ -101,7 +108,7 @@ def acts(  # noqa: PLR0912 - one case after another
                 ),
             )
         return ()
-    verb, effect = found
+    (verb, effect), about = found, about_of()
     if effect in (ActEffect.DESTROYS, ActEffect.EXPOSES) and about and all(map(_is_nothing_serious, about)):
         return ()
     named = about or (f"tool={action}",)
@@ -183,9 +190,9 @@ _PLACES = ("destination", "dest", "dst", "to", "new_path", "to_path", "destinati
            "destination_folder", "location")  # fmt: skip
 
 
-def _moved_away(action: str, args: JsonObject, about: tuple[str, ...]) -> tuple[Destruction, ...]:
+def _moved_away(action: str, args: JsonObject, about_of: Callable[[], tuple[str, ...]]) -> tuple[Destruction, ...]:
     """What a tool moves to where it is lost."""
-    if _MOVES.isdisjoint(words(action)):
+    if all(_MOVES.isdisjoint(words(name)) for name in tools.operations(action, args)):
         return ()
     for name in _PLACES:
         place = args.get(name)
@@ -198,7 +205,7 @@ def _moved_away(action: str, args: JsonObject, about: tuple[str, ...]) -> tuple[
                 if "/" in origin
                 else f"name={origin}"
                 if origin
-                else next(iter(about), f"tool={action}")
+                else next(iter(about_of()), f"tool={action}")
             )
             return (Destruction("move_away", target[:_MAX_TARGET_CHARS], Badness.PLAIN, reversible=True),)
     return ()
@@ -247,12 +254,12 @@ def may_act(action: str) -> bool:
     parts = words(action)
     if not _EVALUATES.isdisjoint(parts) or not _QUERIES.isdisjoint(parts):
         return True
-    if not _CLICKS.isdisjoint(parts) or tools.sets(action) or not _MOVES.isdisjoint(parts):
+    if not _CLICKS.isdisjoint(parts) or _browses(parts) or tools.sets(action) or not _MOVES.isdisjoint(parts):
         return True
     if not _PROGRAMS.keys().isdisjoint(parts) or parts[:1] == ("git",):
         return True
     if tools.only_looks(action):
-        return False
+        return orders.hands_over(action)
     by_name = tools.by_name(_LAST_PART.split(action)[-1]) or tools.by_name("_".join(parts))
     return by_name is not None or not orders.HANDS.isdisjoint(parts)
 
@@ -262,15 +269,25 @@ def is_click(action: str) -> bool:
     return not _CLICKS.isdisjoint(words(action))
 
 
+def _browses(named: tuple[str, ...]) -> bool:
+    return "act" in named or "browser" in named
+
+
 def click(action: str, args: JsonObject) -> tuple[Destruction, ...]:
     """What is done by a click on something whose text is reported."""
     named = words(action)
-    if _CLICKS.isdisjoint(named) and str(args.get("action")) not in _CLICKING:
+    clicks = not _CLICKS.isdisjoint(named) or str(args.get("action")) in _CLICKING
+    if not clicks and not _browses(named):
         return ()
     if "dialog" in named and not any(args.get(name) is True for name in _ACCEPTED):
         return ()
-    for name, label in args.items():
-        key = "_".join(words(name))
+    for name, text in args.items():
+        key, label = "_".join(words(name)), text
+        instruction = _CLICK_INSTRUCTION.match(label) if isinstance(label, str) and key in _INSTRUCTIONS else None
+        if instruction is not None:
+            key, label = "label", instruction["what"]
+        elif not clicks:
+            continue
         if isinstance(label, str) and label and _LABEL.fullmatch(key) is not None:
             found = _clicked(label, is_code=_IS_SELECTOR.search(key) is not None)
             if found is not None:

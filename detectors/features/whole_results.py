@@ -11,7 +11,8 @@ the agent's side began anew, nothing counts until it has seen `UNSURE` results a
 """
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from haltline.detectors.features.observation_protocol import Observed
 from haltline.schemas.events import ActionEvent, Effect
@@ -78,8 +79,7 @@ def _replaces(act: Observed) -> bool:
     return any(name.lower().startswith("old") for name in act.event.args or ())
 
 
-@dataclass
-class WholeResults:
+class WholeResults(Struct):
     """The count of one session. Plain JSON values: part of its state."""
 
     balance: int = 0

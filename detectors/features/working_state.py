@@ -18,7 +18,7 @@ _RECEIPTS = frozenset((
 _LISTS = ("entries", "messages", "items")
 _UNFINISHED = frozenset((
     "cart", "basket", "draft", "drafts", "todo", "todos", "reminder", "notification", "notifications", "scratchpad",
-    "cell", "cache", "caches",
+    "cell", "cache", "caches", "wishlist", "watchlist", "favorites", "bookmark", "bookmarks",
 ))  # fmt: skip
 _OF_A_LIST = frozenset(("item", "list"))
 _FILED = frozenset(("archive", "label", "unlabel", "tag", "untag", "star", "unstar", "mark", "snooze", "mute"))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast, dataclass_transform, get_args
 
+import msgspec
 from pydantic import ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
@@ -33,8 +34,8 @@ class Pattern(ABC, Generic[State]):
     """One pattern to look for, in one session or across several.
 
     It is its settings only, checked at construction. What it remembers of a session, or of what else it
-    looks at, is a State, which the engine keeps, saves and drops: a dataclass of plain JSON
-    values, bounded in size, that comes back equal from JSON and MessagePack. Without slots.
+    looks at, is a State, which the engine keeps, saves and drops: a struct of msgspec, or a
+    dataclass, of plain JSON values, bounded in size, that comes back equal from JSON and MessagePack.
     """
 
     id: ClassVar[str]
@@ -183,8 +184,7 @@ class Graded(Detector[State]):
         return self.medium, self.high, self.critical
 
 
-@dataclasses.dataclass
-class Attempts:
+class Attempts(msgspec.Struct):
     """How many attempts there were."""
 
     attempts: int = 0

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+from functools import cache
 from itertools import pairwise
 from textwrap import dedent
 from typing import Any
@@ -41,6 +42,7 @@ def schema_of(detector: type[Pattern[Any]]) -> JsonObject:
     return schema
 
 
+@cache
 def descriptions(described: type) -> dict[str, str]:
     """By field of a class: the text that stands below it in its source."""
     # pydantic reads them too, but when the class is made: a tenth of a second for every process that imports it.

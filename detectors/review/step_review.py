@@ -11,10 +11,10 @@ Misses: what `review.reading` misses; that a word in common with the goal is no 
 """
 
 import re
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, TypeVar
 
+from msgspec import Struct, field
 from pydantic import Field, model_validator
 
 from haltline.detectors.features import task_scope
@@ -61,8 +61,7 @@ _Risk = Annotated[float, Field(gt=0, le=1), Stricter.LOWER]
 _V = TypeVar("_V")
 
 
-@dataclass(slots=True)
-class State:
+class State(Struct):
     """The scope and the goal, and what was done lately."""
 
     expected: list[str] = field(default_factory=list)

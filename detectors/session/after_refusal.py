@@ -10,9 +10,9 @@ Misses: refusals that the agent's side no longer tells, of which there are more 
     differ each time with calls in between that are carried out.
 """
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Final
 
+from msgspec import Struct, field
 from pydantic import Field
 
 from haltline.detectors.features.observation import Observation, Trait
@@ -31,8 +31,7 @@ _INTERRUPTED = "interrupted"
 _Count = Annotated[int, Field(ge=2, le=1000), Stricter.LOWER]
 
 
-@dataclass
-class State:
+class State(Struct):
     """The last refusals."""
 
     refused: list[Entry] = field(default_factory=list)

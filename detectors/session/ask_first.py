@@ -13,12 +13,12 @@ Misses: effects that neither the tool, the policy nor the command line tells; ot
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from hashlib import blake2b
 from typing import Annotated, ClassVar, Literal
 
 import pydantic
+from msgspec import Struct, field
 from pydantic import Field
 
 from haltline.detectors.commands.model import Destruction
@@ -42,8 +42,7 @@ _MAX_DONE = 256
 """Targets that are remembered as approved; the oldest are forgotten first, and asked about again."""
 
 
-@dataclass
-class State:
+class State(Struct):
     """What was asked about, and what of it was carried out, as digests of effect and target."""
 
     waiting: dict[str, list[str]] = field(default_factory=dict)

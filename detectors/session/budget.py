@@ -10,9 +10,9 @@ Misses: what is used but not told (of model turns without usage, a finding on to
     reset.
 """
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal, get_args
 
+from msgspec import Struct, field
 from pydantic import Field
 
 from haltline.detectors.features.observation import Observation, Trait
@@ -32,8 +32,7 @@ _LEAST = 1e-6
 """A declared limit below this is none: nothing could be done within it."""
 
 
-@dataclass
-class State:
+class State(Struct):
     """What was used, and the limits that the session declared."""
 
     used: dict[Resource, float] = field(default_factory=dict)

@@ -15,9 +15,9 @@ Misses: rounds of more than 15 calls, and of more than `max_period` with somethi
     are worded anew each time.
 """
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from msgspec import Struct
 from pydantic import Field
 
 from haltline.detectors.features.call_history import BLIND, MAX_TRAIL, ONCE, POINTS, RECEIPT, STALE, VARIES, CallHistory
@@ -34,8 +34,7 @@ _WEAK = (RECEIPT, BLIND, VARIES)
 _MAX_REPLAY_PERIOD = 15
 
 
-@dataclass
-class State:
+class State(Struct):
     """The last round."""
 
     nearness: float = 0.0

@@ -13,10 +13,10 @@ Misses: one thing under two names that only its system knows to be one; calls wi
     repeats that lie further apart than both windows.
 """
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
 import pydantic
+from msgspec import Struct, field
 from pydantic import Field
 
 from haltline.detectors.commands.model import LOSSES, ActEffect, Destruction
@@ -39,8 +39,7 @@ _ROWS = " rows "
 """Between a table and what tells which of its rows."""
 
 
-@dataclass
-class State:
+class State(Struct):
     """By target: the attempts on it that were not refused."""
 
     attempts: dict[str, list[Entry]] = field(default_factory=dict)

@@ -8,19 +8,21 @@ Fires: on every destructive attempt that makes `max_deletes` within `window_s`, 
     everybody cleans up. The same thing twice counts twice. An entry that is exactly `window_s` old
     still counts.
 Quiet: scratch, build output, and what is the session's own (see `belongings`); what an act makes itself, messages that
-    are acknowledged, items of carts, drafts; attempts that were refused; a declared batch, up to the number that was
-    declared, and what a person has approved (`interventions.control.asks_once`).
+    are acknowledged, items of carts, drafts; branches that are called as those of one task are (`fix/x`, `ada/wip`);
+    attempts that were refused; a declared batch, up to the number that was declared, and what a person has approved
+    (`interventions.control.asks_once`).
 Misses: destruction that neither the tool's name, nor the policy, nor the command line tells; many files in one
     command line; sessions that stay below both counts; many sessions that destroy a little each.
 """
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
 import pydantic
+from msgspec import Struct, field
 from pydantic import Field
 
-from haltline.detectors.commands.model import ActEffect, Destruction
+from haltline.detectors.commands.model import ActEffect, Badness, Destruction
+from haltline.detectors.commands.names import is_work_branch
 from haltline.detectors.features.observation import Observation, Phase, Trait
 from haltline.detectors.framework.base import SETTINGS, Detector
 from haltline.detectors.framework.strictness import Stricter
@@ -34,8 +36,7 @@ _MAX_ENTRIES = 128
 """Entries that are kept, unless a setting counts further."""
 
 
-@dataclass
-class State:
+class State(Struct):
     """What was destroyed lately, and under which declared batch."""
 
     entries: list[Entry] = field(default_factory=list)
@@ -132,8 +133,20 @@ def _counted(act: Observation) -> list[Destruction]:
 
 
 def _of_interest(act: Observation) -> list[Destruction]:
-    """Without what is sent, paid or handed over: many different ones are work, the same again is none."""
-    return [loss for loss in act.irreversible if loss.effect not in _ONE_BY_ONE and not loss.reversible]
+    """Without what is sent, paid or handed over, and branches of somebody's work: many different ones are work.
+
+    The same again is none (see `destructive_repeat`).
+    """
+    return [
+        loss
+        for loss in act.irreversible
+        if loss.effect not in _ONE_BY_ONE and not loss.reversible and not _is_branch_of_work(loss)
+    ]
+
+
+def _is_branch_of_work(loss: Destruction) -> bool:
+    kind, _, name = loss.target.partition("=")
+    return kind in ("branch", "git") and loss.badness is not Badness.SEVERE and is_work_branch(name)
 
 
 def _take_back(state: State, act: Observation) -> None:

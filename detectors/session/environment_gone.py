@@ -13,10 +13,10 @@ Misses: an environment that hangs, or fails without output; errors that are word
 """
 
 import re
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Annotated, ClassVar
 
+from msgspec import Struct, field
 from pydantic import Field
 
 from haltline.detectors.features.observation import Observation, Trait
@@ -78,8 +78,7 @@ _CUES = (
 """One of these is in whatever is looked for; to look for them takes a tenth of the time."""
 
 
-@dataclass
-class State:
+class State(Struct):
     """What failed since anything succeeded."""
 
     rows: list[Entry] = field(default_factory=list)

@@ -19,9 +19,9 @@ Misses: errors that are worded anew each time; loops in which every call succeed
 """
 
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
+from msgspec import Struct, field
 from pydantic import Field
 
 from haltline.detectors.features.error_normalization import Normalization, failing
@@ -47,8 +47,7 @@ _MAX_UNREAD = 16
 _Count = Annotated[int, Field(ge=2, le=1000), Stricter.LOWER]
 
 
-@dataclass
-class State:
+class State(Struct):
     """The last errors, and what happened in between."""
 
     errors: list[Entry] = field(default_factory=list)

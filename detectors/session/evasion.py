@@ -13,9 +13,9 @@ Misses: the same thing by another name; shell commands that change but destroy n
 """
 
 import re
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
+from msgspec import Struct, field
 from pydantic import Field, model_validator
 
 from haltline.detectors.features.observation import Observation, Trait
@@ -47,8 +47,7 @@ _DENIED = re.compile(
 _MORE_RIGHTS = re.compile(r"\b(?:sudo|doas|su)\s|--force\b|--privileged\b|--no-verify\b|--no-preserve-root\b")
 
 
-@dataclass
-class Refused:
+class Refused(Struct):
     """One target that the session was refused."""
 
     ways: list[str]
@@ -58,8 +57,7 @@ class Refused:
     is_loss: bool = False
 
 
-@dataclass
-class State:
+class State(Struct):
     """By target: what was refused, the oldest first."""
 
     refused: dict[str, Refused] = field(default_factory=dict)

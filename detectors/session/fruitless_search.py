@@ -18,10 +18,10 @@ Misses: results that are long and say only at the end that there is nothing; sea
 """
 
 import re
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Annotated, ClassVar
 
+from msgspec import Struct, field
 from pydantic import Field
 
 from haltline.detectors.features.error_normalization import ANSI
@@ -106,8 +106,7 @@ _NEAR_SIZE = 0.03
 _TALK = frozenset(("think", "say", "note", "plan", "reflect", "thought"))
 
 
-@dataclass
-class State:
+class State(Struct):
     """The last looks in a row that found nothing, and the last guesses."""
 
     count: int = 0

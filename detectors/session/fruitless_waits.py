@@ -10,9 +10,9 @@ Misses: calls without an id of which nobody tells how long they took; results th
 """
 
 import re
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
+from msgspec import Struct, field
 from pydantic import Field
 
 from haltline.detectors.features.error_normalization import is_timeout
@@ -52,8 +52,7 @@ _SAYS_NOTHING = re.compile(
 _ASKS = re.compile(r"ask|confirm|approv|human|user|input", re.IGNORECASE)
 
 
-@dataclass
-class State:
+class State(Struct):
     """The calls of late that took long."""
 
     rows: list[Entry] = field(default_factory=list)

@@ -16,9 +16,9 @@ Misses: references inside of text and code; errors of a missing name (`ImportErr
 """
 
 import re
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
+from msgspec import Struct, field
 from pydantic import Field, model_validator
 
 from haltline.detectors.commands.paths import canonical
@@ -65,8 +65,7 @@ _FOLDER = re.compile(r"\s*cd\s+([^\s;&|]+)")
 _NOTHING = ("", "", False)
 
 
-@dataclass
-class State:
+class State(Struct):
     """The wrong references of late, and what was said not to exist."""
 
     wrong: list[Entry] = field(default_factory=list)

@@ -13,9 +13,9 @@ Misses: contents that are invented and look real; text written in pieces; files 
     command line or its own text saying so, when they have the name of a file written before.
 """
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
+from msgspec import Struct, field
 from pydantic import Field
 
 from haltline.detectors.features.file_uses import Use, base, is_same, program_text, uses
@@ -34,8 +34,7 @@ _MAX_FILES = 16
 _MAX_USES = 8
 
 
-@dataclass
-class State:
+class State(Struct):
     """The files that the session wrote word for word, and what it did with them."""
 
     files: list[Entry] = field(default_factory=list)
@@ -84,11 +83,11 @@ class InventedData(Detector[State]):
 
     def _written(self, state: State, act: Observation, file: Written) -> Finding | None:
         """Remembers the file; a finding when it is a placeholder."""
-        empty = is_placeholder(file.path, file.text)
-        state.files = [row for row in state.files if not is_same(str(row[_PATH]), file.path)]
+        empty, name = is_placeholder(file.path, file.text), base(file.path)
+        state.files = [row for row in state.files if row[_NAME] != name or not is_same(str(row[_PATH]), file.path)]
         if not empty:
             state.used = [use for use in state.used if not is_same(str(use[_PATH]), file.path)]
-        row = entry(act, file.path, base(file.path), int(empty))
+        row = entry(act, file.path, name, int(empty))
         state.files.append(row)
         del state.files[:-_MAX_FILES]
         return self._placeholder(act, row, []) if empty else None

@@ -4,26 +4,26 @@ Fires: `monologue` when of the messages since the last action `same` are like th
     at least `likeness` of their word pairs are the same; one counts in full when its numbers are the same too, three
     quarters when it was cut, and half when its numbers differ. `idle_talk` when there are `talk` messages in a row,
     whatever they say, in a session that has acted before. `talk_by_command` when `commands` of them in a row, model
-    turns apart, are command lines that only say something: `echo` of fixed words to nobody, or comments alone; before
+    turns apart, are command lines that only say a sentence: `echo` of fixed words to nobody, or comments alone; before
     the session has acted, only from the third number on. `chanting` when one message repeats one passage
     `chants` times, on the first, second and third such message of the last ten.
     A message is a model turn that tells its text, or a call or command line that only says or thinks something.
 Quiet: any action in between; a pause of `pause_s` between two messages, or a word of a person: somebody was asked.
     Tables, code and lists, which repeat their words in passages that differ. An `echo` beside other commands, into a
-    file or a pipe, or of a variable.
+    file or a pipe, of a variable, or of fewer than six words (`echo done`), which says how far the work is.
 Misses: model turns whose text is not told; the same said in other words fewer than `talk` times; passages that
     begin to repeat only after the recorded beginning of a message.
 """
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 from operator import eq
 from typing import Annotated, ClassVar, TypeAlias
 from zlib import crc32
 
+from msgspec import Struct, field
 from pydantic import Field
 
 from haltline.detectors.features.observation import Observation, Trait
@@ -79,6 +79,9 @@ _VARYING = re.compile(
 _DIGITS = re.compile(r"\d+")
 _LAST_PART = re.compile(r"__|[./:]")
 _MAX_SPOKEN_CHARS = 4096
+_SENTENCE_WORDS = 6
+"""Fewer, as in `echo done`, only mark how far the work is."""
+_WORD = re.compile(r"(?<![\w$/-])[A-Za-z]+(?![\w/])")
 _ECHO = (
     r"""echo(?:[ \t]+(?:"(?:[^"$`\\]|\\.)*+"|'[^']*+'|[^\s"'$`\\|&;<>()#*?~{\[][^\s"'$`\\|&;<>()*?{\[]*+))*+[ \t]*+"""
 )
@@ -89,8 +92,7 @@ _Count = Annotated[int, Field(ge=2, le=_MAX_MESSAGES), Stricter.LOWER]
 Counts: TypeAlias = Annotated[tuple[_Count, _Count, _Count], ASCENDING]
 
 
-@dataclass
-class State:
+class State(Struct):
     """What was said since the last action."""
 
     messages: list[Entry] = field(default_factory=list)
@@ -263,7 +265,7 @@ def _is_spoken(act: Observation) -> bool:
     text = act.text
     if act.tool.reading is not _SHELL or len(text) > _MAX_SPOKEN_CHARS or not text.lstrip().startswith(("echo", "#")):
         return False
-    return _SPOKEN.match(text) is not None
+    return len(_WORD.findall(text)) >= _SENTENCE_WORDS and _SPOKEN.match(text) is not None
 
 
 def _goes_out(act: Observation) -> bool:

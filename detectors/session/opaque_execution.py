@@ -9,9 +9,9 @@ Misses: programs that read what they run from elsewhere by themselves.
 """
 
 import re
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
+from msgspec import field
 from pydantic import Field
 
 from haltline.detectors.features.observation import Observation
@@ -44,7 +44,6 @@ _WHAT = {
 }
 
 
-@dataclass
 class State(Attempts):
     """How many there were, and of which sorts."""
 

@@ -9,9 +9,9 @@ Quiet: a poll that reads something new, such as a log that grows or a percentage
 Misses: polls of something that changes by itself, such as a clock or a list of processes.
 """
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from msgspec import Struct
 from pydantic import Field, model_validator
 
 from haltline.detectors.features.call_history import FULL
@@ -26,8 +26,7 @@ _Polls = Annotated[int, Field(ge=2, le=100_000), Stricter.LOWER]
 _Seconds = Annotated[float, Field(gt=0, le=2_592_000), Stricter.LOWER]
 
 
-@dataclass
-class State:
+class State(Struct):
     """The last poll."""
 
     nearness: float = 0.0

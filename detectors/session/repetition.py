@@ -17,9 +17,9 @@ Misses: calls that are worded anew each time; results that vary in what looks li
 """
 
 import re
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, TypeAlias
 
+from msgspec import Struct, field
 from pydantic import Field
 
 from haltline.detectors.features.call import Again
@@ -56,11 +56,12 @@ _STEP_WORDS = re.compile(
 )
 """What is sent to a debugger or a pager to get on."""
 _EDITS = re.compile(r"edit|replace|patch|write", re.IGNORECASE)
+_NOTES = re.compile(r"to-?_?dos?(?:$|[_A-Z])|scratchpad", re.IGNORECASE)
+"""Tools by which the agent notes what it is going to do: nothing else is changed by them."""
 _NUMBERS = re.compile(rb"\d+(?:\.\d+)?")
 
 
-@dataclass
-class State:
+class State(Struct):
     """The last repetition."""
 
     nearness: float = 0.0
@@ -233,7 +234,7 @@ class Repetition(Detector[State]):
 
 def _is_edit(act: Observation) -> bool:
     """Whether a tool changes the text of one file, by its name and target."""
-    if not act.args or _EDITS.search(act.action) is None or not act.changes:
+    if not act.args or _EDITS.search(act.action) is None or not act.changes or _NOTES.search(act.action) is not None:
         return False
     return act.targets[0].startswith("path=") or act.targets[0] == UNKNOWN
 

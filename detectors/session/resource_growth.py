@@ -16,11 +16,11 @@ Misses: growth slower than `growth`; growth with more than one pause in a window
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
+from msgspec import Struct, field
 from pydantic import Field, field_validator, model_validator
 
 from haltline.detectors.features.observation import Observation, Trait
@@ -71,8 +71,7 @@ Row: TypeAlias = list[Any]
 """`[time_ms, step, event_id, offset, *amounts]` of one step, by its last event; None: nothing told of the resource."""
 
 
-@dataclass
-class State:
+class State(Struct):
     """The amounts of the last steps; the newest step may still be open."""
 
     step: int = 0

@@ -17,9 +17,9 @@ Misses: new files outside of the scope, and files there that are written anew wi
 """
 
 import re
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
+from msgspec import Struct, field
 from pydantic import Field
 
 from haltline.detectors.features import task_scope
@@ -46,8 +46,7 @@ _OUTSIDE = 4
 """Where the entry of a path has 1 when it lies outside of the scope."""
 
 
-@dataclass
-class State:
+class State(Struct):
     """The scope, and the paths that were touched."""
 
     expected: list[str] = field(default_factory=list)

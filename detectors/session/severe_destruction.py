@@ -6,10 +6,10 @@ Quiet: attempts that were refused before; a declared batch that names such targe
 Misses: things whose name does not say what they are; what the command line hides (see `commands`).
 """
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import pydantic
+from msgspec import Struct
 from pydantic import Field
 
 from haltline.detectors.commands.model import Badness
@@ -23,8 +23,7 @@ _LISTED = 3
 """Things that the reason names; of more it says how many."""
 
 
-@dataclass
-class State:
+class State(Struct):
     """How many severe attempts there were."""
 
     attempts: int = 0

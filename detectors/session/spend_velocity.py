@@ -11,10 +11,10 @@ Misses: what is spent but not told, or told long after; many sessions that are e
 
 import math
 from bisect import bisect_left
-from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Annotated, ClassVar
 
+from msgspec import Struct, field
 from pydantic import Field, model_validator
 
 from haltline.detectors.features.observation import Observation, Trait
@@ -36,8 +36,7 @@ _AGAIN = 1.5
 _ROUNDING = 1e-6
 
 
-@dataclass
-class Bucket:
+class Bucket(Struct):
     """What was spent in one part of a window."""
 
     number: int
@@ -49,8 +48,7 @@ class Bucket:
     """Event id, offset, dollars and tokens of the event that spent the most."""
 
 
-@dataclass
-class State:
+class State(Struct):
     """The parts of the window, the earliest first."""
 
     buckets: list[Bucket] = field(default_factory=list)

@@ -14,9 +14,9 @@ Misses: sessions that tell no results; work on invented data whose results look 
     is wrong but new.
 """
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
+from msgspec import Struct, field
 from pydantic import Field, model_validator
 
 from haltline.detectors.features.additive_model import Model, shipped
@@ -39,8 +39,7 @@ _Score = Annotated[float, Field(ge=-20, le=40), Stricter.LOWER]
 _Steps = Annotated[int, Field(ge=1, le=20), Stricter.LOWER]
 
 
-@dataclass
-class State:
+class State(Struct):
     """The latest scores."""
 
     scores: list[float] = field(default_factory=list)

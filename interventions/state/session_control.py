@@ -1,9 +1,11 @@
 """What holds for one session. Plain JSON values: part of its state."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from hashlib import blake2b
+
+from msgspec import Struct, field
 
 from haltline.interventions.state.approval_ticket import Ticket
 from haltline.interventions.state.intervention_history import History
@@ -110,8 +112,7 @@ class RepeatedCommand:
         return 0 <= self.time_ms - earlier.time_ms <= within_s * 1000
 
 
-@dataclass
-class SessionControl:
+class SessionControl(Struct):
     """What holds for one session. Plain JSON values: part of the session's state."""
 
     killed: Kill | None = None

@@ -28,6 +28,7 @@ from haltline.schemas.policy import Policy, Rule
 from haltline.schemas.signals import FLEET_ID, Signal, SignalKind, SignalScope
 from haltline.streams.engine.effective_rules import EffectiveRules
 from haltline.streams.engine.log_position import Failure, LogPosition, is_first, is_new
+from haltline.streams.engine.session_state import Memory
 from haltline.streams.engine.signals import Signaller
 
 MAX_SEEN = 128
@@ -79,7 +80,7 @@ class ScopeState:
     clock_ms: int = 0
     """The latest event time."""
     signals: int = 0
-    detectors: dict[str, Any] = field(default_factory=dict)
+    detectors: dict[str, Memory] = field(default_factory=dict)
     family: Family = field(default_factory=Family)
     untold: Untold = field(default_factory=Untold)
     standing: ScopeStatus = field(default_factory=ScopeStatus)

@@ -1,8 +1,10 @@
 """What is remembered of one session, and what follows from one input."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Raw, Struct, field
 
 from haltline.detectors.commands.model import Destruction
 from haltline.detectors.features.observation import CallTracker
@@ -17,20 +19,21 @@ from haltline.schemas.signals import Signal
 from haltline.streams.engine.log_position import Failure
 from haltline.streams.engine.signals import UnsentSignals
 
+if TYPE_CHECKING:
+    Memory = Any
+else:
+    Memory = Raw  # of what class it is, its detector knows: until then it is left as it is written
+
 _new = object.__new__
 
 MAX_SEEN = 64
 """Event ids that are remembered, to know an event that its producer sent twice."""
 
 
-@dataclass
-class SessionState:
+class SessionState(Struct):
     """All that is remembered of one session: one value, with the offsets that it includes."""
 
-    due_ms: int = field(default=0, kw_only=True)
-    """When a tick has something to do, on the worker's clock; 0: never."""
     session_id: str
-    v: int = field(default=2, kw_only=True)
     agent_id: str = "unknown"
     offsets: dict[str, int] = field(default_factory=dict)
     """By topic: the last offset that this state includes."""
@@ -40,7 +43,7 @@ class SessionState:
     """The latest event time."""
     events: int = 0
     calls: CallTracker = field(default_factory=CallTracker)
-    detectors: dict[str, Any] = field(default_factory=dict)
+    detectors: dict[str, Memory] = field(default_factory=dict)
     """By detector id: its State."""
     standing: SessionControl = field(default_factory=SessionControl)
     unsaid: UnsentSignals = field(default_factory=UnsentSignals)
@@ -52,6 +55,9 @@ class SessionState:
     """What the agent's side has kept; None: it keeps none."""
     ended: bool = False
     """Its side reported its end, and nothing since."""
+    due_ms: int = 0
+    """When a tick has something to do, on the worker's clock; 0: never."""
+    v: int = 2
 
 
 @dataclass

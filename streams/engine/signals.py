@@ -1,7 +1,9 @@
 """What a session tells to what looks across sessions: few of its events. Pure, in the order of the session's events."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from msgspec import Struct, field
 
 from haltline.detectors.cross_session.agent_baseline import ACTIONS, EFFECT, STEP_S, TOOL
 from haltline.detectors.cross_session.base import CrossSessionPattern
@@ -37,8 +39,7 @@ _NOT_SHARED = frozenset(
 _COUNTED_EFFECTS = frozenset({Effect.NETWORK, Effect.MUTATE, Effect.DESTRUCTIVE})
 
 
-@dataclass
-class UnsentSignals:
+class UnsentSignals(Struct):
     """What a session has not told yet. Plain JSON values: part of its state."""
 
     spent: dict[str, float] = field(default_factory=dict)

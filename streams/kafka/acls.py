@@ -109,7 +109,7 @@ def _needed(
     # By role: the topics that it writes and reads, and the groups that it joins and asks for.
     needed: Mapping[Role, tuple[Sequence[str], Sequence[str], Sequence[str], Sequence[str]]] = {
         Role.AGENT: ((t.actions, t.feedback), (t.interventions, t.control), (), (AGENT_GROUP,)),
-        Role.WORKER: ((*by_worker, changelog), (*sources, t.policies, changelog), (group,), (READER_GROUP,)),
+        Role.WORKER: ((*by_worker, changelog), (*sources, t.policies, t.control, changelog), (group,), (READER_GROUP,)),
         # Whatever becomes of it, it stops nobody and releases nobody.
         Role.SHADOW: (
             (t.detections, t.interventions, shadow_changelog),

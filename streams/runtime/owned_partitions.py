@@ -4,7 +4,7 @@ import logging
 from collections.abc import Collection, Iterable, Mapping, Set
 from typing import Final
 
-from haltline.streams.runtime.changelog import PartitionState
+from haltline.streams.runtime.changelog import Owner, PartitionState
 from haltline.streams.runtime.topic_incarnations import TopicIncarnations
 
 _log: Final = logging.getLogger(__name__)
@@ -49,6 +49,11 @@ class OwnedPartitions:
     def owned(self) -> Collection[PartitionState]:
         """What may be written now."""
         return self._owned.values()
+
+    def owner_of(self, partition: int) -> Owner | None:
+        """The claim of this process; None: the partition is not its own."""
+        part = self._owned.get(partition)
+        return None if part is None else part.owner
 
     def numbers(self) -> Set[int]:
         """Of those. May be called by any thread."""

@@ -9,12 +9,20 @@ from haltline.schemas.findings import Finding
 
 
 class Sender(Protocol):
-    """Where outputs go; the worker's is an Outbox."""
+    """Where outputs go; the worker's is an `Outbox`."""
 
     def send(
         self, topic: str, *, key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()
     ) -> None:
         """Hands one record over."""
+        ...
+
+
+class Outbox(Sender, Protocol):
+    """What a worker sends with."""
+
+    def partitions(self, topic: str) -> int:
+        """How many the topic has. Raises KnownFailure when there is no such topic."""
         ...
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from haltline.streams.runtime.changelog import RawRecord
-from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
+from haltline.streams.runtime.ports import Outbox
 
 __all__ = ["Change", "Load", "Processor", "ProcessorFactory", "RawRecord"]
 
@@ -80,4 +80,4 @@ class Processor(Protocol):
         ...
 
 
-ProcessorFactory = Callable[[Load, ConfirmedProducer], Processor]
+ProcessorFactory = Callable[[Load, Outbox], Processor]

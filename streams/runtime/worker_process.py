@@ -24,6 +24,7 @@ from haltline.streams.runtime.changelog import ForeignWrite
 from haltline.streams.runtime.checkpoint import Checkpointer
 from haltline.streams.runtime.checkpoint_pace import CheckpointPace
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
+from haltline.streams.runtime.control_entries import ControlEntries
 from haltline.streams.runtime.faust_membership import FaustMembership
 from haltline.streams.runtime.faust_overrides import new_loop
 from haltline.streams.runtime.garbage import Collector, collecting
@@ -33,7 +34,7 @@ from haltline.streams.runtime.membership import Hooks, Membership
 from haltline.streams.runtime.metrics import Metrics
 from haltline.streams.runtime.owned_partitions import OwnedPartitions
 from haltline.streams.runtime.ownership import Ownership
-from haltline.streams.runtime.processor_api import Load, Processor, ProcessorFactory, RawRecord
+from haltline.streams.runtime.processor_api import ProcessorFactory
 from haltline.streams.runtime.runtime_metrics import RuntimeMetrics
 from haltline.streams.runtime.source_progress import SourceProgress
 from haltline.streams.runtime.source_reader import Fetched, SourceReader, open_consumer
@@ -42,17 +43,6 @@ from haltline.streams.runtime.topic_watch import TopicRecreated, TopicWatch
 from haltline.streams.runtime.worker_settings import WorkerSettings
 from haltline.streams.runtime.zombie_guard import ZombieGuard
 from haltline.streams.system import REAL, System
-
-__all__ = [
-    "EXIT_FAILED",
-    "ConfirmedProducer",
-    "Load",
-    "Processor",
-    "ProcessorFactory",
-    "RawRecord",
-    "WorkerSettings",
-    "run_worker",
-]
 
 EXIT_FAILED: Final = 1
 
@@ -162,11 +152,20 @@ class Worker:
             on_failure=end,
             system=system,
         )
+        self.entries = entries = ControlEntries(
+            settings.control,
+            self.producer,
+            self.owned,
+            changelog=f"{settings.changelog} {logs.changelog}".rstrip(),
+            partitions=self.topics.partitions,
+            open_reader=partial(open_reader, open_with=open_with),
+            on_failure=end,
+        )
         self.zombie_guard = ZombieGuard(
             settings.stood_still_s or settings.session_timeout_s, self.on_stood_still, system=system
         )
         self.checkpointer = Checkpointer(
-            factory,
+            lambda load, _: factory(load, entries),
             self.producer,
             self.owned,
             changelog=settings.changelog,
@@ -208,7 +207,8 @@ class Worker:
         for number in (signal.SIGTERM, signal.SIGINT):
             self.loop.add_signal_handler(number, stop.set)
         stopped = asyncio.create_task(stop.wait())
-        parts = (self.group.start(), self.checkpoints(), self.housekeeping(), self.watch_recovery())
+        parts = [self.group.start(), self.checkpoints(), self.housekeeping(), self.watch_recovery()]
+        parts.append(self.entries.follow(self.topics.ends))
         pending = {stopped, *(asyncio.create_task(part) for part in parts)}
         while not stopped.done():
             done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
@@ -225,6 +225,7 @@ class Worker:
         await self.group.stop()
         self.reader.close()
         self.ownership.close()
+        self.entries.close()
         self.zombie_guard.stop()
         self.lag.close()
         if self.server is not None:
@@ -274,6 +275,7 @@ class Worker:
             self.producer.poll()
             if self.owned.owned() and not self.holding:
                 self.checkpointer.tick()
+                self.entries.mend()
             self.garbage.tick()
             if (failure := self.group.failure()) is not None:
                 raise failure

@@ -22,6 +22,8 @@ class WorkerSettings:
     group: str = "haltline"
     """The consumer group; with `table` it makes the name of the changelog topic."""
     table: str = "sessions"
+    control: str = ""
+    """The topic of outputs that is compacted, with keys `scope:id`: see `control_entries`. Empty: there is none."""
     runs: Runs = Runs.ALL
     """Which rules; `group` is the one of these, as `Runs.group` says."""
     instance_id: str | None = None

@@ -23,7 +23,7 @@ from haltline.streams.importing.reading import NotReadable
 from haltline.streams.scan.prices import Prices
 from haltline.streams.scan.waste import Scanned, judged
 
-_FORMS: Final = {"claude-code": "claude-code", "mini-swe-agent": "mini-swe-agent"}
+FORMS: Final = {"claude-code": "claude-code", "mini-swe-agent": "mini-swe-agent"}
 """The format of an agent's own histories; those of others are told by their content."""
 _SMALL_BYTES = 4 * 2**20
 """So little in all is read in this process: another one takes a second to start."""
@@ -88,11 +88,11 @@ def scan(
 def read_file(agent: str, path: Path, policy: Policy) -> ScannedFile:
     """Reads and judges one file. A file that is none, or is broken, is reported and ends nothing."""
     try:
-        size, mtime_ns = _stamp(path)
+        size, mtime_ns = stamp_of(path)
         key = read_by(policy)
         found = ScannedFile(str(path), size=size, mtime_ns=mtime_ns, read_by=key)
         prices = Prices()
-        imported = Imported(path, form=_FORMS.get(agent), price=prices.of)
+        imported = Imported(path, form=FORMS.get(agent), price=prices.of)
         trees: dict[str, list[ActionEvent]] = {}
         root_of: dict[str, str] = {}
         for event in imported.events():
@@ -123,7 +123,7 @@ def project_of(agent: str, path: Path) -> str:
     return folder.name or str(path.parent)
 
 
-def _stamp(path: Path) -> tuple[int, int]:
+def stamp_of(path: Path) -> tuple[int, int]:
     """The size and the time of a file; a database is also changed by what is in its log of changes."""
     stat, log = path.stat(), path.with_name(f"{path.name}-wal")
     return stat.st_size, max(stat.st_mtime_ns, log.stat().st_mtime_ns if log.exists() else 0)
@@ -147,7 +147,7 @@ class Known:
 
     def of(self, path: Path) -> ScannedFile | None:
         """What was found when nothing has changed since. Raises OSError when the file is not there."""
-        stamp, found = _stamp(path), self._found.get(str(path))
+        stamp, found = stamp_of(path), self._found.get(str(path))
         if found is None or (found.size, found.mtime_ns, found.read_by) != (*stamp, self._read_by):
             return None
         return found

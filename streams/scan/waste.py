@@ -132,12 +132,15 @@ def _boundaries(events: Sequence[ActionEvent], classifier: Classifier) -> set[in
     for at, event in enumerate(events):
         if event.kind is Kind.SESSION_STARTED:
             found.add(at)
-        elif event.kind is Kind.COMPLETED and event.outcome is not Outcome.ERROR and _is_progress(event, classifier):
+        elif is_progress(event, classifier):
             found.add(at + 1)
     return found
 
 
-def _is_progress(event: ActionEvent, classifier: Classifier) -> bool:
+def is_progress(event: ActionEvent, classifier: Classifier) -> bool:
+    """Whether it is the end of a call that edited something, or of whose result much is new."""
+    if event.kind is not Kind.COMPLETED or event.outcome is Outcome.ERROR:
+        return False
     novelty = event.output_novelty
     if novelty is not None and novelty.new_words >= NEW_WORDS and 2 * novelty.new_words >= novelty.words:
         return True

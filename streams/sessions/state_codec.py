@@ -6,16 +6,13 @@ MessagePack with the names of all fields, compressed by Zstandard with the names
 has it in words.
 """
 
-import re
 import threading
-from binascii import a2b_base64, b2a_base64
 from importlib.resources import files
 from typing import Any, Final, TypeVar
 
 import msgspec
 import orjson
 import zstandard
-from pydantic import ValidationError
 
 from haltline.detectors import ALL
 from haltline.detectors.cross_session import ACROSS
@@ -32,11 +29,8 @@ _LEVEL: Final = -1
 """Level 1 takes a tenth fewer bytes, and twice as long."""
 _MAX_BYTES: Final = 4 * 1024 * 1024
 """Of a state before it is compressed."""
-_BEGIN: Final = re.compile(rb'\{"due_ms":\d{1,20},"v":2,"state":"')
-_END: Final = b'"}'
 _DAMAGE: Final = (
     orjson.JSONDecodeError,
-    ValidationError,
     msgspec.MsgspecError,
     zstandard.ZstdError,
     AttributeError,
@@ -45,7 +39,6 @@ _DAMAGE: Final = (
     TypeError,
     ValueError,
 )
-_MEMORIES: Final[dict[str, type]] = {d.id: type(d().start()) for d in (*ALL, *ACROSS)}
 _DICTIONARY: Final = files("haltline.streams.sessions").joinpath("state_v2.dict").read_bytes()
 
 
@@ -69,10 +62,23 @@ class _Zstandard(threading.local):
 
 _zstandard: Final = _Zstandard()
 _pack: Final = msgspec.msgpack.Encoder().encode
-_UNPACK: Final[dict[type, Any]] = {
-    SessionState: msgspec.msgpack.Decoder(SessionState).decode,
-    ScopeState: msgspec.msgpack.Decoder(ScopeState).decode,
-}
+_UNPACK: Final[dict[type, Any]] = {kind: msgspec.msgpack.Decoder(kind).decode for kind in (SessionState, ScopeState)}
+_MEMORIES: Final = {d.id: msgspec.msgpack.Decoder(type(d().start())).decode for d in (*ALL, *ACROSS)}
+"""By detector: what reads its state. Each stands in the bytes of the whole as it is, until its detector is known."""
+_unpack_any: Final = msgspec.msgpack.Decoder().decode
+
+
+class _Written(msgspec.Struct):
+    """A state as JSON. When it is due stands first: see `timers`."""
+
+    due_ms: int
+    v: int
+    state: bytes
+    """Packed and compressed; in base64, as any bytes in JSON."""
+
+
+_to_json: Final = msgspec.json.Encoder().encode
+_of_json: Final = msgspec.json.Decoder(_Written).decode
 
 
 def encode(state: State) -> bytes:
@@ -89,8 +95,7 @@ def encode(state: State) -> bytes:
     if len(packed) > _MAX_BYTES:
         raise TypeError(f"expected a state of at most {_MAX_BYTES} bytes, got one of {len(packed)}")
     due_ms = state.due_ms if isinstance(state, SessionState) else 0
-    # When it is due stands first: see `timers`.
-    return b'{"due_ms":%d,"v":2,"state":"%b"}' % (due_ms, b2a_base64(_zstandard.compress(packed), newline=False))
+    return _to_json(_Written(due_ms, VERSION, _zstandard.compress(packed)))
 
 
 def decode(data: bytes) -> SessionState:
@@ -118,15 +123,23 @@ def decode_scope(data: bytes) -> ScopeState:
 
 def shown(state: State) -> dict[str, Any]:
     """What a state holds, by the names of its fields, for a person and for comparing; bytes are in hexadecimal."""
-    document: dict[str, Any] = orjson.loads(orjson.dumps(state, default=bytes.hex, option=orjson.OPT_NON_STR_KEYS))
+    document: dict[str, Any] = orjson.loads(orjson.dumps(state, default=_plain, option=orjson.OPT_NON_STR_KEYS))
     return document
+
+
+def _plain(value: Any) -> Any:
+    return value.hex() if isinstance(value, bytes) else msgspec.structs.asdict(value)
 
 
 def _decode(kind: type[_S], data: bytes) -> _S:
     try:
-        begin = _BEGIN.match(data)
-        if begin is not None and data.endswith(_END):
-            return _unpacked(kind, data[begin.end() : -len(_END)])
+        try:
+            written = _of_json(data)
+        except msgspec.ValidationError:
+            pass  # JSON of another version, or of none
+        else:
+            if written.v == VERSION:
+                return _unpacked(kind, written.state)
         fields = orjson.loads(data)
         version = fields.get("v")
         if version == state_v1.VERSION:
@@ -137,13 +150,11 @@ def _decode(kind: type[_S], data: bytes) -> _S:
         raise UnreadableState(f"expected a state, got {data[:80]!r}: {error}") from error
 
 
-def _unpacked(kind: type[_S], text: bytes) -> _S:
-    packed = a2b_base64(text, strict_mode=True)
+def _unpacked(kind: type[_S], packed: bytes) -> _S:
     if not 0 < (size := zstandard.frame_content_size(packed)) <= _MAX_BYTES:
         raise ValueError(f"expected a compressed state of at most {_MAX_BYTES} bytes, got one of {size}")
     state: _S = _UNPACK[kind](_zstandard.decompress(packed))
     memories = state.detectors
     for name, memory in memories.items():
-        if name in _MEMORIES:
-            memories[name] = msgspec.convert(memory, _MEMORIES[name])
+        memories[name] = _MEMORIES.get(name, _unpack_any)(memory)
     return state

@@ -129,6 +129,7 @@ def test_nor_would_it_in_generated_sessions(family: int) -> None:
         assert ("healthy: stopped" in columns) == (within is None and seen.stopped is not None), variant
 
 
+@pytest.mark.wide  # every family of runaways with and without every rule
 def test_recorded_and_generated_sessions_are_reported_by_rule(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -358,8 +358,9 @@ def test_on_a_terminal_it_asks_for_the_framework_and_the_program_and_shows_the_c
     (folder / "tidy.py").write_text("import dspy\nx = dspy.ReAct('a -> b')\n")
     (folder / "haltline.toml").write_text("")
     ours, theirs = pty.openpty()
-    os.write(ours, b"autogpt\n\ntidy.py\ny\n")  # the empty answer takes what is proposed
-    environ = os.environ | {"COLUMNS": "200", "XDG_CONFIG_HOME": str(folder)}
+    (folder / "home" / ".claude").mkdir(parents=True)
+    os.write(ours, b"\ny\nautogpt\n\ntidy.py\ny\n")  # the empty answer takes what is proposed
+    environ = os.environ | {"COLUMNS": "200", "XDG_CONFIG_HOME": str(folder), "HOME": str(folder / "home")}
     done = subprocess.run(
         [sys.executable, "-m", "haltline.cli", "init"],
         stdin=theirs, capture_output=True, text=True, check=False, env=environ, timeout=60,
@@ -372,3 +373,5 @@ def test_on_a_terminal_it_asks_for_the_framework_and_the_program_and_shows_the_c
     assert "+x = guarded(dspy.ReAct('a -> b'), guard)" in done.stdout
     assert "guarded(" in (folder / "tidy.py").read_text()
     assert "haltline.toml: kept" in done.stdout
+    assert "claude-code is used on this machine" in done.stdout
+    assert "hook_client.py --local" in (folder / "home" / ".claude" / "settings.json").read_text()

@@ -29,6 +29,12 @@ def intake(folder: Path, *options: str) -> Iterator[str]:
         yield next(line for line in child.log_file.read_text().splitlines() if line.startswith("http://"))
 
 
+def test_the_package_passes_its_own_tests() -> None:
+    require_built()
+    done = subprocess.run(["npm", "test"], cwd=CLIENT, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 TRANSPILE = """
 import ts from "typescript";
 import { readFileSync, writeFileSync } from "node:fs";

@@ -13,12 +13,12 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
+from tests.browsers import NO_BROWSER, program
 from tests.clients.typescript import CLIENT, require_built
-from tests.conformance.harness import BROWSERS, browser_program
 from tests.locks import ADDED, IN_DEVELOPMENT, NEWEST, ROOT, adapters, lock_of, requirements_of, uv
 
 VENVS: Final = ROOT / (".venvs-newest" if NEWEST else ".venvs")
@@ -26,14 +26,20 @@ GATEWAYS: Final = tuple(ADDED)
 """What has no driver: tests/streams/intake/test_litellm_proxy.py."""
 PACKAGES: Final = {"typescript": CLIENT}
 """Adapters in JavaScript; their drivers run in .venv, and start Node in this folder."""
+EVERYDAY: Final = IN_DEVELOPMENT | PACKAGES.keys()
+"""Adapters that need no environment of their own: what they show is enough for every day, and the others are `wide`."""
 _AT_A_TIME: Final = 4
 """Environments that are made beside each other: uv waits for the network and the disk, and runs no Python."""
 
 
 def python_of(adapter: str) -> Path:
     """The interpreter that has the adapter's library."""
-    in_here = adapter in IN_DEVELOPMENT | PACKAGES.keys()
-    return Path(sys.executable) if in_here else VENVS / adapter / "bin" / "python"
+    return Path(sys.executable) if adapter in EVERYDAY else VENVS / adapter / "bin" / "python"
+
+
+def case_of(adapter: str, *values: object, **options: Any) -> Any:
+    """A parameter set of a test about this adapter, `wide` unless it is one of every day."""
+    return pytest.param(*values, marks=() if adapter in EVERYDAY else pytest.mark.wide, **options)
 
 
 def stamp_of(adapter: str) -> str:
@@ -53,8 +59,8 @@ def require_environment(adapter: str) -> None:
         return
     if not is_made(adapter):
         why = f"expected {VENVS.name}/{adapter} of locks/frameworks/{adapter}.txt, got none; make environments"
-    elif adapter == "browser-use" and browser_program() is None:
-        why = f"expected a browser, one of {', '.join(BROWSERS)} on PATH; got none (Debian: apt install chromium)"
+    elif adapter == "browser-use" and program() is None:
+        why = NO_BROWSER
     else:
         return
     if os.environ.get("CI") == "true":

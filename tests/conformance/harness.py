@@ -6,7 +6,6 @@ script and the tools of this module, runs it, and returns what the model read.
 """
 
 import json
-import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -32,7 +31,6 @@ CAPABILITIES: Final = {
     "long_results": "a result of 100,000 characters reaches the model whole",
     "any_result": "tools return what is no text",
 }
-BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 EFFECTS: Final = {"work": "write"}
 END: Final = "the end"
 INPUT, CACHED, OUTPUT = 9, 4, 2
@@ -147,11 +145,6 @@ def arguments_or_none(args: Any) -> dict[str, Any] | None:
         except ValueError:
             return None
     return args if isinstance(args, dict) else None
-
-
-def browser_program() -> str | None:
-    """Of those who drive one: the browser on PATH."""
-    return next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.cases import CASES
-from tests.conformance.environments import drivers, python_of, require_environment
+from tests.conformance.environments import case_of, drivers, python_of, require_environment
 from tests.conformance.harness import CAPABILITIES
 from tests.conformance.own import agent_hooks_vectors
 from tests.conformance.table import lacks_of
@@ -49,7 +49,10 @@ def own_cases(driver: str) -> list[str]:
     return [*re.findall(r'^@own\("(.+)"\)$', text, re.MULTILINE), *LISTED.get(driver, [])]
 
 
-@pytest.mark.parametrize(("driver", "name"), [(one, name) for one in drivers() for name in [*CASES, *own_cases(one)]])
+@pytest.mark.parametrize(
+    ("driver", "name"),
+    [case_of(of, one, name) for one, of in drivers().items() for name in [*CASES, *own_cases(one)]],
+)
 def test_an_adapter_conforms(driver: str, name: str, shared: Path) -> None:
     adapter = drivers()[driver]
     require_environment(adapter)

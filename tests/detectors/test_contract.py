@@ -11,7 +11,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-import orjson
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -123,7 +123,7 @@ def test_every_state_stays_bounded_on_a_long_session() -> None:
             watched.observe(one)
             if number % 100 == 0:
                 for name, state in states_of(watched).items():
-                    sizes.setdefault(name, []).append(len(orjson.dumps(state)))
+                    sizes.setdefault(name, []).append(len(msgspec.json.encode(state)))
     assert {name: max(of) for name, of in sizes.items() if max(of) > MAX_STATE_BYTES} == {}
     assert [name for name, of in sizes.items() if max(of[20:]) > 1.25 * max(of[:20]) + 100] == []
 

@@ -60,8 +60,8 @@ def test_each_command_of_a_page_parses(page: Path) -> None:
 @EACH
 def test_each_make_target_and_module_of_a_page_is_there(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    targets = set(re.findall(r"(?m)^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8")))
-    assert set(re.findall(r"(?m)(?:`|^\$ |^)make ([a-z]+)", text)) <= targets
+    targets = set(re.findall(r"(?m)^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8")))
+    assert set(re.findall(r"(?m)(?:`|^\$ |^)make ([a-z-]+)", text)) <= targets
     for module in re.findall(r"python -m ([a-z_.]+)", text):
         assert importlib.util.find_spec(module.rstrip(".")) is not None, module
 

@@ -13,7 +13,7 @@ from haltline.cli.frameworks.table import FRAMEWORKS
 from haltline.schemas.decisions import Level, ScopeKind
 from haltline.schemas.events import Kind, Outcome
 from haltline.streams.local.embedded_broker import EmbeddedBroker
-from tests.conformance.environments import PACKAGES, drivers, python_of, require_environment
+from tests.conformance.environments import PACKAGES, case_of, drivers, python_of, require_environment
 from tests.docs.frameworks import printed_of
 from tests.examples.unguarded import unguarded
 from tests.interventions.agent.stand_in import StandIn, standing, third_delete_kills
@@ -40,7 +40,7 @@ def environ(broker: EmbeddedBroker, home: Path) -> dict[str, str]:
     return {**os.environ, **waits, "HOME": str(home), "HALTLINE_BOOTSTRAP": broker.bootstrap}
 
 
-@pytest.mark.parametrize("row", ADAPTED, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", [case_of(row.name, row, id=row.name) for row in ADAPTED])
 def test_the_program_of_a_page_is_stopped_and_so_is_one_that_init_has_put_behind_a_guard(
     embedded: EmbeddedBroker, row: Framework, tmp_path: Path
 ) -> None:

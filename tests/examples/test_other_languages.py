@@ -17,6 +17,7 @@ from tests.docs.pages import ROOT
 from tests.interventions.agent.stand_in import StandIn, decision, third_delete_kills
 from tests.mock_cluster import QuickBroker
 
+pytestmark = pytest.mark.wide
 REFUSED = "the model reads: no_verdict: nobody could be asked whether this may be done, and it could do harm."
 AWAY = "http://127.0.0.1:9"
 

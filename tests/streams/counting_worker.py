@@ -14,7 +14,10 @@ from typing import Any
 
 import orjson
 
-from haltline.streams.runtime.worker_process import ConfirmedProducer, Load, RawRecord, WorkerSettings, run_worker
+from haltline.streams.runtime.ports import Outbox
+from haltline.streams.runtime.processor_api import Load, RawRecord
+from haltline.streams.runtime.worker_process import run_worker
+from haltline.streams.runtime.worker_settings import WorkerSettings
 
 
 class Counting:
@@ -23,7 +26,7 @@ class Counting:
     def __init__(
         self,
         load: Load,
-        outbox: ConfirmedProducer,
+        outbox: Outbox,
         *,
         output: str,
         fail_on: int | None = None,

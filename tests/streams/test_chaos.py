@@ -19,6 +19,7 @@ WITHIN_S = 1200.0
 ENDS_WITHIN_S = 120.0
 
 
+@pytest.mark.wide
 @pytest.mark.kafka
 def test_nothing_is_lost_or_counted_twice_when_everything_is_killed_frozen_and_restarted() -> None:
     require_kafka()

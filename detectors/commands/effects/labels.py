@@ -1,71 +1,39 @@
-"""Texts on what is clicked that cannot be taken back, in several languages: tables to extend.
+"""Texts on what is clicked that cannot be taken back: a table to extend; those of other languages by `languages`.
 
-A word counts where it stands by itself (`delete`), one of a language without blanks wherever it stands (`削除`); a phrase
-where its words follow each other. `_NEVER` are words beside which a text means something else.
+A word counts where it stands by itself (`delete`), a phrase where its words follow each other; beside them counts what
+the same words say as the name of a tool (`tools`). `_NEVER` are words beside which a text means something else.
 
 Misses: icons without a text; what a page asks when it is sent without a click.
 """
 
-import re
 import unicodedata
 from functools import lru_cache
 
-from haltline.detectors.commands.model import ActEffect
+from haltline.detectors.commands.effects import tools
+from haltline.detectors.commands.effects.languages import in_english
+from haltline.detectors.commands.model import ActEffect, listed
+from haltline.schemas.tool_names import words
 
 _TABLE = """
-destroys | permanently delete erase destroy wipe purge truncate drop uninstall terminate deactivate nuke decommission revoke unpublish
-destroys | empty trash, empty bin, empty recycle bin, close account, close my account, remove all, remove everyone, remove user, remove users, remove account, remove project, remove repository, remove database, remove member, remove permanently, clear all data, clear database, factory reset, reset database, reset to factory, format disk, format drive, discard all, archive project, archive repository, cancel subscription, leave organization, disable account, suspend account, shut down, force push, end session for all, i understand
-destroys | deletion removal suppression löschung eliminación exclusão eliminazione verwijdering usunięcie
-destroys | löschen entfernen vernichten leeren deaktivieren kündigen formatieren zurücksetzen endgültig
-destroys | supprimer effacer détruire vider désactiver résilier réinitialiser
-destroys | eliminar borrar suprimir destruir vaciar desactivar
-destroys | excluir apagar remover deletar esvaziar desativar
-destroys | elimina eliminare cancella cancellare distruggi svuota disattiva rimuovi
-destroys | verwijder verwijderen wissen vernietigen leegmaken
-destroys | usuń skasuj wyczyść zniszcz
-destroys | radera slett slet ta bort tøm poista tyhjennä
-destroys | smazat odstranit vymazat zmazať odstrániť törlés törlése eltávolítás șterge elimină obriši izbriši избриши
-destroys | sil kaldır hapus padam xóa xoá burahin futa
-destroys | удалить стереть очистить уничтожить удаление видалити стерти изтриване изтрий
-destroys | διαγραφή κατάργηση
+destroys | permanently delete erase destroy wipe purge truncate drop uninstall terminate deactivate nuke decommission revoke unpublish deletion removal suppression
+destroys | empty bin, empty recycle bin, close my account, remove everyone, remove permanently, clear all data, clear database, format drive, discard all, leave organization, shut down, force push, end session for all, i understand, cancel subscription, empty trash
 spends | buy pay purchase donate
-spends | buy now, pay now, place order, place your order, complete purchase, complete order, complete payment, confirm order, confirm payment, confirm purchase, submit order, submit payment, confirm and pay, order now, check out now, book now, confirm booking, transfer money, send money, send payment, start trial, upgrade now, subscribe now, refund order, issue refund, proceed to payment
-spends | kaufen bezahlen bestellen zahlungspflichtig überweisen buchen
-spends | acheter payer commander comprar pagar acquista ordina betalen koop kup zapłać købe betal osta купить оплатить заказать
+spends | order now, check out now, book now, confirm and pay, place your order, start trial, upgrade now, subscribe now, proceed to payment, order order
 sends | publish tweet broadcast
 sends | send to all, send to everyone, send all, post publicly, send campaign, send newsletter, send now, go live, deploy to production, submit for review, release to production
-sends | veröffentlichen publier publicar pubblica publiceren opublikuj опубликовать
-exposes | make public, change visibility, share publicly, anyone with the link, grant access, make admin, make owner, allow all, disable protection, transfer ownership, disable two-factor, turn off 2fa
+exposes | make public, change visibility, share publicly, anyone with the link, allow all, disable protection, disable two factor, turn off 2fa
 """
-_WITHOUT_BLANKS = {
-    ActEffect.DESTROYS: (
-        "削除", "消去", "破棄", "初期化", "解約", "退会", "删除", "刪除", "清空", "移除", "销毁", "抹除", "注销",
-        "삭제", "제거", "초기화",
-        "탈퇴", "حذف", "مسح", "إزالة", "מחק", "מחיקה", "हटाएं", "हटाएँ", "हटाना", "मिटाएं", "মুছুন", "ลบ", "நீக்கு",
-        "ลบทิ้ง",
-    ),
-    ActEffect.SPENDS: ("購入", "支払", "注文を確定", "购买", "付款", "支付", "下单", "購買", "구매", "결제", "شراء", "دفع", "ซื้อ"),
-    ActEffect.SENDS: ("公開する", "发布", "發布", "게시", "نشر"),
-}  # fmt: skip
 _CONFIRMS = frozenset((
-    "confirm", "yes confirm", "confirm action", "yes proceed", "i am sure", "yes i am sure", "bestätigen",
-    "confirmer", "confirmar",
-    "conferma", "bevestigen", "potwierdź", "подтвердить", "確認", "确认", "확인", "confirm changes", "onayla",
-    "تأكيد",
+    "confirm", "yes confirm", "confirm action", "yes proceed", "i am sure", "yes i am sure", "confirm changes",
 ))  # fmt: skip
 """Whole texts that carry out what a page asked for."""
-_NEVER = frozenset((
-    "undo", "don't", "dont", "not", "never", "how", "help", "learn", "filter", "filters", "search", "undelete",
-    "cart", "draft",
-    "drafts", "restore", "recover", "history", "documentation", "docs", "faq", "about", "why", "keep",
-    "cancel deletion", "read",
-    "notification", "notifications", "cookies", "formatting", "selection", "recently", "folder", "guide", "policy",
-    "list",
-    "rückgängig", "nicht", "annuler la", "deshacer", "filtros", "view", "preview", "wishlist", "bag", "basket",
-    "tag", "label",
-    "column", "row", "show", "sort", "add", "back", "settings", "menu", "buyer", "tab",
-))  # fmt: skip
-_BETWEEN = re.compile(r"[^\w'+-]+|[_]|(?<=[a-z])(?=[A-Z])|-")
+_NEVER = frozenset(listed("""
+    undo dont not never how help learn filter filters filtros search undelete cart draft drafts restore recover
+    history documentation docs faq about why keep read notification notifications cookies formatting selection
+    recently folder guide policy list view preview wishlist bag basket tag label column row show sort add back
+    settings menu buyer tab get details review template methods method
+"""))  # fmt: skip
+_TO_MANY = frozenset(["everyone", "recipients", "subscribers", "customers", "contacts", "users", "members"])
 _MAX_CHARS = 200
 
 
@@ -87,8 +55,8 @@ WORDS, PHRASES = _read()
 @lru_cache(maxsize=2048)
 def effect_of(label: str) -> ActEffect | None:
     """What a click on something with this text does; None: nothing that could not be taken back, or nobody knows."""
-    text = unicodedata.normalize("NFKC", label[:_MAX_CHARS])
-    plain = [word for word in (part.strip("'-").lower() for part in _BETWEEN.split(text)) if word]
+    text = unicodedata.normalize("NFKC", label[:_MAX_CHARS]).replace("'", "")
+    plain = in_english(text) or words(text)
     joined = f" {' '.join(plain)} "
     if not _NEVER.isdisjoint(plain):
         return None
@@ -100,7 +68,7 @@ def effect_of(label: str) -> ActEffect | None:
     for word in plain:
         if word in WORDS:
             return WORDS[word]
-    for effect, pieces in _WITHOUT_BLANKS.items():
-        if any(piece in text for piece in pieces):
-            return effect
-    return None
+    named = tools.by_name(text, alone=False)
+    if named is None or (named[1] is ActEffect.SENDS and _TO_MANY.isdisjoint(plain)):
+        return None
+    return named[1]

@@ -7,36 +7,32 @@ import re
 from collections.abc import Mapping
 
 from haltline.detectors.commands.effects.tools import by_setting
-from haltline.detectors.commands.model import ActEffect
+from haltline.detectors.commands.model import ActEffect, listed
 
-_MONEY_OBJECTS = frozenset((
-    "refund", "refunds", "charge", "charges", "payment", "payments", "payout", "payouts", "transfer", "transfers",
-    "paymentintent", "payment_intents", "paymentintents", "order", "orders", "subscription", "subscriptions",
-    "topup", "checkout",
-    "invoice", "invoices", "purchase",
-))  # fmt: skip
+_MONEY_OBJECTS = frozenset(listed("""
+    refund refunds charge charges payment payments payout payouts transfer transfers paymentintent payment_intents
+    paymentintents order orders subscription subscriptions topup checkout invoice invoices purchase
+"""))  # fmt: skip
 _MAKING = frozenset(("create", "capture", "confirm", "send", "execute", "submit", "pay", "make"))
 _PAYS_BY_CODE = re.compile(
     r"stripe|paypal|braintree|adyen|square|plaid|wise|coinbase|binance|alpaca|bank|payment|wallet|exchange",
     re.IGNORECASE,
 )
-_MAILS = frozenset((
-    "sendmail", "send_message", "send_email", "send_raw_email", "sendmany", "send_mail", "send_mass_mail",
-    "send_bulk_email", "send_templated_email", "send_bulk_templated_email", "create_tweet", "update_status",
-    "sendMail", "send_campaign", "send_sms",
-))  # fmt: skip
+_MAILS = frozenset(listed("""
+    sendmail send_message send_email send_raw_email sendmany send_mail send_mass_mail send_bulk_email
+    send_templated_email send_bulk_templated_email create_tweet update_status sendMail send_campaign send_sms
+"""))  # fmt: skip
 _MAILERS = re.compile(r"smtp|mail|ses|sendgrid|twilio|server|client|api|(?:^|\.)s$", re.IGNORECASE)
 _OPENS = frozenset((
     "put_bucket_acl", "put_object_acl", "put_bucket_policy", "put_public_access_block", "set_iam_policy",
     "make_public", "set_container_access_policy", "add_permission", "authorize_security_group_ingress",
     "attach_user_policy", "attach_role_policy", "put_user_policy", "put_role_policy", "chmod", "fchmod",
 ))  # fmt: skip
-_SETS_BY_CODE = frozenset((
-    "put_bucket_lifecycle_configuration", "put_bucket_lifecycle", "put_retention_policy", "put_bucket_versioning",
-    "decrease_stream_retention_period", "disable_key", "schedule_key_deletion", "stop_instances",
-    "update_time_to_live", "stop_logging", "add_lifecycle_delete_rule", "clear_lifecyle_rules", "update_many",
-    "updateMany", "bulk_update", "updateAll", "recursiveDelete",
-))  # fmt: skip
+_SETS_BY_CODE = frozenset(listed("""
+    put_bucket_lifecycle_configuration put_bucket_lifecycle put_retention_policy put_bucket_versioning
+    decrease_stream_retention_period disable_key schedule_key_deletion stop_instances update_time_to_live stop_logging
+    add_lifecycle_delete_rule clear_lifecyle_rules update_many updateMany bulk_update updateAll recursiveDelete
+"""))  # fmt: skip
 _OPEN_VALUE = re.compile(
     r"public|allusers|\*|0\.0\.0\.0/0|administratoraccess|fullaccess|0?o?[0-7]?(?:777|666|767|776)|511|anyone|\bfalse\b",
     re.IGNORECASE,

@@ -1,38 +1,39 @@
 """Work that is handed to others, by what it is called or by the first words of what is asked for: words to extend.
 
-Misses: orders in other languages; what the others make of them.
+Misses: orders in languages that put the verb last; what the others make of them.
 """
 
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from haltline.detectors.commands.effects.languages import in_english
 from haltline.detectors.commands.effects.tools import pairs
+from haltline.detectors.commands.model import listed
 from haltline.schemas.tool_names import destroying_verb, words
 
 _STARTS = frozenset((
     "run", "trigger", "start", "invoke", "execute", "dispatch", "enqueue", "schedule", "launch", "submit", "queue",
-    "call", "fire", "publish", "kick", "create",
+    "call", "fire", "publish", "kick", "create", "build", "rerun",
 ))  # fmt: skip
 _JOBS = frozenset((
     "workflow", "dag", "pipeline", "job", "lambda", "function", "playbook", "task", "build", "automation", "flow",
     "runbook", "scenario", "script", "action", "zap", "enqueue", "dispatch", "message", "event", "cron", "queue",
 ))  # fmt: skip
-_OTHERS = frozenset((
-    "delegate", "handoff", "hand", "spawn", "subagent", "agent", "task", "assign", "escalate", "worker", "assistant",
-    "crew", "transfer_to", "dispatch", "ask_agent", "coworker",
-))  # fmt: skip
+_OTHERS = frozenset(listed("""
+    delegate handoff hand spawn subagent agent task assign escalate worker assistant crew transfer_to dispatch
+    ask_agent coworker schedule scheduler cron automation routine background codex claude autopilot
+"""))  # fmt: skip
 HANDS = _STARTS | _OTHERS
 """Words of tools that hand something over, or start it."""
 _ORDER_ARGS = (
     "job", "work", "command", "assignment", "brief", "todo", "prompt", "task", "instructions", "instruction",
     "message", "goal", "request", "query", "input", "text", "objective", "content", "description_of_work",
 )  # fmt: skip
-_STRONG = frozenset((
-    "destroy", "delete", "drop", "wipe", "purge", "erase", "truncate", "teardown", "nuke", "terminate",
-    "decommission",
-    "deprovision", "obliterate", "rm",
-))  # fmt: skip
+_STRONG = frozenset(listed("""
+    destroy delete drop wipe purge erase truncate teardown nuke terminate decommission deprovision obliterate rm
+"""))  # fmt: skip
+_RELEASES, _PRODUCTION = frozenset(("deploy", "release", "rollout")), frozenset(("prod", "production", "live"))
 _ORDER = re.compile(
     r"""\s*(?:(?:please|now|just|then|first|next|immediately|permanently|kindly|go(?:\s+ahead)?(?:\s+and)?|you\s+(?:must|should)|
     i\s+(?:want|need)\s+you\s+to|your\s+task\s+is\s+to|can\s+you|could\s+you|completely|force)[\s,:]+)*
@@ -44,7 +45,7 @@ _ORDER = re.compile(
 _SERIOUS = re.compile(
     r"\b(?:table|database|db|bucket|project|repo(?:sitory)?|account|user|users|data|production|prod|server|instance|cluster|namespace|"
     r"backups?|volume|disk|files?|folder|directory|everything|all|customer\w*|record\w*|branch|site|domain|queue|topic|index|collection|"
-    r"stack|environment|schema|dataset|money|funds|public|admin|keys?|secrets?|\d+\s?(?:usd|eur|\$))\b|(?:^|\s)/[\w/.-]+|-rf\b",
+    r"stack|environment|schema|dataset|invoices?|payments?|payroll|subscriptions?|contracts?|orders?|money|funds|public|admin|keys?|secrets?|\d+\s?(?:usd|eur|\$))\b|(?:^|\s)/[\w/.-]+|-rf\b",
     re.IGNORECASE,
 )
 _LIGHT = re.compile(
@@ -56,15 +57,19 @@ _LIGHT = re.compile(
 
 def handed_over(action: str, args: Mapping[str, Any]) -> str:
     """What is handed to others that takes something away; empty where nothing is."""
-    named = words(action)
+    named = [word.removesuffix("s") for word in words(action)]
     if not _STARTS.isdisjoint(named) and not _JOBS.isdisjoint(named):
         for _, value in pairs(args):
             if isinstance(value, str) and len(value) <= 160 and " " not in value.strip():
                 if not _STRONG.isdisjoint(words(value)) and destroying_verb(value.rpartition("/")[2]) != "":
                     return value
-                if not _STRONG.isdisjoint(words(value)[:1] + words(value)[-2:]):
+                named_ = words(value)
+                if not _STRONG.isdisjoint(named_[:1] + named_[-2:]) or (
+                    not _RELEASES.isdisjoint(named_) and not _PRODUCTION.isdisjoint(named_)
+                ):
                     return value
-    for text in texts(args) if hands_over(action) else ():
+    for order in texts(args) if hands_over(action) else ():
+        text = " ".join(in_english(order[:512])) or order
         found = _ORDER.match(text)
         if found is not None and _LIGHT.search(found["about"]) is None and _SERIOUS.search(found["about"]):
             return f"{found['verb'].lower()} {found['about']}"[:160]

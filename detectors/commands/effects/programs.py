@@ -143,7 +143,7 @@ destroys | redis-cli | /\b(config\s+set\s+(maxmemory|save|appendonly)|shutdown\s
 destroys | redis-cli | /(^|\s)p?expire(at)?\s+\S+\s+-?[0-5]?\d(\s|$)/ |
 destroys | redis-cli | /(^|\s)(xtrim\s+\S+\s+maxlen\s+(~\s+)?0|ltrim\s+\S+\s+1\s+0|hdel|srem|zrem\w*|lrem|xdel|getdel|spop|bitop|sortstore|rename)(\s|$)/ |
 destroys | redis-cli eval/evalsha | /call\(\s*['"](del|unlink|flush\w*|expire)/ |
-destroys | influx,influxd delete | | --bucket
+destroys | influx,influxd delete | | bucket:--bucket
 destroys | influx | /\bdrop\s+(database|measurement|series|retention|shard)|delete\s+from/ |
 destroys | influx bucket update | /retention|-r\b/ | --id,--name,-i,-n
 destroys | cypher-shell,neo4j-shell | /\bdelete\s+\w|\bdrop\s+\w|\bremove\s+\w|\bset\s+\w+\s*=\s*\{\s*\}/ |
@@ -172,7 +172,7 @@ destroys | mc ilm | /expire|remove|rm/ | $0
 destroys~ | mc version suspend | | $*
 exposes | mc anonymous/policy set/set-json | /public|download|upload/ | $0
 exposes | mc admin policy attach/set | /consoleadmin|readwrite/ | --user,$*
-destroys | rabbitmqctl delete_*/purge_*/reset/force_reset/clear_* | | $*
+destroys | rabbitmqctl delete_*/purge_*/reset/force_reset/clear_* | | queue:$*
 destroys | celery purge | | -A
 destroys | wrangler kv/r2/d1/queues/secret | /\b(delete|purge)\b/ | $*
 destroys | rails,rake,bin/rails runner | /\b(delete_all|destroy_all|update_all|delete_by|destroy_by|truncate)\b/ |
@@ -283,8 +283,31 @@ hands_over | aws ssm send-command | /\brm\s+-\w*[rf]|drop\s|delete|truncate|mkfs
 hands_over | az vm/vmss run-command | /\brm\s+-\w*[rf]|drop\s|delete|truncate|mkfs|shutdown|remove-item|wipe|destroy/ | -n,--name
 hands_over | claude,codex,gemini,aider,llm,opencode,goose,amp,cursor-agent,copilot,qwen,crush,droid | /(^|\s|['"(])(please\s+|now\s+|permanently\s+|and\s+)*(delete|drop|destroy|wipe|erase|purge|truncate|remove\sall|rm\s+-\w*[rf]\w*|force[\s-]push|terminate|shut\sdown|publish|transfer)\s+(the|all|every|this|that|table|database|bucket|project|files?|\/|\S+\/|repo\w*|branch|\w+\sproject)/ !/\b(how|explain|why|whether|describe|don't|do\snot|never)\b/ |
 """
+_WHOLE_STACKS = r"""
+# stacks, accounts and secrets
+destroys! | pulumi destroy | !-h | stack:-s,--stack,.
+destroys! | pulumi stack rm | !-h | stack:$*,-s,--stack,.
+destroys! | cdk,cdktf,sam,serverless,sls destroy/remove/delete | !-h | stack:$*,--stack-name,--stage,-s,.
+destroys! | eksctl delete cluster | | stack:$*,-n,--name,.
+destroys! | heroku apps:destroy/pg:reset/addons:destroy | | stack:-a,--app,$*,.
+destroys! | fly,flyctl apps/volumes destroy | | stack:$*,-a,--app
+destroys! | fly,flyctl destroy | | stack:$*,-a,--app,.
+destroys! | doctl databases delete | | stack:$*
+destroys! | doctl compute droplet/volume delete | | stack:$*
+destroys! | firebase firestore:delete/database:remove | | stack:$*,--project,.
+destroys! | vault secrets/auth disable | | secret:$*
+destroys | vault delete | | secret:$*
+destroys | vault kv delete/destroy/metadata | !/^kv\smetadata\s(?!delete)/ | secret:$0
+destroys | rabbitmqadmin delete/purge queue/vhost/exchange | | queue:$*
+destroys | influx bucket delete | | bucket:--name,-n,--id,-i
+destroys | netlify sites:delete | | site:$*
+destroys | airflow dags delete | | dag:$*
+destroys | consul kv delete | | key:$*
+destroys | dropuser,userdel,deluser | | user:$*
+destroys | groupdel,delgroup | | group:$*
+"""
 
-TABLE = rows.table(_SYSTEM + _DATABASES + _PACKAGES + _OTHER_HANDS + SERVICES)
+TABLE = rows.table(_WHOLE_STACKS + _SYSTEM + _DATABASES + _PACKAGES + _OTHER_HANDS + SERVICES)
 
 
 _TOGETHER = ("out file", "new item force", "move item", "type nul", "copy nul", "copy null")

@@ -22,7 +22,7 @@ spends | POST PUT | /(refunds?|charges?|payouts?|transfers?|payments?|payment_in
 sends | POST PUT | /(mail/send|messages(\.json)?|sms|send|sendmail|send_?email|emails?|broadcasts?|newsletters?/send|tweets|statuses(/update)?|statuses/update\.json|campaigns/[^/]+/(actions/)?send|posts|publish|notify_all|calls(\.json)?|push/send|notifications/broadcast|releases|deployments|sendMessage)/?($|\?)
 hands_over | POST PUT | (destroy|delete|drop|purge|wipe|teardown|truncate)[\w.-]*/(build|run|runs|trigger|dispatches|execute|executions|invocations|start)\w*/?($|\?)
 hands_over | POST PUT | /(job|jobs|workflows|pipelines|dags|functions|lambdas|playbooks)/[\w./-]*(destroy|delete|drop|purge|wipe|teardown|truncate)
-exposes | POST PUT PATCH | /(collaborators|permissions|acl|policies|iam|grants|members|roles|public|visibility|share|shares|invitations)(/[^/?]+)?/?($|\?)
+exposes | POST PUT PATCH | /(collaborators|permissions|acls?|policy|policies|iam|grants|members|roles|public|visibility|share|shares|invitations)(/[^/?]+)?/?($|\?)
 """
 _ROWS = tuple(
     (ActEffect(cells[0]), frozenset(cells[1].split()), re.compile(cells[2], re.IGNORECASE))
@@ -33,7 +33,7 @@ _OWN_SERVER = re.compile(
     r"|(?:\w+://)?(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?/(?:.*[/_-])?tests?(?:[/_-]|$)"
 )
 _QUERY_ONLY = re.compile(
-    r"[?&](?:action|op|operation|method|cmd|do|act|mode)=(?:delete|remove|destroy|purge|drop|wipe|truncate)\b",
+    r"[?&](?:action|op|operation|method|cmd|do|act|mode)=(?:delete|remove|destroy|purge|drop|wipe|truncate)(?:_(?:all|everything|\w+s))?\b",
     re.IGNORECASE,
 )
 _LOOKS = re.compile(
@@ -43,7 +43,7 @@ _LOOKS = re.compile(
 _IN_BODY = re.compile(
     r"""["']?(?:action|operation|op|method|status|state|cmd|command|type)["']?\s*[:=]\s*["']?(?:\w+[._/-])?(?P<verb>delete|deleted|destroy|remove|removed|purge|truncate|drop|wipe)(?:[A-Z_.]\w*)?["'&\s},]"""
     r"""|["'](?:deleted|is_deleted|archived_and_deleted)["']\s*:\s*true|["'](?:rows|records|values|items)["']\s*:\s*\[\s*\]|\bCLEAR\s+ALL\b|\bDROP\s+ALL\b"""
-    r"""|["']?private["']?\s*[:=]\s*false""",
+    r"""|["']?private["']?\s*[:=]\s*false|["'](?:is_)?public["']\s*:\s*true""",
 )
 _CHAT_TO_ALL = re.compile(r"<!(?:channel|everyone|here)>|@everyone|@channel")
 _MAX_CHARS = 480

@@ -1,6 +1,7 @@
 """Rows of the tables of programs: how a line is read, and whether a program that is run matches it.
 
-A line is `effect | program and words | conditions | target`; a `#` begins a comment, `effect~` can be taken back.
+A line is `effect | program and words | conditions | target`; a `#` begins a comment. `effect~` can be taken back, one
+act of `effect!` is a catastrophe.
 
 - Words are those behind the program's name that are no options, from the first; `*` stands for parts of one, `a/b` for
   either. Words in front of them that are values of options count as such when the program is in `GLOBAL_OPTIONS`.
@@ -8,7 +9,7 @@ A line is `effect | program and words | conditions | target`; a `#` begins a com
   in the command line; says only which have to be read), `--force` (is there), `!--dry-run` (is not), `--acl=public*`
   (has such a value, glued or as the next word), `/regex/` and `!/regex/` over all arguments, in any case.
 - Target: `--name,-n` (values of options), `$1` (an operand behind the words), `$*` (each of them), `.` (where it
-  runs), `path:$1` (it is a file). Where there is none, the program with its words.
+  runs), `path:$1` (it is a file), `user:$1` (it is called so). Where there is none, the program with its words.
 
 Misses: options that are abbreviated; values of options in front of the words of programs that are not listed.
 """
@@ -22,31 +23,13 @@ from itertools import chain, product
 
 from haltline.detectors.commands.files import lost_path
 from haltline.detectors.commands.invocation import STDIN, Invocation
-from haltline.detectors.commands.model import ActEffect, Badness, Destruction
+from haltline.detectors.commands.model import ActEffect, Badness, Destruction, listed
 from haltline.detectors.commands.names import is_production
-from haltline.detectors.commands.wrappers import SYNONYMS
+from haltline.detectors.commands.wrappers import GLOBAL_OPTIONS, SYNONYMS
 
 ANY = "*"
 """Stands for every program."""
-GLOBAL_OPTIONS: Mapping[str, frozenset[str]] = {
-    "aws": frozenset(("--profile", "--region", "--output", "--endpoint-url", "--color", "--query")),
-    "gcloud": frozenset(("--project", "--account", "--configuration", "--format", "--verbosity")),
-    "az": frozenset(("--subscription", "--output", "-o")),
-    "kubectl": frozenset(("-n", "--namespace", "--context", "--cluster", "--kubeconfig", "--user", "-s")),
-    "helm": frozenset(("-n", "--namespace", "--kube-context", "--kubeconfig")),
-    "docker": frozenset(("-H", "--host", "--context", "-c", "--config", "-f", "--file", "-p", "--project-name")),
-    "git": frozenset(("-C", "-c", "--git-dir", "--work-tree", "--namespace")),
-    "npm": frozenset(("-w", "--workspace", "--prefix")),
-    "gh": frozenset(("-R", "--repo")),
-    "cargo": frozenset(("--manifest-path", "-p", "--package")),
-    "borg": frozenset(("--remote-path", "--rsh")),
-    "restic": frozenset(("-r", "--repo", "-p", "--password-file")),
-    "terraform": frozenset(("-chdir",)),
-}
-"""Options with a value that may stand in front of a program's words."""
-_DRY = frozenset(
-    ("--dry-run", "--dryrun", "--dry_run", "-whatif", "--what-if", "--simulate", "--preview-only", "--plan")
-)
+_DRY = frozenset(listed("--dry-run --dryrun --dry_run -whatif --what-if --simulate --preview-only --plan"))
 _WORD = re.compile(r"[a-z0-9_]+")
 _PART_OF_A_WORD = re.compile(r"\w*\*[\w*]*")
 _CELLS = re.compile(r"\s\|(?=\s|$)")
@@ -67,6 +50,7 @@ class Row:
 
     effect: ActEffect
     reversible: bool
+    severe: bool
     program: str
     words: tuple[str, ...]
     conditions: tuple[str, ...]
@@ -114,8 +98,9 @@ def table(text: str) -> Table:
         names, *words = called.split()
         for name in names.split(","):
             row = Row(
-                ActEffect(effect.rstrip("~")),
+                ActEffect(effect.rstrip("~!")),
                 effect.endswith("~"),
+                effect.endswith("!"),
                 name,
                 tuple(words),
                 tuple(conditions.split()),
@@ -267,16 +252,16 @@ def acts(of: Table, invocation: Invocation) -> Iterator[Destruction]:
                 lost = lost_path(verb, invocation, name)
                 yield replace(lost, effect=row.effect, reversible=row.reversible)
             else:
-                bad = Badness.SEVERE if row.effect is ActEffect.DESTROYS and is_production(name) else Badness.PLAIN
-                yield Destruction(
-                    verb, f"{invocation.name.lower()}={name[:_MAX_NAME_CHARS]}", bad, row.effect, row.reversible
-                )
+                severe = row.severe or (row.effect is ActEffect.DESTROYS and is_production(name))
+                bad = Badness.SEVERE if severe else Badness.PLAIN
+                kind = row.target.partition(":")[0] if ":" in row.target else invocation.name.lower()
+                yield Destruction(verb, f"{kind}={name[:_MAX_NAME_CHARS]}", bad, row.effect, row.reversible)
 
 
 def _targets(row: Row, invocation: Invocation) -> list[str]:
     argv = invocation.argv[1:_MAX_WORDS]
     found: list[str] = []
-    for expected in row.target.removeprefix("path:").split(","):
+    for expected in row.target.rpartition(":")[2].split(","):
         if expected == ".":
             found.append(invocation.path("."))
         elif expected.startswith("$"):

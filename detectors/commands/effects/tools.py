@@ -14,42 +14,90 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
-from haltline.detectors.commands.model import ActEffect
+from haltline.detectors.commands.effects.languages import in_english
+from haltline.detectors.commands.model import ActEffect, listed
 from haltline.schemas.tool_names import destroying_verb, words
 
 _NAMES = """
 spends | pay repay prepay | *
 spends | send make create issue execute initiate process submit capture confirm authorize schedule request place complete finalize perform new add post | payment payments payout payouts refund refunds transfer charge donation trade purchase bid deposit remittance withdrawal reimbursement swap wager topup wire money funds eth btc usdc sol crypto coins tokens transaction -human -agent -file -files -data -call -draft -method -methods -link -status -sheet -intents
 spends | place submit create confirm complete finalize checkout send execute | order orders booking reservation checkout -draft -template -list -cart -status -note
-spends | refund withdraw buy purchase sell checkout donate invest stake bet gamble disburse reimburse remit topup payout order hire rent wire short liquidate redeem spend | * -status -history -draft -policy -list -number
-spends | transfer | funds money balance payment amount eth btc crypto coins tokens usd credits points stock shares cash asset_value
+spends | refund withdraw buy purchase sell checkout donate invest stake bet gamble disburse reimburse remit topup payout order hire rent wire short liquidate redeem spend | * -by -attention -status -history -draft -policy -list -number
+spends | transfer | bank wire sepa funds money balance payment amount eth btc crypto coins tokens usd credits points stock shares cash asset_value
 spends | charge bill debit | customer card account user client wallet invoice subscription
 spends | book reserve | flight flights hotel hotels room rooms ticket tickets trip train car cab taxi ride rental reservation seat seats cruise tour restaurant itinerary travel
 spends | create start upgrade renew activate change extend | subscription subscriptions plan tier membership license licenses seats contract
 spends | set update increase raise change launch start resume boost activate create enable | budget budgets spend bid campaign campaigns ad ads adset -draft -newsletter
 spends | approve accept sign | invoice invoices expense expenses payment payments payout purchase refund quote contract loan offer budget timesheet
+spends | cancel | order orders booking bookings reservation reservations flight flights ticket tickets shipment hotel trip appointment -ticket_watch
+spends | settle tip | invoice trade payment bet account creator driver
+spends | close | position positions
+spends | mint burn bridge lend borrow stake unstake swap | token tokens nft nfts eth usdc coin coins crypto position liquidity
+spends | add load | funds credits money
+spends | launch provision lease | instance instances gpu gpus cluster clusters vm vms server servers node nodes droplet -browser -test
+spends | increase raise | quota limit
+spends | approve sign | transaction transaction_batch withdrawal allowance agreement document nda lease
+spends | recharge | *
+spends | request | ride taxi cab
+spends | payroll | * -report -summary -status
+spends | submit process approve | payroll
+spends | issue grant apply | credit credits discount coupon voucher
 spends | trade swap | stock stocks shares token tokens crypto order asset position -file
 spends | register transfer renew | domain domains
+sends | send | envelope envelopes contract invoice invoices
+sends | upload | pypi npm testflight
+sends | publish post | substack medium ghost wordpress blogger tumblr mastodon bluesky hashnode devto
+sends | send | recipients subscribers customers contacts everyone
 sends | send deliver dispatch blast mail | email emails mail mails newsletter newsletters campaign campaigns sms fax letter bulk mass invitation invitations announcement blast mailing push broadcast whatsapp template_message -draft
 sends | gmail outlook email mail sendgrid mailgun mailchimp postmark ses smtp twilio | send
 sends | broadcast blast email mail | all everyone everybody users customers subscribers members staff list message announcement team company
 sends | broadcast | *
+sends | reply forward | email mail gmail outlook all everyone
+sends | submit lodge | tax taxes return claim filing petition visa vote ballot bid tender -draft
+sends | file | tax taxes claim lawsuit complaint petition
+sends | cast | vote ballot
+sends | page | oncall call engineer responder
+sends | send create trigger | postcard letters siren evacuation
 sends | notify alert message | all everyone everybody subscribers customers
 sends | make place start dial | call phone
 sends | tweet retweet repost | *
-sends | post publish share create submit schedule | tweet tweets twitter linkedin facebook instagram reddit tiktok youtube threads mastodon bluesky blog article story reel video podcast package packages app extension post posts page site website release version press -draft -message -comment -reply -issue -review -request
+sends | post publish share create submit schedule | tweet tweets twitter linkedin facebook instagram reddit tiktok youtube threads mastodon bluesky blog article story reel video podcast package packages app extension post posts page site website release version press announcement listing job_ad status -commit -check -draft -message -comment -reply -issue -review -request
+sends | publish release ship submit upload | youtube appstore playstore app_store testflight
 sends | publish release ship submit | package app site page release version store production prod article post video listing product image crate gem npm pypi
 sends | deploy promote release rollout ship | production prod live
 exposes | grant give | access permission permissions role roles privilege privileges admin rights ownership owner scope consent
 exposes | add invite | collaborator collaborators admin admins owner owners administrator
 exposes | make set promote elevate | public admin owner superuser administrator
+exposes | transfer | ownership owner repository repo project organization workspace
+exposes | elevate escalate | privilege privileges permission permissions access rights
+exposes | enable | public anonymous guest root rdp telnet impersonation
+exposes | whitelist allowlist impersonate | *
+exposes | create generate | shareable sharelink access -log -list -report -request -review
 exposes | assign attach bind | admin owner policy administrator
 exposes | open expose publish share | public world port firewall internet everyone anyone
-exposes | disable remove bypass deactivate stop | mfa 2fa totp firewall auth authentication authorization encryption rls ssl tls waf antivirus audit logging protection guardrail guardrails sandbox policy monitoring alarm alarms
-exposes | unlock open disarm | door doors gate garage vault safe house alarm lock locks
+exposes | disable remove bypass deactivate stop | mfa 2fa totp firewall auth authentication authorization encryption rls ssl tls waf antivirus audit logging protection guardrail guardrails sandbox policy monitoring alarm alarms alert alerts alerting dlp edr defender 2sv verification signing
+exposes | unlock open disarm | door doors valve gate garage vault safe house alarm lock locks
 exposes | authorize allow | ingress egress all public anonymous inbound
 destroys | disable stop suspend pause | backup backups versioning snapshot snapshots retention replication recovery
 destroys | terminate kill decommission | instance instances server servers vm vms cluster clusters database host node account user environment contract employee workspace site subscription
+destroys | mute resolve logout reassign close kill end pause stop lock reject cancel | all everything everyone bulk mass -tabs -timers -tests -containers -windows
+destroys | disable suspend pause | service services project app application site website store webhook
+destroys | recycle | file folder item page
+destroys | mark report | spam abuse phishing
+destroys | seal | *
+destroys | kill | switch
+destroys | kick expel boot | user users member members guest participant
+destroys | unsubscribe | all everyone users customers contacts list subscribers members
+destroys | void | invoice payment check transaction contract label shipment order envelope
+destroys | reject decline deny | application loan claim candidate mortgage visa
+destroys | dissolve disband | *
+destroys | dismiss fire layoff | employee employees staff worker
+destroys | downgrade | plan subscription account database cluster version tier
+destroys | scale | down zero
+destroys | failover cutover | *
+destroys | anonymize anonymise pseudonymize redact | user users customer customers data records account accounts
+destroys | reset | password passwords mfa credentials
+destroys | archive | *
 destroys | cancel close end | subscription subscriptions account accounts contract membership policy license plan domain workspace organization tenant
 destroys | deactivate suspend ban block lock freeze offboard fire disable | user users account accounts member members customer customers employee key keys token card domain site tenant
 destroys | revoke rotate expire invalidate regenerate | key keys token tokens access certificate certificates cert secret secrets credential credentials permission permissions license session_all all api
@@ -59,62 +107,71 @@ destroys | factory | reset defaults
 destroys | shutdown stop poweroff halt reboot power | server servers instance instances vm vms database host cluster machine production datacenter node
 destroys | detach unmount eject | volume disk drive database storage
 destroys | unpublish retract recall takedown withdraw_post yank deprecate | * -app_link
+destroys | clear | database data backups everything
+destroys | remove | all everything everyone user users account accounts project repository database member members permanently environment server domain organization workspace team collaborator customer customers data backups
 destroys | force | push
 destroys | rewrite squash | history
 destroys | empty flush clear truncate purge reset | bucket queue table namespace kv storage database trash topic index collection disk store recyclebin keyspace stream
 destroys | drain evict cordon | node nodes
-destroys | move | trash bin junk
-destroys | merge dedupe | contacts accounts customers records users -request -pull -branch
+destroys | move | trash bin junk spam
+destroys | merge dedupe | contacts accounts customers records users tickets leads -request -pull -branch
 overwrites | restore rollback | backup backups database db snapshot snapshots table cluster volume instance disk server deployment release migration -deleted -transaction -window
+overwrites | revert | snapshot database vm volume deployment disk backup
+overwrites | swap | slots slot environment environments dns urls cname database
+overwrites | shift route reroute | traffic
 overwrites | overwrite | * -protection
 overwrites | bulk mass batch | update edit replace change set overwrite
 overwrites | update replace set edit reset change | all everything everyone
 overwrites | update set change replace transfer | nameservers nameserver dns record_set rrset mx cname
 """
 _SETTINGS = r"""
-exposes | visibility|access|access_level|sharing|link_access|audience_access|share_with|privacy | public|anyone\w*|everyone|world|internet|public[_ -]\w+|anonymous|unlisted
-exposes | private|is_private|block_public\w*|restrict\w*_access | false
+exposes | (\w+_)?(visibility|privacy)(_\w+)?|access|access_level|sharing|link_access|audience_access|share_with|privacy | public|anyone\w*|everyone|world|internet|public[_ -]\w+|anonymous|unlisted|open
+exposes | private|is_private|block_public\w*|\w*public_access_block\w*|restrict\w*_access | false
 exposes | public|is_public|make_public|publicly_accessible|public_access|allow_public\w*|anonymous\w*|world_readable|allow_unauthenticated | true
 exposes | acl|canned_acl|predefined_acl | public\S*|allusers\S*|authenticated\S*
 exposes | type|grantee|principal|member|scope|who|user|group|entity | anyone\w*|everyone|allusers|allauthenticatedusers|\*|public
+exposes | (\w+_)?(address_prefix|source_ips?|cidr\w*|allowed_ips?) | \*|any|internet
+exposes | enforce\w*|requires?_(\w+_)?(review|approval|check|mfa|auth|sign)\w* | false
 exposes | mode|permissions|chmod | 0?o?[0-7]?(777|666|767|776|773|722|733)|a\+\w*w\w*|o\+\w*w\w*
 exposes | \w*cidr\w*|source|source_ranges?|ip_range|source_ip|remote_ip\w*|address_prefix | 0\.0\.0\.0(/0)?|::/0
 exposes | role|permission|permissions|privilege|access_level|role_name|new_role|policy|policy_arn | \S*(admin|administrator|owner|root|superuser|superadmin|fullaccess|full_access|sysadmin)\S*|all|\*
 destroys | (\w+_)?retention\w*(days|hours|period|ms|seconds|policy)?\w*|retention(\.\w+)?|\w*expir\w*_?(days|hours|seconds)|expire_after\w*|\w*backup_retention\w* | -?[0-7]|\d{1,4}ms|[0-7][dhms]?|-?\d{1,5}
 destroys | \w*_?ttl\w*|\w*time_to_live\w*|expireafterseconds | [0-9]{1,2}
-destroys | (min_|max_|desired_)?(replicas?|replica_count|instances?_count|desired_count|desired_capacity|node_count|capacity) | 0
+destroys | (\w+_)?(replicas?|replica_count|instances?_count|desired_count|desired_capacity|node_count|capacity) | 0
 destroys | (object_)?versioning\w*|backups?(_enabled)?|automatic_backups|enable_backups|deletion_protection\w*|termination_protection|soft_delete\w*|point_in_time_recovery|snapshots_enabled|replication | false|off|disabled|suspended|none|0
+destroys | archived|is_archived|in_trash|trashed|is_trashed|is_deleted|soft_deleted | true
+destroys | (?!.*(branch|temp|cache|orphan|dry|index|old_))(\w+_)?(destroy|purge|prune|wipe|erase|truncate|delete|drop)(_\w+)? | true
+destroys | status|state|account_status|new_status|lifecycle | suspended|terminated|deactivated|revoked|decommissioned|banned|purged|wiped|destroyed|trash|trashed
+sends | (\w+_)?(status|state) | publish|published|live
+overwrites | (\w+_)?(price|salary|quantity|inventory|stock|balance) | 0(\.0+)?
 overwrites | delete_extra\w*|delete_extraneous|delete_destination|delete_removed|purge_dest\w*|mirror | true
 overwrites | overwrite\w*|replace_existing|force_overwrite|clobber | true
 overwrites | drop_existing|truncate_first|clean_first|clear_before\w*|wipe_first | true
-sends | audience|segment|recipients?|to|list|target_audience|channel|channels|send_to|bcc|cc | all|everyone|everybody|all[_ -](users|customers|subscribers|staff|employees|members)|(all|everyone|all-\w+|staff|company|team)@\S+|@(all|everyone|channel|here)
+sends | audience|segment|topic|chat|chat_id|room|recipients?|to|list|target_audience|channel|channels|send_to|bcc|cc | #?(general|announce\w*|company(-?wide)?|all[_ -]?(hands|company|staff))|all|everyone|everybody|@?all[_ -](users|customers|subscribers|staff|employees|members)|(all|everyone|all-\w+|staff|company|team)@\S+|@(all|everyone|channel|here)
 """
-_AT_THE_END = frozenset((
-    "send", "publish", "pay", "refund", "checkout", "purchase", "buy", "sell", "broadcast", "terminate", "deactivate",
-    "suspend", "ban", "revoke", "withdraw", "disable", "deploy", "restore", "rollback", "create", "submit", "format",
-))  # fmt: skip
+_AT_THE_END = frozenset(listed("""
+    archive send publish pay refund checkout purchase buy sell broadcast terminate deactivate suspend ban revoke
+    withdraw disable deploy restore rollback create submit format flush prune evict overwrite payroll transfer execute
+"""))  # fmt: skip
 """Verbs that a name may end with: `order_submit`."""
-_READS = frozenset((
-    "get", "list", "read", "search", "find", "describe", "show", "view", "fetch", "count", "check", "query", "select",
-    "is", "has", "can", "may", "should", "preview", "plan", "simulate", "validate", "verify", "test", "estimate",
-    "explain", "ask", "suggest", "calculate", "quote", "draft", "lookup", "compare", "analyze", "watch", "poll",
-    "wait", "export", "download", "render", "undo", "think", "dry", "track", "monitor", "log", "say", "inspect",
-    "review", "retrieve", "load", "open", "browse", "diff", "summarize", "remember", "recall_memory", "unban",
-))  # fmt: skip
+_READS = frozenset(listed("""
+    get list read search find describe show view fetch count check query select is has can may should preview plan
+    simulate validate verify test estimate explain ask suggest calculate quote draft lookup compare analyze watch poll
+    wait export download render undo think dry track monitor log say inspect review retrieve load open browse diff
+    summarize remember recall_memory unban
+"""))  # fmt: skip
 """Verbs in front of names of tools that only look, or undo."""
-_MODIFIERS = frozenset((
-    "safe", "soft", "force", "do", "try", "admin", "api", "auto", "tool", "my", "perform", "exec", "run", "async",
-    "really", "user", "please",
-))  # fmt: skip
+_MODIFIERS = frozenset(listed("""
+    safe soft force do try admin api auto tool my perform exec run async really user please
+"""))  # fmt: skip
 _UNFINISHED = frozenset(("draft", "drafts", "template", "templates", "cart", "basket", "wishlist", "quote"))
 _OPERATION_ARGS = ("action", "operation", "op", "method", "command", "verb", "function", "operation_name", "intent",
                    "operationId", "operation_id", "aktion", "accion", "acao", "azione", "actie", "befehl")  # fmt: skip
-_CHANGES = frozenset((
-    "set", "update", "put", "patch", "modify", "configure", "change", "edit", "scale", "apply", "create", "add",
-    "share", "enable", "disable", "alter", "grant", "assign", "authorize", "attach", "manage", "upsert", "save",
-    "sync", "mirror", "copy", "restore", "import", "load", "upload", "resize", "invite", "publish", "send", "post",
-    "deploy", "open", "make", "notify", "broadcast", "expire", "reconfigure", "chmod", "kubectl",
-))  # fmt: skip
+_CHANGES = frozenset(listed("""
+    set update put patch modify configure change edit scale apply create add share enable disable alter grant assign
+    authorize attach manage upsert save sync mirror copy restore import load upload resize invite publish send post
+    deploy open make notify broadcast expire reconfigure chmod kubectl adjust
+"""))  # fmt: skip
 """Verbs of tools that set something by their arguments."""
 _MANY_RECIPIENTS = 10
 _MENTIONS = re.compile(r"(?:^|[\s<])[@!](?:channel|everyone|here|all)\b")
@@ -157,35 +214,46 @@ def _setting(line: str) -> tuple[ActEffect, re.Pattern[str], re.Pattern[str]]:
 
 
 SETTINGS = tuple(map(_setting, filter(None, _SETTINGS.splitlines())))
-_VERBS = frozenset(verb for row in NAMES for verb in row.verbs)
+_BY_VERB = {verb: tuple(row for row in NAMES if verb in row.verbs) for row_ in NAMES for verb in row_.verbs}
+
+_SETTLED = frozenset((*_BY_VERB, *_CHANGES, *_READS))
+"""Words behind which another verb is no lead."""
 
 
 @lru_cache(maxsize=4096)
-def by_name(name: str) -> tuple[str, ActEffect] | None:
-    """The verb and effect that a name tells, such as `create_refund`; None where it tells none."""
-    parts = words(name)
-    while len(parts) > 1 and parts[0] in _MODIFIERS and parts[0] != "force":
+def by_name(name: str, *, alone: bool = True) -> tuple[str, ActEffect] | None:
+    """The verb and effect that a name tells, such as `create_refund`; None where it tells none.
+
+    `alone`: a verb may say it without a thing.
+    """
+    english = in_english(name)
+    parts = english or words(name)
+    while not english and len(parts) > 1 and parts[0] in _MODIFIERS and parts[0] != "force":
         parts = parts[1:]
-    if not parts or parts[0] in _READS or not _UNFINISHED.isdisjoint(parts):
+    if not parts or not _UNFINISHED.isdisjoint(parts) or not _READS.isdisjoint(parts if english else parts[:1]):
         return None
-    ends = (parts[-1], parts[:-1]) if parts[-1] in _AT_THE_END else ("", ())
-    for lead, others in ((parts[0], parts[1:]), ends, *_inner(parts)):
-        if lead not in _VERBS:
-            continue
-        for row in NAMES:
-            if (
-                lead in row.verbs
-                and row.never.isdisjoint(others)
-                and (not row.things or not row.things.isdisjoint(others))
-            ):
-                return "_".join(parts), row.effect
+    for at in range(len(parts)) if english else _leads(parts):
+        lead, others = parts[at], parts[:at] + parts[at + 1 :]
+        at_end = 0 < at == len(parts) - 1 and lead not in _AT_THE_END
+        if (english or at) and destroying_verb("_".join((lead, *others))) == lead:
+            return "_".join(words(name)), ActEffect.DESTROYS
+        for row in _BY_VERB.get(lead, ()):
+            holds = not row.things.isdisjoint(others) if row.things else alone and not at_end
+            if holds and row.never.isdisjoint(others):
+                return "_".join(words(name) if english else parts), row.effect
     return None
 
 
-def _inner(parts: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """A name of a service's own: `stripe_create_refund` leads with the service."""
-    if len(parts) > 2:
-        yield parts[1], (*parts[:1], *parts[2:])
+def _leads(parts: tuple[str, ...]) -> Iterator[int]:
+    """Where the verb may stand: in front, at the end, or behind the name of a service: `stripe_create_refund`."""
+    yield 0
+    if parts[-1] in _AT_THE_END or (parts[-1] in _BY_VERB and _SETTLED.isdisjoint(parts[:-1])):
+        yield len(parts) - 1
+    for at, word in enumerate(parts[1:-1], 1):
+        if word in _READS or (at > 1 and not _SETTLED.isdisjoint(parts[:at])):
+            return
+        if word in _BY_VERB:
+            yield at
 
 
 @lru_cache(maxsize=4096)
@@ -205,38 +273,28 @@ def operations(action: str, args: Mapping[str, Any]) -> Iterator[str]:
     """What the call says that it does: its name, and its operation with and without the thing that its name tells."""
     yield action
     for name in _OPERATION_ARGS:
-        value = args.get(name)
+        value = args.get(name, args.get(name.capitalize()))
         if isinstance(value, str) and 1 < len(value) <= 64:
             yield f"{value}_{action}"
             yield value
 
 
-_MONEY = frozenset(("amount", "amount_usd", "amount_cents", "sum", "price", "total_amount", "value"))
-_PAYEES = frozenset(
-    ("to", "recipient", "payee", "iban", "destination", "account", "to_account", "address", "customer", "card")
-)
-_MOVES_MONEY = frozenset(
-    ("transfer", "send", "pay", "withdraw", "charge", "tip", "deposit", "debit", "payout", "remit")
-)
-_PROTECTS = frozenset((
-    "backup", "backups", "versioning", "protection", "snapshots", "snapshot", "replication", "retention", "mfa",
-    "firewall",
-    "encryption", "audit", "logging", "lock",
-))  # fmt: skip
+_MONEY = frozenset(listed("amount amount_usd amount_cents sum price total_amount value betrag montant importe importo"))
+_PAYEES = frozenset(listed("to recipient payee iban to_iban destination account to_account address customer card"))
+_MOVES_MONEY = frozenset(listed("transfer send pay withdraw charge tip deposit debit payout remit"))
+_PROTECTS = frozenset(listed("""
+    backup backups versioning protection snapshots snapshot replication retention mfa firewall encryption audit
+    logging lock
+"""))  # fmt: skip
 _SWITCHES = frozenset(("enabled", "enable", "active", "on", "status", "state", "value"))
 _FEW = 7
 _PRODUCTION = frozenset(("prod", "production", "live"))
 _ALTERS = frozenset(("update", "set", "modify", "patch", "edit", "bulk", "replace", "upsert"))
 _FILTERS = ("filter", "where", "query", "condition", "conditions", "criteria", "selector", "match")
-_NEW_VALUES = frozenset(
-    ("values", "value", "set", "update", "updates", "data", "fields", "changes", "new_values", "patch")
-)
+_NEW_VALUES = frozenset(listed("values value set update updates data fields changes new_values patch"))
 _EVERY_ROW: tuple[object, ...] = ("", None, {}, [], "*", "{}", "1=1", "true", "all")
 """Conditions that hold of every row."""
 _RELEASES = frozenset(("deploy", "release", "promote", "ship", "rollout", "publish"))
-_FOREIGN_ARGS = frozenset(
-    ("aktion", "accion", "acao", "azione", "actie", "befehl", "operationId", "operation_id", "vorgang")
-)
 
 
 def by_company(action: str, args: Mapping[str, Any]) -> tuple[str, ActEffect] | None:
@@ -250,24 +308,23 @@ def by_company(action: str, args: Mapping[str, Any]) -> tuple[str, ActEffect] | 
         and any(name in args and args[name] in _EVERY_ROW for name in _FILTERS)
     ):
         return "update_every_row", ActEffect.OVERWRITES
-    if not named_by.isdisjoint(_RELEASES) and any(
-        isinstance(value, str) and value.lower() in _PRODUCTION for value in args.values()
-    ):
+    live = any(isinstance(value, str) and value.lower() in _PRODUCTION for value in args.values())
+    if live and not named_by.isdisjoint(_RELEASES):
         return "release_to_production", ActEffect.SENDS
     if not named_by.isdisjoint(("ref", "branch", "push", "tag")) and args.get("force") is True:
         return "force", ActEffect.DESTROYS
-    if not named_by.isdisjoint(_PROTECTS) and any(
+    if (live or not named_by.isdisjoint(_PROTECTS)) and any(
         value is False or value in ("off", "disabled", "none") for name, value in args.items() if name in _SWITCHES
     ):
         return "switch_off", ActEffect.DESTROYS
+    if not named_by.isdisjoint(("scale", "resize", "autoscale")) and any(
+        value == 0 and not isinstance(value, bool) for value in args.values()
+    ):
+        return "scale_to_nothing", ActEffect.DESTROYS
     if not named_by.isdisjoint(("lifecycle", "expiration", "retention", "ttl")) and any(
         isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _FEW for value in args.values()
     ):
         return "let_expire", ActEffect.DESTROYS
-    for name in _FOREIGN_ARGS.intersection(args):
-        value = args[name]
-        if isinstance(value, str) and len(value) <= 64 and destroying_verb(value):
-            return destroying_verb(value), ActEffect.DESTROYS
     return None
 
 

@@ -10,7 +10,7 @@ from itertools import chain
 
 from haltline.detectors.commands.files import lost_path
 from haltline.detectors.commands.invocation import Invocation
-from haltline.detectors.commands.model import Badness, Destruction
+from haltline.detectors.commands.model import Badness, Destruction, listed
 from haltline.detectors.commands.names import is_production
 from haltline.detectors.commands.options import Options, parse, parse_greedily
 from haltline.detectors.commands.paths import canonical
@@ -41,12 +41,11 @@ def _bucket(verb: str, url: str, *, force: bool) -> Destruction:
     return Destruction(verb, f"bucket={found[1] if found else url}", Badness.SEVERE if force else Badness.PLAIN)
 
 
-_AWS_FLAGS = frozenset((
-    "--recursive", "--force", "--dryrun", "--delete", "--quiet", "--dry-run", "--no-dry-run", "--no-cli-pager",
-    "--debug",
-    "--skip-final-snapshot", "--no-skip-final-snapshot", "--no-verify-ssl", "--no-paginate", "--no-sign-request",
-    "--delete-automated-backups", "--force-delete-without-recovery", "--only-show-errors", "--exact-timestamps",
-))  # fmt: skip
+_AWS_FLAGS = frozenset(listed("""
+    --recursive --force --dryrun --delete --quiet --dry-run --no-dry-run --no-cli-pager --debug --skip-final-snapshot
+    --no-skip-final-snapshot --no-verify-ssl --no-paginate --no-sign-request --delete-automated-backups
+    --force-delete-without-recovery --only-show-errors --exact-timestamps
+"""))  # fmt: skip
 _AWS_DESTROYS = re.compile(r"(?:delete|terminate|deregister|purge|batch-delete|schedule-key-deletion)(?:-.*)?")
 _AWS_HARMLESS = frozenset(("delete-message", "delete-message-batch", "delete-tags", "delete-item-tags"))
 _AWS_NAMES = re.compile(
@@ -105,9 +104,7 @@ def _gsutil(invocation: Invocation) -> Iterator[Destruction]:
             yield Destruction("gsutil_rsync_delete", f"object={url}", Badness.PLAIN)
 
 
-_GCLOUD_FLAGS = frozenset(
-    ("-q", "--quiet", "--async", "--recursive", "-r", "-R", "--force", "--all", "--no-user-output-enabled")
-)
+_GCLOUD_FLAGS = frozenset(listed("-q --quiet --async --recursive -r -R --force --all --no-user-output-enabled"))
 
 
 def _gcloud(invocation: Invocation) -> Iterator[Destruction]:
@@ -131,11 +128,10 @@ def _az(invocation: Invocation) -> Iterator[Destruction]:
             yield from _named(f"az_{verb.replace('-', '_')}", "az", words[:at], (name,))
 
 
-_SEVERE_GROUPS = frozenset((
-    "projects", "databases", "clusters", "disks", "snapshots", "buckets", "backups", "keyrings", "group", "db", "aks",
-    "disk", "snapshot", "keyvault", "account", "container", "vault", "zone", "cluster", "database", "namespaces",
-    "managed-zones", "filesystem", "volumes", "volume", "kubernetes", "project", "server",
-))  # fmt: skip
+_SEVERE_GROUPS = frozenset(listed("""
+    projects databases clusters disks snapshots buckets backups keyrings group db aks disk snapshot keyvault account
+    container vault zone cluster database namespaces managed-zones filesystem volumes volume kubernetes project server
+"""))  # fmt: skip
 
 
 def _named(verb: str, kind: str, group: tuple[str, ...], names: tuple[str, ...]) -> Iterator[Destruction]:

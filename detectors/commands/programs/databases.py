@@ -17,7 +17,7 @@ from haltline.detectors.commands import destructive_shapes
 from haltline.detectors.commands.carriers import CARRIERS
 from haltline.detectors.commands.effects import requests, statements
 from haltline.detectors.commands.invocation import Invocation
-from haltline.detectors.commands.model import LOSSES, Badness, Destruction
+from haltline.detectors.commands.model import LOSSES, Badness, Destruction, listed
 from haltline.detectors.commands.names import is_production, is_test, is_throwaway
 from haltline.detectors.commands.options import Options, parse
 from haltline.detectors.commands.paths import badness
@@ -188,11 +188,10 @@ def _kafka_topics(invocation: Invocation) -> Iterator[Destruction]:
         yield from _seen_from(invocation, found, [*options.values("--topic", "--bootstrap-server")])
 
 
-_CURL_VALUE_OPTIONS = frozenset((
-    "-X", "--request", "-H", "--header", "-d", "--data", "--data-raw", "-o", "--output", "-u", "--user", "-A", "-e",
-    "-b", "-c", "-m", "--max-time", "--data-binary", "--data-urlencode", "--json", "--post-data", "--method", "-w",
-    "--write-out", "--cacert", "--cert", "--key", "-F", "-x", "--retry", "-T",
-))  # fmt: skip
+_CURL_VALUE_OPTIONS = frozenset(listed("""
+    -X --request -H --header -d --data --data-raw -o --output -u --user -A -e -b -c -m --max-time --data-binary
+    --data-urlencode --json --post-data --method -w --write-out --cacert --cert --key -F -x --retry -T
+"""))  # fmt: skip
 _BODY_OPTIONS = ("-d", "--data", "--data-raw", "--data-binary", "--data-urlencode", "--json", "--post-data")
 _WHOLE_INDEX = re.compile(r"[/,](?:_all|\*)(?:[/?]|$)")
 
@@ -250,15 +249,12 @@ def _dbt(invocation: Invocation) -> Iterator[Destruction]:
 
 
 _GENERIC_VERBS = frozenset(("delete", "destroy", "drop", "purge", "rm", "truncate"))
-_TALKS = frozenset((
-    "echo", "printf", "grep", "egrep", "fgrep", "rg", "ag", "ack", "test", "[", "man", "help", "which", "type",
-    "less",
-    "cat", "head", "tail", "ls", "make", "npm", "yarn", "pnpm", "cargo", "poetry", "go", "pytest", "tox", "bundle",
-    "rake", "mvn", "gradle", "just", "task", "say", "logger", "wall", "jq", "yq", "sort", "diff", "cut", "tr", "ip",
-    "set", "alias", "export", "read", "expr", "cd", "for", "case", "tmux", "screen", "vim", "sed", "awk", "tar",
-    "zip",
-    "ssh", "nmcli", "route", "brctl", "ovs-vsctl", "tc", "hg", "svn", "bd", "td", "todo", "op", "pass", "xclip",
-))  # fmt: skip
+_TALKS = frozenset(listed("""
+    echo printf grep egrep fgrep rg ag ack test [ man help which type less cat head tail ls make npm yarn pnpm cargo
+    poetry go pytest tox bundle rake mvn gradle just task say logger wall jq yq sort diff cut tr ip set alias export
+    read expr cd for case tmux screen vim sed awk tar zip ssh nmcli route brctl ovs-vsctl tc hg svn bd td todo op pass
+    xclip
+"""))  # fmt: skip
 _CARRY = frozenset((
     *PREFIXES, *CARRIERS, *SHELLS, "xargs", "parallel", "watch", "trap", "su", "runuser", "eval", "vagrant", "gcloud",
     "fly", "flyctl", "poetry", "pipenv", "pdm", "hatch", "rye", "lxc", "multipass", "direnv", "aws-vault", "doppler",

@@ -31,6 +31,13 @@ def forget_kills() -> None:
         _KILLED.clear()
 
 
+def forget_kill(session_id: str) -> None:
+    """Lets one session of this process, and those below it that are named after it, begin anew."""
+    with _LOCK:
+        for killed in [name for name in _KILLED if name == session_id or name.startswith(f"{session_id}/")]:
+            del _KILLED[killed]
+
+
 @dataclass
 class _Tree:
     """What the sessions of one tree share."""

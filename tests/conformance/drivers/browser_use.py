@@ -26,6 +26,7 @@ from pydantic import ValidationError
 
 from haltline.interventions.agent import Guard
 from haltline.interventions.agent.integrations.browser_use import guarded
+from tests.browsers import program
 from tests.conformance.harness import (
     CACHED,
     EFFECTS,
@@ -36,7 +37,6 @@ from tests.conformance.harness import (
     Call,
     Run,
     Script,
-    browser_program,
     why,
 )
 
@@ -93,7 +93,7 @@ class Scripted:
 def browser() -> Browser:
     profile = tempfile.mkdtemp(prefix="browser-use-profile-")
     made = Browser(
-        executable_path=browser_program(),
+        executable_path=program(),
         headless=True,
         chromium_sandbox=False,  # CI runs as root, and the pages are our own
         keep_alive=True,

@@ -1,7 +1,6 @@
 """A real Chromium before a real console, on an embedded broker."""
 
 import os
-import shutil
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -27,6 +26,7 @@ from haltline.console.app import create_app
 from haltline.console.protection import ProtectionLimits
 from haltline.console.settings import ConsoleSettings
 from haltline.schemas.topics import Topics
+from tests.browsers import NO_BROWSER, program
 from tests.mock_cluster import QuickBroker
 from tests.waiting import wait_until
 
@@ -36,7 +36,6 @@ _WITHIN_MS = 30_000
 """For what a page shows after a while, also where much else runs."""
 expect.set_options(timeout=_WITHIN_MS)
 _SIGNED_IN: dict[tuple[str, str], StorageState] = {}
-_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
 UNWATCHED = ProtectionLimits(workers_s=1e9, shadow_s=1e9, sink_s=1e9, broker_s=1e9, console_s=1e9, canary_s=1e9)
@@ -79,9 +78,6 @@ def console_of(folder: Path, fill: Callable[[str], None] = lambda _: None) -> It
             yield broker.bootstrap, address
 
 
-NO_BROWSER = f"expected a browser, one of {', '.join(_NAMES)} on PATH; got none (Debian: apt install chromium)"
-
-
 @pytest.fixture(scope="package")  # its event loop runs for as long, and tests of other packages want theirs
 def chromium() -> Iterator[Browser]:
     if program() is None:
@@ -90,11 +86,6 @@ def chromium() -> Iterator[Browser]:
         pytest.skip(NO_BROWSER)
     with sync_playwright() as playwright, launched(playwright) as browser:
         yield browser
-
-
-def program() -> str | None:
-    """The browser on PATH."""
-    return next(filter(None, map(shutil.which, _NAMES)), None)
 
 
 @contextmanager

@@ -12,7 +12,8 @@ from typing import Final
 
 from playwright.sync_api import Page, sync_playwright
 
-from tests.console.browser.conftest import NO_BROWSER, launched, program, signed_in
+from tests.browsers import NO_BROWSER, program
+from tests.console.browser.conftest import launched, signed_in
 from tests.console.browser.every_page import PAGES, furnished, open_page, wait_until_usable
 
 _SIZES: Final = {1280: 860, 390: 844}

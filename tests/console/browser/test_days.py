@@ -15,6 +15,7 @@ from tests.console.browser.days import BUILDER, CLEANER, MIGRATOR, WITHIN_S, Age
 from tests.mock_cluster import QuickBroker
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.wide  # test_acting, test_looking and test_pictures show each of their steps
 DESK: dict[str, Any] = {"viewport": {"width": 1280, "height": 900}}
 PHONE: dict[str, Any] = {
     "viewport": {"width": 390, "height": 844},

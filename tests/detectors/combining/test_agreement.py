@@ -1,8 +1,7 @@
 from typing import Any
 
-import orjson
+import msgspec
 import pytest
-from pydantic import TypeAdapter
 
 from haltline.detectors.combining.agreement import PARTS, Agreement, State
 from haltline.schemas.decisions import Mode
@@ -30,7 +29,7 @@ def steps(actions: Steps, detector: Agreement = DETECTOR, *, restart: bool = Fal
     for number, findings in enumerate(actions):
         actual += "." if watched(event(number), findings) is None else "c"
         if restart and watched.state is not None:
-            watched.state = TypeAdapter(State).validate_json(orjson.dumps(watched.state))
+            watched.state = msgspec.json.decode(msgspec.json.encode(watched.state), type=State)
     return actual
 
 

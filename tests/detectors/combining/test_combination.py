@@ -1,8 +1,7 @@
 from typing import Any
 
-import orjson
+import msgspec
 import pytest
-from pydantic import TypeAdapter
 
 from haltline.detectors.combining.agreement import State
 from haltline.detectors.combining.combination import COMBINATIONS, Combination
@@ -39,7 +38,7 @@ def run(
         if finding is not None:
             actual.append(finding)
         if restart:
-            watched.state = TypeAdapter(State).validate_json(orjson.dumps(watched.state))
+            watched.state = msgspec.json.decode(msgspec.json.encode(watched.state), type=State)
     return actual
 
 

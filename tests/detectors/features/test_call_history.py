@@ -1,4 +1,4 @@
-import orjson
+import msgspec
 
 from haltline.detectors.features.call_history import MAX_CALLS, MAX_ONCE, MAX_ROWS, MAX_TRAIL, Sort, sort_of
 from haltline.detectors.session.repetition import Repetition
@@ -76,7 +76,7 @@ def test_what_is_remembered_is_bounded() -> None:
     assert len(recall.once) <= MAX_ONCE
     assert len(recall.trail) <= MAX_TRAIL
     assert all(len(known.rows) <= MAX_ROWS for known in recall.calls.values())
-    assert len(orjson.dumps(recall)) < 16_384
+    assert len(msgspec.json.encode(recall)) < 16_384
 
 
 def test_the_first_result_ends_the_counting_of_attempts_and_early_results_are_not_one_call() -> None:

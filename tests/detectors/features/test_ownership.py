@@ -1,7 +1,6 @@
 from collections.abc import Sequence
 
-import orjson
-from pydantic import TypeAdapter
+import msgspec
 
 from haltline.detectors.features.observation import CallTracker
 from haltline.detectors.features.ownership import MAX_TARGETS, Ownership
@@ -143,4 +142,4 @@ def test_what_was_only_proposed_made_nothing_and_all_is_bounded_and_comes_back_f
     commands = (f"touch f{n}; rm g{n}" for n in range(2 * MAX_TARGETS))
     belongings = run(*shell(*commands))[1].belongings
     assert (len(belongings.own), len(belongings.removed)) == (MAX_TARGETS, MAX_TARGETS)
-    assert TypeAdapter(Ownership).validate_json(orjson.dumps(belongings)) == belongings
+    assert msgspec.json.decode(msgspec.json.encode(belongings), type=Ownership) == belongings

@@ -132,7 +132,15 @@ def echoes(count: int, start: float = 1) -> list[ActionEvent]:
             [bash(0, "ls"), *(bash(s, f"# I would now look at {other_words(s)}") for s in range(1, 5))],
             "mhc",
         ),
-        "several in one": ([bash(0, "ls"), bash(1, "echo a b"), bash(2, "# c\necho 'd'; echo e")], "m"),
+        "several in one": (
+            [
+                bash(0, "ls"),
+                bash(1, "echo one of us has to look"),
+                bash(2, "# or wait\necho 'for them'; echo to do it"),
+            ],
+            "m",
+        ),
+        "short ones": ([bash(0, "ls"), *(bash(n, "echo 'rm -rf /data would be wrong'") for n in range(1, 9))], ""),
         "model turns in between": (
             [bash(0, "ls"), *(e for s in range(1, 5) for e in (turn(s, other_words(s)), *echoes(1, s + 0.5)))],
             "mhc",

@@ -16,7 +16,7 @@ import haltline
 from haltline.cli.app import app
 from haltline.cli.common import Exit
 from haltline.interventions.agent import Guard, GuardSettings, Refused
-from haltline.interventions.agent.integrations.claude_code.companion import settings_of
+from haltline.interventions.agent.integrations.hooks.companion import settings_of
 from haltline.interventions.agent.integrations.mcp_http import SESSION, HttpProxy
 from haltline.schemas.policy import Policy
 from haltline.streams.intake.sessions import Sessions

@@ -1,10 +1,9 @@
 from typing import Any
 
-import orjson
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import TypeAdapter
 
 from haltline.interventions.decide.controller import SessionControl
 from haltline.interventions.state.intervention_history import MAX_ENTRIES, MAX_ISSUES
@@ -159,14 +158,13 @@ STRATEGIES = st.sampled_from(["by_rule", "scored", "progressive", "pattern_speci
 )
 def test_any_session_is_bounded_and_survives_a_restart(strategy: str, steps: list[tuple[int, int, list[Any]]]) -> None:
     whole, restarted = story(strategy=strategy), story(strategy=strategy)
-    adapter = TypeAdapter(SessionControl)
     second = 0
     for wait, actions, findings in steps:
         second += wait
         once = {f.detector: f for f in findings}.values()
         first = whole.tell(second, *once, actions=actions)
         assert first == restarted.tell(second, *once, actions=actions)
-        restarted.standing = adapter.validate_python(orjson.loads(orjson.dumps(restarted.standing)))
+        restarted.standing = msgspec.json.decode(msgspec.json.encode(restarted.standing), type=SessionControl)
     assert restarted.standing == whole.standing
     history = whole.standing.history
     if history is not None:

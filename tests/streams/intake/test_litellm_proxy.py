@@ -16,6 +16,7 @@ from tests.mock_cluster import QuickBroker
 from tests.streams.litellm_proxy import TOOLS, Gateway, block
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.wide  # it needs an environment of its own
 AGENT = "default_user_id"  # LiteLLM's user of its master key
 
 

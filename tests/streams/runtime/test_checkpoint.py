@@ -18,6 +18,7 @@ from haltline.streams.runtime.changelog import (
 from haltline.streams.runtime.checkpoint import Checkpointer
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
 from haltline.streams.runtime.owned_partitions import OwnedPartitions
+from haltline.streams.runtime.ports import Outbox
 from haltline.streams.runtime.processor_api import Change, Load, RawRecord
 from tests.mock_cluster import MockCluster
 from tests.streams.counting import Log
@@ -41,7 +42,7 @@ class Record:
 class Keeping:
     """Keeps the last value of each key, and tells it at once; loads a key each time it sees it."""
 
-    def __init__(self, load: Load, outbox: ConfirmedProducer) -> None:
+    def __init__(self, load: Load, outbox: Outbox) -> None:
         self.load = load
         self.outbox = outbox
         self.loaded: list[bytes | None] = []
@@ -123,7 +124,7 @@ class Bench:
             commit=self._commit,
         )
 
-    def _pipeline(self, load: Load, outbox: ConfirmedProducer) -> Keeping:
+    def _pipeline(self, load: Load, outbox: Outbox) -> Keeping:
         self.pipeline = Keeping(load, outbox)
         return self.pipeline
 

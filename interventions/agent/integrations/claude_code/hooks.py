@@ -16,14 +16,19 @@ from haltline.interventions.agent.integrations.any_json import text_of_blocks, w
 from haltline.interventions.agent.integrations.claude_code.transcript import Transcript, results_in
 from haltline.interventions.agent.integrations.framework_session import Answer, FrameworkSession
 from haltline.interventions.agent.refused import Refused
-from haltline.interventions.agent.settings import GuardSettings
+from haltline.interventions.agent.settings import DEFAULT_AGENT, GuardSettings
 
 JsonObject = dict[str, Any]
 OnApproval = Literal["deny", "ask"]
 """What a call that waits for an operator's approval is answered with: `ask` puts it to the user of the terminal."""
 
-# One for each machine: what is added up over an agent's sessions, and killed with it, must not be everybody's.
-AGENT_ID: Final = f"claude-code@{socket.gethostname()}"[:128]
+
+def agent_id_of(agent: str) -> str:
+    """One for each machine: what is added up over an agent's sessions, and killed with it, must not be everybody's."""
+    return f"{agent}@{socket.gethostname()}"[:128]
+
+
+AGENT_ID: Final = agent_id_of("claude-code")
 _MAX_ID_CHARS = 200
 
 
@@ -43,8 +48,11 @@ class Sessions:
         *,
         on_approval: OnApproval = "deny",
         guard: MakeGuard = Guard,
+        agent_id: str = AGENT_ID,
     ) -> None:
+        """`agent_id`: where the settings name none."""
         self._settings = settings
+        self._agent_id = agent_id
         self._on_approval = on_approval
         self._guard = guard
         self._sessions: dict[str, FrameworkSession] = {}
@@ -57,6 +65,11 @@ class Sessions:
             if session.guard.killed:
                 return session.guard.stopped
         return None
+
+    @property
+    def degraded(self) -> str | None:
+        """Why nothing is decided about what the session does; None when it is."""
+        return next(filter(None, (session.guard.degraded for session in self._sessions.values())), None)
 
     @property
     def ready(self) -> bool:
@@ -122,7 +135,7 @@ class Sessions:
 
     def _session(self, hook: Mapping[str, Any]) -> FrameworkSession:
         session_id = _session_id(hook)
-        agent_id = self._settings.agent_id if self._settings.agent_id != "unknown" else AGENT_ID
+        agent_id = self._settings.agent_id if self._settings.agent_id != DEFAULT_AGENT else self._agent_id
         parent = None
         if isinstance(subagent := hook.get("agent_id"), str) and subagent:
             parent, session_id = session_id, f"{session_id}/{subagent}"[:256]
@@ -154,7 +167,10 @@ class Sessions:
             if session.guard.stopped is not None:
                 return stopped_answer(refused)
             waits = refused.code == APPROVAL_PENDING and self._on_approval == "ask"
-            output |= {"permissionDecision": "ask" if waits else "deny", "permissionDecisionReason": answer.refusal}
+            reason = answer.refusal
+            if waits and self._settings.mode == "local" and refused.decision is not None:
+                reason = f"haltline: {refused.decision.reason}"  # the other text is for where nobody can be asked
+            output |= {"permissionDecision": "ask" if waits else "deny", "permissionDecisionReason": reason}
             return {"hookSpecificOutput": output}
         if answer.changes:
             args = hook.get("tool_input")

@@ -13,7 +13,7 @@ from unittest import mock
 
 import pytest
 
-from haltline.cli.agent import hook
+from haltline.cli.agent import hook, hook_settings
 from haltline.schemas.control import Stage
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import ActionEvent, Kind
@@ -32,7 +32,7 @@ class ClaudeCode:
     def __init__(self, folder: Path, bootstrap: str, **environment: str) -> None:
         self.folder = folder
         patient = {"HALTLINE_BUDGET_S": "20", "HALTLINE_START_BUDGET_S": "20"}
-        self._environment = {**os.environ, "HALTLINE_RUN_DIR": str(folder), **patient, **environment}
+        self.environment = {**os.environ, "HALTLINE_RUN_DIR": str(folder), **patient, **environment}
         self.options = ["--bootstrap", bootstrap]
 
     def __call__(self, event: str, **fields: Any) -> subprocess.CompletedProcess[str]:
@@ -44,7 +44,7 @@ class ClaudeCode:
         out, err = io.StringIO(), io.StringIO()
         stdin = io.TextIOWrapper(io.BytesIO(text.encode()))
         with (
-            mock.patch.dict(os.environ, self._environment, clear=True),
+            mock.patch.dict(os.environ, self.environment, clear=True),
             mock.patch.object(sys, "stdin", stdin),
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(err),
@@ -55,7 +55,7 @@ class ClaudeCode:
     def in_a_process(self, text: str) -> subprocess.CompletedProcess[str]:
         """A hook as Claude Code starts it."""
         command = [sys.executable, "-m", "haltline.cli", "hook", *self.options]
-        return subprocess.run(command, input=text, env=self._environment, capture_output=True, text=True, check=False)
+        return subprocess.run(command, input=text, env=self.environment, capture_output=True, text=True, check=False)
 
     def pre(self, tool: str, call_id: str = "t1") -> dict[str, Any]:
         done = self("PreToolUse", tool_name=tool, tool_use_id=call_id)
@@ -68,7 +68,7 @@ class ClaudeCode:
         for entry in filter(lambda entry: entry.name.isdigit(), Path("/proc").iterdir()):
             with contextlib.suppress(OSError):
                 command = (entry / "cmdline").read_bytes().decode(errors="replace")
-                if "claude_code.companion" in command and str(self.folder) in command:
+                if "hooks.companion" in command and str(self.folder) in command:
                     found.append(int(entry.name))
         return found
 
@@ -102,7 +102,7 @@ def test_a_session_goes_through_one_companion_and_is_stopped(embedded: EmbeddedB
         assert claude.pre("Read", "t3")["hookSpecificOutput"]["permissionDecision"] == "deny"
         wait_until(lambda: Stage.STOPPED in worker.stages("s1"), "it is acknowledged that the session has stopped")
         assert claude("SessionEnd").returncode == 0
-        wait_until(lambda: not claude.companions(), "the companion has ended with the session")
+        wait_until(lambda: worker.of(Kind.SESSION_ENDED), "the session has ended")
         seqs = [e.seq for e in worker.events]
         assert (seqs, worker.events[-1].kind) == (list(range(len(seqs))), Kind.SESSION_ENDED)
 
@@ -139,7 +139,7 @@ def test_no_call_that_cannot_be_read_goes_on_after_a_kill_or_before(embedded: Em
 
 
 @pytest.mark.parametrize(
-    ("environment", "options", "said"),
+    ("environment", "options", "reported"),
     [
         ({"HALTLINE_BUDGET_S": "soon"}, [], "budget_s"),
         ({"HALTLINE_APPROVAL_WAIT_S": "soon"}, [], ""),
@@ -148,13 +148,15 @@ def test_no_call_that_cannot_be_read_goes_on_after_a_kill_or_before(embedded: Em
     ids=["a budget that is no number", "a wait that is no number", "an option that there is not"],
 )
 def test_with_settings_that_cannot_work_they_are_reported_and_the_fail_policy_holds(
-    folder: Path, environment: dict[str, str], options: list[str], said: str
+    folder: Path, environment: dict[str, str], options: list[str], reported: str
 ) -> None:
     claude = ClaudeCode(folder, NOWHERE, **environment)
     claude.options += options
+    first = claude("PreToolUse", tool_name="Read", tool_use_id="t0")
+    assert (first.returncode, reported in json.loads(first.stdout)["systemMessage"]) == (0, True)
     reads = claude("PreToolUse", tool_name="Read", tool_use_id="t1")
-    assert (reads.returncode, reads.stdout) == (1, "")
-    assert said in reads.stderr
+    assert (reads.returncode, reads.stdout) == (1, ""), "its user is told once"
+    assert reported in reads.stderr
     destroys = claude("PreToolUse", tool_name="drop_table", tool_use_id="t2")
     assert destroys.returncode == 0
     assert json.loads(destroys.stdout)["hookSpecificOutput"]["permissionDecisionReason"].startswith("no_verdict: ")
@@ -176,7 +178,7 @@ def test_with_settings_that_cannot_work_they_are_reported_and_the_fail_policy_ho
 def test_what_is_no_hook_is_reported_with_the_code_that_blocks_a_call(folder: Path, text: str, code: int) -> None:
     done = ClaudeCode(folder, NOWHERE).run(text)
     assert done.returncode == code
-    assert "expected a hook of Claude Code on standard input" in done.stderr
+    assert "expected a hook on standard input" in done.stderr
 
 
 @pytest.mark.parametrize("value", ["", "[" * 100_000 + "]" * 100_000], ids=["cut off", "nested too deeply"])
@@ -186,6 +188,59 @@ def test_a_proposed_call_that_is_no_json_is_denied(folder: Path, value: str) -> 
     done = ClaudeCode(folder, NOWHERE).run(text)
     assert done.returncode == 2
     assert json.loads(done.stdout)["hookSpecificOutput"]["permissionDecision"] == "deny"
+
+
+def test_without_a_broker_one_companion_stops_sessions_of_several_agents_also_after_it_was_killed(folder: Path) -> None:
+    claude = ClaudeCode(folder, NOWHERE)
+    claude.options = ["--local"]
+
+    def deletes(times: int, **fields: Any) -> list[dict[str, Any]]:
+        outs = []
+        for number in range(times):
+            done = claude("PreToolUse", tool_name="delete_asset", tool_use_id=f"d{number}", **fields)
+            claude("PostToolUse", tool_name="delete_asset", tool_use_id=f"d{number}", tool_response="still there")
+            outs.append(json.loads(done.stdout or "{}"))
+        return outs
+
+    assert deletes(3)[-1]["continue"] is False
+    claude.options = ["--for", "codex", "--local"]
+    assert "deny" in str(deletes(3, session_id="s2")[-1])
+    assert len(claude.companions()) == 1
+    socket = next(folder.glob("*.sock"))
+    assert (socket.stat().st_mode & 0o077, folder.stat().st_mode & 0o077) == (0, 0)
+    claude.end(signal.SIGKILL)
+    claude.options = ["--local"]
+    assert claude.pre("Read", "t9")["stopReason"].endswith("haltline hook release s1")
+    with mock.patch.dict(os.environ, HALTLINE_RUN_DIR=str(folder)):
+        assert hook.main(["release", "s1"]) == 0
+        assert hook.main(["release", "s1"]) == 1
+    assert claude.pre("Read", "t10") == {}
+
+
+def test_the_installed_command_asks_the_companion_and_starts_one_where_there_is_none(folder: Path) -> None:
+    claude = ClaudeCode(folder, NOWHERE)
+    call = {"session_id": "s1", "hook_event_name": "PreToolUse", "tool_input": {}}
+
+    def run(tool: str) -> subprocess.CompletedProcess[str]:
+        command = hook_settings.command_of("claude-code", {"local": True})
+        text = json.dumps({**call, "tool_name": tool})
+        return subprocess.run(command, input=text, env=claude.environment, capture_output=True, text=True, check=False)
+
+    assert [(run(tool).returncode, len(claude.companions())) for tool in ("Read", "Grep")] == [(0, 1), (0, 1)]
+    assert "deny" in run("").stdout, "a call without a name cannot be read"
+
+
+def test_a_companion_ends_when_no_hook_comes(folder: Path) -> None:
+    claude = ClaudeCode(folder, NOWHERE, HALTLINE_HOOK_IDLE_S="0.05")
+    claude.options = ["--local"]
+    assert claude.pre("Read") == {}
+    wait_until(lambda: not claude.companions(), "the companion has ended")
+
+
+def test_a_user_whose_broker_is_away_is_told_once(folder: Path) -> None:
+    claude = ClaudeCode(folder, NOWHERE, HALTLINE_BUDGET_S="0.1", HALTLINE_START_BUDGET_S="0.1")
+    messages = [claude.pre("Read", f"t{number}").get("systemMessage", "") for number in range(2)]
+    assert ("nobody is asked" in messages[0], messages[1]) == (True, "")
 
 
 def test_a_folder_that_others_can_write_to_is_not_used(folder: Path) -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from haltline.cli.agent import hook_settings
-from haltline.cli.agent.hook_settings import command_of, installed, parsed, uninstalled, without
+from haltline.cli.agent.hook_settings import installed, parsed, uninstalled, without
 
 OTHERS = {
     "model": "opus",
@@ -47,7 +47,7 @@ def test_uninstall_leaves_the_file_as_it_was_to_the_byte(tmp_path: Path, before:
         file.parent.mkdir()
         file.write_bytes(before)
     assert hook_settings.main(["install", "--settings", str(file), "--bootstrap", "kafka:9092"]) == 0
-    assert b"hook --bootstrap kafka:9092" in file.read_bytes()
+    assert b"hook_client.py --bootstrap kafka:9092" in file.read_bytes()
     assert hook_settings.main(["install", "--settings", str(file)]) == 0
     assert hook_settings.main(["uninstall", "--settings", str(file)]) == 0
     assert (file.read_bytes() if file.exists() else None) == before
@@ -96,8 +96,41 @@ def test_a_link_stays_a_link_and_the_mode_stays(tmp_path: Path) -> None:
     assert (b"hook" in real.read_bytes(), real.stat().st_mode & 0o777) == (True, 0o600)
 
 
-def test_the_command_quotes_what_a_shell_would_split() -> None:
-    assert command_of({"agent_id": "the builder", "bootstrap": None}).endswith("hook --agent-id 'the builder'")
+def test_the_command_quotes_what_a_shell_would_split(tmp_path: Path) -> None:
+    file = tmp_path / "settings.json"
+    hook_settings.main(["install", "--local", "--settings", str(file), "--agent-id", "the builder"])
+    assert json.loads(file.read_text())["hooks"]["Stop"][0]["hooks"][0]["command"].endswith(
+        "hook_client.py --local --agent-id 'the builder'"
+    )
+
+
+@pytest.mark.parametrize("agent", [*hook_settings.AGENTS])
+def test_each_agent_gets_its_hooks_in_its_own_files_and_loses_them_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agent: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    place = tmp_path / hook_settings.AGENTS[agent].settings
+    assert hook_settings.main(["install", "--for", agent, "--local"]) == 0
+    files = [place] if place.is_file() else sorted(place.iterdir())
+    text = files[0].read_text()
+    assert "hook_client.py" in text
+    assert (f'"{agent}"' in text or f"--for {agent} --local" in text) == (agent != "claude-code")
+    if agent == "cline":
+        assert {file.name for file in files} >= {"PreToolUse", "PostToolUse"}
+        assert all(file.stat().st_mode & 0o111 for file in files)
+    elif agent in {"codex", "gemini-cli"}:
+        (before,) = {"PreToolUse", "BeforeTool"} & json.loads(text)["hooks"].keys()
+        assert json.loads(text)["hooks"][before][0]["hooks"][0]["timeout"] == (60 if agent == "codex" else 60_000)
+    assert hook_settings.main(["uninstall", "--for", agent]) == 0
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_a_hook_of_another_in_the_place_of_ours_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "PreToolUse").write_text("#!/bin/sh\n./check.sh\n")
+    assert hook_settings.main(["install", "--for", "cline", "--settings", str(tmp_path)]) == 2
+    assert "PreToolUse: expected no hook of another there" in capsys.readouterr().err
+    hook_settings.main(["uninstall", "--for", "cline", "--settings", str(tmp_path)])
+    assert [file.name for file in tmp_path.iterdir()] == ["PreToolUse"]
 
 
 entries = st.lists(

@@ -1,16 +1,16 @@
 import asyncio
 import json
-import socket
 from pathlib import Path
-from typing import Any
 
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from haltline.cli.agent import hook as command
+from haltline.cli.agent.hook_client import Reply, request_reply
 from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.claude_code.companion import Companion
 from haltline.interventions.agent.integrations.claude_code.hooks import Sessions
+from haltline.interventions.agent.integrations.hooks.companion import Companion
+from haltline.interventions.agent.integrations.hooks.dialects import DIALECTS
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.testing import ScriptedGuard
 from haltline.schemas.events import Kind
@@ -34,64 +34,70 @@ HOOKS = st.fixed_dictionaries(
     optional=dict.fromkeys(NAMES, VALUES),
 )
 GOOD = {"session_id": "s1", "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "ls"}}
+CLINE = {"taskId": "s1", "hookName": "PreToolUse", "preToolUse": {"toolName": "x", "parameters": {"a": "b"}}}
 INPUTS = st.binary(max_size=20) | HOOKS.map(lambda hook: json.dumps(hook).encode())
 SETTINGS = GuardSettings(bootstrap="scripted", mode="blocking", budget_s=0.05, approval_wait_s=0)
 
 
-def hook_output(path: Path, data: bytes) -> Any:
+def hook_output(path: Path, agent: str, data: bytes) -> Reply:
     """What a companion answers."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(20)
-        connection.connect(str(path))
-        connection.sendall(data)
-        connection.shutdown(socket.SHUT_WR)
-        return json.loads(b"".join(iter(lambda: connection.recv(65_536), b"")))
+    reply = request_reply(str(path), agent, data)
+    assert reply is not None
+    return reply
 
 
-def test_any_hook_is_answered_and_every_call_of_a_tool_is_checked(tmp_path: Path) -> None:
+def test_any_hook_of_any_agent_is_answered_and_every_call_of_a_tool_is_checked(tmp_path: Path) -> None:
     guards: list[ScriptedGuard] = []
 
     def guard(with_settings: GuardSettings, /, *, parent: Guard | None) -> ScriptedGuard:
         guards.append(ScriptedGuard(settings=with_settings, parent=parent))
         return guards[-1]
 
+    tmp_path.chmod(0o700)
     path = tmp_path / "s.sock"
     calls = 0
 
     def ask_all() -> None:
         wait_until(path.exists, "the companion serves")
 
-        @given(data=INPUTS)
-        @example(data=json.dumps(GOOD).encode())
-        @settings(max_examples=40, suppress_health_check=list(HealthCheck))
-        def any_hook(data: bytes) -> None:
+        @given(agent=st.sampled_from([*DIALECTS]), data=INPUTS)
+        @example(agent="claude-code", data=json.dumps(GOOD).encode())
+        @example(agent="cline", data=json.dumps(CLINE).encode())
+        @example(agent="gemini-cli", data=json.dumps({**GOOD, "hook_event_name": "BeforeTool"}).encode())
+        @settings(max_examples=60, suppress_health_check=list(HealthCheck))
+        def any_hook(agent: str, data: bytes) -> None:
             nonlocal calls
-            answer = hook_output(path, data)
-            assert set(answer) in ({"out"}, {"error"})
-            if "error" in answer:
-                assert answer["error"]
-            elif json.loads(data)["hook_event_name"] == "PreToolUse":
-                calls += 1
+            code, out, err = hook_output(path, agent, data)
+            output = json.loads(out) if out else {}
+            assert code == 0 or err
+            is_refused = code == 2 or b"deny" in out or output.get("cancel") is True
+            try:
+                event = DIALECTS[agent].hook_of(data)["hook_event_name"]
+            except (ValueError, KeyError):
+                event = None
+            calls += event == "PreToolUse" and not is_refused
 
         any_hook()
 
     async def run() -> None:
-        serving = asyncio.create_task(Companion(Sessions(SETTINGS, guard=guard), path).serve())
+        companion = Companion(lambda _: Sessions(SETTINGS, guard=guard), path)
+        serving = asyncio.create_task(companion.serve())
         await asyncio.to_thread(ask_all)
-        end = json.dumps({"session_id": "s1", "hook_event_name": "SessionEnd"}).encode()
-        await asyncio.to_thread(hook_output, path, end)
-        await serving
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
 
     asyncio.run(run())
     assert calls > 0
     assert len([e for g in guards for e in g.events if e.kind is Kind.PROPOSED]) == calls
 
 
-@given(st.lists(st.sampled_from((*command.OPTIONS, "--bootstrap=x", "--no-such", "x", "")), max_size=4))
+@given(
+    st.lists(st.sampled_from((*command.OPTIONS, "--for", "--local", "--bootstrap=x", "--no-such", "x", "")), max_size=4)
+)
 def test_any_options_are_read_or_reported(arguments: list[str]) -> None:
     try:
         read, reported = command.environment(arguments), "expected nothing"
     except ValueError as why:
         read, reported = {}, str(why)
     assert "expected" in reported
-    assert set(read) <= set(command.OPTIONS.values())
+    assert set(read) <= {*command.OPTIONS.values(), "HALTLINE_MODE"}

@@ -1,0 +1,84 @@
+"""`haltline watch --all`: what goes wrong in what the agents on this machine write now."""
+
+import argparse
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from haltline.streams.scan.following import Trip
+
+_EVERY_S: Final = 2.0
+_MAC: Final = "on run {title, text}\ndisplay notification text with title title\nend run"
+Notify = Callable[[str, str], object]
+
+
+def main(arguments: list[str]) -> int:
+    """Runs until it is interrupted. Returns the exit code: 0, or 2 when it is set up wrongly."""
+    parser = argparse.ArgumentParser(
+        prog="haltline watch",
+        usage="haltline watch --all [options]",
+        description="Say, one line each, what goes wrong in the histories that the agents on this machine write now: "
+        "what `haltline scan` would find. Nothing is stopped; `haltline hook install --local` does that.",
+        epilog="Exit codes: 0 interrupted; 2 set up wrongly. Example: haltline watch --all --notify desktop",
+    )
+    parser.add_argument("--all", action="store_true", required=True)
+    parser.add_argument("--notify", choices=("terminal", "desktop"), default="terminal",
+                        help="desktop: also a notice there, by notify-send or osascript")  # fmt: skip
+    parser.add_argument("--policy", type=Path, metavar="FILE", help="a policy; left out: every default")
+    parser.add_argument("--bootstrap", metavar="HOST:PORT",
+                        help="also publish what the agents do to Kafka, for workers and the console")  # fmt: skip
+    options = parser.parse_args(arguments)
+    from haltline.cli.policy_option import read_policy
+    from haltline.interventions.agent.integrations.publishing import Publisher
+    from haltline.interventions.agent.settings import GuardSettings
+    from haltline.streams.importing.reading import shown
+    from haltline.streams.scan.following import Following
+
+    notify = _desktop() if options.notify == "desktop" else None
+    if options.notify == "desktop" and notify is None:
+        parser.error("--notify desktop: expected notify-send or osascript, got neither")
+    publisher: Publisher | None = None
+    if options.bootstrap:
+        publisher = Publisher(GuardSettings.from_env(bootstrap=options.bootstrap))
+    since_ms = int(time.time() * 1000)
+    following = Following(
+        read_policy(options.policy),
+        on_event=lambda event: publisher and publisher.publish([event]),
+        since_ms=since_ms,
+    )
+    print(f"haltline: watch: {following.start()} histories; Ctrl-C ends", file=sys.stderr, flush=True)
+    with suppress(KeyboardInterrupt):
+        while True:
+            for trip in following.poll():
+                title, text = map(shown, line_of(trip))
+                print(f"{time.strftime('%H:%M:%S')} {title}: {text}", flush=True)
+                if notify is not None:
+                    notify(title, text)
+            time.sleep(_EVERY_S)
+    if publisher is not None:
+        publisher.close()
+    return 0
+
+
+def line_of(trip: "Trip") -> tuple[str, str]:
+    """Who it is about and what would be done; why, and what the agent would be told."""
+    decision = trip.decision
+    advice = f" Would be told: {' '.join(decision.message.split())}" if decision.message else ""
+    title = f"{trip.agent} {trip.project} {decision.session_id} {decision.level.name} {decision.detector}"
+    return title, f"{' '.join(decision.reason.split())}.{advice}"
+
+
+def _desktop() -> Notify | None:
+    """How this desktop shows a notice; what is in it is an argument, and never a program."""
+    if sys.platform == "darwin":
+        return lambda title, text: subprocess.run(["osascript", "-e", _MAC, title, text], check=False)
+    program = shutil.which("notify-send")
+    if program is None:
+        return None
+    return lambda title, text: subprocess.run([program, "--app-name=haltline", "--", title, text], check=False)

@@ -1,0 +1,252 @@
+"""Holds the guards of a user's sessions for hooks: each hook is a new process, and a guard takes a second.
+
+A hook connects to the companion's socket, sends its agent's name and its input, and prints the reply. The companion is
+started by the first hook (`cli/agent/hook.py`), holds a lock while it lives, and ends when no hook has come for half an
+hour, or a minute after its last session has ended. When it is killed, the next hook starts another. Over Kafka, that
+one reads from the `control` topic what stands; why a session was stopped is also in a file beside the socket, and holds
+in mode `local` until the session is released.
+
+With settings that cannot work it answers by the fail policy, for a minute: each hook would otherwise try anew.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import logging
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, cast
+
+from haltline.interventions.agent.integrations.claude_code.hooks import (
+    OnApproval,
+    Sessions,
+    agent_id_of,
+    stopped_answer,
+)
+from haltline.interventions.agent.integrations.hooks.dialects import DIALECTS, Answer, event_of, reply_of
+from haltline.interventions.agent.integrations.hooks.unanswered import Notes, unanswered, unread
+from haltline.interventions.agent.settings import GuardSettings
+from haltline.interventions.agent.transport.transport_factory import with_policy_read
+
+log: Final = logging.getLogger("haltline.hook")
+
+IDLE_S: Final = 1800.0
+LINGERS_S: Final = 60.0
+"""How long one without a session waits for the next."""
+PING: Final = "\0ping"
+RELEASE: Final = "\0release"
+"""Instead of an agent's name: the session that follows may go on. No argument has such a name."""
+_SIGN_OF_LIFE_S = 5.0
+_NOT_SET = "No broker is set (--bootstrap), and it is not set to decide here: haltline hook install --local"
+_MAX_BYTES = 64 * 1024 * 1024
+Make = Callable[[str], Sessions]
+"""The guards of one session of an agent, by the agent's name."""
+
+
+@dataclass
+class _Held:
+    """One session."""
+
+    sessions: Sessions
+    used_s: float = 0.0
+    busy: int = 0
+    late: list[str] = field(default_factory=list)
+    """Hints that wait for a result."""
+
+
+class Companion:
+    """Answers hooks on a socket, of as many sessions as there are."""
+
+    def __init__(
+        self, make: Make, socket: Path, *, idle_s: float = IDLE_S, is_local: bool = False, why: str = ""
+    ) -> None:
+        """`is_local`: no control topic says who is killed. `why`: nobody can be asked, for this reason."""
+        self._make = make
+        self._socket = socket
+        self._notes = Notes(socket.parent)
+        self._idle_s = idle_s
+        self._is_local = is_local
+        self._why = why
+        self._held: dict[str, _Held] = {}
+        self._used = asyncio.Event()
+        self._busy = 0
+
+    async def serve(self) -> None:
+        """Until it is idle. Raises OSError when the socket cannot be had."""
+        self._socket.unlink(missing_ok=True)  # of one that was killed: the lock says that none lives
+        server = await asyncio.start_unix_server(self._take, self._socket, limit=_MAX_BYTES)
+        try:
+            await self._until_idle()
+        finally:
+            self._socket.unlink(missing_ok=True)
+            server.close()
+            for session_id in [*self._held]:
+                await self._end(session_id)
+
+    async def _until_idle(self) -> None:
+        while True:
+            self._used.clear()
+            wait_s = self._idle_s if self._held else min(self._idle_s, LINGERS_S)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._used.wait(), wait_s)
+                await self._end_idle()
+                continue
+            if not self._busy:
+                return
+
+    async def _end_idle(self) -> None:
+        """A session whose agent was ended without a record."""
+        until_s = asyncio.get_running_loop().time() - self._idle_s
+        for session_id in [name for name, held in self._held.items() if held.used_s < until_s and not held.busy]:
+            await self._end(session_id)
+
+    async def _end(self, session_id: str) -> None:
+        held = self._held.pop(session_id, None)
+        if held is not None:
+            await held.sessions.close()
+
+    async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._busy += 1
+        self._used.set()
+        try:
+            agent, _, raw = (await _read_request(reader)).partition(b"\n")
+            answer = asyncio.ensure_future(self._reply(agent.decode(errors="replace"), raw))
+            while not (await asyncio.wait({answer}, timeout=_SIGN_OF_LIFE_S))[0]:
+                writer.write(b" ")
+            writer.write(answer.result())
+            await writer.drain()
+        except ConnectionError:
+            pass  # the hook was ended by its timeout: it hears no answer
+        finally:
+            self._busy -= 1
+            self._used.set()
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
+
+    async def _reply(self, agent: str, raw: bytes) -> bytes:
+        dialect = DIALECTS.get(agent)
+        if dialect is None:
+            if agent == RELEASE:
+                await self._release(raw.decode(errors="replace"))
+            return b"0 0 0\n" if agent in {RELEASE, PING} else b""
+        session_id = event = ""
+        try:
+            hook = dialect.hook_of(raw)
+            session_id, event = hook["session_id"], str(hook.get("hook_event_name") or "")
+            answer = unanswered(self._notes, hook, self._why) if self._why else await self._answer(agent, hook)
+        except ValueError as error:  # also what is no JSON
+            event = event or event_of(raw)
+            answer = unread(self._notes, session_id, event, str(error))
+        return reply_of(dialect, event, answer)
+
+    async def _answer(self, agent: str, hook: dict[str, Any]) -> Answer:
+        session_id, event = hook["session_id"], hook.get("hook_event_name")
+        held = self._held.get(session_id)
+        if held is None:
+            held = self._held[session_id] = _Held(self._make(agent))
+        held.busy += 1
+        try:
+            out = await held.sessions.answer(hook)
+        finally:
+            held.busy -= 1
+            held.used_s = asyncio.get_running_loop().time()
+        stopped = held.sessions.stopped
+        if stopped is not None:
+            self._notes.stop(session_id, stopped)
+        elif held.sessions.ready and not self._is_local:
+            self._notes.stop(session_id, None)
+        elif event == "PreToolUse":
+            stopped = self._notes.stopped(session_id)
+        if event == "PreToolUse" and stopped is not None:
+            out = stopped_answer(stopped)
+        elif event == "PreToolUse" and not self._is_local and (why := held.sessions.degraded):
+            out |= self._notes.notify_once(session_id, why)
+        if self._is_local and "stopReason" in out:
+            out["stopReason"] += f" To let it go on: haltline hook release {session_id}"
+        if DIALECTS[agent].hints_late:
+            _delay(event, out, held.late)
+        if event == "SessionEnd":
+            del self._held[session_id]
+        return Answer(out)
+
+    async def _release(self, session_id: str) -> None:
+        """What stopped the session does not count any more, and what was counted in it neither."""
+        await self._end(session_id)
+        if self._is_local:
+            from haltline.interventions.agent.transport.local_decider import forget_kill  # noqa: PLC0415 - as its use
+
+            forget_kill(session_id)
+
+
+def _delay(event: object, out: dict[str, Any], late: list[str]) -> None:
+    """Keeps the hint of a call, and adds those that wait to the output of a result."""
+    if event == "PreToolUse" and (hint := out.get("hookSpecificOutput", {}).get("additionalContext")):
+        late.append(hint)
+    elif event in {"PostToolUse", "PostToolUseFailure"} and late and not out:
+        out["hookSpecificOutput"] = {"hookEventName": "PostToolUse", "additionalContext": "\n".join(late)}
+        late.clear()
+
+
+async def _read_request(reader: asyncio.StreamReader) -> bytes:
+    """What a hook says; of more than any does, so much that it cannot be read."""
+    received = bytearray()
+    while len(received) <= _MAX_BYTES and (part := await reader.read(65_536)):
+        received += part
+    return bytes(received)
+
+
+def main() -> int:
+    """Runs as the companion of the socket that is named. A second argument says why nobody can be asked."""
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    os.umask(0o077)
+    socket, why = Path(sys.argv[1]), "".join(sys.argv[2:])
+    with socket.with_suffix(".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return 0
+        asyncio.run(_companion(socket, why).serve())
+    return 0
+
+
+def _companion(socket: Path, why: str) -> Companion:
+    settings, on_approval = settings_of({"HALTLINE_MODE": "local"})
+    try:
+        settings, on_approval = settings_of(os.environ)
+    except (ValueError, OSError) as error:
+        is_set = "HALTLINE_BOOTSTRAP" in os.environ or os.environ.get("HALTLINE_MODE") == "local"
+        why = why or (" ".join(str(error).split())[:500] if is_set else _NOT_SET)
+
+    def make(agent: str) -> Sessions:
+        asks: OnApproval = on_approval if DIALECTS[agent].asks else "deny"
+        return Sessions(settings, on_approval=asks, agent_id=agent_id_of(agent))
+
+    idle_s = float(os.environ.get("HALTLINE_HOOK_IDLE_S", LINGERS_S if why else IDLE_S))
+    is_local = settings.mode == "local" and settings.bootstrap is None
+    return Companion(make, socket, idle_s=idle_s, is_local=is_local, why=why)
+
+
+def settings_of(environ: Mapping[str, str]) -> tuple[GuardSettings, OnApproval]:
+    """The settings of the guards: a hook waits for its verdict, and by default not for an operator.
+
+    Without a broker, a call that waits for a person is by default put to the user of the terminal.
+    Raises ValueError for a value that cannot work, and OSError when the file of client settings cannot be read.
+    """
+    defaults = {"HALTLINE_MODE": "blocking", "HALTLINE_APPROVAL_WAIT_S": "0"}
+    is_alone = environ.get("HALTLINE_MODE") == "local" and "HALTLINE_BOOTSTRAP" not in environ
+    approval = environ.get("HALTLINE_HOOK_APPROVAL", "ask" if is_alone else "deny")
+    if approval not in {"deny", "ask"}:
+        raise ValueError(f"HALTLINE_HOOK_APPROVAL: expected deny or ask, got {approval!r}")
+    # The session is the hook's; one that is named in the environment is the one that started it.
+    named = {name: value for name, value in environ.items() if name != "HALTLINE_SESSION_ID"}
+    above = environ.get("HALTLINE_PARENT_SESSION_ID") or environ.get("HALTLINE_SESSION_ID")
+    settings = GuardSettings.from_env(defaults | named, parent_session_id=above)
+    return with_policy_read(settings), cast("OnApproval", approval)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

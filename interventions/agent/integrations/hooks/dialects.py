@@ -1,0 +1,181 @@
+"""What each agent's hooks say, as a hook of Claude Code, and its answers as each agent reads them.
+
+codex       as Claude Code, but a denial with `continue`, or an `ask`, counts as none
+gemini-cli  BeforeTool, AfterTool ...: `decision` and `reason`; hints only with a result
+cline       `cancel` ends the whole task; arguments cannot be changed; nothing but JSON counts
+opencode    its plugin speaks as Claude Code does
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from haltline.interventions.agent.integrations.any_json import parsed
+
+JsonObject = dict[str, Any]
+NOT_CALLS: Final = frozenset(
+    {"SessionStart", "UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "Stop", "SubagentStop", "SessionEnd",
+     "Notification", "PreCompact"}
+)  # fmt: skip
+"""Hooks that stand before no call."""
+_GEMINI: Final = {
+    "BeforeTool": "PreToolUse", "AfterTool": "PostToolUse", "BeforeAgent": "UserPromptSubmit", "AfterAgent": "Stop",
+}  # fmt: skip
+_CLINE: Final = {
+    "TaskStart": "SessionStart",
+    "TaskResume": "SessionStart",
+    "TaskCancel": "Stop",
+    "TaskComplete": "Stop",
+}
+_BEFORE_CALLS = (b'"PreToolUse"', b'"BeforeTool"')
+
+
+class Answer(NamedTuple):
+    """What a hook prints, and its exit code, as Claude Code understands them."""
+
+    out: JsonObject
+    err: str = ""
+    code: int = 0
+
+
+class Dialect(NamedTuple):
+    """How one agent says what Claude Code says otherwise."""
+
+    read: Callable[[JsonObject], JsonObject]
+    write: Callable[[str, Answer], Answer]
+    hints_late: bool = False
+    """A hint cannot go with a call: it waits for the next result."""
+    asks: bool = False
+    """A call can be put to the user."""
+
+    def hook_of(self, raw: bytes) -> JsonObject:
+        """The hook. Raises ValueError for what is none."""
+        try:
+            hook = parsed(raw)
+        except ValueError:
+            hook = None
+        hook = self.read(hook) if isinstance(hook, dict) else {}
+        session_id = hook.get("session_id")
+        if not isinstance(session_id, str) or not session_id:
+            raise ValueError("expected a hook on standard input, a JSON object with the session's id; got none")
+        return hook
+
+
+def reply_of(dialect: Dialect, event: str, answer: Answer) -> bytes:
+    """The answer as it goes to the hook's process: the exit code, how long both texts are, and the texts."""
+    out, err, code = dialect.write(event, answer)
+    texts = (json.dumps(out).encode() + b"\n" if out else b"", f"haltline: hook: {err}\n".encode() if err else b"")
+    return b"%d %d %d\n" % (code, *map(len, texts)) + b"".join(texts)
+
+
+def event_of(raw: bytes) -> str:
+    """The event of what is no whole hook; of what is no JSON, whether it looks like a call."""
+    try:
+        hook = parsed(raw)
+    except ValueError:
+        return "PreToolUse" if any(name in raw for name in _BEFORE_CALLS) else ""
+    event = str(hook.get("hook_event_name", hook.get("hookName", ""))) if isinstance(hook, dict) else ""
+    return _GEMINI.get(event) or _CLINE.get(event) or event
+
+
+def denied(reason: str) -> JsonObject:
+    """To a call that must not be made."""
+    output = {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": reason}
+    return {"hookSpecificOutput": output}
+
+
+def _same(hook: JsonObject) -> JsonObject:
+    return hook
+
+
+def _without_transcript(hook: JsonObject) -> JsonObject:
+    """Others' transcripts are in formats of their own."""
+    return {name: value for name, value in hook.items() if name not in {"transcript_path", "agent_transcript_path"}}
+
+
+def _as_printed(_: str, answer: Answer) -> Answer:
+    return answer
+
+
+def _specific(out: Mapping[str, Any]) -> tuple[JsonObject, str, str | None]:
+    """What is specific of the call, the hint, and why it is refused; a question to the user is a refusal here."""
+    specific = dict(out.get("hookSpecificOutput") or {})
+    verdict = specific.get("permissionDecision")
+    is_refused = verdict == "deny" or (verdict == "ask" and "updatedInput" not in specific)
+    reason = str(specific.get("permissionDecisionReason") or "haltline: refused")
+    return specific, str(specific.get("additionalContext") or ""), reason if is_refused else None
+
+
+def _to_codex(event: str, answer: Answer) -> Answer:
+    out, (specific, _, refused) = answer.out, _specific(answer.out)
+    if event != "PreToolUse":
+        return answer
+    if refused is not None:
+        specific = {**denied(refused)["hookSpecificOutput"]}
+    elif "updatedInput" in specific:
+        specific["permissionDecision"] = "allow"
+    out = {name: value for name, value in out.items() if name not in {"continue", "stopReason"}}
+    if stop := answer.out.get("stopReason"):
+        out["systemMessage"] = stop
+    return answer._replace(out=out | ({"hookSpecificOutput": specific} if specific else {}))
+
+
+def _from_gemini(hook: JsonObject) -> JsonObject:
+    event, result = hook.get("hook_event_name"), hook.get("tool_response")
+    hook = _without_transcript(hook) | {"hook_event_name": _GEMINI.get(str(event), event)}
+    if isinstance(result, dict) and hook["hook_event_name"] == "PostToolUse":
+        hook["tool_response"] = result.get("llmContent", result)
+        if result.get("error"):
+            hook |= {"hook_event_name": "PostToolUseFailure", "error": json.dumps(result["error"], default=str)}
+    return hook
+
+
+def _to_gemini(event: str, answer: Answer) -> Answer:
+    out, (specific, hints, refused) = dict(answer.out), _specific(answer.out)
+    out.pop("hookSpecificOutput", None)
+    if refused is not None:
+        out |= {"decision": "deny", "reason": refused}
+    elif "updatedInput" in specific:
+        out["hookSpecificOutput"] = {"hookEventName": "BeforeTool", "tool_input": specific["updatedInput"]}
+    elif hints and event.startswith("PostToolUse"):
+        out["hookSpecificOutput"] = {"hookEventName": "AfterTool", "additionalContext": hints}
+    return answer._replace(out=out)
+
+
+def _from_cline(hook: JsonObject) -> JsonObject:
+    event = str(hook.get("hookName"))
+    before, after, prompted = (hook.get(name) for name in ("preToolUse", "postToolUse", "userPromptSubmit"))
+    call = before if isinstance(before, dict) else after if isinstance(after, dict) else {}
+    read: JsonObject = {"hook_event_name": _CLINE.get(event, event), "session_id": hook.get("taskId")}
+    if event in {"PreToolUse", "PostToolUse"}:
+        read |= {"tool_name": call.get("toolName"), "tool_input": call.get("parameters")}
+        read["tool_response"] = call.get("result")
+        if call.get("success") is False:
+            read |= {"hook_event_name": "PostToolUseFailure", "error": str(call.get("result") or "failed")}
+    if isinstance(prompted, dict):
+        read["prompt"] = prompted.get("prompt")
+    return read
+
+
+def _to_cline(_: str, answer: Answer) -> Answer:
+    specific, hints, refused = _specific(answer.out)
+    if answer.out.get("continue") is False:
+        refused = str(answer.out.get("stopReason"))
+    elif "updatedInput" in specific:
+        refused = f"This call is only allowed with other arguments: {json.dumps(specific['updatedInput'])}"
+    elif answer.code == 2:
+        refused = refused or answer.err
+    context = "\n".join(filter(None, (answer.out.get("systemMessage"), hints)))
+    out: JsonObject = {"cancel": refused is not None}
+    out |= {"errorMessage": refused} if refused is not None else {}
+    return Answer(out | ({"contextModification": context} if context else {}), answer.err)
+
+
+DIALECTS: Final = {
+    "claude-code": Dialect(_same, _as_printed, asks=True),
+    "codex": Dialect(_without_transcript, _to_codex),
+    "gemini-cli": Dialect(_from_gemini, _to_gemini, hints_late=True),
+    "cline": Dialect(_from_cline, _to_cline),
+    "opencode": Dialect(_without_transcript, _as_printed),
+}
+"""By the agent's name, as `haltline hook --for` has it."""

@@ -1,0 +1,92 @@
+"""What a hook is answered when nobody can be asked: by the guard's fail policy, and by what is known of a kill."""
+
+import contextlib
+import json
+import os
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from haltline.interventions.agent.integrations.claude_code.hooks import stopped_answer
+from haltline.interventions.agent.integrations.hooks.dialects import NOT_CALLS, Answer, denied
+from haltline.interventions.agent.refused import Refused
+from haltline.interventions.agent.rules.known_effects import known_effect
+from haltline.interventions.agent.settings import GuardSettings
+
+_NOBODY = "Nobody could be asked whether this may be done, and it could do harm. Report it instead."
+_UNREADABLE = "The call could not be read, so nobody could be asked whether it may be done. Write it another way."
+
+
+class Notes:
+    """What stands about sessions, in the folder of their companions: which are stopped, and whose user was told."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def stopped(self, session_id: str) -> Refused | None:
+        """Why a session was stopped, as was known last."""
+        try:
+            known = json.loads(self._file(session_id, "killed").read_bytes())
+            return Refused(str(known["code"]), str(known["reason"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def stop(self, session_id: str, stopped: Refused | None) -> None:
+        """Keeps why it was stopped; None: it is not, any more."""
+        file = self._file(session_id, "killed")
+        with contextlib.suppress(OSError):  # as long as this process lives, it is known here
+            if stopped is None:
+                file.unlink(missing_ok=True)
+            else:
+                file.write_text(json.dumps({"code": stopped.code, "reason": stopped.reason}), encoding="utf-8")
+
+    def notify_once(self, session_id: str, why: str) -> dict[str, Any]:
+        """For the session's user, once: nobody is asked, and why."""
+        try:
+            os.close(os.open(self._file(session_id, "notified"), os.O_CREAT | os.O_EXCL, 0o600))
+        except OSError:
+            return {}
+        return {"systemMessage": f"haltline: nobody is asked about what this session does. Tools whose name says that "
+                f"they destroy are refused, all others run. {why}"}  # fmt: skip
+
+    def _file(self, session_id: str, kind: str) -> Path:
+        return self._folder / f"{blake2b(session_id.encode(errors='replace'), digest_size=16).hexdigest()}.{kind}"
+
+
+def unanswered(notes: Notes, hook: dict[str, Any], why: str) -> Answer:
+    """The answer to a hook when nobody can be asked."""
+    session_id = str(hook.get("session_id"))
+    stopped = notes.stopped(session_id)
+    if hook.get("hook_event_name") == "PreToolUse" and (stopped is not None or _closed(str(hook.get("tool_name", "")))):
+        return _refusal(stopped, _NOBODY, why)
+    if notice := notes.notify_once(session_id, why):
+        return Answer(notice, why)  # with another exit code what is printed would not be read
+    is_call = hook.get("hook_event_name") == "PreToolUse"
+    return Answer({}, why + ("\nhaltline: hook: nobody was asked about this call; it goes on" if is_call else ""), 1)
+
+
+def unread(notes: Notes, session_id: str, event: str, why: str) -> Answer:
+    """The answer to what cannot be read as a hook: a call is not made, as the worker does not see it."""
+    if event in NOT_CALLS:
+        return Answer({}, why, 1)  # there is no call to refuse; of a Stop, 2 would say: go on
+    stopped = notes.stopped(session_id)
+    if not event and stopped is None:
+        return Answer({}, f"{_UNREADABLE} ({why})", 2)
+    answer = _refusal(stopped, _UNREADABLE, why)
+    # With 2, what is printed is not read; and that is where the whole turn of a killed session is ended.
+    return answer if stopped is not None else Answer(answer.out, f"{_UNREADABLE} ({why})", 2)
+
+
+def _refusal(stopped: Refused | None, otherwise: str, why: str) -> Answer:
+    if stopped is None:
+        return Answer(denied(f"no_verdict: {otherwise}"), why)
+    return Answer(stopped_answer(stopped), why)
+
+
+def _closed(tool: str) -> bool:
+    """Whether such a call is refused when nobody can be asked."""
+    try:
+        closed_from = GuardSettings.from_env(bootstrap="unused").fail_closed_from
+    except (ValueError, OSError):
+        closed_from = GuardSettings(bootstrap="unused").fail_closed_from
+    return closed_from is not None and known_effect(tool, None) >= closed_from

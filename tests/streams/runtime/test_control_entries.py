@@ -1,0 +1,210 @@
+"""Entries of the control topic: which of them count, and which a worker writes anew. Histories are simulated."""
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from haltline.schemas.control import Command, CommandKind, ControlRecord, ControlState
+from haltline.schemas.partitioner import partition_of
+from haltline.schemas.topics import Topics
+from haltline.streams.kafka.log_reader import LogReader
+from haltline.streams.local.embedded_broker import EmbeddedBroker
+from haltline.streams.runtime import control_entries
+from haltline.streams.runtime.changelog import OWNER_HEADER, Owner
+from haltline.streams.runtime.control_entries import CHANGELOG_HEADER, ControlEntries
+from haltline.streams.runtime.owned_partitions import OwnedPartitions
+from haltline.streams.runtime.source_reader import Fetched, Record, SourceReader
+from haltline.streams.runtime.worker_settings import WorkerSettings
+from tests.builders import T0_MS
+from tests.streams.running import running_worker
+from tests.waiting import wait_until
+
+CONTROL = "control"
+KEY = b"session:42"
+CHANGELOG = "changelog id"
+PARTITIONS = 4
+SEAL = ("seal", b"of a worker")
+Headers = Sequence[tuple[str, bytes | None]]
+
+
+def owned(offset: int, changelog: str = CHANGELOG) -> Headers:
+    """Of an owner that claimed there."""
+    return (OWNER_HEADER, claim(offset).encode()), (CHANGELOG_HEADER, changelog.encode())
+
+
+def claim(offset: int) -> Owner:
+    return Owner(offset, bytes([offset % 256]) * 16)
+
+
+class Worker:
+    """One that owns the key's partition by a claim, or does not; the topic is in the test's hands."""
+
+    def __init__(self, own: int | None) -> None:
+        self.own = own
+        self.read = 0
+        self.sent: list[tuple[str, bytes | None, bytes | None, Headers]] = []
+        self.failures: list[BaseException] = []
+        self.on_failure: Callable[[BaseException], object] = lambda _: None
+        self.entries = ControlEntries(
+            CONTROL,
+            self,
+            cast(OwnedPartitions, self),
+            changelog=CHANGELOG,
+            partitions=PARTITIONS,
+            open_reader=self.open_reader,
+            on_failure=self.failures.append,
+        )
+
+    def open_reader(self, topics: list[str], _take: object, *, on_failure: Any) -> SourceReader:
+        assert topics == [CONTROL]
+        self.on_failure = on_failure
+        return cast(SourceReader, None)
+
+    def owner_of(self, partition: int) -> Owner | None:
+        return claim(self.own) if self.own is not None and partition == partition_of("42", PARTITIONS) else None
+
+    def partitions(self, topic: str) -> int:
+        raise NotImplementedError(topic)
+
+    def send(self, topic: str, *, key: bytes | None, value: bytes | None, headers: Headers = ()) -> None:
+        self.sent.append((topic, key, value, headers))
+
+    def decides(self, value: bytes | None) -> None:
+        self.entries.send(CONTROL, key=KEY, value=value, headers=(SEAL,))
+
+    def reads(self, value: bytes | None, by: int | None, key: bytes = KEY, changelog: str = CHANGELOG) -> None:
+        headers = (SEAL,) if by is None else (SEAL, *owned(by, changelog))
+        self.entries.take(Fetched(1, (CONTROL, 0), self.read, [Record(CONTROL, 0, self.read, 0, key, value, headers)]))
+        self.read += 1
+
+    def written_anew(self) -> list[bytes | None]:
+        self.sent.clear()
+        self.entries.mend()
+        assert all(sent[0] == CONTROL and sent[1] == KEY for sent in self.sent)
+        return [value for _, _, value, _ in self.sent]
+
+
+def test_what_a_replaced_worker_displaced_is_written_anew_once_as_it_was() -> None:
+    worker = Worker(own=7)
+    worker.decides(b"released")
+    assert worker.sent == [(CONTROL, KEY, b"released", (SEAL, *owned(7)))]
+    first = worker.sent[0]
+    worker.reads(b"released", by=7)
+    worker.reads(b"killed", by=3)
+    assert worker.written_anew() == [b"released"]
+    assert worker.sent == [first]
+    assert worker.written_anew() == []
+    worker.reads(b"killed too", by=3)
+    assert worker.written_anew() == [b"released"]
+
+
+def test_whoever_takes_over_writes_what_the_owner_before_had_written() -> None:
+    worker = Worker(own=None)
+    worker.reads(None, by=7)
+    worker.reads(b"killed", by=3)
+    assert worker.written_anew() == []
+    worker.own = 9
+    assert worker.written_anew() == [None]
+    assert worker.sent[0][3] == (SEAL, *owned(9))
+
+
+def test_what_was_decided_last_is_written_though_only_what_was_before_has_been_read() -> None:
+    worker = Worker(own=7)
+    worker.decides(b"killed")
+    worker.decides(None)
+    worker.reads(b"killed", by=7)
+    worker.reads(b"frozen", by=3)
+    assert worker.written_anew() == [None]
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        pytest.param([(b"a", 7), (b"b", 8)], id="an entry of a later claim counts"),
+        pytest.param([(b"a", 7), (b"b", 7)], id="an owner may write again"),
+        pytest.param([(b"a", 7), (b"b", None)], id="an entry of an older release counts"),
+        pytest.param([(b"a", 7), (b"b", None), (b"c", 3)], id="before an entry of an older release nothing is known"),
+        pytest.param([(b"a", 7), (b"b", 3), (b"a", 7)], id="its owner has written it anew"),
+        pytest.param([(b"a", 9), (b"b", 3)], id="a worker that was replaced leaves it to the owner"),
+    ],
+)
+def test_nothing_is_written_anew_where(read: list[tuple[bytes, int | None]]) -> None:
+    worker = Worker(own=8)
+    for value, by in read:
+        worker.reads(value, by=by)
+    assert worker.written_anew() == []
+
+
+def test_claims_of_another_changelog_are_not_compared() -> None:
+    worker = Worker(own=8)
+    worker.reads(b"of before it was recreated", by=7, changelog="changelog other id")
+    worker.reads(b"of now", by=3)
+    assert worker.written_anew() == []
+    worker.reads(b"of a replaced worker", by=2)
+    assert worker.written_anew() == [b"of now"]
+
+
+def test_other_topics_and_partitions_of_others_bear_no_owner() -> None:
+    worker = Worker(own=7)
+    worker.entries.send("decisions", key=KEY, value=b"", headers=(SEAL,))
+    worker.entries.send(CONTROL, key=b"agent:cleaner", value=b"")
+    assert [headers for _, _, _, headers in worker.sent] == [(SEAL,), ()]
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control_entries, "_KEYS", 2)
+    worker = Worker(own=7)
+    worker.reads(b"a", by=5)
+    worker.reads(b"b", by=3)  # late, and then forgotten
+    for other in (b"session:1", b"session:2"):
+        worker.reads(b"a", by=5, key=other)
+    assert worker.written_anew() == []
+
+
+def test_a_worker_that_may_not_read_the_topic_says_so_and_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    worker = Worker(own=7)
+    with caplog.at_level(logging.ERROR):
+        worker.on_failure(KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)))
+    assert (worker.failures, "haltline topics acls" in caplog.text) == ([], True)
+    other = KafkaException(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED))
+    worker.on_failure(other)
+    assert worker.failures == [other]
+
+
+def test_a_session_that_was_reset_stays_reset_though_its_kill_lands_late(
+    embedded: EmbeddedBroker, tmp_path: Path
+) -> None:
+    topics = Topics()
+    producer = Producer({"bootstrap.servers": embedded.bootstrap, "partitioner": "murmur2_random"})
+
+    def states() -> list[tuple[ControlState, bytes]]:
+        with LogReader(embedded.bootstrap, [topics.control]) as reader:
+            values = [message.value() or b"" for message in reader.to_end()]
+        return [(ControlRecord.model_validate_json(value).state, value) for value in values]
+
+    def command(kind: CommandKind, number: int) -> None:
+        asked = Command(command_id=f"c{number}", kind=kind, id="s1", by="ada", reason="why", time=T0_MS + number)
+        producer.produce(topics.commands, key="s1", value=asked.to_json())
+        assert producer.flush(10) == 0
+
+    def lands_late(value: bytes) -> None:
+        changelog = WorkerSettings(bootstrap="", sources=topics.session_sources).changelog
+        headers: list[tuple[str, str | bytes | None]] = [*owned(-1, changelog)]
+        producer.produce(topics.control, key="session:s1", value=value, headers=headers)
+        assert producer.flush(10) == 0
+
+    killed, released = ControlState.KILLED, ControlState.PROBATION
+    with running_worker(embedded.bootstrap, tmp_path):
+        command(CommandKind.KILL, 1)
+        command(CommandKind.RESET, 2)
+        wait_until(lambda: [state for state, _ in states()] == [killed, released], "it was killed, and reset")
+        (_, kill), (_, reset) = states()
+        lands_late(kill)
+        wait_until(lambda: states()[2:] == [(killed, kill), (released, reset)], "the worker writes the reset again")
+    lands_late(kill)
+    with running_worker(embedded.bootstrap, tmp_path):
+        wait_until(lambda: states()[4:] == [(killed, kill), (released, reset)], "the next worker does so too")
