@@ -24,7 +24,7 @@ class LogRecord(NamedTuple):
     """Epoch milliseconds, as the record itself says; 0 where it says none."""
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...] = ()
+    headers: Sequence[tuple[str, bytes | None]] = ()
     """All that it had, also those without a value, which say nothing to the worker."""
 
     @classmethod
