@@ -19,6 +19,7 @@ from typing import Any, Final, TypeVar
 import orjson
 from rich.console import Console
 
+from benchmarks import command
 from benchmarks.quality.sessions import TRACES
 from benchmarks.reporting import capacity_tables
 from benchmarks.reporting.capacity import Demand, Limits, Prices, TooFewFigures, constants, plan
@@ -27,7 +28,7 @@ from benchmarks.reporting.report import NotResults, load
 from benchmarks.reporting.table import Table
 from benchmarks.reporting.tables import COMMITTED, PAGES, show, written
 from benchmarks.run import PARTS, run
-from haltline.streams.local.kafka_jars import LocalKafkaError, missing_tools
+from haltline.streams.local.kafka_jars import missing_tools
 from haltline.streams.local.subprocesses import interruptible
 
 _WIDTH: Final = 160
@@ -173,12 +174,7 @@ def _parts(text: str) -> list[str]:
 
 def options(words: Sequence[str]) -> argparse.Namespace:
     """What to measure, and for how long."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example: python -m benchmarks --only throughput,latency --events 200000",
-    )
+    parser = command.options("benchmarks", __doc__, "--only throughput,latency --events 200000")
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--long", action="store_true", help="more events and rounds: some two hours")
     length.add_argument(
@@ -211,10 +207,4 @@ def options(words: Sequence[str]) -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except LocalKafkaError as error:
-        print(error, file=sys.stderr)
-        sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    command.run(main)

@@ -26,12 +26,12 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import processes
+from benchmarks import command, processes
 from benchmarks.cluster import Cluster, started
 from benchmarks.load import Load, Sent, generate
 from haltline.console.access.keys import digest_of, new_key
 from haltline.schemas.topics import Topics
-from haltline.streams.local.kafka_jars import LocalKafkaError, missing_tools
+from haltline.streams.local.kafka_jars import missing_tools
 from haltline.streams.local.subprocesses import Child, Children
 
 _PREFIX = "api."
@@ -244,12 +244,7 @@ def _show(found: Measured, args: argparse.Namespace) -> None:
 
 
 def _options() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.api",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example: python -m benchmarks.api --rate 100 --seconds 30",
-    )
+    parser = command.options("benchmarks.api", __doc__, "--rate 100 --seconds 30")
     parser.add_argument("--rate", type=int, default=100, help="requests a second (%(default)s)")
     parser.add_argument("--seconds", type=float, default=30.0, help="(%(default)s)")
     parser.add_argument("--events-per-s", type=int, default=200, help="published beside (%(default)s)")
@@ -259,10 +254,4 @@ def _options() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except LocalKafkaError as error:
-        print(error, file=sys.stderr)
-        sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    command.run(main)

@@ -18,6 +18,7 @@ import orjson
 from rich.console import Console
 from rich.progress import Progress
 
+from benchmarks import command
 from benchmarks.detector_timer import DetectorTimer
 from benchmarks.quality.sessions import default_files, read
 from benchmarks.reporting.core_report import (
@@ -257,12 +258,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _options() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.core",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example: python -m benchmarks.core --copies 5 --rounds 5",
-    )
+    parser = command.options("benchmarks.core", __doc__, "--copies 5 --rounds 5")
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="recorded traces (../shared/traces)")
     parser.add_argument("--copies", type=int, default=2, help="of each session (%(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="(%(default)s)")
@@ -275,7 +271,4 @@ def _options() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    command.run(main)

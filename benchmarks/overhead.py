@@ -28,7 +28,7 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import processes
+from benchmarks import command, processes
 from benchmarks.cluster import started
 from benchmarks.reporting.machine import machine
 from haltline.interventions.agent import Guard
@@ -298,12 +298,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _options() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.overhead",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example: python -m benchmarks.overhead --kafka --agents 200",
-    )
+    parser = command.options("benchmarks.overhead", __doc__, "--kafka --agents 200")
     parser.add_argument(
         "--pieces", type=int, default=100, help=f"of {_PIECE_TURNS * _CALLS_PER_TURN} calls (%(default)s)"
     )
@@ -315,7 +310,4 @@ def _options() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    command.run(main)

@@ -21,11 +21,11 @@ from confluent_kafka import KafkaException
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import processes
+from benchmarks import command, processes
 from benchmarks.cluster import Cluster, Group, started
 from benchmarks.load import Load, generate
 from haltline.schemas.topics import Topics
-from haltline.streams.local.kafka_jars import LocalKafkaError, missing_tools
+from haltline.streams.local.kafka_jars import missing_tools
 from haltline.streams.local.subprocesses import Child, Children
 
 TOPICS = Topics("replayed.")
@@ -164,12 +164,7 @@ def _show(runs: Sequence[Run]) -> None:
 
 
 def _options() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.replay",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example: python -m benchmarks.replay --events 100000",
-    )
+    parser = command.options("benchmarks.replay", __doc__, "--events 100000")
     parser.add_argument("--events", type=int, default=1_000_000, help="(%(default)s)")
     parser.add_argument("--sessions", type=int, default=1_000, help="(%(default)s)")
     parser.add_argument("--seed", type=int, default=1)
@@ -179,10 +174,4 @@ def _options() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except LocalKafkaError as error:
-        print(error, file=sys.stderr)
-        sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    command.run(main)

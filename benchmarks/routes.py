@@ -24,6 +24,7 @@ from rich.console import Console
 from rich.table import Table
 from sqlalchemy import insert
 
+from benchmarks import command
 from haltline.console.access.keys import Keys, Role, Who
 from haltline.console.app import create_app
 from haltline.console.read_model import tables
@@ -350,12 +351,7 @@ def _show(costs: Sequence[Cost], rows: int) -> None:
 
 
 def _options() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.routes",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example: python -m benchmarks.routes --rows 500000",
-    )
+    parser = command.options("benchmarks.routes", __doc__, "--rows 500000")
     parser.add_argument("--rows", type=int, default=500_000, help="interventions (%(default)s)")
     parser.add_argument("--repeats", type=int, default=30, help="requests to each route (%(default)s)")
     parser.add_argument("--within-s", type=float, default=3.0, help="no more of a slow one (%(default)s)")

@@ -7,7 +7,6 @@ take there, how long a worker takes until it decides, its memory, and how long i
 import argparse
 import random
 import socket
-import sys
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ from typing import cast
 import orjson
 from confluent_kafka import KafkaError, Message, Producer
 
-from benchmarks import processes, verdicts
+from benchmarks import command, processes, verdicts
 from benchmarks.cluster import PARTITIONS, QUIET, Cluster, Group, started
 from benchmarks.quality.sessions import default_files, read
 from benchmarks.reporting.report import machine
@@ -243,12 +242,7 @@ def _free_port() -> int:
 
 
 def _options() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.sessions",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example: python -m benchmarks.sessions --sessions 100000",
-    )
+    parser = command.options("benchmarks.sessions", __doc__, "--sessions 100000")
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="recorded traces (../shared/traces)")
     parser.add_argument("--sessions", type=int, default=100_000, help="that are live (%(default)s)")
     parser.add_argument(
@@ -258,7 +252,4 @@ def _options() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    command.run(main)

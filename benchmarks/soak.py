@@ -16,7 +16,7 @@ from statistics import linear_regression
 import orjson
 from confluent_kafka import Producer
 
-from benchmarks import processes
+from benchmarks import command, processes
 from benchmarks.cluster import QUIET, Cluster, Group, started
 from benchmarks.load import Load, generate
 from haltline.schemas.topics import Topics
@@ -136,12 +136,7 @@ def _produce(
 
 
 def _options() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.soak",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example: python -m benchmarks.soak --minutes 60 --rate 300 --sessions 2000",
-    )
+    parser = command.options("benchmarks.soak", __doc__, "--minutes 60 --rate 300 --sessions 2000")
     parser.add_argument("--minutes", type=float, default=60.0, help="(%(default)s)")
     parser.add_argument("--rate", type=float, default=300.0, help="events per second (%(default)s)")
     parser.add_argument("--sessions", type=int, default=2_000, help="(%(default)s)")
@@ -149,7 +144,4 @@ def _options() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    command.run(main)

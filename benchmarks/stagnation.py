@@ -18,6 +18,7 @@ import orjson
 from pydantic import TypeAdapter
 from rich.console import Console
 
+from benchmarks import command
 from benchmarks.quality import curve, picture, report
 from benchmarks.quality.judging import Judged, judge
 from benchmarks.quality.sessions import JUDGED, TRACES, Kind, Known, default_files, files_in, read, read_judgements
@@ -229,11 +230,10 @@ def _counts(judged: Sequence[Judged]) -> dict[str, str]:
 
 
 def _options() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.stagnation",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example: python -m benchmarks.stagnation --jobs 2 --write detectors/features/stagnation.model.json",
+    parser = command.options(
+        "benchmarks.stagnation",
+        __doc__,
+        "example: python -m benchmarks.stagnation --jobs 2 --write detectors/features/stagnation.model.json",
     )
     parser.add_argument("traces", nargs="*", type=Path, metavar="FILE", help=f"recorded traces ({TRACES.name}/)")
     parser.add_argument(
@@ -251,7 +251,4 @@ def _options() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    command.run(main)

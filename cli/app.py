@@ -40,13 +40,13 @@ COMMANDS: Final = {
     "Monitor": {"status": "operator.status", "tail": "operator.tail", "canary": "operator.canary"},
     "Replay and test": {
         "explain": "operator.explain",
-        "backtest": "operator.backtest",
-        "replay": "operator.replay",
+        "backtest": "operator.replaying.backtest",
+        "replay": "operator.replaying.replay",
         "incident": "operator.incident_bundle",
         "label": "operator.acts",
         "missed": "operator.acts",
         "learn": "operator.learn",
-        "calibrate": "operator.calibrate",
+        "calibrate": "operator.replaying.calibrate",
     },
     "Run services": {
         "worker": "services.run",

@@ -1,7 +1,7 @@
 """The options by which a command finds its cluster: the same ones, in the same order, for every command."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, Final, Literal, get_type_hints
@@ -50,27 +50,37 @@ _CHOSEN: Final[dict[str, Any]] = {"group": Group, "timeout": Timeout}
 
 def with_cluster(*more: Literal["group", "timeout"]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """A command with options in place of its parameter `at`, a Cluster; `more` are those that not every command has."""
-    options = _ALWAYS | {name: _CHOSEN[name] for name in more}
-    defaults = vars(Cluster())
+    return with_options("at", Cluster, _ALWAYS | {name: _CHOSEN[name] for name in more}, vars(Cluster()))
+
+
+def with_options(
+    place: str, made: Callable[..., Any], options: Mapping[str, Any], defaults: Mapping[str, Any]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A command with options in place of its parameter `place`, which is `made` of their values.
+
+    An option that has no default is required.
+    """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         hints = get_type_hints(command, include_extras=True)
         parameters: list[inspect.Parameter] = []
         for parameter in inspect.signature(command).parameters.values():
-            if parameter.name == "at":
+            if parameter.name == place:
                 parameters += [
-                    inspect.Parameter(name, parameter.KEYWORD_ONLY, default=defaults[name], annotation=option)
+                    inspect.Parameter(
+                        name, parameter.KEYWORD_ONLY, default=defaults.get(name, parameter.empty), annotation=option
+                    )
                     for name, option in options.items()
                 ]
             else:
                 parameters.append(parameter.replace(annotation=hints[parameter.name]))
 
         @wraps(command)
-        def with_options(**given: Any) -> None:
-            command(at=Cluster(**{name: given.pop(name) for name in options}), **given)
+        def run(**given: Any) -> None:
+            command(**{place: made(**{name: given.pop(name) for name in options})}, **given)
 
-        with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # as inspect reads it
-        with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        return with_options
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # as inspect reads it
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return run
 
     return decorate

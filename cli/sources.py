@@ -1,16 +1,17 @@
 """What `replay` and `backtest` can read: a running Kafka, the audit table, or a file; and how both ends are given."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from haltline.cli.audit_table import DEFAULT_TABLE, AuditTable, StorageOption, options_of
+from haltline.cli.cluster import Cluster, with_options
 from haltline.cli.common import Exit, fail, say_error
-from haltline.schemas.topics import Topics
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -44,22 +45,28 @@ Sink = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class Where:
-    """The options of a source beside its name."""
+_OPTIONS: Final[dict[str, Any]] = {
+    "since": Since, "until": Until, "table": AuditTable, "storage_option": StorageOption, "sink": Sink,
+}  # fmt: skip
 
-    since: str
-    until: str
-    bootstrap: str
-    topics: Topics
-    client: Mapping[str, str]
-    table: str
-    storage_options: Mapping[str, str]
+
+@dataclass(frozen=True, kw_only=True)
+class Where:
+    """The options of a source beside its name, and beside its cluster."""
+
+    since: str = ""
+    until: str = ""
+    table: str = DEFAULT_TABLE
+    storage_option: Sequence[str] | None = None
     sink: str | None = None
 
 
+with_source = with_options("where", Where, _OPTIONS, vars(Where()))
+"""A command with these options in place of its parameter `where`."""
+
+
 @contextmanager
-def opened(source: str, where: Where) -> "Iterator[Range]":
+def opened(source: str, where: Where, at: Cluster) -> "Iterator[Range]":
     """A source with both ends frozen; ends the command when there is none."""
     from haltline.streams.replay.files import FileRange
     from haltline.streams.replay.kafka_range import KafkaRange
@@ -71,16 +78,16 @@ def opened(source: str, where: Where) -> "Iterator[Range]":
     try:
         start, end = parse_range(where.since, where.until, now_ms)
         if source == KAFKA:
-            with KafkaRange(where.bootstrap, where.topics, start, end, client=where.client) as found:
+            with KafkaRange(at.bootstrap, at.topics, start, end, client=at.client_config) as found:
                 yield found
         elif is_table(source):
             uri = where.table if source == AUDIT else source
-            options = where.storage_options
-            yield TableRange(uri, where.topics, start, end, sink=where.sink, storage_options=options)
+            options = options_of(where.storage_option)
+            yield TableRange(uri, at.topics, start, end, sink=where.sink, storage_options=options)
         elif where.since or where.until:
             fail(f"{source}: expected no --from or --to with a file, got one", Exit.USAGE)
         else:
-            yield FileRange(Path(source), where.topics)
+            yield FileRange(Path(source), at.topics)
     except UnreadableTrace as error:
         fail(error, Exit.USAGE)
     except OSError as error:

@@ -9,9 +9,10 @@ from typing import Final
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # its stubs miss them
-from sqlalchemy import Engine
+from sqlalchemy import Engine, select
 
 from haltline.console.protection import (
+    Flight,
     Known,
     Misfit,
     Part,
@@ -23,13 +24,15 @@ from haltline.console.protection import (
     samples,
     unanswered,
 )
-from haltline.console.read_model.canary import last_flight
+from haltline.console.read_model import tables
 from haltline.console.read_model.feeder import Feeder
 from haltline.console.settings import ConsoleSettings
 from haltline.interventions.outage import Outage
+from haltline.schemas.decisions import Level
 from haltline.streams.engine.groups import Runs
 from haltline.streams.kafka.log_reader import NoSuchTopic
 from haltline.streams.kafka.partition_offsets import offsets_of
+from haltline.streams.operator.canary import SESSIONS, every_s_of
 from haltline.streams.runtime.health import Partition, Sample
 
 log: Final = logging.getLogger("haltline.console")
@@ -156,3 +159,31 @@ def _committed(admin: AdminClient, group: str, places: Collection[Partition]) ->
     (future,) = admin.list_consumer_group_offsets([request], request_timeout=_ANSWER_WITHIN_S).values()
     found = future.result().topic_partitions
     return {(tp.topic, tp.partition): tp.offset if tp.offset >= 0 else None for tp in found}
+
+
+_DAY_S = 86_400
+
+
+def last_flight(engine: Engine, now_s: float) -> Flight | None:
+    """The last one of the last day; None: there was none."""
+    table = tables.sessions.c
+    statement = (
+        select(table.session_id, table.first_ms, table.hardest, table.goal)
+        .where(
+            table.session_id.between(SESSIONS, f"{SESSIONS}g"),  # hexadecimal; by the index of ids
+            table.session_id.startswith(SESSIONS, autoescape=True),
+            table.first_ms > (now_s - _DAY_S) * 1000,
+        )
+        .order_by(table.first_ms.desc())
+        .limit(1)
+    )
+    with engine.connect() as connection:
+        row = connection.execute(statement).one_or_none()
+    if row is None:
+        return None
+    return Flight(
+        session_id=row.session_id,
+        began_s=row.first_ms / 1000,
+        killed=row.hardest >= Level.KILL.rank,
+        every_s=every_s_of(row.goal),
+    )

@@ -1,17 +1,17 @@
 """The worker: sessions on the runtime."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from haltline.detectors.framework.plugins import Plugins, Stopwatch
+from haltline.schemas.seals import Sealer
 from haltline.schemas.topics import Topics
 from haltline.streams.engine.plugins import installed
 from haltline.streams.policy.source import PolicySource
 from haltline.streams.runtime.metrics import Metrics
-from haltline.streams.runtime.ports import Outbox
+from haltline.streams.runtime.ports import Outbox, Sender
 from haltline.streams.runtime.processor_api import Load
-from haltline.streams.runtime.signing_producer import SigningProducer
 from haltline.streams.runtime.worker_process import run_worker
 from haltline.streams.runtime.worker_settings import WorkerSettings
 from haltline.streams.sessions.processor import SessionProcessor
@@ -55,3 +55,21 @@ def run(
         return run_worker(settings, sessions, metrics)
     finally:
         policies.close()
+
+
+class SigningProducer:
+    """A Sender that signs decisions and entries of the control topic with a private key, and hands all on."""
+
+    def __init__(self, sender: Sender, key: Path, topics: Topics) -> None:
+        """Raises BadKey (a ValueError) for a file that is no such key, and OSError when it cannot be read."""
+        self._sender = sender
+        self._sealer = Sealer(key)
+        self._sealed = {topics.interventions, topics.control}
+
+    def send(
+        self, topic: str, *, key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()
+    ) -> None:
+        """Hands one record over."""
+        if topic in self._sealed:
+            headers = [*headers, self._sealer.seal(topic, key, value, time.time_ns() // 1_000_000)]
+        self._sender.send(topic, key=key, value=value, headers=headers)

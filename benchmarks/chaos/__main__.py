@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TextIO
 
+from benchmarks import command
 from benchmarks.chaos.run import Run, Settings
 from benchmarks.chaos.series import Result, every_difference, seeds_of, shown_in_full, summary
 from benchmarks.chaos.system import System
@@ -97,12 +98,7 @@ def _teller(story: TextIO, *, shown: bool) -> Callable[[str], None]:
 
 def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """What was asked for; `seeds` are those of all runs in their order. Ends the process when it cannot be read."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.chaos",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example: python -m benchmarks.chaos --seed 9722 --runs 10 --seconds 300",
-    )
+    parser = command.options("benchmarks.chaos", __doc__, "--seed 9722 --runs 10 --seconds 300")
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--seconds", type=_seconds, default=300.0, help="how long the load runs (%(default)s)")
     length.add_argument(
@@ -142,7 +138,4 @@ def _seconds(text: str) -> float:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    command.run(main)

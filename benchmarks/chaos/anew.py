@@ -11,8 +11,9 @@ from typing import Any, Final
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]  # its stubs miss it
 
-from benchmarks.chaos.expected import BEFORE, LogRecord
+from benchmarks.chaos.expected import BEFORE
 from benchmarks.cluster import PARTITIONS, QUIET
+from haltline.streams.replay.records import LogRecord
 
 ADDED: Final = 2
 

@@ -6,13 +6,13 @@ from typing import Final, NamedTuple
 
 import orjson
 
-from benchmarks.chaos.expected import LogRecord
 from benchmarks.chaos.history import PartitionHistory, Written
 from benchmarks.chaos.owners import Owners
 from benchmarks.chaos.verify import MISSING, UNEXPECTED, Check, Difference
 from haltline.schemas.dead_letter import BadRecord, DeadLetter
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.produce import produce_confirmed
+from haltline.streams.replay.records import LogRecord
 
 SESSION: Final = "damaged"
 """Its own, and its agent's: what becomes of it depends on when it is struck, and is looked at apart."""

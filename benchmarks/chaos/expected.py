@@ -1,9 +1,9 @@
 """What must be there after a chaos run: the pure core over the topics as they are, in their order."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 import yaml
@@ -22,20 +22,8 @@ from haltline.schemas.topics import Topics
 from haltline.streams.engine.core import Core, Effects, Position, SessionState
 from haltline.streams.engine.cross_session import ScopeState
 from haltline.streams.engine.groups import Runs
+from haltline.streams.replay.records import LogRecord
 from haltline.streams.sessions import state_codec
-
-
-class LogRecord(NamedTuple):
-    """A record as it stands in the log."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: Sequence[tuple[str, bytes | None]]
-
 
 Place = tuple[str, int, int]
 """Topic, partition, offset."""

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.chaos import damage
-from benchmarks.chaos.expected import LogRecord, Truth
+from benchmarks.chaos.expected import Truth
 from benchmarks.chaos.verify import Check, Difference
 from haltline.interventions.agent import Guard, Refused
 from haltline.schemas.signals import Signal
 from haltline.schemas.wire import decode
+from haltline.streams.replay.records import LogRecord
 
 SESSION: Final = "guarded"
 """Its own, and its agent's: what is said of it is no function of the load, and looked at apart."""

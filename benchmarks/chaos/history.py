@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from benchmarks.chaos.expected import LogRecord
+from haltline.streams.replay.records import LogRecord
 from haltline.streams.runtime.changelog import Epoch, Owner, PartitionState
 from haltline.streams.sessions.state_cache import SCOPE_KEY
 

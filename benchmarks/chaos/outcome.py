@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from benchmarks.chaos import anew, damage, guarded, report, verify
-from benchmarks.chaos.expected import BEFORE, LogRecord, Observe, Place, Truth, unobserved, work_out
+from benchmarks.chaos.expected import BEFORE, Observe, Place, Truth, unobserved, work_out
 from benchmarks.chaos.history import PartitionHistory, histories
 from benchmarks.chaos.owners import Owner, Owners
 from benchmarks.chaos.parting import Parting
@@ -21,6 +21,7 @@ from benchmarks.cluster import PARTITIONS
 from haltline.schemas.partitioner import partition_of
 from haltline.streams.audit.query import open_query
 from haltline.streams.engine.groups import Runs
+from haltline.streams.replay.records import LogRecord
 
 
 class Outcome:

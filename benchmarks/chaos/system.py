@@ -10,7 +10,7 @@ from confluent_kafka import Message
 
 from benchmarks import processes
 from benchmarks.chaos import guarded
-from benchmarks.chaos.expected import LogRecord, document
+from benchmarks.chaos.expected import document
 from benchmarks.chaos.fleet import Fleet
 from benchmarks.chaos.owners import Owners, owners_of
 from benchmarks.chaos.plan import AGENT, AUDIT, CONSOLE, SHADOW
@@ -25,6 +25,7 @@ from haltline.streams.kafka.log_reader import LogReader
 from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.local.subprocesses import Children
 from haltline.streams.operator.client import Operator
+from haltline.streams.replay.records import LogRecord
 
 GROUP = "chaos"
 SETTLE_WITHIN_S = 180.0

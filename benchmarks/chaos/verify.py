@@ -7,12 +7,13 @@ from typing import Any, Final
 
 import orjson
 
-from benchmarks.chaos.expected import LogRecord, Place, Truth, without_clock
+from benchmarks.chaos.expected import Place, Truth, without_clock
 from benchmarks.chaos.history import state_name, take
 from haltline.schemas.control import ControlRecord
 from haltline.schemas.dead_letter import DeadLetter
 from haltline.schemas.decisions import Decision
 from haltline.schemas.wire import decode
+from haltline.streams.replay.records import LogRecord
 from haltline.streams.runtime.changelog import CLAIM_KEY, PartitionState
 from haltline.streams.sessions import state_codec
 from haltline.streams.sessions.state_cache import decoded

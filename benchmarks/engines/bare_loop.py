@@ -7,15 +7,14 @@ runs haltline's own core, and sends its detections and decisions. It has no reco
 for rebalances, no metrics and no dead letters.
 """
 
-import argparse
-import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
 
 import orjson
-from confluent_kafka import Consumer, KafkaError, Message, Producer
+from confluent_kafka import KafkaError, Message, Producer
 
+from benchmarks.engines import clients
 from benchmarks.rules import only
 from haltline.schemas.topics import Topics
 from haltline.schemas.wire import decode_event
@@ -71,13 +70,7 @@ class Detections:
 
 def run(bootstrap: str, topics: Topics, group: str, changelog: str, rules: Sequence[str] | None) -> None:
     """Until SIGTERM; counts when there are no rules."""
-    stopping = False
-
-    def stop(_number: int, _frame: object) -> None:
-        nonlocal stopping
-        stopping = True
-
-    signal.signal(signal.SIGTERM, stop)
+    stopped = clients.stopping()
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -87,20 +80,12 @@ def run(bootstrap: str, topics: Topics, group: str, changelog: str, rules: Seque
             "queue.buffering.max.messages": 500_000,
         }
     )
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": group,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": True,
-        }
-    )
+    consumer = clients.committing_consumer(bootstrap, group)
     work = Counts() if rules is None else Detections(producer, topics, rules)
     consumer.subscribe([topics.actions])
     changed: set[str] = set()
     checkpoint_at = time.monotonic() + _CHECKPOINT_EVERY_S
-    while not stopping:
+    while not stopped.is_set():
         for message in consumer.consume(1000, timeout=0.1):
             error = message.error()
             if error is not None:
@@ -132,14 +117,7 @@ def _delivered(error: KafkaError | None, message: Message) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--bootstrap", required=True)
-    parser.add_argument("--prefix", required=True)
-    parser.add_argument("--group", required=True)
-    parser.add_argument("--changelog", required=True)
-    parser.add_argument("--variant", choices=["count", "detect"], required=True)
-    parser.add_argument("--rules", default="", help="of `detect`: only these; none named: every one")
-    args = parser.parse_args(arguments)
+    args = clients.work_options(__doc__, "changelog").parse_args(arguments)
     rules = [name for name in args.rules.split(",") if name] if args.variant == "detect" else None
     run(args.bootstrap, Topics(args.prefix), args.group, args.changelog, rules)
     return 0

@@ -1,27 +1,16 @@
 """The least that a decision can take: each record is sent back as it came, on another topic."""
 
-import argparse
-import signal
 import sys
 from collections.abc import Sequence
 
 from confluent_kafka import Consumer, Producer
 
+from benchmarks.engines import clients
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--bootstrap", required=True)
-    parser.add_argument("--source", required=True)
-    parser.add_argument("--target", required=True)
-    parser.add_argument("--group", required=True)
-    args = parser.parse_args(arguments)
-    stopping = False
-
-    def stop(_number: int, _frame: object) -> None:
-        nonlocal stopping
-        stopping = True
-
-    signal.signal(signal.SIGTERM, stop)
+    args = clients.options(__doc__, "source", "target").parse_args(arguments)
+    stopped = clients.stopping()
     producer = Producer(
         {
             "bootstrap.servers": args.bootstrap,
@@ -33,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     consumer = Consumer({"bootstrap.servers": args.bootstrap, "group.id": args.group, "auto.offset.reset": "latest"})
     consumer.subscribe([args.source])
-    while not stopping:
+    while not stopped.is_set():
         message = consumer.poll(0.2)
         if message is None:
             continue

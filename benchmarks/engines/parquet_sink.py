@@ -6,8 +6,6 @@ it. `columns` takes the fields that analysts want out of the JSON, as haltline's
 and value.
 """
 
-import argparse
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +14,9 @@ from typing import Any, Final
 import orjson
 from arro3.core import Array, DataType, Field, RecordBatch, Schema, Table, list_array
 from arro3.io import write_parquet
-from confluent_kafka import Consumer, Message
+from confluent_kafka import Message
+
+from benchmarks.engines import clients
 
 _TEXT, _LONG, _INT, _DOUBLE, _BYTES = (
     DataType.string(), DataType.int64(), DataType.int32(), DataType.float64(), DataType.binary(),
@@ -71,27 +71,13 @@ def _table(messages: list[Message], *, columns: bool) -> Table:
 
 def run(bootstrap: str, topic: str, group: str, folder: Path, rows: int, *, columns: bool) -> None:
     """Until SIGTERM."""
-    stopping = False
-
-    def stop(_number: int, _frame: object) -> None:
-        nonlocal stopping
-        stopping = True
-
-    signal.signal(signal.SIGTERM, stop)
+    stopped = clients.stopping()
     folder.mkdir(parents=True)
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": group,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": True,
-        }
-    )
+    consumer = clients.committing_consumer(bootstrap, group)
     consumer.subscribe([topic])
     waiting: list[Message] = []
     files = 0
-    while not stopping:
+    while not stopped.is_set():
         actual = consumer.consume(1000, timeout=0.5)
         for message in actual:
             if (error := message.error()) is not None:
@@ -106,10 +92,7 @@ def run(bootstrap: str, topic: str, group: str, folder: Path, rows: int, *, colu
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--bootstrap", required=True)
-    parser.add_argument("--topic", required=True)
-    parser.add_argument("--group", required=True)
+    parser = clients.options(__doc__, "topic")
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--rows", type=int, default=50_000, help="of a file (%(default)s)")
     parser.add_argument("--variant", choices=["columns", "raw"], default="columns")

@@ -7,7 +7,6 @@ sent to a topic. Settings are Faust's defaults, but for the web server and the l
 which are off. Events are acknowledged automatically and committed every 2.8 s, as is its default.
 """
 
-import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ import faust
 from faust.types import StreamT
 
 from benchmarks.cluster import PARTITIONS
+from benchmarks.engines import clients
 from benchmarks.rules import only
 from haltline.schemas.topics import Topics
 from haltline.schemas.wire import decode_event
@@ -54,13 +54,7 @@ def detecting(app: faust.App, topics: Topics, rules: Sequence[str]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--bootstrap", required=True)
-    parser.add_argument("--prefix", required=True)
-    parser.add_argument("--group", required=True)
-    parser.add_argument("--variant", choices=["count", "detect"], required=True)
-    parser.add_argument("--rules", default="", help="of `detect`: only these; none named: every one")
-    args = parser.parse_args(arguments)
+    args = clients.work_options(__doc__).parse_args(arguments)
     app = faust.App(
         args.group,
         broker=f"kafka://{args.bootstrap}",

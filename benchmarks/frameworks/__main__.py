@@ -6,7 +6,6 @@ publishes to a broker in another process; the calls only read, so none waits for
 intake in another process (`clients/typescript/benchmarks/overhead.mjs`).
 """
 
-import argparse
 import os
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from typing import Any, Final
 import orjson
 from rich.console import Console
 
+from benchmarks import command
 from benchmarks.frameworks.calls import FEW, MANY, MANY_OF
 from benchmarks.reporting.machine import machine
 from benchmarks.reporting.table import Table
@@ -144,11 +144,10 @@ def markdown(document: dict[str, Any]) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code: 0, or 1 when a framework could not be measured."""
     names = measurable()
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.frameworks",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example: python -m benchmarks.frameworks --only pydantic_ai,dspy --seconds 10",
+    parser = command.options(
+        "benchmarks.frameworks",
+        __doc__,
+        "example: python -m benchmarks.frameworks --only pydantic_ai,dspy --seconds 10",
     )
     parser.add_argument("--only", default=",".join(names), help="some of them (%(default)s)")
     parser.add_argument("--seconds", type=float, default=15.0, help="for each (%(default)s)")
@@ -170,7 +169,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    command.run(main)

@@ -16,6 +16,7 @@ import orjson
 import typer
 from rich.console import Console
 
+from benchmarks import command
 from benchmarks.quality import ablation, curve, picture, report, synthetic
 from benchmarks.quality.judging import Judged, judge
 from benchmarks.quality.sessions import (
@@ -166,11 +167,10 @@ def _as_json(summary: Summary, judged: Sequence[Judged]) -> dict[str, Any]:
 
 
 def _options() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.quality",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example: python -m benchmarks.quality --list --policy mine.yaml sessions.jsonl.gz",
+    parser = command.options(
+        "benchmarks.quality",
+        __doc__,
+        "example: python -m benchmarks.quality --list --policy mine.yaml sessions.jsonl.gz",
     )
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="recorded traces (../shared/traces)")
     parser.add_argument(

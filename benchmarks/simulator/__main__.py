@@ -20,6 +20,7 @@ if __name__ == "__main__" and os.environ.get("PYTHONHASHSEED") != "0":
         {**os.environ, "PYTHONHASHSEED": "0"},
     )
 
+from benchmarks import command
 from benchmarks.simulator.mistakes import ALL, BY_NAME, make
 from benchmarks.simulator.outcome import Outcome
 from benchmarks.simulator.parallel import quiet, results
@@ -123,12 +124,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _options() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.simulator",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="mistakes for --fault: " + ", ".join(BY_NAME),
-    )
+    parser = command.options("benchmarks.simulator", __doc__, "--seed 7 --histories 20")
+    parser.epilog = f"mistakes for --fault: {', '.join(BY_NAME)}"
     parser.add_argument("--seed", type=int, default=1, help="of the first history (%(default)s)")
     parser.add_argument("--histories", type=int, default=1_000, help="how many (%(default)s)")
     parser.add_argument("--processes", type=int, default=0, help="how many at a time (one for each core)")

@@ -8,7 +8,7 @@ from sqlalchemy import Engine
 
 from benchmarks.chaos import verify
 from benchmarks.chaos.anew import same_offsets
-from benchmarks.chaos.expected import LogRecord, Place, work_out
+from benchmarks.chaos.expected import Place, work_out
 from benchmarks.chaos.verify import Difference
 from benchmarks.simulator.broker import Broker
 from benchmarks.simulator.fleet import CHANGELOG, open_read_model, sink_of
@@ -18,6 +18,7 @@ from haltline.console.read_model.feeder import reader_of
 from haltline.console.read_model.projection import take_in
 from haltline.streams.audit.columns import Row
 from haltline.streams.audit.reading import KafkaRecord
+from haltline.streams.replay.records import LogRecord
 from haltline.streams.runtime.changelog import Claim, Owner
 
 if TYPE_CHECKING:

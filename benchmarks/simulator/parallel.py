@@ -12,8 +12,7 @@ from typing import Final, NamedTuple
 
 from benchmarks.simulator.mistakes import make
 from benchmarks.simulator.outcome import Outcome
-from benchmarks.simulator.runs import run
-from benchmarks.simulator.shrink import shorten
+from benchmarks.simulator.runs import run, shorten
 
 _AT_ONCE: Final = 10
 """Histories that a process runs before it says how they ended."""

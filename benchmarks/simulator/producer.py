@@ -16,7 +16,6 @@ from haltline.schemas.partitioner import murmur2
 from haltline.streams.runtime.changelog import CLAIM_KEY
 
 _hashed: Final = lru_cache(murmur2)
-_IN_FLIGHT: Final = 200
 _LOST_ANSWER_SHARE: Final = 0.01
 """Of the batches: the answer is lost, the batch is sent again, and the broker knows it already."""
 _ABANDONED_S: Final = 9.0

@@ -1,12 +1,32 @@
-"""Runs the history of a seed, whatever kind it is of."""
+"""Runs the history of a seed, whatever kind it is of.
+
+The product looks at things less often than in life, for each look costs steps. Nothing is redacted either: what is
+taken out of a record follows from that record alone.
+"""
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from benchmarks.simulator.history import History
 from benchmarks.simulator.outcome import Outcome
-from benchmarks.simulator.pace import slow_down
 from benchmarks.simulator.plan import Step
 from benchmarks.simulator.upgrade import Upgrade, is_upgrade
+from haltline.console.read_model import feeder
+from haltline.streams.audit import sink
+from haltline.streams.runtime import confirmed_producer, source_reader, worker_process, zombie_guard
+
+_PACES: Final = (
+    (source_reader, "_LOOK_EVERY_S", 0.8),
+    (worker_process, "_HOUSEKEEPING_EVERY_S", 0.4),
+    (zombie_guard, "_BEAT_EVERY_S", 0.5),
+    (confirmed_producer, "_POLL_EVERY_S", 0.02),
+    (sink, "_STOP_SEEN_WITHIN_S", 0.8),
+    (feeder, "_WAIT_S", 0.8),
+    (feeder, "_ALONG_S", 1.0),
+    (feeder, "Redaction", lambda _: None),
+)
+_TRIES: Final = 12
+"""Steps that are left out in turn, at the most, of the plan of a history that fails."""
 
 
 def run(seed: int, plan: Sequence[Step] | None = None, *, tell: Callable[[str], object] | None = None) -> Outcome:
@@ -14,3 +34,23 @@ def run(seed: int, plan: Sequence[Step] | None = None, *, tell: Callable[[str], 
     slow_down()
     kind = Upgrade if is_upgrade(seed) else History
     return kind(seed, plan, tell=tell).run()
+
+
+def slow_down() -> None:
+    """Sets the intervals of this process. Raises AttributeError when the product has one no longer."""
+    for module, name, instead in _PACES:
+        getattr(module, name)
+        setattr(module, name, instead)
+
+
+def shorten(outcome: Outcome, run: Callable[[int, Sequence[Step]], Outcome] = run) -> Outcome:
+    """The outcome with as few steps as are found, one left out at a time."""
+    at = tries = 0
+    while at < len(outcome.plan) and tries < _TRIES:
+        tries += 1
+        shorter = run(outcome.seed, [*outcome.plan[:at], *outcome.plan[at + 1 :]])
+        if shorter.ok:
+            at += 1
+        else:
+            outcome, at = shorter, 0
+    return outcome

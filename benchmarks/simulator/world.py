@@ -7,13 +7,13 @@ step, and to the next due time when nothing can run.
 
 import heapq
 import random
+from asyncio.events import _set_running_loop as set_running_loop  # each process has its own, and all share one thread
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Final
 
 from greenlet import getcurrent  # type: ignore[import-untyped]  # it has no stubs
 
-from benchmarks.simulator.current_loop import set_running_loop
 from benchmarks.simulator.process import Process, ProcessEnded, Thread
 
 EPOCH_NS: Final = 1_790_000_000_000_000_000

@@ -60,18 +60,13 @@ def canary(
 
     Example: haltline canary --every 5m --within 10s
     """
-    from haltline.streams.runtime.health import HealthServer, Verdict
+    from haltline.streams.runtime.health import HealthServer
     from haltline.streams.runtime.metrics import Metrics
 
     metrics = Metrics("canary")
     server = None
     if every is not None:
-        server = HealthServer(
-            metrics_host,
-            metrics_port,
-            verdict=lambda: Verdict(alive=True, ready=True, reasons=(), partitions=0, lag_records=0, stuck=()),
-            exposition=metrics.exposition,
-        )
+        server = HealthServer(metrics_host, metrics_port, exposition=metrics.exposition)
         print(f"haltline canary: serves /metrics on port {server.port}", file=sys.stderr, flush=True)
     try:
         while True:

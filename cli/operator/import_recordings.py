@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     from haltline.streams.importing.formats import Imported
     from haltline.streams.importing.reading import NotReadable
-    from haltline.streams.importing.steps import moment
+    from haltline.streams.importing.values import moment
 
     start_ms = moment(options.start)
     if start_ms is None:

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
+from haltline.cli.audit_table import DEFAULT_TABLE, AuditTable, StorageOption, options_of
 from haltline.cli.common import DEFAULT_PREFIX, AsJson, Exit, PolicyFile, Prefix, fail, print_json, say
-from haltline.cli.operator.audit_query import DEFAULT_TABLE, AuditTable, StorageOption, options_of
 from haltline.cli.sources import Sink
 from haltline.schemas.topics import Topics
 

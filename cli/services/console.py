@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from haltline.cli.audit_table import StorageOption, options_of
 from haltline.cli.cluster import Cluster, with_cluster
 from haltline.cli.common import AsJson, Exit, fail, group_of, option_of, print_json, say, token_in
-from haltline.cli.operator.audit_query import StorageOption, options_of
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 

@@ -6,13 +6,14 @@ import os
 import re
 import socket
 import time
-from collections.abc import Collection
-from contextlib import ExitStack
+from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 
+import orjson
 from confluent_kafka.admin import AdminClient
 from rich.text import Text
 
@@ -21,7 +22,6 @@ from haltline.cli.common import DEFAULT_PREFIX, Client, Exit, console, fail, gro
 from haltline.cli.operator.topics import changelogs_of
 from haltline.cli.services.other_runs import InUse, claimed, port_of
 from haltline.cli.services.run import require_topics
-from haltline.cli.services.run_file import RunFile
 from haltline.schemas.topics import Topics
 from haltline.streams.engine.groups import Runs
 from haltline.streams.kafka.topics import create_topics
@@ -272,3 +272,31 @@ def _show(run: _Run, workers: dict[str, Child], urls: dict[str, str], page: _Pag
 def _say_whole(line: str) -> None:
     """On one line however wide the terminal is, so that a link stays one."""
     console().print(Text(line), soft_wrap=True)
+
+
+class RunFile(AbstractContextManager["RunFile", None]):
+    """`up.toml` in the data folder. After the end only the audit table is left in it: nothing else is there then."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file.absolute()
+        self._table = ""
+
+    def write(self, bootstrap: str, prefix: str, table: str, urls: Mapping[str, str]) -> None:
+        """Says where everything is; `urls` are those of `worker`, `sink` and `console`, as `haltline doctor` wants."""
+        self._table = table
+        looks = {name: urls[name] for name in ("worker", "sink", "console") if urls.get(name)}
+        self._put({"kafka": {"bootstrap": bootstrap, "prefix": prefix}, "audit": {"table": table}, "doctor": looks})
+
+    def __exit__(self, *_: object) -> None:
+        if self._table:
+            self._put({"audit": {"table": self._table}})
+
+    def _put(self, sections: Mapping[str, Mapping[str, str]]) -> None:
+        lines = ["# Written by `haltline up`; haltline.toml is above it."]
+        for section, values in sections.items():
+            lines += ["", f"[{section}]", *(f"{key} = {orjson.dumps(value).decode()}" for key, value in values.items())]
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        new = self.file.with_name(f"{self.file.name}.new")
+        new.touch(mode=0o600)
+        new.write_text("\n".join([*lines, ""]), encoding="utf-8")
+        new.replace(self.file)

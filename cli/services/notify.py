@@ -63,7 +63,7 @@ def serve(
         fail("--config: expected a document of channels and routes, got none", Exit.USAGE)
     document = _read(config)
     from haltline.cli.services.run import log_to_stderr
-    from haltline.streams.notify.notifier import NotifierSettings
+    from haltline.streams.notify.config import NotifierSettings
     from haltline.streams.notify.run import run_notifier
 
     settings = NotifierSettings(
@@ -90,7 +90,7 @@ def check(file: Document, *, as_json: AsJson = False) -> None:
     """
     config = _read(file)
     from haltline.streams.notify.channels import sender_of
-    from haltline.streams.notify.notifier import links_of
+    from haltline.streams.notify.links import links_of
 
     try:
         links_of(config)
@@ -122,7 +122,7 @@ def send_test(
     config = _read(file)
     from haltline.streams.notify.channels import sender_of
     from haltline.streams.notify.channels.base import Failed
-    from haltline.streams.notify.notifier import links_of
+    from haltline.streams.notify.links import links_of
     from haltline.streams.notify.sample import samples
 
     chosen = next((one for one in config.routes if one.name == route), None)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from haltline.cli.audit_table import DEFAULT_TABLE, AuditTable, StorageOption, options_of
 from haltline.cli.common import (
     DEFAULT_BOOTSTRAP,
     DEFAULT_GROUP,
@@ -30,8 +31,7 @@ from haltline.cli.common import (
     group_of,
     option_of,
 )
-from haltline.cli.operator import audit_group
-from haltline.cli.operator.audit_query import DEFAULT_TABLE, AuditTable, StorageOption, options_of
+from haltline.cli.operator.audit import labels, maintenance, query, records
 from haltline.cli.policy_option import read_policy
 from haltline.schemas.topics import Topics
 
@@ -302,6 +302,7 @@ def register(app: typer.Typer) -> None:
     app.command()(worker)
     group = typer.Typer(invoke_without_command=True, no_args_is_help=False)
     group.callback()(audit)
-    audit_group.register(group)
+    for commands in (query, records, labels, maintenance):  # in the order of the help
+        commands.register(group)
     app.add_typer(group, name="audit")
     app.command()(kafka)

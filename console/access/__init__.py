@@ -1,1 +1,1 @@
-"""Who may use the console: keys, sign-in, sessions, rates."""
+"""Who may use the console: keys, sign-in, sessions."""

@@ -48,4 +48,6 @@ def take_from(found: TableRange, engine: Engine, *, on_progress: Callable[[int],
 
 def _as_read(record: LogRecord) -> KafkaRecord:
     at_ms = record.timestamp or None
-    return KafkaRecord(record.topic, record.partition, record.offset, at_ms, record.key, record.value, record.headers)
+    return KafkaRecord(
+        record.topic, record.partition, record.offset, at_ms, record.key, record.value, tuple(record.headers)
+    )

@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 from sqlalchemy import func, select
 
 from haltline.console.context import ContextDep, OperatorClient, Viewer
+from haltline.console.http.paging import Limit, Skip
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.ids import beginning
 from haltline.console.read_model import tables
@@ -113,8 +114,8 @@ def list_approvals(
     agent_id: str | None = None,
     include_expired: Annotated[bool, Query(description="Also those whose time is over.")] = True,
     open_only: Annotated[bool, Query(description="Only those that can be answered now.")] = False,
-    skip: Annotated[int, Query(ge=0, le=2**31)] = 0,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+    skip: Skip = 0,
+    limit: Limit = 50,
 ) -> RequestList:
     """The requests that every filter holds for."""
     table, now_ms = tables.approvals.c, _now_ms()
@@ -141,7 +142,7 @@ def list_approvals(
 
 
 @router.get("/pending")
-def pending(here: ContextDep, who: Viewer, limit: Annotated[int, Query(ge=1, le=1000)] = 50) -> RequestList:
+def pending(here: ContextDep, who: Viewer, limit: Limit = 50) -> RequestList:
     """Those that can be answered now."""
     return list_approvals(here, who, open_only=True, limit=limit)
 

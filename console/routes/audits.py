@@ -12,6 +12,7 @@ from fastapi import APIRouter, HTTPException, Query
 from pydantic import BaseModel
 
 from haltline.console.context import ContextDep, Viewer
+from haltline.console.http.paging import Limit
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.settings import ConsoleSettings
 from haltline.schemas.keys import BadKey, load_public_key
@@ -115,7 +116,7 @@ def records(
     by: Annotated[str | None, Query(max_length=256, description="Who did it.")] = None,
     since: datetime | None = None,
     until: datetime | None = None,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+    limit: Limit = 200,
 ) -> AuditRecords:
     """The newest records for which all that is given holds. Works while the sink writes."""
     full = None if topic is None else here.settings.topics.prefix + topic

@@ -10,20 +10,14 @@ from pydantic import BaseModel, Field
 from sqlalchemy import ColumnElement, Engine, and_, func, select
 
 from haltline.console.context import ContextDep, Viewer
+from haltline.console.http.paging import From, Limit, Skip, Until, epoch_ms
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.read_model import tables
-from haltline.console.routes.interventions import epoch_ms
 from haltline.schemas.findings import Severity
 
 router = APIRouter(prefix="/api/v1", tags=["findings"], route_class=StrictRoute)
 
 _R = tables.records.c
-
-Skip = Annotated[int, Query(ge=0, le=2**31)]
-Limit = Annotated[int, Query(ge=1, le=1000)]
-From = Annotated[datetime | None, Query(description="From this moment on, ISO 8601.")]
-Until = Annotated[datetime | None, Query(description="Up to this moment, ISO 8601.")]
-
 
 _EXAMPLE: dict[str, Any] = {
     "v": 1,

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel
 
 from haltline.console.context import ContextDep, Viewer
+from haltline.console.http.paging import Limit
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.ids import whole
 from haltline.console.lag import LagWatch
@@ -211,7 +212,7 @@ def spending(here: ContextDep, _: Viewer) -> Spending:
 
 
 @router.get("/fleet/live")
-def live(here: ContextDep, _: Viewer, limit: Annotated[int, Query(ge=1, le=1000)] = 300) -> Live:
+def live(here: ContextDep, _: Viewer, limit: Limit = 300) -> Live:
     """The sessions that are live, the worst first, under the cause of their worst incident."""
     return Live(**fleet.live(here.engine, _now_ms(), limit))
 

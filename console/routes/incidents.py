@@ -6,10 +6,9 @@ from fastapi import APIRouter, HTTPException, Path, Query
 from pydantic import BaseModel, Field
 
 from haltline.console.context import TAKEN_IN_WITHIN_S, ContextDep, OperatorClient, Viewer
+from haltline.console.http.paging import From, Limit, Skip, Until, epoch_ms
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.read_model import incidents as kept
-from haltline.console.routes.findings import From, Limit, Skip, Until
-from haltline.console.routes.interventions import epoch_ms
 from haltline.schemas.control import CommandKind
 from haltline.schemas.decisions import Level, ScopeKind
 from haltline.schemas.findings import Severity

@@ -1,6 +1,5 @@
 """`/api/v1/interventions`: what was prevented or changed, in the contract of Agent Sentinel's platform."""
 
-from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, HTTPException, Query, Response
@@ -16,6 +15,7 @@ from haltline.console.compat.records import (
 )
 from haltline.console.context import AgentClient, ContextDep, PolicyAdmin, Viewer
 from haltline.console.http.json_response import answer
+from haltline.console.http.paging import From, Limit, Skip, Until, epoch_ms
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.read_model import intervention_queries
 from haltline.console.read_model.intervention_queries import InterventionFilter
@@ -27,13 +27,6 @@ from haltline.streams.operator.command_factory import make_command
 router = APIRouter(prefix="/api/v1/interventions", tags=["interventions"], route_class=StrictRoute)
 
 
-def epoch_ms(moment: datetime | None) -> int | None:
-    """Epoch milliseconds; a moment without an offset is in UTC."""
-    if moment is None:
-        return None
-    return round((moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp() * 1000)
-
-
 def _filters(
     kind: Annotated[RecordType | None, Query(alias="type")] = None,
     outcome: RecordOutcome | None = None,
@@ -42,8 +35,8 @@ def _filters(
     run_id: str | None = None,
     policy_id: str | None = None,
     risk_level: RiskLevel | None = None,
-    start_date: Annotated[datetime | None, Query(description="From this moment on, ISO 8601.")] = None,
-    end_date: Annotated[datetime | None, Query(description="Up to this moment, ISO 8601.")] = None,
+    start_date: From = None,
+    end_date: Until = None,
     search: Annotated[
         str | None,
         Query(
@@ -83,8 +76,8 @@ def list_interventions(
     here: ContextDep,
     _: Viewer,
     filters: Filters,
-    skip: Annotated[int, Query(ge=0, le=2**31)] = 0,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+    skip: Skip = 0,
+    limit: Limit = 50,
 ) -> Response:
     """The interventions that every filter holds for, the newest first."""
     page = intervention_queries.page(here.engine, filters, skip, limit)

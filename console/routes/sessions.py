@@ -9,6 +9,7 @@ from sqlalchemy import case, func, select
 
 from haltline.console.context import ContextDep, Viewer
 from haltline.console.http.json_response import answer
+from haltline.console.http.paging import Limit, Skip
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.ids import session_in
 from haltline.console.read_model import tables
@@ -114,8 +115,8 @@ def list_sessions(
     search: Annotated[
         str | None, Query(max_length=200, description="A part of the id, the goal, the agent, the mission or a target.")
     ] = None,
-    skip: Annotated[int, Query(ge=0, le=2**31)] = 0,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+    skip: Skip = 0,
+    limit: Limit = 50,
 ) -> Response:
     """The sessions that every filter holds for, the latest first."""
     table = tables.sessions.c
@@ -144,7 +145,7 @@ def story(
     here: ContextDep,
     _: Viewer,
     session_id: str,
-    skip: Annotated[int, Query(ge=0, le=2**31)] = 0,
+    skip: Skip = 0,
     limit: Annotated[int, Query(ge=1, le=5000)] = 1000,
 ) -> Response:
     """A session and its story: what it did, what was found, decided, answered and commanded. The id may be short."""

@@ -9,18 +9,8 @@ from haltline.schemas.events import Outcome
 from haltline.streams.importing.messages import proposals, text_of
 from haltline.streams.importing.reading import Content
 from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import (
-    Step,
-    count,
-    ended,
-    inside,
-    moment,
-    objects,
-    prompted,
-    proposed,
-    turn,
-    usage_of,
-)
+from haltline.streams.importing.steps import Step, ended, prompted, proposed, turn, usage_of
+from haltline.streams.importing.values import count, inside, moment, objects
 
 _REFUSED = frozenset({"cancelled", "rejected-by-user"})
 

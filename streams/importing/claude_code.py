@@ -10,7 +10,8 @@ from haltline.interventions.agent.integrations.claude_code.messages import (
     text_of,
     tools_of,
 )
-from haltline.streams.importing.steps import Step, ended, inside, moment, prompted, proposed, turn
+from haltline.streams.importing.steps import Step, ended, prompted, proposed, turn
+from haltline.streams.importing.values import inside, moment
 
 _MESSAGES = ("assistant", "user")
 """Lines of other types can repeat a message: a request to the model has the results of the turn before."""

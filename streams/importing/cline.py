@@ -10,18 +10,8 @@ from haltline.schemas.events import Outcome, Usage
 from haltline.streams.importing.messages import Proposal, args_of, proposals, text_of
 from haltline.streams.importing.reading import MAX_LINE_BYTES, Content
 from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import (
-    Step,
-    count,
-    ended,
-    inside,
-    moment,
-    objects,
-    prompted,
-    proposed,
-    turn,
-    usage_of,
-)
+from haltline.streams.importing.steps import Step, ended, prompted, proposed, turn, usage_of
+from haltline.streams.importing.values import count, inside, moment, objects
 
 _TALK: Final = frozenset({"attempt_completion", "ask_followup_question", "plan_mode_respond", "act_mode_respond"})
 _TOOLS: Final = (

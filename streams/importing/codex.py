@@ -9,7 +9,8 @@ from haltline.interventions.agent.integrations.any_json import text_of_blocks
 from haltline.streams.importing.messages import args_of, parsed, text_of
 from haltline.streams.importing.reading import Content
 from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, ended, inside, moment, prompted, proposed, turn, usage_of
+from haltline.streams.importing.steps import Step, ended, prompted, proposed, turn, usage_of
+from haltline.streams.importing.values import inside, moment
 
 _LINES: Final = frozenset({"session_meta", "response_item", "event_msg", "turn_context"})
 _CALLS: Final = frozenset({"function_call", "custom_tool_call", "local_shell_call"})

@@ -7,7 +7,8 @@ from typing import Any
 from haltline.streams.importing.messages import args_of, parsed
 from haltline.streams.importing.reading import Content
 from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, ended, inside, moment, prompted, proposed, turn, usage_of
+from haltline.streams.importing.steps import Step, ended, prompted, proposed, turn, usage_of
+from haltline.streams.importing.values import inside, moment
 
 
 def shows(content: Content) -> bool:

@@ -25,7 +25,7 @@ from haltline.streams.importing import (
 from haltline.streams.importing.database import tables
 from haltline.streams.importing.reading import Content
 from haltline.streams.importing.spans import Part, Span
-from haltline.streams.importing.steps import inside, objects
+from haltline.streams.importing.values import inside, objects
 
 Record = dict[str, Any]
 _ENVELOPES = ("data", "observations", "runs", "post", "patch")

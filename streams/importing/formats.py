@@ -16,6 +16,7 @@ from haltline.streams.importing import archive, claude_code, google_adk, inspect
 from haltline.streams.importing.database import is_database
 from haltline.streams.importing.detection import (
     DATABASES,
+    DETECTORS,
     HISTORIES,
     SPAN_FORMATS,
     SpanFormat,
@@ -26,31 +27,10 @@ from haltline.streams.importing.detection import (
 )
 from haltline.streams.importing.reading import Content, NotReadable, content_of, shape, shown
 from haltline.streams.importing.spans import Part, Span, parts
-from haltline.streams.importing.steps import Pricing, Recording, Step, inside, objects
+from haltline.streams.importing.steps import Pricing, Recording, Step
+from haltline.streams.importing.values import inside, objects
 
-FORMATS: Final = (
-    "amp",
-    "claude-code",
-    "cline",
-    "codex",
-    "copilot-cli",
-    "gemini-cli",
-    "google-adk",
-    "goose",
-    "inspect",
-    "langfuse",
-    "langsmith",
-    "mini-swe-agent",
-    "openai-agents",
-    "opencode",
-    "openhands",
-    "otel",
-    "phoenix",
-    "pi",
-    "swe-agent",
-    "trace",
-    "trae-agent",
-)
+FORMATS: Final = tuple(sorted(DETECTORS))
 START_MS: Final = 1_735_689_600_000
 """2025-01-01: where the clock of a recording without times begins by default."""
 _HEADERS = [("content-type", otel.CONTENT_TYPE.encode())]

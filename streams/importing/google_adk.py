@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from haltline.schemas.events import Kind, Outcome, Usage
-from haltline.streams.importing.steps import Step, count, inside, instant, objects, usage_of
+from haltline.streams.importing.steps import Step, usage_of
+from haltline.streams.importing.values import count, inside, instant, objects
 
 EXPECTED = "an event of an ADK session"
 

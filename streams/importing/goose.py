@@ -10,7 +10,8 @@ from haltline.streams.importing.database import rows, tables, value_in
 from haltline.streams.importing.messages import text_of
 from haltline.streams.importing.reading import Content
 from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, count, ended, inside, moment, objects, prompted, proposed, usage_of
+from haltline.streams.importing.steps import Step, ended, prompted, proposed, usage_of
+from haltline.streams.importing.values import count, inside, moment, objects
 
 TABLES: Final = frozenset({"sessions", "messages"})
 """What the database has at least."""

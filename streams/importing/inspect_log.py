@@ -1,12 +1,14 @@
 """Inspect: its logs of evaluations, `.json` and `.eval`; each sample is a session."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from haltline.schemas.events import Outcome, Usage
 from haltline.streams.importing.messages import Proposal, args_of, text_of
 from haltline.streams.importing.spans import MODEL, TOOL, Part, Span, parts
-from haltline.streams.importing.steps import count, inside, instant, objects, usage_of
+from haltline.streams.importing.steps import usage_of
+from haltline.streams.importing.values import count, inside, instant, objects
 
 _ATTACHED = "attachment://"
 _MAX_DEPTH = 40
@@ -34,37 +36,27 @@ def _spans(events: list[dict[str, Any]], attached: dict[str, Any]) -> Iterator[S
         kind, parent = event.get("event"), event.get("span_id")
         parent = parent if isinstance(parent, str) else None
         start_ms, end_ms = instant(event.get("timestamp")), instant(event.get("completed"))
+        span = partial(Span, id=f"event {number}", parent=parent, trace="", start_ms=start_ms, end_ms=end_ms)
         if kind == "span_begin" and isinstance(event.get("id"), str):
             above = event.get("parent_id")
             above = above if isinstance(above, str) else None
             yield Span(id=event["id"], parent=above, trace="", is_gate=event.get("type") == "tool")
         elif kind == "model" and event.get("pending") is not True:
-            yield _turn(f"event {number}", event, parent, (start_ms, end_ms), attached)
+            yield _turn(span, event, attached)
         elif kind == "tool":
-            yield _tool(f"event {number}", event, parent, (start_ms, end_ms), attached)
+            yield _tool(span, event, attached)
 
 
-def _turn(
-    span_id: str,
-    event: dict[str, Any],
-    parent: str | None,
-    times: tuple[float | None, float | None],
-    attached: dict[str, Any],
-) -> Span:
+def _turn(span: Callable[..., Span], event: dict[str, Any], attached: dict[str, Any]) -> Span:
     output = event.get("output")
     choices = objects(inside(output, "choices"))
     calls = [call for choice in choices for call in objects(inside(choice, "message", "tool_calls"))]
     error = event.get("error")
-    return Span(
-        id=span_id,
-        parent=parent,
-        trace="",
+    return span(
         kind=MODEL,
         usage=_usage(inside(output, "usage")),
         output=text_of(_whole([inside(choice, "message", "content") for choice in choices], attached)) or None,
         error=str(error) if error else None,
-        start_ms=times[0],
-        end_ms=times[1],
         proposals=[
             Proposal(call["id"], str(call.get("function")), args_of(_whole(call.get("arguments"), attached)))
             for call in calls
@@ -73,19 +65,10 @@ def _turn(
     )
 
 
-def _tool(
-    span_id: str,
-    event: dict[str, Any],
-    parent: str | None,
-    times: tuple[float | None, float | None],
-    attached: dict[str, Any],
-) -> Span:
+def _tool(span: Callable[..., Span], event: dict[str, Any], attached: dict[str, Any]) -> Span:
     error = event.get("error")
     kind = str(inside(error, "type"))
-    return Span(
-        id=span_id,
-        parent=parent,
-        trace="",
+    return span(
         kind=TOOL,
         name=str(event.get("function") or "unknown"),
         args=args_of(_whole(event.get("arguments"), attached)),
@@ -93,8 +76,6 @@ def _tool(
         outcome=_OUTCOMES.get(kind) if error else None,
         error=f"{kind}: {inside(error, 'message')}" if error else None,
         output=_whole(event.get("result"), attached) if event.get("pending") is not True else None,
-        start_ms=times[0],
-        end_ms=times[1],
     )
 
 

@@ -5,7 +5,8 @@ from typing import Any
 from haltline.schemas.events import Usage
 from haltline.streams.importing.messages import args_of, parsed, proposals, returned, text_of
 from haltline.streams.importing.spans import MODEL, TOOL, Span
-from haltline.streams.importing.steps import count, inside, instant, usage_of
+from haltline.streams.importing.steps import usage_of
+from haltline.streams.importing.values import count, inside, instant
 
 EXPECTED = "an observation of Langfuse"
 _TYPES = frozenset(

@@ -5,7 +5,8 @@ from typing import Any
 from haltline.schemas.events import Usage
 from haltline.streams.importing.messages import args_of, proposals, returned, text_of
 from haltline.streams.importing.spans import MODEL, TOOL, Span
-from haltline.streams.importing.steps import inside, instant, objects, usage_of
+from haltline.streams.importing.steps import usage_of
+from haltline.streams.importing.values import inside, instant, objects
 
 EXPECTED = "a run of LangSmith"
 _SESSIONS = ("thread_id", "session_id", "conversation_id")

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from haltline.interventions.agent.integrations.any_json import text_of_blocks
-from haltline.streams.importing.steps import inside, objects
+from haltline.streams.importing.values import inside, objects
 
 _MAX_DEPTH = 12
 _WRAPPERS = ("generations", "choices", "message", "kwargs", "data", "update", "messages", "output", "content")

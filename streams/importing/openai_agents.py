@@ -5,7 +5,8 @@ from typing import Any
 from haltline.schemas.events import Usage
 from haltline.streams.importing.messages import args_of, proposals, text_of
 from haltline.streams.importing.spans import MODEL, TOOL, Span
-from haltline.streams.importing.steps import inside, instant, usage_of
+from haltline.streams.importing.steps import usage_of
+from haltline.streams.importing.values import inside, instant
 
 EXPECTED = "a trace or a span of the OpenAI Agents SDK"
 _MODELS = ("generation", "response")  # not a set: a record may have anything

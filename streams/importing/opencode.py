@@ -8,18 +8,8 @@ from typing import Any, Final
 from haltline.streams.importing.database import rows, value_in
 from haltline.streams.importing.reading import MAX_LINE_BYTES, Content
 from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import (
-    Step,
-    count,
-    ended,
-    inside,
-    moment,
-    objects,
-    prompted,
-    proposed,
-    turn,
-    usage_of,
-)
+from haltline.streams.importing.steps import Step, ended, prompted, proposed, turn, usage_of
+from haltline.streams.importing.values import count, inside, moment, objects
 
 TABLES: Final = frozenset({"session", "message", "part"})
 """What the database has at least."""

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from haltline.schemas.events import Kind, Outcome
-from haltline.streams.importing.steps import Step, ended, inside, moment, objects, tokens
+from haltline.streams.importing.steps import Step, ended, tokens
+from haltline.streams.importing.values import inside, moment, objects
 
 _TALK = frozenset(
     {"message", "system", "recall", "think", "change_agent_state", "null", "agent_state_changed", "finish"}

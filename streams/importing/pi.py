@@ -8,18 +8,8 @@ from haltline.interventions.agent.integrations.any_json import text_of_blocks
 from haltline.streams.importing.messages import text_of
 from haltline.streams.importing.reading import Content
 from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import (
-    Step,
-    count,
-    ended,
-    inside,
-    moment,
-    objects,
-    prompted,
-    proposed,
-    turn,
-    usage_of,
-)
+from haltline.streams.importing.steps import Step, ended, prompted, proposed, turn, usage_of
+from haltline.streams.importing.values import count, inside, moment, objects
 
 
 def shows(content: Content) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
 from haltline.interventions.agent.integrations.any_json import readable
-from haltline.streams.importing.steps import objects
+from haltline.streams.importing.values import objects
 
 MAX_VALUE_BYTES: Final = 512 * 2**20
 """Of a file that is one JSON value, unpacked. JSON lines have no such bound."""

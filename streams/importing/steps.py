@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -11,7 +10,7 @@ from haltline.interventions.agent.integrations.cleaning import cleaned_error, de
 from haltline.interventions.agent.novelty import SeenBySession
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.events import ActionEvent, Kind, Outcome, Task, Usage
-from haltline.schemas.record import EARLIEST_MS, LATEST_MS
+from haltline.streams.importing.values import count, inside
 
 STEP_MS = 1000
 """How far apart steps are of which the recording tells no time."""
@@ -169,26 +168,6 @@ def ended(
     )
 
 
-def instant(value: object) -> float | None:
-    """Epoch milliseconds of an ISO text (UTC where it names no zone) or of seconds; None for what is no time."""
-    try:
-        if isinstance(value, str):
-            parsed = datetime.fromisoformat(value)
-            value = (parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=UTC)).timestamp()
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return None
-        time_ms = float(value * 1000)
-    except (ValueError, OverflowError):
-        return None
-    return time_ms if EARLIEST_MS <= time_ms < LATEST_MS - 1 else None
-
-
-def moment(value: object) -> int | None:
-    """As `instant`, in whole milliseconds."""
-    time_ms = instant(value)
-    return None if time_ms is None else round(time_ms)
-
-
 def tokens(used: object) -> Usage | None:
     """The usage of one response, as OpenAI's API counts (what came from the cache is part of the input)."""
     details = inside(used, "prompt_tokens_details")
@@ -208,28 +187,9 @@ def usage_of(whole: object, out: object, *, cached: object = None, cost: object 
     return usage if usage.tokens or usage.cost_usd else None
 
 
-def count(value: object) -> int:
-    """A number of tokens, also where a table has made a float of it; 0 for what is none."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return min(value, 2**53) if type(value) is int and value > 0 else 0
-
-
 def _amount(value: object) -> float:
     try:
         amount = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else 0.0
     except (ValueError, OverflowError):
         return 0.0
     return amount if 0 < amount <= MAX_COST else 0.0
-
-
-def objects(values: object) -> list[dict[str, Any]]:
-    """Those of a list that are objects."""
-    return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
-
-
-def inside(value: object, *names: str) -> Any:
-    """What lies at this path of names, or None."""
-    for name in names:
-        value = value.get(name) if isinstance(value, dict) else None
-    return value

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from haltline.schemas.events import Kind, Outcome
-from haltline.streams.importing.steps import Step, inside, moment, objects, tokens
+from haltline.streams.importing.steps import Step, tokens
+from haltline.streams.importing.values import inside, moment, objects
 
 _FENCE = re.compile(r"```(?:bash|mswea_bash_command)\s*\n(.*?)\n```", re.DOTALL)
 _CODE = re.compile(r"<returncode>(-?\d+)</returncode>")

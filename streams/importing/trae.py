@@ -7,7 +7,8 @@ from typing import Any
 from haltline.streams.importing.messages import args_of
 from haltline.streams.importing.reading import Content
 from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, count, ended, inside, moment, objects, proposed, turn, usage_of
+from haltline.streams.importing.steps import Step, ended, proposed, turn, usage_of
+from haltline.streams.importing.values import count, inside, moment, objects
 
 
 def shows(content: Content) -> bool:

@@ -1,7 +1,8 @@
 """The document of a notifier: channels, routes, where links lead. Read and checked, with the line that is wrong."""
 
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -13,6 +14,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from haltline.schemas.decisions import Level, ScopeKind
 from haltline.schemas.findings import Severity
 from haltline.schemas.problems import problem_of
+from haltline.schemas.topics import Topics
+from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.notify.hours import Hours, over_at
 from haltline.streams.notify.lengths import length_of_time
 from haltline.streams.policy import yaml_text
@@ -331,3 +334,17 @@ def _beside(content: Any, folder: Path) -> Any:
             for name, value in content.items()
         }
     return [_beside(one, folder) for one in content] if isinstance(content, list) else content
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotifierSettings:
+    """Where a notifier reads."""
+
+    bootstrap: str
+    topics: Topics = field(default_factory=Topics)
+    group: str = "haltline-notify"
+    client: Mapping[str, ClientSetting] = field(default_factory=dict)
+    """librdkafka settings of every connection, for encryption and credentials."""
+    fetch_wait_ms: int = 500
+    session_timeout_s: float = 10.0
+    """A notifier that is silent for longer loses its partitions."""

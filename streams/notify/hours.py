@@ -13,7 +13,6 @@ Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 DAYS: Final[tuple[Day, ...]] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 _TIME: Final = re.compile(r"([01]\d|2[0-3]):([0-5]\d)|24:00")
-_MINUTES_PER_DAY: Final = 24 * 60
 _MAX_TURNS: Final = 64
 """Hours that end where others begin; more than a week's worth of them never end."""
 

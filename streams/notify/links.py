@@ -12,6 +12,7 @@ from urllib.parse import quote
 from itsdangerous import BadSignature, URLSafeSerializer
 
 from haltline.schemas.incidents import IncidentRecord
+from haltline.streams.notify.config import Config
 
 OPENS_AT: Final = "/open/approvals"
 _SALT: Final = "haltline-approval-link"
@@ -72,3 +73,12 @@ class Links:
         if self._key is None:
             return f"{self._console}/approvals/{quote(record.request_id, safe='')}"
         return f"{self._console}{OPENS_AT}?token={self._key.token(record.request_id, at_ms + self._lasts_ms)}"
+
+
+def links_of(config: Config) -> Links:
+    """Where the links of a configuration lead. Raises ValueError when the key's file cannot be used."""
+    try:
+        key = None if config.link_key_file is None else LinkKey.read(config.link_key_file)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"link_key_file: {error}") from None
+    return Links(config.console, key, round(config.link_lasts.total_seconds() * 1000))

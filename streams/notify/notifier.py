@@ -7,25 +7,24 @@ under the same id.
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from haltline.schemas.dead_letter import BadRecord, DeadLetter
+from haltline.schemas.dead_letter import BadRecord
 from haltline.schemas.incidents import IncidentRecord
-from haltline.schemas.notifications import NotificationOutcome, NotificationRecord
-from haltline.schemas.topics import Topics
+from haltline.schemas.notifications import NotificationOutcome
 from haltline.schemas.wire import InvalidRecord, decode
 from haltline.streams.kafka.broker_outage import BrokerOutage
 from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_reader import open_consumer, partitions_of
 from haltline.streams.notify.channels import sender_of
-from haltline.streams.notify.config import Config
+from haltline.streams.notify.config import Config, NotifierSettings
 from haltline.streams.notify.delivery_queue import Item
-from haltline.streams.notify.links import LinkKey, Links
+from haltline.streams.notify.links import links_of
 from haltline.streams.notify.notification_text import Change
+from haltline.streams.notify.recording import Origin, Recorder
 from haltline.streams.notify.routes import FOLLOWED, Planned, notification_id, plan
 from haltline.streams.notify.sending import ChannelThread, Owner, Settled, now_ms
 from haltline.streams.notify.sent_notifications import Owned, recalled
@@ -39,39 +38,7 @@ _COMMIT_EVERY_S: Final = 1.0
 _STUCK_AFTER_S: Final = 60.0
 _MAX_WAITING: Final = 20_000
 """Changes in memory; beyond it nothing more is read until some are sent."""
-_FLUSH_S: Final = 15.0
 _GATHER_MS: Final = 1000
-
-_Then = Callable[[], None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class NotifierSettings:
-    """Where a notifier reads."""
-
-    bootstrap: str
-    topics: Topics = field(default_factory=Topics)
-    group: str = "haltline-notify"
-    client: Mapping[str, ClientSetting] = field(default_factory=dict)
-    """librdkafka settings of every connection, for encryption and credentials."""
-    fetch_wait_ms: int = 500
-    session_timeout_s: float = 10.0
-    """A notifier that is silent for longer loses its partitions."""
-
-
-@dataclass(frozen=True)
-class _Origin:
-    """A record of the incidents topic; its partition says whether it is still this process's."""
-
-    partition: Owned
-    offset: int
-    timestamp_ms: int
-    key: bytes | None
-    value: bytes | None
-
-    @property
-    def owned(self) -> bool:
-        return self.partition.owned
 
 
 class Notifier:
@@ -96,7 +63,6 @@ class Notifier:
         self._unrouted = metrics.counter("incident_changes_unrouted_total")
         self._oldest = metrics.gauge("notification_oldest_unsent_seconds")
         self._waiting = metrics.gauge("notifications_waiting")
-        self._letters = metrics.counter("dead_letters_total")
         self._assigned = metrics.gauge("assigned_partitions")
         self._lag = metrics.gauge("consumer_lag_records")
         self._channels = {
@@ -113,18 +79,7 @@ class Notifier:
         }
         for name in self._channels:
             self._measure(name)
-        self._producer = Producer(
-            {
-                **settings.client,
-                "bootstrap.servers": settings.bootstrap,
-                "partitioner": "murmur2_random",
-                "acks": "all",
-                "enable.idempotence": True,
-                "message.timeout.ms": 0,  # what was sent is recorded, however long the broker is away
-                "linger.ms": 2,
-            },
-            logger=_log,
-        )
+        self._recorder = Recorder(settings, metrics, stop=self._stop, on_failure=self._fail)
 
     def run(self) -> None:
         """Until `stop`.
@@ -149,7 +104,7 @@ class Notifier:
             while not self._stop.is_set():
                 message = consumer.poll(_POLL_S)
                 self._last_round_s = time.monotonic()
-                self._producer.poll(0)
+                self._recorder.poll()
                 self._outage.look(consumer, self._settings.topics.incidents)
                 if message is not None:
                     self._take(message)
@@ -162,7 +117,7 @@ class Notifier:
                 channel.stop()
             for channel in self._channels.values():
                 channel.join(channel.channel.timeout.total_seconds() + 1)
-            self._producer.flush(_FLUSH_S)
+            self._recorder.flush()
             self._commit(consumer)
             consumer.close()
         if self._failure is not None:
@@ -250,7 +205,7 @@ class Notifier:
             )
             for name, incident in owned.repeated():
                 if name in self._channels:
-                    self._channels[name].follow(self._item(_Origin(owned, -1, 0, None, None), incident, name))
+                    self._channels[name].follow(self._item(Origin(owned, -1, 0, None, None), incident, name))
             self._owned[place.partition] = owned
         self._assigned.set(len(self._owned))
         consumer.assign(partitions)
@@ -272,7 +227,7 @@ class Notifier:
         for owned in gone:
             owned.closed = True
         self._assigned.set(0)
-        self._producer.flush(_FLUSH_S)
+        self._recorder.flush()
         return gone
 
     # Records in.
@@ -286,18 +241,18 @@ class Notifier:
         owned = self._owned.get(int(message.partition() or 0))
         if owned is None:
             return  # read before the partition went to another
-        origin = _Origin(owned, int(message.offset() or 0), message.timestamp()[1], message.key(), message.value())
+        origin = Origin(owned, int(message.offset() or 0), message.timestamp()[1], message.key(), message.value())
         try:
             record = decode(IncidentRecord, origin.value)
         except InvalidRecord as bad:
             with self._lock:
                 owned.read(origin.offset, 1)
-            self._letter(origin, bad.reason, bad.detail, lambda: self._done(origin))
+            self._recorder.letter(origin, bad.reason, bad.detail, lambda: self._done(origin))
             return
         with self._lock:
             self._plan(origin, record)
 
-    def _plan(self, origin: _Origin, record: IncidentRecord) -> None:
+    def _plan(self, origin: Origin, record: IncidentRecord) -> None:
         owned, at_ms = origin.partition, now_ms()
         planned = plan(record, origin.timestamp_ms, self._config, owned.channels_of(record.incident_id))
         fresh = [one for one in planned if owned.claim(one.notification_id, at_ms)]
@@ -317,7 +272,7 @@ class Notifier:
                 Settled(item=item, message_id=one.notification_id, outcome=NotificationOutcome.TOO_OLD, attempts=0)
             )
 
-    def _item(self, origin: _Origin, record: IncidentRecord, channel: str) -> Item[Owner]:
+    def _item(self, origin: Origin, record: IncidentRecord, channel: str) -> Item[Owner]:
         planned = Planned(
             notification_id=notification_id(record, channel), channel=channel, route=FOLLOWED, due_ms=record.changed_at
         )
@@ -338,90 +293,21 @@ class Notifier:
 
     def _settled(self, settled: Settled) -> None:
         origin = settled.item.origin
-        if not isinstance(origin, _Origin):
+        if not isinstance(origin, Origin):
             raise TypeError(f"an item's origin: expected a record of a topic, got {type(origin).__name__}")
         if origin.partition.closed:
             return
         if settled.outcome is NotificationOutcome.FAILED:
             detail = f"channel {settled.item.planned.channel}: {settled.detail}"
-            self._letter(origin, BadRecord.UNDELIVERED, detail, lambda: self._record(settled, origin))
+            self._recorder.letter(origin, BadRecord.UNDELIVERED, detail, lambda: self._record(settled, origin))
         else:
             self._record(settled, origin)
 
-    def _record(self, settled: Settled, origin: _Origin) -> None:
-        record, planned = settled.item.record, settled.item.planned
-        notification = NotificationRecord(
-            notification_id=planned.notification_id,
-            message_id=settled.message_id,
-            incident_id=record.incident_id,
-            revision=record.revision,
-            change=record.change,
-            state=record.state,
-            level=record.level,
-            session_id=record.session_id,
-            agent_id=record.agent_id,
-            channel=planned.channel,
-            route=planned.route,
-            outcome=settled.outcome,
-            attempts=settled.attempts,
-            detail=settled.detail,
-            at=now_ms(),
-            due=planned.due_ms,
-            incident=self._repeated(planned.channel, record),
-        )
+    def _record(self, settled: Settled, origin: Origin) -> None:
+        incident = self._repeated(settled.item.planned.channel, settled.item.record)
+        self._recorder.record(settled, origin, incident, lambda: self._done(origin))
 
-        def delivered(error: KafkaError | None, _: Message) -> None:
-            self._confirmed(error, lambda: self._done(origin))
-
-        self._produce(
-            self._settings.topics.notifications,
-            key=origin.key,
-            value=notification.to_json(),
-            partition=origin.partition.partition,
-            on_delivery=delivered,
-        )
-
-    def _letter(self, origin: _Origin, reason: BadRecord, detail: str, then: _Then) -> None:
-        letter = DeadLetter(
-            reason=reason,
-            detail=detail,
-            topic=self._settings.topics.incidents,
-            partition=origin.partition.partition,
-            offset=origin.offset,
-            timestamp_ms=origin.timestamp_ms,
-        )
-        _log.error("%s, offset %d of partition %d: %s", reason, origin.offset, origin.partition.partition, detail)
-        self._letters.labels(reason.value).inc()
-
-        def delivered(error: KafkaError | None, _: Message) -> None:
-            self._confirmed(error, then)
-
-        self._produce(
-            self._settings.topics.dead_letter,
-            key=origin.key,
-            value=origin.value,
-            headers=letter.headers(),
-            on_delivery=delivered,
-        )
-
-    def _produce(self, topic: str, **record: Any) -> None:
-        while True:
-            try:
-                self._producer.produce(topic, **record)
-            except BufferError:  # the broker is away: as long as it takes, for nothing of this may be lost
-                if self._stop.is_set():
-                    return
-                self._producer.poll(_POLL_S)
-            else:
-                return
-
-    def _confirmed(self, error: KafkaError | None, then: _Then) -> None:
-        if error is None:
-            then()
-        else:
-            self._fail(KafkaException(error))
-
-    def _done(self, origin: _Origin) -> None:
+    def _done(self, origin: Origin) -> None:
         with self._lock:
             origin.partition.settle(origin.offset)
 
@@ -479,12 +365,3 @@ def _gathered(item: Item[Owner], now_ms: int) -> Item[Owner]:
     if planned.digest is None or planned.due_ms >= least_ms:
         return item
     return replace(item, planned=replace(planned, due_ms=least_ms))
-
-
-def links_of(config: Config) -> Links:
-    """Where the links of a configuration lead. Raises ValueError when the key's file cannot be used."""
-    try:
-        key = None if config.link_key_file is None else LinkKey.read(config.link_key_file)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"link_key_file: {error}") from None
-    return Links(config.console, key, round(config.link_lasts.total_seconds() * 1000))

@@ -6,8 +6,8 @@ from typing import Final
 from confluent_kafka import KafkaException
 
 from haltline.streams.kafka.log_reader import NoSuchTopic, Unreachable
-from haltline.streams.notify.config import Config
-from haltline.streams.notify.notifier import Notifier, NotifierSettings
+from haltline.streams.notify.config import Config, NotifierSettings
+from haltline.streams.notify.notifier import Notifier
 from haltline.streams.runtime.health import HealthServer
 from haltline.streams.runtime.metrics import Metrics
 from haltline.streams.stop_signals import stopped_by_signals

@@ -5,11 +5,11 @@ from heapq import merge
 from pathlib import Path
 
 from haltline.schemas.topics import Topics
-from haltline.streams.replay.records import LogRecord, Missing, Span
+from haltline.streams.replay.records import FrozenRange, LogRecord, Missing, Span
 from haltline.streams.replay.traces import read_traces
 
 
-class FileRange:
+class FileRange(FrozenRange):
     """The events of a file of JSON lines (ActionEvents, or recorded traces; .gz too). Raises as `read_traces`."""
 
     def __init__(self, path: Path, topics: Topics) -> None:
@@ -18,17 +18,11 @@ class FileRange:
         self.partitions = 1
         sessions = [[event for _, event in session.events] for session in read_traces(path)]
         self._events = list(merge(*sessions, key=lambda event: event.time))
-        self.spans: Sequence[Span] = [Span(topics.actions, 0, 0, len(self._events))]
+        self.spans = [Span(topics.actions, 0, 0, len(self._events))]
 
     def within(self, timestamp: int) -> bool:  # noqa: ARG002  # a file has no end
         """Whether a time is before the end of the range."""
         return True
-
-    def inputs(self) -> Iterator[LogRecord]:
-        """Each event, as it would stand on the topic of actions."""
-        for offset, event in enumerate(self._events):
-            key = event.session_id.encode()
-            yield LogRecord(self.topics.actions, 0, offset, event.time, key, event.to_json())
 
     def spans_of(self, topic: str) -> list[Span]:
         """All of it; a file has actions only."""
@@ -39,18 +33,8 @@ class FileRange:
         return Missing()
 
     def read(self, spans: Sequence[Span]) -> Iterator[LogRecord]:
-        """The events of a part of it."""
+        """The events of a part of it, as they would stand on the topic of actions."""
         for span in spans:
-            yield from (record for record in self.inputs() if span.start <= record.offset < span.end)
-
-    def decided(self) -> Iterator[LogRecord]:
-        """Nothing."""
-        yield from ()
-
-    def incidents(self) -> Iterator[LogRecord]:
-        """Nothing."""
-        yield from ()
-
-    def policies(self) -> Iterator[LogRecord]:
-        """Nothing."""
-        yield from ()
+            for offset, event in enumerate(self._events[span.start : span.end], span.start):
+                key = event.session_id.encode()
+                yield LogRecord(self.topics.actions, 0, offset, event.time, key, event.to_json())

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_reader import ANSWER_WITHIN_S, Gone, Unreachable, bounds, open_consumer, partitions_of
-from haltline.streams.replay.records import LogRecord, Missing, Span, in_order
+from haltline.streams.replay.records import FrozenRange, LogRecord, Missing, Span, in_order
 from haltline.streams.replay.time_range import OPEN, BadMoment, Moment
 
 _MAX_WAITING: Final = 5_000
@@ -25,13 +25,13 @@ _End = int | None
 """A time at which a partition is cut; None: as far as there is something."""
 
 
-class KafkaRange(AbstractContextManager["KafkaRange", None]):
+class KafkaRange(FrozenRange, AbstractContextManager["KafkaRange", None]):
     """Topics between two ends. Use it in a `with` block.
 
     Both ends are offsets before the first record is read. A time is the first offset whose record is not older, as the
     broker says it; the embedded broker cannot, and its partitions are read for it. Offsets are of the topic of actions:
     the other topics of the partition are then cut at the time of the record at that offset, and partitions that are
-    not named are left out.
+    not named are left out. Of the policies of each name the last document is there for certain, older ones by luck.
 
     Raises Unreachable or NoSuchTopic when it is made, BadMoment for an offset that is not there.
     """
@@ -53,9 +53,9 @@ class KafkaRange(AbstractContextManager["KafkaRange", None]):
             self.partitions = len(partitions_of(self._consumer, topics.actions))
             self._begins, self._ends = self._moments(start, end)
             self.spans: Sequence[Span] = [span for topic in topics.session_sources for span in self.freeze(topic)]
-            self._decided = list(self.freeze(topics.interventions, to_now=True))
-            self._incidents = list(self.freeze(topics.incidents, to_now=True))
-            self._policies = list(self.freeze(topics.policies, whole=True))
+            self.decided_spans = list(self.freeze(topics.interventions, to_now=True))
+            self.incident_spans = list(self.freeze(topics.incidents, to_now=True))
+            self.policy_spans = list(self.freeze(topics.policies, whole=True))
         except BaseException:
             self._consumer.close()
             raise
@@ -64,22 +64,6 @@ class KafkaRange(AbstractContextManager["KafkaRange", None]):
         """Whether a time is before the end of the range."""
         latest = max((ms for ms in self._ends.values() if ms is not None), default=None)
         return latest is None or timestamp < latest
-
-    def inputs(self) -> Iterator[LogRecord]:
-        """What a worker read, in the order of `in_order`."""
-        yield from self.read(self.spans)
-
-    def decided(self) -> Iterator[LogRecord]:
-        """What workers wrote to the topic of interventions, up to when the range was frozen."""
-        yield from self.read(self._decided)
-
-    def incidents(self) -> Iterator[LogRecord]:
-        """What workers wrote to the topic of incidents, as `decided`."""
-        yield from self.read(self._incidents)
-
-    def policies(self) -> Iterator[LogRecord]:
-        """What is on the topic of policies: of each name the last document for certain, older ones by luck."""
-        yield from self.read(self._policies)
 
     def spans_of(self, topic: str) -> list[Span]:
         """The parts of a topic's partitions that are in the range, frozen now. Raises NoSuchTopic."""

@@ -1,5 +1,6 @@
 """Records as they stood in the log, and the one order in which several partitions are read. Pure."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from heapq import merge
@@ -23,7 +24,7 @@ class LogRecord(NamedTuple):
     """Epoch milliseconds, as the record itself says; 0 where it says none."""
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...] = ()
+    headers: Sequence[tuple[str, bytes | None]] = ()
     """All that it had, also those without a value, which say nothing to the worker."""
 
     @classmethod
@@ -120,6 +121,36 @@ class Source(Protocol):
     def policies(self) -> Iterable[LogRecord]:
         """What is known of the topic of policies, in the order of its partitions."""
         ...
+
+
+class FrozenRange(ABC):
+    """The reading of a Source whose parts of partitions were frozen when it was made."""
+
+    spans: Sequence[Span]
+    decided_spans: Sequence[Span] = ()
+    incident_spans: Sequence[Span] = ()
+    """Of interventions and incidents: up to the newest when the range was frozen."""
+    policy_spans: Sequence[Span] = ()
+
+    @abstractmethod
+    def read(self, spans: Sequence[Span]) -> Iterator[LogRecord]:
+        """The records of frozen parts of partitions, in the order of `in_order`."""
+
+    def inputs(self) -> Iterator[LogRecord]:
+        """What a worker read, in the order of `in_order`."""
+        return self.read(self.spans)
+
+    def decided(self) -> Iterator[LogRecord]:
+        """What workers wrote to the topic of interventions."""
+        return self.read(self.decided_spans)
+
+    def incidents(self) -> Iterator[LogRecord]:
+        """What workers wrote to the topic of incidents."""
+        return self.read(self.incident_spans)
+
+    def policies(self) -> Iterator[LogRecord]:
+        """The documents of the topic of policies."""
+        return self.read(self.policy_spans)
 
 
 _RANK: Final = {layout.name: rank for rank, layout in enumerate(LAYOUT)}

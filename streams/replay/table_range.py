@@ -11,14 +11,14 @@ from haltline.streams.audit.engine import QueryFailed, answer, open_table
 from haltline.streams.audit.export import Row
 from haltline.streams.audit.query import literal
 from haltline.streams.audit.reading import headers_of
-from haltline.streams.replay.records import LogRecord, Missing, Span, in_order
+from haltline.streams.replay.records import FrozenRange, LogRecord, Missing, Span, in_order
 from haltline.streams.replay.time_range import OPEN, Moment
 
 _AT_A_TIME: Final = 20_000
 _MAX_PARTITIONS: Final = 10_000
 
 
-class TableRange:
+class TableRange(FrozenRange):
     """The rows of one sink between two ends, as the records that they were.
 
     One version of the table is read, whatever is written meanwhile. A time is, for each partition, the first offset
@@ -52,29 +52,13 @@ class TableRange:
         self.spans: Sequence[Span] = [
             span for topic in topics.session_sources for span in self._freeze(topic, start.time_ms, end.time_ms)
         ]
-        self._decided = list(self._freeze(topics.interventions, start.time_ms, None))
-        self._incidents = list(self._freeze(topics.incidents, start.time_ms, None))
-        self._policies = list(self._freeze(topics.policies, None, None))
+        self.decided_spans = list(self._freeze(topics.interventions, start.time_ms, None))
+        self.incident_spans = list(self._freeze(topics.incidents, start.time_ms, None))
+        self.policy_spans = list(self._freeze(topics.policies, None, None))
 
     def within(self, timestamp: int) -> bool:
         """Whether a time is before the end of the range."""
         return self._end_ms is None or timestamp < self._end_ms
-
-    def inputs(self) -> Iterator[LogRecord]:
-        """What a worker read, in the order of `in_order`."""
-        yield from self.read(self.spans)
-
-    def decided(self) -> Iterator[LogRecord]:
-        """What workers wrote to the topic of interventions, up to the end of the table."""
-        yield from self.read(self._decided)
-
-    def incidents(self) -> Iterator[LogRecord]:
-        """What workers wrote to the topic of incidents, as `decided`."""
-        yield from self.read(self._incidents)
-
-    def policies(self) -> Iterator[LogRecord]:
-        """Every document that was ever published and that the sink saw."""
-        yield from self.read(self._policies)
 
     def spans_of(self, topic: str) -> list[Span]:
         """The parts of a topic's partitions that are in the range."""

@@ -190,11 +190,20 @@ class MetricsServer(_Server):
         super().__init__(host, port, {"/metrics": lambda: (HTTPStatus.OK, METRICS_TYPE, exposition())}, "metrics")
 
 
+def _always_ready() -> Verdict:
+    return Verdict(alive=True, ready=True, reasons=(), partitions=0, lag_records=0, stuck=())
+
+
 class HealthServer(_Server):
-    """Serves /healthz, /readyz and /metrics."""
+    """Serves /healthz, /readyz and /metrics. Without a `verdict` it says that the process is alive and ready."""
 
     def __init__(
-        self, host: str, port: int, *, verdict: Callable[[], Verdict], exposition: Callable[[], bytes]
+        self,
+        host: str,
+        port: int,
+        *,
+        verdict: Callable[[], Verdict] = _always_ready,
+        exposition: Callable[[], bytes],
     ) -> None:
         answers: Mapping[str, Callable[[], _Answer]] = {
             "/healthz": lambda: _of_verdict(now := verdict(), now.alive),

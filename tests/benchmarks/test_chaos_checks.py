@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from benchmarks.chaos import guarded, plan, verify
-from benchmarks.chaos.expected import LogRecord, Place, Truth, work_out
+from benchmarks.chaos.expected import Place, Truth, work_out
 from benchmarks.chaos.plan import ACTIONS, AGENT, AUDIT, BROKER, CONSOLE, Deed, make_plan, make_waves
 from benchmarks.cluster import PARTITIONS
 from benchmarks.load import Load, generate
@@ -18,6 +18,7 @@ from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.dead_letter import DeadLetter
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.topics import Topics
+from haltline.streams.replay.records import LogRecord
 
 TOPICS = Topics("t.")
 CHANGELOG = "changelog"

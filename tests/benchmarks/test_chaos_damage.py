@@ -7,10 +7,10 @@ import pytest
 
 from benchmarks.chaos import damage
 from benchmarks.chaos.damage import SESSION, Strike
-from benchmarks.chaos.expected import LogRecord
 from benchmarks.chaos.history import histories
 from benchmarks.chaos.owners import Owner, Owners
 from benchmarks.chaos.verify import Check
+from haltline.streams.replay.records import LogRecord
 from haltline.streams.runtime.changelog import EPOCH_HEADER, ID_BYTES, OWNER_HEADER, Claim, Epoch
 from haltline.streams.runtime.changelog import Owner as Writer
 

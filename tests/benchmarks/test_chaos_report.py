@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from benchmarks.chaos import report
 from benchmarks.chaos.__main__ import options
-from benchmarks.chaos.expected import LogRecord, Place
+from benchmarks.chaos.expected import Place
 from benchmarks.chaos.history import histories
 from benchmarks.chaos.owners import Owner, Owners, owners_of
 from benchmarks.chaos.parting import Parted, Parting
@@ -20,6 +20,7 @@ from benchmarks.chaos.report import LINES, WIDTH, Compared
 from benchmarks.chaos.series import Result, every_difference, shown_in_full, summary
 from benchmarks.chaos.verify import Check, Difference
 from haltline.streams.engine.core import Position, SessionState
+from haltline.streams.replay.records import LogRecord
 from haltline.streams.runtime.changelog import EPOCH_HEADER, Epoch
 
 FIRST, SECOND = Owner("worker-1.1", 41, 1, claim=0, at_ms=1_000), Owner("worker-2.3", 42, 1, claim=3579, at_ms=5_000)

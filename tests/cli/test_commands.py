@@ -18,8 +18,9 @@ from haltline.cli import common
 from haltline.cli.agent import hook_settings, mcp_proxy, watch
 from haltline.cli.app import COMMANDS, app
 from haltline.cli.base_commands import BESIDE_AGENTS
-from haltline.cli.operator import audit_records, import_recordings
+from haltline.cli.operator import import_recordings
 from haltline.cli.operator import tail as tailing
+from haltline.cli.operator.audit import records
 from haltline.cli.services import intake
 from haltline.schemas import acts
 from haltline.schemas.decisions import ScopeKind
@@ -184,9 +185,9 @@ def test_every_command_that_prints_data_prints_json_and_defaults_fit_each_other(
         pytest.param(get_args(acts.ScopeName), tuple(ScopeKind), id="scopes"),
         pytest.param(get_args(common.RulesName), tuple(Runs), id="which rules a group runs"),
         pytest.param(get_args(tailing.VocabularyName), tuple(Vocabulary), id="vocabularies"),
-        pytest.param(get_args(audit_records.TypeName), tuple(RecordType), id="types of interventions"),
-        pytest.param(get_args(audit_records.OutcomeName), tuple(RecordOutcome), id="outcomes of interventions"),
-        pytest.param(get_args(audit_records.RiskName), tuple(RiskLevel), id="risk levels"),
+        pytest.param(get_args(records.TypeName), tuple(RecordType), id="types of interventions"),
+        pytest.param(get_args(records.OutcomeName), tuple(RecordOutcome), id="outcomes of interventions"),
+        pytest.param(get_args(records.RiskName), tuple(RiskLevel), id="risk levels"),
         pytest.param(import_recordings._FORMATS, FORMATS, id="formats of recordings"),
         pytest.param({Topics().prefix + name for name in MODELS}, set(Topics().all), id="topics"),
         pytest.param((common.KAFKA_PORT, common.KAFKA_PARTITIONS), (DEFAULT_PORT, DEFAULT_PARTITIONS), id="Kafka"),

@@ -5,27 +5,17 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from haltline.cli.app import app
 from haltline.cli.frameworks.table import FRAMEWORKS
 from tests.cases import cases
+from tests.cli.initializing import init
+
+pytestmark = pytest.mark.usefixtures("folder")
 
 SETUP = """import { httpSession } from "haltline";
 import { guarded } from "haltline/%s";
 const session = httpSession({ url: "http://127.0.0.1:8765", agentId: "a" });
 """
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def init(*words: str) -> Result:
-    return CliRunner().invoke(app, ["init", *words], env={"COLUMNS": "300"})
 
 
 @cases(

@@ -8,9 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from haltline.cli.app import app
 from haltline.cli.frameworks import guarding
 from haltline.cli.frameworks.detecting import in_program, in_project, named, proposed
 from haltline.cli.frameworks.guarding import guarded_program
@@ -18,22 +16,14 @@ from haltline.cli.frameworks.rows import Framework
 from haltline.cli.frameworks.source import CannotEdit
 from haltline.cli.frameworks.table import FRAMEWORKS
 from haltline.cli.operator import init_program
+from tests.cli.initializing import init
 from tests.examples.unguarded import unguarded
+
+pytestmark = pytest.mark.usefixtures("folder")
 
 IMPORTS = "from haltline import Guard, GuardSettings\nfrom haltline.interventions.agent.integrations."
 GUARD = 'guard = Guard(GuardSettings.from_env(agent_id="a"))\n'
 PYDANTIC_AI = IMPORTS + "pydantic_ai import HaltlineCapability\n"
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def haltline(*words: str) -> Result:
-    return CliRunner().invoke(app, ["init", *words], env={"COLUMNS": "300"})
 
 
 @pytest.mark.parametrize(
@@ -165,9 +155,9 @@ def test_a_program_is_put_behind_a_guard(framework: str, program: str, expected:
     if "\r" in expected:
         expected = expected.replace("\r\n", "\n").replace("\n", "\r\n")
     Path("a.py").write_bytes(program.encode())
-    assert haltline("--framework", framework, "--yes", "a.py").exit_code == 0
+    assert init("--framework", framework, "--yes", "a.py").exit_code == 0
     assert Path("a.py").read_bytes().decode() == expected
-    again = haltline("--framework", framework, "--yes", "a.py")
+    again = init("--framework", framework, "--yes", "a.py")
     assert (again.exit_code, "nothing to change" in again.stdout) == (0, True)
     assert Path("a.py").read_bytes().decode() == expected
 
@@ -214,7 +204,7 @@ def test_a_program_of_another_shape_is_left_alone_and_the_lines_are_printed(
     framework: str, program: str, problem: str
 ) -> None:
     Path("a.py").write_bytes(program.encode())
-    done = haltline("--framework", framework, "--yes", "a.py")
+    done = init("--framework", framework, "--yes", "a.py")
     assert done.exit_code == 1, done.output
     assert problem in done.stderr
     assert "Nothing is written." in done.stderr
@@ -239,9 +229,9 @@ def test_nothing_is_written_that_does_not_compile(monkeypatch: pytest.MonkeyPatc
 def test_the_changes_are_shown_and_only_written_when_that_is_agreed_to() -> None:
     program = "import dspy\nx = dspy.ReAct('a -> b')\n"
     Path("a.py").write_text(program)
-    shown = haltline("a.py", "--dry-run")
+    shown = init("a.py", "--dry-run")
     assert (shown.exit_code, "+x = guarded(dspy.ReAct('a -> b'), guard)" in shown.stdout) == (0, True)
-    refused = haltline("a.py")
+    refused = init("a.py")
     assert (refused.exit_code, "expected --yes, --dry-run, or a terminal" in refused.stderr) == (2, True)
     assert Path("a.py").read_text() == program
 
@@ -250,7 +240,7 @@ def test_a_link_and_its_permissions_stay() -> None:
     Path("real.py").write_text("import dspy\nx = dspy.ReAct('a -> b')\n")
     Path("real.py").chmod(0o750)
     Path("a.py").symlink_to("real.py")
-    assert haltline("a.py", "--yes").exit_code == 0
+    assert init("a.py", "--yes").exit_code == 0
     assert Path("a.py").is_symlink()
     assert (Path("real.py").stat().st_mode & 0o777, "guarded(" in Path("real.py").read_text()) == (0o750, True)
 
@@ -268,14 +258,14 @@ def test_what_was_saved_while_the_question_was_asked_is_kept(
         return True
 
     monkeypatch.setattr(init_program, "agreed", agree)
-    done = haltline("a.py")
+    done = init("a.py")
     assert (done.exit_code, "a.py: expected the file as it was read, got another one" in done.stderr) == (2, True)
     assert [(file.name, file.read_text()) for file in Path().iterdir()] == ([("a.py", saved)] if saved else [])
 
 
 def test_a_program_that_appeared_while_the_question_was_asked_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(init_program, "agreed", lambda *_, **__: bool(Path("agent.py").write_text("mine")))
-    done = haltline("--framework", "dspy")
+    done = init("--framework", "dspy")
     assert (done.exit_code, "agent.py: expected no file there" in done.stderr) == (2, True)
     assert [(file.name, file.read_text()) for file in Path().iterdir()] == [("agent.py", "mine")]
 
@@ -284,7 +274,7 @@ def test_no_file_of_a_foreseeable_name_is_written_nor_a_link_followed() -> None:
     Path("a.py").write_text("import dspy\nx = dspy.ReAct('a -> b')\n")
     Path("other.txt").write_text("kept")
     Path("a.py.haltline-new").symlink_to("other.txt")
-    assert haltline("a.py", "--yes").exit_code == 0
+    assert init("a.py", "--yes").exit_code == 0
     assert (Path("other.txt").read_text(), Path("a.py.haltline-new").is_symlink()) == ("kept", True)
     assert "guarded(" in Path("a.py").read_text()
     assert len(list(Path().iterdir())) == 3
@@ -292,16 +282,16 @@ def test_no_file_of_a_foreseeable_name_is_written_nor_a_link_followed() -> None:
 
 @pytest.mark.parametrize("name", [row.name for row in FRAMEWORKS.values() if "/" not in row.program])
 def test_without_a_file_the_program_of_the_page_is_written(name: str) -> None:
-    done = haltline("--framework", name, "--yes")
+    done = init("--framework", name, "--yes")
     assert done.exit_code == 0, done.output
     (file,) = Path().iterdir()
     example = Path(__file__).resolve().parents[2] / FRAMEWORKS[name].path
     assert file.read_bytes() == example.read_bytes()
     if file.suffix == ".py":
         ast.parse(file.read_text())
-    assert "nothing to change" in haltline("--framework", name, "--yes").stdout
+    assert "nothing to change" in init("--framework", name, "--yes").stdout
     file.write_text("mine")
-    assert (haltline("--framework", name, "--yes").exit_code, file.read_text()) == (2, "mine")
+    assert (init("--framework", name, "--yes").exit_code, file.read_text()) == (2, "mine")
 
 
 def test_a_program_of_another_language_gets_its_lines_printed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -313,10 +303,10 @@ def test_a_program_of_another_language_gets_its_lines_printed(monkeypatch: pytes
     Path("a.mjs").write_text("import { generateText } from 'ai'\n")
     Path("package.json").write_text('{"dependencies": {"ai": "^7"}, "devDependencies": ["no table"]}')
     for words in (("a.mjs",), ("--framework", row.name)):
-        done = haltline("--yes", *words)
+        done = init("--yes", *words)
         assert (done.exit_code, row.how in done.stdout, "Nothing is written." in done.stderr) == (1, True, True)
     Path("a.ts").write_text("import x from 'y'\n")
-    done = haltline("--framework", "mcp", "a.ts")
+    done = init("--framework", "mcp", "a.ts")
     assert (done.exit_code, "haltline mcp-proxy --name files -- SERVER" in done.stdout) == (1, True)
 
 
@@ -336,7 +326,7 @@ def test_what_cannot_be_used_is_named(words: tuple[str, ...], problem: str) -> N
     Path("two.py").write_text("import dspy, langchain\n")
     Path("large.py").write_text("#" * 1_000_001)
     Path("binary.py").write_bytes(b"\xff\xfe")
-    done = haltline(*words)
+    done = init(*words)
     assert (done.exit_code, problem in done.stderr) == (2, True), done.output
 
 

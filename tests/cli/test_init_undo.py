@@ -7,12 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from haltline.cli.app import app
 from haltline.cli.operator.init_undo import CannotUndo, Written, undone
 from tests.cases import cases
+from tests.cli.initializing import init
 from tests.conformance.environments import python_of, require_environment
+
+pytestmark = pytest.mark.usefixtures("folder")
 
 PROGRAM = "import dspy\n\nx = dspy.ReAct('a -> b')\nprint(x)\n"
 REACT = """
@@ -52,17 +53,6 @@ SERVERS = """{
   }, "other": [1,2]
 }
 """
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def init(*words: str) -> Result:
-    return CliRunner().invoke(app, ["init", *words], env={"COLUMNS": "300"})
 
 
 def run(python: Path, *words: str) -> list[str]:

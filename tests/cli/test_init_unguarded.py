@@ -3,21 +3,11 @@
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from haltline.cli.app import app
 from haltline.cli.frameworks.table import FRAMEWORKS
+from tests.cli.initializing import init
 
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def haltline(*words: str) -> Result:
-    return CliRunner().invoke(app, ["init", *words], env={"COLUMNS": "300"})
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 PYDANTIC_FIRST = "from pydantic_ai import Agent\na = Agent('x')\n"
@@ -64,7 +54,7 @@ def test_nothing_is_written_where_a_second_agent_would_stay_unguarded(
     framework: str, first: str, second: str, problem: str
 ) -> None:
     Path("a.py").write_text(f"{first}{second}\n")
-    done = haltline("--framework", framework, "--yes", "a.py")
+    done = init("--framework", framework, "--yes", "a.py")
     assert (done.exit_code, problem in done.stderr) == (1, True), done.output
     assert FRAMEWORKS[framework].how in done.stdout
     assert Path("a.py").read_text() == f"{first}{second}\n"
@@ -81,4 +71,4 @@ def test_nothing_is_written_where_a_second_agent_would_stay_unguarded(
 )
 def test_a_program_whose_every_agent_is_guarded_is_changed(framework: str, program: str) -> None:
     Path("a.py").write_text(program)
-    assert haltline("--framework", framework, "--yes", "a.py").exit_code == 0
+    assert init("--framework", framework, "--yes", "a.py").exit_code == 0

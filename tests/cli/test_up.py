@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from haltline.cli.app import app
 from haltline.cli.operator.topics import changelogs_of
+from haltline.cli.services.local_system import RunFile
 from haltline.cli.services.other_runs import InUse, claimed, port_of
-from haltline.cli.services.run_file import RunFile
 from haltline.schemas.topics import Topics
 from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.local.kafka_jars import fetch

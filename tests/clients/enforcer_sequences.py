@@ -9,7 +9,7 @@ from typing import Any, Final
 from unittest import mock
 
 from haltline.interventions.agent.call import Call
-from haltline.interventions.agent.enforcement import enforcer as module
+from haltline.interventions.agent.enforcement import awaited_verdicts, enforcer
 from haltline.interventions.agent.enforcement.enforcer import Enforcer
 from haltline.interventions.agent.enforcement.refusal_cause import Cause
 from haltline.interventions.agent.settings import GuardSettings
@@ -132,7 +132,8 @@ def _cause(cause: Cause | None) -> Any:
 
 @contextmanager
 def _clock_of(recorder: _Recorder) -> Iterator[None]:
-    with mock.patch.object(module, "time", SimpleNamespace(monotonic=lambda: recorder.clock_s)):
+    clock = SimpleNamespace(monotonic=lambda: recorder.clock_s)
+    with mock.patch.object(enforcer, "time", clock), mock.patch.object(awaited_verdicts, "time", clock):
         yield
 
 

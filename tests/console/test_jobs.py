@@ -8,7 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from haltline.console.access.keys import Role
-from haltline.console.access.rate_limits import RateLimits
+from haltline.console.context import RateLimits
 from haltline.schemas.topics import Topics
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.console.serving import LOOP, bearer, serving

@@ -24,8 +24,8 @@ from haltline.console.protection import (
     samples,
     unanswered,
 )
+from haltline.console.protection_watch import last_flight
 from haltline.console.read_model import tables
-from haltline.console.read_model.canary import last_flight
 from haltline.console.read_model.store import open_store
 from haltline.schemas.decisions import Level
 from haltline.schemas.topics import Topics

@@ -10,7 +10,7 @@ import pytest
 from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage
 from haltline.streams.importing.formats import START_MS, Imported
 from haltline.streams.importing.reading import NotReadable
-from haltline.streams.importing.steps import moment
+from haltline.streams.importing.values import moment
 from tests.cases import cases
 
 NOON_MS = 1_750_075_200_000

@@ -8,18 +8,19 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, InvalidStateError
-from contextlib import suppress
+from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import chain
 from typing import Protocol
 
 from haltline.interventions.agent.call import Call
+from haltline.interventions.agent.enforcement.awaited_verdicts import AwaitedVerdict, AwaitedVerdicts, answer, resolve
 from haltline.interventions.agent.enforcement.pending_approvals import (
     Pending,
-    awaits_approval,
+    frozen_by,
     is_answer,
     is_same_request,
+    of_session,
 )
 from haltline.interventions.agent.enforcement.refusal_cause import (
     ONE_THING,
@@ -33,7 +34,7 @@ from haltline.interventions.agent.enforcement.refusal_cause import (
 )
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.control import HALTLINE, ControlRecord, ControlState, Stage, control_key
-from haltline.schemas.decisions import WHOLE_SESSION, Approval, ApprovalState, Decision, Level, Mode, ScopeKind
+from haltline.schemas.decisions import ApprovalState, Decision, Level, Mode, ScopeKind
 from haltline.schemas.events import Effect
 
 _MAX_LATE = 64
@@ -54,33 +55,6 @@ class Acknowledge(Protocol):
         action: str = "",
         detail: str = "",
     ) -> None: ...
-
-
-@dataclass(slots=True)
-class _AwaitedVerdict:
-    """A proposal whose verdict is not known yet, or was too late."""
-
-    verdict: "Future[Decision | None]"
-    since_s: float
-    not_done: bool = False
-    """The call was refused without a verdict: a late refusal is nothing new."""
-    request_id: str | None = None
-    """The request that a person is to answer; None: the worker's verdict is awaited."""
-
-    def is_answered_by(self, decision: Decision) -> bool:
-        """Whether it is what is waited for. A decision of a rule across sessions names an event without judging it.
-
-        What refuses more than a person may let pass always ends the waiting.
-        """
-        if decision.level > Level.PAUSE:
-            return True
-        if self.request_id is not None:
-            return (
-                is_answer(decision)
-                and decision.approval is not None
-                and (decision.approval.request_id == self.request_id)
-            )
-        return decision.scope_id is None or decision.level is Level.PAUSE
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +89,6 @@ class Enforcer:
             self._always.add(control_key(ScopeKind.MISSION, settings.mission_id))
         self._is_alone = settings.bootstrap is None
         self._max_age_ms = settings.max_decision_age_s * 1000
-        self._budget_s = settings.budget_s
-        self._first_budget_s = settings.first_budget_s
         self._acknowledge = acknowledge
         self._now_ms = now_ms
 
@@ -128,12 +100,9 @@ class Enforcer:
         self._killed: Cause | None = None
         self._unacknowledged: dict[str, int | None] = {}  # kills after which something may still run
         self._running: dict[str, str] = {}
-        self._awaited: OrderedDict[str, _AwaitedVerdict] = OrderedDict()
+        self._awaited = AwaitedVerdicts(settings.budget_s, settings.first_budget_s)
         self._late: deque[Decision] = deque(maxlen=_MAX_LATE)
         self._seen: OrderedDict[str, None] = OrderedDict()
-        self._silent = False
-        self._first_request_s: float | None = None  # of this connection
-        self._was_answered = False
         self._pending = Pending()
         self._behind_until_s = 0.0
 
@@ -164,7 +133,7 @@ class Enforcer:
                 self._apply_entry(key, record)
             waiting, self._loading = self._loading, []
         for future in waiting:
-            _resolve(future, None)
+            resolve(future, None)
 
     def unloaded(self) -> None:
         """What stands is read anew. A kill stays; what else stood holds until all is read."""
@@ -173,12 +142,12 @@ class Enforcer:
                 self._before = self._entries
             self._loaded = False
             self._entries = {}
-            self._first_request_s, self._was_answered = None, False
+            self._awaited.reconnected()
 
     def decision(self, decision: Decision) -> None:
         """Takes in a decision for this session."""
         with self._lock:
-            waiting = self._answered_by(decision)
+            waiting = self._awaited.answered_by(decision)
             if waiting is not None or decision.mode is not Mode.SHADOW:
                 self._apply(decision, waiting)
             # Else it decides nothing, and comes from a group of its own, which may be far behind.
@@ -203,17 +172,12 @@ class Enforcer:
     def verdict_wait_s(self, budget_s: float) -> float:
         """How long the next verdict is waited for: the first of a connection may take as long as a start."""
         with self._lock:
-            if self._was_answered:
-                return budget_s
-            now_s = time.monotonic()
-            if self._first_request_s is None:
-                self._first_request_s = now_s
-            return max(budget_s, self._first_request_s + self._first_budget_s - now_s)
+            return self._awaited.wait_s(budget_s)
 
     @property
     def is_silent(self) -> bool:
         """The last verdict that was waited for did not come in time."""
-        return self._silent
+        return self._awaited.silent
 
     def degraded(self, *, link_up: bool) -> str | None:
         """Why decisions cannot be relied on now, in words."""
@@ -221,7 +185,7 @@ class Enforcer:
             return "it is not known what stands"
         if not link_up:
             return "the broker is away"
-        if self._silent:
+        if self._awaited.silent:
             return "the last verdict that was waited for did not come in time"
         if time.monotonic() < self._behind_until_s:
             return "decisions come too late: the workers are behind"
@@ -259,41 +223,34 @@ class Enforcer:
 
     def await_verdict(self, event_id: str) -> "Future[Decision | None]":
         """Expects a verdict on a proposal; done with None when there will be none, or the session is killed."""
-        waiting = _AwaitedVerdict(Future(), time.monotonic())
         with self._lock:
-            self._awaited[event_id] = waiting
-            while len(self._awaited) > _MAX_REMEMBERED:
-                self._awaited.popitem(last=False)
+            verdict = self._awaited.expect(event_id)
             if self._killed is not None:
-                _resolve(waiting.verdict, None)
-        return waiting.verdict
+                resolve(verdict, None)
+        return verdict
 
     def take_verdict(self, event_id: str, verdict: "Future[Decision | None]") -> Decision | None:
         """The verdict, if there is one already; expects it no longer."""
         with self._lock:
-            self._expect_no_longer(event_id, verdict)
+            self._awaited.forget(event_id, verdict)
         return None if verdict.cancel() else verdict.result()
 
     def await_approval(self, event_id: str) -> "Future[Decision | None]":
         """What a person says to a proposal that needs approval; done with None when the session is killed."""
         with self._lock:
-            waiting = self._awaited.get(event_id)
-            if waiting is None or self._killed is not None:
-                answered: Future[Decision | None] = Future()
-                answered.set_result(None)
-                return answered
-            return waiting.verdict
+            verdict = None if self._killed is not None else self._awaited.of(event_id)
+        if verdict is None:
+            verdict = Future()
+            verdict.set_result(None)
+        return verdict
 
     def give_up(self, event_id: str, verdict: "Future[Decision | None]", *, refused: bool) -> Decision | None:
         """Waits no longer: the call is refused for it, or goes on. The verdict, if it arrived in time."""
         with self._lock:
             if not verdict.cancel():
-                self._expect_no_longer(event_id, verdict)
+                self._awaited.forget(event_id, verdict)
                 return verdict.result()
-            self._silent = True
-            waiting = self._awaited.get(event_id)
-            if waiting is not None:
-                waiting.not_done = refused
+            self._awaited.give_up(event_id, refused=refused)
             return None
 
     def admit(self, call: Call, verdict: Decision | None, parameters: Callable[[], str | None]) -> Admitted:
@@ -302,7 +259,7 @@ class Enforcer:
             call_id = call.call_id
             cause = self.against_call(call)
             # A freeze and the request that could lift it are one: a call that has waited gets the answer to that.
-            if cause is not None and (self._killed is not None or verdict is None or _of_session(verdict) is None):
+            if cause is not None and (self._killed is not None or verdict is None or of_session(verdict) is None):
                 return Admitted(cause)
             if verdict is None and not self._late and not self._pending:  # as almost always in mode async
                 self._running[call_id] = call.action
@@ -336,8 +293,8 @@ class Enforcer:
 
     # With the lock held.
 
-    def _apply(self, decision: Decision, waiting: _AwaitedVerdict | None) -> None:
-        self._on_verdict(waiting)
+    def _apply(self, decision: Decision, waiting: AwaitedVerdict | None) -> None:
+        self._awaited.arrived(waiting)
         new = self._is_new(decision.decision_id)
         if decision.level is Level.KILL and decision.scope not in ONE_THING:
             if new:
@@ -345,7 +302,7 @@ class Enforcer:
             # One that is sent again, though it was answered: the answer did not arrive.
             self._kill(cause_of(decision), say=new or "issued" in decision.values)
             if waiting is not None:
-                _resolve(waiting.verdict, None)
+                resolve(waiting.verdict, None)
             return
         stale = self._is_stale(decision)
         # One that comes too late says that the workers are behind; who waits for no verdict learns it only so.
@@ -357,21 +314,21 @@ class Enforcer:
             if decision.level is not Level.ALLOW and new:
                 self._received(decision)
             # Nobody waits: it is for the next such call. A hint is for whatever comes next.
-            if not _answer(waiting, decision) and decision.level is Level.NUDGE and new:
+            if not answer(waiting, decision) and decision.level is Level.NUDGE and new:
                 self._late.append(decision)
             return
         if decision.level is Level.ALLOW or not new or stale:
             if decision.level is not Level.ALLOW and new:
                 self._received(decision, "stale: not applied")
             # The freeze that it brings may have been known before: the caller waits for the person all the same.
-            if _answer(waiting, None if stale else decision) and not stale:
-                self._may_wait_on(decision)
+            if answer(waiting, None if stale else decision) and not stale:
+                self._awaited.wait_on(decision)
             return
         self._received(decision)
-        if self._is_alone and _of_session(decision) is not None:
-            self._entries[self._own] = _frozen(decision)  # no control topic says so, and nobody can lift it
-        if _answer(waiting, decision):
-            self._may_wait_on(decision)
+        if self._is_alone and of_session(decision) is not None:
+            self._entries[self._own] = frozen_by(decision)  # no control topic says so, and nobody can lift it
+        if answer(waiting, decision):
+            self._awaited.wait_on(decision)
         elif not was_requested and (decision.level < Level.PAUSE or waiting is None or not waiting.not_done):
             self._late.append(decision)
 
@@ -394,7 +351,7 @@ class Enforcer:
         held = self._entries.get(self._own)
         if held is None or held.state is not ControlState.FROZEN or held.by != HALTLINE:
             return
-        approval = _of_session(decision)
+        approval = of_session(decision)
         if approval is not None and approval.state is ApprovalState.APPROVED:
             del self._entries[self._own]
 
@@ -408,8 +365,7 @@ class Enforcer:
             self._killed = cause
         elif self._killed.decision is None and cause.decision_id == self._killed.decision_id:
             self._killed = cause  # the decision behind the entry, with all that it says
-        for waiting in self._awaited.values():
-            _resolve(waiting.verdict, None)
+        self._awaited.end()
         self._acknowledge_stopped()
 
     def _acknowledge_stopped(self) -> None:
@@ -417,27 +373,6 @@ class Enforcer:
             unsaid, self._unacknowledged = self._unacknowledged, {}
             for decision_id, decided_at_ms in unsaid.items():
                 self._acknowledge(Stage.STOPPED, decision_id, decided_at_ms)
-
-    def _answered_by(self, decision: Decision) -> _AwaitedVerdict | None:
-        """What waits for this decision; it waits no longer, but a person's answer stays until it is fetched."""
-        waiting = self._awaited.get(decision.event_id)
-        if waiting is None or not waiting.is_answered_by(decision):
-            return None
-        if waiting.request_id is None:
-            del self._awaited[decision.event_id]
-        return waiting
-
-    def _may_wait_on(self, decision: Decision) -> None:
-        """The call may wait on, for a person's answer."""
-        approval = awaits_approval(decision)
-        if approval is not None:
-            waiting = _AwaitedVerdict(Future(), time.monotonic(), request_id=approval.request_id)
-            self._awaited[decision.event_id] = waiting
-
-    def _expect_no_longer(self, event_id: str, verdict: "Future[Decision | None]") -> None:
-        waiting = self._awaited.get(event_id)
-        if waiting is not None and waiting.verdict is verdict:  # not what is expected of a person since
-            del self._awaited[event_id]
 
     def _received(self, decision: Decision, detail: str = "") -> None:
         self._acknowledge(
@@ -456,43 +391,3 @@ class Enforcer:
         while len(self._seen) > _MAX_REMEMBERED:
             self._seen.popitem(last=False)
         return True
-
-    def _on_verdict(self, waiting: _AwaitedVerdict | None) -> None:
-        """The worker answers in time again."""
-        self._was_answered = self._was_answered or waiting is not None
-        if waiting is not None and time.monotonic() - waiting.since_s <= self._budget_s:
-            self._silent = False
-
-
-def _of_session(decision: Decision) -> Approval | None:
-    """The request to let the whole session go on, where a decision is about one."""
-    approval = decision.approval
-    return approval if approval is not None and approval.action == WHOLE_SESSION else None
-
-
-def _frozen(decision: Decision) -> ControlRecord:
-    return ControlRecord(
-        scope=ScopeKind.SESSION,
-        id=decision.session_id,
-        state=ControlState.FROZEN,
-        code=f"session_frozen_{decision.detector}",
-        reason=decision.reason,
-        decision_id=decision.decision_id,
-        since=decision.time,
-    )
-
-
-def _resolve(future: "Future[None] | Future[Decision | None]", value: None) -> None:
-    with suppress(InvalidStateError):  # answered, or nobody waits any more
-        future.set_result(value)
-
-
-def _answer(waiting: _AwaitedVerdict | None, verdict: Decision | None) -> bool:
-    """False: nobody waits for it."""
-    if waiting is None or waiting.not_done:
-        return False
-    try:
-        waiting.verdict.set_result(verdict)
-    except InvalidStateError:
-        return False
-    return True

@@ -4,7 +4,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
-from haltline.schemas.decisions import Approval, ApprovalState, Decision, Level
+from haltline.schemas.control import ControlRecord, ControlState
+from haltline.schemas.decisions import WHOLE_SESSION, Approval, ApprovalState, Decision, Level, ScopeKind
 
 APPROVAL_PENDING: Final = "approval_pending"
 """The code of a call that was refused because a person has not approved it yet."""
@@ -95,3 +96,22 @@ class Pending:
             del self._open[parameters]
             return None
         return decision
+
+
+def of_session(decision: Decision) -> Approval | None:
+    """The request to let the whole session go on, where a decision is about one."""
+    approval = decision.approval
+    return approval if approval is not None and approval.action == WHOLE_SESSION else None
+
+
+def frozen_by(decision: Decision) -> ControlRecord:
+    """The freeze of the session that a decision brings, where no control topic has it."""
+    return ControlRecord(
+        scope=ScopeKind.SESSION,
+        id=decision.session_id,
+        state=ControlState.FROZEN,
+        code=f"session_frozen_{decision.detector}",
+        reason=decision.reason,
+        decision_id=decision.decision_id,
+        since=decision.time,
+    )

@@ -10,8 +10,7 @@ from benchmarks.simulator.__main__ import written
 from benchmarks.simulator.mistakes import ALL
 from benchmarks.simulator.outcome import Outcome
 from benchmarks.simulator.plan import Deed, Step, plan_of
-from benchmarks.simulator.runs import run
-from benchmarks.simulator.shrink import shorten
+from benchmarks.simulator.runs import run, shorten
 
 ROOT = Path(__file__).parents[3]
 

@@ -44,7 +44,7 @@ def of_topics(engine: Engine, log: LiveLog) -> dict[str, list[dict[str, Any]]]:
     return of_batches(
         engine,
         [
-            [reader.row(KafkaRecord(*record[:6], record.headers), record.timestamp) for record in kept]
+            [reader.row(KafkaRecord(*record[:6], tuple(record.headers)), record.timestamp) for record in kept]
             for kept in log.records.values()
         ],
     )

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from haltline.cli.operator.verify_periodically import verify_again
+from haltline.cli.operator.audit.verify_periodically import verify_again
 from haltline.streams.audit.verify import Problem, Verification
 
 

@@ -17,8 +17,8 @@ from haltline.schemas.notifications import NotificationRecord
 from haltline.schemas.topics import Topics
 from haltline.schemas.wire import Headers
 from haltline.streams.kafka.log_reader import LogReader
-from haltline.streams.notify.config import load_config
-from haltline.streams.notify.notifier import Notifier, NotifierSettings
+from haltline.streams.notify.config import NotifierSettings, load_config
+from haltline.streams.notify.notifier import Notifier
 from haltline.streams.runtime.metrics import Metrics
 from tests.streams.notify.receivers import SECRET
 from tests.waiting import wait_until

@@ -14,6 +14,7 @@ from haltline.schemas.record import Record
 from haltline.schemas.topics import Topics
 from haltline.streams.engine.core import Core
 from haltline.streams.policy.source import News
+from haltline.streams.replay.records import LogRecord
 from haltline.streams.runtime.changelog import PartitionState
 from haltline.streams.sessions.processor import SessionProcessor
 
@@ -26,17 +27,6 @@ ELSEWHERE = next(name for name in (f"x{n}" for n in range(100)) if partition_of(
 OTHERS = [name for name in (f"t{n}" for n in range(100)) if partition_of(name, PARTITIONS) == HOME]
 """Further sessions on the partition of `SESSION`."""
 DAY_S = 86_400
-
-
-@dataclass(frozen=True)
-class Raw:
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: Sequence[tuple[str, bytes]] = ()
 
 
 @dataclass
@@ -170,7 +160,7 @@ class Bench:
         time_ms = T0_MS + round(second * 1000)
         if not ahead:
             self.now_ms = max(self.now_ms, time_ms)
-        self.pipeline.process([Raw(topic, partition, at, time_ms, b"k", raw, headers)])
+        self.pipeline.process([LogRecord(topic, partition, at, time_ms, b"k", raw, headers)])
 
     def deletes(self, *seconds: float, session: str = SESSION) -> None:
         """One table is deleted again and again."""

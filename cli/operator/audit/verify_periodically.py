@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from haltline.cli.common import say_error
 from haltline.streams.audit.verify import Verification
-from haltline.streams.runtime.health import HealthServer, Verdict
+from haltline.streams.runtime.health import HealthServer
 from haltline.streams.runtime.metrics import Metrics
 
 
@@ -18,12 +18,7 @@ def verify_again(every: timedelta, host: str, port: int, once: Callable[[], Veri
     verification stands still, which has an alert.
     """
     metrics = Metrics("verifier")
-    server = HealthServer(
-        host,
-        port,
-        verdict=lambda: Verdict(alive=True, ready=True, reasons=(), partitions=0, lag_records=0, stuck=()),
-        exposition=metrics.exposition,
-    )
+    server = HealthServer(host, port, exposition=metrics.exposition)
     print(f"haltline audit verify: serves /metrics on port {server.port}", file=sys.stderr, flush=True)
     try:
         while True:

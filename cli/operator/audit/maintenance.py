@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
+from haltline.cli.audit_table import DEFAULT_TABLE, AuditTable, StorageOption, options_of
+from haltline.cli.cluster import with_options
 from haltline.cli.common import (
     DEFAULT_PREFIX,
     AsJson,
@@ -23,7 +25,6 @@ from haltline.cli.common import (
     print_json,
     say,
 )
-from haltline.cli.operator.audit_query import DEFAULT_TABLE, AuditTable, StorageOption, options_of
 from haltline.schemas.topics import Topics
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def verify(
     """
     from deltalake.exceptions import DeltaError
 
-    from haltline.cli.operator.verify_periodically import verify_again
+    from haltline.cli.operator.audit.verify_periodically import verify_again
     from haltline.schemas.keys import BadKey, load_public_key
     from haltline.streams.audit.verify import Verifier
 
@@ -214,7 +215,7 @@ def compact(
 
     Example: haltline audit compact --table /srv/haltline/audit --vacuum-hours 168
     """
-    care = _caretaker(table, storage_option, by="", reason="", key=None, sink="audit")
+    care = _caretaker(table, storage_option, by="", reason="", signing_key=None, sink="audit")
     done = {} if dry_run else _run_query(care.compact)
     removed, added = done.get("numFilesRemoved", 0), done.get("numFilesAdded", 0)
     files = []
@@ -228,39 +229,40 @@ def compact(
         say(f"{len(files)} files {'would be ' if dry_run else ''}deleted")
 
 
+_with_care = with_options(
+    "care",
+    dict,
+    {"by": By, "reason": Why, "table": AuditTable, "storage_option": StorageOption, "signing_key": Key, "sink": Sink},
+    {"table": DEFAULT_TABLE, "storage_option": None, "signing_key": None, "sink": "audit"},
+)
+"""A command with the options of `_caretaker` in place of its parameter `care`."""
+
+
+@_with_care
 def retain(
     days: Annotated[int, typer.Argument(help="Days that are kept, by the time on the broker (UTC).", min=1)],
     *,
-    by: By,
-    reason: Why,
-    table: AuditTable = DEFAULT_TABLE,
-    storage_option: StorageOption = None,
-    signing_key: Key = None,
-    sink: Sink = "audit",
+    care: Any,
     as_json: AsJson = False,
 ) -> None:
     """Delete older rows, and record that in a statement. The rest can still be verified.
 
     Example: haltline audit retain 400 --by ada --reason "retention policy 7" --signing-key audit-key.pem
     """
-    care = _caretaker(table, storage_option, by=by, reason=reason, key=signing_key, sink=sink)
-    rows = _run_query(lambda: care.retain(days))
+    caretaker = _caretaker(**care)
+    rows = _run_query(lambda: caretaker.retain(days))
     if as_json:
         print_json({"days": days, "deleted": rows})
     else:
         say(f"{rows} rows deleted")
 
 
+@_with_care
 def erase(
     *,
     session: Annotated[str | None, typer.Option(help="All rows of this session.", metavar="ID")] = None,
     agent: Annotated[str | None, typer.Option(help="All rows of this agent.", metavar="ID")] = None,
-    by: By,
-    reason: Why,
-    table: AuditTable = DEFAULT_TABLE,
-    storage_option: StorageOption = None,
-    signing_key: Key = None,
-    sink: Sink = "audit",
+    care: Any,
     as_json: AsJson = False,
 ) -> None:
     """Delete the content of all rows of one session or agent; digests and offsets stay, and the rest can be verified.
@@ -271,8 +273,8 @@ def erase(
     """
     if (session is None) == (agent is None):
         fail("audit erase: expected --session or --agent, got neither or both", Exit.USAGE)
-    care = _caretaker(table, storage_option, by=by, reason=reason, key=signing_key, sink=sink)
-    rows = _run_query(lambda: care.erase(session_id=session, agent_id=agent))
+    caretaker = _caretaker(**care)
+    rows = _run_query(lambda: caretaker.erase(session_id=session, agent_id=agent))
     if not rows:
         fail(f"audit erase: expected rows of {session or agent!r}, got none", Exit.NO)
     if as_json:
@@ -364,14 +366,14 @@ def _write_beside(out: Path, write: Callable[[BinaryIO], int]) -> int:
 
 
 def _caretaker(
-    table: str, storage_option: list[str] | None, *, by: str, reason: str, key: Path | None, sink: str
+    table: str, storage_option: list[str] | None, *, by: str, reason: str, signing_key: Path | None, sink: str
 ) -> "Caretaker":
     from haltline.schemas.keys import BadKey
     from haltline.streams.audit.maintenance import Caretaker
     from haltline.streams.audit.signing import load_signer
 
     try:
-        signer = load_signer(key) if key is not None else None
+        signer = load_signer(signing_key) if signing_key is not None else None
     except (BadKey, OSError) as error:
         fail(f"--signing-key: {error}", Exit.USAGE)
     return Caretaker(table, by, reason, signer, sink, options_of(storage_option))

@@ -8,15 +8,15 @@ import typer
 
 from haltline.cli.cluster import Cluster, with_cluster
 from haltline.cli.common import AsJson, Exit, PolicyFile, fail
-from haltline.cli.operator.audit_query import DEFAULT_TABLE, AuditTable, StorageOption, options_of
 from haltline.cli.policy_option import read_plugins, read_policy
-from haltline.cli.sources import KAFKA, Since, Sink, Until, Where, is_table, opened, progress, say_missing
+from haltline.cli.sources import KAFKA, Where, is_table, opened, progress, say_missing, with_source
 
 if TYPE_CHECKING:
     from haltline.schemas.policy import Policy
     from haltline.streams.replay.backtest import Recorded, Result
 
 
+@with_source
 @with_cluster()
 def backtest(
     sources: Annotated[
@@ -46,12 +46,8 @@ def backtest(
         bool,
         typer.Option("--together", help="Evaluate all sessions as one fleet, with rules across agents and targets."),
     ] = False,
-    since: Since = "",
-    until: Until = "",
+    where: Where,
     at: Cluster,
-    table: AuditTable = DEFAULT_TABLE,
-    storage_option: StorageOption = None,
-    sink: Sink = None,
     as_json: AsJson = False,
 ) -> None:
     """Run recorded sessions through the rules, and print what would have been decided.
@@ -70,7 +66,7 @@ def backtest(
     from rich.console import Console
     from rich.progress import track
 
-    from haltline.cli.operator import backtest_report as report
+    from haltline.cli.operator.replaying import backtest_report as report
     from haltline.streams.engine.core import Core
     from haltline.streams.policy.loader import BadPolicy
     from haltline.streams.replay.backtest import related
@@ -84,12 +80,11 @@ def backtest(
     plugins = read_plugins()
     first = read_policy(policy)
     second = read_policy(against) if against is not None else None
-    where = Where(since, until, at.bootstrap, at.topics, at.client_config, table, options_of(storage_option), sink)
     try:
         values = parse_sweep(sweep) if sweep is not None else None
         if values is not None and plot is not None:
             report.require_numbers(values.values)
-        sessions = list(read(sources, where))
+        sessions = list(read(sources, where, at))
         if not sessions:
             fail(f"{', '.join(sources)}: expected sessions in this range, got none", Exit.NO)
         groups = [sessions] if together else related(sessions)
@@ -118,7 +113,7 @@ def backtest(
     report.compared(results, results_of(second), as_json=as_json)
 
 
-def read(sources: Sequence[str], where: Where) -> "Iterator[Recorded]":
+def read(sources: Sequence[str], where: Where, at: Cluster) -> "Iterator[Recorded]":
     """The sessions of files, of the running topic, or of the audit table; ends the command when one cannot be read."""
     from haltline.streams.replay.traces import UnreadableTrace, read_traces
 
@@ -127,7 +122,7 @@ def read(sources: Sequence[str], where: Where) -> "Iterator[Recorded]":
             from haltline.streams.replay.history import sessions_of  # needs the processor's packages; files do not
 
             with (
-                opened(source, where) as found,
+                opened(source, where, at) as found,
                 progress("Reading", sum(span.count for span in found.spans)) as step,
             ):
                 sessions = sessions_of(found, step)

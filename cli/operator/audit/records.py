@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
+from haltline.cli.audit_table import DEFAULT_TABLE, AuditTable, StorageOption, options_of
 from haltline.cli.common import AsJson, Exit, fail, print_json, say
-from haltline.cli.operator.audit_query import DEFAULT_TABLE, AuditTable, StorageOption, options_of
 from haltline.cli.tables import print_table
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
+from haltline.cli.audit_table import DEFAULT_TABLE, AuditTable, StorageOption, options_of
 from haltline.cli.common import AsJson, Exit, PolicyFile, fail, print_json, say
-from haltline.cli.operator.audit_query import DEFAULT_TABLE, AuditTable, StorageOption, options_of
 from haltline.cli.tables import print_table
 
 
@@ -69,6 +69,6 @@ def labels(
         say("no other threshold of one setting would have been better in the labelled sessions")
 
 
-def register_audit(audit: typer.Typer) -> None:
+def register(audit: typer.Typer) -> None:
     """Adds the command to the group `audit`."""
     audit.command(rich_help_panel="Query")(labels)

@@ -10,8 +10,7 @@ import typer
 
 from haltline.cli.cluster import Cluster, with_cluster
 from haltline.cli.common import AsJson, By, Exit, Reason, fail, print_json, say
-from haltline.cli.operator.audit_query import DEFAULT_TABLE, AuditTable, StorageOption, options_of
-from haltline.cli.sources import Since, Sink, Until, Where, opened, progress, say_missing
+from haltline.cli.sources import Where, opened, progress, say_missing, with_source
 from haltline.cli.tables import print_table
 
 if TYPE_CHECKING:
@@ -28,6 +27,7 @@ Sessions = Annotated[
 Agents = Annotated[list[str] | None, typer.Option("--agent", help="Only this agent; may be repeated.", metavar="ID")]
 
 
+@with_source
 @with_cluster()
 def replay(
     source: Annotated[
@@ -39,8 +39,7 @@ def replay(
         ),
     ],
     *,
-    since: Since = "",
-    until: Until = "",
+    where: Where,
     policy: Annotated[
         Path | None,
         typer.Option(help="Decide under this document instead of those that were published then.", metavar="FILE"),
@@ -100,9 +99,6 @@ def replay(
     by: By = "",
     reason: Reason = "",
     at: Cluster,
-    table: AuditTable = DEFAULT_TABLE,
-    storage_option: StorageOption = None,
-    sink: Sink = None,
     as_json: AsJson = False,
 ) -> None:
     """Run recorded events through the rules again, and compare the decisions with those of then.
@@ -127,7 +123,7 @@ def replay(
     import zipfile
 
     if zipfile.is_zipfile(source):
-        if onto is not None or since or until or session or agent or tool or detector or only or dry_run:
+        if onto is not None or where.since or where.until or session or agent or tool or detector or only or dry_run:
             fail(f"{source}: a bundle is one session: expected --policy, --public-key and --json at most", Exit.USAGE)
         _bundle(Path(source), policy, public_key, as_json=as_json)
         return
@@ -141,9 +137,8 @@ def replay(
     filters = ReplayFilter(
         sessions=session or (), agents=agent or (), detectors=detector or (), tools=tool or (), where=only
     )
-    where = Where(since, until, at.bootstrap, at.topics, at.client_config, table, options_of(storage_option), sink)
     if onto is not None:
-        from haltline.cli.operator.replay_onto import Onto, replay_onto
+        from haltline.cli.operator.replaying.replay_onto import Onto, replay_onto
 
         target = Onto(
             target=onto,
@@ -156,13 +151,13 @@ def replay(
             by=by,
             reason=reason,
         )
-        replay_onto(source, where, target, as_json=as_json)
+        replay_onto(source, where, at, target, as_json=as_json)
         return
     try:
-        choice = filters.records(where.topics)
+        choice = filters.records(at.topics)
     except ValueError as error:
         fail(f"--where: {error}", Exit.USAGE)
-    with opened(source, where) as found:
+    with opened(source, where, at) as found:
         if dry_run:
             _count(found, filters.sessions, choice, as_json=as_json)
             return

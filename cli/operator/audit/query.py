@@ -10,23 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
+from haltline.cli.audit_table import DEFAULT_TABLE, AuditTable, StorageOption, options_of
 from haltline.cli.common import AsJson, Exit, console, fail, say, say_error
 from haltline.cli.tables import print_table
 
-AuditTable = Annotated[
-    str,
-    typer.Option(
-        envvar="HALTLINE_AUDIT_TABLE", help="A folder, or the URI of a table in a store (s3://...).", metavar="DIR"
-    ),
-]
-StorageOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        envvar="HALTLINE_AUDIT_STORAGE_OPTIONS",
-        help="For a store, such as AWS_REGION=eu-north-1; may be repeated.",
-        metavar="NAME=VALUE",
-    ),
-]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
 Limit = Annotated[
     int | None,
@@ -36,7 +23,6 @@ Limit = Annotated[
         show_default=False,
     ),
 ]
-DEFAULT_TABLE = ".haltline/audit"
 
 _SHOWN = 200
 _STORY_SHOWN = 500
@@ -136,11 +122,6 @@ def story(
         say(f"the last {_STORY_SHOWN} of {len(shown)} records; --json and --csv have all", "dim")
         shown = shown[-_STORY_SHOWN:]
     _show(tuple(shown[0]), iter(shown), as_json=as_json, as_csv=as_csv, limit=len(shown))
-
-
-def options_of(storage_option: Sequence[str] | None) -> dict[str, str]:
-    """Store settings from `NAME=VALUE` options."""
-    return dict(option.partition("=")[::2] for option in storage_option or [])
 
 
 def _show(

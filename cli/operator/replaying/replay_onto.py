@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from haltline.cli.cluster import Cluster
 from haltline.cli.common import Exit, fail, print_json, say, say_error
 from haltline.cli.sources import Where, opened, progress, say_missing
 from haltline.schemas.control import Command, CommandKind
@@ -48,7 +49,7 @@ class Onto:
         return ", ".join([*filters, *([f"where {of.where}"] if of.where else [])]) or "all"
 
 
-def replay_onto(source: str, where: Where, onto: Onto, *, as_json: bool) -> None:
+def replay_onto(source: str, where: Where, cluster: Cluster, onto: Onto, *, as_json: bool) -> None:
     """Writes the chosen records of one topic of a source onto another topic; or counts them."""
     from haltline.streams.replay.copying import (
         NotThere,
@@ -58,9 +59,9 @@ def replay_onto(source: str, where: Where, onto: Onto, *, as_json: bool) -> None
         require_target,
     )
 
-    topic = where.topics.prefix + onto.of
-    choice = _choice(where, onto, topic)
-    with opened(source, where) as found:
+    topic = cluster.topics.prefix + onto.of
+    choice = _choice(cluster, onto, topic)
+    with opened(source, where, cluster) as found:
         try:
             at = _begun(found, onto, topic)
             left = at.left()
@@ -78,30 +79,30 @@ def replay_onto(source: str, where: Where, onto: Onto, *, as_json: bool) -> None
                     counted = count(found.read(left), choice, step)
                 _show_count(found.name, topic, onto.target, counted, total, missing=missing, as_json=as_json)
                 return
-            require_target(where.bootstrap, onto.target, at.spans, where.topics, where.client)
+            require_target(cluster.bootstrap, onto.target, at.spans, cluster.topics, cluster.client_config)
             # Before the first record: who asked for it is known also when this process does not come to its end.
-            _noted(where, onto, at, topic, "begins or goes on after ")
+            _noted(cluster, onto, at, topic, "begins or goes on after ")
             with progress("Replaying", total) as step:
                 copy(
                     found.read(left),
                     at,
                     choice,
-                    bootstrap=where.bootstrap,
+                    bootstrap=cluster.bootstrap,
                     pace=Pace(onto.speed, onto.rate),
                     state=onto.resume,
-                    client=where.client,
+                    client=cluster.client_config,
                     step=step,
                 )
         except NotThere as error:
             fail(error, Exit.USAGE)
         except KeyboardInterrupt:
-            _noted(where, onto, at, topic, "interrupted after ")
+            _noted(cluster, onto, at, topic, "interrupted after ")
             go_on = f"; continue with --resume {onto.resume}" if onto.resume is not None else ""
             if as_json:
                 print_json(_position(at, topic))
             say_error(f"interrupted: {at.written} records are on {onto.target}{go_on}")
             raise typer.Exit(Exit.NO) from None
-    command = _noted(where, onto, at, topic)
+    command = _noted(cluster, onto, at, topic)
     if as_json:
         print_json({**_position(at, topic), "not_there": missing._asdict(), "command_id": command.command_id})
     else:
@@ -113,10 +114,10 @@ def _position(at: "Progress", topic: str) -> dict[str, object]:
     return {"id": at.id, "source": at.source, "of": topic, "onto": at.target, "written": at.written}
 
 
-def _choice(where: Where, onto: Onto, topic: str) -> "Choice":
+def _choice(cluster: Cluster, onto: Onto, topic: str) -> "Choice":
     from haltline.streams.replay.record_filter import chosen
 
-    topics = where.topics
+    topics = cluster.topics
     if topic not in topics.all:
         names = ", ".join(name.removeprefix(topics.prefix) for name in topics.all)
         fail(f"--of: expected one of {names}, got {onto.of!r}", Exit.USAGE)
@@ -157,7 +158,7 @@ def _show_count(
     say_missing(missing)
 
 
-def _noted(where: Where, onto: Onto, at: "Progress", topic: str, how: str = "") -> Command:
+def _noted(cluster: Cluster, onto: Onto, at: "Progress", topic: str, how: str = "") -> Command:
     """A note for the audit: a label, which workers pass over and the sink keeps."""
     command = make_command(
         CommandKind.LABEL,
@@ -168,5 +169,5 @@ def _noted(where: Where, onto: Onto, at: "Progress", topic: str, how: str = "") 
         label=REPLAYED,
     )
     key, value = command.id.encode(), command.to_json()
-    produce_confirmed(where.bootstrap, where.topics.commands, key=key, value=value, client=where.client)
+    produce_confirmed(cluster.bootstrap, cluster.topics.commands, key=key, value=value, client=cluster.client_config)
     return command

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from haltline.cli.audit_table import options_of
 from haltline.cli.cluster import Cluster, with_cluster
 from haltline.cli.common import AsJson, Exit, PolicyFile, fail, print_json, say
-from haltline.cli.operator.audit_query import DEFAULT_TABLE, AuditTable, StorageOption, options_of
-from haltline.cli.operator.backtest import read
+from haltline.cli.operator.replaying.backtest import read
 from haltline.cli.policy_option import read_plugins, read_policy
-from haltline.cli.sources import AUDIT, Since, Until, Where
+from haltline.cli.sources import AUDIT, Where, with_source
 from haltline.cli.tables import print_table
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def _budget(text: str) -> Fraction:
     return share
 
 
+@with_source
 @with_cluster("group", "timeout")
 def calibrate(
     *,
@@ -73,11 +74,8 @@ def calibrate(
         bool,
         typer.Option("--pin", help="Write out model and thresholds, so that another release changes none of them."),
     ] = False,
-    since: Since = "",
-    until: Until = "",
+    where: Where,
     at: Cluster,
-    table: AuditTable = DEFAULT_TABLE,
-    storage_option: StorageOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Set the thresholds of the rules of judgement by a budget for false stops. Applies nothing.
@@ -105,9 +103,8 @@ def calibrate(
             Exit.USAGE,
         )
     in_force, plugins = read_policy(policy), read_plugins()
-    where = Where(since, until, at.bootstrap, at.topics, at.client_config, table, options_of(storage_option))
     sources = [str(file) for file in sessions] if sessions else [AUDIT]
-    recorded = [session for session in read(sources, where) if session.length > 1]
+    recorded = [session for session in read(sources, where, at) if session.length > 1]
     if not recorded:
         fail(f"{', '.join(sources)}: expected sessions in this range, got none", Exit.NO)
     shown = Console(stderr=True)
@@ -130,13 +127,13 @@ def calibrate(
     _show(calibration, summary, examples)
     if out is not None:
         against = f" --against {policy}" if policy is not None else ""
-        source = " ".join(sources) if sessions else f"audit --table {table}"
+        source = " ".join(sources) if sessions else f"audit --table {where.table}"
         say(f"written: {out}. Nothing is applied. To compare: haltline backtest {source} --policy {out}{against}")
     if judge:
         from haltline.cli.answers import operator_of
         from haltline.streams.audit.archive import Archive
 
-        _judge(calibration, examples, Archive(table, options_of(storage_option)), operator_of(at), by)
+        _judge(calibration, examples, Archive(where.table, options_of(where.storage_option)), operator_of(at), by)
 
 
 def _period(recorded: "list[Any]") -> str:

@@ -1,0 +1,43 @@
+"""What engines on confluent-kafka alone have in common: their clients, their options, and how they end."""
+
+import argparse
+import signal
+import threading
+
+from confluent_kafka import Consumer
+
+
+def stopping() -> threading.Event:
+    """Set by SIGTERM."""
+    stopped = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stopped.set())
+    return stopped
+
+
+def committing_consumer(bootstrap: str, group: str) -> Consumer:
+    """From the earliest offset; whoever reads commits."""
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": True,
+        }
+    )
+
+
+def options(description: str | None, *required: str) -> argparse.ArgumentParser:
+    """The broker, the group, and further options that are required."""
+    parser = argparse.ArgumentParser(description=description)
+    for name in ("bootstrap", "group", *required):
+        parser.add_argument(f"--{name}", required=True)
+    return parser
+
+
+def work_options(description: str | None, *required: str) -> argparse.ArgumentParser:
+    """The same of an engine that counts, or detects by rules."""
+    parser = options(description, "prefix", *required)
+    parser.add_argument("--variant", choices=["count", "detect"], required=True)
+    parser.add_argument("--rules", default="", help="of `detect`: only these; none named: every one")
+    return parser

@@ -1,0 +1,1 @@
+"""`haltline audit`: queries, records, labels, and the care of the table."""

@@ -1,0 +1,204 @@
+"""Dashboards of what is found and decided, what became of it, and how good it was."""
+
+from typing import Final
+
+from panels import (
+    RATE,
+    J,
+    by_name,
+    marked,
+    rate,
+    series,
+    stat,
+    steps,
+    to,
+    within,
+)
+
+_RULE: Final = to("Interventions by this rule", "/interventions?policy_id=${__field.labels.detector:percentencode}")
+
+
+def _unanswered(outcome: str) -> str:
+    """Requests of these outcomes in a second; 0 where there are only others."""
+    return f"sum(rate(haltline_opinions_total{{{J},{outcome}}}{RATE})) or 0 * {rate('opinions_total')}"
+
+
+DASHBOARDS: Final = {
+    "trips": (
+        "haltline: trips and interventions",
+        [
+            stat(
+                "Stops in ten minutes",
+                {"stops": "haltline:stops:increase10m"},
+                what="PAUSE, BLOCK, ROLLBACK and KILL that are enforced; HaltlineTripSpike uses it.",
+            )
+            .thresholds(steps(("green", None), ("orange", 1), ("red", 10)))
+            .data_links(to("Open incidents in the console", "/incidents")),
+            by_name(series("Decisions by level", {"{{level}}": rate("decisions_total", "level")}, "ops")).data_links(
+                to("Incidents of this level in the console", "/incidents?level=${__field.labels.level}")
+            ),
+            series("Decisions by rule", {"{{detector}}": rate("decisions_total", "detector")}, "ops").data_links(_RULE),
+            series(
+                "Enforced, warned, in shadow",
+                {"{{mode}}": rate("decisions_total", "mode")},
+                "ops",
+                "What a rule in shadow would have done is counted here, and done by nobody.",
+            ),
+            by_name(series("Findings by severity", {"{{severity}}": rate("findings_total", "severity")}, "ops")),
+            series("What operators and the clock did", {"{{what}}": rate("followups_total", "what")}, "ops").data_links(
+                to("Stops in force, in the console", "/kill")
+            ),
+            series(
+                "Interventions by type",
+                {"{{intervention_type}}": "sum by (intervention_type) (rate(pipeline_safety_intervention_total[5m]))"},
+                "ops",
+                "The pipeline system's three graphs, by its own names (recording rules).",
+            ),
+            series(
+                "Intervention effectiveness",
+                {"{{intervention_type}}": "avg by (intervention_type) (pipeline_safety_intervention_effectiveness)"},
+                "percentunit",
+            ).max(1),
+            series(
+                "Escalation rate", {"{{detector}}": "rate(pipeline_safety_intervention_escalation_total[5m])"}, "ops"
+            ).data_links(_RULE),
+        ],
+    ),
+    "agents": (
+        "haltline: agents' side",
+        [
+            series(
+                "From a stop to its acknowledgement",
+                within("time_to_stop_seconds"),
+                "s",
+                "Until the agent's side reported that it stopped.",
+            ),
+            marked(
+                series(
+                    "Kills that were not acknowledged",
+                    {"{{what}}": f'sum by (what) (haltline_followups_total{{{J},what=~"kill_.*"}})'},
+                    what="kill_reissued: sent again; kill_unacknowledged: given up, an incident.",
+                ),
+                1,
+                "red",
+            ).data_links(to("Stops in force, in the console", "/kill")),
+            stat(
+                "Activity after a kill",
+                {"acts": f'sum(haltline_followups_total{{{J},what="activity_after_kill"}})'},
+                what="Events that killed sessions published nevertheless.",
+            )
+            .thresholds(steps(("green", None), ("red", 1)))
+            .data_links(to("Killed sessions in the console", "/sessions?state=killed")),
+            series(
+                "Approvals",
+                {"{{what}}": f'sum by (what) (increase(haltline_followups_total{{{J},what=~"approval_.*"}}[1h]))'},
+            ).data_links(to("Approvals that wait, in the console", "/approvals")),
+            marked(
+                series(
+                    "The canary took",
+                    {"seconds": f"max(haltline_canary_seconds{{{J}}})"},
+                    "s",
+                    "Longer than the line: the canary counts as not stopped.",
+                ),
+                10,
+                "red",
+            ),
+            series("Canaries", {"{{result}}": f"sum by (result) (haltline_canary_flights_total{{{J}}})"}),
+            series("Verdicts over HTTP", {"{{code}}": rate("intake_verdicts_total", "code")}, "ops"),
+            series("Events over HTTP", {"events": rate("intake_events_total")}, "ops"),
+            marked(
+                series(
+                    "Sessions of the intake",
+                    {"{{instance}}": f"haltline_intake_sessions{{{J}}}"},
+                    what="The line is the default of --max-sessions, of one intake.",
+                ),
+                200,
+            ),
+        ],
+    ),
+    "quality": (
+        "haltline: quality of detectors",
+        [
+            series("Findings", {"{{detector}}": rate("findings_total", "detector")}, "ops"),
+            series(
+                "Decisions of a finding",
+                {"{{detector}}": f"{rate('decisions_total', 'detector')} / {rate('findings_total', 'detector')}"},
+                "percentunit",
+                "A rule that finds much and decides little: its findings are below what is acted on.",
+            ).data_links(_RULE),
+            series(
+                "Interventions that helped",
+                {
+                    "{{detector}}": (
+                        f'(sum by (detector) (haltline_interventions_judged_total{{{J},helped=~"yes|half"}})'
+                        f" or 0 * sum by (detector) (haltline_interventions_judged_total{{{J}}}))"
+                        f" / sum by (detector) (haltline_interventions_judged_total{{{J}}})"
+                    )
+                },
+                "percentunit",
+                "The rule stayed quiet for ten actions afterwards, or the next finding was less severe.",
+            )
+            .max(1)
+            .data_links(_RULE),
+            series(
+                "Interventions by what followed",
+                {"{{helped}}": rate("interventions_judged_total", "helped")},
+                "ops",
+            ).data_links(to("Precision of the rules in the console", "/precision")),
+            series("Escalations", {"{{detector}}": rate("escalations_total", "detector")}, "ops").data_links(_RULE),
+            marked(
+                series(
+                    "Errors of detectors",
+                    {"{{detector}}": f"sum by (detector) (haltline_detector_errors_total{{{J}}})"},
+                    what="Events on which a detector raised: what it looks for may be missed.",
+                ),
+                1,
+                "red",
+            ),
+        ],
+    ),
+    "opinions": (
+        "haltline: second opinions",
+        [
+            series(
+                "Agreement with the rules",
+                {
+                    "{{detector}}": (
+                        f'(sum by (detector) (haltline_opinions_total{{{J},outcome="runaway"}})'
+                        f' or 0 * sum by (detector) (haltline_opinions_total{{{J},outcome="sound"}}))'
+                        f' / sum by (detector) (haltline_opinions_total{{{J},outcome=~"runaway|sound"}})'
+                    )
+                },
+                "percentunit",
+                "Of the verdicts since the process began, those that take the session for a runaway as the rule does.",
+            )
+            .max(1)
+            .data_links(_RULE),
+            series("Requests by outcome", {"{{outcome}}": rate("opinions_total", "outcome")}, "ops"),
+            series(
+                "Without an answer",
+                {
+                    "timeouts": _unanswered('outcome="timeout"'),
+                    "over the cost limit": _unanswered('outcome="over_limit"'),
+                    "others": _unanswered('outcome!~"runaway|sound|timeout|over_limit"'),
+                },
+                "ops",
+                "What follows is in the policy: opinion.without_answer.",
+            ),
+            series("From request to answer", within("opinion_seconds"), "s", "At most the policy's opinion.timeout_s."),
+            series(
+                "Cost in an hour",
+                {"cost": f"sum(increase(haltline_opinion_cost_usd_total{{{J}}}[1h]))"},
+                "currencyUSD",
+                "By the policy's prices; opinion.max_usd_per_hour is its limit.",
+            ),
+            series("Tokens", {"{{kind}}": rate("opinion_tokens_total", "kind")}, "ops"),
+            series(
+                "Opinions that workers took in",
+                {"{{what}}": f'sum by (what) (rate(haltline_followups_total{{{J},what=~"opinion_.*"}}{RATE}))'},
+                "ops",
+                "opinion_late: the answer came after the time of its request, and changed nothing.",
+            ),
+        ],
+    ),
+}

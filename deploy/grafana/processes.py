@@ -1,0 +1,206 @@
+"""Dashboards of haltline's own processes: what runs, what waits, and the audit."""
+
+from typing import Final
+
+from panels import (
+    BY_COMPONENT,
+    OF_WORKERS,
+    RATE,
+    J,
+    marked,
+    of,
+    rate,
+    series,
+    stat,
+    steps,
+    to,
+    within,
+    yes_no,
+)
+
+DASHBOARDS: Final = {
+    "fleet": (
+        "haltline: fleet",
+        [
+            stat(
+                "Sessions watched",
+                {"sessions": f"sum({of('worker', 'sessions')})"},
+                what="Sessions, and agents, targets and trees of several, whose states the workers keep.",
+            ).data_links(to("Sessions in the console", "/sessions")),
+            stat(
+                "Workers ready",
+                {"ready": f"sum({of('worker', 'ready')})"},
+                what="0: nothing is decided.",
+            ).thresholds(steps(("red", None), ("green", 1))),
+            yes_no(
+                stat(
+                    "The canary was stopped",
+                    {"stopped": f"min(haltline_canary_up{{{J}}})"},
+                    what="Whether the last session that had to be killed was, and its agent acknowledged it.",
+                ),
+                "stopped",
+                "NOT STOPPED",
+            ).data_links(to("Stops in force, in the console", "/kill")),
+            series(
+                "Events a second",
+                {"{{topic}}": f"sum by (topic) (rate(haltline_events_processed_total{{{J}}}{RATE}) {OF_WORKERS})"},
+                "ops",
+            ),
+            series(
+                "From record to decision",
+                within("decision_latency_seconds", f" {OF_WORKERS}"),
+                "s",
+                "Without what rules in shadow would have decided, for which nobody waits.",
+            ),
+            marked(
+                series(
+                    "Records that could not be used",
+                    {"{{reason}}": rate("dead_letters_total", "reason")},
+                    "ops",
+                    "Dead letters: the activity in them is not watched.",
+                ),
+                0.001,
+                "red",
+            ),
+            series(
+                "Processor time",
+                {"{{component}}": f"sum by (component) (rate(process_cpu_seconds_total{{{J}}}{RATE}) {BY_COMPONENT})"},
+                "percentunit",
+            ),
+            series(
+                "Memory",
+                {"{{component}}": f"sum by (component) (process_resident_memory_bytes{{{J}}} {BY_COMPONENT})"},
+                "bytes",
+            ),
+            series(
+                "Policy in force",
+                {"{{policy}} at {{instance}}": f"haltline_policy_version{{{J}}}"},
+                what="Workers that differ for long are at odds on what to stop.",
+            ).data_links(to("Policies in the console", "/policies?name=${__field.labels.policy:percentencode}")),
+            series(
+                "Requests a second", {"{{route}} {{status}}": rate("http_requests_total", "route, status")}, "reqps"
+            ),
+            marked(
+                series(
+                    "Answers within (99 %)",
+                    {
+                        "{{route}}": (
+                            "histogram_quantile(0.99, sum by (le, route) "
+                            f"(rate(haltline_http_request_seconds_bucket{{{J}}}{RATE})))"
+                        )
+                    },
+                    "s",
+                ),
+                1,
+            ),
+            series(
+                "What runs",
+                {"{{component}} {{version}}": f"count by (component, version) (haltline_build_info{{{J}}})"},
+                what="More than one version of a component: an upgrade is under way.",
+            ),
+        ],
+    ),
+    "lag": (
+        "haltline: lag",
+        [
+            series(
+                "Records that wait for the workers",
+                {"{{topic}}": f"sum by (topic) ({of('worker', 'consumer_lag_records')})"},
+            ),
+            marked(
+                series(
+                    "The oldest has waited",
+                    {"{{topic}}": f"max by (topic) ({of('worker', 'consumer_lag_seconds')})"},
+                    "s",
+                    "HaltlineBehind warns from the line on: decisions are late.",
+                ),
+                30,
+            ).data_links(to("Lag in the console", "/fleet")),
+            series(
+                "Behind, by process",
+                {"{{component}}": f"max by (component) (haltline_consumer_lag_seconds{{{J}}} {BY_COMPONENT})"},
+                "s",
+            ),
+            series(
+                "Records that come, a second",
+                {"{{topic}}": f"sum by (topic) (rate(haltline_consumer_high_watermark{{{J}}}{RATE}) {OF_WORKERS})"},
+                "ops",
+                "By the ends of the partitions, which move whether or not a worker reads.",
+            ),
+            series(
+                "Records that are done, a second",
+                {"{{topic}}": f"sum by (topic) (rate(haltline_consumer_committed_offset{{{J}}}{RATE}) {OF_WORKERS})"},
+                "ops",
+            ),
+            series("Partitions of each process", {"{{instance}}": f"haltline_assigned_partitions{{{J}}}"}),
+            series("State to be recovered", {"{{instance}}": f"haltline_recovery_remaining_records{{{J}}}"}),
+            series("Rebalances", {"{{instance}}": f"increase(haltline_rebalances_total{{{J}}}[10m])"}),
+            marked(series("A checkpoint takes", within("checkpoint_duration_seconds"), "s"), 10),
+            series("State written", {"bytes": rate("state_bytes_total")}, "Bps"),
+            series("States written", {"states": rate("states_written_total")}, "ops"),
+        ],
+    ),
+    "sink": (
+        "haltline: audit",
+        [
+            series("Rows a second", {"{{topic}}": rate("sink_rows_total", "topic")}, "ops").data_links(
+                to("Records of this topic in the console", "/audit?topic=${__field.labels.topic:percentencode}")
+            ),
+            marked(
+                series(
+                    "Behind",
+                    {"{{topic}}": f"max by (topic) ({of('audit', 'consumer_lag_seconds')})"},
+                    "s",
+                    "HaltlineSinkBehind warns from the line on.",
+                ),
+                300,
+            ),
+            series("Records that wait", {"{{topic}}": f"sum by (topic) ({of('audit', 'consumer_lag_records')})"}),
+            series(
+                "Left before the broker deletes",
+                {
+                    "{{topic}}[{{partition}}]": (
+                        f"haltline_consumer_committed_offset{{{J}}} - haltline_consumer_low_watermark"
+                        ' and on (job, instance) haltline_build_info{component="audit"}'
+                    )
+                },
+                what="Offsets between the oldest that the broker has and where the sink is. At 0 with records that "
+                "wait, the audit loses records.",
+            ),
+            series("A commit takes", within("sink_commit_seconds"), "s"),
+            series("Commits a second", {"commits": rate("sink_commits_total")}, "ops"),
+            marked(
+                series(
+                    "Lost to retention",
+                    {"{{topic}}": f"sum by (topic) (haltline_sink_lost_records_total{{{J}}})"},
+                    what="Records that the broker deleted before the sink read them.",
+                ),
+                1,
+                "red",
+            ),
+            series("Could not be decoded", {"{{topic}}": rate("sink_unreadable_rows_total", "topic")}, "ops"),
+            series("Read again, and dropped", {"{{topic}}": rate("sink_skipped_rows_total", "topic")}, "ops"),
+            yes_no(
+                stat(
+                    "Chains are intact",
+                    {"intact": f"min(haltline_audit_chain_intact{{{J}}})"},
+                    what="Whether the last verification found the table as the sink wrote it.",
+                ),
+                "intact",
+                "BROKEN",
+            ).data_links(to("Verify in the console", "/audit")),
+            stat(
+                "Since the last verification",
+                {"age": f"time() - max(haltline_audit_last_verification_timestamp_seconds{{{J}}})"},
+                "s",
+            ).thresholds(steps(("green", None), ("orange", 43_200), ("red", 129_600))),
+            series(
+                "Rows verified, and not signed yet",
+                {
+                    "verified": f"max(haltline_audit_verified_rows{{{J}}})",
+                    "not signed": f"max(haltline_audit_unsigned_rows{{{J}}})",
+                },
+            ),
+        ],
+    ),
+}

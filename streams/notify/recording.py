@@ -1,0 +1,153 @@
+"""What became of each change, on the topics: a notification or a dead letter, confirmed by the broker."""
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from haltline.schemas.dead_letter import BadRecord, DeadLetter
+from haltline.schemas.incidents import IncidentRecord
+from haltline.schemas.notifications import NotificationRecord
+from haltline.streams.notify.config import NotifierSettings
+from haltline.streams.notify.sending import Settled, now_ms
+from haltline.streams.notify.sent_notifications import Owned
+from haltline.streams.runtime.metrics import Metrics
+
+_log = logging.getLogger(__name__)
+
+_POLL_S: Final = 0.2
+_FLUSH_S: Final = 15.0
+
+Then = Callable[[], None]
+"""Called when the broker has confirmed a record, from any thread."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A record of the incidents topic; its partition says whether it is still this process's."""
+
+    partition: Owned
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+
+    @property
+    def owned(self) -> bool:
+        """Whether its partition is still this process's."""
+        return self.partition.owned
+
+
+class Recorder:
+    """Writes to the topics of notifications and of dead letters. Thread safe; `on_failure` when that cannot be done."""
+
+    def __init__(
+        self,
+        settings: NotifierSettings,
+        metrics: Metrics,
+        *,
+        stop: threading.Event,
+        on_failure: Callable[[BaseException], None],
+    ) -> None:
+        self._settings = settings
+        self._stop = stop
+        self._on_failure = on_failure
+        self._letters = metrics.counter("dead_letters_total")
+        self._producer = Producer(
+            {
+                **settings.client,
+                "bootstrap.servers": settings.bootstrap,
+                "partitioner": "murmur2_random",
+                "acks": "all",
+                "enable.idempotence": True,
+                "message.timeout.ms": 0,  # what was sent is recorded, however long the broker is away
+                "linger.ms": 2,
+            },
+            logger=_log,
+        )
+
+    def poll(self) -> None:
+        """Calls what waits for confirmations that have come."""
+        self._producer.poll(0)
+
+    def flush(self) -> None:
+        """Waits for the confirmations of what was written, for 15 s at most."""
+        self._producer.flush(_FLUSH_S)
+
+    def record(self, settled: Settled, origin: Origin, incident: IncidentRecord | None, then: Then) -> None:
+        """Writes a notification; `incident` is the record itself where the channel repeats it."""
+        record, planned = settled.item.record, settled.item.planned
+        notification = NotificationRecord(
+            notification_id=planned.notification_id,
+            message_id=settled.message_id,
+            incident_id=record.incident_id,
+            revision=record.revision,
+            change=record.change,
+            state=record.state,
+            level=record.level,
+            session_id=record.session_id,
+            agent_id=record.agent_id,
+            channel=planned.channel,
+            route=planned.route,
+            outcome=settled.outcome,
+            attempts=settled.attempts,
+            detail=settled.detail,
+            at=now_ms(),
+            due=planned.due_ms,
+            incident=incident,
+        )
+
+        def delivered(error: KafkaError | None, _: Message) -> None:
+            self._confirmed(error, then)
+
+        self._produce(
+            self._settings.topics.notifications,
+            key=origin.key,
+            value=notification.to_json(),
+            partition=origin.partition.partition,
+            on_delivery=delivered,
+        )
+
+    def letter(self, origin: Origin, reason: BadRecord, detail: str, then: Then) -> None:
+        """Writes a dead letter of the record of incidents."""
+        letter = DeadLetter(
+            reason=reason,
+            detail=detail,
+            topic=self._settings.topics.incidents,
+            partition=origin.partition.partition,
+            offset=origin.offset,
+            timestamp_ms=origin.timestamp_ms,
+        )
+        _log.error("%s, offset %d of partition %d: %s", reason, origin.offset, origin.partition.partition, detail)
+        self._letters.labels(reason.value).inc()
+
+        def delivered(error: KafkaError | None, _: Message) -> None:
+            self._confirmed(error, then)
+
+        self._produce(
+            self._settings.topics.dead_letter,
+            key=origin.key,
+            value=origin.value,
+            headers=letter.headers(),
+            on_delivery=delivered,
+        )
+
+    def _produce(self, topic: str, **record: Any) -> None:
+        while True:
+            try:
+                self._producer.produce(topic, **record)
+            except BufferError:  # the broker is away: as long as it takes, for nothing of this may be lost
+                if self._stop.is_set():
+                    return
+                self._producer.poll(_POLL_S)
+            else:
+                return
+
+    def _confirmed(self, error: KafkaError | None, then: Then) -> None:
+        if error is None:
+            then()
+        else:
+            self._on_failure(KafkaException(error))
