@@ -103,7 +103,8 @@ def test_calls_from_many_threads_are_decided_one_after_the_other() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert executed == ["fact_sales"] * 2
+    # The third is killed; whoever was allowed and has not begun by then does not begin any more.
+    assert executed in ([], ["fact_sales"], ["fact_sales"] * 2)
     assert guard.killed
 
 
