@@ -20,15 +20,20 @@ from haltline.schemas.events import Effect
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.policy import Reading
 
-_HINT = re.compile(r"haltline|\.claude/settings", re.IGNORECASE)
-_HINTS = ("haltline", ".claude/settings")
-"""The same in small letters."""
+_HOOKS = (
+    r"\.(?:claude|gemini)/settings(?:\.local)?\.json|\.codex/hooks\.json|\.clinerules/hooks/|/Cline/Hooks/"
+    r"|opencode/plugins?/haltline"
+)
+"""Where coding agents are told of their hooks."""
+_HINT = re.compile(rf"haltline|{_HOOKS}", re.IGNORECASE)
+_HINTS = ("haltline", "/settings", "/hooks")
+"""What every text that holds it has, in small letters."""
 _READ_CHARS = 64 * 1024
 _OPERATOR = frozenset((
     "reset", "approve", "reject", "batch", "kill", "freeze", "contain", "lift", "release", "uninstall", "label",
 ))  # fmt: skip
 _GROUPS = {
-    "hook": frozenset(("uninstall", "remove", "off", "disable")),
+    "hook": frozenset(("release", "uninstall", "remove", "off", "disable")),
     "policy": frozenset(("set", "apply", "publish", "put", "push")),
     "topics": frozenset(("delete", "remove")),
 }
@@ -42,7 +47,7 @@ _INSTALLERS = frozenset(("pip", "uv", "pipx", "poetry", "conda", "apt", "apt-get
 _CHANGERS = frozenset(("rm", "mv", "sed", "tee", "truncate", "shred", "unlink", "chmod", "ln", "cp", "dd"))
 _OF_PROGRAMS = frozenset(("rm", "mv", "chmod", "unlink", "shred", "truncate"))
 _SETTINGS = re.compile(
-    r"\.claude/settings(?:\.local)?\.json|haltline[\w./-]*(?:policy|rules|settings|client)[\w.-]*\.(?:ya?ml|json|toml|env|conf)"
+    rf"{_HOOKS}|/haltline(?:-\d+)?/[\w*-]*\.(?:killed|sock|lock)|haltline[\w./-]*(?:policy|rules|settings|client)[\w.-]*\.(?:ya?ml|json|toml|env|conf)"
     r"|/etc/haltline",
     re.IGNORECASE,
 )
@@ -111,11 +116,11 @@ def _of_tool(act: Observation) -> str:
 
 
 def _hints(text: str) -> bool:
-    """Whether a text names haltline or the hook's settings: of a plain one in a third of the pattern's time."""
+    """Whether a text names haltline or a hook's settings: of a plain one in a third of the pattern's time."""
     if not text.isascii():
         return _HINT.search(text) is not None
     low = text.lower()
-    return _HINTS[0] in low or _HINTS[1] in low
+    return _HINTS[0] in low or ((_HINTS[1] in low or _HINTS[2] in low) and _HINT.search(low) is not None)
 
 
 def _of_text(act: Observation) -> str:
@@ -170,7 +175,7 @@ def _of_invocation(invocation: Invocation) -> Iterator[str]:  # noqa: PLR0912 - 
     about = [word for word in words if "haltline" in word.lower()]
     if name == "haltline" and operands:
         group = _GROUPS.get(operands[0])
-        if operands[0] in _OPERATOR or (group is not None and not group.isdisjoint(operands[1:2])):
+        if operands[0] in _OPERATOR or (group is not None and not group.isdisjoint(operands[1:4])) or "--undo" in words:
             yield f"haltline {' '.join(operands[:2])}"
     elif name in _STOPPERS and about:
         yield f"{name} {about[0]}"

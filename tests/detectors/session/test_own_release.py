@@ -14,6 +14,14 @@ RELEASES = [
     "pip uninstall -y haltline",
     "rm ~/.claude/settings.json",
     "echo '{}' > .claude/settings.json",
+    "haltline hook release s1",
+    "uvx haltline hook --for codex uninstall",
+    "haltline init --undo agent.py",
+    "rm /run/user/1000/haltline/*.killed",
+    "echo '{}' > .codex/hooks.json",
+    "sed -i s/haltline// .gemini/settings.json",
+    "rm .clinerules/hooks/PreToolUse",
+    "mv ~/.config/opencode/plugins/haltline.js /tmp",
     "unset HALTLINE_BOOTSTRAP",
     "echo é; unset HALTLINE_BOOTSTRAP",
 ]
@@ -24,6 +32,8 @@ LOOKS = [
     "grep -rn 'haltline reset' README.md",
     "echo 'run haltline reset'",
     "cat .claude/settings.json",
+    "cat .codex/hooks.json",
+    "haltline hook install --dry-run",
     "cd haltline && pytest -q",
 ]
 
