@@ -57,7 +57,7 @@ class _Sessions(Sessions):
         super().__init__(guard.settings)
         self._main = FrameworkSession(guard, effects=effects)
 
-    def _session(self, hook: Mapping[str, Any]) -> FrameworkSession:
+    async def _session(self, hook: Mapping[str, Any]) -> FrameworkSession:
         subagent, above = hook.get("agent_id"), self._main.guard.settings
         if not isinstance(subagent, str) or not subagent:
             return self._main

@@ -4,6 +4,7 @@ Claude Code asks every hook at once and takes the strictest answer. So a call th
 answer at all: `allow` would skip the question that Claude Code itself, or its user's rules, would ask.
 """
 
+import asyncio
 import contextlib
 import socket
 from collections.abc import Mapping
@@ -86,7 +87,7 @@ class Sessions:
         event = _text(hook, "hook_event_name")
         if event == "SessionStart":
             await self._begin(hook)
-        session = self._session(hook)
+        session = await self._session(hook)
         if event == "UserPromptSubmit":
             self._transcript(hook)  # what is added from here on is this run's
             session.guard.prompt(str(hook.get("prompt") or ""))
@@ -130,10 +131,10 @@ class Sessions:
         if session is not None and session.guard.killed:
             del self._sessions[session_id]
             await session.end_async()
-        self._session(hook).guard.start()
+        (await self._session(hook)).guard.start()
         self._transcript(hook)
 
-    def _session(self, hook: Mapping[str, Any]) -> FrameworkSession:
+    async def _session(self, hook: Mapping[str, Any]) -> FrameworkSession:
         session_id = _session_id(hook)
         agent_id = self._settings.agent_id if self._settings.agent_id != DEFAULT_AGENT else self._agent_id
         parent = None
@@ -157,7 +158,7 @@ class Sessions:
             )
             self._sessions[session_id] = session
             if agent is None:
-                _recall(session.guard, hook)
+                await asyncio.to_thread(_recall, session.guard, hook)  # about a second, in which others are answered
         return session
 
     def _verdict(self, hook: Mapping[str, Any], session: FrameworkSession, answer: Answer) -> JsonObject:
