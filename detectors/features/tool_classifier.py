@@ -69,6 +69,8 @@ BUILT_IN: tuple[Tool, ...] = (
         "delete_*", "drop_*", "truncate_*", "destroy_*", "purge_*", "wipe_*", "erase_*", "*_delete", "*_drop",
         "bulk_delete*", "batch_delete*", "hard_delete*", "delete", "drop", "truncate", "destroy", "purge", "wipe",
     )),
+    *(Tool(match=name, effect=Effect.NETWORK) for name in ("post_status", "*_post_status", "publish_status")),
+    *(Tool(match=name, effect=Effect.MUTATE) for name in ("update_*status", "set_*status", "change_*status")),
     *(Tool(match=name, effect=Effect.POLL) for name in (
         "wait_*", "poll_*", "*_status", "check_status*", "task_output", "bash_output", "wait", "poll", "sleep",
     )),
