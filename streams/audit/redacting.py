@@ -19,15 +19,14 @@ table sees what is stored.
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import orjson
-from pydantic_core import SchemaValidator
-from pydantic_core.core_schema import str_schema
 
 from haltline.interventions.agent.redaction.beside import may_be_beside
 from haltline.interventions.agent.redaction.pii_patterns import PERSONAL, redact_personal
+from haltline.interventions.agent.redaction.searching import search_any
 from haltline.interventions.agent.redaction.secrets import (
     MAY_BE_NAMED,
     instead_of_items,
@@ -105,8 +104,8 @@ class Redaction:
             *(_MAY_BE_NAMED if self._secrets else ()),
             *map(_MAY_BE_PERSONAL.__getitem__, self._personal),
         ]
-        self._may_be = _search(patterns)
-        self._may_be_found = _search(
+        self._may_be = search_any(patterns)
+        self._may_be_found = search_any(
             _CARD_ALONE if pattern == _MAY_BE_PERSONAL["credit_card"] else pattern for pattern in patterns
         )
 
@@ -209,12 +208,6 @@ class Redaction:
         if depth == 0 and (name in _KEPT or name.endswith(_KEPT_ENDINGS)):
             return value
         return self._json(value, depth + 1)
-
-
-def _search(patterns: Iterable[str]) -> Callable[[str], bool]:
-    # Each record is looked through, so it is done with Rust's regular expressions, which need one turn for all of
-    # this and a tenth of the time. Pydantic brings them.
-    return SchemaValidator(str_schema(pattern="|".join(patterns))).isinstance_python
 
 
 def _is_secret(name: str) -> bool:

@@ -11,9 +11,6 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any, Final, NamedTuple
 
-from pydantic_core import SchemaValidator
-from pydantic_core.core_schema import str_schema
-
 from haltline.interventions.agent.redaction.beside import find_beside, find_random, may_be_beside
 from haltline.interventions.agent.redaction.command_lines import (
     find_command_lines,
@@ -34,6 +31,7 @@ from haltline.interventions.agent.redaction.named import (
 )
 from haltline.interventions.agent.redaction.pii import without_pii_text
 from haltline.interventions.agent.redaction.piped import find_piped, may_be_piped
+from haltline.interventions.agent.redaction.searching import search_any
 from haltline.schemas.events import Task
 
 _MAX_DEPTH: Final = 64
@@ -91,20 +89,15 @@ class _Looks(NamedTuple):
 def _looks() -> _Looks:
     starts, *inside = may_be_forms()
     programs = (may_be_programs(), _PRODUCERS)
+    # All of them at once would have more states than are kept.
     return _Looks(
-        named=_search(*MAY_BE_NAMED, *may_be_beside()),
-        started=_search(starts),
-        inside_or_programs=_search(*inside, *programs),
-        inside=_search(*inside),
-        programs=_search(*programs),
-        commanded=_search(*may_be_command_lines(), may_be_piped()),
+        named=search_any((*MAY_BE_NAMED, *may_be_beside())),
+        started=search_any((starts,)),
+        inside_or_programs=search_any((*inside, *programs)),
+        inside=search_any(inside),
+        programs=search_any(programs),
+        commanded=search_any((*may_be_command_lines(), may_be_piped())),
     )
-
-
-def _search(*patterns: str) -> _Look:
-    # Each text is looked through, so it is done with Rust's regular expressions, which need one turn for many of these
-    # and a tenth of the time. Pydantic brings them. All of them at once would have more states than are kept.
-    return SchemaValidator(str_schema(pattern="|".join(patterns))).isinstance_python
 
 
 def may_hold_secrets(text: str) -> bool:
