@@ -35,15 +35,19 @@ def options_of() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="haltline import",
         description="Print recordings of agents as events (JSON lines), for `haltline backtest`. "
-        "Secrets are taken out, long texts are cut.",
-        epilog="Exit codes: 0 done; 1: some of it could not be read, or nothing was in it; 2: a file is no recording. "
+        "Secrets are redacted, long texts are cut.",
+        epilog="Exit codes: 0 done; 1: some of it could not be read, or it was empty; 2: a file is no recording. "
         "Example: haltline import run.traj.json > events.jsonl && haltline backtest events.jsonl",
     )
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="also .gz")
-    parser.add_argument("--format", dest="form", choices=_FORMATS, help="left out: as the file looks")
-    parser.add_argument("--session", metavar="ID", help="left out: as the recording, or its file, is named")
-    parser.add_argument("--agent-id", metavar="NAME", help="left out: the format")
-    parser.add_argument("--start", default="2025-01-01T00:00:00Z", metavar="TIME", help="of a recording without times")
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="recordings, also compressed (.gz)")
+    parser.add_argument("--format", dest="form", choices=_FORMATS, help="default: recognized by the file's content")
+    parser.add_argument(
+        "--session", metavar="ID", help="session id; default: that of the recording, or the file's name"
+    )
+    parser.add_argument("--agent-id", metavar="NAME", help="agent id; default: the format's name")
+    parser.add_argument(
+        "--start", default="2025-01-01T00:00:00Z", metavar="TIME", help="when a recording without times began"
+    )
     return parser
 
 

@@ -32,7 +32,7 @@ def scan(
     paths: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Histories, exports, or folders with some; left out: where agents keep them in your home.",
+            help="Histories, exports, or folders of them. Default: the folders in your home where agents keep them.",
             metavar="[PATH]...",
         ),
     ] = None,

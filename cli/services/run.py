@@ -178,7 +178,9 @@ def audit(
     ] = False,
     group: Annotated[
         str,
-        typer.Option(help="The sinks' consumer group; left out: the workers', and -audit.", metavar="NAME"),
+        typer.Option(
+            help="The sinks' consumer group. Default: the workers' group with -audit appended.", metavar="NAME"
+        ),
     ] = "",
     instance_id: Annotated[
         str | None, typer.Option(help="Name within the group that outlives a restart, unique in it.")

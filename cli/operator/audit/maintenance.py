@@ -82,7 +82,7 @@ def verify(
         Path | None,
         typer.Option(
             envvar="HALTLINE_AUDIT_PUBLIC_KEY",
-            help="Check signatures with it; left out: the chains alone.",
+            help="Public key to check signatures with. Default: only the chains are checked.",
             metavar="FILE",
         ),
     ] = None,
@@ -91,7 +91,7 @@ def verify(
     ] = None,
     every: Annotated[
         timedelta | None,
-        typer.Option(help="Repeat at this interval until Ctrl-C; left out: once.", parser=duration, metavar="TIME"),
+        typer.Option(help="Repeat at this interval until Ctrl-C. Default: run once.", parser=duration, metavar="TIME"),
     ] = None,
     metrics_host: MetricsHost = "127.0.0.1",
     metrics_port: MetricsPort = 9467,
@@ -285,9 +285,11 @@ def erase(
 
 def export(
     *,
-    out: Annotated[Path | None, typer.Option(help="A file; left out: standard output.", metavar="FILE")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The file to write. Default: standard output.", metavar="FILE")
+    ] = None,
     form: Annotated[
-        str, typer.Option("--format", help="parquet, csv, json (lines) or cef; left out: by the file's name.")
+        str, typer.Option("--format", help="parquet, csv, json (lines) or cef. Default: by the file's extension.")
     ] = "",
     to: Annotated[str | None, typer.Option(help="Post them there as JSON, 500 at a time.", metavar="URL")] = None,
     header: Annotated[list[str] | None, typer.Option(help="For --to, such as 'Authorization: Splunk X'.")] = None,
