@@ -124,9 +124,7 @@ def _print(report: "Report", html: Path | None) -> None:
     say(report.read_line(), style="bold")
     say(f"Models: {report.models_line()}")
     if report.unpriced:
-        say(
-            f"Prices of these models are not known, their tokens are in no sum of dollars: {', '.join(report.unpriced)}"
-        )
+        say(f"Models without a known price, not in the dollar totals: {', '.join(report.unpriced)}")
     say("")
     say(report.wasted_line(), style="bold")
     if report.kinds:

@@ -258,7 +258,7 @@ def _ask(operator: "Operator", decision: "Decision", by: str) -> None:
         return
     label = CONFIRMED if answer == "y" else FALSE_ALARM
     answered = operator.label(decision, label, by=by, reason="judged with haltline calibrate").answered
-    say(f"decision {decision.decision_id}, {label}: " + ("is noted" if answered else "is kept; no worker answered"))
+    say(f"decision {decision.decision_id}, {label}: " + ("is recorded" if answered else "is kept; no worker answered"))
 
 
 def _answer(text: str) -> str:

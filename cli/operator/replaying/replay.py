@@ -272,7 +272,7 @@ def _show(result: "Replayed") -> None:
     levels = ", ".join(f"{level} {count}" for level, count in sorted(result.levels.items()))
     say(f"decided now: {levels or 'nothing'}")
     if not found.recorded and found.ok:
-        say("nothing was decided then: there is nothing to compare")
+        say("no decisions were recorded: there is nothing to compare")
         return
     say(
         f"compared: {found.recorded} decisions of then with {found.replayed} of now: {found.same} the same"

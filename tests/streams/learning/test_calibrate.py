@@ -150,7 +150,7 @@ def test_the_audit_table_is_calibrated_and_its_stops_are_judged(
     )  # fmt: skip
     assert code == Exit.OK, output
     for part in ("5 sessions taken for fine, 1 of them judged, and 3 labelled runaways", "5 of 1,497 sessions seen",
-                 "expected y, n or s", "false_alarm: is noted", "Nothing is applied"):  # fmt: skip
+                 "expected y, n or s", "false_alarm: is recorded", "Nothing is applied"):  # fmt: skip
         assert part in output
     assert labelled == [(unjudged, FALSE_ALARM)]
     assert out.read_text().startswith("# haltline calibrate\n# budget: 1/500 false stops; data: 5 sessions")

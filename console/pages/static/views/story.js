@@ -111,7 +111,7 @@ export async function story(main, id, query) {
     fill(
       cards,
       card(session.level, "highest level", RANK.indexOf(session.level) >= RANK.indexOf("PAUSE") ? "bad" : ""),
-      session.asks > 0 && card(count(session.asks), session.asks === 1 ? "ask to a person" : "asks to a person", "warn"),
+      session.asks > 0 && card(count(session.asks), session.asks === 1 ? "question to a person" : "questions to a person", "warn"),
       card(count(session.events), "events"),
       card(count(trips), "decisions", trips ? "warn" : ""),
       card(usd(session.cost_usd), "spent"),
