@@ -44,11 +44,8 @@ _HEADERS: Final = {
 }
 _COMPRESSED: Final = ("/static/", "/openapi.json", "/api/v1/policies/schema")
 _ONLY_TLS: Final = {"Strict-Transport-Security": f"max-age={365 * 86_400}"}
-PAGES: Final = (
-    "fleet", "incidents", "interventions", "sessions", "approvals", "kill", "policies", "precision", "audit", "docs",
-    "search",
-)  # fmt: skip
-"""Each is shown by the module of its name in `static/views`."""
+PAGES: Final = tuple(sorted(module.stem for module in (_FOLDER / "static" / "views").glob("*.js")))
+"""The names of the pages: each is drawn by its module in `static/views`."""
 
 router = APIRouter(include_in_schema=False)
 
