@@ -49,7 +49,7 @@ def scan(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say what went wrong in your agents' histories, and what it cost.
+    """Find what went wrong in your agents' histories, and what it cost.
 
     Reads the histories of Claude Code, mini-swe-agent and others in your home, or the files and folders that you name,
     and runs them through the rules. Nothing leaves the machine: no socket is opened. Secrets are redacted. A second

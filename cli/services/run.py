@@ -54,7 +54,9 @@ def worker(
     group: Group = DEFAULT_GROUP,
     rules: Annotated[
         RulesName,
-        option_of("workers.rules", help="all; or in two groups: enforced, and what is in shadow in group NAME-shadow."),
+        option_of(
+            "workers.rules", help="Rules to run: all; or enforced here, and shadow in a second group NAME-shadow."
+        ),
     ] = "all",
     instance_id: Annotated[
         str | None,
@@ -193,7 +195,7 @@ def audit(
     redact: Annotated[
         str,
         typer.Option(
-            help="What is removed before storing: some of secrets, email, us_ssn, credit_card, phone_us; all; none.",
+            help="Kinds to redact before storing: some of secrets, email, us_ssn, credit_card, phone_us; all; none.",
             metavar="KINDS",
         ),
     ] = "all",

@@ -123,7 +123,7 @@ def check_permissions(admin: AdminClient, topics: Topics, agent: str) -> Check:
             return Check(
                 "permissions",
                 Verdict.NOTE,
-                "the cluster has no authorizer: whoever reaches it can release an agent",
+                "the cluster has no authorizer: every client can release an agent",
                 "set authorizer.class.name, then haltline topics acls --apply",
             )
         found = admin.describe_acls(any_acl, request_timeout=_ACLS_WITHIN_S).result()

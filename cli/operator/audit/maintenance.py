@@ -99,11 +99,11 @@ def verify(
 ) -> None:
     """Verify that no record of the table was changed, removed, added, duplicated or moved, or name the first that was.
 
-    VERIFIED: chains and signatures are right (--public-key). INTACT, UNSIGNED: the chains are right, and no key was
-    given: whoever can write the table could have written all of it anew. NOT INTACT: something is wrong.
+    VERIFIED: chains and signatures are valid (--public-key). INTACT, UNSIGNED: the chains are valid, and no key was
+    given, so a process that can write the table could have rewritten all of it. NOT INTACT: a check has failed.
 
-    Exit 0 for the first two; with --public-key a table that nobody signed is not intact. Exit 1 when something is
-    wrong, 2 when there is no table or no such key. Works while sinks write, on the table as it was at the start. With
+    Exit 0 for the first two; with --public-key an unsigned table is not intact. Exit 1 when a check has failed, 2 when
+    there is no table or no such key. Works while sinks write, on the table as it was at the start. With
     --every the result is on /metrics (deploy/prometheus has alerts on it) and, with --json, one object a line.
 
     Example: haltline audit verify --table /srv/haltline/audit --public-key audit-key.pem.pub

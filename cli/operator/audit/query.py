@@ -106,7 +106,7 @@ def story(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Print what is known of a session, in the order of events. Exit 1 when nothing is known.
+    """Print the records of a session in the order of events. Exit 1 when there are none.
 
     Example: haltline audit story session-42
     """

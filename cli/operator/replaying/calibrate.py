@@ -81,10 +81,10 @@ def calibrate(
     """Set the thresholds of the rules of judgement by a budget for false stops. Applies nothing.
 
     Harm, budgets and tripwires stay as they are. Of the audit table or recordings, sessions labelled as runaways
-    (`confirmed`, `missed`) are no part of the budget. All others count as fine, also those that nobody labelled. Each
+    (`confirmed`, `missed`) are no part of the budget. All others count as fine, also unlabelled ones. Each
     rule gets the strictest of a few thresholds with which all rules together keep the budget, by the upper end of the
     exact binomial interval (95 %); a rule that cannot keep it goes to shadow. With too few sessions for the budget it
-    says what they can vouch for, and calibrates to that.
+    reports the budget that they support, and calibrates to that.
 
     Example: haltline calibrate --budget 1/500 --from -28d --policy production.yaml --out calibrated.yaml
 

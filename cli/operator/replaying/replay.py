@@ -101,7 +101,7 @@ def replay(
     at: Cluster,
     as_json: AsJson = False,
 ) -> None:
-    """Run recorded events through the rules again, and compare the decisions with those of then.
+    """Run recorded events through the rules again, and compare the decisions with the recorded ones.
 
     Independent of the workers: it joins no group, commits and writes nothing. Both ends of the range are fixed before
     anything is read. Exit 1 when a decision differs (the first one is named), or when the range has no records.
