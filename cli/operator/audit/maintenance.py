@@ -285,9 +285,7 @@ def erase(
 
 def export(
     *,
-    out: Annotated[
-        Path | None, typer.Option(help="The file to write. Default: standard output.", metavar="FILE")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="File. Default: standard output.", metavar="FILE")] = None,
     form: Annotated[
         str, typer.Option("--format", help="parquet, csv, json (lines) or cef. Default: by the file's extension.")
     ] = "",
