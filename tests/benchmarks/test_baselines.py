@@ -60,58 +60,31 @@ INCOMPLETE = ("Cell In[1], line 4", "  def f(", "      ^", "SyntaxError: incompl
 @pytest.mark.parametrize(
     ("history", "expected"),
     [
-        pytest.param(steps(*[(A, seen())] * 4), [(8, STOP, "repeating_action_observation")], id="the same four times"),
-        pytest.param(steps(*[(A, seen())] * 3), [], id="the same three times"),
         pytest.param(steps(*[(A, seen())] * 3, (A, seen("other"))), [], id="the fourth observation differs"),
-        pytest.param(steps(*[(A, seen(str(i))) for i in range(9)]), [], id="a call whose result changes"),
         pytest.param(steps(*[(A, shell(str(i))) for i in range(4)]), [(8, STOP, "repeating_action_observation")],
                      id="the output of a command is not compared"),
         pytest.param(steps(*[(A, shell("", exit_code=i)) for i in range(9)]), [],
                      id="the exit code of a command is compared"),
         pytest.param(steps(*[(A, wrong(str(i))) for i in range(3)]), [(6, STOP, "repeating_action_error")],
                      id="the same call wrong three times, in whatever words"),
-        pytest.param(steps((A, wrong()), (A, wrong()), (B, wrong()), (A, wrong())), [], id="another call in between"),
-        pytest.param(steps(*[(A, shell("boom", exit_code=1))] * 3), [],
-                     id="a command that fails is not an error observation"),
         pytest.param(steps(*[(A, cell("x = 'a", UNTERMINATED, str(i))) for i in range(3)]),
                      [(6, STOP, "repeating_action_error")], id="one unterminated string in three cells"),
-        pytest.param(steps(*[(A, cell("x", UNTERMINATED[:-2] + f"{i})")) for i in range(3)]), [],
-                     id="at different lines"),
         pytest.param(steps(*[(A, cell(*INCOMPLETE))] * 3), [(6, STOP, "repeating_action_error")],
                      id="one incomplete cell"),
-        pytest.param(steps(*[(A, cell(*INCOMPLETE[1:]))] * 3), [], id="an incomplete cell without its first line"),
         pytest.param(steps(*[(A, seen("1")), (B, seen("2"))] * 3),
                      [(12, STOP, "repeating_action_observation_pattern")], id="A and B in turn three times"),
-        pytest.param(steps(*[(x, seen(f"{x.name}{i}")) for i in range(5) for x in (A, B)]), [],
-                     id="A and B with changing results"),
         pytest.param(steps(*[(x, seen("1")) for x in (A, B, C)] * 5), [], id="a cycle of three is not seen"),
         pytest.param([message("hm")] * 3, [(3, STOP, "monologue")], id="one message three times"),
-        pytest.param([message("hm"), message("hm"), message("well")] * 3, [], id="messages that differ"),
-        pytest.param([message("hm"), message("hm"), A, seen(), message("hm")], [],
-                     id="messages with an observation between"),
         pytest.param([Condensation()] * 10, [(10, STOP, "context_window_error")], id="ten condensations"),
-        pytest.param([e for i in range(10) for e in (Condensation(), *steps((A, seen(str(i)))))], [],
-                     id="ten condensations with work between"),
     ],
 )  # fmt: skip
 def test_openhands_v0(history: Sequence[Entry], expected: list[tuple[int, Verdict, str]]) -> None:
     assert verdicts(OpenHandsV0(), history) == expected
 
 
-EDIT = "edit_file_by_replace(\n  'f.py',\n  to_replace='x',\n  new='{0}')"
-
-
-def test_openhands_v0_compares_the_first_three_lines_of_an_edit() -> None:
-    edits = [(Action("run_ipython", EDIT.format(i)), seen()) for i in range(4)]
-    assert verdicts(OpenHandsV0(), steps(*edits)) == [(8, STOP, "repeating_action_observation")]
-    others = [(Action("run_ipython", f"print(\n 1,\n 2,\n {i})"), seen()) for i in range(4)]
-    assert verdicts(OpenHandsV0(), steps(*others)) == []
-
-
 @pytest.mark.parametrize(
     ("history", "expected"),
     [
-        pytest.param(steps(*[(A, seen())] * 4), [(8, STOP, "action_observation")], id="the same four times"),
         pytest.param(steps(*[(A, seen())] * 3, (A, seen("other"))), [], id="the fourth observation differs"),
         pytest.param(steps(*[(A, shell(str(i))) for i in range(9)]), [],
                      id="the output of a command is compared, unlike in V0"),
@@ -127,14 +100,11 @@ def test_openhands_v0_compares_the_first_three_lines_of_an_edit() -> None:
                      id="a changing thought evades it"),
         pytest.param([message(str(i)) for i in range(3)], [(3, STOP, "monologue")],
                      id="three messages, whatever they say"),
-        pytest.param([message("1"), message("2"), A, seen(), message("3")], [], id="an action between messages"),
         pytest.param([message("1"), Condensation(), message("2"), message("3")], [(4, STOP, "monologue")],
                      id="condensations are passed over"),
-        pytest.param([message(str(i), "ab"[i % 2]) for i in range(9)], [], id="two agents who talk to each other"),
         pytest.param(steps(*[(A, seen("1")), (B, seen("2"))] * 3), [(12, STOP, "alternating_pattern")],
                      id="A and B in turn three times"),
         pytest.param(steps(*[(x, seen("1")) for x in (A, B, C)] * 5), [], id="a cycle of three is not seen"),
-        pytest.param([Condensation()] * 30, [], id="condensations alone are never a loop"),
     ],
 )  # fmt: skip
 def test_openhands_v1(history: Sequence[Entry], expected: list[tuple[int, Verdict, str]]) -> None:
@@ -162,22 +132,16 @@ CHANT = "I will now check the file again and then go on. "
             )
             for k in range(1, 6)
         ),
-        pytest.param(cycle(3, 5)[:-1], [], id="one call short of five cycles of three"),
         pytest.param(cycle(6, 9), [], id="a cycle of six is not seen"),
         pytest.param(cycle(1, 6), [(5, HINT, "tool_call_loop"), (6, STOP, "tool_call_loop")],
                      id="the second loop is a stop"),
-        pytest.param([Action("look", str(i)) for i in range(99)], [], id="arguments that change"),
         pytest.param([message(CHANT * 3)] * 4, [(4, HINT, "content_chanting")],
                      id="a sentence eleven times over several messages"),
-        pytest.param([message(CHANT * 9)], [], id="a sentence nine times"),
         pytest.param([e for i in range(5) for e in (message(CHANT * 4), Action("look", str(i)))], [],
                      id="a call between begins anew"),
         pytest.param([message("```\n"), message(CHANT * 30), message("\n```")], [], id="code is skipped"),
-        pytest.param([message("- item\n" + "| a | b |\n" * 3)] * 12, [], id="lists and tables begin anew"),
         pytest.param([message("".join(CHANT + filler(i) for i in range(20)))], [],
                      id="a sentence twenty times, far apart"),
-        pytest.param([message("".join(f"{i}{CHANT}{i * 7919}" for i in range(20)))], [],
-                     id="with more periods than five"),
     ],
 )  # fmt: skip
 def test_gemini(history: Sequence[Entry], expected: list[tuple[int, Verdict, str]]) -> None:

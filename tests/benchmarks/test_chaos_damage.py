@@ -102,16 +102,8 @@ LOST = {
         with_claims().strike().claim(SECOND).state(SECOND),
         "written over at offset 4 by a process, the owner from offset 3 on, which had read it",
     ),
-    "who read it wrote a state over it, before there were claims": (
-        before_claims().strike().state(SECOND),
-        "written over at offset 3 by a process, the owner from offset 3 on, which had read it",
-    ),
     "who read it dropped the state": (
         with_claims().strike().claim(SECOND).state(SECOND, value=None),
-        "written over at offset 4 by a process, the owner from offset 3 on, which had read it",
-    ),
-    "who read it had claimed again": (
-        with_claims().strike().claim(FIRST).state(FIRST),
         "written over at offset 4 by a process, the owner from offset 3 on, which had read it",
     ),
     "who read it wrote it again before": (

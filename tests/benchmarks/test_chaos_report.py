@@ -1,6 +1,6 @@
 """What a failing chaos run shows: where it differs and who owned that, on one screen; and the verdicts of a series."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,20 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.chaos import report
-from benchmarks.chaos.__main__ import options
-from benchmarks.chaos.expected import Place
 from benchmarks.chaos.history import histories
-from benchmarks.chaos.owners import Owner, Owners, owners_of
+from benchmarks.chaos.owners import Owner, owners_of
 from benchmarks.chaos.parting import Parted, Parting
 from benchmarks.chaos.report import LINES, WIDTH, Compared
-from benchmarks.chaos.series import Result, every_difference, shown_in_full, summary
+from benchmarks.chaos.series import Result
 from benchmarks.chaos.verify import Check, Difference
 from haltline.streams.engine.core import Position, SessionState
 from haltline.streams.replay.records import LogRecord
 from haltline.streams.runtime.changelog import EPOCH_HEADER, Epoch
 
 FIRST, SECOND = Owner("worker-1.1", 41, 1, claim=0, at_ms=1_000), Owner("worker-2.3", 42, 1, claim=3579, at_ms=5_000)
-OWNERS = Owners([SECOND, FIRST])
 
 
 # Who owned a partition.
@@ -105,29 +102,6 @@ def test_a_state_parts_at(changelog: Changelog, parted: Parted | None) -> None:
 # What is shown of differences.
 
 
-def test_states_are_grouped_by_changelog_partition_with_offset_and_owner() -> None:
-    differences = [Difference("a", "", "missing"), Difference("b", "", "missing"), Difference("c", "", "differ in x")]
-    differences += [Difference("d", "", "missing")]
-    parted = {"a": Parted(1, 4000, "nothing behind it"), "b": Parted(1, 3580, "late from here on"), "c": None}
-    lines = report.of_states(differences, {"a": 1, "b": 1, "c": 1, "d": 2}.__getitem__, parted, OWNERS)
-    owned = "owner worker-2.3, pid 42, claim at 3579"
-    assert lines == [
-        f"changelog partition 1: 3, from offset 3580 on (late from here on), {owned}; e.g. a; 2 missing, 1 differ in x",
-        "changelog partition 2: 1, no record of them; e.g. d; 1 missing",
-    ]
-
-
-def test_what_follows_from_events_is_grouped_by_the_partition_of_its_evidence() -> None:
-    places = {"a": ("actions", 1, 881), "b": ("actions", 1, 1200), "c": ("actions", 2, 3)}
-    differences = [Difference(name, "", "missing") for name in ("b", "a", "c", "d")]
-    owner_of: Callable[[Place], Owner | None] = {("actions", 1, 881): SECOND}.get
-    assert report.of_evidence(differences, lambda one: places.get(one.about), owner_of) == [
-        "actions partition 1: 2, offsets 881 to 1200, owner worker-2.3, pid 42, claim at 3579; e.g. b; 2 missing",
-        "actions partition 2: 1, offsets 3 to 3, owner not known; e.g. c; 1 missing",
-        "of no known place: 1; e.g. d; 1 missing",
-    ]
-
-
 def compared(name: str, lines: int, differences: int = 1) -> Compared:
     found = tuple(Difference(f"{name}-{number}", "x" * 200) for number in range(differences))
     return Compared(Check(name, "some", found), [f"{name} line {number} {'y' * 200}" for number in range(lines)])
@@ -147,63 +121,7 @@ def test_what_differs_fits_on_one_screen(lengths: list[int], good: int) -> None:
 # A series of runs.
 
 
-@pytest.mark.parametrize(
-    ("words", "seeds"),
-    [
-        pytest.param("--seed 9722", [9722], id="one run"),
-        pytest.param("--seed 9722 --runs 3", [9722, 9723, 9724], id="counting up from a seed"),
-        pytest.param("--seeds 9722,9254,8028", [9722, 9254, 8028], id="a run for each seed"),
-        pytest.param("--seeds 9722,9254 --runs 4", [9722, 9254, 9255, 9256], id="counting up from the last one"),
-        pytest.param("--seeds 9722,9254 --runs 1", [9722], id="fewer runs than seeds"),
-    ],
-)
-def test_the_seeds_of_a_series(words: str, seeds: Sequence[int]) -> None:
-    assert options(words.split()).seeds == seeds
-
-
 GOOD = Result(
     seed=1, lasts="300 s", took_s=411.6, compared=[Compared(Check("c", "all", notes=("strike 1: not kept",)))]
 )
 WRONG = replace(GOOD, seed=2, compared=[*GOOD.compared, compared("d", 3, differences=5)], kept="/tmp/k")
-ENDED = replace(GOOD, seed=3, compared=(), error="RuntimeError: expected everybody ready within 180 s", kept="/tmp/k")
-
-
-def test_each_run_has_a_verdict_in_one_line() -> None:
-    assert [result.ok for result in (GOOD, WRONG, ENDED)] == [True, False, False]
-    assert [result.verdict for result in (GOOD, WRONG, ENDED)] == [
-        "seed 1, 300 s, took 412 s: ok, 1 checks",
-        "seed 2, 300 s, took 412 s: WRONG, 1 of 2 checks differ",
-        (
-            "seed 3, 300 s, took 412 s: WRONG, it ended before everything was compared: "
-            "RuntimeError: expected everybody ready within 180 s"
-        ),
-    ]
-
-
-def test_a_failing_run_names_the_folder_with_everything() -> None:
-    shown = shown_in_full(WRONG)
-    assert shown[1] == "WRONG  d: 5 differ, of some"
-    assert shown[-2:] == [
-        "ok     1 other checks",
-        "Everything about it: /tmp/k (differences.txt, story.txt, logs)",
-    ]
-    assert sum("x" * 200 in line for line in every_difference(WRONG)) == 5, "uncut in the file"
-
-
-def test_the_summary_of_a_series() -> None:
-    assert summary([GOOD]) == ["VERDICT: nothing lost, nothing counted twice."], "one run"
-    assert summary([GOOD, replace(GOOD, seed=9)]) == [
-        "     seed  load                    took  checks wrong",
-        "        1  300 s                  412 s  0 of 1",
-        "        9  300 s                  412 s  0 of 1",
-        "",
-        "VERDICT: nothing lost, nothing counted twice in 2 runs.",
-    ], "nothing differs"
-    assert summary([GOOD, WRONG, ENDED]) == [
-        "     seed  load                    took  checks wrong",
-        "        1  300 s                  412 s  0 of 1",
-        "        2  300 s                  412 s  1 of 2",
-        "        3  300 s                  412 s  ended early",
-        "",
-        "VERDICT: WRONG: 2 of 3 runs differ.",
-    ], "some differ"

@@ -4,12 +4,10 @@ from pathlib import Path
 
 import orjson
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from benchmarks.__main__ import main
-from benchmarks.reporting.compare import Change, Verdict, compare, only_in_one, remarks
-from benchmarks.reporting.report import Document, NotResults, load
+from benchmarks.reporting.compare import Change, Verdict, compare
+from benchmarks.reporting.report import Document
 from benchmarks.throughput import BARE_COUNT, OURS
 from tests.benchmarks.results import document, rate
 
@@ -62,26 +60,6 @@ def test_figures_of_peers_and_the_calibration_are_not_judged() -> None:
     assert {RATE, COST, "core, core with every detector: times its calibration"} <= named
 
 
-@settings(max_examples=8)  # each reads and compares whole files
-@given(st.floats(0.05, 20.0), st.floats(0.05, 20.0))
-def test_what_is_better_one_way_is_worse_the_other(one: float, other: float) -> None:
-    there = change(RATE, rounds([one] * 2, [1.0] * 2), rounds([other] * 2, [1.0] * 2))
-    back = change(RATE, rounds([other] * 2, [1.0] * 2), rounds([one] * 2, [1.0] * 2))
-    opposite = {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER, Verdict.SAME: Verdict.SAME}
-    assert back.verdict is opposite[there.verdict]
-
-
-def test_what_only_one_run_has_and_how_they_differ_is_remarked() -> None:
-    small = document() | {"sink": []}
-    gone, actual = only_in_one(document(), small)
-    assert actual == []
-    assert "haltline audit: rows/s" in gone
-    result = remarks(document(others={"sink": 0.5}), document(settings={"events": 7}))
-    assert any("old: The machine was not quiet" in line for line in result)
-    assert "Settings differ: events." in result
-    assert remarks(document(), document()) == []
-
-
 def files(folder: Path, *documents: Document) -> list[str]:
     names = [str(folder / f"{number}.json") for number in range(len(documents))]
     for name, one in zip(names, documents, strict=True):
@@ -95,20 +73,3 @@ def test_the_command_ends_with_1_when_something_is_worse(tmp_path: Path, capsys:
     assert "worse" in capsys.readouterr().out
     assert main(["compare", *files(tmp_path, new, old)]) == 0
     assert "better" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("content", "text"),
-    [
-        pytest.param(b"not json", "expected results", id="not JSON"),
-        pytest.param(b"[]", "expected results of format 1, got None", id="no object"),
-        pytest.param(b'{"format": 99}', "expected results of format 1, got 99", id="another format"),
-    ],
-)
-def test_other_files_are_refused(tmp_path: Path, content: bytes, text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "other.json"
-    file.write_bytes(content)
-    with pytest.raises(NotResults, match=text):
-        load(file)
-    assert main(["compare", str(file), str(file)]) == 2
-    assert text in capsys.readouterr().err

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from benchmarks.quality import __main__ as command
+from benchmarks.quality import synthetic
 from benchmarks.quality.__main__ import main
 from benchmarks.quality.sessions import JUDGED, Kind, default_files, files_in, read, read_judgements
 from haltline.detectors import ALL
@@ -87,36 +87,6 @@ def test_judged_sessions_are_counted_by_what_was_right(
     }
 
 
-@pytest.mark.parametrize(
-    ("group", "row", "count"),
-    [
-        pytest.param("nyuctf:one", "stop within 5", (2, 2), id="agents of a source with several are apart"),
-        pytest.param("nyuctf:two", "stop within 5", (0, 1), id="so are the others of that source"),
-        pytest.param("whowhen", "hint told", (1, 1), id="both halves of whowhen are one source, which has hints"),
-        pytest.param("whowhen", "stop stopped", (0, 1), id="and stops"),
-        pytest.param("class same_call", "stop stopped", (3, 3), id="a class is counted over all sources"),
-        pytest.param("miniswe", "solved stopped", (1, 2), id="a source of which nothing is judged has solved ones"),
-    ],
-)
-def test_they_are_counted_by_source_and_class(
-    folder: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    group: str,
-    row: str,
-    count: tuple[int, int],
-) -> None:
-    _, result = run(capsys, write(tmp_path, {}), "--judged", folder)
-    assert counted(result, group)[row] == count
-
-
-def test_peers_are_counted_on_the_same_sessions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = write_judged(tmp_path, {"a": (alike(4), {})}, {"a": verdict("stop", begins=0, signal=3)})
-    _, result = run(capsys, write(tmp_path, {}), "--judged", folder)
-    assert counted(result, "all", "OpenHands V1")["stop within 3"] == (1, 1)
-    assert counted(result, "all", "Gemini CLI")["stop stopped"] == (0, 1)
-
-
 def test_sessions_that_were_solved_have_targets_of_their_own(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -130,12 +100,6 @@ def test_sessions_that_were_solved_have_targets_of_their_own(
     assert (code, result["passed"], result["targets"][0]["met"]) == (1, False, False)
 
 
-def test_a_stop_in_a_session_that_failed_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, result = run(capsys, write(tmp_path, {"works": (reads(3), SOLVED), "loops": (deletes(3), FAILED)}))
-    assert code == 0
-    assert counted(result, "all") == {"solved stopped": (0, 1), "solved asked": (0, 1), "solved told": (0, 1)}
-
-
 def test_every_detector_has_a_row_and_the_one_that_stopped_is_counted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -147,15 +111,6 @@ def test_every_detector_has_a_row_and_the_one_that_stopped_is_counted(
     assert repeat["by_severity"] == {"low": 0, "medium": 0, "high": 0, "critical": 2}
     assert repeat["fired_in"] == repeat["stopped_in"] == none | {"solved": 1, "other": 1}
     assert rows["cycle"]["fired_in"] == none
-
-
-def test_sessions_say_who_found_what(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    sessions = {"loops": (deletes(3), FAILED), "alike": (alike(4), FAILED), "works": (reads(9), FAILED)}
-    _, result = run(capsys, write(tmp_path, sessions))
-    seen = {session["session_id"]: session["seen"] for session in result["sessions"]}
-    assert set(seen) == {"loops", "alike"}
-    assert set(seen["loops"]) == {"haltline"}
-    assert seen["alike"]["OpenHands V1"] == {"found": 3, "stopped": 3, "rule": "action_observation", "asked": None}
 
 
 def test_several_processes_find_the_same(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -182,28 +137,11 @@ def test_people_get_shares_with_their_intervals_and_a_verdict(
     assert "PASS  runaways to hint at: told: 2 of 2, 100.0% (34.2% to 100.0%); at least 80%" in out
 
 
-def test_sessions_of_which_nothing_is_known_have_no_target(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code = main([str(write(tmp_path, {"loops": (deletes(3), {})}))])
-    assert (code, "No target" in capsys.readouterr().out) == (0, True)
-
-
 def test_another_policy_can_be_tried(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy = tmp_path / "quiet.yaml"
     policy.write_text(f"rules: {{{', '.join(f'{detector.id}: {{mode: shadow}}' for detector in ALL)}}}")
     code, result = run(capsys, write(tmp_path, {"loops": (deletes(3), SOLVED)}), "--policy", policy)
     assert (code, result["targets"][0]["count"]) == (0, 0)
-
-
-def test_a_file_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(tmp_path / "none.jsonl")]) == 2
-    assert "none.jsonl" in capsys.readouterr().err
-
-
-def test_verdicts_that_are_asked_for_and_not_there_are_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([str(write(tmp_path, {"a": (reads(2), {})})), "--judged", str(tmp_path / "none")]) == 2
-    assert str(tmp_path / "none" / "verdicts.jsonl") in capsys.readouterr().err
 
 
 def test_a_verdict_that_cannot_be_read_is_named(tmp_path: Path) -> None:
@@ -212,38 +150,11 @@ def test_a_verdict_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         read_judgements(folder)
 
 
-@pytest.mark.parametrize(
-    ("present", "text"),
-    [
-        pytest.param("judged", "none.jsonl: left out", id="only judged sessions"),
-        pytest.param("traces", "no judged sessions at", id="only traces"),
-    ],
-)
-def test_of_two_folders_one_is_enough(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, present: str, text: str
+def test_generated_sessions_are_judged_by_family(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if present == "judged":
-        write_judged(tmp_path, SESSIONS, VERDICTS)
-    monkeypatch.setattr(command, "JUDGED", tmp_path / "judged")
-    traces = [write(tmp_path, {"a": (reads(3), SOLVED)})] if present == "traces" else [tmp_path / "none.jsonl"]
-    monkeypatch.setattr(command, "default_files", lambda: traces)
-    code = main(["--json"])
-    captured = capsys.readouterr()
-    assert code == (1 if present == "judged" else 0)
-    assert text in captured.err
-    assert len(orjson.loads(captured.out)["targets"]) == (7 if present == "judged" else 2)
-
-
-def test_without_any_sessions_there_is_nothing_to_measure(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(command, "JUDGED", tmp_path / "judged")
-    monkeypatch.setattr(command, "default_files", list)
-    assert main([]) == 2
-    assert "expected recorded sessions, got none" in capsys.readouterr().err
-
-
-def test_generated_sessions_are_judged_by_family(capsys: pytest.CaptureFixture[str]) -> None:
+    two = [family for family in synthetic.FAMILIES if family.name in {"same_target", "growing_log"}]
+    monkeypatch.setattr(synthetic, "FAMILIES", two)
     main(["--synthetic", "--seeds", "1", "--json"])
     document = orjson.loads(capsys.readouterr().out)
     rows = {row["family"]: row for row in document["families"]}

@@ -1,5 +1,3 @@
-import io
-import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -8,7 +6,6 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 
 from benchmarks.quality import ablation
 from benchmarks.quality.__main__ import main
@@ -17,7 +14,7 @@ from benchmarks.quality.judging import ours
 from benchmarks.quality.sessions import Known, files_in, read, read_judgements
 from benchmarks.runaways import FAMILIES
 from benchmarks.runaways.watching import watch
-from haltline.detectors import ALL, PATTERNS
+from haltline.detectors import PATTERNS
 from haltline.schemas.policy import Policy
 from haltline.streams.engine.core import Core
 from haltline.streams.replay.backtest import backtest
@@ -118,7 +115,7 @@ def test_what_is_left_out_would_have_changed_nothing(known: list[Known]) -> None
             assert sessions_of(found, variant) == columns, (session.session_id, variant)
 
 
-@pytest.mark.parametrize("family", [pytest.param(n, id=f.name) for n, f in enumerate(FAMILIES) if n % 9 == 0])
+@pytest.mark.parametrize("family", [pytest.param(n, id=f.name) for n, f in enumerate(FAMILIES) if n % 30 == 0])
 def test_nor_would_it_in_generated_sessions(family: int) -> None:
     found = ablation._Variants(Policy(), ())((family, 1))
     case, within = FAMILIES[family].case(1), FAMILIES[family].within
@@ -144,21 +141,3 @@ def test_recorded_and_generated_sessions_are_reported_by_rule(
     assert rules["budget"]["nothing_of_its_own"]
     assert rules["budget"]["cost_ns"] is None
     assert (rules["budget"]["mode"], rules["goal_drift"]["mode"]) == ("enforce", "shadow")
-
-
-def test_the_table_says_what_each_rule_is_good_for() -> None:
-    facts: Facts = {"0": {WHOLE: frozenset({STOPPED}), (WITHOUT, "cycle"): frozenset(), (ALONE, "cycle"): frozenset()}}
-    out = io.StringIO()
-    ablation.show(rows_of(facts, {}), {"cycle": 1500.0}, Console(file=out, width=200))
-    line = next(line for line in out.getvalue().splitlines() if " cycle " in line)
-    assert "0/0/1" in line
-    assert "1.50" in line
-    listed = set(re.findall(r"\w+", out.getvalue().partition("Find nothing of their own: ")[2]))
-    assert {"budget", "destructive_repeat"} <= listed
-
-
-def test_costs_are_of_every_rule_that_looks_at_a_session(known: list[Known]) -> None:
-    costs = ablation.costs(known, Policy(), Console(file=io.StringIO()))
-    assert list(costs) == [detector.id for detector in ALL]
-    assert costs["repetition"] > 0
-    assert costs["combination"] >= 0

@@ -6,9 +6,7 @@ import orjson
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.engines.kafka_streams import POM
 from benchmarks.reporting import tables
-from benchmarks.reporting.machine import kafka_version
 from benchmarks.reporting.report import load
 from tests.benchmarks.results import document
 
@@ -33,20 +31,6 @@ def test_only_what_stands_between_the_marks_is_written() -> None:
     assert text.startswith("# Page\n\n<!-- measured:latency -->\n| engine |")
     assert text.endswith("<!-- /measured:latency -->\n\nafter\n")
     assert tables.written(text, document()) == text
-
-
-def test_the_summary_names_ratios_to_the_peers_and_the_version_of_the_broker() -> None:
-    summary = tables.tables(document())["summary"].markdown()
-    assert "30,000 events/s: 10.0 times stock Faust with the same rules" in summary
-    assert "Kafka Streams 100,000 events/s, a bare loop 120,000 events/s" in summary
-    assert "p50 1.5 ms, 1.50 times the echo's; p99 6.0 ms, 1.50 times the echo's" in summary
-    assert f"<version>{kafka_version()}</version>" in POM.read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("name", ["summary", "run"])
-def test_a_loud_machine_is_noted_where_its_figures_are(name: str) -> None:
-    assert "not quiet" in tables.tables(document(others={"sink": 0.4}))[name].markdown()
-    assert "not quiet" not in tables.tables(document())[name].markdown()
 
 
 def test_the_command_shows_every_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

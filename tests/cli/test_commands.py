@@ -109,16 +109,6 @@ def test_help_and_version_and_completion_load_nothing_heavy() -> None:
     assert len(loaded) <= MODULES_AT_MOST
 
 
-def test_a_command_loads_the_modules_of_no_other_command() -> None:
-    program = "import sys; from haltline.cli.__main__ import main; sys.argv[1:] = ['kill', '--help']\ntry: main()\n"
-    program += "except SystemExit: print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    loaded = set(done.stdout.splitlines()[-1].split())
-    assert {name for name in loaded if name.startswith(("haltline.cli.operator.", "haltline.cli.services."))} == {
-        "haltline.cli.operator.acts"
-    }
-
-
 def test_the_help_shows_each_command_under_its_group_and_the_version_is_that_of_the_package() -> None:
     done = CliRunner().invoke(app, ["--version"])
     assert (done.exit_code, done.stdout) == (0, f"haltline {haltline.__version__}\n")

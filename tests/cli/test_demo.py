@@ -3,14 +3,10 @@ import re
 import signal
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from haltline.streams.demo.agent_kit import Outcome, Step, steps
-from haltline.streams.demo.catalogue import COPY, GONE, STAGING, STILL_THERE, STUCK, Catalogue, Request
 from tests.waiting import wait_until
 
 DEADLINE_S = 180.0
@@ -88,37 +84,3 @@ def test_a_folder_with_something_in_it_is_not_overwritten(tmp_path: Path) -> Non
     with demo(tmp_path) as running:
         assert running.exit_code() == 2
         assert "--keep: expected a folder that is new or empty" in running.printed
-
-
-def ask(catalogue: Catalogue, method: str, path: str) -> tuple[int, bytes]:
-    try:
-        with urllib.request.urlopen(urllib.request.Request(catalogue.url + path, method=method)) as response:
-            return response.status, response.read()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read()
-
-
-def test_the_stuck_asset_survives_each_delete() -> None:
-    with Catalogue() as catalogue:
-        for _ in range(3):
-            status, body = ask(catalogue, "DELETE", f"/assets/{STUCK}")
-            assert status == 200
-            assert STILL_THERE.encode() in body
-        assert STUCK.encode() in ask(catalogue, "GET", "/assets")[1]
-        assert [request.method for request in catalogue.requests] == ["DELETE"] * 3 + ["GET"]
-
-
-def test_other_assets_are_gone_after_one_delete() -> None:
-    with Catalogue() as catalogue:
-        ask(catalogue, "DELETE", f"/assets/{STAGING[0]}")
-        assert ask(catalogue, "DELETE", f"/assets/{STAGING[0]}")[0] == 404
-        assert ask(catalogue, "GET", f"/assets/{STAGING[0]}")[0] == 404
-        left = ask(catalogue, "GET", "/assets")[1].decode()
-        assert STAGING[0] not in left
-        assert COPY in left
-        assert catalogue.requests[0] == Request("DELETE", STAGING[0], GONE)
-
-
-def test_steps_are_read_among_other_lines() -> None:
-    output = 'a warning\n{"outcome": "refused", "text": "no", "call": "f(x)", "code": "c"}\n'
-    assert list(steps(output)) == [Step(Outcome.REFUSED, "no", "f(x)", "c")]

@@ -76,25 +76,10 @@ def test_a_program_is_put_behind_a_guard_and_taken_back(framework: str, program:
             'const { generateText } = require("ai");\ngenerateText({});\n',
             "got none",
         ),
-        "another use": (
-            "vercel-ai",
-            'import { generateText } from "ai";\nrun(generateText);\n',
-            "line 2: expected generateText",
-        ),
         "two arguments": (
             "vercel-ai",
             'import { generateText } from "ai";\ngenerateText(a, b);\n',
             "line 2: expected a call with",
-        ),
-        "a spread argument": (
-            "vercel-ai",
-            'import { generateText } from "ai";\ngenerateText(...a);\n',
-            "line 2: expected a call with",
-        ),
-        "a class of agents": (
-            "vercel-ai",
-            'import { ToolLoopAgent } from "ai";\nnew ToolLoopAgent({});\n',
-            "expected no ToolLoopAgent",
         ),
         "a name that is taken": (
             "mastra",
@@ -115,9 +100,3 @@ def test_a_program_of_another_shape_is_left_alone_and_the_lines_are_printed(
     done = init("--framework", framework, "--yes", "a.mjs")
     assert (done.exit_code, problem in done.stderr, Path("a.mjs").read_text()) == (1, True, program), done.output
     assert FRAMEWORKS[framework].how in done.stdout
-
-
-def test_a_program_in_another_language_is_left_alone() -> None:
-    Path("a.py").write_text("x = 1\n")
-    done = init("--framework", "mastra", "--yes", "a.py")
-    assert (done.exit_code, "expected a program in JavaScript or TypeScript, got a.py" in done.stderr) == (1, True)

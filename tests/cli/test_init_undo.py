@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from haltline.cli.operator.init_undo import CannotUndo, Written, undone
 from tests.cases import cases
 from tests.cli.initializing import init
 from tests.conformance.environments import python_of, require_environment
@@ -16,30 +15,6 @@ from tests.conformance.environments import python_of, require_environment
 pytestmark = pytest.mark.usefixtures("folder")
 
 PROGRAM = "import dspy\n\nx = dspy.ReAct('a -> b')\nprint(x)\n"
-REACT = """
-import asyncio
-from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage
-from langgraph.prebuilt import create_react_agent
-
-def delete_asset(asset_id: str) -> str:
-    "Deletes an asset."
-    print(f"deleted {asset_id}")
-    return f"{asset_id} still exists"
-
-class Script(GenericFakeChatModel):
-    def bind_tools(self, tools, **kwargs):
-        return self
-
-call = {"name": "delete_asset", "args": {"asset_id": "fact_sales"}}
-model = Script(messages=iter([AIMessage("", tool_calls=[{**call, "id": f"c{n}"}]) for n in range(10)]))
-agent = create_react_agent(model, tools=[delete_asset], prompt="Tidy up.")
-for run in (agent.invoke, lambda given: asyncio.run(agent.ainvoke(given))):
-    try:
-        run({"messages": [("user", "Go")]})
-    except Exception as stopped:
-        print(f"stopped: {stopped.code}")
-"""
 LOADS = """
 from google.adk.cli.utils.agent_loader import AgentLoader
 app = AgentLoader(".").load_agent("shop")
@@ -62,15 +37,6 @@ def run(python: Path, *words: str) -> list[str]:
     done = subprocess.run([str(python), *words], capture_output=True, text=True, check=False, timeout=120, env=environ)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
-
-
-def test_an_agent_of_langgraph_is_stopped_after_init_and_runs_as_before_after_undo() -> None:
-    Path("a.py").write_text(REACT)
-    assert init("a.py", "--framework", "langchain", "--yes").exit_code == 0
-    ends = "stopped: session_killed_loop_guard"
-    assert run(Path(sys.executable), "a.py") == ["deleted fact_sales", "deleted fact_sales", ends, ends]
-    assert init("--undo", "a.py", "--yes").exit_code == 0
-    assert Path("a.py").read_text() == REACT
 
 
 def test_adk_loads_the_app_that_init_has_made_of_a_root_agent() -> None:
@@ -143,25 +109,6 @@ def test_undo_deletes_a_program_that_init_has_made_unless_it_was_changed() -> No
     Path("agent.py").write_text(whole)
     assert init("--undo", "agent.py", "--yes").exit_code == 0
     assert not Path("agent.py").exists()
-
-
-@cases(
-    "now, expected",
-    {
-        "lines before, between and after": ("0\nA\nb\nm\nC\nd\n9\n", "0\na\nb\nm\nc\nd\n9\n"),
-        "a line of the user's own is gone": ("A\nC\nd\n", "a\nc\nd\n"),
-        "a line that was written is gone": ("A\nb\nd\n", None),
-        "something was put into what was written": ("A\nb\nC\nx\nD\n", None),
-    },
-)
-def test_what_is_taken_back(now: str, expected: str | None) -> None:
-    after = "A\nb\nC\nD\n" if "D" in now else "A\nb\nC\nd\n"
-    before = "a\nb\nc\n" if "D" in now else "a\nb\nc\nd\n"
-    if expected is not None:
-        assert undone(Written(before, after), now) == expected
-        return
-    with pytest.raises(CannotUndo, match="expected this line as init wrote it"):
-        undone(Written(before, after), now)
 
 
 @pytest.mark.parametrize("words", [("--undo",), ("--undo", "a.py", "--framework", "dspy")])

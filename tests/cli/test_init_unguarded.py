@@ -19,8 +19,6 @@ SMOL_FIRST = "from smolagents import CodeAgent\na = CodeAgent()\nb = CodeAgent(m
     ("framework", "first", "second", "problem"),
     [
         ("pydantic-ai", PYDANTIC_FIRST, "class B(Agent): ...\nB('y')", "line 3: expected Agent only in calls"),
-        ("pydantic-ai", PYDANTIC_FIRST, "A = Agent\nA('y')", "line 3: expected Agent only in calls"),
-        ("pydantic-ai", PYDANTIC_FIRST, "Agent.from_file('y')", "line 3: expected Agent only in calls"),
         ("pydantic-ai", PYDANTIC_FIRST, "print(f'{Agent(1)}')", "got another use in a formatted text"),
         ("pydantic-ai", PYDANTIC_FIRST, "def f(b: Annotated[X, D(Agent)]): ...", "line 3: expected Agent only in"),
         ("pydantic-ai", PYDANTIC_FIRST, "import pydantic_ai\np = pydantic_ai", "line 4: expected pydantic_ai only in"),
@@ -37,7 +35,6 @@ SMOL_FIRST = "from smolagents import CodeAgent\na = CodeAgent()\nb = CodeAgent(m
         ("openai-agents", OPENAI_FIRST, "a.clone(tools=[y])", "line 4: expected a copy without tools of its own"),
         ("openai-agents", OPENAI_FIRST, "a.tools.append(y)", "line 4: expected tools only where the agent is made"),
         ("openai-agents", OPENAI_FIRST, "a.mcp_servers = [y]", "line 4: expected mcp_servers only where the agent"),
-        ("openai-agents", OPENAI_FIRST, "run = Runner.run\nrun(a)", "line 4: expected Runner.run only in calls"),
         ("smolagents", SMOL_FIRST, "c = CodeAgent()", "line 4: expected one agent with all others as a part of it"),
         ("google-adk", "from google.adk import App, Runner\na = App()\nRunner(app=a)\n", "Runner(agent=x)", "line 4: "),
         ("langchain", "from langgraph.prebuilt import create_react_agent\na = create_react_agent(m, [t])\n",
@@ -47,7 +44,6 @@ SMOL_FIRST = "from smolagents import CodeAgent\na = CodeAgent()\nb = CodeAgent(m
         ("crewai", "import crewai\nc.kickoff()\n", "pool.submit(c.kickoff)",
          "line 3: expected c.kickoff only in calls"),
         ("crewai", "import crewai\nc.kickoff()\n", "x = lambda: c.kickoff()", "got one that runs later"),
-        ("crewai", "import crewai\nc.kickoff()\n", "x = [c.kickoff_async()]", "got one that runs later"),
     ],
 )  # fmt: skip
 def test_nothing_is_written_where_a_second_agent_would_stay_unguarded(

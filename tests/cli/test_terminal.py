@@ -78,13 +78,6 @@ def test_a_table_that_is_too_wide_for_a_terminal_is_printed_a_record_at_a_time(
     assert 160 < max(map(len, piped.splitlines())) <= 200
 
 
-def test_a_table_breaks_lines_between_words_where_the_terminal_is_narrow() -> None:
-    shown = on_a_terminal("audit", "ask", "--list", columns=60)
-    assert max(map(len, _ANY.sub("", shown).splitlines())) <= 60
-    assert "…" not in shown
-    assert "│ spend      │ what each agent used and spent, the most" in shown
-
-
 @pytest.mark.parametrize(
     ("environment", "coloured", "styled"),
     [
@@ -98,18 +91,6 @@ def test_help_and_errors_have_colours_where_they_may(environment: dict[str, str]
     wrong = on_a_terminal("notify", environment=environment)
     assert "--config: expected a document" in _ANY.sub("", wrong)
     assert bool(_COLOUR.search(wrong)) == coloured
-
-
-@pytest.mark.parametrize(
-    ("environment", "coloured"),
-    [
-        pytest.param({}, False, id="as it is"),
-        pytest.param({"FORCE_COLOR": "1"}, True, id="with FORCE_COLOR"),
-    ],
-)
-def test_what_is_piped_has_colours_only_when_they_are_asked_for(environment: dict[str, str], coloured: bool) -> None:
-    done = subprocess.run([HALTLINE, "notify"], env=environment, capture_output=True, text=True, check=False)
-    assert bool(_COLOUR.search(done.stderr)) == coloured
 
 
 def test_json_has_never_any_colours() -> None:

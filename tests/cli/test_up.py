@@ -84,12 +84,6 @@ def test_up_with_a_real_kafka_keeps_what_is_killed_over_a_restart(
         assert CliRunner().invoke(app, ["status", "s1", "--bootstrap", bootstrap]).exit_code == 1
 
 
-def test_up_with_a_policy_that_is_not_there_starts_nothing(tmp_path: Path) -> None:
-    with up(tmp_path, "--policy", str(tmp_path / "policy.yaml")) as (process, output):
-        assert process.wait(DEADLINE_S) == 2
-        assert "--policy:" in output.read_text()
-
-
 @pytest.mark.parametrize(
     ("text", "options", "problem"),
     [

@@ -1,7 +1,5 @@
 """The API on the embedded broker, with what workers would have written."""
 
-from pathlib import Path
-
 import pytest
 from fastapi.testclient import TestClient
 
@@ -9,12 +7,10 @@ from haltline.console.access.keys import Role
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import Decision, ScopeKind
 from haltline.streams.audit.records import records_of, statistics
-from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.builders import at
-from tests.console.serving import LOOP, bearer, serving, tell
-from tests.console.topics import messages_of, produce
+from tests.console.serving import LOOP, bearer, tell
+from tests.console.topics import messages_of
 from tests.streams.engine.test_local_fleet import delete, event, spends
-from tests.waiting import wait_until
 
 NIGHT = messages_of([spends(0, "a", 0.5), *LOOP])
 BEFORE = {"end_date": "2025-06-15T16:00:00Z"}
@@ -199,17 +195,6 @@ def test_what_no_worker_answers_is_kept_listed_and_says_so(client: TestClient) -
     answer = client.post(f"/api/v1/approvals/{response['id']}/approve", json={"reason": "well"})
     assert answer.status_code == 409
     assert "expected one that a worker has taken in" in answer.json()["detail"]
-
-
-def test_a_console_that_comes_back_goes_on_where_it_was(embedded: EmbeddedBroker, tmp_path: Path) -> None:
-    records = NIGHT
-    half = len(records) // 2
-    for number, part in enumerate((records[:half], records[half:])):
-        produce(embedded.bootstrap, part)
-        with serving(embedded.bootstrap, tmp_path / "model.db") as client:
-            wait_until(lambda c=client: c.get("/readyz").status_code == 200, "it has caught up")  # type: ignore[misc]
-            if number:
-                assert client.get("/api/v1/interventions").json()["total"] == 3, "every decision is there once"
 
 
 def test_a_session_says_from_which_target_on_it_is_not_found(client: TestClient) -> None:

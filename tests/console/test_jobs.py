@@ -8,7 +8,6 @@ import pytest
 from fastapi.testclient import TestClient
 
 from haltline.console.access.keys import Role
-from haltline.console.context import RateLimits
 from haltline.schemas.topics import Topics
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.console.serving import LOOP, bearer, serving
@@ -103,15 +102,6 @@ def test_a_policy_is_checked_published_listed_and_shown(client: TestClient) -> N
     assert older.status_code == 409
     bad = client.post("/api/v1/policies", json={"document": "rules:\n  none: {}\n", "reason": "r"})
     assert (bad.status_code, "document:2" in bad.json()["detail"]) == (400, True)
-
-
-def test_a_key_over_its_rate_learns_when_to_retry() -> None:
-    now_s = 0.0
-    buckets = RateLimits(2.0, 3, lambda: now_s)
-    assert [buckets.take("a") for _ in range(4)] == [0.0, 0.0, 0.0, 0.5]
-    assert buckets.take("b") == 0.0, "each has its own"
-    now_s = 0.5
-    assert [buckets.take("a"), buckets.take("a")] == [0.0, 0.5]
 
 
 def test_too_many_requests_are_answered_with_429(embedded: EmbeddedBroker, tmp_path: Path) -> None:

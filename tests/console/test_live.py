@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from haltline.console.live import Live, Note, merged
+from haltline.console.live import Live
 from haltline.streams.audit.columns import Row
 from tests.console.serving import LOOP
 from tests.console.topics import messages_of, rows
@@ -96,11 +96,3 @@ def test_streams_end_when_the_console_does() -> None:
         return chunks
 
     assert asyncio.run(asyncio.wait_for(count(), 30)) == 1
-
-
-def test_activity_of_many_batches_is_one_note() -> None:
-    of = [Note(n, "activity", {"events": 2, "sessions": [f"s{n}", "a"], "of": 2}) for n in range(3)]
-    assert merged([of[0], Note(3, "control", {}), *of[1:]]) == [
-        Note(3, "control", {}),
-        Note(2, "activity", {"events": 6, "sessions": ["s0", "a", "s1", "s2"], "of": 4}),
-    ]

@@ -24,7 +24,6 @@ from tests.console.read_model.test_intervention_queries import (  # noqa: F401
 )
 from tests.console.read_model.test_text_search import (  # noqa: F401
     searched,
-    test_a_database_of_the_version_before_is_recreated_with_the_index,
     test_everything_is_searched_and_the_whole_id_comes_first,
     test_many_matches_are_counted_up_to_a_number,
     test_what_contains_a_text_is_found,
@@ -34,7 +33,6 @@ from tests.console.read_model.test_text_search import (  # noqa: F401
 from tests.console.test_api import (  # noqa: F401  # collected here again
     NEW,
     console,
-    test_a_console_that_comes_back_goes_on_where_it_was,
     test_a_record_that_is_created_is_read_by_its_writer_counts_and_can_be_hidden,
     test_what_was_intervened_is_listed_filtered_and_reported_in_whole,
 )

@@ -14,7 +14,6 @@ from agent_sentinel.cost import CostTracker
 from agent_sentinel.cost_backend import RemoteCostBackend
 from agent_sentinel.errors import AgentKilledError, BudgetExceededError, NetworkError, PolicyViolationError
 from agent_sentinel.integrations.registry import auto_register_tools
-from agent_sentinel.intervention import InterventionOutcome, InterventionTracker, InterventionType
 from agent_sentinel.kill_switch import KillSwitchClient
 from agent_sentinel.ledger import Ledger
 from agent_sentinel.policy import PolicyEngine
@@ -112,31 +111,6 @@ def test_what_the_ledger_tells_is_decided_on_and_the_sdk_is_stopped(url: str, ad
         ({"token": "[redacted:token]"}, ["warehouse"])
     ] * 4
     assert "ghp_" not in json.dumps(story)
-
-
-def test_what_the_sdk_prevented_is_listed_once(url: str, admin: TestClient, tmp_path: Path) -> None:
-    InterventionTracker.initialize(str(tmp_path / "interventions.jsonl"))
-    for number in range(3):
-        InterventionTracker.record(
-            InterventionType.BUDGET_EXCEEDED,
-            InterventionOutcome.BLOCKED,
-            "train_model",
-            action_description="Train on everything",
-            run_id=f"run-{number}",
-            policy_name="Cost control",
-            estimated_cost=25.0,
-            risk_level="high",
-            blast_radius={"gpu_hours": 40},
-            original_inputs={"size": "xl"},
-        )
-    BackgroundSync(SyncConfig(url, AGENT, agent_id="trainer")).flush_now()
-    only = {"type": "budget_exceeded", "agent_id": "trainer"}
-    page = admin.get("/api/v1/interventions", params=only).json()
-    assert page["total"] == 3
-    one = page["interventions"][0]
-    assert (one["agent_id"], one["policy_name"], one["cost_prevented_usd"]) == ("trainer", "Cost control", 25.0)
-    assert (one["description"], one["blast_radius"]) == ("Train on everything", '{"gpu_hours": 40}')
-    assert admin.get("/api/v1/interventions/stats", params=only).json()["cost_prevented_usd"] == 75.0
 
 
 def letters(admin: TestClient) -> list[str]:

@@ -2,12 +2,11 @@
 
 from typing import Any
 
-import pytest
 import yaml
 
 from haltline.cli.settings_table import SETTINGS
 from tests.deploy.commands import parsed
-from tests.deploy.test_deployment import CONTAINERS, KUBERNETES, MANIFESTS, OURS, SYSTEMD, WORKLOADS, of_unit
+from tests.deploy.test_deployment import CONTAINERS, KUBERNETES, MANIFESTS, OURS, WORKLOADS
 from tests.deploy.tools import DEPLOY, options_by_variable
 
 TABLE, PUBLIC_KEY = "HALTLINE_AUDIT_TABLE", "HALTLINE_AUDIT_PUBLIC_KEY"
@@ -58,17 +57,6 @@ def test_kubernetes_has_the_console_read_the_sink_s_disk_where_it_is_and_the_pub
     (term,) = console["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     assert term["topologyKey"] == "kubernetes.io/hostname"
     assert term["labelSelector"]["matchLabels"]["app.kubernetes.io/component"] == "audit"
-
-
-@pytest.mark.parametrize("unit", ["haltline-audit", "haltline-verifier", "haltline-console"])
-def test_systemd_names_table_and_public_key_once_for_all_units(unit: str) -> None:
-    given = dict(
-        line.split("=", 1) for line in (SYSTEMD / "haltline.env").read_text().splitlines() if not line.startswith("#")
-    )
-    assert {TABLE, PUBLIC_KEY} <= given.keys()
-    words = of_unit(SYSTEMD / f"{unit}.service")
-    assert not {"--table", "--audit-table", "--public-key", "--audit-public-key"} & set(words)
-    assert TABLE in options_by_variable(parsed(words).command)
 
 
 def test_no_setting_has_the_name_of_a_variable_that_kubernetes_sets_for_a_service() -> None:

@@ -14,7 +14,7 @@ import yaml
 
 from haltline.streams.policy.loader import parse_policy
 from tests.deploy.commands import parsed, variables
-from tests.deploy.test_deployment import KUBERNETES, OURS, SECRETS, port_of
+from tests.deploy.test_deployment import KUBERNETES, OURS, PORT_OF, SECRETS, SERVES, metrics_port_of, port_of
 from tests.deploy.test_schemas import OF_OTHERS, VERSIONS
 from tests.deploy.tools import DEPLOY, RULES, helm, tool
 from tests.docs.pages import fences
@@ -139,8 +139,12 @@ def test_each_object_is_one_of_kubernetes_and_names_what_is_there(values: dict[s
                 for word in container["args"]:
                     if re.match(r"/(?:etc|var)/", word):
                         assert any(word.startswith(f"{mount}/") for mount in mounts), word
-                if "ports" in container:
-                    assert port_of(command) == container["ports"][0]["containerPort"]
+                ports = {port["name"]: port["containerPort"] for port in container.get("ports", [])}
+                metrics = [metrics_port_of(command)] if command.command in SERVES else []
+                assert [*ports.values()] == ([port_of(command), *metrics] if command.command in PORT_OF else [])
+                for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+                    if probe in container:
+                        assert container[probe]["httpGet"]["port"] in ports
 
 
 @pytest.mark.parametrize(

@@ -98,12 +98,6 @@ def test_each_command_that_a_page_names_is_one_of_ours(page: Path) -> None:
         parsed(words, whole=whole)
 
 
-def test_a_command_line_that_is_wrong_would_be_found() -> None:
-    for words, problem in (("worker --no-such", "No such option"), ("intake --no-such", "refused")):
-        with pytest.raises(ValueError, match=problem):
-            parsed(words.split())
-
-
 def test_every_variable_that_is_set_is_read() -> None:
     known = variables()
     for file in (path for path in DEPLOY.rglob("*") if path.is_file() and path.suffix not in {".json", ".pyc"}):
@@ -186,19 +180,6 @@ def test_compose_publishes_and_asks_where_is_served_and_gives_each_no_more_than_
     assert f"INTERNAL://{OURS['worker']['environment']['HALTLINE_BOOTSTRAP']}" in listeners.split(",")
 
 
-def test_one_setting_has_the_workers_of_compose_and_of_kubernetes_run_rules_in_shadow_too() -> None:
-    one_group = yaml.safe_load((DEPLOY / "compose.one-group.yaml").read_text())["services"]
-    assert OURS["worker"]["environment"]["HALTLINE_RULES"] == "enforced"
-    assert parsed(OURS["shadow"]["command"]).values["rules"] == "shadow"
-    assert one_group == {"worker": {"environment": {"HALTLINE_RULES": "all"}}, "shadow": {"deploy": {"replicas": 0}}}
-    base = yaml.safe_load((KUBERNETES / "base" / "kustomization.yaml").read_text())
-    assert "HALTLINE_RULES=enforced" in base["configMapGenerator"][0]["literals"]
-    overlay = yaml.safe_load((KUBERNETES / "one-group" / "kustomization.yaml").read_text())
-    assert overlay["configMapGenerator"][0]["literals"] == ["HALTLINE_RULES=all"]
-    gone = yaml.safe_load(overlay["patches"][0]["patch"])
-    assert gone["metadata"]["name"] in {one["metadata"]["name"] for _, one in WORKLOADS}
-
-
 def test_the_image_takes_in_what_the_package_is_made_of() -> None:
     lines = (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
     taken = {line.removeprefix("!") for line in lines if line.startswith("!")}
@@ -230,16 +211,6 @@ def test_docker_itself_reads_the_compose_file() -> None:
 # Kubernetes
 
 
-@pytest.mark.parametrize(
-    "folder", sorted(path.parent for path in KUBERNETES.rglob("kustomization.yaml")), ids=lambda f: f.name
-)
-def test_a_kustomization_names_every_file_beside_it(folder: Path) -> None:
-    document = yaml.safe_load((folder / "kustomization.yaml").read_text())
-    files = {file.name for file in folder.glob("*.yaml")} - {"kustomization.yaml"}
-    assert {one for one in document["resources"] if not one.startswith("..")} == files
-    assert all((folder / one).exists() for one in document["resources"])
-
-
 @pytest.mark.parametrize(("where", "pod", "container"), CONTAINERS, ids=[where for where, _, _ in CONTAINERS])
 def test_a_container_may_do_nothing_that_it_need_not(
     where: str, pod: dict[str, Any], container: dict[str, Any]
@@ -254,32 +225,6 @@ def test_a_container_may_do_nothing_that_it_need_not(
     }
     assert container["resources"]["requests"].keys() >= {"cpu", "memory"}
     assert "memory" in container["resources"]["limits"]
-
-
-@pytest.mark.parametrize(("where", "pod", "container"), CONTAINERS, ids=[where for where, _, _ in CONTAINERS])
-def test_a_container_s_ports_probes_mounts_and_files_are_there(
-    where: str, pod: dict[str, Any], container: dict[str, Any]
-) -> None:
-    command = parsed([str(word) for word in container["args"]])
-    ports = {port["name"]: port["containerPort"] for port in container.get("ports", [])}
-    metrics = [metrics_port_of(command)] if command.command in SERVES else []
-    assert [*ports.values()] == ([port_of(command), *metrics] if command.command in PORT_OF else [])
-    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
-        if probe in container:
-            assert container[probe]["httpGet"]["port"] in ports
-    workload = next(one for _, one in WORKLOADS if one["spec"]["template"]["spec"] is pod)
-    claimed = {claim["metadata"]["name"] for claim in workload["spec"].get("volumeClaimTemplates", [])}
-    volumes = {volume["name"]: volume for volume in pod["volumes"]}
-    mounts = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
-    assert set(mounts.values()) <= volumes.keys() | claimed
-    for word in map(str, container["args"]):
-        if (path := re.search(r"(?<![:/\w])/+(?:etc|var)/\S+", word)) is not None:
-            assert any(path[0].replace("//", "/").startswith(mount) for mount in mounts), (
-                f"{where}: {word} is on no volume"
-            )
-    for volume in volumes.values():
-        if "secret" in volume:
-            assert volume["secret"]["secretName"] in SECRETS, "deploy/README.md says which Secrets to make"
 
 
 def test_services_budgets_and_network_policies_choose_pods_and_ports_that_there_are() -> None:

@@ -77,14 +77,6 @@ def test_the_notes_of_a_release_are_its_section_of_the_changelog(tmp_path: Path)
         )
 
 
-def test_the_changelog_has_the_parts_of_keep_a_changelog() -> None:
-    text = (ROOT / "CHANGELOG.md").read_text()
-    assert re.findall(r"(?m)^## (.+)", text)[0] == "[Unreleased]"
-    for heading in re.findall(r"(?m)^## (.+)", text)[1:]:
-        assert re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", heading)
-    assert set(re.findall(r"(?m)^### (.+)", text)) <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
-
-
 def test_image_chart_and_helm_of_a_release_are_those_that_are_tested_and_pushed(tmp_path: Path) -> None:
     chart = yaml.safe_load((DEPLOY / "helm" / "haltline" / "Chart.yaml").read_text())
     base = yaml.safe_load((DEPLOY / "kubernetes" / "base" / "kustomization.yaml").read_text())

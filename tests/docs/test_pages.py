@@ -6,7 +6,6 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
@@ -32,10 +31,6 @@ from tests.docs.retired import RETIRED
 ALL_PAGES = [*PAGES, *sorted(DEPLOY.rglob("*.md"))]
 EACH = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 RULES = {detector.id for detector in ALL} | ACROSS_BY_ID.keys()
-
-
-def test_the_readme_is_short() -> None:
-    assert len(README.read_text(encoding="utf-8").splitlines()) <= 250
 
 
 @pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -107,12 +102,6 @@ def test_no_page_uses_a_retired_word(page: Path) -> None:
     assert found == {}, f"{page.name}: retired, with what to write instead"
 
 
-def test_the_glossary_is_in_alphabetical_order() -> None:
-    terms = re.findall(r"(?m)^\| \*\*(.+?)\*\* \|", (DOCS / "glossary.md").read_text(encoding="utf-8"))
-    assert len(terms) > 30
-    assert terms == sorted(terms, key=str.lower)
-
-
 @pytest.mark.parametrize(
     ("page", "part"),
     [
@@ -161,13 +150,6 @@ class Calls:
     assert [finding.reason for _, finding in found] == ["2 calls"]
 
 
-@pytest.mark.parametrize("page", sorted((DEPLOY / "runbooks").glob("Haltline*.md")), ids=lambda page: page.stem)
-def test_each_alert_s_page_has_commands_in_a_block(page: Path) -> None:
-    section = page.read_text(encoding="utf-8").partition("## How to see it\n")[2].partition("\n## ")[0]
-    assert list(fences_of(section)), "commands outside of a block are neither tested nor copied"
-    assert not re.search(r"(?m)^(?: {4}|haltline [a-z]+ )", section[: section.index("```")])
-
-
 @pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_each_block_is_of_its_language(page: Path) -> None:
     readers: dict[str, Callable[[str], object]] = {
@@ -177,19 +159,6 @@ def test_each_block_is_of_its_language(page: Path) -> None:
     }
     for language, content in fences(page):
         readers.get(language, str)(content)
-
-
-@pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_each_error_that_a_page_quotes_is_one_of_ours(page: Path) -> None:
-    for quoted in re.findall(r'"(?:expected|got) ([a-z ]+)', prose(page)):
-        assert quoted.strip() in product(), quoted
-
-
-@cache
-def product() -> str:
-    """The text of the product's modules."""
-    folders = ("cli", "console", "detectors", "interventions", "schemas", "streams")
-    return "".join(file.read_text(encoding="utf-8") for folder in folders for file in (ROOT / folder).rglob("*.py"))
 
 
 def test_each_command_stands_on_some_page() -> None:

@@ -71,11 +71,6 @@ def test_the_page_of_rules_has_every_rule_and_setting(site: Path) -> None:
         assert all(f"<code>{name}</code>" in section for name in schema_of(pattern)["properties"]), pattern.id
 
 
-def test_a_link_to_code_leads_to_a_copy_of_it(site: Path) -> None:
-    copy = site / "source" / "streams" / "engine" / "core.py.txt"
-    assert copy.read_text(encoding="utf-8") == (ROOT / "streams" / "engine" / "core.py").read_text(encoding="utf-8")
-
-
 def test_every_page_stands_in_the_navigation() -> None:
     class Loader(yaml.SafeLoader):
         pass

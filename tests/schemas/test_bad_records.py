@@ -1,4 +1,3 @@
-import math
 from typing import Any
 
 import orjson
@@ -26,53 +25,33 @@ def without(name: str) -> bytes:
     return orjson.dumps({key: value for key, value in EVENT.items() if key != name})
 
 
-NESTED = '{"a":' * 300 + "1" + "}" * 300
-
 BAD: list[tuple[str, bytes | None, BadRecord, str]] = [
     ("no value at all", None, BadRecord.EMPTY, "got no value"),
-    ("an empty value", b"", BadRecord.EMPTY, "got no value"),
     ("not JSON", b"delete everything", BadRecord.NOT_JSON, "Invalid JSON"),
-    ("only spaces", b"   ", BadRecord.NOT_JSON, "EOF"),
     ("cut in the middle", event()[:-10], BadRecord.NOT_JSON, "EOF"),
-    ("two objects in one record", event() + event(), BadRecord.NOT_JSON, "trailing"),
     ("a byte order mark before it", b"\xef\xbb\xbf" + event(), BadRecord.NOT_JSON, "line 1 column 1"),
-    ("UTF-16", event().decode().encode("utf-16"), BadRecord.NOT_JSON, "line 1 column 1"),
     ("invalid UTF-8 in a text", event().replace(b'"s"', b'"\xff"'), BadRecord.NOT_JSON, "unicode"),
-    ("invalid UTF-8 in a name", b'{"\xc3(":1}', BadRecord.NOT_JSON, "unicode"),
     ("half a surrogate pair", raw("action", r'"\ud800"'), BadRecord.NOT_JSON, "hex escape"),
-    ("nested 300 deep", raw("args", NESTED), BadRecord.NOT_JSON, "recursion limit"),
     ("nested 100,000 deep", b"[" * 100_000, BadRecord.NOT_JSON, "recursion limit"),
     ("NaN for a number", raw("duration_ms", "NaN"), BadRecord.INVALID, "duration_ms: "),
-    ("Infinity for a number", raw("duration_ms", "-Infinity"), BadRecord.INVALID, "duration_ms: "),
     ("NaN in the arguments", raw("args", '{"a": [NaN]}'), BadRecord.NOT_JSON, "unexpected"),
-    ("Infinity in an unknown field", raw("new_field", "Infinity"), BadRecord.NOT_JSON, "unexpected"),
     ("a number beyond a double", raw("duration_ms", "1e400"), BadRecord.INVALID, "duration_ms: "),
-    ("a number of 5,000 digits", raw("seq", "9" * 5000), BadRecord.NOT_JSON, "out of range"),
     ("a counter beyond 64 bits", raw("seq", "9" * 30), BadRecord.INVALID, "seq: "),
     ("10 MB of arguments", event(args={"text": "a" * 10_000_000}), BadRecord.TOO_LARGE, str(MAX_EVENT_BYTES)),
     ("an array at the top", b"[" + event() + b"]", BadRecord.INVALID, "the record: "),
-    ("a text at the top", b'"event"', BadRecord.INVALID, "the record: "),
-    ("null at the top", b"null", BadRecord.INVALID, "the record: "),
     ("an empty object", b"{}", BadRecord.INVALID, "and 3 more"),
     *[(f"no {name}", without(name), BadRecord.INVALID, f"{name}: Field required") for name in EVENT],
     ("an empty event id", event(event_id=""), BadRecord.INVALID, "event_id: "),
-    ("an empty session id", event(session_id=""), BadRecord.INVALID, "session_id: "),
     ("a session id of 257 characters", event(session_id="s" * 257), BadRecord.INVALID, "session_id: "),
     ("a number for the session id", event(session_id=42), BadRecord.INVALID, "got 42"),
     ("a kind that is not known", event(kind="action.dreamt"), BadRecord.INVALID, "got 'action.dreamt'"),
     ("the year 9999", event(time="9999-01-01T00:00:00Z"), BadRecord.INVALID, "time: expected a time from 2000 to 2100"),
     ("a negative counter", event(seq=-1), BadRecord.INVALID, "seq: "),
-    ("a fraction for a counter", event(seq=1.5), BadRecord.INVALID, "seq: "),
-    ("an array for the arguments", event(args=["rm", "-rf"]), BadRecord.INVALID, "args: "),
-    ("a text for the targets", event(targets="path=/etc"), BadRecord.INVALID, "targets: "),
     ("1,001 targets", event(targets=["t"] * 1001), BadRecord.INVALID, "targets: "),
-    ("an effect in capitals", event(effect="DESTRUCTIVE"), BadRecord.INVALID, "effect: "),
     ("a negative cost", event(usage={"cost_usd": -0.01}), BadRecord.INVALID, "usage.cost_usd: "),
     ("a cost whose sum would be infinite", event(usage={"cost_usd": 1e308}), BadRecord.INVALID, "usage.cost_usd: "),
     ("version 2", event(v=2), BadRecord.UNKNOWN_VERSION, "v: expected 1, got 2"),
     ("version 2 of another shape", b'{"v": 2, "who": "s"}', BadRecord.UNKNOWN_VERSION, "v: expected 1, got 2"),
-    ("a text for the version", event(v="two"), BadRecord.UNKNOWN_VERSION, "v: expected 1, got 'two'"),
-    ("version 0", event(v=0), BadRecord.UNKNOWN_VERSION, "v: expected 1, got 0"),
 ]
 
 
@@ -139,10 +118,8 @@ def test_a_batch_has_a_bound_and_a_confidence_is_from_0_to_1() -> None:
     "policy",
     [
         pytest.param({"cooldown": 3}, id="a misspelt field"),
-        pytest.param({"rules": {"r": {"setings": {}}}}, id="a misspelt field of a rule"),
         pytest.param({"rules": {"r": {"levels": {"worst": "KILL"}}}}, id="a severity that is not known"),
         pytest.param({"rules": {"r": {"levels": {"high": "kill"}}}}, id="a level in small letters"),
-        pytest.param({"overrides": [{"agents": "*", "rules": {}}]}, id="a misspelt field of an override"),
         pytest.param({"session_ttl_h": 0}, id="sessions that end at once"),
     ],
 )
@@ -150,10 +127,3 @@ def test_a_policy_with_a_mistake_is_refused(policy: dict[str, Any]) -> None:
     with pytest.raises(InvalidRecord) as caught:
         decode(Policy, orjson.dumps(policy))
     assert caught.value.reason is BadRecord.INVALID
-
-
-def test_sums_of_the_largest_amounts_stay_finite() -> None:
-    usage = decode_event(event(usage={"cost_usd": 1e15, "cpu_ms": 1e15, "input_tokens": 2**53})).usage
-    assert usage is not None
-    assert math.isfinite(usage.cost_usd * 10**12)
-    assert usage.input_tokens * 1000 < 2**63

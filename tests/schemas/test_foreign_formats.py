@@ -74,11 +74,6 @@ def test_the_type_is_a_kind_whatever_stands_before_it(kind: Kind) -> None:
         assert decode_event(structured(type=prefix + kind), STRUCTURED).kind is kind
 
 
-def test_headers_that_say_nothing_of_a_format_do_not_matter() -> None:
-    headers: Headers = [("traceparent", b"00-4bf9"), ("x", None), ("content-type", None), ("\u00e9", b"\xff")]
-    assert decode_event(EXPECTED.to_json(), headers) == EXPECTED
-
-
 INVALID, NOT_JSON = BadRecord.INVALID, BadRecord.NOT_JSON
 AVRO = "application/cloudevents+avro"
 TOO_LARGE = structured(data={"args": {"a": "a" * MAX_EVENT_BYTES}})
@@ -96,20 +91,13 @@ NOT_UTF8: Headers = [("ce_specversion", b"1.0"), ("ce_id", b"\xff")]
             BadRecord.UNKNOWN_FORMAT,
             "batch",
         ),
-        "no suffix": (content_type("application/cloudevents"), structured(), BadRecord.UNKNOWN_FORMAT, "+json"),
         "a structured tombstone": (STRUCTURED, None, BadRecord.EMPTY, "no value"),
-        "a binary tombstone": (binary(), None, BadRecord.EMPTY, "no value"),
         "structured and cut": (STRUCTURED, b"{", NOT_JSON, ""),
-        "binary with XML": (binary(), b"<xml/>", NOT_JSON, ""),
         "structured and an array": (STRUCTURED, b"[]", INVALID, "list"),
-        "binary and an array": (binary(), b"[1]", INVALID, "list"),
-        "data that is a text": (STRUCTURED, structured(data="text"), INVALID, "str"),
         "data that is not base64": (STRUCTURED, structured(data_base64="%"), INVALID, ""),
-        "base64 that is a number": (STRUCTURED, structured(data_base64=7), INVALID, ""),
         "another type": (STRUCTURED, structured(type="com.example.lunch"), INVALID, "lunch"),
         "no subject": (STRUCTURED, structured(subject=None), INVALID, "session_id"),
         "older": (STRUCTURED, structured(specversion="0.3"), INVALID, "expected 1.0, got '0.3'"),
-        "no version": (STRUCTURED, orjson.dumps({"id": "e"}), INVALID, "expected 1.0, got None"),
         "no time": (STRUCTURED, structured(time="now"), INVALID, "time"),
         "nested 500 deep": (STRUCTURED, NESTED, INVALID, "ecursion"),
         "too large": (STRUCTURED, TOO_LARGE, BadRecord.TOO_LARGE, str(MAX_EVENT_BYTES)),
@@ -255,10 +243,8 @@ def test_other_operations_are_model_turns_whose_input_includes_what_came_from_th
     [
         pytest.param({}, {"code": 2, "message": "asset still exists"}, "asset still exists", id="a status of error"),
         pytest.param({}, {"code": "STATUS_CODE_ERROR"}, "error", id="a status by its name"),
-        pytest.param({"error.type": "timeout"}, {}, "timeout", id="an error type"),
         pytest.param({"error.type": "timeout"}, None, "timeout", id="an error type and no status"),
         pytest.param({"error.type": "E"}, {"code": 2, "message": "gone"}, "E: gone", id="an error type and a message"),
-        pytest.param({"error.type": "E"}, {"code": 2, "message": "E: gone"}, "E: gone", id="a message with its type"),
     ],
 )
 def test_a_failed_span_is_an_error(attributes: dict[str, Any], status: Any, error: str) -> None:
@@ -272,15 +258,10 @@ def test_a_failed_span_is_an_error(attributes: dict[str, Any], status: Any, erro
     {
         "empty": (b"", BadRecord.EMPTY),
         "not JSON": (b"{", BadRecord.NOT_JSON),
-        "an array": (b"[]", BadRecord.INVALID),
         "no ids and no times": (b"{}", BadRecord.INVALID),
-        "attributes that are texts": (span({}, attributes=["a"]), BadRecord.INVALID),
         "a value without a type": (span({}, attributes=[{"key": "a", "value": "b"}]), BadRecord.INVALID),
-        "attributes that are a number": (span({}, attributes=7), BadRecord.INVALID),
         "a status that is a text": (span({}, status="bad"), BadRecord.INVALID),
-        "a time of 4,000 digits": (span({}, endTimeUnixNano="9" * 4000), BadRecord.INVALID),
         "a time beyond 64 bits": (span({}, endTimeUnixNano="9" * 28), BadRecord.INVALID),
-        "the year 9999": (span({}, endTimeUnixNano="253402300799000000000"), BadRecord.INVALID),
         "an end before the start": (span({}, endTimeUnixNano="0"), BadRecord.INVALID),
         "tokens that are a text": (span({"gen_ai.usage.input_tokens": "many"}), BadRecord.INVALID),
         "a value that is nested 300 deep": (

@@ -1,10 +1,7 @@
-import copy
 import operator
-import pickle
 from collections.abc import Callable
 from itertools import pairwise
 
-import orjson
 import pytest
 
 from haltline.schemas.decisions import Level, Mode
@@ -33,15 +30,6 @@ def test_members_are_in_the_documented_order_and_every_comparison_goes_by_it(nam
     assert (max(reversed(members)), min(reversed(members))) == (members[-1], members[0])
     by_alphabet = sorted(members, key=str)
     assert by_alphabet != members == sorted(by_alphabet)
-
-
-@of_every_order
-def test_a_member_equals_its_name_is_written_as_it_and_survives_copy_and_pickle(names: type[OrderedName]) -> None:
-    for member in names:
-        assert member == member.value
-        assert {member.value: 1}[member] == 1
-        assert orjson.loads(orjson.dumps([member])) == [member.value]
-        assert names(member.value) is copy.deepcopy(member) is pickle.loads(pickle.dumps(member)) is member
 
 
 @pytest.mark.parametrize("compare", [operator.lt, operator.le, operator.gt, operator.ge])

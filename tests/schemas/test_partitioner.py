@@ -1,6 +1,5 @@
 import random
 
-import pytest
 from aiokafka.partitioner import murmur2 as aiokafka_murmur2  # type: ignore[import-untyped]  # it has no types
 from confluent_kafka import KafkaError, Message, Producer
 from hypothesis import given
@@ -45,18 +44,3 @@ def test_a_record_is_where_we_say_when_librdkafka_produces_it() -> None:
 def test_a_partition_is_the_same_as_aiokafkas_for_any_number_of_partitions(key: str, partitions: int) -> None:
     assert murmur2(key.encode()) == aiokafka_murmur2(key.encode()) & 0xFFFFFFFF
     assert partition_of(key, partitions) == (aiokafka_murmur2(key.encode()) & 0x7FFFFFFF) % partitions
-
-
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [  # from the tests of Apache Kafka's own client
-        (b"21", -973932308),
-        (b"foobar", -790332482),
-        (b"a-little-bit-long-string", -985981536),
-        (b"a-little-bit-longer-string", -1486304829),
-        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
-        (b"abc", 479470107),
-    ],
-)
-def test_the_hash_is_that_of_the_java_client(data: bytes, expected: int) -> None:
-    assert murmur2(data) == expected % 2**32

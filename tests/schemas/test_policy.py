@@ -37,11 +37,6 @@ def test_overrides_hold_in_the_order_of_the_policy() -> None:
     assert policy(first, second, third).overrides_for("a1", "s", NOW_MS) == (first, third)
 
 
-def test_an_exempted_override_ends_with_its_exemption() -> None:
-    ours = policy(override(Rule(), exemption=Exemption(by="ada", reason="migration", expires=NOW_MS)))
-    assert [bool(ours.overrides_for("a", "s", time_ms)) for time_ms in (NOW_MS - 1, NOW_MS)] == [True, False]
-
-
 def test_which_settings_an_override_says_is_not_lost_on_the_wire() -> None:
     ours = policy(override(Rule(settings={"loop_at": 5})), override(Rule(mode=Mode.WARN)))
     theirs = decode(Policy, orjson.dumps(orjson.loads(ours.model_dump_json(exclude_unset=True))))

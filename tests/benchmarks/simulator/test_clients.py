@@ -1,7 +1,7 @@
 """Producers and consumers of the simulation."""
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, Message, TopicPartition
 
 from benchmarks.simulator.log import New
 from haltline.streams.system import System
@@ -23,11 +23,6 @@ def _read(small: Small, system: System, config: dict[str, object], topic: str, a
         seen += [message] if message is not None else []
 
 
-def _codes(messages: list[Message]) -> list[int | None]:
-    errors = [message.error() for message in messages]
-    return [None if error is None else error.code() for error in errors]
-
-
 EARLIEST = {"enable.partition.eof": True, "auto.offset.reset": "earliest"}
 
 
@@ -42,28 +37,6 @@ def test_a_high_watermark_that_is_behind_is_the_end_for_a_reader() -> None:
     assert [m.offset() for m in seen] == [*range(12), 12]
     small.run(5)
     assert [m.offset() for m in seen if m.error() is None] == list(range(20))
-
-
-def test_the_end_behind_what_compaction_removed_is_reached() -> None:
-    small, seen = Small(), list[Message]()
-    log = small.broker.log("c", 0)
-    for number in range(5):
-        log.append(New(1, b"k", None, (), 9, number))
-    log.raise_high()
-    log.roll()
-    log.compact(10, 10)
-    small.thread(lambda system: _read(small, system, EARLIEST, "c", OFFSET_BEGINNING, seen))
-    small.run(2)
-    assert [(m.offset(), m.error() is None) for m in seen] == [(5, False)]
-
-
-def test_an_offset_that_is_no_more_is_an_error_where_kafka_may_not_choose() -> None:
-    small, seen = Small(), list[Message]()
-    _write(small, "a", 20)
-    small.broker.log("a", 0).delete_before(10)
-    small.thread(lambda system: _read(small, system, {"auto.offset.reset": "error"}, "a", 3, seen))
-    small.run(2)
-    assert _codes(seen) == [KafkaError._AUTO_OFFSET_RESET]
 
 
 def test_a_record_that_does_not_land_in_time_is_reported() -> None:
@@ -126,18 +99,3 @@ def test_what_a_killed_process_had_handed_over_may_land_late() -> None:
     assert 0 in landed
     assert any(later)
     assert any(0 < count < 10 for count in landed)
-
-
-def test_no_answer_of_a_broker_that_is_away_is_an_exception() -> None:
-    small, codes = Small(), list[int]()
-
-    def run(system: System) -> None:
-        small.broker.go_down(crash=False)
-        try:
-            system.admin({}).list_topics(timeout=3.0)
-        except KafkaException as failed:
-            codes.append(failed.args[0].code())
-
-    small.thread(run)
-    small.run(10)
-    assert codes[0] in (KafkaError._TIMED_OUT, KafkaError._TRANSPORT)

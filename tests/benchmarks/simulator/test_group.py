@@ -4,7 +4,6 @@ from collections.abc import Callable, Coroutine, Set
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError
 
 from benchmarks.simulator.group import Assigned, Group, group_of, with_changelog
 from benchmarks.simulator.loop import SimLoop
@@ -78,18 +77,6 @@ def test_a_standby_has_the_changelog_of_numbers_that_are_not_its_own() -> None:
     small.member("p2")
     small.run(5)
     assert all({("c", 0), ("c", 1)} <= small.has(name) for name in ("p1", "p2"))
-
-
-def test_a_killed_member_loses_its_partitions_after_its_session() -> None:
-    small = Grouped()
-    first, _ = small.member("p1")
-    small.member("p2")
-    small.run(5)
-    first.kill()
-    small.run(1)
-    assert small.has("p2") != ALL
-    small.run(10)
-    assert small.has("p2") == ALL
 
 
 def test_commits_of_an_old_generation_are_refused() -> None:
@@ -168,11 +155,3 @@ def test_a_static_member_that_is_gone_keeps_its_place_for_its_session() -> None:
     assert not small.has("p2")
     small.run(20)
     assert small.has("p2") == ALL
-
-
-def test_who_is_no_member_commits_only_while_there_is_none() -> None:
-    small = Grouped()
-    assert small.group.commit("", None, -1, {("a", 0): (3, "")}) == 0
-    small.member("p1")
-    small.run(3)
-    assert small.group.commit("", None, -1, {("a", 0): (4, "")}) == KafkaError.UNKNOWN_MEMBER_ID

@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.simulator.__main__ import written
-from benchmarks.simulator.mistakes import ALL
 from benchmarks.simulator.outcome import Outcome
-from benchmarks.simulator.plan import Deed, Step, plan_of
+from benchmarks.simulator.plan import Deed, Step
 from benchmarks.simulator.runs import run, shorten
 
 ROOT = Path(__file__).parents[3]
@@ -46,27 +44,6 @@ def test_a_mistake_is_found_and_its_seed_printed() -> None:
     assert found.returncode == 0, found.stderr
     assert "rows before positions: found after" in found.stdout
     assert "WRONG" in found.stdout
-
-
-def test_names_of_mistakes_differ() -> None:
-    assert len({mistake.name for mistake in ALL}) == len(ALL) >= 8
-
-
-def test_the_page_has_a_place_for_the_table() -> None:
-    page = (ROOT / "docs" / "simulation.md").read_text()
-    assert "-->\n| a row |\n<!--" in written(page, "| a row |")
-
-
-def test_a_plan_follows_from_its_seed() -> None:
-    assert plan_of(3, ["w"], ["r"]) == plan_of(3, ["w"], ["r"])
-    assert plan_of(3, ["w"], ["r"]) != plan_of(4, ["w"], ["r"])
-
-
-def test_a_worker_that_its_group_drops_is_mostly_killed_at_its_next_commit() -> None:
-    plans = [plan_of(seed, ["w"], ["r"]) for seed in range(200)]
-    dropped = [plan for plan in plans if any(step.deed is Deed.DROP and step.target == "w" for step in plan)]
-    killed = [plan for plan in dropped if any(s.deed is Deed.KILL_AT and s.point == "committed" for s in plan)]
-    assert len(dropped) > len(killed) > len(dropped) / 2
 
 
 def test_a_failing_plan_is_shortened_to_the_steps_that_matter() -> None:

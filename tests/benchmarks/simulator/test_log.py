@@ -52,15 +52,3 @@ def test_a_record_that_is_sent_again_is_not_appended_again() -> None:
     log = _log("ab")
     assert log.append(New(5, b"b", b"1", (), 1, 1)) is None
     assert log.append(New(5, b"b", b"1", (), 2, 0)) == 2
-
-
-def test_a_record_of_a_lost_tail_can_be_sent_again() -> None:
-    log = _log("abc")
-    log.cut(1)
-    assert log.append(New(5, b"c", b"2", (), 1, 2)) == 1
-
-
-def test_what_is_above_the_high_watermark_is_not_read() -> None:
-    log = _log("abc")
-    log.high = 2
-    assert [r.offset for r in log.read(0, 10)] == [0, 1]

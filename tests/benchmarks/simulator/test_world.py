@@ -7,31 +7,6 @@ from haltline.streams.system import System
 from tests.benchmarks.simulator.small import Small
 
 
-def test_a_wait_ends_in_virtual_time() -> None:
-    small = Small()
-    waited: list[float] = []
-
-    def run(system: System) -> None:
-        began = system.monotonic()
-        assert not system.event().wait(100.0)
-        waited.append(system.monotonic() - began)
-
-    small.thread(run)
-    small.until(lambda: bool(waited))
-    assert 100.0 <= waited[0] < 100.01
-
-
-def test_a_failure_ends_the_process_with_its_reason() -> None:
-    small = Small()
-
-    async def main(system: System) -> None:
-        raise ValueError("what failed")
-
-    process = small.loop(main)
-    small.until(lambda: not process.alive)
-    assert repr(process.reason) == "ValueError('what failed')"
-
-
 def test_what_a_killed_process_cleans_up_with_does_nothing() -> None:
     small = Small()
     steps: list[str] = []

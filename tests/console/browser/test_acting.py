@@ -6,7 +6,6 @@ import signal
 from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import replace
-from itertools import count
 from typing import NamedTuple
 
 import httpx
@@ -16,7 +15,7 @@ from playwright.sync_api import Browser, Page, expect
 from haltline.console.access.keys import Keys, Role
 from haltline.console.protection import ProtectionLimits
 from haltline.console.settings import ConsoleSettings
-from haltline.interventions.agent import Guard, Refused
+from haltline.interventions.agent import Guard
 from haltline.schemas.topics import Topics
 from haltline.streams.local.subprocesses import Child
 from tests.console.browser.conftest import SECOND, served, signed_in
@@ -191,15 +190,6 @@ def test_an_intervention_is_read_in_prose_acted_on_and_labelled_where_it_is_read
         act(page, "Approve once", "Approve", "asked the owner")
         assert waits.result(30) == "executed"
         expect(page.get_by_role("button", name="Approve once")).to_have_count(0)
-        page.get_by_role("button", name="Freeze").click()
-        page.get_by_role("dialog").get_by_label("Scope").select_option(
-            label="tool delete_asset: the tool, for every agent"
-        )
-        page.get_by_role("dialog").get_by_label("Reason").fill("we look at it")
-        page.get_by_role("dialog").get_by_role("button", name="Freeze").click()
-        expect(followed).to_contain_text("tool delete_asset")
-        act(page, "Lift tool", "Lift", "it was right")
-        expect(followed).not_to_contain_text("tool delete_asset")
         act(page, "Kill session", "Kill", "enough")
         expect(followed).to_contain_text("session s-detail")
         expect(page.get_by_role("button", name="Kill session")).to_have_count(0)
@@ -224,35 +214,6 @@ def act(page: Page, button: str, confirm: str, reason: str) -> None:
     page.get_by_role("dialog").get_by_label("Reason").fill(reason)
     page.get_by_role("dialog").get_by_role("button", name=confirm).click()
     expect(page.get_by_role("dialog")).to_have_count(0)
-
-
-def call(guard: Guard, action: str, asset: str) -> str:
-    try:
-        with guard.action(action, args={"asset_id": asset}, targets=[f"asset_id={asset}"]):
-            return "executed"
-    except Refused as refused:
-        return refused.code
-
-
-def test_a_session_that_is_contained_over_http_only_looks_until_that_is_lifted(system: System) -> None:
-    bootstrap, client = system.bootstrap, system.client
-    act = {"scope": "session", "id": "s-hold", "reason": "we look at what it did"}
-    assets = (f"a{number}" for number in count())  # the same call again and again would be stopped as a loop
-    with guard_of(bootstrap, "s-hold") as guard:
-
-        def calls() -> list[str]:
-            asset = next(assets)
-            return [call(guard, action, asset) for action in ("get_asset", "tag_asset")]
-
-        assert calls() == ["executed", "executed"]
-        held = client.post("/api/v1/contain", json=act).json()
-        assert (held["answered"], held["state"]["state"], held["state"]["by"]) == (True, "contained", "operator ada")
-        stands = ("session", "s-hold", "contained", "we look at what it did")
-        wait_until(lambda: stands in standing(client), "it is in the list of what stands")
-        wait_until(lambda: calls() == ["executed", "session_contained_by_operator"], "the agent's side obeys")
-        assert client.post("/api/v1/lift", json={**act, "reason": "it was right"}).json()["answered"]
-        wait_until(lambda: calls() == ["executed", "executed"], "the next call is made again")
-    wait_until(lambda: stands not in standing(client), "nothing is left of it")
 
 
 def standing(client: httpx.Client) -> list[tuple[str, str, str, str]]:
@@ -311,17 +272,3 @@ def test_a_worker_that_stands_still_is_reported_over_every_page_until_it_goes_on
             os.kill(worker.pid, signal.SIGCONT)
         expect(banner).to_have_count(0)
         expect(page).to_have_title(re.compile(r"^(\(\d\) )?Kill · haltline$"))
-
-
-def test_a_console_that_does_not_answer_is_a_banner_and_goes_when_it_does(chromium: Browser, watched: str) -> None:
-    with signed_in(chromium, watched, allowed="ERR_FAILED") as page:
-        page.clock.install()
-        page.goto("/fleet")
-        expect(page.get_by_role("alert")).to_have_count(0)
-        page.route("**/api/**", lambda route: route.abort())
-        page.clock.fast_forward(4_000)
-        expect(page.locator(".banner")).to_contain_text("The console does not answer")
-        expect(page.locator(".banner .since")).to_contain_text("since")
-        page.unroute_all()
-        page.clock.fast_forward(4_000)
-        expect(page.locator(".banner")).to_have_count(0)

@@ -1,13 +1,12 @@
 """What somebody who looks finds out, in a real browser; what workers would have written is on the topics already."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
 from haltline.console.access.keys import Role
-from tests.console.browser.conftest import KEYS, Scene, console_of, opened, sign_in, signed_in
+from tests.console.browser.conftest import Scene, signed_in
 from tests.console.browser.scene import ASKS, HOSTILE, LOOP, STUCK, runaway, waits
 from tests.console.topics import messages_of, produce
 from tests.waiting import wait_until
@@ -135,59 +134,6 @@ def test_everything_is_reached_by_keyboard(page: Page) -> None:
     page.wait_for_url(f"**/sessions/{STUCK}")
 
 
-def test_a_viewer_finds_no_button_that_stops_anybody(chromium: Browser, scene: Scene) -> None:
-    with signed_in(chromium, scene.address, Role.VIEWER) as page:
-        page.goto("/kill")
-        expect(page.get_by_text("You are signed in as viewer")).to_be_visible()
-        expect(page.get_by_role("row").filter(has_text=LOOP)).to_be_visible()
-        expect(page.get_by_role("button", name="Kill")).to_have_count(0)
-        expect(page.get_by_role("button", name="Release")).to_have_count(0)
-        page.goto(f"/sessions/{STUCK}")
-        expect(page.locator("#state")).to_be_visible()
-        expect(page.get_by_role("link", name="Kill this session")).to_have_count(0)
-
-
-def test_who_signs_out_is_out_and_a_wrong_key_says_so(chromium: Browser, scene: Scene) -> None:
-    with opened(chromium, scene.address, allowed="401") as page:
-        page.goto("/sign-in")
-        sign_in(page, KEYS[Role.ADMIN])
-        page.wait_for_url("**/fleet")
-        page.get_by_role("button", name="Sign out").click()
-        page.wait_for_url("**/sign-in")
-        page.goto("/kill")
-        page.wait_for_url("**/sign-in?next=/kill")
-        sign_in(page, "hl_wrong")
-        expect(page.get_by_role("alert")).to_contain_text("This key is not known.")
-        sign_in(page, KEYS[Role.ADMIN])
-        page.wait_for_url("**/kill")
-
-
-def test_an_empty_console_says_what_will_come(chromium: Browser, tmp_path: Path) -> None:
-    with console_of(tmp_path) as (_, address), signed_in(chromium, address) as page:
-        page.goto("/fleet")
-        expect(page.get_by_text("They appear as soon as an agent publishes")).to_be_visible()
-        for name, text in (
-            ("interventions", "No interventions yet."),
-            ("kill", "Nothing is stopped."),
-            ("approvals", "No requests are waiting."),
-            ("precision", "No decisions are labelled yet."),
-            ("audit", "No audit table"),
-        ):
-            page.goto(f"/{name}")
-            expect(page.get_by_text(text).first).to_be_visible()
-
-
-def test_a_failure_is_reported_in_the_servers_words_and_can_be_tried_again(chromium: Browser, scene: Scene) -> None:
-    with signed_in(chromium, scene.address, allowed="503") as page:
-        away = {"detail": "broker x:9092: away"}
-        page.route("**/api/v1/interventions?*", lambda route: route.fulfill(status=503, json=away))
-        page.goto("/interventions")
-        expect(page.get_by_role("alert")).to_contain_text("broker x:9092: away")
-        page.unroute_all()
-        page.get_by_role("button", name="Try again").click()
-        expect(page.locator("tbody tr").first).to_be_visible()
-
-
 def test_a_session_is_found_with_the_keyboard_alone_by_what_was_typed_last(page: Page) -> None:
     page.goto("/policies")
     box = page.get_by_role("combobox", name="Search everything")
@@ -221,27 +167,6 @@ def test_a_session_is_found_with_the_keyboard_alone_by_what_was_typed_last(page:
     expect(options.first).to_contain_text(STUCK)
 
 
-def test_all_results_lead_to_what_touched_a_target_and_to_an_agents_sessions(page: Page) -> None:
-    page.goto("/fleet")
-    page.get_by_label("Search everything").fill("fact_sales")
-    page.get_by_label("Search everything").press("Enter")
-    page.wait_for_url("**/search?q=fact_sales")
-    targets = page.get_by_role("region", name="Targets")
-    targets.get_by_role("link", name="sessions").click()
-    expect(page.locator("tbody tr").filter(has_text=LOOP)).to_have_count(1)
-    page.go_back()
-    targets.get_by_role("link", name="asset_id=fact_sales").click()
-    page.wait_for_url("**/interventions?search=*")
-    expect(page.locator("tbody tr").first).to_contain_text(LOOP)
-    page.goto("/search?q=builder")
-    page.get_by_role("region", name="Agents").get_by_role("link", name="builder").click()
-    page.wait_for_url("**/sessions?agent_id=builder")
-    expect(page.locator("tbody tr")).to_have_count(1)
-    page.goto("/search?q=onerror")
-    expect(page.get_by_role("region", name="Sessions").get_by_role("link")).to_contain_text(HOSTILE)
-    assert page.evaluate("window.hurt") is None
-
-
 NOT_FOUND = {
     "/nothing/here": "Page not found",
     "/sessions/none": "Session not found",
@@ -264,7 +189,7 @@ def test_an_address_that_names_nothing_says_so_and_leads_on(chromium: Browser, s
 
 
 NOW_MS = "Date.parse('2026-11-23T14:05:00')"  # in the reader's zone
-S, MIN, H, D = 1, 60, 3600, 86_400
+MIN, H, D = 60, 3600, 86_400
 
 
 @pytest.fixture(scope="module")
@@ -281,28 +206,16 @@ def say(page: Page, expression: str) -> str:
 
 NUMBERS = {
     "count(0)": "0",
-    "count(9999)": "9,999",
     "count(12345)": "12.3 k",
-    "count(1200000)": "1.2 M",
     "count(3.4e9)": "3.4 B",
-    "exact(1234567)": "1,234,567",
-    "plural(1, 'event')": "1 event",
     "plural(2500000, 'event')": "2.5 M events",
-    "usd(0)": "$0",
     "usd(0.004)": "$0.004",
     "usd(0.00001)": "<$0.0001",
-    "usd(12.85)": "$12.85",
     "usd(999.999)": "$1 k",
-    "usd(1200)": "$1.2 k",
     "usdPerMinute(12.85)": "$12.85/min",
     "prevented(0)": "no prices configured",
-    "prevented(4.5)": "$4.50",
-    "span(420)": "420 ms",
     "span(999.7)": "1 s",
-    "span(3200)": "3.2 s",
     "span(65000)": "1 min 5 s",
-    "span(720000)": "12 min",
-    "span(3900000)": "1 h 5 min",
     "span(97200000)": "1 d 3 h",
     "prose('loop_detected, 3 deletes on x')": "Loop detected: 3 deletes on x",
     "prose('the owner, who knows')": "the owner, who knows",
@@ -310,15 +223,11 @@ NUMBERS = {
 }
 AGO_S = {
     0: "just now",
-    42 * S: "42 s ago",
     2 * MIN + 50: "2 min ago",
     5 * H + 59 * MIN: "5 h ago",
     13 * H: "today 01:05",
-    26 * H: "yesterday 12:05",
     3 * D: "Fri 14:05",
-    20 * D: "Nov 3 14:05",
     400 * D: "Oct 19, 2025",
-    -5 * MIN: "in 5 min",
     -26 * H: "tomorrow 16:05",
 }
 
@@ -326,21 +235,6 @@ AGO_S = {
 def test_numbers_durations_and_times_are_written_as_people_do(in_new_york: Page) -> None:
     assert {expression: say(in_new_york, expression) for expression in NUMBERS} == NUMBERS
     assert {ago: say(in_new_york, f"relative({NOW_MS} - {ago * 1000}, {NOW_MS})") for ago in AGO_S} == AGO_S
-
-
-def test_a_time_is_exact_when_pointed_at_and_goes_on_being_right(in_new_york: Page) -> None:
-    html = say(in_new_york, "ago('2026-01-01T12:00:12.000Z').outerHTML")
-    assert 'datetime="2026-01-01T12:00:12.000Z"' in html
-    assert 'title="Jan 1, 2026, 07:00:12 EST (2026-01-01T12:00:12.000Z)"' in html
-
-
-def test_what_happens_is_shown_as_it_happens(page: Page, scene: Scene) -> None:
-    page.goto("/fleet")
-    expect(page.get_by_role("status").filter(has_text="live")).to_be_visible()
-    before = page.locator("a.card").filter(has_text="killed").locator("strong").inner_text()
-    produce(scene.broker, messages_of(runaway("later-8").events))
-    expect(page.get_by_role("link", name="later-8").first).to_be_visible()
-    expect(page.locator("a.card").filter(has_text="killed").locator("strong")).to_have_text(str(int(before) + 1))
 
 
 SPY = """

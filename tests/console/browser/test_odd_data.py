@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, Route, ViewportSize, expect
+from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from haltline.schemas.control import CallRequest, Command, CommandKind
 from haltline.schemas.decisions import ScopeKind
@@ -100,24 +100,6 @@ def test_names_that_are_very_long_or_unseen_are_shown_in_whole_and_within_reach(
     held.get_by_role("button", name="Lift").click()
     expect(page.get_by_role("dialog", name=f"Lift target {SHOWN}")).to_be_visible()
     assert page.evaluate("window.hurt") is None
-
-
-def test_nothing_is_wider_than_the_screen(chromium: Browser, address: str) -> None:
-    narrow, wide = (ViewportSize(width=width, height=800) for width in (390, 1280))
-    with signed_in(chromium, address) as page:
-        page.goto(f"/interventions?search={LONG[:9]}")
-        page.locator("tbody tr a").first.click()
-        expect(page.get_by_role("region", name="What followed")).to_be_visible()
-        opened = page.url
-        for place in (opened, f"/sessions/{LONG}", f"/kill?scope=session&id={LONG}", "/approvals", "/audit", "/docs"):
-            page.set_viewport_size(narrow)
-            page.goto(place)
-            expect(page.locator("h1")).to_be_visible()
-            expect(page.locator(".loading")).to_have_count(0)
-            for size in (narrow, wide):
-                page.set_viewport_size(size)
-                beyond = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-                assert beyond <= 0, f"{place:.60} is {beyond} px wider than a screen of {size['width']} px"
 
 
 def test_very_many_are_previewed_summed_and_gone_through_within_reach(page: Page) -> None:

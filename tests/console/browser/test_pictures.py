@@ -6,7 +6,6 @@ import orjson
 from deltalake import DeltaTable
 from playwright.sync_api import Browser, Page, expect
 
-from haltline.console.access.keys import Role
 from haltline.schemas.topics import Topics
 from haltline.streams.policy.source import current
 from tests.console.browser.conftest import Scene, answer, signed_in
@@ -49,35 +48,6 @@ def test_live_sessions_are_a_strip_with_the_worst_first_that_changes_as_they_do(
     expect(stopped.get_by_role("link", name=re.compile("later-77 of .*: killed"))).to_be_visible()
     strip.get_by_role("link", name="destruction", exact=True).click()
     expect(page.get_by_role("dialog", name="Incident destruction")).to_contain_text("Targetasset_id=")
-
-
-def test_interventions_and_spending_are_counted_and_lead_to_what_they_count(page: Page) -> None:
-    page.goto("/fleet")
-    spending = page.get_by_role("region", name="Spending per minute, last hour")
-    expect(
-        spending.get_by_role("img", name=re.compile(r"Spending per minute: \$0\.\d\d in the last hour"))
-    ).to_be_visible()
-    expect(spending).to_contain_text("spend_velocity $10.00 per session and minute")
-    agents = answer(page, "/api/v1/fleet/top?hours=24")["agents"]
-    shown = page.get_by_role("list", name="Agents with the most trips")
-    first = agents[0]
-    expect(shown.get_by_role("listitem").first).to_contain_text(str(first["trips"]))
-    shown.get_by_role("link").first.click()
-    page.wait_for_url("**/interventions?agent_id=*")
-    expect(page.get_by_role("button", name="total").locator("strong")).to_have_text(str(first["trips"]))
-    page.goto("/interventions")
-    expect(
-        page.get_by_role("img", name=re.compile(r"Interventions by day and level: \d+ interventions"))
-    ).to_be_visible()
-    counted = answer(page, "/api/v1/interventions/breakdown")
-    heat = page.get_by_role("table", name="Interventions by agent and level")
-    for one in counted["by_agent"]:
-        row = heat.get_by_role("row").filter(has=page.get_by_role("link", name=one["agent_id"], exact=True))
-        numbers = [int(text) for text in row.get_by_role("cell").all_inner_texts()]
-        assert (numbers[-1], sum(numbers[:-1])) == (one["count"], one["count"])
-    heat.get_by_role("link", name="builder").click()
-    page.wait_for_url("**/interventions?agent_id=builder")
-    expect(heat.get_by_role("row")).to_have_count(2)
 
 
 def test_marks_of_the_swimlane_are_the_steps_and_choose_each_other(page: Page) -> None:
@@ -143,17 +113,6 @@ def test_long_stories_have_all_marks_few_elements_and_name_their_waits(page: Pag
     expect(page.locator("li[aria-current=step]")).to_contain_text(f"page={PAGES_READ - 1}")
 
 
-def test_a_chart_is_drawn_in_the_colours_of_the_theme(chromium: Browser, scene: Scene) -> None:
-    with signed_in(chromium, scene.address, color_scheme="light") as page:
-        page.goto("/fleet")
-        canvas = page.locator(".chart-plot canvas").first
-        expect(canvas).to_be_visible()
-        light = canvas.evaluate("one => one.toDataURL()")
-        page.get_by_role("button", name="Theme").click()
-        expect(canvas).to_be_visible()
-        assert canvas.evaluate("one => one.toDataURL()") != light
-
-
 def test_a_threshold_is_moved_tried_on_history_and_published(chromium: Browser, scene: Scene) -> None:
     with signed_in(chromium, scene.address, allowed="400") as page:
         change_the_policy(page, scene.broker)
@@ -202,13 +161,6 @@ def test_the_audit_tables_own_history_is_tried_too(page: Page) -> None:
     page.get_by_label("History").select_option("audit")
     page.get_by_role("button", name="Try the document on history").click()
     expect(page.locator("#tried")).to_contain_text("the document on 3 sessions")
-
-
-def test_only_an_admin_finds_the_button_that_publishes(chromium: Browser, scene: Scene) -> None:
-    with signed_in(chromium, scene.address, Role.OPERATOR) as page:
-        page.goto("/policies")
-        expect(page.get_by_text("Publishing takes the role admin.")).to_be_visible()
-        expect(page.get_by_role("button", name="Publish")).to_have_count(0)
 
 
 def test_the_audit_is_searched_and_verified_and_says_what_somebody_removed(page: Page, scene: Scene) -> None:

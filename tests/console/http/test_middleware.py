@@ -9,7 +9,6 @@ from starlette.testclient import TestClient
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from haltline.console.http.middleware import (
-    CompressPathsMiddleware,
     RequestMetricsMiddleware,
     ResponseHeadersMiddleware,
 )
@@ -42,18 +41,6 @@ def test_headers_that_an_answer_has_stay_and_the_others_are_set(base: str, stric
         "a",
         strict,
     )
-
-
-async def long(_: Request) -> Response:
-    return JSONResponse(["long"] * 500)
-
-
-def test_only_the_named_paths_are_compressed() -> None:
-    client = TestClient(CompressPathsMiddleware(answering(long), ("/static/", "/openapi.json")))
-    encodings = {
-        path: client.get(path).headers.get("Content-Encoding") for path in ("/static/a.js", "/openapi.json", "/api")
-    }
-    assert encodings == {"/static/a.js": "gzip", "/openapi.json": "gzip", "/api": None}
 
 
 def test_every_request_is_counted_once_also_one_that_a_failure_ends() -> None:

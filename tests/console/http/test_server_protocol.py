@@ -11,20 +11,14 @@ import httpx
 import pytest
 from fastapi.testclient import TestClient
 
-from haltline.console.access.keys import Keys
-from haltline.console.lag import LagWatch, by_topic
-from haltline.console.read_model import fleet
-from haltline.console.read_model.store import open_store
-from haltline.console.settings import ConsoleSettings
 from haltline.schemas.control import Feedback, Stage
 from haltline.schemas.decisions import ApprovalState, Decision, Level
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.notify.links import OPENS_AT, LinkKey
-from haltline.streams.operator.client import PartitionLag
 from tests.builders import at
 from tests.console.browser.scene import ASKS, waits
 from tests.console.serving import LOOP, serving
-from tests.console.topics import NOW_MS, Said, messages_of, produce
+from tests.console.topics import Said, messages_of, produce
 from tests.waiting import wait_until
 
 HOUR_MS = 3_600_000
@@ -125,33 +119,6 @@ def test_the_fleet_is_counted_who_stopped_is_reported_and_a_session_is_made_agai
     assert near[2] >= 1.0
     assert [len(frame["irreversible"]) for frame in frames] == [1, 1, 1, 1]
     assert client.get("/api/v1/replay", params={"session_id": "none"}).status_code == 404
-
-
-def test_trips_are_counted_by_hour_and_the_hour_that_is_now_is_last(embedded: EmbeddedBroker, tmp_path: Path) -> None:
-    with serving(embedded.bootstrap, tmp_path / "model.db") as client:
-        produce(embedded.bootstrap, messages_of(LOOP))
-        wait_until(lambda: client.get("/api/v1/interventions").json()["total"] == 3, "every decision is there")
-    engine = open_store(f"sqlite:///{tmp_path}/model.db")
-    tripped = fleet.overview(engine, at(4) + 1)["trips_24h"]
-    for hours in (0, 5, 23):
-        by_hour = fleet.overview(engine, at(4) + hours * HOUR_MS + 1)["trips_by_hour"]
-        assert (len(by_hour), by_hour[23 - hours], sum(by_hour)) == (24, tripped, tripped)
-    assert fleet.overview(engine, at(4) + 25 * HOUR_MS)["trips_24h"] == 0
-    engine.dispose()
-    assert tripped >= 1
-
-
-def test_lag_is_summed_by_topic_and_asked_for_once_within_its_time(embedded: EmbeddedBroker) -> None:
-    lags = [PartitionLag(topic="t", partition=n, committed=None, end=n, lag_records=n) for n in range(3)]
-    assert by_topic("g", lags) == [{"group": "g", "topic": "t", "partitions": 3, "lag_records": 3, "worst": 2}]
-    clock = [NOW_MS / 1000]
-    watch = LagWatch(lambda: clock[0])
-    settings = ConsoleSettings(bootstrap=embedded.bootstrap, keys=Keys({}), database="")
-    first = watch.look(settings)
-    assert first[0]["topic"] == "haltline.actions"
-    assert watch.look(settings) is first
-    clock[0] += 2.1
-    assert watch.look(settings) is not first
 
 
 WHAT_IFS: dict[str, dict[str, object]] = {

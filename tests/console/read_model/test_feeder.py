@@ -34,21 +34,6 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
     engine.dispose()
 
 
-def test_a_broker_that_is_away_is_reported_once_and_that_it_is_back(
-    cluster: MockCluster, engine: Engine, caplog: pytest.LogCaptureFixture
-) -> None:
-    with Feeder(engine, cluster.bootstrap, topics=TOPICS, group="g") as feeder:
-        feeder.start()
-        assert feeder.caught_up.wait(30)
-        cluster.set_down()
-        wait_until(lambda: "the read model: the broker is away: " in caplog.text, "it is said")
-        cluster.set_up()
-        wait_until(lambda: "the read model: the broker is away no longer" in caplog.text, "it is said", deadline_s=60)
-        place = produce_confirmed(cluster.bootstrap, TOPICS.actions, key=b"s1", value=b"{}")
-        assert feeder.wait_for(place, 30)
-    assert caplog.text.count("is away: ") == 1
-
-
 class Trying(Feeder):
     """Counts how often it began to read."""
 

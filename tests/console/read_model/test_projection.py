@@ -1,11 +1,10 @@
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, StaticPool, create_engine, insert, select, update
+from sqlalchemy import Engine, insert, select, update
 
 from haltline.console.read_model import tables
-from haltline.console.read_model.projection import take_in
-from haltline.console.read_model.store import open_store, prepare
+from haltline.console.read_model.store import open_store
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Kind, Task
 from haltline.schemas.topics import Topics
@@ -65,13 +64,3 @@ def test_a_database_of_another_version_is_recreated_and_one_in_memory_refused(tm
         assert connection.execute(select(tables.offsets)).all() == []
     with pytest.raises(ValueError, match="expected a file, as several threads use it, got sqlite://"):
         open_store("sqlite://")
-
-
-def test_a_database_in_memory_on_one_connection_takes_in_records() -> None:
-    engine = create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
-    prepare(engine)
-    with engine.begin() as connection:
-        take_in(connection, rows(messages_of([delete(0, "a")])), "haltline.")
-    prepare(engine)
-    with engine.connect() as connection:
-        assert connection.execute(select(tables.sessions.c.session_id)).scalars().all() == ["a"]

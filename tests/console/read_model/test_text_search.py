@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, update
+from sqlalchemy import Engine
 
 from haltline.console.read_model import intervention_queries, tables, text_search
 from haltline.console.read_model.intervention_queries import InterventionFilter, page
@@ -125,16 +125,6 @@ def test_everything_is_searched_and_the_whole_id_comes_first(searched: Engine) -
     ]
     (few,) = search(searched, "delete_asset", 2)
     assert (len(few.found), few.more) == (2, True)
-
-
-def test_a_database_of_the_version_before_is_recreated_with_the_index(searched: Engine, tmp_path: Path) -> None:
-    with searched.begin() as connection:
-        connection.execute(update(tables.versions).values(version=3))
-    again = open_store(database(tmp_path))
-    assert found(again, "deletes") == []
-    keep(again, record(1, REASONS[1]))
-    assert found(again, "deletes") == ["int_0001"]
-    again.dispose()
 
 
 def test_without_the_extension_every_row_is_read(
