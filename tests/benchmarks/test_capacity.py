@@ -16,27 +16,11 @@ from benchmarks.reporting.capacity import (
     partitions_for,
     plan,
     read_by_agents,
-    workers_for,
 )
 from tests.benchmarks.results import document, grown
 
 KNOWN = constants(document())
 DEMAND = Demand()
-
-
-@pytest.mark.parametrize(
-    ("rate", "utilisation", "workers"),
-    [
-        pytest.param(1_000, 0.6, 1, id="a tenth of a core"),
-        pytest.param(6_000, 0.6, 1, id="exactly one"),
-        pytest.param(6_001, 0.6, 2, id="one event more"),
-        pytest.param(60_000, 0.6, 10, id="ten times"),
-        pytest.param(60_000, 1.0, 6, id="without any reserve"),
-    ],
-)
-def test_workers_are_rate_times_processor_time_over_utilisation(rate: int, utilisation: float, workers: int) -> None:
-    demand = Demand(agents=rate, events_per_agent_s=1.0, new_sessions_per_agent_day=0.0, utilisation=utilisation)
-    assert workers_for(KNOWN, demand) == workers
 
 
 def test_partitions_are_three_for_each_worker_or_as_many_as_keep_what_agents_read_in_bounds() -> None:

@@ -58,15 +58,6 @@ def test_effects_are_differences_of_sets_of_sessions(
             )
 
 
-def test_families_that_are_lost_are_counted_by_case() -> None:
-    facts: Facts = {
-        str(case): {WHOLE: frozenset({ablation.CAUGHT}), (WITHOUT, "polling"): frozenset()} for case in range(3)
-    }
-    row = next(r for r in rows_of(facts, {"0": "waiting", "1": "waiting", "2": "other"}) if r.rule == "polling")
-    assert row.families == {"waiting": 2, "other": 1}
-    assert not row.nothing_of_its_own
-
-
 SESSIONS: Mapping[str, tuple[Steps, Mapping[str, bool]]] = {
     "deletes": (deletes(3), {}),
     "after a kill": ([*deletes(3), *alike(12)], {}),

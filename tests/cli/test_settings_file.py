@@ -233,8 +233,7 @@ def test_a_command_with_a_file_that_cannot_be_used_ends_with_2_and_its_help_does
     assert (done.returncode, done.stderr.strip().count("\n")) == (2, 0), done.stderr
     assert done.stderr.startswith(f"haltline: {Path('haltline.toml').absolute()}:2: [kafka]: expected one of bootstrap")
     assert run("--help").returncode == 0
-    for without in (("status", "--help"), ("--version",), ("completion", "bash")):
-        assert run(*without).returncode == 0, without
+    assert run("status", "--help").returncode == 0
     assert run("config", "show").returncode == 2
 
 

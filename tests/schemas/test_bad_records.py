@@ -6,7 +6,6 @@ import pytest
 from haltline.schemas.control import Batch, Command
 from haltline.schemas.dead_letter import BadRecord
 from haltline.schemas.decisions import Decision
-from haltline.schemas.policy import Policy
 from haltline.schemas.wire import MAX_EVENT_BYTES, MODELS, InvalidRecord, decode, decode_event
 
 EVENT: dict[str, Any] = {"event_id": "e", "kind": "action.proposed", "session_id": "s", "time": 1_750_000_000_000}
@@ -112,18 +111,3 @@ def test_a_batch_has_a_bound_and_a_confidence_is_from_0_to_1() -> None:
     for confidence in (-0.1, 1.1):
         with pytest.raises(InvalidRecord, match="confidence: "):
             decode(Decision, orjson.dumps(decision | {"confidence": confidence}))
-
-
-@pytest.mark.parametrize(
-    "policy",
-    [
-        pytest.param({"cooldown": 3}, id="a misspelt field"),
-        pytest.param({"rules": {"r": {"levels": {"worst": "KILL"}}}}, id="a severity that is not known"),
-        pytest.param({"rules": {"r": {"levels": {"high": "kill"}}}}, id="a level in small letters"),
-        pytest.param({"session_ttl_h": 0}, id="sessions that end at once"),
-    ],
-)
-def test_a_policy_with_a_mistake_is_refused(policy: dict[str, Any]) -> None:
-    with pytest.raises(InvalidRecord) as caught:
-        decode(Policy, orjson.dumps(policy))
-    assert caught.value.reason is BadRecord.INVALID

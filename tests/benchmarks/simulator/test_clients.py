@@ -1,7 +1,7 @@
 """Producers and consumers of the simulation."""
 
 import pytest
-from confluent_kafka import KafkaError, Message, TopicPartition
+from confluent_kafka import Message, TopicPartition
 
 from benchmarks.simulator.log import New
 from haltline.streams.system import System
@@ -37,21 +37,6 @@ def test_a_high_watermark_that_is_behind_is_the_end_for_a_reader() -> None:
     assert [m.offset() for m in seen] == [*range(12), 12]
     small.run(5)
     assert [m.offset() for m in seen if m.error() is None] == list(range(20))
-
-
-def test_a_record_that_does_not_land_in_time_is_reported() -> None:
-    small, codes = Small(), list[KafkaError | None]()
-
-    def run(system: System) -> None:
-        producer = system.producer({"delivery.timeout.ms": 2000})
-        small.broker.go_down(crash=False)
-        producer.produce("a", key=b"k", value=b"", on_delivery=lambda error, _: codes.append(error))
-        assert producer.flush(10) == 0
-
-    process = small.thread(run)
-    small.run(20)
-    assert process.alive, process.reason
-    assert [error and error.code() for error in codes] == [KafkaError._MSG_TIMED_OUT]
 
 
 @pytest.mark.parametrize("seed", range(5))

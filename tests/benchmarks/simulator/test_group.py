@@ -142,16 +142,3 @@ def test_a_static_member_takes_the_place_of_the_one_before_within_the_generation
     small.run(3)
     assert isinstance(before.failure(), Fenced)
     assert again.alive
-
-
-def test_a_static_member_that_is_gone_keeps_its_place_for_its_session() -> None:
-    small = Grouped()
-    first, _ = small.member("p1", "one")
-    small.run(3)
-    first.kill()
-    small.run(0.5)
-    small.member("p2", "two")
-    small.run(1.0)
-    assert not small.has("p2")
-    small.run(20)
-    assert small.has("p2") == ALL

@@ -126,12 +126,6 @@ def test_an_answer_counts_once_and_for_its_client(site: Site) -> None:
     assert site.console.get(back).headers["location"] == "/sign-in?problem=provider", "again"
 
 
-@pytest.mark.parametrize("expected", ["//evil.example", "https://evil.example", "/\\evil.example", ""])
-def test_it_leads_to_pages_of_the_console_only(site: Site, expected: str) -> None:
-    entered = site.console.get(site.agree(site.begin(expected), "ada"))
-    assert 'content="0;url=/fleet"' in entered.text
-
-
 def test_a_provider_that_is_away_is_reported_and_without_one_there_is_no_such_way(
     embedded: EmbeddedBroker, tmp_path: Path
 ) -> None:

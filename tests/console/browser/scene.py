@@ -21,8 +21,7 @@ from tests.console.topics import messages_of, produce
 
 HOSTILE = "<script>window.hurt=1</script><img src=x onerror=window.hurt=1>"
 LOOP, HEALTHY, WAITS, STUCK = "night-7", "day-1", "clean-3", "build-9"
-LONG, WAITED = "long-1", "waited-1"
-PAGES_READ = 1_250
+WAITED = "waited-1"
 
 ASKS: Policy = parse_policy(
     """
@@ -116,13 +115,6 @@ def waits(number: int) -> Script:
     script = Script(session, "catalogue-cleaner", 60 + number).starts("Remove what staging left behind")
     for _ in range(2):
         script.calls("drop_table", f"table=stg_{number}", table=f"stg_{number}", cascade=number % 2 == 0)
-    return script
-
-
-def long_story() -> Script:
-    script = Script(LONG, "crawler", 9_000).starts("Read every page")
-    for number in range(PAGES_READ):
-        script.calls("read_page", f"page={number}", cost_usd=0.0, page=number)
     return script
 
 

@@ -5,7 +5,6 @@ Time on a clock would judge what else the machine does; `make screenshots` print
 
 from typing import Any, Final
 
-import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]  # annotated, without py.typed
 from playwright.sync_api import Browser, Page, expect
 
@@ -23,7 +22,6 @@ DESK: Final[dict[str, Any]] = {"viewport": {"width": 1280, "height": 800}, "colo
 PHONE: Final[dict[str, Any]] = {"viewport": {"width": 390, "height": 800}, "color_scheme": "light", "has_touch": True}
 COLOURFUL, OF_COLOUR = ("fleet", "intervention", "session", "approvals"), ("color-contrast",)
 """Together they have every colour that means something; by day they are asked about these once more."""
-SCREENS = [pytest.param(DESK, id="at a desk at night"), pytest.param(PHONE, id="on a phone by day")]
 
 
 def violations(page: Page, name: str, *rules: str) -> list[str]:
@@ -98,11 +96,8 @@ def reaches_kill_in_one_touch(page: Page, name: str) -> None:
     assert min(box["width"], box["height"]) >= 48, name
 
 
-@pytest.mark.parametrize("screen", SCREENS)
-def test_the_form_that_signs_in_is_accessible_and_in_the_middle(
-    chromium: Browser, scene: Scene, screen: dict[str, Any]
-) -> None:
-    with chromium.new_context(base_url=scene.address, **screen) as context:
+def test_the_form_that_signs_in_is_accessible_and_in_the_middle(chromium: Browser, scene: Scene) -> None:
+    with chromium.new_context(base_url=scene.address, **PHONE) as context:
         page = context.new_page()
         page.goto("/sign-in?problem=key")
         expect(page.get_by_role("heading", name="Sign in", level=1)).to_be_visible()
@@ -111,7 +106,7 @@ def test_the_form_that_signs_in_is_accessible_and_in_the_middle(
         expect(page.get_by_label("Key")).to_be_focused()
         box = page.locator("form").bounding_box()
         assert box is not None
-        assert abs(box["x"] + box["width"] / 2 - screen["viewport"]["width"] / 2) <= 1
+        assert abs(box["x"] + box["width"] / 2 - PHONE["viewport"]["width"] / 2) <= 1
         assert abs(box["y"] + box["height"] / 2 - 400) <= 2
         assert violations(page, "sign-in") == []
 

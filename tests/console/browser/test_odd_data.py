@@ -125,6 +125,7 @@ def test_very_many_are_previewed_summed_and_gone_through_within_reach(page: Page
     expect(page.locator("output")).to_have_text("1,000 of the first 1,000")
     held[0].continue_()
     expect(page.locator("output")).not_to_contain_text("first")
+    assert page.locator("main *").count() < 3_000, "what is out of sight is not drawn"
     page.keyboard.press("ArrowRight")
     expect(page.get_by_role("heading", name="State at step 1,001", exact=True)).to_be_visible()
     page.goto("/interventions")

@@ -9,7 +9,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from jsonschema import Draft202012Validator
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 
 from haltline.console import routes as routes_package
 from haltline.console.access.keys import Keys
@@ -17,9 +17,6 @@ from haltline.console.app import create_app
 from haltline.console.compat.traces import Trace
 from haltline.console.http.examples import JSON
 from haltline.console.settings import ConsoleSettings
-from haltline.schemas.control import ControlRecord
-from haltline.schemas.findings import Detection
-from haltline.schemas.payloads import Incident
 
 APP = create_app(ConsoleSettings(bootstrap="", keys=Keys({}), database=""))
 DESCRIBED = APP.openapi()
@@ -77,18 +74,3 @@ def test_a_body_has_an_example_that_its_models_take(name: str) -> None:
         assert set(example) <= set(model.model_fields), "fields that nobody reads"
     else:
         assert TypeAdapter(model).dump_python(taken, mode="json", exclude_unset=True) == example
-
-
-@pytest.mark.parametrize(
-    ("operation", "of", "model"),
-    [
-        pytest.param("GET /api/v1/control", lambda result: result[0], ControlRecord, id="what stands"),
-        pytest.param("POST /api/v1/kill", lambda result: result["state"], ControlRecord, id="what an act leads to"),
-        pytest.param("GET /api/v1/detections", lambda result: result["detections"][0], Detection, id="a finding"),
-        pytest.param("GET /api/v1/incidents/{incident_id}", lambda result: result["report"], Incident, id="a report"),
-    ],
-)
-def test_records_in_examples_are_such_as_the_topics_have(operation: str, of: Any, model: type[BaseModel]) -> None:
-    record = of(BODIES[f"{operation}, 200"][2]["example"])
-    assert set(record) <= set(model.model_fields)
-    model.model_validate(record)

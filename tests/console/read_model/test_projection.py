@@ -5,43 +5,17 @@ from sqlalchemy import Engine, insert, select, update
 
 from haltline.console.read_model import tables
 from haltline.console.read_model.store import open_store
-from haltline.schemas.decisions import Decision, Level
-from haltline.schemas.events import ActionEvent, Kind, Task
 from haltline.schemas.topics import Topics
 from haltline.streams.audit.reading import KafkaRecord, Reader
-from haltline.streams.audit.records import records_of
 from tests.console.databases import database
 from tests.console.read_model.contents import of_batches
-from tests.console.topics import Said, messages_of, rows
-from tests.streams.engine.test_local_fleet import begins, delete, event, spends
+from tests.console.topics import messages_of, rows
+from tests.streams.engine.test_local_fleet import spends
 
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
     return open_store(database(tmp_path_factory.mktemp("console")))
-
-
-def looping() -> list[Said]:
-    goal = Task(goal="tidy up")
-    return messages_of(
-        [event(0, "a", Kind.SESSION_STARTED, task=goal), *(delete(n, "a") for n in range(1, 5)), begins(9, "b")]
-    )
-
-
-def test_a_session_is_added_up_and_its_records_are_those_of_the_audit(engine: Engine) -> None:
-    model_of = of_batches(engine, [rows(looping())])
-    (a, b) = model_of["sessions"]
-    assert (a["session_id"], a["agent_id"], a["goal"], a["events"], a["hardest"], a["interventions"]) == (
-        "a", "cleaner", "tidy up", 5, Level.KILL.rank, len(model_of["interventions"]),
-    )  # fmt: skip
-    assert (b["session_id"], b["events"], b["interventions"]) == ("b", 1, 0)
-    assert [(row["key"], row["state"]) for row in model_of["control"]] == [("session:a", "killed")]
-    records = looping()
-    decisions = [record for _, _, record in records if isinstance(record, Decision)]
-    proposals = {r.event_id: r for t, _, r in records if isinstance(r, ActionEvent) and r.kind is Kind.PROPOSED}
-    expected = records_of(decisions, proposals, {"a": "tidy up"})
-    model_of = of_batches(engine, [rows(records)])
-    assert sorted(row["body"] for row in model_of["interventions"]) == sorted(r.to_json().decode() for r in expected)
 
 
 def test_costs_are_added_up_and_what_cannot_be_read_is_in_the_story(engine: Engine) -> None:
