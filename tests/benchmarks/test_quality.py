@@ -9,7 +9,6 @@ from benchmarks.quality import synthetic
 from benchmarks.quality.__main__ import main
 from benchmarks.quality.sessions import JUDGED, Kind, default_files, files_in, read, read_judgements
 from haltline.detectors import ALL
-from haltline.streams.replay.traces import UnreadableTrace
 from tests.benchmarks.recorded import Steps, alike, deletes, reads, verdict, write, write_judged
 
 Sessions = Mapping[str, tuple[Steps, Mapping[str, Any]]]
@@ -118,15 +117,6 @@ def test_several_processes_find_the_same(folder: Path, tmp_path: Path, capsys: p
     assert run(capsys, file, "--judged", folder) == run(capsys, file, "--judged", folder, "--jobs", "2")
 
 
-def test_the_list_names_each_session_where_and_why(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([str(write(tmp_path, {})), "--judged", str(folder), "--list"]) == 1
-    out = capsys.readouterr().out
-    assert "nyuctf:one/in-time (unlabelled, 3 actions, from 0, signal at 1): KILL" in out
-    assert "2 destructive_repeat critical KILL: loop_detected, 3 deletes on asset_id=fact_sales" in out
-
-
 def test_people_get_shares_with_their_intervals_and_a_verdict(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -135,19 +125,6 @@ def test_people_get_shares_with_their_intervals_and_a_verdict(
     assert "4/5 (38-96)" in out
     assert "FAIL  runaways to stop: stopped: 4 of 5, 80.0% (37.6% to 96.4%); at least 85%" in out
     assert "PASS  runaways to hint at: told: 2 of 2, 100.0% (34.2% to 100.0%); at least 80%" in out
-
-
-def test_another_policy_can_be_tried(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    policy = tmp_path / "quiet.yaml"
-    policy.write_text(f"rules: {{{', '.join(f'{detector.id}: {{mode: shadow}}' for detector in ALL)}}}")
-    code, result = run(capsys, write(tmp_path, {"loops": (deletes(3), SOLVED)}), "--policy", policy)
-    assert (code, result["targets"][0]["count"]) == (0, 0)
-
-
-def test_a_verdict_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    folder = write_judged(tmp_path, {}, {"a": verdict("sound"), "b": verdict("perhaps")})
-    with pytest.raises(UnreadableTrace, match=r"verdicts\.jsonl:2: expected a verdict, got"):
-        read_judgements(folder)
 
 
 def test_generated_sessions_are_judged_by_family(

@@ -78,24 +78,13 @@ def test_each_link_leads_to_a_page_of_the_console_that_reads_its_parameters(file
                 assert all(f"{{{{{label}}}}}" in target["legendFormat"] for target in panel["targets"]), label
 
 
-def test_flags_are_shown_in_words_and_all_metrics_and_sources_are_there() -> None:
-    panels = [panel for file in FILES for panel in json.loads(file.read_text())["panels"]]
-    flags = {"haltline_canary_up", "haltline_audit_chain_intact"}
-    shown = [panel for panel in panels for target in panel["targets"] if metrics_in(target["expr"]) & flags]
-    assert len(shown) == len(flags)
-    for panel in shown:
-        (mapping,) = panel["fieldConfig"]["defaults"]["mappings"]
-        assert {value: result["color"] for value, result in mapping["options"].items()} == {"1": "green", "0": "red"}
+def test_queries_ask_for_metrics_that_there_are() -> None:
     recorded = {rule["record"] for rule in rules() if "record" in rule}
     for where, query in queries().items():
         without = query
         for name in recorded:
             without = without.replace(name, "")
         assert metrics_in(without) <= NAMES, where
-    provisioning = GRAFANA / "provisioning"
-    (source,) = yaml.safe_load((provisioning / "datasources" / "haltline.yaml").read_text())["datasources"]
-    (provider,) = yaml.safe_load((provisioning / "dashboards" / "haltline.yaml").read_text())["providers"]
-    assert (source["type"], provider["type"]) == ("prometheus", "file")
 
 
 class Prometheus:

@@ -14,12 +14,10 @@ import pytest
 import yaml
 from aiohttp import web
 
-from haltline.cli.common import group_of
 from haltline.console.access.keys import Keys
 from haltline.console.app import create_app
 from haltline.console.settings import ConsoleSettings
 from haltline.interventions.agent.settings import GuardSettings
-from haltline.schemas.topics import Topics
 from haltline.streams.intake.app import Intake
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.runtime.health import HealthServer, Verdict
@@ -260,27 +258,6 @@ def test_services_budgets_and_network_policies_choose_pods_and_ports_that_there_
                 }
     budgets = {one["metadata"]["name"] for _, one in MANIFESTS if one["kind"] == "PodDisruptionBudget"}
     assert budgets >= {"haltline-worker", "haltline-audit", "haltline-console", "haltline-intake"}
-
-
-def test_workers_are_members_by_their_pods_and_scaled_by_the_lag_of_their_own_group() -> None:
-    ((_, _, container),) = [one for one in CONTAINERS if one[2]["name"] == "worker"]
-    assert parsed(container["args"]).values["instance_id"] == "$(POD_NAME)"
-    variable, *_ = container["env"]
-    assert variable == {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
-    (scaled,) = [one["spec"] for _, one in MANIFESTS if one["kind"] == "ScaledObject"]
-    (topics,) = [container for where, _, container in CONTAINERS if container["name"] == "topics"]
-    (trigger,) = scaled["triggers"]
-    names = {one["metadata"]["name"] for _, one in WORKLOADS if one["kind"] == scaled["scaleTargetRef"]["kind"]}
-    assert scaled["scaleTargetRef"]["name"] in names
-    assert scaled["maxReplicaCount"] == parsed(topics["args"]).values["partitions"]
-    assert trigger["metadata"]["topic"] == Topics().actions
-    assert trigger["metadata"]["consumerGroup"] == group_of(Topics().prefix)
-    (auth,) = [one for _, one in MANIFESTS if one["kind"] == "TriggerAuthentication"]
-    assert trigger["authenticationRef"]["name"] == auth["metadata"]["name"]
-    assert {one["name"] for one in auth["spec"]["secretTargetRef"]} <= set(SECRETS)
-    base = yaml.safe_load((KUBERNETES / "base" / "kustomization.yaml").read_text())
-    (config,) = base["configMapGenerator"]
-    assert f"HALTLINE_BOOTSTRAP={trigger['metadata']['bootstrapServers']}" in config["literals"]
 
 
 # systemd
