@@ -8,6 +8,7 @@ import pytest
 from benchmarks.quality import synthetic
 from benchmarks.quality.__main__ import main
 from benchmarks.quality.sessions import JUDGED, Kind, default_files, files_in, read, read_judgements
+from benchmarks.runaways import FAMILIES
 from haltline.detectors import ALL
 from tests.benchmarks.recorded import Steps, alike, deletes, reads, verdict, write, write_judged
 
@@ -130,7 +131,7 @@ def test_people_get_shares_with_their_intervals_and_a_verdict(
 def test_generated_sessions_are_judged_by_family(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    two = [family for family in synthetic.FAMILIES if family.name in {"same_target", "growing_log"}]
+    two = [family for family in FAMILIES if family.name in {"same_target", "growing_log"}]
     monkeypatch.setattr(synthetic, "FAMILIES", two)
     main(["--synthetic", "--seeds", "1", "--json"])
     document = orjson.loads(capsys.readouterr().out)

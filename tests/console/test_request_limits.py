@@ -132,6 +132,7 @@ async def settled() -> None:
 
 @cases(
     "path, most",
+    {"requests": ("/api/v1/wait", 8), "streams": ("/api/v1/events", 1), "streams of traces": ("/v1/stream/traces", 1)},
 )
 def test_a_key_has_so_many_at_a_time_and_another_key_its_own(path: str, most: int) -> None:
     async def run() -> list[int | None]:
