@@ -100,3 +100,9 @@ def test_a_program_of_another_shape_is_left_alone_and_the_lines_are_printed(
     done = init("--framework", framework, "--yes", "a.mjs")
     assert (done.exit_code, problem in done.stderr, Path("a.mjs").read_text()) == (1, True, program), done.output
     assert FRAMEWORKS[framework].how in done.stdout
+
+
+def test_a_program_in_another_language_is_left_alone() -> None:
+    Path("a.py").write_text("x = 1\n")
+    done = init("--framework", "mastra", "--yes", "a.py")
+    assert (done.exit_code, "expected a program in JavaScript or TypeScript, got a.py" in done.stderr) == (1, True)

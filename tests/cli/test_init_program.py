@@ -277,3 +277,10 @@ def test_on_a_terminal_it_asks_for_the_framework_and_the_program_and_shows_the_c
     assert "haltline.toml: kept" in done.stdout
     assert "claude-code is used on this machine" in done.stdout
     assert "hook_client.py --local" in (folder / "home" / ".claude" / "settings.json").read_text()
+
+
+def test_a_program_that_appeared_while_the_question_was_asked_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(init_program, "agreed", lambda *_, **__: bool(Path("agent.py").write_text("mine")))
+    done = init("--framework", "dspy")
+    assert (done.exit_code, "agent.py: expected no file there" in done.stderr) == (2, True)
+    assert [(file.name, file.read_text()) for file in Path().iterdir()] == [("agent.py", "mine")]

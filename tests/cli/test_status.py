@@ -45,3 +45,11 @@ def test_the_age_of_a_stop(embedded: EmbeddedBroker, decided_ago_ms: int | None,
     produce_confirmed(embedded.bootstrap, topic, key=record.key.encode(), value=record.to_json())
     (line,) = [line for line in shown(embedded, "status", "s1").splitlines() if "killed" in line]
     assert re.search(rf"killed +\S? ?{age}", line), line
+
+
+def test_what_stands_longest_comes_first(embedded: EmbeddedBroker) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    for record in (kill("newer", now_ms - HOUR_MS), kill("older", now_ms - 2 * HOUR_MS)):
+        produce_confirmed(embedded.bootstrap, Topics().control, key=record.key.encode(), value=record.to_json())
+    result = shown(embedded, "status")
+    assert result.index("older") < result.index("newer")

@@ -159,3 +159,11 @@ def test_no_document_has_a_script_or_a_style_within_it_or_from_elsewhere() -> No
         addresses = () if "vendor" in script.parts else ("https://", "http://")  # a library names its own in a comment
         for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", *addresses):
             assert word not in text, (script.name, word)
+
+
+def test_more_sessions_than_are_kept_end_those_that_were_idle_for_the_longest() -> None:
+    sessions = BrowserSessions(most=2)
+    first, second = sessions.begin(ADA), sessions.begin(ADA)
+    assert sessions.find(first) is not None
+    third = sessions.begin(ADA)
+    assert [sessions.find(token) is not None for token in (first, second, third)] == [True, False, True]
