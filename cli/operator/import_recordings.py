@@ -5,11 +5,13 @@ import sys
 from pathlib import Path
 
 _FORMATS = (
+    "aider",
     "amp",
     "claude-code",
     "cline",
     "codex",
     "copilot-cli",
+    "cursor",
     "gemini-cli",
     "google-adk",
     "goose",
