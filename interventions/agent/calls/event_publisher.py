@@ -131,9 +131,9 @@ class EventPublisher:
             self.dropped += 1
 
 
-def _written(record: Record) -> orjson.Fragment:
-    """A record in a field of an event."""
-    return orjson.Fragment(record.to_json())
+def _written(record: Record) -> dict[str, Any]:
+    """A record in a field of an event, as `to_json` has it: without what is not known."""
+    return {name: value for name, value in vars(record).items() if value is not None}
 
 
 def now_ms() -> int:
