@@ -34,7 +34,6 @@ _OPERATIONS = listed("""
     operation op action verb mode command method http_method operation_name request_type intent operation_id
 """)  # fmt: skip
 _METHODS = ("method", "http_method", "verb", "request_method")
-_DELETE_CHARS = len("DELETE")
 _PLACES = ("url", "uri", "path", "endpoint", "resource", "href", "route")
 _TEXTS = ("query", "sql", "statement", "sql_text", "mutation", "document", "graphql", "body", "data")
 _HOLDS_TEXTS = frozenset(_TEXTS)
@@ -249,7 +248,7 @@ def _named_verb(name: str, value: Any) -> str:
 def http_delete(args: JsonObject, objects: Sequence[Mapping[str, Any]]) -> str:
     """The place that a request deletes, by its method or by what its path says; empty: it does not."""
     for inner in objects:
-        if not any(isinstance(v, str) and len(v) == _DELETE_CHARS and v.upper() == "DELETE" for v in inner.values()):
+        if not any(isinstance(value, str) and value[:8].upper() == "DELETE" for value in inner.values()):
             continue
         fields = {_key(key): value for key, value in inner.items() if isinstance(value, str)}
         if any(fields.get(name, "").upper() == "DELETE" for name in _METHODS):
