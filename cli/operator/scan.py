@@ -74,7 +74,7 @@ def scan(
         files = [("", path) for path in within(paths)] if paths else list(histories())
     except (OSError, ValueError) as error:
         fail(error, Exit.USAGE)
-    known = Known(None if fresh else cache_file(), rules)
+    known = Known(cache_file(), rules, fresh=fresh)
     found: list[ScannedFile] = []
     with _progress(files) as step:
         found += scan(files, rules, known, step=step)

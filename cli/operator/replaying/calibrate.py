@@ -56,6 +56,14 @@ def calibrate(
             metavar="FILE",
         ),
     ] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            help="The labels.jsonl of a page of `haltline scan --html`: which of the sessions went wrong.",
+            metavar="FILE",
+            show_default=False,
+        ),
+    ] = None,
     policy: PolicyFile = None,
     examples: Annotated[int, typer.Option(help="Stops to be judged that are shown of each rule.", min=0)] = 3,
     judge: Annotated[
@@ -89,7 +97,11 @@ def calibrate(
     Example: haltline calibrate --budget 1/500 --from -28d --policy production.yaml --out calibrated.yaml
 
     Example: haltline calibrate --budget 1/500 --judge --by ada
+
+    Example: haltline calibrate --budget 1/50 --sessions events.jsonl --labels labels.jsonl
     """
+    from dataclasses import replace
+
     from rich.console import Console
     from rich.progress import track
 
@@ -102,12 +114,17 @@ def calibrate(
             "--judge: expected --by NAME, and neither --sessions, which have no decisions to label, nor --json",
             Exit.USAGE,
         )
+    shown = Console(stderr=True)
+    labelled = {} if labels is None else _labels_in(labels)
     in_force, plugins = read_policy(policy), read_plugins()
     sources = [str(file) for file in sessions] if sessions else [AUDIT]
     recorded = [session for session in read(sources, where, at) if session.length > 1]
     if not recorded:
         fail(f"{', '.join(sources)}: expected sessions in this range, got none", Exit.NO)
-    shown = Console(stderr=True)
+    unknown = labelled.keys() - {session.session_id for session in recorded}
+    if unknown:
+        shown.print(f"{labels}: {len(unknown)} of {len(labelled)} sessions were not read, such as {min(unknown)}")
+    recorded = [replace(session, label=labelled.get(session.session_id, session.label)) for session in recorded]
     found = list(track(calibrating.ladders(in_force, recorded), "Rules", console=shown, disable=not shown.is_terminal))
     try:
         calibration = calibrating.calibrate(in_force, recorded, found, float(budget), plugins)
@@ -134,6 +151,15 @@ def calibrate(
         from haltline.streams.audit.archive import Archive
 
         _judge(calibration, examples, Archive(where.table, options_of(where.storage_option)), operator_of(at), by)
+
+
+def _labels_in(file: Path) -> dict[str, str]:
+    from haltline.streams.replay.history import labels_in
+
+    try:
+        return labels_in(file)
+    except (OSError, ValueError) as error:
+        fail(f"--labels: {error}", Exit.USAGE)
 
 
 def _period(recorded: "list[Any]") -> str:
