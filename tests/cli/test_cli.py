@@ -40,8 +40,12 @@ def test_no_broker_is_exit_3_and_names_the_address() -> None:
     ("arguments", "says"),
     [
         pytest.param(("reset", "s1", "--by", "ada"), "Missing option '--reason'", id="a reset without a reason"),
+        pytest.param(("reset", "s1", "--by", "ada", "--reason", " "), "--reason': must not be empty",
+                     id="a reset with an empty reason"),
         pytest.param(("kill", "s1", "--reason", "r"), "Missing option '--by'", id="a kill by nobody"),
         pytest.param(("kill", *BY_ADA), "id: expected a text", id="a kill of nothing"),
+        pytest.param(("kill", "x" * 257, "--unknown", *BY_ADA), "id: String should have at most 256",
+                     id="an id that is too long"),
         pytest.param(("batch", "s1", "--max-deletes", "3", "--for", "9h", *BY_ADA),
                      "expected it to last up to 8:00:00, got 9:00:00", id="a batch for too long"),
         pytest.param(("batch", "s1", "--max-deletes", "3", "--for", "soon", *BY_ADA),

@@ -26,6 +26,7 @@ def explained(*args: str) -> list[dict[str, object]]:
         "careful asks about what exposes": ("{preset: careful}", PUBLIC, True),
         "by default nobody is asked": ("{}", PUBLIC, False),
         "a rule in shadow asks nobody": ("{preset: careful, rules: {ask_first: {mode: shadow}}}", PUBLIC, False),
+        "a rule that is off": ("{preset: careful, rules: {ask_first: {enabled: false}}}", PUBLIC, False),
         "an allowed target": (
             "{preset: careful, rules: {ask_first: {settings: {allowed: ['path=/srv/staging/*']}}}}",
             "rm /srv/staging/a",
@@ -47,7 +48,9 @@ def test_it_says_what_the_policy_asks_about_first(tmp_path: Path, document: str,
     {
         "a long name": ("x" * 513, "{}", "tool: expected a name"),
         "no JSON": ("x", "{", "arguments: expected a JSON object"),
+        "a list": ("x", "[]", "arguments: expected a JSON object, got list"),
         "nested 3,000 deep": ("delete_x", '{"a":' * 3000 + "1" + "}" * 3000, "arguments: expected"),
+        "nested 1,000 deep": ("delete_x", '{"a":' * 1000 + "1" + "}" * 1000, "arguments: expected"),
     },
 )
 def test_what_cannot_be_read_is_an_error_of_use(tool: str, arguments: str, message: str) -> None:

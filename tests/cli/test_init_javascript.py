@@ -81,6 +81,11 @@ def test_a_program_is_put_behind_a_guard_and_taken_back(framework: str, program:
             'import { generateText } from "ai";\ngenerateText(a, b);\n',
             "line 2: expected a call with",
         ),
+        "a class of agents": (
+            "vercel-ai",
+            'import { ToolLoopAgent } from "ai";\nnew ToolLoopAgent({});\n',
+            "expected no ToolLoopAgent",
+        ),
         "a name that is taken": (
             "mastra",
             'import { Agent } from "@mastra/core";\nconst guarded = new Agent({});\n',

@@ -36,6 +36,14 @@ PYDANTIC_AI = IMPORTS + "pydantic_ai import HaltlineCapability\n"
         ),
         pytest.param(
             "pydantic-ai",
+            "import pydantic_ai as p\n\na = p.Agent(\n    'm',\n    tools=[x],  # é\n    # more\n)\n",
+            f"import pydantic_ai as p\n\n{PYDANTIC_AI}\n{GUARD}"
+            "a = p.Agent(\n    'm',\n    tools=[x],  # é\n"
+            "    capabilities=[HaltlineCapability(guard)],\n    # more\n)\n",
+            id="an argument a line, a renamed module, and letters of two bytes",
+        ),
+        pytest.param(
+            "pydantic-ai",
             "from pydantic_ai import Agent\n@one\ndef f():\n    return Agent()\ndef g(guard):\n    return Agent()\n",
             f"from pydantic_ai import Agent\n\n{PYDANTIC_AI}haltline_{GUARD}\n\n@one\ndef f():\n"
             "    return Agent(capabilities=[HaltlineCapability(haltline_guard)])\ndef g(guard):\n"
@@ -107,6 +115,7 @@ def test_a_program_is_put_behind_a_guard(framework: str, program: str, expected:
 @pytest.mark.parametrize(
     ("framework", "program", "problem"),
     [
+        pytest.param("pydantic-ai", "import pydantic_ai\nrun()\n", "got no such call", id="no agent in it"),
         pytest.param("pydantic-ai", "def broken(:\n", "expected a Python program", id="no Python"),
         pytest.param("pydantic-ai", "from pydantic_ai import Agent\na = Agent(capabilities=mine())\n",
                      "line 2: expected a list for capabilities=", id="a list that is made elsewhere"),
@@ -132,6 +141,7 @@ def test_a_program_is_put_behind_a_guard(framework: str, program: str, expected:
         pytest.param("google-adk", "import google.adk\nif x:\n    root_agent = make()\n",
                      "line 3: expected root_agent made once", id="an agent of ADK under a condition"),
         pytest.param("ag2", "\ufeffimport ag2\n", "without a byte order mark", id="a byte order mark"),
+        pytest.param("ag2", "import ag2\r\nx = 1\n", "expected one kind of line ends", id="mixed line ends"),
     ],
 )  # fmt: skip
 def test_a_program_of_another_shape_is_left_alone_and_the_lines_are_printed(

@@ -19,6 +19,7 @@ SMOL_FIRST = "from smolagents import CodeAgent\na = CodeAgent()\nb = CodeAgent(m
     ("framework", "first", "second", "problem"),
     [
         ("pydantic-ai", PYDANTIC_FIRST, "class B(Agent): ...\nB('y')", "line 3: expected Agent only in calls"),
+        ("pydantic-ai", PYDANTIC_FIRST, "Agent.from_file('y')", "line 3: expected Agent only in calls"),
         ("pydantic-ai", PYDANTIC_FIRST, "print(f'{Agent(1)}')", "got another use in a formatted text"),
         ("pydantic-ai", PYDANTIC_FIRST, "def f(b: Annotated[X, D(Agent)]): ...", "line 3: expected Agent only in"),
         ("pydantic-ai", PYDANTIC_FIRST, "import pydantic_ai\np = pydantic_ai", "line 4: expected pydantic_ai only in"),
@@ -44,6 +45,7 @@ SMOL_FIRST = "from smolagents import CodeAgent\na = CodeAgent()\nb = CodeAgent(m
         ("crewai", "import crewai\nc.kickoff()\n", "pool.submit(c.kickoff)",
          "line 3: expected c.kickoff only in calls"),
         ("crewai", "import crewai\nc.kickoff()\n", "x = lambda: c.kickoff()", "got one that runs later"),
+        ("crewai", "import crewai\nc.kickoff()\n", "x = [c.kickoff_async()]", "got one that runs later"),
     ],
 )  # fmt: skip
 def test_nothing_is_written_where_a_second_agent_would_stay_unguarded(

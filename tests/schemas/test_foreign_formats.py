@@ -258,6 +258,7 @@ def test_a_failed_span_is_an_error(attributes: dict[str, Any], status: Any, erro
     {
         "empty": (b"", BadRecord.EMPTY),
         "not JSON": (b"{", BadRecord.NOT_JSON),
+        "an array": (b"[]", BadRecord.INVALID),
         "no ids and no times": (b"{}", BadRecord.INVALID),
         "a value without a type": (span({}, attributes=[{"key": "a", "value": "b"}]), BadRecord.INVALID),
         "a status that is a text": (span({}, status="bad"), BadRecord.INVALID),
