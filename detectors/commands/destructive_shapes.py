@@ -30,22 +30,29 @@ _NAMES = ("name", "tool_name", "tool", "recipient_name", "function_name", "funct
 _ARGUMENTS = ("with", "arguments", "args", "parameters", "params", "input", "tool_input", "kwargs", "payload", "body")
 _LISTS = listed("calls tool_uses tool_calls invocations steps operations requests actions batch tasks")
 _OPERATIONS = listed("""
-    operation op action verb mode command method http_method operation_name request_type intent operation_id
+    operation op action verb mode command method http_method operation_name request_type intent operation_id request
+    endpoint rpc procedure action_type operation_type command_name api_method
 """)  # fmt: skip
 _METHODS = ("method", "http_method", "verb", "request_method")
 _PLACES = ("url", "uri", "path", "endpoint", "resource", "href", "route")
 _TEXTS = ("query", "sql", "statement", "sql_text", "mutation", "document", "graphql", "body", "data")
+_ALONE = frozenset(("terminate", "retire", "evict"))
+"""Operations that say it with the name of a tool."""
 _STATES = ("status", "state", "lifecycle", "visibility", "ensure")
 _GONE = frozenset(("absent", "deleted", "removed", "destroyed", "trashed", "purged", "dropped"))
 _FLAGS = frozenset(("deleted", "is_deleted", "isdeleted", "removed", "is_removed", "destroyed", "purged", "delete"))
 TELLING = frozenset((
     *_NAMES[1:], *_ARGUMENTS, *_LISTS, *_OPERATIONS, *_TEXTS, *_STATES, *_FLAGS, "statements", "queries", "json",
     "options", "headers", "value", "fields", "url", "rows", "aktion", "accion", "acao", "azione", "actie", "befehl",
-    "operationId", "operation_id", "vorgang",
+    "operationId", "operation_id", "vorgang", "do", "type", "cmd", "what",
+    "task", "event", "route", "fn",
 ))  # fmt: skip
 """Arguments that one of the shapes needs: a call without any of them has none."""
 _VERB_FIELDS = frozenset(("do", "type", "cmd", "event", "task", "what"))
 """Arguments that say what is done in a tool of which nothing else is known."""
+_TELLS = frozenset(("log", "track", "filter", "record", "emit", "report", "sort", "event", "notify", "feedback",
+                    "analytics", "capture", "identify", "webhook"))  # fmt: skip
+"""Words of tools that tell what is done elsewhere."""
 _TOOL_NAMES = ("tool", "tool_name", "function_name", "recipient_name", "function", "fn")
 _DISPATCHES = frozenset(("call", "invoke", "execute", "run", "use", "dispatch", "tool", "perform"))
 _THING_TO_GO = re.compile(
@@ -117,7 +124,7 @@ def _flat_call(args: Mapping[str, Any], action: str) -> tuple[str, JsonObject] |
     dispatches = not _DISPATCHES.isdisjoint(words(action))
     for key in (*_TOOL_NAMES, "name") if dispatches else _TOOL_NAMES:
         name = args.get(key)
-        if isinstance(name, str) and len(args) > 1 and len(words(name)) > 1 and destroying_verb(name):
+        if isinstance(name, str) and len(words(name)) > 1 and destroying_verb(name):
             return name[:512], {other: value for other, value in args.items() if other != key}
     return None
 
@@ -197,14 +204,15 @@ def operation(action: str, args: JsonObject, *, weak: bool = False) -> str:
         for key, value in inner.items():
             name = _key(key)
             if weak:
-                verb = _named_verb(name, value)
+                verb = _named_verb(name, value, action)
                 if verb:
                     return verb
             if isinstance(value, str):
                 if name in _GONE_AT and value:
                     return "mark_deleted"
                 if len(value) <= _MAX_WORD_CHARS and name in _OPERATIONS:
-                    verb = destroying_verb(value) and destroying_verb(f"{value.strip()}_{last}")
+                    says = destroying_verb(value) or value.strip().lower() in _ALONE
+                    verb = destroying_verb(f"{value.strip()}_{last}") if says else ""
                     if verb:
                         return verb
                 elif name in _STATES and value.lower() in _GONE:
@@ -213,16 +221,17 @@ def operation(action: str, args: JsonObject, *, weak: bool = False) -> str:
                     return "http_delete"
             elif value is True and name in _FLAGS:
                 return "mark_deleted"
-            elif name in ("delete", "remove") and isinstance(value, dict):
+            elif isinstance(value, dict) and (name in ("delete", "remove") or name.startswith("delete_")):
                 return name
     return ""
 
 
-def _named_verb(name: str, value: Any) -> str:
+def _named_verb(name: str, value: Any, action: str) -> str:
     """`{"do": "delete"}`, `{"delete": "x"}`, `{"args": ["delete", "x"]}`, `{"input": "delete x"}`."""
     if isinstance(value, str) and len(value) <= 2 * _MAX_WORD_CHARS:
-        if name in _VERB_FIELDS and " " not in value:
-            return destroying_verb(value)
+        if name in _VERB_FIELDS and " " not in value and _TELLS.isdisjoint(words(action)):
+            verb = destroying_verb(value)
+            return "" if verb.endswith("ion") or verb == "removal" else verb
         commanded = _COMMANDED.fullmatch(value) if name in ("input", "args", "command", "text", "request") else None
         if commanded is not None and destroying_verb(commanded["verb"]):
             return commanded["verb"].lower()
@@ -261,7 +270,7 @@ def http_delete(args: JsonObject) -> str:
         ):
             about = ",".join(str(leaf) for leaf in _leaves(_plain(args.get("json") or args.get("body"))))
             return f"{place} {about}".strip()[:_MAX_ID_CHARS]
-    request = args.get("request")
+    request = next((args[name] for name in ("request", "route", "endpoint", "operation") if name in args), None)
     line = _REQUEST_LINE.match(request) if isinstance(request, str) else None
     return (line["place"] or line["place_"])[:_MAX_ID_CHARS] if line is not None else ""
 
@@ -289,7 +298,7 @@ def _mutations(args: Mapping[str, Any]) -> list[Deed]:
         mutation = _MUTATION.search(text[:_MAX_JSON_CHARS])
         for field in _FIELD.finditer(mutation["fields"]) if mutation else ():
             verb = destroying_verb(field["field"])
-            act = None if verb else by_name(field["field"])
+            act = None if verb else by_name(field["field"]) or _of_every_row(field["field"], field["args"] or "")
             if not verb and act is None:
                 continue
             named = _GRAPHQL_TEXT.findall(field["args"] or "") or [
@@ -299,6 +308,15 @@ def _mutations(args: Mapping[str, Any]) -> list[Deed]:
             effect = ActEffect.DESTROYS if act is None else act[1]
             found += [Deed(field["field"], about, name, effect) for name in named[:MAX_CALLS] or [about]]
     return found[:MAX_CALLS]
+
+
+def _of_every_row(name: str, args: str) -> tuple[str, ActEffect] | None:
+    changes = not _ALTERS.isdisjoint(words(name)) and _NO_CONDITION.search(args) is not None
+    return (name, ActEffect.OVERWRITES) if changes else None
+
+
+_ALTERS = frozenset(("update", "set", "patch", "modify", "replace"))
+_NO_CONDITION = re.compile(r"\b(?:where|filter|condition|selector)\s*:\s*\{\s*\}")
 
 
 def patched_away(args: JsonObject) -> list[str]:

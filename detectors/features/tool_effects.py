@@ -256,6 +256,8 @@ def may_act(action: str) -> bool:
         return True
     if not _CLICKS.isdisjoint(parts) or _browses(parts) or tools.sets(action) or not _MOVES.isdisjoint(parts):
         return True
+    if not tools.BUYS.isdisjoint(parts) or not tools.MOVES_MONEY.isdisjoint(parts):
+        return True
     if not _PROGRAMS.keys().isdisjoint(parts) or parts[:1] == ("git",):
         return True
     if tools.only_looks(action):

@@ -18,7 +18,8 @@ _RECEIPTS = frozenset((
 _LISTS = ("entries", "messages", "items")
 _UNFINISHED = frozenset((
     "cart", "basket", "draft", "drafts", "todo", "todos", "reminder", "notification", "notifications", "scratchpad",
-    "cell", "cache", "caches", "wishlist", "watchlist", "favorites", "bookmark", "bookmarks",
+    "cell", "cache", "caches", "wishlist", "watchlist", "favorites", "bookmark", "bookmarks", "memory", "memories",
+    "scratch", "reaction", "reactions", "annotation", "breakpoint", "breakpoints", "highlight", "clipboard", "lock",
 ))  # fmt: skip
 _OF_A_LIST = frozenset(("item", "list"))
 _FILED = frozenset(("archive", "label", "unlabel", "tag", "untag", "star", "unstar", "mark", "snooze", "mute"))
