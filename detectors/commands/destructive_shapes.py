@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from haltline.detectors.commands.effects.tools import by_name
 from haltline.detectors.commands.model import ActEffect, listed
 from haltline.schemas.record import JsonObject
 from haltline.schemas.tool_names import destroying_verb, words
@@ -22,7 +21,7 @@ MAX_CALLS = 64
 """Calls that are taken out of one dispatcher."""
 MAX_DEPTH = 4
 _MAX_NODES = 512
-_MAX_JSON_CHARS = 64 * 1024
+MAX_JSON_CHARS = 64 * 1024
 _MAX_WORD_CHARS = 64
 _MAX_ID_CHARS = 480
 
@@ -35,14 +34,14 @@ _OPERATIONS = listed("""
 """)  # fmt: skip
 _METHODS = ("method", "http_method", "verb", "request_method")
 _PLACES = ("url", "uri", "path", "endpoint", "resource", "href", "route")
-_TEXTS = ("query", "sql", "statement", "sql_text", "mutation", "document", "graphql", "body", "data")
 _ALONE = frozenset(("terminate", "retire", "evict"))
 """Operations that say it with the name of a tool."""
+TEXTS = ("query", "sql", "statement", "sql_text", "mutation", "document", "graphql", "body", "data")
 _STATES = ("status", "state", "lifecycle", "visibility", "ensure")
 _GONE = frozenset(("absent", "deleted", "removed", "destroyed", "trashed", "purged", "dropped"))
 _FLAGS = frozenset(("deleted", "is_deleted", "isdeleted", "removed", "is_removed", "destroyed", "purged", "delete"))
 TELLING = frozenset((
-    *_NAMES[1:], *_ARGUMENTS, *_LISTS, *_OPERATIONS, *_TEXTS, *_STATES, *_FLAGS, "statements", "queries", "json",
+    *_NAMES[1:], *_ARGUMENTS, *_LISTS, *_OPERATIONS, *TEXTS, *_STATES, *_FLAGS, "statements", "queries", "json",
     "options", "headers", "value", "fields", "url", "rows", "aktion", "accion", "acao", "azione", "actie", "befehl",
     "operationId", "operation_id", "vorgang", "do", "type", "cmd", "what",
     "task", "event", "route", "fn",
@@ -83,9 +82,6 @@ _NOT_A_NAME = frozenset(listed("""
     service service_name region owner element jsonrpc limit timeout author operation_name tool tool_name purge
     permanent
 """))  # fmt: skip
-_MUTATION = re.compile(r"\bmutation\b[^{]*\{(?P<fields>.*)", re.DOTALL)
-_FIELD = re.compile(r"(?:\b\w+\s*:\s*)?(?P<field>[A-Za-z_]\w*)\s*(?P<args>\((?:[^()]|\([^()]*\))*\))?\s*(?=[{}\s]|\Z)")
-_GRAPHQL_TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _DATA_PATCH = re.compile(r"^\*\*\* Delete File: (?P<file>.+)$", re.MULTILINE)
 
 
@@ -164,7 +160,7 @@ def is_removal(text: str) -> bool:
 
 def programs(args: JsonObject) -> Iterator[str]:
     """Texts that stand under the name of a language, or of a program, however deep."""
-    for inner in _objects(args):
+    for inner in objects(args):
         for name in _PROGRAM_ARGS:
             value = inner.get(name)
             if isinstance(value, str):
@@ -186,7 +182,7 @@ def _call(args: Mapping[str, Any]) -> tuple[str, JsonObject] | None:
 
 def _plain(value: Any) -> Any:
     """A value, or what a text of JSON holds."""
-    if isinstance(value, str) and value[:1] in "{[" and 2 <= len(value) <= _MAX_JSON_CHARS:
+    if isinstance(value, str) and value[:1] in "{[" and 2 <= len(value) <= MAX_JSON_CHARS:
         try:
             return orjson.loads(value)
         except orjson.JSONDecodeError:
@@ -200,7 +196,7 @@ def operation(action: str, args: JsonObject, *, weak: bool = False) -> str:
     `weak`: nothing is known of the tool, so that a verb among its arguments counts.
     """
     last = "_".join(words(action)[-1:])
-    for inner in _objects(args):
+    for inner in objects(args):
         for key, value in inner.items():
             name = _key(key)
             if weak:
@@ -252,7 +248,7 @@ def _named_verb(name: str, value: Any, action: str) -> str:
 
 def http_delete(args: JsonObject) -> str:
     """The place that a request deletes, by its method or by what its path says; empty: it does not."""
-    for inner in _objects(args):
+    for inner in objects(args):
         fields = {_key(key): value for key, value in inner.items() if isinstance(value, str)}
         if any(fields.get(name, "").upper() == "DELETE" for name in _METHODS):
             for scope in (inner, args):
@@ -268,7 +264,7 @@ def http_delete(args: JsonObject) -> str:
         if (by_query is not None and destroying_verb(by_query["verb"])) or (
             last is not None and destroying_verb(last["last"]) and ("://" in place or place.startswith("/"))
         ):
-            about = ",".join(str(leaf) for leaf in _leaves(_plain(args.get("json") or args.get("body"))))
+            about = ",".join(str(leaf) for leaf in leaves(_plain(args.get("json") or args.get("body"))))
             return f"{place} {about}".strip()[:_MAX_ID_CHARS]
     request = next((args[name] for name in ("request", "route", "endpoint", "operation") if name in args), None)
     line = _REQUEST_LINE.match(request) if isinstance(request, str) else None
@@ -277,46 +273,6 @@ def http_delete(args: JsonObject) -> str:
 
 def _is_change(args: JsonObject) -> bool:
     return any(isinstance(args.get(name), str) and args[name].upper() in _CHANGES for name in _METHODS)
-
-
-def graphql(args: JsonObject) -> list[Deed]:
-    """What the mutations of a GraphQL text take away."""
-    found: list[Deed] = []
-    for inner in _objects(args):
-        found += _mutations(inner)
-    return found[:MAX_CALLS]
-
-
-def _mutations(args: Mapping[str, Any]) -> list[Deed]:
-    found: list[Deed] = []
-    for key in _TEXTS:
-        text = args.get(key)
-        if key == "mutation" and isinstance(text, str) and text.isidentifier() and destroying_verb(text):
-            text = f"mutation {{ {text} }}"
-        if not isinstance(text, str) or "mutation" not in text:
-            continue
-        mutation = _MUTATION.search(text[:_MAX_JSON_CHARS])
-        for field in _FIELD.finditer(mutation["fields"]) if mutation else ():
-            verb = destroying_verb(field["field"])
-            act = None if verb else by_name(field["field"]) or _of_every_row(field["field"], field["args"] or "")
-            if not verb and act is None:
-                continue
-            named = _GRAPHQL_TEXT.findall(field["args"] or "") or [
-                str(value) for value in _leaves(args.get("variables")) if _is_name(value)
-            ]
-            about = "_".join(word for word in words(field["field"]) if word != verb) or "id"
-            effect = ActEffect.DESTROYS if act is None else act[1]
-            found += [Deed(field["field"], about, name, effect) for name in named[:MAX_CALLS] or [about]]
-    return found[:MAX_CALLS]
-
-
-def _of_every_row(name: str, args: str) -> tuple[str, ActEffect] | None:
-    changes = not _ALTERS.isdisjoint(words(name)) and _NO_CONDITION.search(args) is not None
-    return (name, ActEffect.OVERWRITES) if changes else None
-
-
-_ALTERS = frozenset(("update", "set", "patch", "modify", "replace"))
-_NO_CONDITION = re.compile(r"\b(?:where|filter|condition|selector)\s*:\s*\{\s*\}")
 
 
 def patched_away(args: JsonObject) -> list[str]:
@@ -334,7 +290,7 @@ def things(args: JsonObject | None, ranks: Mapping[str, int]) -> list[tuple[str,
     rank = len(ranks) + 2
     for key, value in _pairs(args):
         kind = _kind(key)
-        if kind in _NOT_A_NAME or not _is_name(value):
+        if kind in _NOT_A_NAME or not is_name(value):
             continue
         its = ranks.get(kind, len(ranks) if kind.endswith(_ID_ENDS) else len(ranks) + 1)
         if its < rank:
@@ -366,13 +322,14 @@ def _kind(key: str) -> str:
     return name[:-1] if name.endswith("s") and not name.endswith("ss") and name not in ("args", "status") else name
 
 
-def _is_name(value: Any) -> bool:
+def is_name(value: Any) -> bool:
+    """Whether a value may name a thing."""
     if isinstance(value, str):
         return 0 < len(value) <= _MAX_ID_CHARS
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _objects(args: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def objects(args: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """The arguments and the objects in them, so far and no deeper."""
     waiting: list[tuple[Any, int]] = [(args, 0)]
     seen = 0
@@ -411,7 +368,8 @@ def _pairs(args: JsonObject | None) -> Iterator[tuple[str, Any]]:
             yield key, value
 
 
-def _leaves(value: Any) -> Iterator[Any]:
+def leaves(value: Any) -> Iterator[Any]:
+    """What stands in an object, however deep."""
     if isinstance(value, dict):
         for _, leaf in _pairs(value):
             yield leaf

@@ -143,7 +143,7 @@ _IN_PROGRAMS = (
     "overwrit", "flush", "writefile", "terminate", "cell_magic",
     "refund", "charge", "payout", "transfer", "send", "postmessage", "tweet", "create(", "cancel", "trash", "suspend",
     "disable_", "revoke", "authorize", "attach_", "submit_", "versioning", "private=", "deletion", "prune", "clear(",
-    "desired", "put_object", "_account(", "order(",
+    "stop_", "desired", "put_object", "_account(", "order(",
     "_public", "sequelize", "mail(", "lifecycle",
     "updatemany", "update(",
     "_acl", "chmod", "updateall", "update_many",

@@ -17,6 +17,7 @@ from haltline.detectors.commands import (
     file_destructions,
     files_run,
     files_written,
+    graphql,
     remakers,
     sql_destructions,
 )
@@ -531,7 +532,7 @@ def _by_graphql(args: JsonObject) -> tuple[Destruction, ...]:
             tool_name_severity.badness(deed.verb, f"{deed.kind}={deed.name}"),
             deed.effect,
         )
-        for deed in destructive_shapes.graphql(args)
+        for deed in graphql.graphql(args)
     )
 
 

@@ -159,9 +159,11 @@ def of_method(  # noqa: PLR0912 - one case after another
     if (
         (method == "values" and last == "update")
         or (method in ("update", "destroy") and given.get("where") == "{}")
-        or (method == "update" and last in ("objects", "query", "all") and "." in owner)
+        or (method == "update" and (last == "knex" or (last in ("objects", "query", "all", "table") and "." in owner)))
     ):
         return "update_every_row", ActEffect.OVERWRITES
+    if method == "execute" and last in ("delete", "update") and owner[:1].isupper():
+        return f"{last}_every_row", ActEffect.DESTROYS
     if method == "publish" and not _TOPICS.isdisjoint(words(owner)):
         return method, ActEffect.SENDS
     if method in _SETS_BY_CODE or in_snake in _SETS_BY_CODE:

@@ -106,7 +106,9 @@ def of_arguments(args: Mapping[str, Any]) -> Destruction | None:
     if not place or not ("://" in place or place.startswith("/")):
         return None
     method = next((args[name] for name in _METHODS if isinstance(args.get(name), str)), "")
-    body = next((args[name] for name in ("json", "body", "data", "payload") if args.get(name)), "")
+    body = next((args[name] or "{}" for name in ("json", "body", "data", "payload") if args.get(name) is not None), "")
+    if not method and len(args) > 1 and (_CHATS.search(place) or _AUTOMATIONS.search(place)):
+        method = "POST"
     if not method:
         return None
     return act(method, place, body if isinstance(body, str) else _as_text(body))

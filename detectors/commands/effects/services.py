@@ -86,8 +86,8 @@ exposes | gsutil * | /(^|\s)-a\s+public/ | $0
 destroys | gcloud storage buckets/objects update | /--lifecycle-file|--no-versioning|--soft-delete-duration\s+0|--clear-(soft-delete|retention|lifecycle)|--no-\S*retention|--retention-period/ | $1
 destroys | gcloud * * patch/update | /--no-(backup|deletion-protection|enable-\S*|retain\S*)|--retention-days\s+[0-7]\b|--max-instances\s+0|--backup-retention\S*\s+0/ | $*
 destroys | gcloud * buckets update | /--retention-days\s+[0-7]\b/ | $1
-destroys~ | gcloud * disable/stop/suspend/reset | | $*
-destroys~ | gcloud * * disable/stop/suspend/reset/deallocate/abandon | | $*
+destroys~ | gcloud * disable/stop/suspend/reset/pause | | $*
+destroys~ | gcloud * * disable/stop/suspend/reset/deallocate/abandon/pause | | $*
 destroys~ | gcloud container/compute * resize | /--(num-nodes|size)\s+0/ | $*
 destroys~ | gcloud compute * * resize | /--size\s+0/ | $*
 overwrites | gcloud sql backups restore | | --restore-instance

@@ -132,7 +132,7 @@ overwrites | update replace set edit reset change | all everything everyone
 overwrites | update set change replace transfer | nameservers nameserver dns record_set rrset mx cname
 """
 _SETTINGS = r"""
-exposes | (\w+_)?(visibility|privacy)(_\w+)?|access|access_level|sharing|link_access|audience_access|share_with|privacy | public|anyone\w*|everyone|world|internet|public[_ -]\w+|anonymous|unlisted|open
+exposes | (\w+_)?(visibility|privacy)(_\w+)?|access|access_level|(\w+_)?sharing|with|shared_with|link_access|audience_access|share_with|privacy | public|anyone\w*|everyone|world|internet|public[_ -]\w+|anonymous|unlisted|open
 exposes | private|is_private|block_public\w*|\w*public_access_block\w*|restrict\w*_access | false
 exposes | public|is_public|make_public|publicly_accessible|public_access|allow_public\w*|anonymous\w*|world_readable|allow_unauthenticated | true
 exposes | acl|canned_acl|predefined_acl | public\S*|allusers\S*|authenticated\S*
@@ -240,14 +240,11 @@ def by_name(name: str, *, alone: bool = True) -> tuple[str, ActEffect] | None:
     parts = english or words(name)
     while not english and len(parts) > 1 and parts[0] in _MODIFIERS and parts[0] != "force":
         parts = parts[1:]
-    if (
-        not parts
-        or (parts[0] not in _AGREES and not _UNFINISHED.isdisjoint(parts))
-        or (
-            not _READS.isdisjoint(parts if english else parts[:1])
-            and not (parts[0] == "open" and only_looks(name) is False)
-        )
-    ):
+    if parts[:2] in (("turn", "off"), ("switch", "off")):
+        parts = ("disable", *parts[2:])
+    if not parts or (parts[0] not in _AGREES and not _UNFINISHED.isdisjoint(parts)):
+        return None
+    if not _READS.isdisjoint(parts) if english else only_looks("_".join(parts)):
         return None
     for at in range(len(parts)) if english else _leads(parts):
         lead, others = parts[at], parts[:at] + parts[at + 1 :]
@@ -296,78 +293,6 @@ def operations(action: str, args: Mapping[str, Any]) -> Iterator[str]:
             yield value
 
 
-_MONEY = frozenset(listed("amount amount_usd amount_cents sum price total_amount value betrag montant importe importo"))
-_PAYEES = frozenset(listed("""
-    to recipient payee iban to_iban destination account to_account address customer card creator merchant vendor
-    beneficiary wallet
-"""))  # fmt: skip
-BUYS = frozenset(("subscribe", "upgrade", "enroll", "enrol", "order", "register", "renew"))
-_MEANS = frozenset(("card", "card_id", "payment_method", "payment_method_id", "billing", "card_number"))
-MOVES_MONEY = frozenset(listed("transfer send pay withdraw charge tip deposit debit payout remit"))
-_PROTECTS = frozenset(listed("""
-    backup backups versioning protection snapshots snapshot replication retention mfa firewall encryption audit
-    logging lock
-"""))  # fmt: skip
-_SWITCHES = frozenset(("enabled", "enable", "active", "on", "status", "state", "value"))
-_SIZES = frozenset(("width", "height", "factor", "x", "y", "zoom", "font_size"))
-"""Of pictures and windows."""
-_FEW = 7
-_PRODUCTION = frozenset(("prod", "production", "live"))
-_ALTERS = frozenset(("update", "set", "modify", "patch", "edit", "bulk", "replace", "upsert"))
-_FILTERS = ("filter", "where", "query", "condition", "conditions", "criteria", "selector", "match")
-_NEW_VALUES = frozenset(listed("values value set update updates data fields changes new_values patch"))
-_EVERY_ROW: tuple[object, ...] = ("", None, {}, [], "*", "{}", "1=1", "true", "all")
-"""Conditions that hold of every row."""
-_NAMES_IT = frozenset(listed("id name table key path database entity object type collection base sheet record"))
-"""Arguments that say which thing is meant."""
-_RELEASES = frozenset(("deploy", "release", "promote", "ship", "rollout", "publish"))
-
-
-def by_company(action: str, args: Mapping[str, Any]) -> tuple[str, ActEffect] | None:
-    """What a verb does together with some arguments, neither of which says it alone."""
-    named_by = {word for name in operations(action, args) for word in words(name)}
-    if not named_by.isdisjoint(MOVES_MONEY) and not _MONEY.isdisjoint(args) and not _PAYEES.isdisjoint(args):
-        return "move_money", ActEffect.SPENDS
-    if not named_by.isdisjoint(BUYS) and not _MEANS.isdisjoint(args):
-        return "buy", ActEffect.SPENDS
-    if (
-        not named_by.isdisjoint(_ALTERS)
-        and not _NEW_VALUES.isdisjoint(args)
-        and any(name in args and args[name] in _EVERY_ROW for name in _FILTERS)
-    ):
-        return "update_every_row", ActEffect.OVERWRITES
-    fields = [value for name, value in args.items() if name in _NEW_VALUES] or [
-        {name: value for name, value in args.items() if name not in _NAMES_IT and not name.endswith(("_id", "Id"))}
-    ]
-    if not named_by.isdisjoint(_ALTERS) and any(
-        isinstance(one, dict) and one and all(value is None for value in one.values()) for one in fields
-    ):
-        return "blank_fields", ActEffect.OVERWRITES
-    live = any(isinstance(value, str) and value.lower() in _PRODUCTION for value in args.values())
-    if live and not named_by.isdisjoint(_RELEASES):
-        return "release_to_production", ActEffect.SENDS
-    if not named_by.isdisjoint(("ref", "branch", "push", "tag")) and args.get("force") is True:
-        return "force", ActEffect.DESTROYS
-    if (live or not named_by.isdisjoint(_PROTECTS)) and any(
-        value is False or value in ("off", "disabled", "none") for name, value in args.items() if name in _SWITCHES
-    ):
-        return "switch_off", ActEffect.DESTROYS
-    if (
-        not named_by.isdisjoint(("scale", "resize", "autoscale", "autoscaling", "capacity", "replicas", "fleet"))
-        and _SIZES.isdisjoint(args)
-        and any(
-            (value == 0 and not isinstance(value, bool)) or (isinstance(value, str) and _IS_NOTHING.search(value))
-            for value in args.values()
-        )
-    ):
-        return "scale_to_nothing", ActEffect.DESTROYS
-    if not named_by.isdisjoint(("lifecycle", "expiration", "retention", "ttl")) and any(
-        isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _FEW for value in args.values()
-    ):
-        return "let_expire", ActEffect.DESTROYS
-    return None
-
-
 def by_setting(action: str, args: Mapping[str, Any]) -> tuple[str, ActEffect] | None:
     """The setting and effect of a tool that changes something."""
     for key, value in pairs(args):
@@ -390,7 +315,6 @@ def by_setting(action: str, args: Mapping[str, Any]) -> tuple[str, ActEffect] | 
     return None
 
 
-_IS_NOTHING = re.compile(r"^\w+[=:]0$|^0$")
 _MAX_SETTING_CHARS = 120
 _TO_NOTHING = re.compile(r"\breplicas[\"']?\s*:\s*0\b")
 _PROSE = frozenset(("text", "content", "message", "body"))

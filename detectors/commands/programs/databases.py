@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import orjson
 
-from haltline.detectors.commands import destructive_shapes
+from haltline.detectors.commands import graphql
 from haltline.detectors.commands.carriers import CARRIERS
 from haltline.detectors.commands.effects import requests, rows, statements
 from haltline.detectors.commands.invocation import Invocation
@@ -222,7 +222,7 @@ def _body(text: str) -> Iterator[Destruction]:
         except orjson.JSONDecodeError:
             return
     if isinstance(value, dict):
-        for deed in destructive_shapes.graphql(value):
+        for deed in graphql.graphql(value):
             yield Destruction(deed.verb, f"{deed.kind}={deed.name}", Badness.PLAIN)
         for name in ("statement", "query", "sql"):
             if isinstance(value.get(name), str):
