@@ -49,6 +49,7 @@ TELLING = frozenset((
 """Arguments that one of the shapes needs: a call without any of them has none."""
 _VERB_FIELDS = frozenset(("do", "type", "cmd", "event", "task", "what"))
 """Arguments that say what is done in a tool of which nothing else is known."""
+_ONE_WORD = re.compile(r"[^\W\d][\w.:-]*")
 _TELLS = frozenset(("log", "track", "filter", "record", "emit", "report", "sort", "event", "notify", "feedback",
                     "analytics", "capture", "identify", "webhook"))  # fmt: skip
 """Words of tools that tell what is done elsewhere."""
@@ -120,7 +121,12 @@ def _flat_call(args: Mapping[str, Any], action: str) -> tuple[str, JsonObject] |
     dispatches = not _DISPATCHES.isdisjoint(words(action))
     for key in (*_TOOL_NAMES, "name") if dispatches else _TOOL_NAMES:
         name = args.get(key)
-        if isinstance(name, str) and len(words(name)) > 1 and destroying_verb(name):
+        if (
+            isinstance(name, str)
+            and _ONE_WORD.fullmatch(name) is not None
+            and len(words(name)) > 1
+            and destroying_verb(name)
+        ):
             return name[:512], {other: value for other, value in args.items() if other != key}
     return None
 
@@ -225,7 +231,7 @@ def operation(action: str, args: JsonObject, *, weak: bool = False) -> str:
 def _named_verb(name: str, value: Any, action: str) -> str:
     """`{"do": "delete"}`, `{"delete": "x"}`, `{"args": ["delete", "x"]}`, `{"input": "delete x"}`."""
     if isinstance(value, str) and len(value) <= 2 * _MAX_WORD_CHARS:
-        if name in _VERB_FIELDS and " " not in value and _TELLS.isdisjoint(words(action)):
+        if name in _VERB_FIELDS and _ONE_WORD.fullmatch(value) is not None and _TELLS.isdisjoint(words(action)):
             verb = destroying_verb(value)
             return "" if verb.endswith("ion") or verb == "removal" else verb
         commanded = _COMMANDED.fullmatch(value) if name in ("input", "args", "command", "text", "request") else None

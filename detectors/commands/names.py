@@ -12,9 +12,7 @@ _THROWAWAY = re.compile(r"(?<![a-z])(?:te?mp|temporary|scratch|sandbox|dummy|thr
 _SCRATCH = re.compile(r"(?<![a-z])scratch(?![a-z])", re.ASCII)
 _TEST = re.compile(r"(?<![a-z])tests?(?:ing)?(?![a-z])", re.ASCII)
 _BACKUP = re.compile(r"backup|(?:[a-z]+[-_.])?backups", re.ASCII)
-_MAIN_BRANCH = re.compile(
-    r"(?:main|master|trunk|develop|prod|production|releases?(?:[/-].*)?|v\d+(?:\.\d+)*)", re.ASCII
-)
+_MAIN_BRANCH = re.compile(r"(?:main|master|trunk|develop|prod|production|releases?(?:[/-].*)?)", re.ASCII)
 
 _WORK_BRANCH = re.compile(
     r"[\w.-]+/[\w./-]+|(?:wip|try|tmp|fix|feat|feature|draft|experiment|spike|poc)(?:[-_.].*)?", re.ASCII

@@ -53,7 +53,7 @@ _OPENS = frozenset((
 _SETS_BY_CODE = frozenset(listed("""
     put_bucket_lifecycle_configuration put_bucket_lifecycle put_retention_policy put_bucket_versioning
     decrease_stream_retention_period disable_key schedule_key_deletion stop_instances update_time_to_live stop_logging
-    change_resource_record_sets
+    change_resource_record_sets update_all delete_by destroy_by
     add_lifecycle_delete_rule clear_lifecyle_rules update_many updateMany bulk_update updateAll recursiveDelete
 """))  # fmt: skip
 _OPEN_VALUE = re.compile(

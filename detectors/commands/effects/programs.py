@@ -192,7 +192,6 @@ destroys | rabbitmqctl set_policy | /ttl|max-length|expires/ | queue:$*
 destroys | nats stream/str edit | /--max-(age|msgs|bytes)/ | $*
 destroys | celery purge | | -A
 destroys | wrangler kv/r2/d1/queues/secret | /\b(delete|purge)\b/ | $*
-destroys | rails,rake,bin/rails runner | /\b(delete_all|destroy_all|update_all|delete_by|destroy_by|truncate)\b/ |
 destroys | rails,rake | /\b(purge|drop|delete|destroy|wipe|flush|truncate)\w*job|[:_](purge|drop|delete|destroy|wipe|truncate)\b/i | $*
 """
 _PACKAGES = r"""

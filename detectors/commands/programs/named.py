@@ -36,6 +36,7 @@ _RUNNERS = frozenset(listed("""
 _RUN = frozenset(("start", "run", "run-script", "task", "xtask"))
 _APPLICATIONS = ("manage.py", "artisan", "console")
 _SUFFIX = re.compile(r"\.(?:sh|bash|zsh|py|js|ts|mjs|cjs|rb|php|pl|ps1|exs)$")
+_TASK = re.compile(r"[\w:./@-]+")
 _MAX_TASKS = 4
 
 
@@ -62,7 +63,7 @@ def _script(invocation: Invocation, file: str) -> Iterator[Destruction]:
 
 def _tasks(named: list[str]) -> Iterator[Destruction]:
     for task in named:
-        if "=" not in task and _takes_away(task):
+        if _TASK.fullmatch(task) is not None and _takes_away(task):
             yield Destruction("run_task", f"task={task}", Badness.PLAIN)
 
 
