@@ -792,8 +792,8 @@ class _Program:
             reaches_out=self.reaches_out,
         )
         if found is not None:
-            told = not found[0].startswith("update") or ref.endswith("update.values")
-            about = named_by(ref, base, items if told else [], keywords if told else {})
+            by_args = not found[0].startswith("update") or ref.endswith("update.values")
+            about = named_by(ref, base, items if by_args else [], keywords if by_args else {})
             self._add(f"act:{found[1]}", found[0], about[:1])
 
     def _add(self, kind: str, name: str, texts: tuple[str, ...]) -> None:
