@@ -771,7 +771,7 @@ class _Program:
     def _sets(self, ref: str, base: tuple[str, ...], items: list[Value], keywords: dict[str, Value]) -> None:
         """A method of a client that spends, sends, exposes, or sets what destroys: by the tables of tools."""
         owner, _, last = ref.rpartition(".")
-        if not owner and not keywords and last != "mail":
+        if not owner and not keywords and last != "mail" and not last.endswith("Command"):
             return
         given = {
             name: value.texts[0] if value.texts else value.constant

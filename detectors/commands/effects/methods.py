@@ -128,7 +128,7 @@ def of_method(  # noqa: PLR0912 - one case after another
     """
     last = owner.rpartition(".")[2].lower()
     outside = reaches_out or not _OWNERS.isdisjoint(words(owner))
-    in_snake = "_".join(words(method))
+    in_snake = "_".join(words(method.removesuffix("Command")))
     if method in _MAKING and last in _MONEY_OBJECTS and _PAYS_BY_CODE.search(owner):
         return f"{last}_{method}", ActEffect.SPENDS
     if (method in _MAILS and "QueueUrl" not in given and (reaches_out or _MAILERS.search(owner))) or (

@@ -37,6 +37,7 @@ _RUN = frozenset(("start", "run", "run-script", "task", "xtask"))
 _APPLICATIONS = ("manage.py", "artisan", "console")
 _SUFFIX = re.compile(r"\.(?:sh|bash|zsh|py|js|ts|mjs|cjs|rb|php|pl|ps1|exs)$")
 _TASK = re.compile(r"[\w:./@-]+")
+_FEW_WORDS = 3
 _MAX_TASKS = 4
 
 
@@ -71,5 +72,5 @@ def _takes_away(name: str) -> bool:
     parts = words(name)
     if not parts or not _MILD.isdisjoint(parts) or is_test(name) or is_throwaway(name):
         return False
-    ends = {parts[0], parts[-1]}
+    ends = {parts[0], parts[-1]} if len(parts) > _FEW_WORDS else set(parts)
     return not _VERBS.isdisjoint(ends) or (not _VERBS_OF_DATA.isdisjoint(ends) and not _DATA.isdisjoint(parts))
