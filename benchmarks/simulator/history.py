@@ -81,7 +81,7 @@ class History:
         self.instances: dict[str, str | None] = {
             f"worker-{n}": f"worker-{n}" if rng.random() < 0.5 else None for n in range(rng.choice([2, 2, 3]))
         }
-        self.sinks = [f"sink-{n}" for n in range(rng.choice([1, 1, 2]))]
+        self.sinks = [f"sink-{n}" for n in range(rng.choice([1, 2]))]
         readers = [*self.sinks, CONSOLE]
         self.table = MemoryAuditTable(at_step=self.at_table_step)
         self.engine = open_read_model("console")
