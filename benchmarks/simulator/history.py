@@ -45,10 +45,10 @@ _RESTARTS: Final = 25
 _POINTS: Final = {
     "changelog": CHANGELOG,
     "output": TOPICS.interventions,
-    "entry": TOPICS.signals,
+    "entry": TOPICS.control,
     "table": "table commit",
 }
-_PASSES: Final = {"changelog": 6, "entry": 3, "claim": 2, "database": 6}
+_PASSES: Final = {"changelog": 6, "entry": 2, "claim": 2, "database": 6}
 """Of these there are several in a row: the first or a later one is struck at."""
 MORE: Final = "worker-more"
 _STORE_FAILS_SHARE: Final = 0.02

@@ -66,7 +66,7 @@ _DEEDS: Final = (
 )  # fmt: skip
 _KINDS_AT_LEAST: Final = 3
 """Of the deeds above a history has some: what a few do together is seldom seen where all are (swarm testing)."""
-_WORKERS_SHARES: Final = (0.9, 0.75, 0.25)
+_WORKERS_SHARES: Final = (0.9, 0.9, 0.75, 0.25)
 """How many of the deeds are for workers, in one history or another."""
 _SHORTEST_S: Final = (0.1, 0.1, 2.5)
 """Of what lasts for a while, up to 5 s: in some of the histories longer than a session timeout."""

@@ -23,7 +23,7 @@ PARTITIONS: Final = 3
 _RULES: Final = frozenset({"destructive_repeat", "severe_destruction", "error_repetition"})
 _TWICE_SHARE: Final = 0.1
 _BAD_SHARE: Final = 0.03
-_COMMAND_SHARES: Final = (0.1, 0.25, 0.75)
+_COMMAND_SHARES: Final = (0.1, 0.75)
 _COMMANDED: Final = 2
 """Sessions that operators kill and reset, and that send no events: between topics there is no order."""
 
