@@ -306,7 +306,7 @@ class History:
         """Faults and traffic of one life of the topics, until everything is healed, processed and committed."""
         world = self.world
         records = traffic(self.seed, life)
-        seconds = world.between(0.4, 0.9) * FAULTS_FOR_S
+        seconds = world.between(0.5, 1.0) * FAULTS_FOR_S
         self.traffic = Traffic(world, self.broker, records, seconds)
         self.all.append(self.traffic.process)
         for step in self.plan:

@@ -60,7 +60,7 @@ class Step(NamedTuple):
 BROKER: Final = "broker"
 CONSOLE: Final = "console"
 _DEEDS: Final = (
-    (Deed.KILL, 5), (Deed.KILL_AT, 8), (Deed.FREEZE, 4), (Deed.FREEZE_AT, 6), (Deed.CUT, 2), (Deed.CUT_AT, 5),
+    (Deed.KILL, 5), (Deed.KILL_AT, 9), (Deed.FREEZE, 4), (Deed.FREEZE_AT, 7), (Deed.CUT, 2), (Deed.CUT_AT, 7),
     (Deed.STOP, 4), (Deed.DROP, 4), (Deed.DOUBLE, 2), (Deed.CRASH, 3), (Deed.AWAY, 2), (Deed.SLOW, 3),
     (Deed.REBALANCE, 7), (Deed.ROLLING, 3), (Deed.COMPACT, 3), (Deed.ROLL, 2), (Deed.LAG, 3), (Deed.ADD, 2),
 )  # fmt: skip
@@ -73,7 +73,7 @@ _SHORTEST_S: Final = (0.1, 0.1, 2.5)
 _LAGGING: Final = ("", "actions", "commands")
 """Topics whose high watermarks fall behind; "": some of all."""
 _POINTS: Final = (
-    "changelog", "changelog", "claim", "output", "entry", "entry",
+    "changelog", "changelog", "claim", "output", "entry", "entry", "entry",
     "commit", "committed", "committed", "request", "poll",
 )  # fmt: skip
 _SINK_POINTS: Final = ("table", "table", "request", "poll")
