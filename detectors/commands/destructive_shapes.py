@@ -8,7 +8,7 @@ Misses: what an operation under a name of its own (`{"mode": 7}`) means; mutatio
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -26,6 +26,7 @@ _MAX_WORD_CHARS = 64
 _MAX_ID_CHARS = 480
 
 _NAMES = ("name", "tool_name", "tool", "recipient_name", "function_name", "function", "action", "operation_name")
+_HOLDS_NAME = frozenset(_NAMES)
 _ARGUMENTS = ("with", "arguments", "args", "parameters", "params", "input", "tool_input", "kwargs", "payload", "body")
 _LISTS = listed("calls tool_uses tool_calls invocations steps operations requests actions batch tasks")
 _OPERATIONS = listed("""
@@ -164,9 +165,9 @@ def is_removal(text: str) -> bool:
     return _REMOVAL.match(text) is not None
 
 
-def programs(args: JsonObject) -> Iterator[str]:
-    """Texts that stand under the name of a language, or of a program, however deep."""
-    for inner in objects(args):
+def programs(objects: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Texts that stand under the name of a language, or of a program."""
+    for inner in objects:
         for name in _PROGRAM_ARGS:
             value = inner.get(name)
             if isinstance(value, str):
@@ -176,6 +177,8 @@ def programs(args: JsonObject) -> Iterator[str]:
 
 
 def _call(args: Mapping[str, Any]) -> tuple[str, JsonObject] | None:
+    if _HOLDS_NAME.isdisjoint(args):
+        return None
     name = next((args[n] for n in _NAMES if isinstance(args.get(n), str) and args[n]), None)
     if name is None:
         return None
@@ -196,13 +199,13 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def operation(action: str, args: JsonObject, *, weak: bool = False) -> str:
+def operation(action: str, objects: Sequence[Mapping[str, Any]], *, weak: bool = False) -> str:
     """The verb by which an argument says that something is taken away; empty when none does.
 
     `weak`: nothing is known of the tool, so that a verb among its arguments counts.
     """
     last = "_".join(words(action)[-1:])
-    for inner in objects(args):
+    for inner in objects:
         for key, value in inner.items():
             name = _key(key)
             if weak:
@@ -252,9 +255,11 @@ def _named_verb(name: str, value: Any, action: str) -> str:
     return ""
 
 
-def http_delete(args: JsonObject) -> str:
+def http_delete(args: JsonObject, objects: Sequence[Mapping[str, Any]]) -> str:
     """The place that a request deletes, by its method or by what its path says; empty: it does not."""
-    for inner in objects(args):
+    for inner in objects:
+        if not any(isinstance(value, str) and value[:8].upper() == "DELETE" for value in inner.values()):
+            continue
         fields = {_key(key): value for key, value in inner.items() if isinstance(value, str)}
         if any(fields.get(name, "").upper() == "DELETE" for name in _METHODS):
             for scope in (inner, args):
@@ -262,9 +267,10 @@ def http_delete(args: JsonObject) -> str:
                 if place:
                     return place[:_MAX_ID_CHARS]
     place = next((str(args[name]) for name in _PLACES if isinstance(args.get(name), str)), "")
-    if _DELETING_PLACE.search(place) is not None and ("url" in args or "uri" in args or _is_change(args)):
+    changes = _is_change(args)
+    if (changes or "url" in args or "uri" in args) and _DELETING_PLACE.search(place) is not None:
         return place[:_MAX_ID_CHARS]
-    if _is_change(args):
+    if changes:
         by_query = _BY_QUERY.search(place)
         last = _LAST_OF_PLACE.search(place)
         if (by_query is not None and destroying_verb(by_query["verb"])) or (
@@ -335,7 +341,7 @@ def is_name(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def objects(args: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def objects_of(args: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """The arguments and the objects in them, so far and no deeper."""
     waiting: list[tuple[Any, int]] = [(args, 0)]
     seen = 0

@@ -4,7 +4,7 @@ Misses: mutations whose name says nothing; conditions that stand in variables.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from haltline.detectors.commands.destructive_shapes import (
@@ -14,23 +14,23 @@ from haltline.detectors.commands.destructive_shapes import (
     Deed,
     is_name,
     leaves,
-    objects,
 )
 from haltline.detectors.commands.effects.tools import by_name
 from haltline.detectors.commands.model import ActEffect
-from haltline.schemas.record import JsonObject
 from haltline.schemas.tool_names import destroying_verb, words
 
+_HOLDS_TEXTS = frozenset(TEXTS)
 _MUTATION = re.compile(r"\bmutation\b[^{]*\{(?P<fields>.*)", re.DOTALL)
 _FIELD = re.compile(r"(?:\b\w+\s*:\s*)?(?P<field>[A-Za-z_]\w*)\s*(?P<args>\((?:[^()]|\([^()]*\))*\))?\s*(?=[{}\s]|\Z)")
 _GRAPHQL_TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 
-def graphql(args: JsonObject) -> list[Deed]:
+def graphql(objects: Iterable[Mapping[str, Any]]) -> list[Deed]:
     """What the mutations of a GraphQL text take away."""
     found: list[Deed] = []
-    for inner in objects(args):
-        found += _mutations(inner)
+    for inner in objects:
+        if not _HOLDS_TEXTS.isdisjoint(inner):
+            found += _mutations(inner)
     return found[:MAX_CALLS]
 
 

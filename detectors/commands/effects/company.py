@@ -7,9 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from haltline.detectors.commands.effects.tools import operations
+from haltline.detectors.commands.effects.tools import words_of_all
 from haltline.detectors.commands.model import ActEffect, listed
-from haltline.schemas.tool_names import words
 
 _MONEY = frozenset(listed("amount amount_usd amount_cents sum price total_amount value betrag montant importe importo"))
 _PAYEES = frozenset(listed("""
@@ -39,9 +38,9 @@ _RELEASES = frozenset(("deploy", "release", "promote", "ship", "rollout", "publi
 _IS_NOTHING = re.compile(r"^\w+[=:]0$|^0$")
 
 
-def by_company(action: str, args: Mapping[str, Any]) -> tuple[str, ActEffect] | None:
-    """What a verb does together with some arguments, neither of which says it alone."""
-    named_by = {word for name in operations(action, args) for word in words(name)}
+def by_company(names: tuple[str, ...], args: Mapping[str, Any]) -> tuple[str, ActEffect] | None:
+    """What a verb does together with some arguments, neither of which says it alone; `names` are its operations."""
+    named_by = words_of_all(names)
     if not named_by.isdisjoint(MOVES_MONEY) and not _MONEY.isdisjoint(args) and not _PAYEES.isdisjoint(args):
         return "move_money", ActEffect.SPENDS
     if not named_by.isdisjoint(BUYS) and not _MEANS.isdisjoint(args):
@@ -59,7 +58,7 @@ def by_company(action: str, args: Mapping[str, Any]) -> tuple[str, ActEffect] | 
         isinstance(one, dict) and one and all(value is None for value in one.values()) for one in fields
     ):
         return "blank_fields", ActEffect.OVERWRITES
-    live = any(isinstance(value, str) and value.lower() in _PRODUCTION for value in args.values())
+    live = any(isinstance(value, str) and value[:16].lower() in _PRODUCTION for value in args.values())
     if live and not named_by.isdisjoint(_RELEASES):
         return "release_to_production", ActEffect.SENDS
     if not named_by.isdisjoint(("ref", "branch", "push", "tag")) and args.get("force") is True:

@@ -15,6 +15,7 @@ import orjson
 
 from haltline.detectors.commands import graphql
 from haltline.detectors.commands.carriers import CARRIERS
+from haltline.detectors.commands.destructive_shapes import objects_of
 from haltline.detectors.commands.effects import requests, rows, statements
 from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.model import LOSSES, Badness, Destruction, listed
@@ -222,7 +223,7 @@ def _body(text: str) -> Iterator[Destruction]:
         except orjson.JSONDecodeError:
             return
     if isinstance(value, dict):
-        for deed in graphql.graphql(value):
+        for deed in graphql.graphql(objects_of(value)):
             yield Destruction(deed.verb, f"{deed.kind}={deed.name}", Badness.PLAIN)
         for name in ("statement", "query", "sql"):
             if isinstance(value.get(name), str):
