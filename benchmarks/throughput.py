@@ -7,12 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks import processes
-from benchmarks.cluster import PARTITIONS, Cluster, Group
-from benchmarks.load import Load, generate
-from benchmarks.rules import CORE, document, only
+from benchmarks.cluster import Cluster, Group
+from benchmarks.rules import CORE, document
 from haltline.schemas.topics import Topics
-from haltline.schemas.wire import decode_event
-from haltline.streams.engine.core import Core, Position, SessionState
 from haltline.streams.local.subprocesses import Child, Children
 
 _ASK_EVERY_S = 0.02
@@ -55,7 +52,6 @@ BARE_DETECT: Final = "bare loop, detect"
 BARE_COUNT: Final = "bare loop, count"
 STREAMS_COUNT: Final = "Kafka Streams, count"
 EVERY_RULE: Final = "haltline worker, every rule"
-CORE_ALONE: Final = "core alone"
 
 OURS = Engine(
     name="haltline worker",
@@ -63,6 +59,7 @@ OURS = Engine(
     module=processes.WORKER,
     rules=CORE,
 )
+OF_SHORT_RUNS: Final = frozenset({OURS.name, BARE_DETECT, EVERY_RULE})
 PEERS = (
     Engine(name=FAUST_DETECT, what="the same rules, state to a table", module=FAUST, variant="detect", rules=CORE),
     Engine(name=FAUST_COUNT, what="JSON, a count per session in a table", module=FAUST, variant="count"),
@@ -200,28 +197,3 @@ def _cpu_us(first: Seen, last: Seen) -> float | None:
     if first.cpu_s is None or last.cpu_s is None or last.events <= first.events:
         return None
     return (last.cpu_s - first.cpu_s) * 1e6 / (last.events - first.events)
-
-
-def core_alone(load: Load, round_number: int) -> Throughput:
-    """Decoding and deciding in this process, without a broker and without keeping the state."""
-    core = Core(only(CORE))
-    states: dict[str, SessionState] = {}
-    values = [sent.value for sent in generate(load)]
-    began, began_cpu = time.perf_counter(), time.process_time()
-    for offset, value in enumerate(values):
-        event = decode_event(value)
-        at = Position("actions", offset % PARTITIONS, offset)
-        states[event.session_id] = core.on_event(states.get(event.session_id), event, at).state
-    seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - began_cpu
-    return Throughput(
-        engine=CORE_ALONE,
-        what="the same rules, no broker, no durable state",
-        sessions=load.sessions,
-        round=round_number,
-        events=len(values),
-        events_per_s=len(values) / seconds,
-        cpu_us_per_event=cpu_seconds * 1e6 / len(values),
-        peak_rss_bytes=None,
-        changelog_bytes=0,
-        complete=True,
-    )
