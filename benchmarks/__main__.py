@@ -37,7 +37,7 @@ _LONG: Final[dict[str, Any]] = {
     "pieces": 200, "core_rounds": 3, "sink_events": 1_000_000, "growth_events": 1_000_000, "growth_seconds": 1800.0,
 }  # fmt: skip
 _SHORT: Final[dict[str, Any]] = {
-    "events": 40_000, "rounds": 3, "rates": [200], "latency_seconds": 5.0, "pieces": 20, "core_rounds": 1,
+    "events": 80_000, "rounds": 2, "rates": [200], "latency_seconds": 5.0, "pieces": 20, "core_rounds": 1,
     "sink_events": 150_000, "workers": [1], "growth": [1000], "growth_events": 20_000,
 }  # fmt: skip
 _INDENTED: Final = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE

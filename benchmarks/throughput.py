@@ -93,7 +93,7 @@ class Throughput:
     events: int
     """Committed in all; fewer than there were when the time was up."""
     events_per_s: float | None
-    """None: it committed only once, the input was too short."""
+    """None: the input was too short, it committed only once, or half of it at first."""
     cpu_us_per_event: float | None
     """Processor time of all its threads; says more than the rate on a machine that is shared."""
     peak_rss_bytes: int | None
@@ -127,14 +127,15 @@ def measure(
     child = engine.start(children, cluster, topics, group)
     commits = _watch(watched, child, end, at_most_s)
     first, last = commits[0], commits[-1]
+    enough = 2 * first.events <= last.events  # the start of the process is not what is measured
     result = Throughput(
         engine=engine.name,
         what=engine.what,
         sessions=sessions,
         round=round_number,
         events=last.events,
-        events_per_s=events_per_s(commits),
-        cpu_us_per_event=_cpu_us(first, last),
+        events_per_s=events_per_s(commits) if enough else None,
+        cpu_us_per_event=_cpu_us(first, last) if enough else None,
         peak_rss_bytes=processes.peak_rss_bytes(child.pid),
         changelog_bytes=cluster.log_bytes(changelog),
         complete=last.events == end,

@@ -96,7 +96,7 @@ def _throughput(document: Document) -> Iterator[tuple[str, Figure]]:
         rounds[result["engine"], result["sessions"]].append(result)
     for (engine, sessions), results in rounds.items():
         ours = engine.startswith(_OURS)
-        least = _REPEATED if len(results) > 1 else _ONCE
+        least = _REPEATED if len(results) > 1 and not document["settings"].get("short") else _ONCE
         at = f"{sessions:,} sessions"
         rates = tuple(result["events_per_s"] for result in results if result["events_per_s"])
         base = f"{throughput.BARE_DETECT}, {at}: events/s" if ours else None
