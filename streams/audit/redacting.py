@@ -20,6 +20,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import orjson
@@ -47,6 +48,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 _MARK: Final = re.compile(r"\[redacted:(\w+)(?::[0-9a-f]{8})?\]")
 _MAX_DEPTH: Final = 64
+_NAME_CHARS: Final = 64  # names of fields are mostly the same ones, and as short
 
 # Fields of a record that join it with others, say who did it, or are of a closed vocabulary; and all ids.
 _KEPT: Final = frozenset(
@@ -114,6 +116,7 @@ class Redaction:
             _CARD_ALONE if pattern == _MAY_BE_PERSONAL["credit_card"] else pattern for pattern in patterns
         )
         self._at_first = self._first_looks(patterns)
+        self._name = lru_cache(4096)(self._text)
 
     def _first_looks(self, patterns: Sequence[str]) -> list[tuple[Look, Look]]:
         """Quick looks at many records, of which none misses anything, each with the closer look at one of them."""
@@ -219,7 +222,7 @@ class Redaction:
         if isinstance(value, dict):
             without: dict[str, Any] = {}
             for name, one in value.items():
-                clean = self._text(name)
+                clean = self._name(name) if len(name) <= _NAME_CHARS else self._text(name)
                 if clean in without:  # two names that were told apart by what was taken out
                     clean = f"{clean} {len(without)}"
                 without[clean] = self._named(name, one, depth)
