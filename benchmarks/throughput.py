@@ -14,6 +14,7 @@ from haltline.streams.local.subprocesses import Child, Children
 
 _ASK_EVERY_S = 0.02
 _FIRST_COMMIT_WITHIN_S = 120.0
+_LEAST_S = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +94,7 @@ class Throughput:
     events: int
     """Committed in all; fewer than there were when the time was up."""
     events_per_s: float | None
-    """None: the input was too short, it committed only once, or half of it at first."""
+    """None: the input was too short."""
     cpu_us_per_event: float | None
     """Processor time of all its threads; says more than the rate on a machine that is shared."""
     peak_rss_bytes: int | None
@@ -127,7 +128,8 @@ def measure(
     child = engine.start(children, cluster, topics, group)
     commits = _watch(watched, child, end, at_most_s)
     first, last = commits[0], commits[-1]
-    enough = 2 * first.events <= last.events  # the start of the process is not what is measured
+    # What was done before the first commit is not measured, and partitions that are committed one by one are no rate.
+    enough = 2 * first.events <= last.events and last.at_s - first.at_s >= _LEAST_S
     result = Throughput(
         engine=engine.name,
         what=engine.what,
