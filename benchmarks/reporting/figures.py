@@ -14,6 +14,7 @@ _REPEATED: Final = 0.05
 _ONCE: Final = 0.15
 _TAIL: Final = 0.5
 _IN_TURNS: Final = 0.2
+_CORE_IN_TURNS: Final = 0.5  # it uses more of the caches than what it is beside: between loads, it varied by two fifths
 _OURS: Final = "haltline"
 
 
@@ -60,8 +61,9 @@ def _all(document: Document) -> Iterator[tuple[str, Figure]]:
     yield CALIBRATION, Figure(values=tuple(document["calibration_us"]), judged=False)
     for pair in document.get("pairs", ()):
         name, beside = f"{pair['name']}: CPU us", f"{pair['beside']}, in turns with {pair['name']}: CPU us"
+        least = _CORE_IN_TURNS if pair["name"].startswith("core") else _IN_TURNS
         yield beside, Figure(values=tuple(pair["peer_us"]), judged=False)
-        yield name, Figure(values=tuple(pair["ours_us"]), base=beside, least=_IN_TURNS)
+        yield name, Figure(values=tuple(pair["ours_us"]), base=beside, least=least)
     parts = {
         "throughput": _throughput,
         "latency": _latency,

@@ -13,7 +13,7 @@ from benchmarks.sink import Sunk
 from benchmarks.throughput import Throughput
 
 MIB = 2**20
-PAIR = "core"
+PAIR = "sink"
 
 
 def rate(engine: str, events_per_s: float, cpu_us: float = 40.0, number: int = 1) -> Throughput:
