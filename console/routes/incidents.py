@@ -20,12 +20,6 @@ _REPORT = {"incident_id": "inc_9f3c0a77", "summary": "The same asset was deleted
 router = APIRouter(prefix="/api/v1/incidents", tags=["incidents"], route_class=StrictRoute)
 
 _NONE: dict[int | str, dict[str, Any]] = {404: {"description": "There is none of this id."}}
-_KINDS = {
-    "acknowledge": CommandKind.ACKNOWLEDGE,
-    "assign": CommandKind.ASSIGN,
-    "comment": CommandKind.COMMENT,
-    "resolve": CommandKind.RESOLVE,
-}
 
 IncidentId = Annotated[
     str, Path(min_length=1, max_length=256, description="The incident's id or its beginning, or the id of its report.")
@@ -164,7 +158,7 @@ def act(
     """
     assignee = body.assignee if word == "assign" else None
     before = _one(here, incident_id)
-    acted = here.inbox.act(_KINDS[word], before, by=who.name, reason=body.reason, assignee=assignee)
+    acted = here.inbox.act(CommandKind(word), before, by=who.name, reason=body.reason, assignee=assignee)
     if acted.place is not None:
         here.feeder.wait_for(acted.place, TAKEN_IN_WITHIN_S)
     (shown,) = _shown(here, [acted.after or acted.before])
