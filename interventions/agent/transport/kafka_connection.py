@@ -23,7 +23,7 @@ from haltline.interventions.agent.transport.kafka_clients import (
     partitions_of,
 )
 from haltline.interventions.agent.transport.kafka_records import control_record
-from haltline.interventions.agent.transport.outgoing import Outgoing
+from haltline.interventions.agent.transport.outbox import Outbox
 from haltline.interventions.agent.transport.signature_check import sealed_of
 from haltline.interventions.agent.transport.transport import Receiver
 from haltline.interventions.agent.transport.worker_presence import WorkerPresence
@@ -61,8 +61,8 @@ class KafkaConnection:
         self._topics = Topics(settings.topic_prefix)
         self._fetch_wait_ms = settings.fetch_wait_ms
         self._common = common_of(settings)
-        self.outgoing = Outgoing(settings, self._common, self._on_error)
-        self._producer = self.outgoing.producer
+        self.outbox = Outbox(settings, self._common, self._on_error)
+        self._producer = self.outbox.producer
         self._sealed = sealed_of(settings)
         self._lock = threading.RLock()
         self._members: dict[Member, Receiver] = {}
@@ -90,7 +90,7 @@ class KafkaConnection:
     @property
     def up(self) -> bool:
         """False: the broker did not answer when it was last asked, or the connection has ended."""
-        return not (self.outgoing.down or self._stopping.is_set())
+        return not (self.outbox.down or self._stopping.is_set())
 
     def join(self, member: Member, receiver: Receiver) -> bool:
         """Carries one more session. False: the connection has ended."""
@@ -122,7 +122,7 @@ class KafkaConnection:
             self._stopping.set()
         if self._thread is not None:
             self._thread.join(timeout=2 * METADATA_S + 2 * _POLL_S)
-        self.outgoing.close(is_producer_free=self._thread is None or not self._thread.is_alive())
+        self.outbox.close(is_producer_free=self._thread is None or not self._thread.is_alive())
 
     def delivered(self, message: Message) -> None:
         """A record has arrived."""
@@ -143,13 +143,13 @@ class KafkaConnection:
                     self._entries.clear()
                     for receiver in self._members.values():
                         receiver.unloaded()
-                self.outgoing.down = not isinstance(error, _Lost)
+                self.outbox.down = not isinstance(error, _Lost)
                 self._stopping.wait(_RETRY_S)
 
     def _read(self) -> None:
         consumer, unread = self._assigned()
         waiting: list[tuple[list[Member], dict[int, int]]] = []
-        self.outgoing.down = self._suspect = False
+        self.outbox.down = self._suspect = False
         self._broker.back()
         self._decisions.back()
         self._look()
@@ -161,9 +161,9 @@ class KafkaConnection:
                 self._producer.poll(0)
                 if self._suspect:
                     self._probe()
-                if not self.outgoing.down and self.watched.is_due():
+                if not self.outbox.down and self.watched.is_due():
                     self._look()
-                self.outgoing.catch_up()
+                self.outbox.catch_up()
                 self._take_new_partitions(consumer)
                 self._tell_who_joined(consumer, waiting)
                 if message is None:
@@ -321,9 +321,9 @@ class KafkaConnection:
             self._producer.list_topics(self._topics.control, timeout=_PROBE_S)
         except KafkaException as error:
             self._broker.away(error)
-            self.outgoing.down = True
+            self.outbox.down = True
         else:
-            self.outgoing.down = self._suspect = False
+            self.outbox.down = self._suspect = False
             self._broker.back()
 
     def _look(self) -> None:

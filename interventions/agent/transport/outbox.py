@@ -20,7 +20,7 @@ Report: TypeAlias = Callable[[KafkaError | None, Message | None], None]
 """What became of a record; without a message: it waits on disk."""
 
 
-class Outgoing:
+class Outbox:
     """Thread safe. Raises ValueError when librdkafka, or the disk, refuses the settings."""
 
     def __init__(self, settings: GuardSettings, common: dict[str, Any], on_error: Callable[[KafkaError], None]) -> None:
