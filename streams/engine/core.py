@@ -219,7 +219,7 @@ class Core:
             detections=tuple(self._detection(event, finding, watch, decisions) for finding in findings),
             decision=decisions[0] if decisions else None,
             also=(*decisions[1:], *closed),
-            control=control_record(state.session_id, state.agent_id, killed)
+            control=control_record(state.ref, killed)
             if killed is not None and (was_killed is None or stopped)
             else None
             if frozen is None

@@ -58,7 +58,7 @@ class SessionCommands:
         if not stopped or killed is None:
             return Effects(state)
         state.due_ms = self.due_ms(standing)
-        control = control_record(state.session_id, state.agent_id, killed, feedback.decided_at)
+        control = control_record(state.ref, killed, feedback.decided_at)
         return Effects(state, control=control, incidents=session_incidents.on_stopped(standing, state.ref, time_ms))
 
     def tick(self, state: SessionState, now_ms: int) -> Effects:
@@ -78,7 +78,7 @@ class SessionCommands:
             standing, state.ref, self._policy, command.time, session_incidents.KILLED, by=command.by
         )
         state.due_ms = self.due_ms(standing)
-        control = control_record(state.session_id, state.agent_id, killed)
+        control = control_record(state.ref, killed)
         origin = origin_of_command(command, state.agent_id, state.root_session_id)
         signals = tuple(self._signaller.decided(state.unsaid, origin, decision, killed=True))
         return Effects(state, decision=decision, also=closed, control=control, signals=signals, incidents=incidents)
