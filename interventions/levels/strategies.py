@@ -79,7 +79,6 @@ class Strategy(Protocol):
 
     def choose(self, case: Case) -> Level:
         """The level that answers the finding."""
-        ...
 
 
 def severity_score(severity: Severity, confidence: float, impact: float = 0.0) -> float:

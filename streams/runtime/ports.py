@@ -15,7 +15,6 @@ class Sender(Protocol):
         self, topic: str, *, key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()
     ) -> None:
         """Hands one record over."""
-        ...
 
 
 class Outbox(Sender, Protocol):
@@ -23,7 +22,6 @@ class Outbox(Sender, Protocol):
 
     def partitions(self, topic: str) -> int:
         """How many the topic has. Raises KnownFailure when there is no such topic."""
-        ...
 
 
 class Meter:

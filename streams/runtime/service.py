@@ -21,15 +21,12 @@ class Service(Protocol):
 
     def run(self) -> None:
         """Until `stop`."""
-        ...
 
     def stop(self) -> None:
         """Ends it, from any thread."""
-        ...
 
     def verdict(self) -> Verdict:
         """Whether it is alive and ready."""
-        ...
 
 
 def run_service(service: Service, name: str, metrics: Metrics, metrics_at: tuple[str, int], bootstrap: str) -> int:
