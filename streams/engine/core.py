@@ -356,7 +356,7 @@ def _is_stopped(killed: Kill | None, held: Freeze | None) -> bool:
 
 
 def _irreversible(act: Observation) -> Sequence[Destruction]:
-    """What an attempt that nobody has refused yet does that cannot be taken back."""
+    """The irreversible effects of an attempt that was not refused."""
     acts = act.irreversible
     return tuple(one for one in acts if not one.reversible) if acts and not act.refused else ()
 
