@@ -67,7 +67,7 @@ def _is_of_command_line(value: object) -> bool:
 def _of_command_line(messages: list[dict[str, Any]]) -> Iterator[Step]:
     prompts = 0
     for message in messages:
-        content, time_ms, used = message.get("content"), _time(message.get("ts")), message.get("metrics")
+        content, time_ms, used = message.get("content"), moment_of_ms(message.get("ts")), message.get("metrics")
         results = [block for block in objects(content) if block.get("type") == "tool_result"]
         if message.get("role") == "assistant":
             usage = usage_of(
