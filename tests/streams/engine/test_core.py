@@ -5,26 +5,21 @@ from typing import Any
 
 import pytest
 
-from haltline.schemas.control import Batch, Command, CommandKind, ControlState, Feedback, Stage
+from haltline.schemas.control import Batch, Command, CommandKind, Feedback, Stage
 from haltline.schemas.decisions import Level, Mode
-from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage
+from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.findings import Severity
-from haltline.schemas.policy import Exemption, Override, Policy, Rule
+from haltline.schemas.policy import Policy, Rule
 from haltline.streams.engine.core import MAX_SEEN, Core, Position, SessionState
 from haltline.streams.engine.core import Effects as Followed
 from haltline.streams.sessions import state_codec
 from tests.cases import cases
 
 T0_MS = 1_750_000_000_000
-LOOP_GUARD = ("destructive_repeat", "destructive_volume")
 
 
 def at(second: float) -> int:
     return T0_MS + round(second * 1000)
-
-
-def exempt(*, until: float = 3600, **fields: Any) -> Override:
-    return Override(exemption=Exemption(by="ada", reason="tried elsewhere", expires=at(until)), **fields)
 
 
 def attempt(second: float, target: str = "asset_id=fact_sales", **fields: object) -> ActionEvent:
@@ -116,25 +111,6 @@ def test_deletes(policy: Policy | None, seconds: tuple[float, ...], targets: str
     assert refused.state.standing.killed is None, "refused attempts are no deletes"
 
 
-@cases(
-    "cost_usd, level, counted",
-    {
-        "within its limit": (5, None, ""),
-        "a little too fast": (20, Level.NUDGE, ""),
-        "frozen": (40, Level.PAUSE, "turn_after_stop"),
-        "killed": (200, Level.KILL, "turn_after_stop"),
-    },
-)
-def test_turns_of_a_stopped_session_are_counted(cost_usd: float, level: Level | None, counted: str) -> None:
-    core, usage = Core(), Usage(cost_usd=cost_usd)
-    turn = attempt(0).model_copy(update={"kind": Kind.MODEL_TURN, "call_id": None, "action": "", "usage": usage})
-    turn = turn.model_copy(update={"await_verdict": False})
-    first = core.on_event(None, turn)
-    assert (first.decision.level if first.decision else None, first.followup) == (level, "")
-    assert (first.control is not None) == (level in {Level.PAUSE, Level.KILL})
-    assert core.on_event(first.state, turn.model_copy(update={"event_id": "next", "usage": None})).followup == counted
-
-
 @pytest.mark.parametrize("same", ["offset", "event_id"])
 def test_an_event_that_comes_twice_changes_nothing_and_the_ring_of_seen_ones_is_bounded(same: str) -> None:
     core = Core()
@@ -148,31 +124,6 @@ def test_an_event_that_comes_twice_changes_nothing_and_the_ring_of_seen_ones_is_
         session(attempt(second, action="read_file", effect="read"))
     assert session.state is not None
     assert len(session.state.seen) == MAX_SEEN * 6
-
-
-@cases(
-    "override, verdicts",
-    {
-        "both signals off for one session": (
-            exempt(session="s1", rules={r: Rule(enabled=False) for r in LOOP_GUARD}),
-            [ALLOWED, ALLOWED, ALLOWED]),
-        "in shadow all is only recorded": (
-            exempt(agent="cleaner", rules={r: Rule(mode=Mode.SHADOW) for r in LOOP_GUARD}),
-            [ALLOWED, "ALLOW allowed, loop_suspected in shadow", "ALLOW allowed, loop_detected in shadow"]),
-        "an exemption that ends between two events": (
-            exempt(session="s1", rules={r: Rule(mode=Mode.SHADOW) for r in LOOP_GUARD}, until=12),
-            [ALLOWED, "ALLOW allowed, loop_suspected in shadow", KILLED]),
-        "another agent's override does not concern this one": (
-            Override(agent="other", rules={"destructive_repeat": Rule(enabled=False)}),
-            [ALLOWED, SUSPECTED, KILLED]),
-        "a stricter volume for one session": (
-            Override(session="s1", rules={"destructive_volume": Rule(settings={"max_deletes": 2})}),
-            [ALLOWED, ASKED, ASKED]),
-    },
-)  # fmt: skip
-def test_overrides_by_agent_and_session(override: Override, verdicts: list[str]) -> None:
-    only_counting = {"step_review": Rule(enabled=False)}
-    assert Session(Policy(rules=only_counting, overrides=(override,))).deletes(0, 6, 12) == verdicts
 
 
 def test_the_third_delete_of_one_table_is_refused_with_its_evidence_by_offset() -> None:
@@ -225,46 +176,3 @@ def test_what_a_killed_session_begins_after_the_grace_time_is_an_incident(event:
     assert (detection.decision_id, decision.level, decision.flag) == (decision.decision_id, Level.KILL, True)
     assert detection.finding.evidence[-1].event_id == event.event_id
     assert decision.code == "session_killed_by_operator"
-
-
-def test_what_was_begun_after_the_kill_and_is_done_all_the_same_is_reported_twice() -> None:
-    session = killed_session()
-    codes = [[d.finding.reason for d in session(event).detections] for event in (attempt(60), result(61, attempt(60)))]
-    assert [len(found) for found in codes] == [1, 1]
-    assert "began delete_asset" in codes[0][0]
-    assert "carried out" in codes[1][0]
-    session.command(CommandKind.RESET, 70)
-    assert session(carried_out(90)).detections == (), "who was released is not held to the kill"
-
-
-def ended(second: float) -> ActionEvent:
-    return ActionEvent(event_id=f"end@{second}", kind=Kind.SESSION_ENDED, session_id="s1", time=at(second))
-
-
-def test_a_killed_session_that_ends_without_an_answer_has_stopped_and_one_that_had_ended_too() -> None:
-    session = Session()
-    session.deletes(0, 10)
-    session.command(CommandKind.KILL, 12)
-    control = session(ended(13)).control
-    assert control is not None
-    assert (control.state, control.stopped_at, control.time_to_stop_ms) == (ControlState.KILLED, at(13), None)
-    assert session(ended(14)).control is None
-    session = Session()
-    session.deletes(0)
-    session(ended(5))
-    control = session.command(CommandKind.KILL, 12).control
-    assert control is not None
-    assert control.stopped_at == at(12)
-
-
-@pytest.mark.parametrize("answer_first", [True, False])
-def test_the_answer_to_a_kill_and_the_end_of_the_session_come_in_any_order(answer_first: bool) -> None:
-    session = Session()
-    session.deletes(0, 10)
-    kill = session.command(CommandKind.KILL, 12).decision
-    assert kill is not None
-    before = [] if answer_first else [session(ended(14))]
-    answered = session.stopped(kill.decision_id, 13, decided_at=12.5)
-    after = [session(ended(14))] if answer_first else []
-    controls = [one.control for one in (*before, answered, *after) if one.control is not None]
-    assert (controls[-1].stopped_at, controls[-1].time_to_stop_ms) == (at(13), 500)

@@ -1,14 +1,13 @@
 """How a partition of the changelog becomes a process's, step by step; log and group are in the test's hands."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING
 
-from haltline.streams.runtime.changelog import EPOCH_HEADER, ChangelogGap, Claim, Epoch, OlderRelease, Owner
+from haltline.streams.runtime.changelog import EPOCH_HEADER, ChangelogGap, Claim, Epoch, OlderRelease
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer, Receipt
 from haltline.streams.runtime.health import Partition
 from haltline.streams.runtime.metrics import Metrics
@@ -27,8 +26,6 @@ class Log:
 
     def __init__(self) -> None:
         self.records: dict[int, list[Record]] = {}
-        self.member_answers: list[bool] = []
-        self.asked_in: list[int] = []
         self.reads: dict[int, int] = {}
         """By partition: the offset that is read next."""
         self.take: Callable[[Fetched], None] = lambda _: None
@@ -39,10 +36,6 @@ class Log:
         log = self.records.setdefault(partition, [])
         log.append(Record(CHANGELOG, partition, len(log), 0, key, value, tuple(headers)))
         return len(log) - 1
-
-    def add_claim(self, partition: int, name: bytes) -> int:
-        claim = Claim(name.ljust(16))
-        return self.add(partition, claim.key, None, claim.headers)
 
     # As ConfirmedProducer.
 
@@ -74,10 +67,9 @@ class Log:
 
     # As Membership.
 
-    async def is_member(self, generation: int) -> bool:
-        self.asked_in.append(generation)
+    async def is_member(self, _generation: int) -> bool:
         await asyncio.sleep(0)
-        return self.member_answers.pop(0) if self.member_answers else True
+        return True
 
 
 class Process:
@@ -106,18 +98,14 @@ class Process:
         )
 
     @asynccontextmanager
-    async def recovering(self, generation: int = 1) -> AsyncIterator[asyncio.Task[bool]]:
+    async def recovering(self) -> AsyncIterator[asyncio.Task[bool]]:
         """`recover`, as far as it gets before the block, and a few turns after it."""
-        task = asyncio.create_task(self.ownership.recover(generation))
+        task = asyncio.create_task(self.ownership.recover(1))
         await turns()
         yield task
         await turns()
         if not task.done():
             task.cancel()
-
-    @property
-    def owned(self) -> Collection[int]:
-        return self.partitions.numbers()
 
 
 async def turns() -> None:
@@ -139,88 +127,9 @@ def run(test: Callable[[Process], Coroutine[Any, Any, None]]) -> Callable[[], No
 
 
 @run
-async def test_a_partition_is_owned_when_the_own_claim_was_read_and_the_group_was_asked_after_that(p: Process) -> None:
-    p.log.add(1, b"a", b"1")
-    p.log.add(1, b"a", b"2")
-    p.ownership.assign({1}, set())
-    async with p.recovering(generation=7) as task:
-        assert p.log.asked_in == [7]
-        assert p.log.reads == {1: OFFSET_BEGINNING}
-        p.log.read(1, up_to=2)
-        await turns()
-        assert not task.done(), "whatever stood there before, the claim was not read yet"
-        p.log.read(1)
-    assert task.result()
-    assert p.log.asked_in == [7, 7]
-
-    [part] = p.ownership.own()
-    assert part.values == {b"a": b"2"}
-    assert part.owner == Owner(2, b"own-0".ljust(16))
-    assert p.owned == {1}
-
-
-@run
-async def test_nothing_is_owned_of_an_assignment_that_another_followed_while_it_was_read(p: Process) -> None:
-    for number in (1, 3):
-        for value in (b"1", b"2", b"3"):
-            p.log.add(number, b"k", value)
-    p.ownership.assign({1, 3}, set())
-    async with p.recovering(generation=18) as first:
-        p.log.read(3, up_to=1)
-        await p.ownership.release(lost=False)
-        p.ownership.assign({3}, set())
-        async with p.recovering(generation=19) as second:
-            assert p.log.reads == {3: 1}, "it goes on where it stands"
-            p.log.read(3)
-        assert second.result()
-    assert first.result() is False
-    [part] = p.ownership.own()
-    assert (part.values, part.position) == ({b"k": b"3"}, 5)
-
-
-@pytest.mark.parametrize(
-    ("answers", "claims"),
-    [
-        pytest.param([False], 0, id="before it claims: it disturbs nobody"),
-        pytest.param([True, False], 1, id="after it has read its claim"),
-    ],
-)
-def test_who_is_no_member_any_more_owns_nothing(answers: list[bool], claims: int) -> None:
-    @run
-    async def test(p: Process) -> None:
-        p.log.add(0, b"k", b"1")
-        p.log.member_answers = answers
-        p.ownership.assign({0}, set())
-        async with p.recovering() as task:
-            p.log.read(0)
-        assert task.result() is False
-        assert len(p.log.records[0]) == 1 + claims
-
-    test()
-
-
-@run
-async def test_a_claim_of_another_that_is_read_after_the_recovery_is_seen_and_claimed_behind(p: Process) -> None:
-    p.ownership.assign({0, 1}, set())
-    async with p.recovering() as task:
-        p.log.read(0)
-        p.log.read(1)
-    assert task.result()
-    assert p.ownership.is_claimed()
-    p.log.add_claim(1, b"another")
-    p.log.read(1)
-    assert not p.ownership.is_claimed()
-    async with p.recovering() as task:
-        p.log.read(0)
-        p.log.read(1)
-    assert task.result()
-    assert p.ownership.is_claimed()
-    assert [part.owner for part in p.ownership.own()] == [Owner(1, b"own-2".ljust(16)), Owner(2, b"own-3".ljust(16))]
-
-
-@run
 async def test_a_state_of_an_older_release_behind_a_claim_ends_the_recovery(p: Process) -> None:
-    p.log.add_claim(0, b"another")
+    another = Claim(b"another".ljust(16))
+    p.log.add(0, another.key, None, another.headers)
     p.log.add(0, b"k", b"1", [(EPOCH_HEADER, Epoch(5, 1).encode())])
     p.ownership.assign({0}, set())
     async with p.recovering() as task:

@@ -1,19 +1,15 @@
 """Records on their way from librdkafka to the event loop: whose they are, their order, and how many wait."""
 
 import asyncio
-import inspect
 import queue
 import threading
 from collections.abc import Callable, Coroutine, Mapping
-from functools import wraps
 from typing import Any, NoReturn
 
-import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from haltline.streams.runtime.health import Partition
-from haltline.streams.runtime.source_reader import Fetched, Record, SourceReader, consumer_settings
-from haltline.streams.runtime.worker_settings import WorkerSettings
+from haltline.streams.runtime.source_reader import Fetched, SourceReader
 from tests.waiting import wait_until
 
 COMMANDS, EVENTS = "commands", "events"
@@ -33,8 +29,8 @@ class Librdkafka:
         self.on_error = on_error
         self.fetched: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self.assigned: list[dict[int, int]] = []
-        self.to_come = self.handed_out = self.dealt_with = 0
-        """How many messages a test put there, were handed out, and were dealt with when more were asked for."""
+        self.handed_out = 0
+        """How many messages."""
         self.closed = False
 
     def assign(self, partitions: list[TopicPartition], /) -> None:
@@ -43,7 +39,6 @@ class Librdkafka:
         self.assigned.append({tp.partition: tp.offset for tp in partitions})
 
     def poll(self, timeout: float, /) -> Message | None:
-        self.dealt_with = self.handed_out
         try:
             message = self.fetched.get(timeout=timeout) if timeout else self.fetched.get_nowait()
         except queue.Empty:
@@ -100,14 +95,8 @@ class Bench:
 
     def fetch(self, topic: str, *messages: Message) -> None:
         """Lets these come."""
-        consumer = self.of[topic]
-        consumer.to_come += len(messages)
         for message in messages:
-            consumer.fetched.put(message)
-
-    def handed_over(self, topic: str) -> None:
-        consumer = self.of[topic]
-        wait_until(lambda: consumer.dealt_with == consumer.to_come, f"what was fetched of {topic} is on its way")
+            self.of[topic].fetched.put(message)
 
     async def takes(self, batches: int) -> None:
         async with asyncio.timeout(30):
@@ -127,62 +116,27 @@ def end(topic: str, partition: int, offset: int, code: int = KafkaError._PARTITI
     return Message(topic=topic, partition=partition, offset=offset, error=KafkaError(code))
 
 
-Test = Callable[..., Coroutine[Any, Any, None]]
+Test = Callable[[Bench], Coroutine[Any, Any, None]]
 
 
-def bench(**options: Any) -> Callable[[Test], Callable[..., None]]:
-    """Runs a test in a loop, with a reader of its own as `here`."""
+def bench(**options: Any) -> Callable[[Test], Callable[[], None]]:
+    """Runs a test in a loop, with a reader of its own."""
 
-    def of(test: Test) -> Callable[..., None]:
-        @wraps(test)
-        def run(**arguments: Any) -> None:
+    def of(test: Test) -> Callable[[], None]:
+        def run() -> None:
             async def main() -> None:
                 here = Bench(**options)
                 try:
-                    await test(here, **arguments)
+                    await test(here)
                 finally:
                     here.reader.close()
                 assert all(consumer.closed for consumer in here.of.values())
 
             asyncio.run(main())
 
-        shown = inspect.signature(test)
-        run.__signature__ = shown.replace(parameters=list(shown.parameters.values())[1:])  # type: ignore[attr-defined]  # what pytest reads
         return run
 
     return of
-
-
-@bench()
-async def test_each_topic_is_read_from_the_offsets_it_was_given_and_a_batch_is_of_one_partition(here: Bench) -> None:
-    here.begin({(EVENTS, 0): 7, (EVENTS, 2): 0, (COMMANDS, 0): 3})
-    assert here.of[EVENTS].assigned[-1] == {0: 7, 2: 0}
-    assert here.of[COMMANDS].assigned[-1] == {0: 3}
-    here.fetch(EVENTS, *(record(EVENTS, partition, offset) for partition, offset in [(0, 7), (2, 0), (0, 8)]))
-    await here.takes(2)
-    first = here.taken[0]
-    assert here.offsets() == [(EVENTS, 0, [7, 8]), (EVENTS, 2, [0])]
-    assert first.following == 9
-    assert first.records[0] == Record(EVENTS, 0, 7, 1007, b"key", b"7", ())
-
-
-@pytest.mark.parametrize("again", [{}, {(EVENTS, 0): 0}], ids=["partitions went", "partitions went and came back"])
-@bench()
-async def test_a_batch_that_is_on_its_way_when_partitions_go_is_never_taken(
-    here: Bench, again: Mapping[Partition, int]
-) -> None:
-    here.begin({(EVENTS, 0): 0})
-    here.fetch(EVENTS, record(EVENTS, 0, 0))
-    here.handed_over(EVENTS)
-    here.reader.stop()
-    here.begin(again)
-    await asyncio.sleep(0)  # the loop turns: what was on its way arrives
-    await asyncio.sleep(0)
-    assert here.taken == []
-    if again:
-        here.fetch(EVENTS, record(EVENTS, 0, 0))
-        await here.takes(1)
-        assert here.offsets() == [(EVENTS, 0, [0])]
 
 
 @bench(max_poll_records=1, buffered_batches=1)
@@ -212,16 +166,6 @@ async def test_a_partition_is_polled_no_further_than_there_is_room_and_all_of_it
     assert max(ahead) <= 3
 
 
-@bench(max_poll_records=1)
-async def test_what_waits_of_an_earlier_topic_goes_first(here: Bench) -> None:
-    here.begin({(EVENTS, 0): 0, (COMMANDS, 0): 0})
-    for topic in (EVENTS, COMMANDS):
-        here.fetch(topic, record(topic, 0, 0), record(topic, 0, 1))
-        here.handed_over(topic)
-    await here.takes(4)
-    assert here.offsets() == [(topic, 0, [offset]) for topic in (COMMANDS, EVENTS) for offset in (0, 1)]
-
-
 @bench()
 async def test_what_librdkafka_gets_over_by_itself_is_passed_over_and_headers_that_cannot_be_read_too(
     here: Bench,
@@ -244,11 +188,3 @@ async def test_a_topic_that_may_not_be_read_is_a_failure(here: Bench) -> None:
     (failure,) = here.failures
     assert isinstance(failure, KafkaException)
     assert failure.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
-
-
-def test_the_consumer_is_given_the_connection_of_every_client_and_commits_nothing() -> None:
-    secured = {"security.protocol": "ssl", "ssl.ca.location": "/etc/ca.pem"}
-    settings = WorkerSettings(bootstrap="a:1,b:2", sources=(EVENTS,), group="g", client=secured, fetch_wait_ms=10)
-    settings_given = consumer_settings(settings)
-    assert settings_given.items() >= {**secured, "bootstrap.servers": "a:1,b:2", "fetch.wait.max.ms": 10}.items()
-    assert (settings_given["enable.auto.commit"], settings_given["isolation.level"]) == (False, "read_uncommitted")
