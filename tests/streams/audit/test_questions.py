@@ -14,7 +14,7 @@ from haltline.schemas.control import Command, CommandKind, Feedback, Stage
 from haltline.schemas.decisions import Decision
 from haltline.streams.audit.questions import QUESTIONS
 from tests.builders import at
-from tests.streams.replay.recorded import TOPICS, LiveLog, a_night, deletes, works
+from tests.streams.replay.recorded import TOPICS, a_night, deletes
 
 
 @pytest.fixture(scope="module")
@@ -82,18 +82,11 @@ def test_each_question_counts_what_it_is_about(table: Path) -> None:
     assert [(one["by"], one["kind"], one["commands"]) for one in ask(table, "operators")] == [("ada", "label", 4)]
 
 
-def test_answers_are_csv_too(table: Path) -> None:
-    for question in (("ask", "trips"), ("story", "night-1")):
-        code, output, _ = run(table, *question, "--csv")
-        head, *rows = csv.reader(io.StringIO(output))
-        assert code == 0
-        assert "level" in head
-        assert rows
-        assert all(len(row) == len(head) for row in rows)
-    code, output, _ = run(
-        table, "query", 'SELECT "key", level FROM audit WHERE level = \'KILL\' ORDER BY "key"', "--csv"
-    )
-    assert output.splitlines()[:2] == ["key,level", "night-1,KILL"]
+def test_a_long_story_is_reported_to_people_from_its_end(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("haltline.cli.operator.audit.query._STORY_SHOWN", 3)
+    code, output, _ = run(table, "story", "night-1")
+    assert (code, "the last 3 of " in output, "3 rows" in output) == (0, True, True), output
+    assert len(orjson.loads(run(table, "story", "night-1", "--json")[1])) > 3
 
 
 def test_what_cannot_be_asked_is_reported(table: Path) -> None:
@@ -104,21 +97,6 @@ def test_what_cannot_be_asked_is_reported(table: Path) -> None:
     ):
         code, _, errors = run(table, *arguments)
         assert (code, text in errors) == (expected, True), errors
-
-
-@pytest.mark.parametrize("form", ["--json", "--csv"])
-def test_scripts_get_every_row_or_so_many_and_what_is_missing_is_reported_beside_the_data(
-    table: Path, form: str
-) -> None:
-    def rows_of(output: str) -> list[dict[str, str]]:
-        return orjson.loads(output) if form == "--json" else list(csv.DictReader(io.StringIO(output)))
-
-    everything = run(table, "query", "SELECT count(*) AS n FROM audit", "--csv")[1].split()[1]
-    code, output, result = run(table, "query", "SELECT event_id FROM audit", form)
-    assert (code, len(rows_of(output)), result) == (0, int(everything), "")
-    code, output, result = run(table, "query", "SELECT kind FROM audit", form, "--limit", "3")
-    assert (code, len(rows_of(output))) == (0, 3)
-    assert result.startswith("these are the first 3 rows; there are more")
 
 
 def test_people_get_a_table_that_ends(table: Path) -> None:
@@ -172,17 +150,6 @@ def test_sql_that_does_not_hold_is_answered_with_what_was_expected_and_what_was_
         errors
     )
     assert (errors.count("\n"), sql in errors) == (1, False), errors
-
-
-def test_a_long_story_is_reported_to_people_from_its_end(tmp_path: Path) -> None:
-    log = LiveLog().events([*works("s", 260), *deletes("s", 300, 306, 312)])
-    table = log.audited(tmp_path)
-    code, output, _ = run(table, "story", "s")
-    assert (code, "the last 500 of " in output, "500 rows" in output) == (0, True, True)
-    assert "KILL" in output[-8_000:]
-    document = orjson.loads(run(table, "story", "s", "--json")[1])
-    assert len(document) > 500
-    assert "look_up" in str(document[0]["summary"])
 
 
 def test_a_store_that_does_not_answer_is_reported_in_one_line() -> None:
