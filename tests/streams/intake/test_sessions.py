@@ -1,5 +1,4 @@
 import asyncio
-import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -48,18 +47,6 @@ def test_a_session_that_ends_and_begins_again_keeps_its_counts(below: dict[str, 
     assert found == [None, None, "session_killed_loop_guard"]
 
 
-def test_a_session_that_is_given_up_for_others_keeps_its_counts(caplog: pytest.LogCaptureFixture) -> None:
-    sessions, found = Sessions(LOCAL, 2), []
-    with caplog.at_level(logging.WARNING):
-        for number in range(3):
-            found.append(deletes(sessions.of({"session_id": "s1"}), f"c{number}"))
-            for other in range(2):
-                sessions.of({"session_id": f"other-{number}-{other}"})
-            assert sessions.known("s1") is None
-    assert found == [None, None, "session_killed_loop_guard"]
-    assert "session s1 is given up: more than 2 are asked about" in caplog.text
-
-
 def test_counts_are_kept_for_an_hour() -> None:
     now_s = [0.0]
     sessions, found = Sessions(LOCAL, 10, clock=lambda: now_s[0]), []
@@ -83,21 +70,6 @@ def test_a_session_with_open_calls_is_given_up_after_those_without(rules: Any) -
     sessions.of({"session_id": "new"})
     assert sessions.known("at work") is not None
     assert sessions.known("idle") is None
-
-
-@pytest.mark.parametrize(
-    ("own", "holds", "asked", "expected"),
-    [
-        ("blocking", True, "async", "blocking"),
-        ("blocking", False, "async", "async"),
-        ("async", True, "blocking", "blocking"),
-        ("local", True, "async", "local"),
-    ],
-)
-def test_a_session_does_not_weaken_a_mode_that_is_held_to(own: Any, holds: bool, asked: str, expected: str) -> None:
-    settings = GuardSettings(mode=own, bootstrap=None if own == "local" else "127.0.0.1:9")
-    sessions = Sessions(settings, 10, holds_mode=holds)
-    assert sessions.of({"session_id": "s1", "session_mode": asked}).guard.settings.mode == expected
 
 
 @pytest.mark.parametrize(
