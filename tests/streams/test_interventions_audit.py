@@ -13,7 +13,6 @@ from haltline.cli.common import Exit
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Kind
-from haltline.schemas.findings import Severity
 from haltline.schemas.policy import Policy
 from haltline.schemas.topics import Topics
 from haltline.streams.audit.reading import KafkaRecord, Reader
@@ -105,28 +104,6 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Table:
     return table.write()
 
 
-def test_each_intervention_is_a_record_with_the_inputs_of_its_call(stopped: Table) -> None:
-    found = stopped.json("interventions")["interventions"]
-    assert [(one["type"], one["outcome"]) for one in found] == [
-        ("warning", "warned"),
-        *[("loop_detected", "blocked")] * 4,
-    ]
-    killed = found[1]
-    assert killed["original_inputs"] == {"id": "fact_sales"}
-    assert killed["blast_radius"] == "would have taken away: delete_asset asset_id=fact_sales"
-    assert (killed["estimated_cost_usd"], killed["cost_prevented_usd"], killed["run_id"]) == (3.0, 3.0, "s1")
-
-
-def test_records_are_found_by_type_outcome_and_risk(stopped: Table) -> None:
-    assert stopped.json("interventions", "--type", "warning")["total"] == 1
-    assert stopped.json("interventions", "--outcome", "blocked", "--limit", "2")["skip"] == 2
-    assert stopped.ask("interventions", "--type", "pii_blocked")[0] == Exit.NO
-    assert stopped.json("interventions", "--rule", "killed")["total"] == 3
-    assert stopped.json("interventions", "--action", "delete_asset", "--since", "2025-06-15")["total"] == 5
-    for nothing in (("--session", "nobody"), ("--action", "look_up"), ("--until", "2025-06-15"), ("--agent", "nobody")):
-        assert stopped.ask("interventions", *nothing)[0] == Exit.NO
-
-
 def test_the_statistics_count_what_was_prevented_once(stopped: Table) -> None:
     stats = stopped.json("interventions", "--stats")
     (advice,) = stats.pop("advice")
@@ -144,24 +121,6 @@ def test_the_statistics_count_what_was_prevented_once(stopped: Table) -> None:
             {"policy_id": "destructive_repeat", "policy_name": "default version 1", "count": 2},
         ],
     }
-
-
-def test_the_whole_report_of_a_stop(stopped: Table) -> None:
-    result = stopped.json("incident", "s1")
-    report, actions = result["incident"], result["action_history"]
-    assert len(actions) == 50
-    assert actions[-1] == {
-        "time": 1_750_000_112_000,
-        "event_id": "s1@112 delete_asset asset_id=fact_sales",
-        "action": "delete_asset",
-        "targets": ["asset_id=fact_sales"],
-    }
-    assert [act["outcome"] for act in actions[-3:-1]] == ["ok", "ok"]
-    assert report["impact"]["duration_s"] == 112
-    assert report["impact"]["resources"] == {"input_tokens": 6000, "cost_usd": 30}
-    assert report["timeline"][0]["what"] == "the session began"
-    assert report["timeline"][-1]["what"].startswith("KILL session_killed_loop_guard")
-    assert {option["option"] for option in report["recovery_options"]} >= {"resume_with_limits", "abort"}
 
 
 def test_the_report_for_people_without_arguments_and_outputs(stopped: Table) -> None:
@@ -215,20 +174,6 @@ def labelled(tmp_path_factory: pytest.TempPathFactory) -> Table:
     return table.write()
 
 
-def test_precision_by_rule(labelled: Table) -> None:
-    assert labelled.json("labels")["rules"] == [
-        {
-            "rule": "error_repetition",
-            "confirmed": 2,
-            "false_alarm": 3,
-            "missed": 0,
-            "precision": 0.4,
-            "recall": 1.0,
-        },
-        {"rule": "hallucination", "confirmed": 0, "false_alarm": 0, "missed": 1, "precision": None, "recall": 0.0},
-    ]
-
-
 def test_a_threshold_is_suggested_and_never_applied(labelled: Table, tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     text = SOON.model_dump_json(include={"rules"})
@@ -249,12 +194,3 @@ def test_a_rule_that_misses_is_offered_a_stricter_threshold() -> None:
     assert found is not None
     assert (found.setting, found.missed_found, found.missed) == ("medium", 1, 1)
     assert found.value < 9
-
-
-def test_where_a_rule_is_right_nothing_is_suggested() -> None:
-    decision = Decision(
-        decision_id="d", session_id="bad", event_id="e", time=1_750_000_000_000, level=Level.PAUSE,
-        code="c", reason="r", detector="error_repetition", severity=Severity.CRITICAL,
-    )  # fmt: skip
-    (of,) = by_rule([label_of("bad", "confirmed", "d")], [decision])
-    assert (of.precision, suggest(of, {"bad": recorded("bad", failing("bad", 9))}, Policy())) == (1.0, None)

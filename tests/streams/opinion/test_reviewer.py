@@ -87,19 +87,6 @@ def reviewing(
         policies.close()
 
 
-def test_a_verdict_names_the_event_and_what_it_cost(broker: str, log: LiveLog, server: Server, tmp_path: Path) -> None:
-    with reviewing(broker, server, tmp_path, rules={"input_usd": 2, "output_usd": 8}) as (reviewer, metrics):
-        opinion = reviewer.opinion_on(requested(log))
-    assert (opinion.outcome, opinion.since, opinion.tell) == (Outcome.RUNAWAY, "p2", "Say what you look for.")
-    assert (opinion.input_tokens, opinion.output_tokens, opinion.cost_usd) == (1000, 100, 0.0028)
-    shown = metrics.exposition().decode()
-    assert 'haltline_opinions_total{detector="repetition",outcome="runaway"} 1.0' in shown
-    assert "haltline_opinion_cost_usd_total 0.0028" in shown
-    ((headers, body),) = server.requests
-    assert headers["authorization"] == f"Bearer {KEY}"
-    assert body["response_format"]["json_schema"]["strict"] is True
-
-
 def test_secrets_and_the_key_are_in_no_text(
     broker: str, log: LiveLog, server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
