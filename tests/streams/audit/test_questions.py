@@ -130,16 +130,12 @@ def test_no_rows_are_an_answer_too_and_so_are_many_columns_and_values_of_every_t
 
 WRONG = {
     "SELECT session_idd FROM audit": "expected a column such as session_id, got session_idd",
-    "SELECT nothing FROM audit": "expected one of sink, topic, partition",
     "SELECT * FROM audits": "expected the table audit, got audits",
     "SELECT kind FRM audit": "got audit at line 1, column 17",
-    "SELECT kind FROM": "got the end of the statement",
     "DROP TABLE audit": "expected SELECT or WITH or VALUES, got DROP",
     "SELECT 1 / 0": "Divide by zero",
     "SELECT CAST(kind AS int) FROM audit": "got: Cannot cast string '",
-    "SELECT sum(kind) FROM audit": "another type, got sum(",
     "SELECT 'kind FROM audit": "got: Unterminated string literal at Line: 1",
-    "SELECT 1; SELECT 2": "only supports a single SQL statement",
 }
 
 
