@@ -1,11 +1,11 @@
 """The scenario of the loop guard and what surrounds it, through the pure core."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
-from haltline.schemas.control import Batch, Command, CommandKind, Feedback, Stage
+from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.findings import Severity
@@ -13,13 +13,8 @@ from haltline.schemas.policy import Policy, Rule
 from haltline.streams.engine.core import MAX_SEEN, Core, Position, SessionState
 from haltline.streams.engine.core import Effects as Followed
 from haltline.streams.sessions import state_codec
+from tests.builders import at
 from tests.cases import cases
-
-T0_MS = 1_750_000_000_000
-
-
-def at(second: float) -> int:
-    return T0_MS + round(second * 1000)
 
 
 def attempt(second: float, target: str = "asset_id=fact_sales", **fields: object) -> ActionEvent:
@@ -44,36 +39,22 @@ class Session:
         self.state: SessionState | None = None
         self.offset = 0
 
-    def __call__(self, event: ActionEvent) -> Followed:
-        return self._take(self.core.on_event, event, "haltline.actions")
-
-    def _take(self, take: Callable[..., Followed], given: Any, topic: str) -> Followed:
-        followed = take(self.state, given, Position(topic, 0, self.offset))
+    def __call__(self, given: ActionEvent | Command) -> Followed:
+        take: Callable[..., Followed] = self.core.on_event if isinstance(given, ActionEvent) else self.core.on_command
+        followed = take(self.state, given, Position("haltline.actions", 0, self.offset))
         self.offset += 1
         self.state = state_codec.decode(state_codec.encode(followed.state))
         return followed
 
-    def command(self, kind: CommandKind, second: float = 0, batch: Batch | None = None) -> Followed:
-        said: dict[str, Any] = {"by": "alice", "reason": "as agreed", "time": at(second), "batch": batch}
-        command = Command(command_id=f"k@{second}", kind=kind, id="s1", **said)
-        return self._take(self.core.on_command, command, "haltline.commands")
-
-    def stopped(self, decision_id: str, second: float, decided_at: float | None = None) -> Followed:
-        """The agent's side says that it has carried out a kill."""
-        times: dict[str, Any] = {"time": at(second), "decided_at": None if decided_at is None else at(decided_at)}
-        answer = Feedback(feedback_id="f", decision_id=decision_id, session_id="s1", stage=Stage.STOPPED, **times)
-        return self._take(self.core.on_feedback, answer, "haltline.feedback")
-
-    def deletes(self, *seconds: float, targets: list[str] | None = None) -> list[str]:
+    def deletes(self, seconds: Sequence[float], targets: str) -> list[str]:
         """The verdicts on deletes at these seconds, each executed when it was allowed."""
         verdicts = []
-        for number, second in enumerate(seconds):
-            event = attempt(second, targets[number]) if targets else attempt(second)
+        for second, target in zip(seconds, targets, strict=True):
+            event = attempt(second, f"asset_id={target}")
             followed = self(event)
             decision = followed.decision
             assert decision is not None, "every awaited verdict is answered"
-            beside = "".join(f", {d.code} in shadow" for d in followed.also if d.mode is Mode.SHADOW)
-            verdicts.append(f"{decision.level.value} {decision.code}{beside}")
+            verdicts.append(f"{decision.level.value} {decision.code}")
             refused = decision.level >= Level.PAUSE
             self(result(second + 0.2, event, Outcome.REFUSED if refused else Outcome.ERROR))
         return verdicts
@@ -101,7 +82,7 @@ A_DAY = 86_400
 )
 def test_deletes(policy: Policy | None, seconds: tuple[float, ...], targets: str, verdicts: list[str]) -> None:
     session = Session(policy)
-    assert session.deletes(*seconds, targets=[f"asset_id={name}" for name in targets]) == verdicts
+    assert session.deletes(seconds, targets) == verdicts
     refused = Session()
     for second in (0.0, 1.0, 2.0):
         event = attempt(second)
@@ -148,7 +129,7 @@ def killed_session() -> Session:
     """Killed at second 12; a call of second 9 is still open."""
     session = Session()
     session(attempt(9, "asset_id=other", action="read_asset", call_id="open"))
-    session.command(CommandKind.KILL, 12)
+    session(Command(command_id="k", kind=CommandKind.KILL, id="s1", by="alice", reason="as agreed", time=at(12)))
     return session
 
 

@@ -181,3 +181,20 @@ def test_what_cannot_be_used_is_blocked_or_an_error(embedded: EmbeddedBroker) ->
 
     for (_, status, expected), (found, answer) in zip(cases, with_intake(embedded.bootstrap, talk), strict=True):
         assert (found, expected in (answer.get("blocked_reason") or str(answer["errors"]))) == (status, True), answer
+
+
+def test_litellm_s_key_is_the_token(embedded: EmbeddedBroker) -> None:
+    cases: list[tuple[str, dict[str, str], int]] = [
+        (LITELLM, {"x-api-key": "secret"}, 200),
+        (LITELLM, {"Authorization": "Bearer secret"}, 200),
+        (LITELLM, {"x-api-key": "another"}, 401),
+        (LITELLM, {}, 401),
+        (LITELLM, {"x-api-key": "secret", "Authorization": "Bearer another"}, 401),
+        ("/v1/verdict", {"x-api-key": "secret"}, 401),
+    ]
+
+    async def talk(post: Post) -> Any:
+        return [(await post(path, asked(), **header))[0] for path, header, _ in cases]
+
+    with StandIn(embedded.bootstrap):
+        assert with_intake(embedded.bootstrap, talk, token="secret") == [status for *_, status in cases]

@@ -29,11 +29,11 @@ def at(text: str) -> int:
     return round(datetime.fromisoformat(f"2026-03-10T{text}+00:00").timestamp() * 1000)
 
 
-def planned(record: IncidentRecord, at_ms: int, *routes: dict[str, Any], reported: tuple[str, ...] = ()) -> list[str]:
+def planned(record: IncidentRecord, at_ms: int, *routes: dict[str, Any]) -> list[str]:
     """`channel route +seconds`, with * where it is of a digest."""
     return [
         f"{one.channel} {one.route} +{(one.due_ms - at_ms) // 1000}{'*' if one.digest else ''}"
-        for one in plan(record, at_ms, config(*routes), reported)
+        for one in plan(record, at_ms, config(*routes))
     ]
 
 

@@ -21,15 +21,13 @@ from tests.cases import cases
 ID = b"i" * 16
 
 
-def state(*events: int, key: bytes = b"a", commands: int | None = None) -> bytes:
+def state(*events: int) -> bytes:
     """A session's state that includes the events at these offsets."""
-    session = SessionState(key.decode())
+    session = SessionState("a")
     for event in events:
-        is_first(session, f"{key!r}-{event}", MAX_SEEN)
+        is_first(session, str(event), MAX_SEEN)
         session.offsets["actions"] = event
         session.events += 1
-    if commands is not None:
-        session.offsets["commands"] = commands
     return state_codec.encode(session)
 
 

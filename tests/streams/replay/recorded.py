@@ -154,11 +154,10 @@ class LiveLog:
         return folder
 
 
-def deletes(session: str, *seconds: float, agent: str | None = None) -> list[ActionEvent]:
-    """One table of its own deleted again and again, at these seconds; with `agent` one that all delete."""
-    target = f"asset_id={session if agent is None else 'fact_sales'}"
-    events = [one for second in seconds for one in call(second, "delete_asset", target, session=session)]
-    return [one.model_copy(update={"agent_id": agent or f"of {session}"}) for one in events]
+def deletes(session: str, *seconds: float) -> list[ActionEvent]:
+    """One table of its own deleted again and again, at these seconds."""
+    events = [one for second in seconds for one in call(second, "delete_asset", f"asset_id={session}", session=session)]
+    return [one.model_copy(update={"agent_id": f"of {session}"}) for one in events]
 
 
 def works(session: str, count: int = 20, begin: float = 0.0) -> list[ActionEvent]:
