@@ -1,6 +1,5 @@
 """What the audit table tells of interventions: records, the whole report of a stop, labels and suggestions."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +10,13 @@ from typer.testing import CliRunner
 from haltline.cli.app import app
 from haltline.cli.common import Exit
 from haltline.schemas.control import Command, CommandKind
-from haltline.schemas.decisions import Decision, Level
+from haltline.schemas.decisions import Level
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.policy import Policy
 from haltline.schemas.topics import Topics
-from haltline.streams.audit.reading import KafkaRecord, Reader
-from haltline.streams.audit.table import DeltaAuditTable
-from haltline.streams.engine.core import Core, Position
 from haltline.streams.replay.label_precision import by_rule, recorded, suggest
 from tests.builders import T0_MS, call, event
+from tests.streams.learning.recorded import LabelledLog
 
 TOPICS = Topics()
 OTHERS = ("spend_velocity", "budget", "step_review")
@@ -37,38 +34,17 @@ def label_of(session: str, label: str, decision_id: str | None = None, rule: str
     return Command.model_validate({"command_id": "c", "kind": CommandKind.LABEL, "id": session, "time": T0_MS} | said)
 
 
-class Table:
-    """An audit table that is filled by hand."""
+class Table(LabelledLog):
+    """The audit table of a log in which each decision is delivered twice, as may be."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, policy: Policy) -> None:
+        super().__init__(policy)
         self.uri = folder / "audit"
-        self._kept: list[KafkaRecord] = []
-
-    def say(self, topic: str, value: bytes, session: str, time_ms: int) -> None:
-        self._kept.append(KafkaRecord(topic, 0, len(self._kept), time_ms, session.encode(), value))
-
-    def session(self, events: Sequence[ActionEvent], policy: Policy | None = None) -> list[Decision]:
-        """A session's events, and what is decided on them; each decision delivered twice, as may be."""
-        core, state, result = Core(policy), None, []
-        for offset, one in enumerate(events):
-            self.say(TOPICS.actions, one.to_json(), one.session_id, one.time)
-            outcome = core.on_event(state, one, Position(TOPICS.actions, 0, offset))
-            state = outcome.state
-            if outcome.decision is not None:
-                result.append(outcome.decision)
-                for _ in range(2):
-                    self.say(TOPICS.interventions, outcome.decision.to_json(), one.session_id, one.time)
-        return result
-
-    def label(self, session: str, label: str, decision_id: str | None = None, rule: str | None = None) -> None:
-        command = label_of(session, label, decision_id, rule).model_copy(update={"command_id": f"c{len(self._kept)}"})
-        self.say(TOPICS.commands, command.to_json(), session, command.time)
 
     def write(self) -> "Table":
-        reader = Reader(TOPICS, "audit")
-        DeltaAuditTable(self.uri).open().append(
-            [reader.row(one, one.timestamp_ms or 0) for one in self._kept], {"a": 0}
-        )
+        for one in list(self.log.decided()):
+            self.log.send(one.topic, key=one.key, value=one.value)
+        self.log.audited(self.uri)
         return self
 
     def ask(self, *arguments: str) -> tuple[int, str]:
@@ -99,9 +75,19 @@ def deletes(session: str = "s1", count: int = 6, *, usage: dict[str, float] | No
 
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Table:
-    table = Table(tmp_path_factory.mktemp("stopped"))
-    table.session(deletes(usage={"input_tokens": 100, "cost_usd": 0.5}), PRICED)
+    table = Table(tmp_path_factory.mktemp("stopped"), PRICED)
+    table.run(deletes(usage={"input_tokens": 100, "cost_usd": 0.5}))
     return table.write()
+
+
+def test_records_are_found_by_type_outcome_and_risk(stopped: Table) -> None:
+    assert stopped.json("interventions", "--type", "warning")["total"] == 1
+    assert stopped.json("interventions", "--outcome", "blocked", "--limit", "2")["skip"] == 2
+    assert stopped.ask("interventions", "--type", "pii_blocked")[0] == Exit.NO
+    assert stopped.json("interventions", "--rule", "killed")["total"] == 3
+    assert stopped.json("interventions", "--action", "delete_asset", "--since", "2025-06-15")["total"] == 5
+    for nothing in (("--session", "nobody"), ("--action", "look_up"), ("--until", "2025-06-15"), ("--agent", "nobody")):
+        assert stopped.ask("interventions", *nothing)[0] == Exit.NO
 
 
 def test_the_statistics_count_what_was_prevented_once(stopped: Table) -> None:
@@ -158,7 +144,7 @@ SOON = Policy.model_validate(
 @pytest.fixture(scope="module")
 def labelled(tmp_path_factory: pytest.TempPathFactory) -> Table:
     """Under a policy that stops at the third error: two sessions that went on to ten, three that would have ended."""
-    table = Table(tmp_path_factory.mktemp("labelled"))
+    table = Table(tmp_path_factory.mktemp("labelled"), SOON)
     for session, times, label in (
         ("bad-1", 12, "confirmed"),
         ("bad-2", 10, "confirmed"),
@@ -166,10 +152,11 @@ def labelled(tmp_path_factory: pytest.TempPathFactory) -> Table:
         ("good-2", 3, "false_alarm"),
         ("good-3", 3, "false_alarm"),
     ):
-        first = next(d for d in table.session(failing(session, times), SOON) if d.level >= Level.PAUSE)
-        table.label(session, "confirmed", first.decision_id)
-        table.label(session, label, first.decision_id)  # the last word counts
-    table.session(failing("quiet", 2), SOON)
+        table.run(failing(session, times))
+        first = next(d for d in table.decisions(session) if d.level >= Level.PAUSE)
+        table.label(session, "confirmed", first)
+        table.label(session, label, first)  # the last word counts
+    table.run(failing("quiet", 2))
     table.label("quiet", "missed", rule="hallucination")
     return table.write()
 

@@ -156,6 +156,22 @@ def test_a_wrong_policy_says_where_what_was_expected_and_what_was_found(policy: 
     assert str(raised.value).startswith(message)
 
 
+def exempted_errors(agent: str, **settings: int) -> Override:
+    return said(exempted=True, agent=agent, rule="error_repetition", settings=settings)
+
+
+def test_overrides_that_are_wrong_only_together_are_found_among_many() -> None:
+    others = [exempted_errors(f"agent-{n}", high=5) for n in range(40)]
+    wrong = [
+        exempted_errors("x*", high=8, critical=9),
+        exempted_errors("*y", medium=7, high=8, critical=9),
+        exempted_errors("x?y", high=5),
+    ]
+    EffectiveRules(Policy(overrides=(*others, *wrong[:2])))
+    with pytest.raises(ValueError, match=r"overrides\.42\.rules\.error_repetition"):
+        EffectiveRules(Policy(overrides=(*others, *wrong)))
+
+
 def test_overrides_that_can_meet_in_too_many_ways_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(effective_rules, "MAX_MEETINGS", 100)
     many = tuple(said(settings={"max_deletes": 2}) for _ in range(7))

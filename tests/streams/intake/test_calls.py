@@ -140,6 +140,27 @@ def test_a_request_that_is_sent_again_with_its_key_is_one() -> None:
     assert len([e for e in guard.events if e.kind is Kind.PROPOSED]) == 1
 
 
+ENDED = "Idempotency-Key: expected one for each call, got that of a call that has ended"
+
+
+def test_a_call_that_was_allowed_and_has_ended_is_not_allowed_again_by_its_key() -> None:
+    guard = ScriptedGuard()
+    mine, turn = {"Idempotency-Key": key()}, {"Idempotency-Key": key()}
+    of_turn = {"session_id": "s1", "kind": "model.turn"}
+
+    async def talk(post: Post) -> list[Any]:
+        found = [(await post("/v1/verdict", CALL, **mine))[1]["allowed"] for _ in range(2)]  # its answer was lost
+        found += [(await post("/v1/verdict", of_turn, **turn))[1]["allowed"] for _ in range(2)]
+        await post("/v1/result", {"session_id": "s1", "call_id": "c1", "output": "ok"})
+        found.append(await post("/v1/verdict", CALL, **mine))
+        await post("/v1/verdict", CALL | {"call_id": "c2"})
+        await post("/v1/end", {"session_id": "s1"})
+        return [*found, await post("/v1/verdict", CALL, **mine), await post("/v1/verdict", of_turn, **turn)]
+
+    assert scripted(guard, talk) == [*[True] * 4, *[(422, {"errors": [ENDED]})] * 3]
+    assert [e.call_id for e in guard.events if e.kind is Kind.PROPOSED] == ["c1", "c2"]
+
+
 def test_a_call_that_was_allowed_is_refused_by_its_key_once_its_session_was_killed() -> None:
     guard = ScriptedGuard()
     mine, turn, end = ({"Idempotency-Key": key()} for _ in range(3))
@@ -180,6 +201,19 @@ def test_an_intake_beside_its_agent_decides_in_its_own_process(mode: str) -> Non
     found = scripted(None, talk)
     forget_kills()
     assert found == [None, None, "session_killed_loop_guard", True, True, 501]
+
+
+@pytest.mark.parametrize(("holds", "waits"), [(False, [True, False]), (True, [True, True])])
+def test_a_call_that_may_destroy_something_waits_in_mode_async_too(*, holds: bool, waits: list[bool]) -> None:
+    guard = ScriptedGuard()
+    settings = GuardSettings(bootstrap="127.0.0.1:9", mode="blocking")
+
+    async def talk(post: Post) -> None:
+        for action in ("drop_table", "send"):
+            await post("/v1/verdict", CALL | {"action": action, "mode": "async"})
+
+    scripted(guard, talk, settings=settings, holds_mode=holds)
+    assert [e.await_verdict for e in guard.events if e.kind is Kind.PROPOSED] == waits
 
 
 def test_a_secret_that_a_client_has_sent_as_a_result_is_recognized_where_it_leaves_in_its_session_and_those_below() -> (

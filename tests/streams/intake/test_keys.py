@@ -126,6 +126,24 @@ def test_an_answer_that_is_kept_is_not_given_to_another_key() -> None:
     assert [status for status, _, _ in found] == [OK, 403]
 
 
+@cases(
+    "session_id, agent, action",
+    {
+        "of the key": ("acme-1", "acme-cleaner", "NONE"),
+        "another session": ("umbrella-1", "acme-cleaner", "BLOCKED"),
+        "another agent": ("acme-1", "umbrella", "BLOCKED"),
+    },
+)
+def test_litellm_is_answered_with_blocked_so_that_no_setting_of_it_lets_the_turn_pass(
+    session_id: str, agent: str, action: str
+) -> None:
+    fields = asked(session_id=session_id, request_data={"user_api_key_alias": agent})
+    ((status, body, _),) = talked([("acme", LITELLM, fields)])
+    answer = orjson.loads(body)
+    assert (status, answer["action"]) == (OK, action)
+    assert answer.get("blocked_reason", "out_of_scope: ").startswith("out_of_scope: ")
+
+
 def test_a_key_has_its_own_rate_and_is_told_when_to_ask_again() -> None:
     found = talked([(name, "/v1/verdict", CALL) for name in ("slow", "slow", "slow", "asks")])
     assert [status for status, _, _ in found] == [OK, OK, 429, OK]

@@ -73,6 +73,21 @@ def test_a_session_with_open_calls_is_given_up_after_those_without(rules: Any) -
 
 
 @pytest.mark.parametrize(
+    ("own", "holds", "asked", "expected"),
+    [
+        ("blocking", True, "async", "blocking"),
+        ("blocking", False, "async", "async"),
+        ("async", True, "blocking", "blocking"),
+        ("local", True, "async", "local"),
+    ],
+)
+def test_a_session_does_not_weaken_a_mode_that_is_held_to(own: Any, holds: bool, asked: str, expected: str) -> None:
+    settings = GuardSettings(mode=own, bootstrap=None if own == "local" else "127.0.0.1:9")
+    sessions = Sessions(settings, 10, holds_mode=holds)
+    assert sessions.of({"session_id": "s1", "session_mode": asked}).guard.settings.mode == expected
+
+
+@pytest.mark.parametrize(
     ("arguments", "variable", "expected"),
     [([], None, False), (["--mode", "blocking"], None, True), ([], "blocking", True)],
 )

@@ -59,8 +59,8 @@ def checks(session: str, number: int, begin: float = 0.0) -> list[ActionEvent]:
 class LabelledLog:
     """A log of sessions, and what an operator says of them."""
 
-    def __init__(self) -> None:
-        self.log = LiveLog(HINTS_ONLY)
+    def __init__(self, policy: Policy = HINTS_ONLY) -> None:
+        self.log = LiveLog(policy)
         self._labels = 0
 
     def run(self, events: Sequence[ActionEvent]) -> str:

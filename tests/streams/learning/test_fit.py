@@ -71,6 +71,14 @@ def test_less_progress_never_lowers_a_score(seed: int, on_prior: bool) -> None:
         assert list(feature.points) == sorted(feature.points, reverse=not value.rises), value.name
 
 
+def test_steps_of_one_kind_are_refused_also_where_the_other_weighs_nothing() -> None:
+    values, _, weights = steps(1)
+    of_runaways = (weights > 0.5).astype(np.float64)
+    for fruitless, kept in ((weights * 0, weights), (weights * 0 + 1, weights), (of_runaways, of_runaways)):
+        with pytest.raises(ValueError, match="expected steps of runaways and of sound sessions, got only one kind"):
+            fit(values, fruitless, kept, seed=1, name="m")
+
+
 def test_a_prior_with_every_bin_taken_stays_within_the_limit() -> None:
     """Learned again and again, edges add up: the least steps of points are given up."""
     edges = tuple(number / 7 for number in range(MAX_BINS - 1))

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from haltline.streams.runtime.changelog import EPOCH_HEADER, Claim, Epoch, OlderRelease
+from haltline.streams.runtime.changelog import EPOCH_HEADER, ChangelogGap, Claim, Epoch, OlderRelease
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer, Receipt
 from haltline.streams.runtime.health import Partition
 from haltline.streams.runtime.metrics import Metrics
@@ -30,6 +30,7 @@ class Process:
         self.log: list[Record] = []
         self.position = 0
         self.take: Callable[[Fetched], None] = lambda _: None
+        self.failures: list[BaseException] = []
         for record in records:
             self._append(*record)
         self.ownership = Ownership(
@@ -39,7 +40,7 @@ class Process:
             changelog=CHANGELOG,
             open_reader=self._open_reader,
             stuck_after_s=10.0,
-            on_failure=lambda _: None,
+            on_failure=self.failures.append,
             system=System(monotonic=lambda: self.now_s, random_bytes=lambda _: b"own".ljust(16)),
         )
         self.ownership.assign({0}, set())
@@ -94,6 +95,18 @@ def test_a_state_of_an_older_release_behind_a_claim_ends_the_recovery() -> None:
             p.read()
         with pytest.raises(OlderRelease):
             task.result()
+
+    asyncio.run(recover())
+
+
+def test_records_that_were_passed_over_end_the_process() -> None:
+    async def recover() -> None:
+        p = Process(*((b"k", value, ()) for value in (b"1", b"2", b"3")))
+        async with p.recovering():
+            p.read(up_to=1)
+            p.position = 2
+            p.read()
+        assert isinstance(p.failures[0], ChangelogGap)
 
     asyncio.run(recover())
 
