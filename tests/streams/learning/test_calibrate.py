@@ -34,7 +34,7 @@ def recorded(events: Sequence[ActionEvent], label: str | None = None) -> Recorde
 
 RUNAWAYS = [recorded(loops(f"loop-{n}", n), CONFIRMED) for n in range(3)]
 LIKE_LOOPS = [recorded(checks(f"check-{n}", n), FALSE_ALARM) for n in range(2)]
-SOUND = [recorded(digs(f"sound-{n}", 12, salt=n)) for n in range(57)]
+SOUND = [recorded(digs(f"sound-{n}", 4, salt=n)) for n in range(57)]
 SESSIONS = [*RUNAWAYS, *LIKE_LOOPS, *SOUND]
 
 
