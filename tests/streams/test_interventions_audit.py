@@ -9,14 +9,14 @@ from typer.testing import CliRunner
 
 from haltline.cli.app import app
 from haltline.cli.common import Exit
-from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.policy import Policy
 from haltline.schemas.topics import Topics
 from haltline.streams.replay.label_precision import by_rule, recorded, suggest
-from tests.builders import T0_MS, call, event
+from tests.builders import call, event
 from tests.streams.learning.recorded import LabelledLog
+from tests.streams.replay.recorded import label_of
 
 TOPICS = Topics()
 OTHERS = ("spend_velocity", "budget", "step_review")
@@ -26,12 +26,6 @@ PRICED = Policy.model_validate(
         "interventions": {"prices": [{"action": "delete_*", "usd": 3}]},
     }
 )
-
-
-def label_of(session: str, label: str, decision_id: str | None = None, rule: str | None = None) -> Command:
-    """What a person says of a stop, or of a session in which there was none."""
-    said = {"label": label, "decision_id": decision_id, "code": rule, "by": "ada", "reason": "looked at it"}
-    return Command.model_validate({"command_id": "c", "kind": CommandKind.LABEL, "id": session, "time": T0_MS} | said)
 
 
 class Table(LabelledLog):

@@ -10,11 +10,11 @@ import pytest
 from typer.testing import CliRunner
 
 from haltline.cli.app import app
-from haltline.schemas.control import Command, CommandKind, Feedback, Stage
+from haltline.schemas.control import Feedback, Stage
 from haltline.schemas.decisions import Decision
 from haltline.streams.audit.questions import QUESTIONS
 from tests.builders import at
-from tests.streams.replay.recorded import TOPICS, a_night, deletes
+from tests.streams.replay.recorded import TOPICS, a_night, deletes, label_of
 
 
 @pytest.fixture(scope="module")
@@ -33,9 +33,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
         log.send(TOPICS.feedback, key=stopped.session_id.encode(), value=stopped.to_json())
     labels = [(kill, "false_alarm"), (kill, "confirmed"), (nudge, "false_alarm"), (nudge, "false_alarm")]
     for number, (decision, label) in enumerate(labels):
-        of = {"id": decision.session_id, "decision_id": decision.decision_id, "label": label}
-        by = {"command_id": f"l{number}", "by": "ada", "reason": "looked at it", "time": at(300 + number)}
-        log.command(Command.model_validate({"kind": CommandKind.LABEL} | of | by))
+        log.command(label_of(decision.session_id, label, decision.decision_id, second=300 + number))
     log.events(
         one.model_validate({**one.model_dump(), "usage": {"cost_usd": 0.25, "input_tokens": 10}})
         for one in deletes("spender", 400)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from haltline.schemas.control import Command, CommandKind
+from haltline.schemas.control import Command
 from haltline.schemas.decisions import Decision, Level
 from haltline.streams.learning.labelled import (
     LASTS,
@@ -16,6 +16,7 @@ from haltline.streams.learning.labelled import (
 from haltline.streams.learning.spans import Span
 from haltline.streams.replay.backtest import Recorded
 from tests.builders import at, event
+from tests.streams.replay.recorded import label_of
 
 EVENTS = [event(second, session="s") for second in range(60)]
 SESSION = Recorded("s", tuple(enumerate(EVENTS)))
@@ -28,11 +29,8 @@ def decision(decision_id: str, rule: str, number: int = 0, session: str = "s") -
     )  # fmt: skip
 
 
-def label(word: str, decision_id: str | None = None, *, rule: str | None = None, session: str = "s") -> Command:
-    return Command(
-        command_id=f"{word} {decision_id} {rule}", kind=CommandKind.LABEL, id=session, by="ada", reason="looked",
-        time=at(99), label=word, decision_id=decision_id, code=rule,
-    )  # fmt: skip
+def label(word: str, decision_id: str | None = None, *, rule: str | None = None) -> Command:
+    return label_of("s", word, decision_id, rule=rule)
 
 
 DECISIONS = [

@@ -8,27 +8,19 @@ import pytest
 from typer.testing import CliRunner
 
 from haltline.cli.app import app
-from haltline.schemas.control import Command, CommandKind
-from tests.builders import at
 from tests.mock_cluster import QuickBroker
-from tests.streams.replay.recorded import TOPICS, LiveLog, a_night
+from tests.streams.replay.recorded import TOPICS, LiveLog, a_night, label_of
 from tests.streams.replay.test_kafka_range import put
 
 SWEEP = "rules.destructive_repeat.settings.same_target_prior"
 
 
-def label(session: str, text: str, number: int = 0, rule: str | None = None) -> Command:
-    return Command(
-        command_id=f"{session}-{text}-{number}", kind=CommandKind.LABEL, id=session, by="ada", reason="looked at it",
-        time=at(900), label=text, decision_id=None if rule else f"d{number}", code=rule,
-    )  # fmt: skip
-
-
 @pytest.fixture(scope="module")
 def night() -> LiveLog:
     log = a_night()
-    for command in (label("night-1", "confirmed"), label("night-2", "false_alarm"), label("day-1", "missed", rule="x")):
-        log.command(command)
+    log.command(label_of("night-1", "confirmed", "d1"))
+    log.command(label_of("night-2", "false_alarm", "d2"))
+    log.command(label_of("day-1", "missed", rule="x"))
     return log
 
 
