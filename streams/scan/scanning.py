@@ -132,9 +132,9 @@ def stamp_of(path: Path) -> tuple[int, int]:
 class Known:
     """What was found in files, kept between scans, one JSON object a line. A file that cannot be used is begun anew."""
 
-    def __init__(self, file: Path | None, policy: Policy) -> None:
-        """`file`: None: nothing is kept."""
-        self._file, self._read_by = file, read_by(policy)
+    def __init__(self, file: Path | None, policy: Policy, *, fresh: bool = False) -> None:
+        """`file`: None: nothing is kept. `fresh`: every file is read again, and what is found is kept."""
+        self._file, self._read_by, self._fresh = file, read_by(policy), fresh
         self._found: dict[str, ScannedFile] = {}
         if file is None or not file.exists():
             return
@@ -148,7 +148,7 @@ class Known:
     def of(self, path: Path) -> ScannedFile | None:
         """What was found when nothing has changed since. Raises OSError when the file is not there."""
         stamp, found = stamp_of(path), self._found.get(str(path))
-        if found is None or (found.size, found.mtime_ns, found.read_by) != (*stamp, self._read_by):
+        if self._fresh or found is None or (found.size, found.mtime_ns, found.read_by) != (*stamp, self._read_by):
             return None
         return found
 

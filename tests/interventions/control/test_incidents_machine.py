@@ -5,7 +5,8 @@ What must hold:
 1. Of one session at most one incident is open, with at most one open request.
 2. None is lost: what a state has open is open for whoever reads the topic, and the other way round.
 3. None is doubled: a worker that begins again at a checkpoint tells the same revisions again, and no others.
-4. The count is that of the decisions that name the incident, exactly.
+4. The count is that of the decisions that name the incident: exactly up to a hundred and when it closes, its first two
+   digits in between.
 5. What is closed stays closed; a new trip opens another one, with another id.
 6. A read model that reads the topic again, from anywhere, is the same as one that never stopped.
 7. Nothing waits for a person in a session that ended, was killed or reset.
@@ -253,7 +254,9 @@ class Incidents(RuleBasedStateMachine):
         )  # fmt: skip
         for record in fold(record.to_json() for record in self.topic).values():
             if "kill_unacknowledged" not in (record.causes or [record.cause]):
-                assert record.count == counted[record.incident_id], "4: the count is exact"
+                exact = counted[record.incident_id]
+                published = exact - exact % 10 ** max(0, len(str(exact)) - 2)
+                assert record.count in (exact, published), "4: the count is exact, or its first two digits are"
 
     def _was_counted(self, decision: Decision) -> bool:
         """Whether it is the decision on an event, and not an answer to who waited there."""

@@ -89,9 +89,9 @@ def test_a_second_scan_reads_only_what_is_new(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr("haltline.streams.scan.scanning.read_file", counted)
 
-    def scan_both(policy: Policy = POLICY) -> list[dict[str, object]]:
+    def scan_both(policy: Policy = POLICY, *, fresh: bool = False) -> list[dict[str, object]]:
         read.clear()
-        known = Known(cache, policy)
+        known = Known(cache, policy, fresh=fresh)
         found = list(scan([("", file), ("", other)], policy, known))
         known.write()
         return [orjson.loads(line) for line in Report(sessions_in(found), found).lines()]
@@ -106,6 +106,10 @@ def test_a_second_scan_reads_only_what_is_new(tmp_path: Path, monkeypatch: pytes
     assert read == ["a.jsonl"]
     scan_both(POLICY.model_copy(update={"version": 7}))
     assert sorted(read) == ["a.jsonl", "b.jsonl"], "another policy judges anew"
+    scan_both(fresh=True)
+    assert sorted(read) == ["a.jsonl", "b.jsonl"]
+    scan_both()
+    assert read == [], "what a fresh scan found is kept"
     cache.write_bytes(b"{broken\n" + cache.read_bytes()[:50])
     scan_both()
     assert sorted(read) == ["a.jsonl", "b.jsonl"]
