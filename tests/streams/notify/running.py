@@ -75,8 +75,7 @@ class System:
     def running(self) -> "Iterator[tuple[Notifier, Metrics]]":
         """A notifier in a thread, which ends in order."""
         metrics = Metrics("notify")
-        # An embedded broker keeps a member that has left for the session timeout, and the next one waits for that.
-        made = NotifierSettings(bootstrap=self.bootstrap, topics=self.topics, fetch_wait_ms=10, session_timeout_s=3.0)
+        made = NotifierSettings(bootstrap=self.bootstrap, topics=self.topics, fetch_wait_ms=10)
         notifier = Notifier(made, load_config(self.file), metrics)
         failures: list[BaseException] = []
 
