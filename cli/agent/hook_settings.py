@@ -36,13 +36,25 @@ class Agent(NamedTuple):
     events: Mapping[str, str | None]
     """Empty: not in one file of JSON."""
     timeout: int = 60
+    then: str = ""
+    """What its user has to do before the hooks run."""
 
 
 AGENTS = {
     "claude-code": Agent(".claude/settings.json", "~/.claude/settings.json", EVENTS),
-    "codex": Agent(".codex/hooks.json", "~/.codex/hooks.json", _CODEX),
+    "codex": Agent(
+        ".codex/hooks.json",
+        "~/.codex/hooks.json",
+        _CODEX,
+        then="Codex runs hooks that you have trusted: start it in this folder and review them, then or with /hooks",
+    ),
     "gemini-cli": Agent(".gemini/settings.json", "~/.gemini/settings.json", _GEMINI, timeout=60_000),  # milliseconds
-    "cline": Agent(".clinerules/hooks/", "~/Documents/Cline/Hooks/", {}),
+    "cline": Agent(
+        ".clinerules/hooks/",
+        "~/Documents/Cline/Hooks/",
+        {},
+        then="turn hooks on in the settings of Cline's extension; its command line runs them at once",
+    ),
     "opencode": Agent(".opencode/plugins/", "~/.config/opencode/plugins/", {}),
 }
 """The agents that have hooks, by the name that `scan` gives them."""
@@ -85,6 +97,8 @@ def main(arguments: list[str]) -> int:
             _show(file, before, after)
             if not dry_run and before != after:
                 _write(file, before, after, keep=bool(command and AGENTS[agent].events))
+        if command and AGENTS[agent].then and not dry_run:
+            print(f"haltline: hook: {AGENTS[agent].then}", file=sys.stderr)
     except (BadSettings, OSError) as error:
         print(f"haltline: hook: {error}", file=sys.stderr)
         return 2

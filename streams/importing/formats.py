@@ -64,7 +64,7 @@ class Imported:
             found = "aider"
         else:
             self._content = content_of(path, self.skipped)
-            found = form_of(self._content) or ""
+            found = form or form_of(self._content) or ""
         self.form = form or found or None
         if self.form is None:
             what = self._content.value if self._content.value is not None else self._content.head

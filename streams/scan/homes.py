@@ -33,7 +33,7 @@ HOMES: Final = (
         "cline",
         "",
         (*(f"CONFIG/{editor}/{_STORAGE}/saoudrizwan.claude-dev" for editor in _EDITORS), ".cline/data"),
-        ("tasks/*/api_conversation_history.json",),
+        ("tasks/*/api_conversation_history.json", "sessions/*/*.messages.json"),
     ),
     Home(
         "roo",

@@ -125,6 +125,35 @@ def test_a_database_of_cursor_has_the_calls_of_its_conversations_and_what_turns_
     assert (turn.usage and turn.usage.tokens, turn.output_head) == (2168, "done")
 
 
+def test_a_session_of_cline_s_command_line_has_its_calls_turns_and_prompts(tmp_path: Path) -> None:
+    _, *lines = map(json.loads, (SAMPLES / "goose.jsonl").read_text().splitlines())
+    messages: list[dict[str, Any]] = []
+    for line in lines:
+        content: list[dict[str, Any]] = []
+        for block in line["content"]:
+            if block["type"] == "toolRequest":
+                asked = block["toolCall"]["value"]
+                content.append(
+                    {"type": "tool_use", "id": block["id"], "name": asked["name"], "input": asked["arguments"]}
+                )
+            elif block["type"] == "toolResponse":
+                result = block["toolResult"]
+                failed = result["status"] == "error"
+                text = result["error"] if failed else result["value"][0]["text"]
+                of_command = {"query": "q", "result": text, "success": not failed}
+                content.append({"type": "tool_result", "tool_use_id": block["id"], "content": [of_command]})
+            else:
+                content.append(block)
+        used = {"inputTokens": 1200, "outputTokens": 80, "cacheReadTokens": 1000}
+        messages.append({"role": line["role"], "content": content, "ts": line["created"] * 1000, "metrics": used})
+    file = tmp_path / "s1.messages.json"
+    file.write_text(json.dumps({"version": 1, "sessionId": "s1", "origin": {}, "messages": messages}))
+    events = check(file, "cline", history())
+    assert {event.session_id for event in events} == {"s1"}
+    file.write_text(json.dumps({"sessionId": "s1", "origin": {}, "messages": [messages[0], *messages]}))
+    assert [event.task.prompts for event in Imported(file).events() if event.task] == [2]
+
+
 AIDER = """
 # aider chat started at 2026-11-24 09:00:00
 
