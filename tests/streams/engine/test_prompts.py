@@ -1,7 +1,12 @@
 """Sessions with one prompt of a user after another, through the default policy. All of them are made by hand."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
+import pytest
+
+from haltline.interventions.agent.novelty import SeenWords
+from haltline.interventions.levels.default_levels import is_ask
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import ActionEvent, Kind, Task
 from haltline.schemas.policy import Policy
@@ -59,7 +64,83 @@ def test_harm_counts_on_over_prompts() -> None:
 
 # Customer service: what a person says is not an event of older recordings, so each session holds without prompts too.
 
+Act = tuple[str, dict[str, object], str]
+"""A tool, its arguments and its result; one that begins with `Error` failed."""
+
 
 def order(number: int, status: str) -> str:
     item = f'{{"name": "Water Bottle", "product_id": "8310926033", "item_id": "{number * 7919}", "price": {number}.5}}'
     return f'{{"order_id": "#W{number}", "user_id": "mia_li_3668", "status": "{status}", "items": [{item}]}}'
+
+
+def looks_every_order_up() -> Iterator[Act]:
+    """The name is misspelt, three orders are wrong, and in the end one item is exchanged."""
+    for name in ("Mia Lee", "Mia Ly", "Mia Li"):
+        found = "mia_li_3668" if name == "Mia Li" else "Error: user not found"
+        yield "find_user_id_by_name_zip", {"first_name": "Mia", "last_name": name[4:], "zip": "95119"}, found
+    yield "get_user_details", {"user_id": "mia_li_3668"}, '{"name": "Mia Li", "orders": ["#W1", "#W2", "#W3", "#W4"]}'
+    for number in range(1, 9):
+        yield "get_order_details", {"order_id": f"#W{number}"}, order(number, "delivered" if number % 2 else "pending")
+    for number in range(12):
+        yield (
+            "get_product_details",
+            {"product_id": f"{8310926033 + number}"},
+            f'{{"name": "Bottle", "variants": {number}}}',
+        )
+    yield "calculate", {"expression": "12.5 - 11.5"}, "1.0"
+    yield "exchange_delivered_order_items", {"order_id": "#W3", "new": ["7918"]}, order(3, "exchange requested")
+
+
+def seeks_a_flight() -> Iterator[Act]:
+    """Days and connections are looked up one after another, mostly without a flight, and a payment is refused twice."""
+    yield (
+        "get_reservation_details",
+        {"reservation_id": "XEWRD9"},
+        '{"origin": "LAX", "destination": "ATL", "paid": 812}',
+    )
+    for day in range(13, 22):
+        for to in ("ATL", "DFW"):
+            flights = f'[{{"flight_number": "HAT{day}{len(to)}", "price": {day * 9}}}]' if day % 3 == 0 else "[]"
+            yield "search_direct_flight", {"origin": "LAX", "destination": to, "date": f"2024-05-{day}"}, flights
+    for paid, result in ((640, "Error: payment amount does not add up"), (652, "Error: payment amount does not add up"),
+                         (655, '{"reservation": "XEWRD9", "total": 655}')):  # fmt: skip
+        yield "update_reservation_flights", {"reservation_id": "XEWRD9", "amount": paid}, result
+    yield "send_certificate", {"user_id": "james_lee_6136", "amount": 50}, "ok"
+
+
+def unlocks_a_phone() -> Iterator[Act]:
+    """Each step is for the customer to take at the phone; the line is looked at after each, and says the same."""
+    for step in ("airplane mode off", "SIM seated again", "network mode 4G", "APN reset", "phone restarted", "VPN off"):
+        yield "think", {"thought": f"Next: {step}"}, ""
+        yield "get_line_details", {"line_id": "L1002"}, '{"line_id": "L1002", "status": "active", "roaming": false}'
+        yield "check_network_status", {"line_id": "L1002"}, "No service"
+    yield "enable_roaming", {"line_id": "L1002"}, "Roaming enabled"
+    yield "check_network_status", {"line_id": "L1002"}, "Connected, 4G"
+
+
+SERVICE = [looks_every_order_up, seeks_a_flight]
+
+
+@pytest.mark.parametrize(
+    ("acts", "every"),
+    [
+        *(pytest.param(acts, 0, id=f"{acts.__name__}, without prompts") for acts in SERVICE),
+        *(pytest.param(acts, 4, id=f"{acts.__name__}, with prompts") for acts in SERVICE),
+        # Only the prompts tell it from an agent that looks at the same line again and again.
+        pytest.param(unlocks_a_phone, 3, id="unlocks_a_phone, with prompts"),
+    ],
+)
+def test_customer_service_is_never_stopped(acts: Callable[[], Iterator[Act]], every: int) -> None:
+    seen, events = SeenWords(), [prompt(0, 1)]
+    for number, (tool, args, result) in enumerate(acts()):
+        if every and number % every == 0:
+            events.append(prompt(30 * number + 1, 2 + number))
+        error = result if result.startswith("Error") else None
+        fields: dict[str, Any] = {
+            "output_head": result,
+            "output_bytes": len(result),
+            "output_novelty": seen.take(result, error, args=args),
+        }
+        events += call(30 * number + 5, f"mcp__shop__{tool}", args=args, error=error, **fields)
+    stops = [(rule, level) for rule, level in decided(events) if level >= Level.PAUSE and not is_ask(rule, level)]
+    assert stops == []
