@@ -12,6 +12,7 @@ from tests.console.browser.conftest import signed_in
 from tests.console.browser.scene import HOSTILE, Script, console_with_audit, now_ms
 from tests.console.topics import messages_of, produce
 from tests.mock_cluster import QuickBroker
+from tests.waiting import wait_until
 
 LONG = "long-" + "й" * 200
 TURNED = "pay-\u202eecnalab\u200b"
@@ -70,9 +71,16 @@ def page(chromium: Browser, address: str) -> Iterator[Page]:
 
 
 def height(of: Locator) -> float:
-    box = of.bounding_box()
-    assert box is not None
-    return box["height"]
+    """In pixels; a page that is drawn again in between has it a moment later."""
+    found: list[float] = []
+
+    def is_drawn() -> bool:
+        box = of.bounding_box()
+        found[:] = [] if box is None else [box["height"]]
+        return bool(found)
+
+    wait_until(is_drawn, "it is drawn")
+    return found[0]
 
 
 def test_names_that_are_very_long_or_unseen_are_shown_in_whole_and_within_reach(page: Page) -> None:
