@@ -4,11 +4,11 @@ import pytest
 
 from haltline.interventions.vocabularies import acgp, agent_sentinel, pipeline, render, tappass
 from haltline.interventions.vocabularies.agent_sentinel import prevented_usd, record_of, type_of
-from haltline.schemas.decisions import Decision, Level, Mode, ScopeKind
+from haltline.schemas.decisions import Decision, Level, Mode
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Severity
 from haltline.schemas.intervening import Vocabulary
-from haltline.schemas.intervention_records import InterventionRecord, RecordOutcome, RecordType, RiskLevel
+from haltline.schemas.intervention_records import InterventionRecord, RecordOutcome, RecordType
 from haltline.schemas.payloads import Rollback
 from haltline.schemas.policy import Policy, Rule
 from haltline.streams.engine.core import Core
@@ -53,28 +53,6 @@ def test_every_level_in_four_vocabularies(level: Level) -> None:
     for vocabulary in Vocabulary:
         rendered = some(render(decision(level), vocabulary))
         assert type(rendered).model_validate_json(rendered.to_json()) == rendered
-
-
-@pytest.mark.parametrize(
-    ("scope", "pipeline_ex", "acgp_ex", "switch"),
-    [
-        (ScopeKind.SESSION, "emergency_stop", "halt", "run"),
-        (ScopeKind.AGENT, None, "halt", "agent"),
-        (ScopeKind.MISSION, None, "halt", "mission"),
-        (ScopeKind.FLEET, None, "halt", "fleet"),
-    ],
-)
-def test_the_kill_of_more_than_a_session(scope: ScopeKind, pipeline_ex: str | None, acgp_ex: str, switch: str) -> None:
-    result = decision(Level.KILL, scope=scope)
-    record = some(agent_sentinel.render(result))
-    assert (pipeline.render(result).intervention_type, acgp.render(result).intervention) == (pipeline_ex, acgp_ex)
-    assert record.context["kill_switch"] == switch
-
-
-def test_the_flag_stands_beside_every_acgp_intervention() -> None:
-    flagged = [acgp.render(decision(level, flag=True, flag_severity=HIGH)) for level in Level]
-    assert {(one.flagged, one.flag_severity) for one in flagged} == {(True, HIGH)}
-    assert {one.intervention for one in flagged} == set(acgp.Intervention)
 
 
 TYPES = [
@@ -184,14 +162,6 @@ def test_changed_arguments_are_the_modified_inputs() -> None:
     assert record is not None
     assert (record.type, record.outcome) == ("downgrade", "modified")
     assert record.modified_inputs == {"limit": 100, "q": "x"}
-
-
-@pytest.mark.parametrize(
-    ("severity", "risk"), [(None, RiskLevel.MINIMAL), *((s, RiskLevel(s.value)) for s in Severity)]
-)
-def test_risk_levels(severity: Severity | None, risk: RiskLevel) -> None:
-    record = some(record_of(decision(severity=severity)))
-    assert record.risk_level is risk
 
 
 def test_the_loop_guards_line_of_the_seed() -> None:

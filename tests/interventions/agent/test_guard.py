@@ -111,28 +111,6 @@ def test_each_level_does_to_the_call_what_it_says(level: Level, code: str | None
     assert (guard.killed, stages(guard)) == (level is Level.KILL, acknowledged)
 
 
-def test_after_a_kill_every_call_is_refused_with_its_code_and_reported_and_none_is_proposed_or_executed() -> None:
-    with ScriptedGuard(Level.ALLOW, Level.KILL) as guard:
-        delete_asset, get_asset, executed = tools(guard)
-        assert [call("a") for call in (delete_asset, delete_asset, delete_asset, get_asset)] == [
-            "asset still exists",
-            *[KILLED] * 3,
-        ]
-        with pytest.raises(Refused, match=KILLED):
-            guard.check()
-    completed = ("action.completed", "refused")
-    assert published(guard)[3:] == [("action.proposed", None), *[completed] * 3, ("session.ended", None)]
-    proposal, first, second = guard.events[3:6]
-    assert first.call_id == proposal.call_id != second.call_id
-    assert (second.action, second.targets) == ("delete_asset", ["asset_id=a"])
-    assert stages(guard) == [*DONE, *["refused"] * 3]
-    assert {feedback.decision_id for feedback in guard.feedback} == {f"KILL-{proposal.event_id}"}
-    assert {feedback.decided_at for feedback in guard.feedback} == {proposal.time}
-    assert len({feedback.feedback_id for feedback in guard.feedback}) == 6
-    assert delete_asset("a") == KILLED, "though it is closed"
-    assert executed == ["delete a"]
-
-
 def test_a_kill_while_a_call_runs_says_stopped_only_when_it_has_ended() -> None:
     guard = ScriptedGuard()
     with guard.action("export_asset"):
@@ -187,18 +165,6 @@ def test_while_it_is_read_anew_what_stood_holds_and_then_what_is_read_takes_its_
         assert attempt(guard) == "executed"
     guard.script.receiver.loaded()
     assert attempt(guard, "delete_asset") == "executed"
-
-
-def test_a_kill_that_was_acknowledged_before_a_restart_is_not_again_except_by_a_session_below() -> None:
-    stopped = {"stopped_at": 1_750_000_001_000}
-    own, above = killed(ScopeKind.SESSION, "s1"), killed(ScopeKind.SESSION, "parent").model_copy(update=stopped)
-    acknowledged = []
-    for record in (own.model_copy(update=stopped), own, above):
-        guard = ScriptedGuard(session_id="s1", parent_session_id="parent", standing=(record,))
-        guard.start()
-        acknowledged.append(stages(guard))
-    assert "stopped" not in acknowledged[0]
-    assert acknowledged[1:] == [DONE, DONE]
 
 
 def test_each_kill_is_acknowledged_as_stopped_once_but_one_that_is_sent_again_is_answered_again() -> None:

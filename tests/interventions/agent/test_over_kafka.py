@@ -116,16 +116,6 @@ def test_a_kill_wakes_a_call_that_waits_for_its_verdict(embedded: EmbeddedBroker
         assert call.result(timeout=60) == [KILLED]
 
 
-def test_closing_flushes_what_was_reported(embedded: EmbeddedBroker) -> None:
-    with guard_of(embedded.bootstrap, mode="async", kafka={"linger.ms": 5000}) as guard:
-        for _ in range(500):
-            attempt(guard)
-    assert guard.dropped == 0
-    with StandIn(embedded.bootstrap) as worker:
-        wait_until(lambda: worker.of(Kind.SESSION_ENDED), "everything has arrived")
-        assert [event.seq for event in worker.events] == list(range(1002))
-
-
 def test_a_place_that_the_broker_has_lost_is_found_anew(cluster: MockCluster, caplog: pytest.LogCaptureFixture) -> None:
     with StandIn(cluster.bootstrap) as worker, guard_of(cluster.bootstrap, mode="async") as guard:
         assert attempts(guard, 1) == ["executed"]

@@ -7,12 +7,11 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented 
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
-    NewPartitions,
     NewTopic,
 )
 
 from haltline.interventions.agent import Guard
-from haltline.interventions.agent.transport.worker_presence import GONE, MADE_ANEW, MOVED
+from haltline.interventions.agent.transport.worker_presence import GONE, MADE_ANEW
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.topics import Topics
@@ -94,9 +93,3 @@ def test_an_agent_learns_that_nobody_watches_it_while_its_topic_is_gone_or_was_r
     wait_until(is_told, "the guard knows that it was recreated", deadline_s=90)
     assert watched.dropped == 0
     assert f"haltline: what this process does goes unwatched: {GONE}" in caplog.text
-
-
-def test_an_agent_learns_of_new_partitions(kafka: LocalKafka, kafka_topics: Topics, watched: Guard) -> None:
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    admin.create_partitions([NewPartitions(kafka_topics.actions, PARTITIONS + 2)])[kafka_topics.actions].result()
-    wait_until(lambda: watched.degraded == MOVED, "the guard knows that its session has moved")

@@ -7,7 +7,6 @@ from haltline.schemas.control import CommandKind, Feedback, Stage
 from haltline.schemas.decisions import Approval, Decision, Level
 from haltline.schemas.events import Kind, Outcome
 from haltline.schemas.findings import Severity
-from haltline.schemas.intervening import Interventions
 from haltline.schemas.policy import ApprovalRules, Operations, Policy, Rule
 from tests.builders import at
 from tests.interventions.cases import some
@@ -65,15 +64,6 @@ def test_what_is_approved_passes_once_and_a_call_that_was_given_up_is_none() -> 
     assert session.request(session.propose(24)).request_id != request.request_id
 
 
-def test_the_next_such_call_and_none_with_other_arguments_uses_an_approval_that_nobody_waited_for() -> None:
-    session = Session()
-    assert [told[:2] for told in session.told(APPROVE, session.paused(waits=False))] == [("ALLOW", "approved")]
-    assert shown(session.propose(30, force=True))[0] == "PAUSE"
-    assert shown(session.propose(31)) == ("ALLOW", "approved", "p4")
-    session.completed(32)
-    assert shown(session.propose(33))[0] == "PAUSE"
-
-
 def test_what_nobody_answers_is_refused_and_it_is_known_that_nobody_did() -> None:
     session = Session()
     request = session.paused()
@@ -104,26 +94,6 @@ def test_a_question_refuses_the_call_that_waits_and_the_request_stays_open() -> 
     assert session.told(APPROVE, request) == [("ALLOW", "approved", "p3")]
 
 
-def test_a_critical_request_takes_two_different_people_and_is_rejected_once_they_cannot_be_had() -> None:
-    severe = {"severe_destruction": Rule(levels=dict.fromkeys(Severity, Level.PAUSE), settings={"critical": 1})}
-    approved, rejected = (CoreSession(Policy(rules={**OFF, **severe})) for _ in range(2))
-    for session, answers in (
-        (approved, [(APPROVE, "ada"), (APPROVE, "ada"), (REJECT, "cy"), (APPROVE, "bo")]),
-        (rejected, [(REJECT, "ada"), (REJECT, "bo")]),
-    ):
-        decision = some(session.does(0, action="bash", args={"command": "rm -rf /"}, targets=[]).decision)
-        critical = some(decision.approval)
-        assert (critical.priority, critical.quorum, critical.voters) == (Severity.CRITICAL, 2, 3)
-        about = {"request_id": critical.request_id, "nonce": critical.nonce}
-        codes = [
-            told.code
-            for second, (kind, by) in enumerate(answers)
-            for told in decided(session.command(kind, 20 + second, by, **about))
-        ]
-        end = "approved" if session is approved else "approval_rejected"
-        assert codes == [*["approval_vote"] * (len(answers) - 1), end]
-
-
 def test_requests_are_bounded() -> None:
     session = Session()
     for number in range(MAX_TICKETS + 8):
@@ -131,30 +101,6 @@ def test_requests_are_bounded() -> None:
             session.propose(number + second, f"t{number}")
             session.completed(number + second)
     assert len(session.known.standing.approvals) == MAX_TICKETS
-
-
-def test_who_approves_what_came_after_warnings_begins_their_count_anew() -> None:
-    """Two warnings in vain make a pause; once a person lets it pass, the next finding is a warning again."""
-    names = ("repetition", "environment_gone", "stagnation", "agreement")
-    rules = {**OFF, **{name: Rule(enabled=False) for name in names}}
-    rules["error_repetition"] = Rule(levels=dict.fromkeys(Severity, Level.NUDGE))
-    session = CoreSession(Policy(rules=rules, cooldown_s=1, interventions=Interventions(after_warnings=2)))
-
-    def fails(number: int) -> list[Decision]:
-        second = number * 10
-        outcomes = [
-            session.does(second, action="read", targets=["path=a"], await_verdict=False),
-            session.event(
-                Kind.COMPLETED, second + 2, call_id=f"c{session.calls}", outcome=Outcome.ERROR, error="no such file"
-            ),
-        ]
-        return [d for outcome in outcomes if (d := outcome.decision) is not None and d.level > Level.ALLOW]
-
-    decisions = [decision for number in range(5) for decision in fails(number)]
-    assert [d.level for d in decisions] == [Level.NUDGE, Level.NUDGE, Level.PAUSE]
-    request = some(decisions[-1].approval)
-    session.command(APPROVE, 60, request_id=request.request_id, nonce=request.nonce)
-    assert fails(6)[-1].level is Level.NUDGE
 
 
 # One cause, one open request: calls with other parameters come behind it.
@@ -196,11 +142,6 @@ def test_a_rejection_refuses_all_of_them_and_every_retry() -> None:
     assert [shown(session.propose(30 + n, force=n))[:2] for n in (1, 2)] == [rejected] * 2
 
 
-def test_nobody_answers_and_all_of_them_are_refused() -> None:
-    session, _ = lined_up()
-    assert {shown(one) for one in session.tick(100)} == {("BLOCK", "approval_expired", event) for event in ALL}
-
-
 @pytest.mark.parametrize(("kind", "why"), [(CommandKind.KILL, "session_killed"), (CommandKind.RESET, "session_reset")])
 def test_what_ends_the_session_closes_its_request_and_says_why(kind: CommandKind, why: str) -> None:
     session, request = lined_up()
@@ -222,12 +163,3 @@ def test_a_kill_of_its_agent_closes_what_is_open_once_its_side_has_stopped(secon
     outcome = session.core.on_feedback(session.known, Feedback(**about, stage=Stage.STOPPED, time=at(second)))
     assert [shown(one)[1] for one in outcome.also] == ["approval_cancelled"] * 3 * len(closed)
     assert [record.resolution for record in outcome.incidents] == closed
-
-
-def test_a_call_that_is_made_after_the_end_of_its_session_asks_anew() -> None:
-    session, request = lined_up()
-    outcome = session.event(Kind.SESSION_ENDED, 20)
-    assert [shown(one)[1] for one in outcome.also] == ["approval_cancelled"] * 3
-    again = session.request(session.propose(30, force=1))
-    assert (again.state, again.behind) == ("pending", None)
-    assert again.request_id != request.request_id

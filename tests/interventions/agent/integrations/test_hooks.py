@@ -53,45 +53,29 @@ def changed(event: ActionEvent) -> Decision:
 
 
 REASON = "session_killed_loop_guard: This session was stopped."
-TASK_AGAIN = "Go back.\nThe original request: tidy up"
-CHANGED = {"permissionDecisionReason": "Only this way.", "additionalContext": "Only this way."}
+CHANGED = {"updatedInput": {"command": "ls -l"}, "permissionDecisionReason": "Only this way."}
+CHANGED |= {"additionalContext": "Only this way."}
 
 
 @cases(
     "verdict, mode, expected",
     {
         "a hint reaches the model": (
-            lambda e: decision(Level.NUDGE, e, message="Think again."),
+            lambda e: decision(Level.REINFORCE, e, message="Go back.\nThe original request: tidy up"),
             "default",
-            {"additionalContext": "Think again."},
-        ),
-        "the task reaches the model again": (
-            lambda e: decision(Level.REINFORCE, e, message=TASK_AGAIN),
-            "default",
-            {"additionalContext": TASK_AGAIN},
-        ),
-        "a blocked call is denied with the reason": (
-            lambda e: decision(Level.BLOCK, e, code="scope_creep", message="Not this."),
-            "default",
-            {"permissionDecision": "deny", "permissionDecisionReason": "scope_creep: Not this."},
+            {"additionalContext": "Go back.\nThe original request: tidy up"},
         ),
         "a kill denies the call": (
             lambda e: decision(Level.KILL, e, message="This session was stopped."),
             "default",
             {"permissionDecision": "deny", "permissionDecisionReason": REASON},
         ),
-        "changed arguments are shown to the user": (
-            changed,
-            "default",
-            {"permissionDecision": "ask", "updatedInput": {"command": "ls -l"}, **CHANGED},
-        ),
+        "changed arguments are shown to the user": (changed, "default", {"permissionDecision": "ask", **CHANGED}),
         "changed arguments are used where nobody is asked anyway": (
-            changed,
-            "bypassPermissions",
-            {"permissionDecision": "allow", "updatedInput": {"command": "ls -l"}, **CHANGED},
+            changed, "bypassPermissions", {"permissionDecision": "allow", **CHANGED},
         ),
     },
-)
+)  # fmt: skip
 def test_a_proposed_call_is_answered(verdict: Verdict, mode: str, expected: dict[str, Any]) -> None:
     answer = Hooks(verdict).pre(permission_mode=mode)
     assert answer.pop("hookSpecificOutput") == {"hookEventName": "PreToolUse", **expected}
@@ -127,13 +111,6 @@ def test_calls_and_their_ends_are_reported_under_claude_codes_own_ids() -> None:
         ("t3", "Bash", Outcome.ERROR, None, "ToolFailed: no such file"),
     ]
     assert events[3].output_novelty == Novelty(new_words=2, words=2, results=0)
-
-
-def test_a_call_that_its_user_did_not_allow_ends_as_unknown_with_the_turn() -> None:
-    hooks = Hooks()
-    hooks.pre()
-    hooks("Stop")
-    assert hooks.published()[-1] == (Kind.COMPLETED, Outcome.UNKNOWN)
 
 
 def test_a_subagent_is_a_session_below_its_agents_and_each_ends_at_the_latest_with_it() -> None:
@@ -189,25 +166,10 @@ def test_a_hook_that_cannot_be_read_says_where(fields: dict[str, Any]) -> None:
         asyncio.run(Hooks().sessions.answer({"hook_event_name": "PreToolUse"} | fields))
 
 
-@pytest.mark.parametrize("event", ["Notification", "PreCompact", "SomethingNew"])
-def test_a_hook_that_is_not_known_is_answered_with_nothing(event: str) -> None:
-    assert Hooks()(event) == {}
-
-
 def test_half_a_surrogate_pair_in_a_call_is_read() -> None:
     hooks = Hooks(Level.ALLOW)
     hooks.pre(tool_input={"command": "rm -rf x # \ud83d"}, call_id="")
     assert [e.args for e in hooks.guards["s1"].events if e.kind is Kind.PROPOSED] == [{"command": "rm -rf x # ?"}]
-
-
-def test_another_prompt_of_the_user_is_told_without_its_text() -> None:
-    hooks = Hooks()
-    hooks("SessionStart")
-    for text in ("fix the login", "fix the login", "now the docs of s3cret", "and the tests"):
-        hooks("UserPromptSubmit", prompt=text)
-    tasks = [e.task for e in hooks.guards["s1"].events if e.kind is Kind.SESSION_STARTED]
-    assert [task and task.prompts for task in tasks] == [None, 2, 3]
-    assert "s3cret" not in str(hooks.guards["s1"].events)
 
 
 TOKEN = "gh" + "p_" + "aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xYzZ12"

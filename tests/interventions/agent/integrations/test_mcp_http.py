@@ -77,7 +77,7 @@ def server_of(reached: list[str]) -> MCPServer:
 @contextlib.asynccontextmanager
 async def serving(app: Any) -> AsyncIterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on", timeout_graceful_shutdown=1))
+        server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on", timeout_graceful_shutdown=0))
         serving = asyncio.create_task(server.serve([listening]))
         try:
             yield f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"

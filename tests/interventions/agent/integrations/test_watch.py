@@ -125,15 +125,6 @@ def test_a_hint_is_reported_a_block_ends_the_agent_and_one_whose_session_is_kill
         assert (again.returncode, family(tmp_path)) == (90, before), "it is not started"
 
 
-def test_an_asked_end_takes_the_whole_family_along(embedded: EmbeddedBroker, watch: Watch, tmp_path: Path) -> None:
-    process = watch("endless")
-    wait_until(lambda: len(family(tmp_path)) == len(FAMILY), "the whole family runs")
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
-    assert process.returncode == 128 + signal.SIGKILL  # the agent ignores SIGTERM
-    assert not any(map(alive, family(tmp_path).values()))
-
-
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
