@@ -1,5 +1,6 @@
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from typer.testing import CliRunner
 from haltline.cli.app import app
 from haltline.interventions.agent import Guard
 from haltline.schemas.decisions import ApprovalState, Decision, Level, ScopeKind
-from haltline.schemas.events import ActionEvent, Kind, Outcome
+from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.keys import make_keys
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.seals import Sealer
@@ -26,8 +27,6 @@ from tests.interventions.agent.attempts import attempt
 from tests.interventions.agent.stand_in import (
     PARTITIONS,
     StandIn,
-    decision,
-    silent,
     standing,
 )
 from tests.waiting import wait_until
@@ -39,6 +38,12 @@ LOOP_HINT = (
 SECRET = "ghp_" + "a1B2" * 9
 ARGS = {"asset_id": "fact_sales"}
 KILLED = "session_killed_loop_guard"
+
+
+@pytest.fixture
+def worker(embedded: EmbeddedBroker) -> Iterator[StandIn]:
+    with StandIn(embedded.bootstrap) as stand_in:
+        yield stand_in
 
 
 def test_events_are_where_pythons_are_and_hold_no_secret(embedded: EmbeddedBroker, worker: StandIn) -> None:
@@ -90,32 +95,6 @@ def test_a_call_that_needs_approval_waits_for_the_person(embedded: EmbeddedBroke
         assert verdict["approval"]["requestId"] == f"r-{worker.of(Kind.PROPOSED)[-1].event_id}"
     with StandIn(embedded.bootstrap, say), Agent(embedded.bootstrap, mode="blocking", approvalWaitS=0.2) as agent:
         assert agent("before", "delete_asset", ARGS)["code"] == "approval_pending"
-
-
-def test_without_a_worker_what_destroys_is_refused_and_the_rest_goes_on(embedded: EmbeddedBroker) -> None:
-    brief = {"budgetS": 0.3, "firstBudgetS": 0.3}
-    with StandIn(embedded.bootstrap, silent) as worker:
-        with Agent(embedded.bootstrap, mode="blocking", **brief) as agent:
-            refused = agent("before", "delete_asset", ARGS)
-            assert (refused["code"], refused["reason"]) == (
-                "no_verdict",
-                "Nobody could be asked whether this may be done, and it could do harm. Report it instead.",
-            )
-            assert agent.attempts(1, "run") == ["executed"]
-            assert agent("about")["degraded"] == "the last verdict that was waited for did not come in time"
-        wait_until(lambda: worker.of(Kind.SESSION_ENDED), "the events have arrived")
-        assert worker.outcomes() == [Outcome.REFUSED, Outcome.OK]
-        with Agent(embedded.bootstrap, mode="blocking", failClosedFrom=None, **brief) as agent:
-            assert agent.attempts(1) == ["executed"]
-        with Agent(embedded.bootstrap, sessionId="s2", **brief) as agent:  # async: waits only for what may destroy
-            assert agent.attempts(1, "run", {"command": "ls"}) == ["executed"]
-            assert agent.attempts(1, "run", {"command": "rm -rf /srv"}) == ["executed"]
-            assert agent.attempts(1) == ["no_verdict"]
-            wait_until(lambda: len(worker.of(Kind.PROPOSED, "s2")) == 3, "the proposals have arrived")
-            assert [event.await_verdict for event in worker.of(Kind.PROPOSED, "s2")] == [False, True, True]
-            late = decision(Level.BLOCK, worker.of(Kind.PROPOSED, "s2")[0])
-            worker.send(late)  # about a call that has been made: it holds for the next one
-            wait_until(lambda: agent.attempts(1, "get_asset") == ["block"], "the late refusal holds")
 
 
 def test_only_what_a_worker_has_sealed_counts(embedded: EmbeddedBroker, tmp_path: Path) -> None:

@@ -4,11 +4,11 @@ import pytest
 
 from haltline.interventions.vocabularies import acgp, agent_sentinel, pipeline, render, tappass
 from haltline.interventions.vocabularies.agent_sentinel import prevented_usd, record_of, type_of
-from haltline.schemas.decisions import Decision, Level, Mode
+from haltline.schemas.decisions import Decision, Level, Mode, ScopeKind
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Severity
 from haltline.schemas.intervening import Vocabulary
-from haltline.schemas.intervention_records import InterventionRecord, RecordOutcome, RecordType
+from haltline.schemas.intervention_records import RecordOutcome, RecordType
 from haltline.schemas.payloads import Rollback
 from haltline.schemas.policy import Policy, Rule
 from haltline.streams.engine.core import Core
@@ -53,6 +53,22 @@ def test_every_level_in_four_vocabularies(level: Level) -> None:
     for vocabulary in Vocabulary:
         rendered = some(render(decision(level), vocabulary))
         assert type(rendered).model_validate_json(rendered.to_json()) == rendered
+
+
+@pytest.mark.parametrize(
+    ("scope", "pipeline_ex", "acgp_ex", "switch"),
+    [
+        (ScopeKind.SESSION, "emergency_stop", "halt", "run"),
+        (ScopeKind.AGENT, None, "halt", "agent"),
+        (ScopeKind.MISSION, None, "halt", "mission"),
+        (ScopeKind.FLEET, None, "halt", "fleet"),
+    ],
+)
+def test_the_kill_of_more_than_a_session(scope: ScopeKind, pipeline_ex: str | None, acgp_ex: str, switch: str) -> None:
+    result = decision(Level.KILL, scope=scope)
+    record = some(agent_sentinel.render(result))
+    assert (pipeline.render(result).intervention_type, acgp.render(result).intervention) == (pipeline_ex, acgp_ex)
+    assert record.context["kill_switch"] == switch
 
 
 TYPES = [
@@ -106,21 +122,12 @@ def test_a_plain_verdict_is_no_intervention_and_a_shadow_one_is_a_warning() -> N
 
 def test_a_record_has_every_field_of_the_published_list() -> None:
     policy = Policy.model_validate({"interventions": {"prices": [{"action": "drop_*", "usd": 40}]}})
-    reported = Story(policy)
+    reported, rule = Story(policy), Rule(levels={CRITICAL: Level.BLOCK})
     proposal = proposed(0, "drop_table", args={"database": "production", "table": "customers"}, mission_id="m1")
-    records: list[InterventionRecord] = []
-    for second in range(50):
-        result = reported.tell(
-            second,
-            found(CRITICAL, "severe_destruction", target="table=customers"),
-            rule=Rule(levels={CRITICAL: Level.BLOCK}),
-            event=proposal.model_copy(update={"event_id": f"e{second}", "time": proposal.time + second * 1000}),
-        )
-        assert result is not None
-        record = some(record_of(result, proposal, intent="Cleanup old test data"))
-        records.append(record)
-    assert prevented_usd(records) == 40
-    assert [record.attempt for record in records] == list(range(1, 51))
+    finding = found(CRITICAL, "severe_destruction", target="table=customers")
+    decisions = [some(reported.tell(second, finding, rule=rule, event=proposal)) for second in range(3)]
+    records = [some(record_of(one, proposal, intent="Cleanup old test data")) for one in decisions]
+    assert (prevented_usd(records), [record.attempt for record in records]) == (40, [1, 2, 3])
     written = records[0].model_dump(mode="json")
     assert {name: written[name] for name in written if name not in ("id", "timestamp", "context", "created_at")} == {
         "type": "hard_block",

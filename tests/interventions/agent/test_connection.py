@@ -1,5 +1,6 @@
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -7,7 +8,7 @@ from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.testing import ScriptedGuard
 from haltline.interventions.agent.transport.kafka_transport import KafkaTransport
 from haltline.schemas.decisions import ScopeKind
-from haltline.schemas.events import Kind
+from haltline.schemas.events import Kind, Outcome
 from haltline.schemas.topics import Topics
 from tests.interventions.agent.attempts import attempt, attempts, guard_of
 from tests.interventions.agent.stand_in import StandIn, standing
@@ -52,6 +53,27 @@ def test_many_guards_are_one_connection_and_each_hears_its_own(cluster: MockClus
             guard.close()
         wait_until(lambda: listeners() == 0, "their thread has ended; that the client's have, every test looks at")
         wait_until(lambda: len(worker.of(Kind.SESSION_ENDED)) == 61, "all ends have arrived")
+
+
+def test_what_happens_while_the_broker_is_away_arrives_when_it_is_back(cluster: MockCluster, tmp_path: Path) -> None:
+    with StandIn(cluster.bootstrap) as worker, guard_of(cluster.bootstrap, spool_dir=str(tmp_path)) as guard:
+        attempt(guard)
+        cluster.set_down()
+        wait_until(lambda: guard.degraded == "the broker is away", "the guard knows that the broker is away")
+        for number in range(50):
+            assert attempt(guard, args={"number": number}) == "executed"
+        assert attempts(guard, 1) == ["no_verdict"]
+        assert any(tmp_path.iterdir())
+        cluster.set_up()
+        wait_until(lambda: Outcome.REFUSED in worker.outcomes(), "what was refused meanwhile has arrived")
+        seqs = list(dict.fromkeys(event.seq for event in worker.events))
+        assert seqs == sorted(seqs, key=lambda seq: seq or 0), "in order"
+        assert len(seqs) == 1 + 2 * 51 + 2
+        assert guard.dropped == 0
+        wait_until(lambda: attempts(guard, 1) == ["executed"], "the worker answers again")
+        worker.control(standing())
+        wait_until(lambda: guard.killed, "a kill still arrives")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_full_queue_has_room_left_for_what_destroys(cluster: MockCluster) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from haltline.interventions.agent import Advice, Guard, Level, Refused
+from haltline.interventions.agent.enforcement import enforcer
 from haltline.interventions.agent.testing import ScriptedGuard, decision, killed
 from haltline.schemas.control import ControlRecord, ControlState, Stage
 from haltline.schemas.decisions import ApprovalState, ScopeKind
@@ -179,6 +180,15 @@ def test_each_kill_is_acknowledged_as_stopped_once_but_one_that_is_sent_again_is
         *[("kill-fleet-*", stage) for stage in DONE],
         *[("kill-session-s1", stage) for stage in (*DONE, "applied", "stopped")],
     ]
+
+
+def test_of_decisions_that_came_the_newest_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(enforcer, "_MAX_REMEMBERED", 3)
+    guard = ScriptedGuard()
+    guard.start()
+    for name in "abcddba":
+        guard.send(decision(Level.NUDGE, guard.events[0], decision_id=name))
+    assert [feedback.decision_id for feedback in guard.feedback] == [*"abcda"]
 
 
 def test_a_kill_of_one_tool_in_a_decision_refuses_the_call_and_ends_no_session() -> None:

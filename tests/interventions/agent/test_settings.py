@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from haltline.interventions.agent import Effect, Guard, GuardSettings
+from haltline.interventions.agent import ClientRules, Effect, Guard, GuardSettings
 from haltline.interventions.agent.settings import GuardOptions
 
 BROKER = {"HALTLINE_BOOTSTRAP": "a:1"}
@@ -14,15 +14,18 @@ def test_the_keywords_of_a_guard_are_the_fields_of_its_settings() -> None:
 
 
 def test_settings_are_read_from_the_environment_and_of_the_command_lines_variables(tmp_path: Path) -> None:
-    file = tmp_path / "client.conf"
+    file, rules = tmp_path / "client.conf", tmp_path / "rules.json"
     file.write_text("# for the cluster\n\nsecurity.protocol = ssl\nssl.ca.location=/etc/ca.pem\n")
+    rules.write_text('{"denied_actions": ["drop_*"]}')
     said = {"BUDGET_S": "0.25", "FAIL_CLOSED_FROM": "mutate", "MODE": "blocking", "SESSION_ID": "42", "UNRELATED": "x"}
+    said |= {"ASK_FROM": "none", "AGENT_RULES": str(rules)}
     shared = {"PREFIX": "staging.", "CLIENT_CONFIG": str(file)}
     environ = BROKER | {f"HALTLINE_{name}": value for name, value in (said | shared).items()} | {"PATH": "/bin"}
     settings = GuardSettings.from_env(environ, agent_id="cleaner")
     assert (settings.bootstrap, settings.session_id, settings.agent_id) == ("a:1", "42", "cleaner")
     assert (settings.mode, settings.budget_s, settings.fail_closed_from) == ("blocking", 0.25, Effect.MUTATE)
-    assert settings.topic_prefix == "staging."
+    assert (settings.topic_prefix, settings.ask_from) == ("staging.", None)
+    assert settings.rules == ClientRules(denied_actions=("drop_*",))
     assert settings.kafka == {"security.protocol": "ssl", "ssl.ca.location": "/etc/ca.pem"}
     assert GuardSettings.from_env(environ, bootstrap="b:2").bootstrap == "b:2", "an option wins"
 

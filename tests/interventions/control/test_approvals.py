@@ -7,6 +7,7 @@ from haltline.schemas.control import CommandKind, Feedback, Stage
 from haltline.schemas.decisions import Approval, Decision, Level
 from haltline.schemas.events import Kind, Outcome
 from haltline.schemas.findings import Severity
+from haltline.schemas.intervening import Interventions
 from haltline.schemas.policy import ApprovalRules, Operations, Policy, Rule
 from tests.builders import at
 from tests.interventions.cases import some
@@ -94,6 +95,26 @@ def test_a_question_refuses_the_call_that_waits_and_the_request_stays_open() -> 
     assert session.told(APPROVE, request) == [("ALLOW", "approved", "p3")]
 
 
+def test_a_critical_request_takes_two_different_people_and_is_rejected_once_they_cannot_be_had() -> None:
+    severe = {"severe_destruction": Rule(levels=dict.fromkeys(Severity, Level.PAUSE), settings={"critical": 1})}
+    approved, rejected = (CoreSession(Policy(rules={**OFF, **severe})) for _ in range(2))
+    for session, answers in (
+        (approved, [(APPROVE, "ada"), (APPROVE, "ada"), (REJECT, "cy"), (APPROVE, "bo")]),
+        (rejected, [(REJECT, "ada"), (REJECT, "bo")]),
+    ):
+        decision = some(session.does(0, action="bash", args={"command": "rm -rf /"}, targets=[]).decision)
+        critical = some(decision.approval)
+        assert (critical.priority, critical.quorum, critical.voters) == (Severity.CRITICAL, 2, 3)
+        about = {"request_id": critical.request_id, "nonce": critical.nonce}
+        codes = [
+            told.code
+            for second, (kind, by) in enumerate(answers)
+            for told in decided(session.command(kind, 20 + second, by, **about))
+        ]
+        end = "approved" if session is approved else "approval_rejected"
+        assert codes == [*["approval_vote"] * (len(answers) - 1), end]
+
+
 def test_requests_are_bounded() -> None:
     session = Session()
     for number in range(MAX_TICKETS + 8):
@@ -101,6 +122,30 @@ def test_requests_are_bounded() -> None:
             session.propose(number + second, f"t{number}")
             session.completed(number + second)
     assert len(session.known.standing.approvals) == MAX_TICKETS
+
+
+def test_who_approves_what_came_after_warnings_begins_their_count_anew() -> None:
+    """Two warnings in vain make a pause; once a person lets it pass, the next finding is a warning again."""
+    names = ("repetition", "environment_gone", "stagnation", "agreement")
+    rules = {**OFF, **{name: Rule(enabled=False) for name in names}}
+    rules["error_repetition"] = Rule(levels=dict.fromkeys(Severity, Level.NUDGE))
+    session = CoreSession(Policy(rules=rules, cooldown_s=1, interventions=Interventions(after_warnings=2)))
+
+    def fails(number: int) -> list[Decision]:
+        second = number * 10
+        outcomes = [
+            session.does(second, action="read", targets=["path=a"], await_verdict=False),
+            session.event(
+                Kind.COMPLETED, second + 2, call_id=f"c{session.calls}", outcome=Outcome.ERROR, error="no such file"
+            ),
+        ]
+        return [d for outcome in outcomes if (d := outcome.decision) is not None and d.level > Level.ALLOW]
+
+    decisions = [decision for number in range(5) for decision in fails(number)]
+    assert [d.level for d in decisions] == [Level.NUDGE, Level.NUDGE, Level.PAUSE]
+    request = some(decisions[-1].approval)
+    session.command(APPROVE, 60, request_id=request.request_id, nonce=request.nonce)
+    assert fails(6)[-1].level is Level.NUDGE
 
 
 # One cause, one open request: calls with other parameters come behind it.

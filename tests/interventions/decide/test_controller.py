@@ -83,25 +83,15 @@ def test_cooldown(seconds: tuple[float, ...], severities: tuple[Severity, ...], 
     assert [decision is not None for decision in decisions] == result
 
 
+def test_a_hint_held_back_by_the_cooldown_still_answers_who_awaits() -> None:
+    story = Story()
+    story.tell(0, looping(LOW))
+    assert said(story.tell(1, looping(LOW), event=awaited(1))) == (Level.ALLOW, "allowed")
+
+
 def feedback(stage: Stage, decision_id: str, *, after_ms: int = 40) -> Feedback:
     about = {"feedback_id": "f1", "decision_id": decision_id, "session_id": "s1", "decided_at": T0_MS}
     return Feedback(stage=stage, time=T0_MS + after_ms, **about)
-
-
-@cases(
-    "stage, known, done",
-    {
-        "stopped, by the kill's own id, is done": (Stage.STOPPED, True, True),
-        "received is not done": (Stage.RECEIVED, True, False),
-        "an answer to another decision is not": (Stage.STOPPED, False, False),
-    },
-)
-def test_a_kill_is_done_when_its_stop_is_acknowledged_and_not_twice(stage: Stage, known: bool, done: bool) -> None:
-    standing, kill = killed()
-    decision_id = kill.decision_id if known else "another"
-    answers = [feedback(stage, decision_id), feedback(stage, decision_id, after_ms=9000)]
-    assert [Controller.acknowledge(standing, answer) for answer in answers] == [done, False]
-    assert kill.time_to_stop_ms == (40 if done else None)
 
 
 def test_a_stop_that_comes_before_its_kill_is_not_forgotten() -> None:

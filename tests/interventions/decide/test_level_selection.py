@@ -69,6 +69,12 @@ def test_what_counts_as_a_warning_in_vain(
     assert [session.level(s, found(MEDIUM), actions=n) for s, n in zip(seconds, actions, strict=True)] == levels
 
 
+def test_warnings_of_another_rule_do_not_count() -> None:
+    session = story(after_warnings=2)
+    rules = ("error_repetition", "repetition", "cycle", "polling")
+    assert [session.level(31 * n, found(MEDIUM, rule)) for n, rule in enumerate(rules)] == ["NUDGE"] * 4
+
+
 def test_an_attempt_of_one_type_gives_way_to_the_next_and_that_to_a_stop() -> None:
     expected = ["NUDGE"] * 3 + ["REINFORCE"] * 2 + ["PAUSE"] * 2
     assert levels(story(), *range(0, 31 * 7, 31)) == expected

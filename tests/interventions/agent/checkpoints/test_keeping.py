@@ -140,6 +140,19 @@ def test_git_neither_head_nor_index_nor_branches_nor_stash_nor_ignored_files_are
     assert (tree / "debug.log").read_text() == "goes on\n"
 
 
+def test_git_commits_of_the_agent_are_not_lost(tree: Path) -> None:
+    checkpoints = GitCheckpoints(tree)
+    before = files(tree)
+    checkpoints.keep("c1")
+    git(tree, "add", "-A")
+    git(tree, "commit", "-q", "-m", "by the agent")
+    head = git(tree, "rev-parse", "HEAD")
+    (tree / "committed.txt").unlink()
+    checkpoints.restore("c1")
+    assert files(tree) == before
+    assert git(tree, "rev-parse", "HEAD") == head
+
+
 def test_git_before_the_first_commit_and_from_a_folder_below(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q")
     (tmp_path / "below").mkdir()
@@ -183,6 +196,14 @@ def test_git_a_folder_with_files_that_are_kept_nowhere_is_not_removed(tree: Path
     kept_as = kept.restore("c1").kept_as
     assert (tree / "committed.txt").read_text() == "changed by the user\n"
     assert git(tree, "show", f"{kept_as}:committed.txt/kept.txt") == "kept\n"
+
+
+def test_git_an_ignored_file_in_place_of_a_folder_is_kept(tree: Path, kept: GitCheckpoints) -> None:
+    instead_of(tree / "src").write_text("work\n")
+    (tree / ".git" / "info" / "exclude").write_text("/src\n")
+    kept_as = kept.restore("c1").kept_as
+    assert (tree / "src" / "untracked ä.txt").read_text() == "not known to git\n"
+    assert git(tree, "show", f"{kept_as}:src") == "work\n"
 
 
 def test_git_what_was_ignored_stays_though_nothing_is_ignored_any_more(tree: Path) -> None:

@@ -12,20 +12,13 @@ DESTROYING_COMMANDS = (
     "rm -rf /data/x",
     "ls\nrm -rf /data/x",
     "r'm' -rf /data/x",
-    "r\\m -rf /data/x",
     "find /data -name x -delete",
     "python -c 'import shutil; shutil.rmtree(\"/data/x\")'",
-    "node -e 'fs.rmSync(\"/data/x\")'",
     "DROP TABLE fact_sales",
-    "TRUNCATE fact_sales",
     "git push --force",
-    "git reset --hard",
     "kubectl delete pod x",
-    "docker volume prune",
     "aws s3 rb s3://x",
-    "redis-cli FLUSHALL",
     "dd if=/dev/zero of=/dev/sda",
-    "mkfs.ext4 /dev/sda1",
 )
 
 

@@ -13,7 +13,7 @@ from unittest import mock
 
 import pytest
 
-from haltline.cli.agent import hook
+from haltline.cli.agent import hook, hook_settings
 from haltline.schemas.control import Stage
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import ActionEvent, Kind
@@ -195,6 +195,19 @@ def test_without_a_broker_one_companion_stops_sessions_of_several_agents_also_af
         assert hook.main(["release", "s1"]) == 0
         assert hook.main(["release", "s1"]) == 1
     assert claude.pre("Read", "t10") == {}
+
+
+def test_the_installed_command_asks_the_companion_and_starts_one_where_there_is_none(folder: Path) -> None:
+    claude = ClaudeCode(folder, NOWHERE)
+    call = {"session_id": "s1", "hook_event_name": "PreToolUse", "tool_input": {}}
+
+    def run(tool: str) -> subprocess.CompletedProcess[str]:
+        command = hook_settings.command_of("claude-code", {"local": True})
+        text = json.dumps({**call, "tool_name": tool})
+        return subprocess.run(command, input=text, env=claude.environment, capture_output=True, text=True, check=False)
+
+    assert [(run(tool).returncode, len(claude.companions())) for tool in ("Read", "Grep")] == [(0, 1), (0, 1)]
+    assert "deny" in run("").stdout, "a call without a name cannot be read"
 
 
 def test_a_companion_ends_when_no_hook_comes(folder: Path) -> None:

@@ -113,6 +113,13 @@ def test_calls_and_their_ends_are_reported_under_claude_codes_own_ids() -> None:
     assert events[3].output_novelty == Novelty(new_words=2, words=2, results=0)
 
 
+def test_a_call_that_its_user_did_not_allow_ends_as_unknown_with_the_turn() -> None:
+    hooks = Hooks()
+    hooks.pre()
+    hooks("Stop")
+    assert hooks.published()[-1] == (Kind.COMPLETED, Outcome.UNKNOWN)
+
+
 def test_a_subagent_is_a_session_below_its_agents_and_each_ends_at_the_latest_with_it() -> None:
     hooks = Hooks()
     hooks.pre(agent_id="a7", agent_type="Explore")
@@ -170,6 +177,16 @@ def test_half_a_surrogate_pair_in_a_call_is_read() -> None:
     hooks = Hooks(Level.ALLOW)
     hooks.pre(tool_input={"command": "rm -rf x # \ud83d"}, call_id="")
     assert [e.args for e in hooks.guards["s1"].events if e.kind is Kind.PROPOSED] == [{"command": "rm -rf x # ?"}]
+
+
+def test_another_prompt_of_the_user_is_told_without_its_text() -> None:
+    hooks = Hooks()
+    hooks("SessionStart")
+    for text in ("fix the login", "fix the login", "now the docs of s3cret", "and the tests"):
+        hooks("UserPromptSubmit", prompt=text)
+    tasks = [e.task for e in hooks.guards["s1"].events if e.kind is Kind.SESSION_STARTED]
+    assert [task and task.prompts for task in tasks] == [None, 2, 3]
+    assert "s3cret" not in str(hooks.guards["s1"].events)
 
 
 TOKEN = "gh" + "p_" + "aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xYzZ12"

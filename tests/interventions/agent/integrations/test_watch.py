@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from haltline.cli.agent import watch as command
@@ -125,6 +125,15 @@ def test_a_hint_is_reported_a_block_ends_the_agent_and_one_whose_session_is_kill
         assert (again.returncode, family(tmp_path)) == (90, before), "it is not started"
 
 
+def test_an_asked_end_takes_the_whole_family_along(embedded: EmbeddedBroker, watch: Watch, tmp_path: Path) -> None:
+    process = watch("endless")
+    wait_until(lambda: len(family(tmp_path)) == len(FAMILY), "the whole family runs")
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGKILL  # the agent ignores SIGTERM
+    assert not any(map(alive, family(tmp_path).values()))
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
@@ -171,6 +180,7 @@ INNER = LEAF | st.dictionaries(
     lines=st.lists(st.dictionaries(FIELDS, INNER, max_size=5), max_size=3),
     kinds=st.lists(KINDS | INNER, min_size=3, max_size=3),
 )
+@example(lines=[{}, {"total_cost_usd": 1}], kinds=["assistant", "result", ""])
 @settings(suppress_health_check=[HealthCheck.too_slow])
 def test_no_line_of_any_shape_breaks_the_reader(lines: list[dict[str, object]], kinds: list[object]) -> None:
     reader = Lines()

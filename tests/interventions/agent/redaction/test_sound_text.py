@@ -1,7 +1,5 @@
 """Text without a secret stays as it is, also where it looks somewhat like one."""
 
-import time
-
 import pytest
 
 from haltline.interventions.agent.redaction.secrets import redact, redact_text
@@ -68,14 +66,3 @@ SOUND = (
 def test_sound_text_stays_as_it_is(text: str) -> None:
     assert redact_text(text) == text
     assert redact({"command": text}) == {"command": text}
-
-
-def test_a_megabyte_of_output_is_looked_through_in_bounded_time() -> None:
-    text = "".join(
-        f"-rw-r--r-- 1 bob bob {n} Nov 24 13:55 src/module_{n}.py: def test_{n}(key): ...\n" for n in range(13_000)
-    )
-    assert len(text) > 1_000_000
-    redact_text("x")  # its expressions are made on their first use
-    started = time.process_time()
-    assert redact_text(text) == text
-    assert time.process_time() - started < 2  # a tenth of it where nothing else runs

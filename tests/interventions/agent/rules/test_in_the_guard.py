@@ -12,9 +12,7 @@ from haltline.interventions.agent.rules.windows import Loop
 from haltline.interventions.agent.testing import ScriptedGuard, decision
 from haltline.interventions.agent.transport.local_decider import LocalDecider
 from haltline.schemas.events import Kind, Outcome
-from haltline.schemas.findings import Severity
 from tests.interventions.agent.attempts import attempt
-from tests.interventions.cases import some
 
 AT_MOST_500 = {"pay": (Arguments(properties={"usd": Constraint(maximum=500)}),)}
 
@@ -27,41 +25,19 @@ def code_of(call: Callable[[], object]) -> str | None:
     return None
 
 
-def test_a_refused_call_says_to_its_author_what_was_measured_and_to_the_model_what_to_do() -> None:
-    guard = ScriptedGuard(rules=ClientRules(argument_constraints=AT_MOST_500))
-
-    @guard.tool
-    def pay(usd: int) -> str:
-        raise AssertionError("must not run")
-
-    with pytest.raises(Refused) as refused:
-        pay(900)
-    decided = refused.value.decision
-    assert refused.value.code == "argument_constraint_violated"
-    assert refused.value.reason == (
-        "This call is not allowed with these arguments. Correct them, and do not repeat it as it is."
-        " (usd must be at most 500)"
-    )
-    assert decided is not None
-    assert some(decided.remediation).reason_code == "ARGUMENT_CONSTRAINT_VIOLATED"
-    assert some(decided.remediation).argument_violations == ("usd must be at most 500",)
-    assert decided.severity not in set(Severity)
-    # The worker sees the attempt, and is not asked; the decision is none of its own.
-    completed = [event for event in guard.events if event.kind is Kind.COMPLETED]
-    assert [(event.outcome, event.error) for event in completed] == [(Outcome.REFUSED, decided.code)]
-    assert not [event for event in guard.events if event.kind is Kind.PROPOSED]
-    assert guard.feedback == []
-
-
-def test_what_a_call_really_cost_counts() -> None:
-    guard = ScriptedGuard(rules=ClientRules(run_budget=1.0))
+def test_what_a_call_really_cost_counts_and_the_next_one_is_warned() -> None:
+    warned: list[str] = []
+    rules = ClientRules(run_budget=1.0)
+    guard = ScriptedGuard(rules=rules, on_advice=lambda advice: warned.append(advice.code))
 
     def ask() -> None:
         with guard.action("ask", cost_usd=0.1) as action:
             action.cost(0.9)
 
     ask()
+    assert warned == []
     assert code_of(ask) is None
+    assert warned == ["budget_warning"]
     assert code_of(ask) == "budget_exceeded"
     guard.begin_run()
     assert code_of(ask) is None

@@ -218,16 +218,6 @@ def test_evidence(seen: Sequence[tuple[str, float]], now_s: float, code: str | N
     assert (objection.code if objection else None) == code
 
 
-def test_a_failed_look_is_no_evidence_and_a_new_run_has_seen_nothing() -> None:
-    book = RuleBook(ClientRules(evidence_requirements={"refund": ("lookup_*",)}))
-    found = []
-    for ok in (False, True):
-        book.end(some(book.begin("lookup_order", {}, 0)), 0, ok=ok)
-        found.append(code_of(book, "refund"))
-    book.begin_run()
-    assert [*found, code_of(book, "refund")] == ["missing_evidence", None, "missing_evidence"]
-
-
 def test_a_result_is_given_again_until_it_is_too_old() -> None:
     replays = Replays(ttl_s=3600)
     assert replays.begin("pay", "k", 0) is None
