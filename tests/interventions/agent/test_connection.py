@@ -1,27 +1,15 @@
 import threading
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.testing import ScriptedGuard
 from haltline.interventions.agent.transport.kafka_transport import KafkaTransport
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.events import Kind, Outcome
-from haltline.schemas.topics import Topics
 from tests.interventions.agent.attempts import attempt, attempts, guard_of
 from tests.interventions.agent.stand_in import StandIn, standing
 from tests.mock_cluster import MockCluster, client_threads
 from tests.waiting import wait_until
-
-
-@pytest.fixture
-def cluster() -> Iterator[MockCluster]:
-    with MockCluster() as cluster:
-        for topic in Topics().all:
-            cluster.create_topic(topic)
-        yield cluster
 
 
 def listeners() -> int:

@@ -272,23 +272,6 @@ def stands_as(state: ControlState, scope: ScopeKind, scope_id: str, **fields: An
     return killed(scope, scope_id).model_copy(update={"state": state, "code": f"{scope}_{state}", **fields})
 
 
-@pytest.mark.parametrize("scope", [(ScopeKind.SESSION, "s1"), (ScopeKind.AGENT, "unknown"), (ScopeKind.FLEET, "*")])
-@pytest.mark.parametrize("state", [ControlState.FROZEN, ControlState.CONTAINED])
-def test_what_is_contained_may_only_look_and_what_is_frozen_nothing(
-    scope: tuple[ScopeKind, str], state: ControlState
-) -> None:
-    guard = ScriptedGuard(session_id="s1", standing=(stands_as(state, *scope),))
-    code = f"{scope[0]}_{state}"
-    looks = "executed" if state is ControlState.CONTAINED else code
-    names = ("get_asset", "delete_asset", "something_unknown")
-    assert [attempt(guard, name) for name in names] == [looks, code, code]
-    if state is ControlState.CONTAINED:
-        guard.check()
-    assert not guard.killed
-    guard.reset(scope=scope[0], scope_id=scope[1])
-    assert [attempt(guard, name) for name in names] == ["executed"] * 3
-
-
 @pytest.mark.parametrize("state", [ControlState.KILLED, ControlState.FROZEN])
 def test_a_session_that_was_released_from_its_agents_kill_goes_on(state: ControlState) -> None:
     entry = stands_as(state, ScopeKind.AGENT, "cleaner", spared=["s1"])

@@ -2,7 +2,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -28,14 +28,6 @@ KILLED = "session_killed_loop_guard"
 def worker(embedded: EmbeddedBroker) -> Iterator[StandIn]:
     with StandIn(embedded.bootstrap, third_delete_kills()) as stand_in:
         yield stand_in
-
-
-@pytest.fixture
-def cluster(mock_cluster: Callable[[int], MockCluster]) -> MockCluster:
-    cluster = mock_cluster(1)
-    for topic in Topics().all:
-        cluster.create_topic(topic)
-    return cluster
 
 
 AGENT = """

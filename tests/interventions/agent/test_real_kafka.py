@@ -36,7 +36,11 @@ def test_of_many_kills_and_resets_the_last_holds_also_when_compacted(kafka: Loca
     changes = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in QUICK.items()]
     topic = ConfigResource(ConfigResource.Type.TOPIC, kafka_topics.control, incremental_configs=changes)
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    admin.incremental_alter_configs([topic])[topic].result()
+    (number,) = admin.list_topics(timeout=30).brokers
+    often = ConfigEntry("log.cleaner.backoff.ms", "100", incremental_operation=AlterConfigOpType.SET)
+    broker = ConfigResource(ConfigResource.Type.BROKER, str(number), incremental_configs=[often])
+    for altered in admin.incremental_alter_configs([topic, broker]).values():
+        altered.result()
     with StandIn(kafka.bootstrap, topics=kafka_topics) as worker:
         worker.control(standing(scope_id="killed"))
         worker.control(standing(ScopeKind.TOOL, "drop_table"))
