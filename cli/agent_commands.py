@@ -10,13 +10,15 @@ from haltline.cli.base_commands import BESIDE_AGENTS
 _HELP = {
     "hook": "Answer a hook of Claude Code, Codex, Gemini CLI, Cline or opencode; `install` and `uninstall` change its "
     "settings, `release` lets a stopped session go on.\n\nExample: haltline hook install --local",
-    "watch": "Run an agent that prints JSON lines; end it and all its child processes when its session is killed. With "
-    "--all: say what goes wrong in what the agents on this machine write now.\n\n"
+    "watch": "Run an agent that prints JSON lines; end it and its child processes when its session is killed. With "
+    "--all: print findings in the histories that the agents on this machine write now.\n\n"
     "Example: haltline watch -- claude -p 'tidy up' --output-format stream-json --verbose",
-    "mcp-proxy": "Run an MCP server behind a guard.\n\nExample: haltline mcp-proxy -- npx server-filesystem /srv",
-    "import": "Print recordings of agents (Claude Code, OpenHands, SWE-agent, mini-SWE-agent, OTel) as events.\n\n"
+    "mcp-proxy": "Run an MCP server, and guard the calls of its tools.\n\n"
+    "Example: haltline mcp-proxy -- npx server-filesystem /srv",
+    "import": "Print recordings of agents (Claude Code, Codex, OpenHands, OpenTelemetry ...) as events.\n\n"
     "Example: haltline import run.traj.json > events.jsonl",
-    "intake": "Serve HTTP for agents in other languages.\n\nExample: haltline intake --bootstrap kafka-1:9092",
+    "intake": "Serve verdicts over HTTP, for agents in other languages.\n\n"
+    "Example: haltline intake --bootstrap kafka-1:9092",
 }
 
 

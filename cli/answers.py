@@ -1,4 +1,4 @@
-"""How commands of operators find what they are about, and print what became of them."""
+"""Helpers of operators' commands: resolve an id, send the command, print its result."""
 
 import time
 
@@ -17,14 +17,14 @@ from haltline.streams.operator.known_sessions import HINT
 
 
 def operator_of(at: Cluster) -> ApprovalClient:
-    """The client by which a command of an operator is sent, and which reads requests and incidents."""
+    """A client that sends operators' commands, and reads approval requests and incidents."""
     return ApprovalClient(
         at.bootstrap, topics=at.topics, group=at.workers, answer_within_s=at.timeout, client=at.client_config
     )
 
 
 def id_within(scope: ScopeKind, scope_id: str) -> str:
-    """The id that was given; the fleet has one of its own."""
+    """The given id; for the scope fleet its fixed id."""
     return scope_id or (FLEET if scope is ScopeKind.FLEET else "")
 
 
@@ -32,18 +32,18 @@ NOTHING_TO_END = "nothing is in force against it, and it has no events"
 
 
 def whole_id(operator: Operator, scope: ScopeKind, scope_id: str, *, unknown: bool = False, hint: str = HINT) -> str:
-    """The id that is meant, which may be given by its beginning. Raises NotFound and Ambiguous."""
+    """The whole id for a given one or its beginning. Raises NotFound and Ambiguous."""
     given = id_within(scope, scope_id)
     return given if unknown else operator.find(scope, given, hint=hint)
 
 
 def named(answer: CommandResult) -> str:
-    """The scope and id of the command."""
+    """The command's scope and id, for messages."""
     return "the fleet" if answer.command.scope is ScopeKind.FLEET else f"{answer.command.scope} {answer.command.id}"
 
 
 def story(record: ControlRecord) -> str:
-    """What was done, why, by whom and when."""
+    """A control record in one sentence: what was done, why, by whom and when."""
     since = f"{rfc3339(record.stands_since)}, {ago(record.stands_since, time.time_ns() // 1_000_000)} ago"
     stopped = f"; {acknowledged(record)}" if record.scope is ScopeKind.SESSION else ""
     return f"{record.reason} ({record.code}, by {record.by} at {since}{stopped})"
@@ -67,10 +67,10 @@ def acknowledged(record: ControlRecord) -> str:
 
 
 def outcome_of(answer: CommandResult, *, until_stopped: bool = False) -> str:
-    """What became of a command on a scope, in a sentence; of one without an answer what was expected."""
+    """The result of a command on a scope, in a sentence; without an answer, what was expected."""
     who, command, after = named(answer), answer.command, answer.after
     if answer.second_wanted:
-        return f"{who}: {command.kind} is noted; a second operator has to ask for it too"
+        return f"{who}: {command.kind} is recorded; a second operator has to send it too"
     if command.kind is CommandKind.RESET:
         return _released(answer)
     if not answer.answered:
@@ -92,7 +92,7 @@ def _released(answer: CommandResult) -> str:
     if command.session is not None:
         return f"{who}: session {command.session} is released from it"
     if before is None or before.state is ControlState.PROBATION:
-        return f"{who} was not killed; what was counted is forgotten"
+        return f"{who} was not killed; its counts are reset"
     held = f", on probation for {after.actions_left} actions" if after is not None and after.actions_left else ""
     return f"{who} is released{held}. It was killed: {story(before)}"
 

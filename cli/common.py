@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class Exit(IntEnum):
-    """What a script can tell from a command's exit code."""
+    """The exit codes of commands."""
 
     OK = 0
     NO = 1
-    """The answer is no, something was found, or what was started has failed."""
+    """Refused or failed, or a check found something."""
     USAGE = 2
     """The command or its configuration is wrong."""
     UNREACHABLE = 3
@@ -32,7 +32,7 @@ class Exit(IntEnum):
 
 
 EXIT_CODES = (
-    "Exit codes: 0 done; 1 the answer is no, or something was found; "
+    "Exit codes: 0 done; 1 refused or failed, or a check found something; "
     "2 the command or its configuration is wrong; 3 no broker answers."
 )
 
@@ -101,7 +101,7 @@ Group = Annotated[
     str,
     option_of(
         "workers.group",
-        more="Left out: the prefix without its dot.",
+        more="Default: the prefix without its dot.",
         metavar="NAME",
         callback=_group,
         show_default=False,
@@ -120,13 +120,11 @@ By = Annotated[
     typer.Option(
         callback=_not_empty,
         envvar="HALTLINE_OPERATOR",
-        help="Who does it: a person's name, for the audit. Never guessed from the login, which may be shared.",
+        help="Your name, for the audit. It is not taken from the login, which may be shared.",
         metavar="NAME",
     ),
 ]
-Reason = Annotated[
-    str, typer.Option(callback=_not_empty, help="Why, for the audit and for whoever reads it later.", metavar="TEXT")
-]
+Reason = Annotated[str, typer.Option(callback=_not_empty, help="Why, for the audit.", metavar="TEXT")]
 RulesName = Literal["all", "enforced", "shadow"]
 """The values of Runs, which is not imported here: a test compares them."""
 Timeout = Annotated[float, typer.Option(help="How long to wait for the worker's answer, in seconds.", min=0.1)]
@@ -137,7 +135,7 @@ MetricsPort = Annotated[
 FetchWait = Annotated[int, typer.Option(help="How long the broker may hold a fetch; 10 for an embedded broker.", min=1)]
 MetricsHost = Annotated[str, typer.Option(help="Address of /metrics; 0.0.0.0 for all.", metavar="ADDRESS")]
 PolicyFile = Annotated[
-    Path | None, option_of("workers.policy", help="The policy document (YAML); left out: every default.")
+    Path | None, option_of("workers.policy", help="The policy document (YAML). Default: every rule with its defaults.")
 ]
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
@@ -149,13 +147,13 @@ KAFKA_PARTITIONS = 4
 
 
 def fail(error: object, code: Exit) -> NoReturn:
-    """Says what is wrong on standard error and ends the command."""
+    """Prints an error on standard error and ends the command with the exit code."""
     say_error(f"haltline: {error}")
     raise typer.Exit(code)
 
 
 def say_error(text: str) -> None:
-    """Plain lines on standard error."""
+    """Prints lines on standard error."""
     from rich.console import Console
     from rich.text import Text
 
@@ -171,14 +169,14 @@ def console() -> "Console":
 
 
 def say(text: str, style: str = "") -> None:
-    """One line for people, whatever the text holds."""
+    """Prints one line; unprintable characters are replaced."""
     from rich.text import Text
 
     console().print(Text(printable(text), style=style))
 
 
 def printable(text: str) -> str:
-    """The text on one line, without what an agent could make a terminal do."""
+    """The text without control characters, by which an agent's text could control the terminal."""
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
@@ -199,7 +197,7 @@ def _plain(value: object) -> object:
 
 
 def duration(text: str | timedelta) -> timedelta:
-    """The length of time that a text such as `90s`, `30m` or `1h30m` says."""
+    """Parses a length of time such as `90s`, `30m` or `1h30m`."""
     from haltline.streams.notify.lengths import length_of_time
 
     try:

@@ -1,4 +1,4 @@
-"""Errors that end a command with a sentence and an exit code, never with a traceback."""
+"""Expected errors, which end a command with a message and an exit code instead of a traceback."""
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -21,7 +21,7 @@ _NOT_ALLOWED = frozenset(
 
 
 def explained(error: Exception) -> tuple[object, Exit] | None:
-    """What to print, and the exit code; None for an error that is a fault of the program."""
+    """The message to print and the exit code; None for an unexpected error."""
     match error:
         case Unreachable():
             return error, Exit.UNREACHABLE
@@ -40,5 +40,5 @@ def _refusal(error: KafkaError) -> tuple[str, Exit]:
     if error.code() == KafkaError._INVALID_ARG:
         return reason, Exit.USAGE
     if error.code() in _NOT_ALLOWED:
-        return f"{reason} These credentials may not do that; `haltline topics acls` says who may do what.", Exit.NO
+        return f"{reason} These credentials lack the permission; see `haltline topics acls`.", Exit.NO
     return reason, Exit.UNREACHABLE

@@ -207,7 +207,7 @@ def _database(value: str, folder: str) -> str:
         return f"{scheme}:///{_path(path, folder)}" if path and not path.startswith(":") else value
     if ":" in rest.partition("/")[0].rpartition("@")[0] or "password=" in rest:
         raise ValueError(
-            "expected a URL without a password, got one with; it belongs into the environment "
+            "expected a URL without a password, got one with a password; it belongs in the environment "
             "(HALTLINE_CONSOLE_DATABASE) or into ~/.pgpass"
         )
     return value
@@ -218,7 +218,7 @@ def _options(value: Any) -> str:
         raise ValueError(f"expected a table of texts, got {value!r}")
     for name, one in value.items():
         if _is_secret(name):
-            raise ValueError(f"expected no secret, got {name}; it belongs into the environment of the process")
+            raise ValueError(f"expected no secret, got {name}; it belongs in the environment of the process")
         if any(sign.isspace() for sign in f"{name}{one}"):
             raise ValueError(f"expected names and texts without spaces, got {name} = {one!r}")
     return " ".join(f"{name}={one}" for name, one in value.items())

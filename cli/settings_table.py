@@ -10,10 +10,10 @@ class Setting(NamedTuple):
     key: str
     variable: str
     kind: str
-    """What a value must be, as settings_file reads it: `text`, `file`, `folder`, `port` ..., or `one of A, B`."""
+    """The type of a value, as settings_file reads it: `text`, `file`, `folder`, `port` ..., or `one of A, B`."""
     help: str
     default: str = ""
-    """In words, where it is left out; empty: there is none."""
+    """The default, in words; empty: there is none."""
 
     @property
     def name(self) -> str:
@@ -40,7 +40,7 @@ _EFFECT: Final = "one of read, poll, write, network, exec, mutate, destructive, 
 
 
 def _setting(name: str, kind: str, text: str, default: str = "", *, variable: str = "") -> Setting:
-    """The variable, where it is left out, is that of the section and the key; of some sections of the key alone."""
+    """A setting; its variable is by default HALTLINE_SECTION_KEY, in some sections HALTLINE_KEY."""
     section, key = name.split(".")
     own = key if section in _WITHOUT_SECTION else f"{section}_{key}"
     return Setting(section, key, variable or f"HALTLINE_{own.upper()}", kind, text, default)
@@ -55,7 +55,7 @@ SETTINGS: Final = (
         "Kafka's address, several separated by commas.",
         "the broker of `haltline up` in this folder, else 127.0.0.1:9092",
     ),
-    _setting("kafka.prefix", "text", "What the names of haltline's topics begin with.", "haltline."),
+    _setting("kafka.prefix", "text", "Prefix of the names of haltline's topics.", "haltline."),
     _setting(
         "kafka.client_config", "file", "librdkafka's settings for encryption and credentials, one name=value a line."
     ),
@@ -111,8 +111,8 @@ SETTINGS: Final = (
     _setting("console.link_key", "file", "The notifier's `link_key_file`: checks links of notifications to approvals."),
     _setting("notify.config", "file", "The document of channels and routes, YAML or TOML."),
     _setting("opinion.url", "text", "Address of an OpenAI-compatible API."),
-    _setting("opinion.model", "text", "The model's name there."),
-    _setting("opinion.api_key_file", "file", "Its text is the API's key."),
+    _setting("opinion.model", "text", "The model's name at that address."),
+    _setting("opinion.api_key_file", "file", "File with the API's key."),
     _setting("intake.host", "text", "Address to listen at.", "127.0.0.1", variable="HALTLINE_INTAKE_LISTEN_HOST"),
     _setting("intake.port", "port", "Port to listen at; 0: any.", "8765", variable="HALTLINE_INTAKE_LISTEN_PORT"),
     _setting(
@@ -120,13 +120,13 @@ SETTINGS: Final = (
         "port",
         "Port that takes traces over gRPC, such as 4317; 0: any; unset: over HTTP only.",
     ),
-    _setting("intake.token_file", "file", "Its text is the bearer token of every request."),
+    _setting("intake.token_file", "file", "File with the bearer token that requests must have."),
     _setting("intake.keys", "file", "TOML: further keys, each with a scope and limits of its own."),
     _setting(
         "intake.tls_config", "file", "Serve with TLS: Kafka's names of settings, one name=value a line.", "without TLS"
     ),
     _setting("doctor.worker", "text", "URL of a worker's /healthz.", "http://127.0.0.1:9464"),
-    _setting("doctor.sink", "text", "URL of an audit sink's.", "http://127.0.0.1:9465"),
+    _setting("doctor.sink", "text", "URL of an audit sink's /healthz.", "http://127.0.0.1:9465"),
     _setting("doctor.canary", "text", "URL of the canary's /metrics.", "http://127.0.0.1:9466"),
     _setting("doctor.intake", "text", "URL of an intake.", "http://127.0.0.1:8765"),
     _setting("doctor.console", "text", "URL of the console.", "http://127.0.0.1:8460"),
@@ -135,7 +135,7 @@ SETTINGS: Final = (
         "agent.mode", "one of async, blocking, local", "What a call waits for.", "async; intake and mcp-proxy: blocking"
     ),
     _setting("agent.verify_key", "files", "The workers' public keys; also of the canary and the intake."),
-    _setting("agent.rules", "files", "The agent's author's own rules, TOML or JSON.", variable="HALTLINE_AGENT_RULES"),
+    _setting("agent.rules", "files", "Rules of the agent's author, TOML or JSON.", variable="HALTLINE_AGENT_RULES"),
     _setting(
         "agent.policy",
         "file",
@@ -146,10 +146,10 @@ SETTINGS: Final = (
     _setting(
         "agent.hook_approval",
         "one of deny, ask",
-        "`ask`: Claude Code puts what waits for an approval to the user of the terminal.",
+        "`ask`: Claude Code asks the user of the terminal about calls that need an approval; `deny`: they are refused.",
         "deny; ask where it decides without a broker",
     ),
-    _setting("agent.hook_idle_s", "number", "A hook's companion ends after so long idle.", "1800"),
+    _setting("agent.hook_idle_s", "number", "Seconds without a hook after which the hooks' companion ends.", "1800"),
     _setting(
         "agent.ask_from",
         _EFFECT,
@@ -162,21 +162,38 @@ SETTINGS: Final = (
         "Without a verdict, calls of this effect or a worse one are refused.",
         "destructive",
     ),
-    _setting("agent.budget_s", "number", "How long a verdict is waited for.", "1"),
-    _setting("agent.first_budget_s", "number", "The same for the first verdict.", "5"),
-    _setting("agent.start_budget_s", "number", "How long the first calls wait until it is known what is killed.", "5"),
-    _setting("agent.close_budget_s", "number", "How long the end waits until the last events have arrived.", "5"),
-    _setting("agent.approval_wait_s", "number", "How long a call waits for a person.", "900"),
-    _setting("agent.max_decision_age_s", "number", "An older decision counts as none, unless it is a kill.", "30"),
-    _setting("agent.throttle_s", "number", "How long the limits of a THROTTLE hold.", "300"),
-    _setting("agent.rollback_budget_s", "number", "How long a call waits until files are put back.", "60"),
-    _setting("agent.max_args_bytes", "integer", "Longer arguments of calls that read or write are cut.", "8192"),
-    _setting("agent.max_run_bytes", "integer", "Longer arguments of every other call are refused.", "262144"),
-    _setting("agent.max_output_chars", "integer", "How much of an output is published.", "512"),
+    _setting("agent.budget_s", "number", "Seconds that a call waits for its verdict.", "1"),
+    _setting("agent.first_budget_s", "number", "Seconds that it waits for the first verdict of a connection.", "5"),
     _setting(
-        "agent.fetch_wait_ms", "integer", "How long the broker may hold a fetch.", "500; on an embedded broker 10"
+        "agent.start_budget_s", "number", "Seconds that the first calls wait until the `control` topic is read.", "5"
     ),
-    _setting("agent.redact_pii", "true or false", "Also take out personal data; needs HALTLINE_DIGEST_KEY.", "false"),
+    _setting(
+        "agent.close_budget_s",
+        "number",
+        "Seconds that the end of a session waits until its last events have arrived.",
+        "5",
+    ),
+    _setting("agent.approval_wait_s", "number", "Seconds that a call waits for an approval.", "900"),
+    _setting(
+        "agent.max_decision_age_s",
+        "number",
+        "Seconds after which a decision is too old to be used; a kill never is.",
+        "30",
+    ),
+    _setting("agent.throttle_s", "number", "Seconds that the limits of a THROTTLE hold.", "300"),
+    _setting("agent.rollback_budget_s", "number", "Seconds that a call waits for a rollback of files.", "60"),
+    _setting(
+        "agent.max_args_bytes", "integer", "Bytes after which arguments of calls that read or write are cut.", "8192"
+    ),
+    _setting("agent.max_run_bytes", "integer", "Bytes of arguments above which every other call is refused.", "262144"),
+    _setting("agent.max_output_chars", "integer", "Characters of an output that are published.", "512"),
+    _setting(
+        "agent.fetch_wait_ms",
+        "integer",
+        "Milliseconds that the broker may hold a fetch.",
+        "500; on an embedded broker 10",
+    ),
+    _setting("agent.redact_pii", "true or false", "Also redact personal data; needs HALTLINE_DIGEST_KEY.", "false"),
     _setting("agent.spool_dir", "folder", "Where records wait on disk while the broker is away."),
-    _setting("agent.spool_max_mb", "integer", "The most that waits there.", "64"),
+    _setting("agent.spool_max_mb", "integer", "The most megabytes in that folder.", "64"),
 )

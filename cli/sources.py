@@ -31,14 +31,14 @@ Since = Annotated[
     typer.Option(
         "--from",
         help="Where it begins: a time (2026-11-20T10:00:00Z), how long ago (-90m), or offsets of partitions of the "
-        "topic of actions (0:1200,1:1187; kafka only). Left out: as far back as there is something.",
+        "topic of actions (0:1200,1:1187; kafka only). Default: from the oldest record.",
         metavar="MOMENT",
         show_default=False,
     ),
 ]
 Until = Annotated[
     str,
-    typer.Option("--to", help="Where it ends, exclusive; left out: now.", metavar="MOMENT", show_default=False),
+    typer.Option("--to", help="End of the range, exclusive. Default: now.", metavar="MOMENT", show_default=False),
 ]
 Sink = Annotated[
     str | None, typer.Option(help="Of an audit table that several sinks write: whose rows.", metavar="NAME")

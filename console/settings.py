@@ -15,13 +15,13 @@ from haltline.streams.notify.links import LinkKey
 
 @dataclass(frozen=True, kw_only=True)
 class ConsoleSettings:
-    """How a console reads, keeps, and whom it lets in."""
+    """Settings of a console: sources, read model, sign-in."""
 
     bootstrap: str
     """Kafka's address, "host:port", several separated by commas."""
     keys: Keys
     provider: Provider | None = None
-    """Who else may sign in with a browser: whom an OpenID provider names. None: holders of keys only."""
+    """The OpenID provider by which people may sign in, too. None: holders of keys only."""
     database: str
     """Of the read model, as SQLAlchemy's URL, such as `sqlite:///console.db`."""
     topics: Topics = field(default_factory=Topics)

@@ -78,7 +78,7 @@ ON_SCOPES: Final = (
         help="Stop a session, or every session of an agent, tool, target, mission or the fleet, now.\n\n"
         "The id of a session, an agent or a mission may be shortened; one without any events is refused, except with "
         "`unknown`: then it is stopped if it starts. The fleet takes two operators. Doing it twice does no harm.",
-        more="--preview lists them, by the events of the last --lookback, and changes nothing. With --unknown the "
+        more="--preview lists the sessions with events in the last --lookback, and changes nothing. With --unknown the "
         "command waits for no agent. Exit 1 when no events of it were found, when no worker answers in time (the "
         "command is kept for when one runs), or when not all have stopped in time.",
         examples=(
@@ -109,7 +109,7 @@ ON_SCOPES: Final = (
     Act(
         name="contain",
         help="Allow only reads of a session, an agent or the fleet; every other call is refused until it is lifted.\n\n"
-        "A read is known by the tool's name (get_*, list_*, read_* ...) or its declared effect.",
+        "A read is a call whose tool name (get_*, list_*, read_* ...) or declared effect says so.",
         examples=("contain session-42 --by ada --reason 'under investigation'",),
         fields=_SCOPE | _UNKNOWN,
     ),
@@ -132,7 +132,7 @@ ON_SCOPES: Final = (
         fields=_SCOPE
         | {
             "probation_actions": Field(
-                "Actions on probation; left out: as the policy says.",
+                "Actions on probation. Default: the policy's.",
                 int | None,
                 None,
                 option="--probation",
@@ -142,7 +142,9 @@ ON_SCOPES: Final = (
                 "Release only this session of the scope.", str | None, None, option="--only", shown_as="SESSION"
             ),
             "force": Field(
-                "Also within the lockout; two different operators do so, one after the other.", bool, default=False
+                "Release within the lockout, too; takes two different operators, one after the other.",
+                bool,
+                default=False,
             ),
         },
     ),
@@ -153,8 +155,8 @@ ON_REQUESTS: Final = (
     Act(
         name="approve",
         help="Allow one call, once: the one that waits, or the next one with exactly the same arguments.\n\n"
-        "A critical request takes two different operators; approving it twice changes nothing and says so.",
-        more="Exit 1 when it is not open any more, or no worker answers.",
+        "A critical request takes two different operators; approving it twice as the same one changes nothing.",
+        more="Exit 1 when the request is no longer open, or no worker answers.",
         examples=("approve 3f2a --by ada --reason 'the table is a copy'",),
         fields=_REQUEST | _IDENTICAL,
     ),
@@ -176,7 +178,7 @@ ON_REQUESTS: Final = (
 ON_INCIDENTS: Final = (
     Act(
         name="acknowledge",
-        help="Acknowledge an incident: you have seen it and look after it.",
+        help="Acknowledge an incident: you work on it.",
         more="Exit 1 when no worker answers.",
         examples=("incidents acknowledge 4f1c09ab --by ada --reason 'looking at it'",),
         fields=_INCIDENT,
@@ -195,7 +197,7 @@ ON_INCIDENTS: Final = (
     ),
     Act(
         name="resolve",
-        help="Close an incident; its open approval request is refused. What trips again opens another one.",
+        help="Close an incident and refuse its open approval request. A later finding opens another incident.",
         examples=("incidents resolve 4f1c09ab --by ada --reason 'the tool is fixed'",),
         fields=_INCIDENT,
     ),
@@ -217,18 +219,18 @@ BATCH: Final = Act(
             None,
             shown_as="GLOB",
         ),
-        "lasts": Field("How long it holds, at most 8h.", timedelta, timedelta(hours=1), option="--for"),
+        "lasts": Field("How long the batch is valid, at most 8h.", timedelta, timedelta(hours=1), option="--for"),
     },
 )
 LABEL: Final = Act(
     name="label",
     help="Record whether a rule's decision was right, for the audit and the tuning of thresholds.\n\n"
-    "An operator's own kill has no rule to be right about.",
+    "An operator's own kill cannot be labelled: no rule decided it.",
     more="Exit 1 when there is no such decision. The ids are in `haltline tail --topic interventions`.",
     examples=("label 9f3c0a77 false_alarm --by ada --reason 'was the nightly clean-up'",),
     fields={
         "decision": Field("The decision's id, or its beginning.", positional=True, shown_as="DECISION"),
-        "verdict": Field("confirmed or false_alarm", positional=True, shown_as="LABEL"),
+        "verdict": Field("Either confirmed or false_alarm.", positional=True, shown_as="LABEL"),
     },
 )
 MISSED: Final = Act(

@@ -1,4 +1,4 @@
-"""What holds now, what operators ask for, and what the agent's side answers."""
+"""Records of `control` (restrictions in force), `commands` (operators' acts) and `feedback` (of the agent's side)."""
 
 from enum import StrEnum
 from typing import Annotated, Final
@@ -12,24 +12,24 @@ from haltline.schemas.intervention_records import InterventionRecord
 from haltline.schemas.record import EpochMs, Id, JsonObject, Name, Record, Text
 
 HALTLINE: Final = "haltline"
-"""Who acts where no operator does: it freezes a session until its request is approved, and kills by its rules."""
+"""The `by` of what haltline does itself: freezes until a request is approved, and kills by its rules."""
 
 
 class ControlState(StrEnum):
-    """What holds for a session, an agent, a tool, a target, a mission or the fleet."""
+    """The restriction in force for a session, an agent, a tool, a target, a mission or the fleet."""
 
     KILLED = "killed"
-    """Nothing more is done, and an agent that receives it ends."""
+    """Every call is refused, and the agent's run ends."""
     FROZEN = "frozen"
-    """Nothing is done until it is lifted."""
+    """Every call is refused until an operator lifts it."""
     CONTAINED = "contained"
-    """It may only read until it is lifted."""
+    """Only reads are allowed until an operator lifts it."""
     PROBATION = "probation"
-    """It was released, and is held to less for a while."""
+    """Released from a kill, with stricter limits for its next actions."""
 
 
 class ControlRecord(Record):
-    """One entry of the compacted `control` topic; its key is `scope:id`. No entry: nothing holds.
+    """One entry of the compacted `control` topic; its key is `scope:id`. No entry: no restriction.
 
     The worker that owns the key's partition is its only writer; the header `haltline-owner` names its claim.
     """
@@ -39,7 +39,7 @@ class ControlRecord(Record):
     id: Id
     state: ControlState
     code: Name
-    """What a refused call is answered with, such as `session_killed_loop_guard`."""
+    """The code of refusals, such as `session_killed_loop_guard`."""
     reason: Text
     decision_id: Id
     agent_id: Id = "unknown"
@@ -52,17 +52,17 @@ class ControlRecord(Record):
     """When the agent's side acknowledged the stop; None: not acknowledged yet."""
     time_to_stop_ms: Annotated[int, Field(ge=0)] | None = None
     issued: Annotated[int, Field(ge=1)] | None = None
-    """How often a kill was sent, when that was more than once."""
+    """How often a kill was sent, if more than once."""
     escalated_at: EpochMs | None = None
-    """When it was given up waiting for the agent's side to acknowledge a kill, though it was sent again."""
+    """When the wait for the acknowledgement of a kill ended without one, though the kill was sent again."""
     unheard: bool | None = None
-    """Of a killed session without any events: nobody is there to acknowledge; it is stopped if it starts."""
+    """For a killed session without any events: no agent can acknowledge the kill; it is stopped if it starts."""
     locked_until: EpochMs | None = None
-    """A reset by one operator alone is refused before then."""
+    """Until then a reset takes two operators."""
     actions_left: Annotated[int, Field(ge=0)] | None = None
-    """Of a probation, as it began."""
+    """For a probation: its number of actions when it began."""
     spared: list[Id] | None = Field(default=None, max_length=1000)
-    """Sessions for which the entry of an agent, a mission or the fleet does not hold: they were released from it."""
+    """Sessions that were released from the entry of an agent, a mission or the fleet."""
 
     @property
     def key(self) -> str:
@@ -71,7 +71,7 @@ class ControlRecord(Record):
 
     @property
     def stands_since(self) -> int:
-        """Since when it holds, for people: on the worker's clock where that is known, as events may be of long ago."""
+        """Since when it is in force, for display: on the worker's clock if known, as event times may be old."""
         return self.since if self.decided_at is None else self.decided_at
 
 
@@ -81,7 +81,7 @@ def control_key(scope: str, scope_id: str) -> str:
 
 
 class CommandKind(StrEnum):
-    """What an operator can ask for."""
+    """The kinds of commands."""
 
     KILL = "kill"
     RESET = "reset"
@@ -96,21 +96,21 @@ class CommandKind(StrEnum):
     LABEL = "label"
     BATCH = "batch"
     RECORD = "record"
-    """Keeps an intervention record that somebody else's guard made."""
+    """Stores an intervention record of another system's guard."""
     HIDE = "hide"
-    """Takes an intervention record out of lists and sums; it stays in the audit."""
+    """Hides an intervention record from lists and totals; it stays in the audit."""
     REQUEST = "request"
-    """Asks for a person's approval of one call, for an agent whose own guard holds it back until then."""
+    """Requests an approval of one call, for an agent whose own guard holds it back until then."""
     ANSWER = "answer"
-    """What the agent's side says to an operator's question."""
+    """The agent's answer to an operator's question."""
     WITHDRAW = "withdraw"
-    """The agent's side waits no longer for the approval that it asked for."""
+    """The agent's side withdraws its approval request."""
     USE = "use"
-    """The agent's side makes the one call that it asked an approval for, and was given."""
+    """The agent's side makes the one call that was approved at its request."""
     REPLAYED = "replayed"
     """The result of running an agent again on the recorded outputs of a session."""
     ACKNOWLEDGE = "acknowledge"
-    """Somebody has seen an incident."""
+    """An operator works on an incident."""
     ASSIGN = "assign"
     """The assignee of an incident."""
     COMMENT = "comment"
@@ -120,7 +120,7 @@ class CommandKind(StrEnum):
 
 
 class Batch(Record):
-    """Many destructive acts that a person declared beforehand.
+    """A bulk operation that an operator declared beforehand.
 
     Raises the volume that is allowed for acts that match; the same target twice still counts.
     """
@@ -134,7 +134,7 @@ class Batch(Record):
 
 
 class CallRequest(Record):
-    """One call that is to be approved, as the agent's own guard tells it; secrets are taken out before."""
+    """A call for which the agent's own guard requests an approval; without secrets."""
 
     action: Annotated[str, Field(min_length=1, max_length=512)]
     args: JsonObject | None = None
@@ -142,9 +142,9 @@ class CallRequest(Record):
     agent_id: Id = "unknown"
     priority: Severity = Severity.MEDIUM
     expires_s: Annotated[float, Field(ge=1, le=86_400)]
-    """Refused when nobody has answered by then."""
+    """When the request expires and the call is refused."""
     why: Text
-    """For the operator."""
+    """Why the approval is requested, for the operator."""
 
 
 class Replayed(Record):
@@ -162,7 +162,7 @@ class Replayed(Record):
 
 
 class Command(Record):
-    """An operator's act. Every one names who and why, and is kept in the audit."""
+    """An operator's act, with its operator and reason; the audit keeps it."""
 
     v: int = 1
     command_id: Id
@@ -183,9 +183,9 @@ class Command(Record):
     request_id: Id | None = None
     """For `approve`, `reject`, `ask`, `request`, `answer`, `withdraw` and `use`: the approval request."""
     nonce: Id | None = None
-    """As in the request: what is answered is what was seen."""
+    """The request's nonce: an answer to a request that has changed since has no effect."""
     probation_actions: Annotated[int, Field(ge=0, le=10_000)] | None = None
-    """For `reset`: on probation for so many actions; left out: as the policy says."""
+    """For `reset`: the number of actions on probation; by default the policy's."""
     force: bool | None = None
     """For `reset`: within the lockout, which takes two operators."""
     record: InterventionRecord | None = None
@@ -203,26 +203,26 @@ class Command(Record):
     assignee: Name | None = None
     """For `assign`."""
     incident: IncidentRecord | None = None
-    """For `resolve`: the incident as it was seen, so that one whose state is gone can be closed too."""
+    """For `resolve`: the incident as the operator saw it, so that one whose state was dropped can be closed, too."""
 
 
 class Stage(StrEnum):
-    """How far the agent's side is with a decision."""
+    """The stage of a decision at the agent's side."""
 
     RECEIVED = "received"
     APPLIED = "applied"
     STOPPED = "stopped"
-    """For a kill: nothing runs any more, every further call is refused."""
+    """For a kill: no call runs any more, and every further one is refused."""
     REFUSED = "refused"
     """A call was refused because of it."""
     FAILED = "failed"
-    """It could not be carried out: the detail says why."""
+    """It could not be carried out; `detail` has the reason."""
     CHILDREN = "children"
     """The descendants that were stopped with it."""
 
 
 class Feedback(Record):
-    """An answer of the agent's side to one decision."""
+    """The feedback of the agent's side on one decision."""
 
     v: int = 1
     feedback_id: Id
@@ -232,10 +232,10 @@ class Feedback(Record):
     stage: Stage
     time: EpochMs
     decided_at: EpochMs | None = None
-    """As in the decision: lets the worker measure the way there and back on its own clock."""
+    """Copied from the decision, so that the worker can measure the round trip on its own clock."""
     call_id: Id | None = None
     action: Name = ""
     children: list[Id] = Field(default_factory=list, max_length=10_000)
     detail: Text = ""
     cause: Name | None = None
-    """The key of the control record that it obeys, such as `session:42`; left out: a decision on this session."""
+    """The key of the control record that it answers, such as `session:42`; None: a decision on this session."""

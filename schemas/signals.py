@@ -1,4 +1,4 @@
-"""What matters across sessions: re-keyed by agent, target, root session, mission or the fleet."""
+"""Signals: the events that matter across sessions, keyed by agent, target, root session, mission or the fleet."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -9,73 +9,73 @@ from haltline.schemas.events import Amount
 from haltline.schemas.record import EpochMs, Id, Name, Record, Text
 
 MAX_TARGETS = 8
-"""Of one act, in a signal; the rest is left out."""
+"""The most targets of one act in a signal; the others are left out."""
 
 
 class SignalScope(StrEnum):
-    """What is looked at across sessions; the id within it is the record's key."""
+    """The scope of a signal; the id within it is the record's key."""
 
     AGENT = "agent"
     TARGET = "target"
     ROOT = "root"
-    """A session and all that it started, by the id of the first one."""
+    """A tree of sessions, by the id of its root session."""
     MISSION = "mission"
     FLEET = "fleet"
-    """Everything; its one id is `*`."""
+    """The fleet; its one id is `*`."""
 
 
 FLEET_ID = "*"
 
 
 class SignalKind(StrEnum):
-    """What a signal reports of a session, or of an agent to the fleet."""
+    """The kind of event that a signal reports, of a session, or of an agent to the fleet."""
 
     STARTED = "started"
-    """Its first event was seen."""
+    """The session's first event was processed."""
     DESTRUCTIVE = "destructive"
-    """It is about to destroy what somebody would miss."""
+    """The session is about to destroy something of value (no scratch file, nothing that it made)."""
     KILLED = "killed"
     RELEASED = "released"
-    """An operator took its kill back."""
+    """An operator has reset the session's kill."""
     SPENT = "spent"
-    """It used more since its last signal; `amounts` by resource."""
+    """The use of resources since the session's last signal; `amounts` by resource."""
     PROFILE = "profile"
-    """What its last actions were like; `amounts` by tool, and how long they took."""
+    """A profile of its last actions; `amounts` has counts by tool, and durations."""
     STOPPED = "stopped"
     """It was refused something, or killed: once a minute at most. What an agent's sessions told is sent to the fleet in
     one."""
 
 
 class Signal(Record):
-    """One of the few events that matter across sessions. Its id is made of the event's: the same one comes twice."""
+    """An event that matters across sessions. Its id is derived from the event's, so a duplicate has the same."""
 
     v: int = 1
     signal_id: Id
     kind: Name
-    """A SignalKind, or one of a later release, which is passed over."""
+    """A SignalKind, or one of a later release, which is ignored."""
     scope: Name
-    """A SignalScope: what the key is."""
+    """A SignalScope: the kind of the key."""
     id: Id
     session_id: Id
     agent_id: Id = "unknown"
     parent_session_id: Id | None = None
     event_id: Id
-    """The event that it was made of."""
+    """The id of the event that it reports."""
     topic: Name | None = None
-    """Where that event stands: topic, partition, offset."""
+    """The position of that event: topic, partition, offset."""
     partition: int | None = None
     offset: int | None = None
     time: EpochMs
-    """Event time of that event, on the clock of its agent."""
+    """The event's time, epoch ms of its agent's clock."""
     action: Name = ""
     target: Name = ""
     """The first of `targets`."""
     targets: Annotated[list[Name], Field(max_length=MAX_TARGETS)] | None = None
     code: Name | None = None
-    """Of a kill: what its session is refused with."""
+    """For a kill: the code of the session's refusals."""
     reason: Text | None = None
     amounts: Annotated[dict[Name, Amount], Field(max_length=64)] | None = None
 
     def amount(self, name: str, default: float = 0.0) -> float:
-        """One of the amounts."""
+        """One of the amounts; `default` if it is absent or no number."""
         return default if self.amounts is None else self.amounts.get(name, default)

@@ -1,9 +1,9 @@
-"""`haltline hook`: what a coding agent runs at its hooks. Standard library only: it starts with every call of a tool.
+"""`haltline hook`: the command that a coding agent's hooks run. Standard library only: it starts with every tool call.
 
-It hands what it reads to this user's companion (`interventions/agent/integrations/hooks/companion.py`), which it starts
-when there is none, and prints the answer. `hook_client.py` does the same in half the time where one runs already. When
-none can be had, calls follow the fail policy of the guard: those that destroy, as far as their name tells, are
-refused, others go on; after a kill that is known, nothing does.
+It passes the hook's input to this user's companion process, which it starts when there is none, and prints the answer
+(`interventions/agent/integrations/hooks/companion.py`). `hook_client.py` does the same in half the time where one runs
+already. Without a companion, the guard's fail policy decides: calls whose name is destructive are refused, others go
+on; after a known kill, none does.
 """
 
 import os
@@ -20,15 +20,15 @@ usage: haltline hook [--for AGENT] [--local] [--bootstrap HOST:PORT] [--prefix T
        haltline hook uninstall [--for AGENT] [--settings FILE] [--dry-run]
        haltline hook release SESSION
 
-Reads one hook of an agent (claude-code, codex, gemini-cli, cline or opencode) as JSON on standard input, tells
-haltline of it, and answers a call with what is decided: with --local on this machine, else by a worker. `install` adds
-it to the agent's settings in this folder, shows what changes, `uninstall` undoes it. `release` lets a session go on
-that was stopped with --local.
+Reads one hook of an agent (claude-code, codex, gemini-cli, cline or opencode) as JSON on standard input, publishes
+it as an event, and answers a call with the decision: with --local that of this machine, else a worker's. `install`
+adds the hook to the agent's settings in this folder and shows the change, `uninstall` undoes it. `release` lets a
+session go on that was stopped with --local.
 The options, and all other settings of a guard, can be set in the environment as well (HALTLINE_BOOTSTRAP ...), or in
 the user's ~/.config/haltline/haltline.toml; a haltline.toml of the working directory is not read.
-HALTLINE_HOOK_APPROVAL=ask puts what waits for an operator's approval to the user of the terminal; else it is refused.
+HALTLINE_HOOK_APPROVAL=ask: the user of the terminal answers calls that need an approval; deny: they are refused.
 
-Exit codes: 0 answered; 1 haltline could not be asked, and the call goes on; 2 the input cannot be read as a hook, so
+Exit codes: 0 answered; 1 no verdict could be obtained, and the call goes on; 2 the input cannot be read as a hook, so
 the call is not made (the agent blocks it, and shows the message to the model). `install`: 2 set up wrongly.
 
 Example: haltline hook install --for codex --local
@@ -46,7 +46,7 @@ _NOT_READ = "The call could not be read, so nobody could be asked whether it may
 
 
 class Unanswered(Exception):
-    """The companion could not be asked: why."""
+    """The companion gave no answer; the message is the reason."""
 
 
 def main(arguments: list[str]) -> int:
@@ -55,11 +55,11 @@ def main(arguments: list[str]) -> int:
         from haltline.cli.agent import hook_settings
 
         return hook_settings.main(arguments)
-    if arguments[:1] == ["release"]:
-        return _release(arguments[1:])
     if "-h" in arguments or "--help" in arguments:
         print(_USAGE, end="")
         return 0
+    if arguments[:1] == ["release"]:
+        return _release(arguments[1:])
     raw = sys.stdin.buffer.read(MAX_BYTES + 1)
     try:
         return put(_answered(arguments, raw))
@@ -148,7 +148,7 @@ def _by_policy(folder: str, agent: str, raw: bytes, why: str) -> Reply:
 
 
 def _start(path: str, why: str) -> None:
-    """Starts a companion, and waits until it can be asked; of several that are started at once, one stays."""
+    """Starts a companion, and waits until it answers; of several that are started at once, one stays."""
     import subprocess
 
     log = path.removesuffix(".sock") + ".log"
@@ -179,7 +179,8 @@ def _release(sessions: list[str]) -> int:
 
     folder = folder_of(os.environ)
     if len(sessions) != 1 or not os.path.isdir(folder):
-        print("haltline: hook: release: expected the id of one session that was stopped, got none", file=sys.stderr)
+        given = " ".join(sessions) or "none"
+        print(f"haltline: hook: release: expected the id of one session that was stopped, got {given}", file=sys.stderr)
         return 2
     was_stopped = Notes(Path(folder)).stopped(sessions[0]) is not None
     Notes(Path(folder)).stop(sessions[0], None)

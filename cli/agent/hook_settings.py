@@ -1,4 +1,4 @@
-"""`haltline hook install` and `uninstall`: what they change in the settings of an agent."""
+"""`haltline hook install` and `uninstall`: add the hook to an agent's settings, or remove it."""
 
 import argparse
 import copy
@@ -36,13 +36,25 @@ class Agent(NamedTuple):
     events: Mapping[str, str | None]
     """Empty: not in one file of JSON."""
     timeout: int = 60
+    then: str = ""
+    """What its user has to do before the hooks run."""
 
 
 AGENTS = {
     "claude-code": Agent(".claude/settings.json", "~/.claude/settings.json", EVENTS),
-    "codex": Agent(".codex/hooks.json", "~/.codex/hooks.json", _CODEX),
+    "codex": Agent(
+        ".codex/hooks.json",
+        "~/.codex/hooks.json",
+        _CODEX,
+        then="Codex runs hooks that you have trusted: start it in this folder and review them, then or with /hooks",
+    ),
     "gemini-cli": Agent(".gemini/settings.json", "~/.gemini/settings.json", _GEMINI, timeout=60_000),  # milliseconds
-    "cline": Agent(".clinerules/hooks/", "~/Documents/Cline/Hooks/", {}),
+    "cline": Agent(
+        ".clinerules/hooks/",
+        "~/Documents/Cline/Hooks/",
+        {},
+        then="turn hooks on in the settings of Cline's extension; its command line runs them at once",
+    ),
     "opencode": Agent(".opencode/plugins/", "~/.config/opencode/plugins/", {}),
 }
 """The agents that have hooks, by the name that `scan` gives them."""
@@ -52,7 +64,7 @@ _OURS = re.compile(
 )
 Settings = dict[str, Any]
 Change = tuple[Path, bytes | None, bytes | None]
-"""A file, what is in it and what is to be; None: no file."""
+"""A file, its present content and its new one; None: no file."""
 
 
 class BadSettings(Exception):
@@ -64,13 +76,15 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog=f"haltline hook {arguments[0]}", description=__doc__)
     parser.add_argument("--for", dest="agent", choices=AGENTS, default=hook_client.CLAUDE_CODE)
     parser.add_argument("--settings", metavar="FILE",
-                        help="left out: .claude/settings.json, or what the agent reads instead; "
+                        help="default: .claude/settings.json, or the agent's own file; "
                         "~/.claude/settings.json: every project; of cline and opencode a folder")  # fmt: skip
     parser.add_argument("--dry-run", action="store_true", help="show what would change, and change nothing")
     if arguments[0] == "install":
         parser.add_argument("--local", action="store_true", help="decide on this machine, without a broker")
         for name in ("--bootstrap", "--prefix", "--agent-id", "--client-config"):
-            parser.add_argument(name, metavar="TEXT", help="part of the command; left out: as the environment says")
+            parser.add_argument(
+                name, metavar="TEXT", help="written into the hook's command; default: the environment's"
+            )
     options = vars(parser.parse_args(arguments[1:]))
     agent, settings, dry_run = options.pop("agent"), options.pop("settings"), options.pop("dry_run")
     place = Path(settings or AGENTS[agent].settings).expanduser()
@@ -83,6 +97,8 @@ def main(arguments: list[str]) -> int:
             _show(file, before, after)
             if not dry_run and before != after:
                 _write(file, before, after, keep=bool(command and AGENTS[agent].events))
+        if command and AGENTS[agent].then and not dry_run:
+            print(f"haltline: hook: {AGENTS[agent].then}", file=sys.stderr)
     except (BadSettings, OSError) as error:
         print(f"haltline: hook: {error}", file=sys.stderr)
         return 2

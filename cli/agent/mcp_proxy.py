@@ -60,25 +60,29 @@ def _parsed(arguments: list[str]) -> tuple[dict[str, Any], list[str]]:
     parser = argparse.ArgumentParser(
         prog="haltline mcp-proxy",
         usage="haltline mcp-proxy [options] -- SERVER...\n       haltline mcp-proxy [options] --url URL",
-        description="Run an MCP server (stdio) behind a guard: put this command where the server's was. Or stand before"
-        " one that is reached over HTTP (streamable HTTP), and give clients the address that is printed. A refused call"
+        description="Run an MCP server (stdio) and guard its tools: put this command where the server's was. Or proxy"
+        " one over HTTP (streamable HTTP), and give clients the address that is printed. A refused call"
         " of a tool is answered with an error that the model reads, and never reaches the server.",
         epilog="Exit codes: the server's own; with --url 0 after a clean stop; 2: the command or its configuration is "
         "wrong. Example: haltline mcp-proxy --bootstrap kafka-1:9092 --name files -- npx server-filesystem /srv",
     )
     parser.add_argument("--bootstrap", metavar="HOST:PORT", help="Kafka's address; or HALTLINE_BOOTSTRAP")
-    parser.add_argument("--prefix", dest="topic_prefix", metavar="TEXT", help="of the topics; or HALTLINE_PREFIX")
-    parser.add_argument("--agent-id", metavar="NAME", help="or HALTLINE_AGENT_ID")
-    parser.add_argument("--session", dest="session_id", metavar="ID", help="or HALTLINE_SESSION_ID; else a new one, "
-                        "over HTTP one for each session of MCP")  # fmt: skip
-    parser.add_argument("--name", metavar="TEXT", default="", help="of the server: actions are then mcp__TEXT__tool")
+    parser.add_argument(
+        "--prefix", dest="topic_prefix", metavar="TEXT", help="prefix of the topics; or HALTLINE_PREFIX"
+    )
+    parser.add_argument("--agent-id", metavar="NAME", help="the agent's id; or HALTLINE_AGENT_ID")
+    parser.add_argument("--session", dest="session_id", metavar="ID", help="session id; or "
+                        "HALTLINE_SESSION_ID; default: a new one, over HTTP one for each session of MCP")  # fmt: skip
+    parser.add_argument(
+        "--name", metavar="TEXT", default="", help="name of the server: actions are then mcp__TEXT__tool"
+    )
     http = parser.add_argument_group("with --url")
-    http.add_argument("--url", help="of the server, such as https://mcp.example.org/mcp")
-    http.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="to serve on (%(default)s)")
-    http.add_argument("--port", type=int, default=8766, help="0 takes a free one (%(default)s)")
+    http.add_argument("--url", help="address of the server, such as https://mcp.example.org/mcp")
+    http.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="address to listen at (%(default)s)")
+    http.add_argument("--port", type=int, default=8766, help="port to listen at; 0 takes a free one (%(default)s)")
     http.add_argument("--header-file", type=Path, metavar="FILE",
                       help="headers for the server, one `name: value` a line, such as its Authorization")  # fmt: skip
-    http.add_argument("--max-sessions", type=int, default=200, help="at a time (%(default)s)")
+    http.add_argument("--max-sessions", type=int, default=200, help="most sessions at a time (%(default)s)")
     end = arguments.index("--") if "--" in arguments else len(arguments)
     options, command = vars(parser.parse_args(arguments[:end])), arguments[end + 1 :]
     if options["url"] is None and not command:

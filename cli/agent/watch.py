@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> int:
         _say(f"{ended.refused or 'asked to end'}\nhaltline: watch: still alive: {list(ended.living)}", 0)
         return NOT_STOPPED
     if ended.refused is not None:
-        return _say(f"{ended.refused}\nhaltline: watch: the agent and all that it started has ended", STOPPED)
+        return _say(f"{ended.refused}\nhaltline: watch: the agent and all its child processes have ended", STOPPED)
     code = ended.code or 0
     return code if code >= 0 else 128 - code
 
@@ -54,18 +54,24 @@ def _parsed(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     parser = argparse.ArgumentParser(
         prog="haltline watch",
         usage="haltline watch [options] -- COMMAND...\n       haltline watch --all [--help]",
-        description="Run an agent that prints JSON lines (claude --output-format stream-json, codex exec --json), tell "
-        "haltline what it does, and end it and all that it started when it is killed. Its output goes through. "
-        "With --all: say what goes wrong in the histories that the agents on this machine write now.",
+        description="Run an agent that prints JSON lines (claude --output-format stream-json, codex exec --json), "
+        "publish its events, and end it and its child processes when its session is killed. Its output is passed on. "
+        "With --all: print findings in the histories that the agents on this machine write now.",
         epilog=f"{_EXIT_CODES} Example: haltline watch --bootstrap kafka-1:9092 -- "
         "claude -p 'tidy up' --output-format stream-json --verbose",
     )
     parser.add_argument("--bootstrap", metavar="HOST:PORT", help="Kafka's address; or HALTLINE_BOOTSTRAP")
-    parser.add_argument("--prefix", dest="topic_prefix", metavar="TEXT", help="of the topics; or HALTLINE_PREFIX")
-    parser.add_argument("--agent-id", metavar="NAME", help="or HALTLINE_AGENT_ID")
+    parser.add_argument(
+        "--prefix", dest="topic_prefix", metavar="TEXT", help="prefix of the topics; or HALTLINE_PREFIX"
+    )
+    parser.add_argument("--agent-id", metavar="NAME", help="the agent's id; or HALTLINE_AGENT_ID")
     default = os.environ.get("HALTLINE_SESSION_ID") or uuid.uuid4().hex
-    parser.add_argument("--session", dest="session_id", metavar="ID", default=default, help="left out: a new one")
-    parser.add_argument("--grace", type=float, default=5.0, metavar="S", help="from SIGTERM to SIGKILL (%(default)s)")
+    parser.add_argument(
+        "--session", dest="session_id", metavar="ID", default=default, help="session id; default: a new one"
+    )
+    parser.add_argument(
+        "--grace", type=float, default=5.0, metavar="S", help="seconds from SIGTERM to SIGKILL (%(default)s)"
+    )
     end = arguments.index("--") if "--" in arguments else len(arguments)
     options, command = parser.parse_args(arguments[:end]), arguments[end + 1 :]
     if not command:

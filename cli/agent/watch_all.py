@@ -1,4 +1,4 @@
-"""`haltline watch --all`: what goes wrong in what the agents on this machine write now."""
+"""`haltline watch --all`: prints findings in the histories that agents on this machine write now."""
 
 import argparse
 import shutil
@@ -19,18 +19,20 @@ Notify = Callable[[str, str], object]
 
 
 def main(arguments: list[str]) -> int:
-    """Runs until it is interrupted. Returns the exit code: 0, or 2 when it is set up wrongly."""
+    """Runs until it is interrupted. Returns the exit code: 0, or 2 for a wrong configuration."""
     parser = argparse.ArgumentParser(
         prog="haltline watch",
         usage="haltline watch --all [options]",
-        description="Say, one line each, what goes wrong in the histories that the agents on this machine write now: "
+        description="Print, one line each, findings in the histories that the agents on this machine write now: "
         "what `haltline scan` would find. Nothing is stopped; `haltline hook install --local` does that.",
-        epilog="Exit codes: 0 interrupted; 2 set up wrongly. Example: haltline watch --all --notify desktop",
+        epilog="Exit codes: 0 interrupted; 2 wrong configuration. Example: haltline watch --all --notify desktop",
     )
     parser.add_argument("--all", action="store_true", required=True)
     parser.add_argument("--notify", choices=("terminal", "desktop"), default="terminal",
-                        help="desktop: also a notice there, by notify-send or osascript")  # fmt: skip
-    parser.add_argument("--policy", type=Path, metavar="FILE", help="a policy; left out: every default")
+                        help="desktop: also a desktop notification, by notify-send or osascript")  # fmt: skip
+    parser.add_argument(
+        "--policy", type=Path, metavar="FILE", help="policy document (YAML); default: every rule with its defaults"
+    )
     parser.add_argument("--bootstrap", metavar="HOST:PORT",
                         help="also publish what the agents do to Kafka, for workers and the console")  # fmt: skip
     options = parser.parse_args(arguments)

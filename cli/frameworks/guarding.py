@@ -17,7 +17,7 @@ from haltline.cli.frameworks.source import CannotEdit, Scope, Source, normal
 from haltline.cli.frameworks.uses import check_calls, check_keywords, check_places, check_uses, is_one, keyword_of
 
 MAX_BYTES: Final = 1_000_000
-"""Of a program; nobody writes longer ones."""
+"""The most bytes of a program."""
 _STEP: Final = "    "
 
 

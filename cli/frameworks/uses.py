@@ -1,4 +1,4 @@
-"""Uses of a framework in a program that would leave an agent unguarded, because no change is made there."""
+"""Checks of a program for uses of a framework that `haltline init` does not change, and that would stay unguarded."""
 
 import ast
 from collections.abc import Iterable, Iterator
@@ -12,17 +12,17 @@ _OF_LISTS: Final = frozenset({"append", "extend", "insert"})
 
 
 def is_one(name: str, modules: Iterable[str], calls: Iterable[str]) -> bool:
-    """Whether a whole name is one of these below one of these modules."""
+    """Whether a dotted name is one of the calls in one of the modules."""
     return any(name.startswith(f"{one}.") for one in modules) and any(name.endswith(f".{call}") for call in calls)
 
 
 def keyword_of(call: ast.Call, name: str) -> ast.keyword | None:
-    """The argument of this name, where there is one."""
+    """The keyword argument of this name, or None."""
     return next((one for one in call.keywords if one.arg == name), None)
 
 
 def check_uses(source: Source, framework: Framework) -> None:
-    """Raises CannotEdit where what is to be guarded is used otherwise than by a call, an import or an annotation."""
+    """Raises CannotEdit for a use of a guarded name that is no call, import or annotation."""
     changes = [change for edit in framework.edits for change in edit]
     calls = {name for one in changes if not isinstance(one, WithBlock) for name in one.calls}
     owners = {owner for name in calls if (owner := name.rpartition(".")[0])} - calls
@@ -74,7 +74,7 @@ def check_keywords(source: Source, change: WrapKeyword, calls: list[ast.Call]) -
 
 
 def check_calls(source: Source, framework: Framework, places: list[tuple[Change, list[ast.Call]]]) -> None:
-    """Raises CannotEdit for a call that stays as it is and is no part of one that is changed, nor has one as a part."""
+    """Raises CannotEdit for an unchanged call that neither contains a changed one nor is part of one."""
     changed = [call for _, found in places for call in found]
     ids = set(map(id, changed))
     of_ways = {name for edit in framework.edits for one in edit if not isinstance(one, WithBlock) for name in one.calls}
@@ -90,7 +90,7 @@ def check_calls(source: Source, framework: Framework, places: list[tuple[Change,
 
 
 def check_places(source: Source, places: list[tuple[Change, list[ast.Call]]]) -> None:
-    """Raises CannotEdit for a call that runs before, or after, the statement that it is in."""
+    """Raises CannotEdit for a call that does not run with its statement, such as a default argument."""
     for change, found in places:
         for call in found:
             below: ast.AST = call
@@ -124,7 +124,7 @@ def _check_unguarded(call: ast.Call, change: WrapKeyword) -> None:
 
 
 def _check_imports(source: Source, framework: Framework, names: set[str]) -> None:
-    """A name that is imported as two things cannot be told apart, nor can what comes with a star."""
+    """Raises CannotEdit for a name that is imported twice, and for an import by star."""
     for node in ast.walk(source.tree):
         if not isinstance(node, ast.ImportFrom) or node.level or not node.module:
             continue
@@ -137,7 +137,7 @@ def _check_imports(source: Source, framework: Framework, names: set[str]) -> Non
 
 
 def _chain(expression: ast.expr) -> Iterator[ast.expr]:
-    """A dotted name, and what is before each dot; type parameters are left out."""
+    """A dotted name and its prefixes, without type parameters."""
     yield expression
     while isinstance(expression, ast.Attribute | ast.Subscript):
         expression = expression.value
@@ -145,7 +145,7 @@ def _chain(expression: ast.expr) -> Iterator[ast.expr]:
 
 
 def _annotations(source: Source) -> set[int]:
-    """The nodes of annotations, but for calls in them, which run."""
+    """The ids of nodes in annotations, except in calls, which run."""
     found: set[int] = set()
     for node in ast.walk(source.tree):
         for name in ("annotation", "returns"):
@@ -163,7 +163,7 @@ def _in_order(source: Source) -> list[ast.Name | ast.Attribute]:
 
 
 def _is_part(source: Source, part: ast.Call, whole: ast.Call) -> bool:
-    """Whether a call is among the arguments of another, or what it is assigned to is, in the same function."""
+    """Whether a call, or the name it is assigned to, is an argument of another call in the same function."""
     inside = {one for value in (*whole.args, *whole.keywords) for one in ast.walk(value)}
     if part in inside:
         return True

@@ -26,7 +26,7 @@ def list_requests(at: Cluster, *, everything: bool, as_json: bool) -> None:
     elif found:
         _print(found)
     else:
-        say("nothing waits for a person")
+        say("no calls wait for an approval")
     now_ms = time.time_ns() // 1_000_000
     if any(request.is_open(now_ms) for request in found):
         raise typer.Exit(Exit.NO)

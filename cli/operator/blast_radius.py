@@ -40,7 +40,7 @@ def show_impact(impact: BlastRadius, lookback: timedelta, *, as_json: bool) -> N
 
 
 def show_stopped(answer: CommandResult, stopped: Stopped, *, as_json: bool) -> None:
-    """The exact list afterwards; exit 1 when somebody has not stopped in time."""
+    """Prints the sessions that have stopped; exit 1 when one has not stopped in time."""
     if as_json:
         print_json(
             {

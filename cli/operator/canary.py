@@ -32,7 +32,7 @@ def canary(
     *,
     every: Annotated[
         timedelta | None,
-        typer.Option(help="Repeat at this interval until Ctrl-C; left out: once.", parser=duration, metavar="TIME"),
+        typer.Option(help="Repeat at this interval until Ctrl-C. Default: run once.", parser=duration, metavar="TIME"),
     ] = None,
     within: Annotated[
         timedelta,

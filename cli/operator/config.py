@@ -11,7 +11,7 @@ from haltline.cli.common import AsJson, Exit, fail, print_json, say
 from haltline.cli.settings_table import BESIDE_AGENT, SETTINGS, Setting
 from haltline.cli.tables import print_table
 
-config = typer.Typer(help="What haltline.toml and the environment set.", no_args_is_help=True)
+config = typer.Typer(help="Show the settings of haltline.toml and the environment.", no_args_is_help=True)
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def show(
 ) -> None:
     """Print each setting, its value, and where that is from: the environment, a line of a file, or the default.
 
-    An option of a command goes above all of it. Passwords are left out.
+    Options of a command override them. Passwords are not printed.
 
     Example: haltline config show
     """

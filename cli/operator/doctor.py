@@ -42,8 +42,8 @@ def doctor(
 ) -> None:
     """Check machine, broker, topics, changelogs, permissions, lag, clocks, policy, usage, sessions and every process.
 
-    Each line says what to do; `haltline config show` prints what is set, and where. Exit 1 when something is bad;
-    what is missing but not always needed is a note.
+    A line about a problem names its remedy; `haltline config show` prints the settings. Exit 1 for a problem; a
+    missing part that is not always needed is a note.
 
     Example: haltline doctor --bootstrap kafka-1:9092
     """

@@ -24,7 +24,7 @@ def explain(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a call is taken for: what it destroys, overwrites, exposes, spends, sends or hands over, and why.
+    """Show how a call is read: what it destroys, overwrites, exposes, spends, sends or hands over, and why.
 
     Nothing is run, and no Kafka is needed.
 

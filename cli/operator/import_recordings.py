@@ -5,11 +5,13 @@ import sys
 from pathlib import Path
 
 _FORMATS = (
+    "aider",
     "amp",
     "claude-code",
     "cline",
     "codex",
     "copilot-cli",
+    "cursor",
     "gemini-cli",
     "google-adk",
     "goose",
@@ -35,15 +37,21 @@ def options_of() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="haltline import",
         description="Print recordings of agents as events (JSON lines), for `haltline backtest`. "
-        "Secrets are taken out, long texts are cut.",
-        epilog="Exit codes: 0 done; 1: some of it could not be read, or nothing was in it; 2: a file is no recording. "
+        "Secrets are redacted, long texts are cut.",
+        epilog="Exit codes: 0 done; 1: some of it could not be read, or it was empty; 2: a file is no recording. "
         "Example: haltline import run.traj.json > events.jsonl && haltline backtest events.jsonl",
     )
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="also .gz")
-    parser.add_argument("--format", dest="form", choices=_FORMATS, help="left out: as the file looks")
-    parser.add_argument("--session", metavar="ID", help="left out: as the recording, or its file, is named")
-    parser.add_argument("--agent-id", metavar="NAME", help="left out: the format")
-    parser.add_argument("--start", default="2025-01-01T00:00:00Z", metavar="TIME", help="of a recording without times")
+    parser.add_argument(
+        "files", nargs="+", type=Path, metavar="PATH", help="recordings, also compressed (.gz), or folders with some"
+    )
+    parser.add_argument("--format", dest="form", choices=_FORMATS, help="default: recognized by the file's content")
+    parser.add_argument(
+        "--session", metavar="ID", help="session id; default: that of the recording, or the file's name"
+    )
+    parser.add_argument("--agent-id", metavar="NAME", help="agent id; default: the format's name")
+    parser.add_argument(
+        "--start", default="2025-01-01T00:00:00Z", metavar="TIME", help="when a recording without times began"
+    )
     return parser
 
 
@@ -54,24 +62,29 @@ def main(arguments: list[str]) -> int:
     from haltline.streams.importing.formats import Imported
     from haltline.streams.importing.reading import NotReadable
     from haltline.streams.importing.values import moment
+    from haltline.streams.scan.homes import within
 
     start_ms = moment(options.start)
     if start_ms is None:
         parser.error(f"--start: expected a time such as 2025-01-01T00:00:00Z, got {options.start!r}")
     skipped = 0
-    for file in options.files:
-        try:
-            imported = Imported(file, form=options.form, session_id=options.session, agent_id=options.agent_id)
-        except (NotReadable, OSError) as error:
-            print(f"haltline: import: {error}", file=sys.stderr)
-            return 2
+    try:
+        files = list(within(options.files))
+    except OSError as error:
+        print(f"haltline: import: {error}", file=sys.stderr)
+        return 2
+    for file in files:
         count = 0
         try:
+            imported = Imported(file, form=options.form, session_id=options.session, agent_id=options.agent_id)
             for count, event in enumerate(imported.events(start_ms), start=1):  # noqa: B007  # printed below
                 sys.stdout.buffer.write(event.to_json() + b"\n")
-        except NotReadable as error:
+        except (NotReadable, OSError) as error:
             print(f"haltline: import: {error}", file=sys.stderr)
-            return 2
+            if file in options.files:
+                return 2
+            skipped += 1  # of a folder, the others may be recordings
+            continue
         finally:
             sys.stdout.buffer.flush()
         if not count:

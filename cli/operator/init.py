@@ -55,13 +55,15 @@ def init(
     ] = False,
     bootstrap: Annotated[
         str | None,
-        typer.Option(help="Kafka's address; left out: `haltline up` starts a broker of its own.", metavar="HOST:PORT"),
+        typer.Option(help="Kafka's address. Default: `haltline up` starts its own broker.", metavar="HOST:PORT"),
     ] = None,
     table: Annotated[
-        str | None, typer.Option(help="The audit table; left out: `haltline up` makes one.", metavar="DIR")
+        str | None, typer.Option(help="The audit table. Default: `haltline up` creates one.", metavar="DIR")
     ] = None,
     operator: Annotated[str | None, typer.Option(help="Your name, for the audit.", metavar="NAME")] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Ask nothing: what no option sets is left out.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Ask nothing; settings without an option stay at their defaults.")
+    ] = False,
     force: Annotated[
         bool, typer.Option("--force", help="Replace a haltline.toml that is there; its keys stay.")
     ] = False,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from haltline.streams.replay.backtest import Recorded
 
 MAX_QUIET = 100
-"""Sessions that nobody labelled, of which is learned: the more there are, the more the labels are drowned out."""
+"""The most unlabelled sessions to learn from: more of them would outweigh the labels."""
 _EXTRA = frozenset({"lightgbm", "numpy"})
 
 
@@ -47,9 +47,9 @@ def learn(
     """Learn a model of the rule stagnation from your labels, on top of the one in force. Applies nothing.
 
     The labels are those of `haltline label` and `haltline missed` in the audit table, at least 5 sessions that ran
-    away and 5 that did not; sessions that nobody labelled count little. What is written is the policy with the model
-    in the rule stagnation_candidate, in shadow: publish it, compare what both find, then use --promote and publish
-    again. Exit 1 when there are too few labels. Needs lightgbm and numpy, which the extra `learn` installs.
+    away and 5 that did not; unlabelled sessions have little weight. Writes the policy with the model in the rule
+    stagnation_candidate, in shadow: publish it, compare what both find, then use --promote and publish again. Exit 1
+    when there are too few labels. Needs lightgbm and numpy, which the extra `learn` installs.
 
     Example: haltline learn --policy production.yaml --out candidate.yaml --report report.md
 

@@ -107,7 +107,7 @@ def publish(
 
 @with_cluster()
 def show(
-    name: Annotated[str, typer.Argument(help="The policy's name; left out: a list of all.", metavar="NAME")] = "",
+    name: Annotated[str, typer.Argument(help="The policy's name. Default: list all.", metavar="NAME")] = "",
     *,
     at: Cluster,
     as_json: AsJson = False,

@@ -32,7 +32,7 @@ def scan(
     paths: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Histories, exports, or folders with some; left out: where agents keep them in your home.",
+            help="Histories, exports, or folders of them. Default: the folders in your home where agents keep them.",
             metavar="[PATH]...",
         ),
     ] = None,
@@ -49,7 +49,7 @@ def scan(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say what went wrong in your agents' histories, and what it cost.
+    """Find what went wrong in your agents' histories, and what it cost.
 
     Reads the histories of Claude Code, mini-swe-agent and others in your home, or the files and folders that you name,
     and runs them through the rules. Nothing leaves the machine: no socket is opened. Secrets are redacted. A second
@@ -74,7 +74,7 @@ def scan(
         files = [("", path) for path in within(paths)] if paths else list(histories())
     except (OSError, ValueError) as error:
         fail(error, Exit.USAGE)
-    known = Known(None if fresh else cache_file(), rules)
+    known = Known(cache_file(), rules, fresh=fresh)
     found: list[ScannedFile] = []
     with _progress(files) as step:
         found += scan(files, rules, known, step=step)
@@ -124,9 +124,7 @@ def _print(report: "Report", html: Path | None) -> None:
     say(report.read_line(), style="bold")
     say(f"Models: {report.models_line()}")
     if report.unpriced:
-        say(
-            f"Prices of these models are not known, their tokens are in no sum of dollars: {', '.join(report.unpriced)}"
-        )
+        say(f"Models without a known price, not in the dollar totals: {', '.join(report.unpriced)}")
     say("")
     say(report.wasted_line(), style="bold")
     if report.kinds:

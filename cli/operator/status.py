@@ -25,7 +25,7 @@ def status(
     at: Cluster,
     as_json: AsJson = False,
 ) -> None:
-    """Show what is killed now, by whom and why, and how far the workers are behind.
+    """Show what is killed now, with operator and reason, and the workers' lag.
 
     With SESSION: exit 1 when something stops it (itself, not its agent or tools), else 0.
 

@@ -33,7 +33,7 @@ def tail(
     at: Cluster,
     vocabulary: Annotated[
         VocabularyName | None,
-        typer.Option(help="Print decisions in the words of another system; what it has no word for is left out."),
+        typer.Option(help="Print decisions in another system's vocabulary; fields that it does not have are left out."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -53,7 +53,7 @@ def check(
     *,
     at: Cluster,
     partitions: Annotated[
-        int | None, typer.Option(help="How many there must be; left out: as many as `actions` has.", min=1)
+        int | None, typer.Option(help="Expected partitions of each topic. Default: as many as `actions` has.", min=1)
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -88,7 +88,10 @@ def acls(
         str, typer.Option(help="Principal of the workers that run rules in shadow.", metavar="PRINCIPAL")
     ] = "User:shadow",
     audit_group: Annotated[
-        str, typer.Option(help="The audit sinks' consumer group; left out: the workers', and -audit.", metavar="NAME")
+        str,
+        typer.Option(
+            help="The audit sinks' consumer group. Default: the workers' group with -audit appended.", metavar="NAME"
+        ),
     ] = "",
     carry_out: Annotated[
         bool, typer.Option("--apply", help="Create them on the cluster, as its administrator.")

@@ -23,7 +23,7 @@ def serve(  # the options are the settings
     *,
     keys: Annotated[
         Path | None,
-        option_of("console.keys", more="See `console key`. Left out: one key for an admin is made and printed."),
+        option_of("console.keys", more="See `console key`. Default: one admin key is created and printed."),
     ] = None,
     oidc: Annotated[Path | None, option_of("console.oidc", more="People may sign in with it.")] = None,
     database: Annotated[str, option_of("console.database")] = "sqlite:///haltline-console.db",
@@ -48,7 +48,7 @@ def serve(  # the options are the settings
     link_key: Annotated[Path | None, option_of("console.link_key")] = None,
     audit_table: Annotated[
         str | None,
-        option_of("audit.table", help="The audit table to search, verify and try policies on; left out: none."),
+        option_of("audit.table", help="The audit table to search, to verify and to test policies on. Default: none."),
     ] = None,
     storage_option: StorageOption = None,
     audit_public_key: Annotated[Path | None, option_of("audit.public_key")] = None,

@@ -6,15 +6,15 @@ import sys
 from pathlib import Path
 
 _DESCRIPTION = """\
-Serve HTTP for agents in other languages, until SIGTERM or Ctrl-C.
+Serve verdicts over HTTP, for agents in other languages, until SIGTERM or Ctrl-C.
 
   POST /v1/events    {"events": [...]}, a list, one event, JSON lines, or CloudEvents 1.0 (all modes): checked,
-                     without secrets, confirmed by the broker; 400 says of each what is wrong, and none is accepted
-  POST /v1/verdict   {"session_id", "action", "args", ...}: waits for it; {"allowed", "call_id", "message", ...}
+                     without secrets, confirmed by the broker; 400 lists the error of each, and none is accepted
+  POST /v1/verdict   {"session_id", "action", "args", ...}: the verdict; {"allowed", "call_id", "message", ...}
                      {"session_id", "kind": "model.turn"}: whether the model may take its next turn
-                     "mode": of this call; "session_mode": of a session that is asked about for the first time;
-                     async is not taken where --mode blocking or HALTLINE_MODE=blocking is set, and in it calls that
-                     may destroy something wait nevertheless
+                     "mode": of this call; "session_mode": of a new session;
+                     async is ignored where --mode blocking or HALTLINE_MODE=blocking is set; also in async, calls that
+                     may destroy something wait
   POST /v1/result    {"session_id", "call_id", "output" or "error"}: the result of a call that was allowed; or
                      "described": {"digest", "bytes", "head"} of an output, and "outcome": ok, error, timeout, unknown
   POST /v1/turn      {"session_id", "usage", "output" or "described"}: a turn of the model was taken
@@ -23,11 +23,11 @@ Serve HTTP for agents in other languages, until SIGTERM or Ctrl-C.
   POST /v1/traces    OTLP/HTTP in JSON or protobuf, also gzip: OpenTelemetry's spans of generative AI;
                      over gRPC with --otlp-grpc-port
   POST /beta/litellm_basic_guardrail_api
-                     LiteLLM's generic guardrail API: its proxy asks before each turn, and about calls of tools
+                     LiteLLM's generic guardrail API: its proxy sends each turn and each tool call for a verdict
   GET  /healthz      200 when the broker answers
   GET  /metrics      for Prometheus, with the token where there is one; see also --metrics-port
 
-A request about calls that is sent again with its Idempotency-Key is one. With Prefer: wait=SECONDS, the answer is 202
+A request that is sent again with its Idempotency-Key is answered once. With Prefer: wait=SECONDS, the answer is 202
 {"waiting": true} when it takes longer than that, and the request is sent again.
 """
 
@@ -53,16 +53,22 @@ def options_of() -> argparse.ArgumentParser:
         "Example: haltline intake --bootstrap kafka-1:9092 --port 8765",
     )
     parser.add_argument("--bootstrap", metavar="HOST:PORT", help="Kafka's address; or HALTLINE_BOOTSTRAP")
-    parser.add_argument("--prefix", dest="topic_prefix", metavar="TEXT", help="of the topics; or HALTLINE_PREFIX")
+    parser.add_argument(
+        "--prefix", dest="topic_prefix", metavar="TEXT", help="prefix of the topics; or HALTLINE_PREFIX"
+    )
     parser.add_argument(
         "--mode",
         choices=("async", "blocking", "local"),
-        help="of sessions that name none (blocking); local: decide in this process, for the agent beside it alone",
+        help="mode of sessions without one (blocking); local: decide in this process, for its own sessions alone",
     )
-    parser.add_argument("--budget", dest="budget_s", metavar="S", help="how long a verdict is waited for (1)")
+    parser.add_argument("--budget", dest="budget_s", metavar="S", help="seconds to wait for a verdict (1)")
     host, port, token_file, grpc_port, keys, tls_config = (os.environ.get(name) for name in VARIABLES)
-    parser.add_argument("--host", default=host or "127.0.0.1", metavar="ADDRESS", help="to serve on (%(default)s)")
-    parser.add_argument("--port", type=int, default=port or 8765, help="0 takes a free one (%(default)s)")
+    parser.add_argument(
+        "--host", default=host or "127.0.0.1", metavar="ADDRESS", help="address to listen at (%(default)s)"
+    )
+    parser.add_argument(
+        "--port", type=int, default=port or 8765, help="port to listen at; 0 takes a free one (%(default)s)"
+    )
     parser.add_argument(
         "--otlp-grpc-port",
         type=int,
@@ -77,14 +83,14 @@ def options_of() -> argparse.ArgumentParser:
         type=Path,
         default=token_file or None,
         metavar="FILE",
-        help="only requests with its text as bearer token are admitted, or with one of --keys",
+        help="file with the bearer token that requests must have (or one of --keys)",
     )
     parser.add_argument(
         "--keys",
         type=Path,
         default=keys or None,
         metavar="FILE",
-        help="TOML: keys that are bearer tokens too, each with the agents, sessions, routes and limits that it is for",
+        help="TOML: further bearer tokens, each with its agents, sessions, routes and limits",
     )
     parser.add_argument(
         "--tls-config",
@@ -92,16 +98,20 @@ def options_of() -> argparse.ArgumentParser:
         default=tls_config or None,
         metavar="FILE",
         help="serve HTTP and gRPC with TLS: ssl.certificate.location=..., ssl.key.location, ssl.key.password, and "
-        "ssl.ca.location of the certificates that clients must have",
+        "ssl.ca.location, the authority of certificates that clients must have",
     )
     parser.add_argument(
-        "--metrics-port", type=int, metavar="PORT", help="also serve /metrics, without the token, on a port of its own"
+        "--metrics-port", type=int, metavar="PORT", help="also serve /metrics, without the token, on this port"
     )
-    parser.add_argument("--metrics-host", default="127.0.0.1", metavar="ADDRESS", help="to serve it on (%(default)s)")
     parser.add_argument(
-        "--until-stdin-ends", action="store_true", help="also stop when standard input ends: with the process beside it"
+        "--metrics-host", default="127.0.0.1", metavar="ADDRESS", help="address of --metrics-port (%(default)s)"
     )
-    parser.add_argument("--max-sessions", type=int, default=200, help="that are asked about at a time (%(default)s)")
+    parser.add_argument(
+        "--until-stdin-ends",
+        action="store_true",
+        help="also stop when standard input ends, as when the parent process ends",
+    )
+    parser.add_argument("--max-sessions", type=int, default=200, help="most sessions at a time (%(default)s)")
     return parser
 
 

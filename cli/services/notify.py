@@ -41,7 +41,10 @@ def serve(
     config: Annotated[Path | None, option_of("notify.config")] = None,
     at: Cluster,
     group: Annotated[
-        str, typer.Option(help="The consumer group; left out: the prefix without its dot, and -notify.", metavar="NAME")
+        str,
+        typer.Option(
+            help="The consumer group. Default: the prefix without its dot, with -notify appended.", metavar="NAME"
+        ),
     ] = "",
     session_timeout: Annotated[
         float, typer.Option(help="Seconds of silence after which it loses its partitions to another.", min=1)
@@ -160,7 +163,8 @@ def show_plan(
     file: Document,
     *,
     records: Annotated[
-        Path | None, typer.Option(help="Incident records, one JSON a line; left out: standard input.", metavar="FILE")
+        Path | None,
+        typer.Option(help="Incident records, one JSON object a line. Default: standard input.", metavar="FILE"),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")] = False,
 ) -> None:

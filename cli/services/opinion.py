@@ -20,7 +20,7 @@ def opinion(
     url: Annotated[str, option_of("opinion.url", more="Such as https://api.openai.com/v1.")],
     model: Annotated[str, option_of("opinion.model")],
     api_key_file: Annotated[
-        Path | None, option_of("opinion.api_key_file", more=f"Left out: the variable {KEY}, or none.")
+        Path | None, option_of("opinion.api_key_file", more=f"Default: the variable {KEY}, else no key.")
     ] = None,
     policy: PolicyFile = None,
     policy_name: Annotated[

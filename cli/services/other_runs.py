@@ -60,7 +60,7 @@ def claimed(data: Path) -> Iterator[list[str]]:
 
 
 def port_of(option: str, port: int, *, is_given: bool) -> int:
-    """The port, or 0 for a free one, where it is in use and nobody has asked for it. Raises InUse."""
+    """The port; 0 (a free one) if a default port is in use. Raises InUse for a port that was given."""
     if port == 0:
         return 0
     try:

@@ -54,7 +54,9 @@ def worker(
     group: Group = DEFAULT_GROUP,
     rules: Annotated[
         RulesName,
-        option_of("workers.rules", help="all; or in two groups: enforced, and what is in shadow in group NAME-shadow."),
+        option_of(
+            "workers.rules", help="Rules to run: all; or enforced here, and shadow in a second group NAME-shadow."
+        ),
     ] = "all",
     instance_id: Annotated[
         str | None,
@@ -178,7 +180,9 @@ def audit(
     ] = False,
     group: Annotated[
         str,
-        typer.Option(help="The sinks' consumer group; left out: the workers', and -audit.", metavar="NAME"),
+        typer.Option(
+            help="The sinks' consumer group. Default: the workers' group with -audit appended.", metavar="NAME"
+        ),
     ] = "",
     instance_id: Annotated[
         str | None, typer.Option(help="Name within the group that outlives a restart, unique in it.")
@@ -191,7 +195,7 @@ def audit(
     redact: Annotated[
         str,
         typer.Option(
-            help="What is removed before storing: some of secrets, email, us_ssn, credit_card, phone_us; all; none.",
+            help="Kinds to redact before storing: some of secrets, email, us_ssn, credit_card, phone_us; all; none.",
             metavar="KINDS",
         ),
     ] = "all",

@@ -28,7 +28,7 @@ class May(StrEnum):
 
 
 class Role(StrEnum):
-    """What somebody is."""
+    """The role of a key."""
 
     VIEWER = "viewer"
     AGENT = "agent"
@@ -98,7 +98,7 @@ class Keys:
         return cls({digest_of(key): who for key, who in keys})
 
     def who(self, key: str) -> Who | None:
-        """Whose key it is; None: nobody's."""
+        """The holder of a key; None: unknown key."""
         digest, found = digest_of(key), None
         for known, who in self._known.items():
             if hmac.compare_digest(known, digest):

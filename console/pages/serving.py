@@ -1,4 +1,4 @@
-"""Serves the pages and their files, signs in and out, and says what a browser may do with them."""
+"""Serves the pages and their files, signs people in and out, and sets the headers for browsers."""
 
 from collections.abc import Mapping
 from html import escape
@@ -34,7 +34,7 @@ _PROVIDER_LINK: Final = (
     '<p class="or">or</p><a id="provider" class="button" href="/sign-in/oidc">Sign in with your organization</a>'
 )
 _MAX_BYTES: Final = 8192
-"""Of the form that signs in."""
+"""The most bytes of the sign-in form."""
 _HEADERS: Final = {
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
     "object-src 'none'",
@@ -44,11 +44,8 @@ _HEADERS: Final = {
 }
 _COMPRESSED: Final = ("/static/", "/openapi.json", "/api/v1/policies/schema")
 _ONLY_TLS: Final = {"Strict-Transport-Security": f"max-age={365 * 86_400}"}
-PAGES: Final = (
-    "fleet", "incidents", "interventions", "sessions", "approvals", "kill", "policies", "precision", "audit", "docs",
-    "search",
-)  # fmt: skip
-"""Each is shown by the module of its name in `static/views`."""
+PAGES: Final = tuple(sorted(module.stem for module in (_FOLDER / "static" / "views").glob("*.js")))
+"""The names of the pages: each is drawn by its module in `static/views`."""
 
 router = APIRouter(include_in_schema=False)
 
@@ -80,7 +77,7 @@ class _Files(StaticFiles):
 
 
 def page(request: Request) -> Response:
-    """The document of every page; who is not signed in is asked to."""
+    """The HTML of every page; redirects to the sign-in page without a session."""
     if session_of(request) is None:
         path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         return RedirectResponse(f"/sign-in?next={quote(path, safe='/')}", 303)
@@ -101,7 +98,7 @@ def icon() -> Response:
 
 @router.get("/sign-in")
 def sign_in_page(request: Request, here: ContextDep) -> Response:
-    """Asks for a key, or for whom the provider names."""
+    """The page that signs in, with a key or the OpenID provider."""
     if session_of(request) is not None:
         # With an empty fragment: a browser would carry over that of the link for signing in.
         return RedirectResponse(f"{local_path(request.query_params.get('next', ''))}#", 303)

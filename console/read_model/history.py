@@ -1,4 +1,4 @@
-"""Past sessions out of the read model, and the policy in force: what a replay and a what-if are made of."""
+"""Past sessions from the read model, and the policy in force, as input of a replay and a what-if."""
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -21,9 +21,9 @@ from haltline.streams.policy.loader import parse_policy
 from haltline.streams.policy.source import DEFAULT_NAME, current
 
 _MAX_EVENTS = 5000
-"""Of a session, when it is asked what it did after a hint."""
+"""The most events read of a session to judge whether a hint helped."""
 _MAX_IDS_PER_QUERY = 400
-"""Ids of one question: SQLite bounds the number of its parameters."""
+"""The most ids in one query: SQLite bounds the number of parameters."""
 
 
 def published_policy(settings: ConsoleSettings, name: str = DEFAULT_NAME) -> Policy:
@@ -36,7 +36,7 @@ def published_policy(settings: ConsoleSettings, name: str = DEFAULT_NAME) -> Pol
 
 
 def core_of(policy: Policy) -> Core:
-    """What decides under a policy; kept built for the last few."""
+    """The core under a policy; the last few are cached."""
     return _core(policy.model_dump_json(exclude_unset=True))
 
 
@@ -46,7 +46,7 @@ def _core(document: str) -> Core:
 
 
 def events_of(engine: Engine, session_id: str, limit: int) -> list[ActionEvent]:
-    """What a session did, in the order of the log."""
+    """The events of a session, in the order of the log."""
     table = tables.records.c
     statement = (
         select(table.body)
@@ -76,9 +76,9 @@ def count_since(engine: Engine, since_ms: int) -> int:
 
 
 def reevaluated_session(core: Core, events: Sequence[ActionEvent]) -> Iterator[dict[str, Any]]:
-    """The session again, event by event: what is found and decided at it, and how close each rule is after it.
+    """Replays a session: for each event its findings, its decision, and how close each rule is after it.
 
-    By itself: what looks across sessions, and what operators did, is left out.
+    The session alone: rules across sessions and operators' commands are left out.
     """
     state: SessionState | None = None
     for number, event in enumerate(events):
@@ -107,7 +107,7 @@ def labels_of(engine: Engine) -> list[Command]:
 
 
 def hint_effectiveness(engine: Engine, most: int) -> list[Helped]:
-    """Of each rule, what became of its hints; of the last so many."""
+    """Whether the hints of each rule helped, of the last `most` decisions."""
     table = tables.records.c
     held = (tables.of_topic("interventions"), table.decision_id.is_not(None), table.detector != "")
     statement = select(table.body).where(*held).order_by(table.time_ms.desc()).limit(most)
@@ -123,7 +123,7 @@ def hint_effectiveness(engine: Engine, most: int) -> list[Helped]:
 
 
 def decisions_of(engine: Engine, ids: Sequence[str]) -> list[Decision]:
-    """Decisions by their ids, as far as they are there."""
+    """The decisions with these ids that the read model has."""
     table, found = tables.records.c, dict[str, Decision]()
     with engine.connect() as connection:
         for first in range(0, len(ids), _MAX_IDS_PER_QUERY):

@@ -1,4 +1,4 @@
-"""Approvals: calls that wait for an operator, and the answers. What agents ask for is in `sdk_approvals`."""
+"""Approvals: calls that wait for an operator, and the answers. Requests of agents' SDKs are in `sdk_approvals`."""
 
 import time
 from typing import Annotated, Literal
@@ -29,13 +29,13 @@ Word = Literal["approve", "reject", "ask"]
 
 
 class Request(BaseModel):
-    """One approval request, as its last decision tells it."""
+    """One approval request, as of its last decision."""
 
     id: str
     session_id: str
     agent_id: str
     status: str
-    """As in the request; `expired` from its time on, also before the worker says so."""
+    """The request's state; `expired` from its expiry on, also before the worker has published that."""
     priority: str
     action_name: str
     targets: list[str]
@@ -45,7 +45,7 @@ class Request(BaseModel):
     answer: str | None
     """The answer of the agent's side to the question."""
     asked_by: str | None
-    """The agent whose own guard requested it; null: haltline itself, as it paused the call."""
+    """The agent whose own guard requested it; null: haltline, which paused the call."""
     quorum: int
     approved_by: list[str]
     rejected_by: list[str]
@@ -66,7 +66,7 @@ class RequestList(BaseModel):
 
 
 class Reason(BaseModel):
-    """Why."""
+    """The reason, for the audit."""
 
     reason: Annotated[str, Field(min_length=1, max_length=4096)]
 
@@ -75,9 +75,9 @@ class ApprovalsAnswered(BaseModel):
     """The outcome of an answer, by request."""
 
     answered: bool
-    """Whether the worker has taken in all of them in time."""
+    """Whether the worker has processed all of them in time."""
     approvals: list[Request]
-    """Those that were answered, as they were or as the worker has published them since."""
+    """The answered requests, in their newest known state."""
 
 
 def _shown(body: str, now_ms: int) -> Request:
@@ -117,7 +117,7 @@ def list_approvals(
     skip: Skip = 0,
     limit: Limit = 50,
 ) -> RequestList:
-    """The requests that every filter holds for."""
+    """The requests that match every filter."""
     table, now_ms = tables.approvals.c, _now_ms()
     held = [] if priority is None else [table.priority == priority.value]
     is_open = table.state.in_(_OPEN) & (table.expires_ms > now_ms)
@@ -143,13 +143,13 @@ def list_approvals(
 
 @router.get("/pending")
 def pending(here: ContextDep, who: Viewer, limit: Limit = 50) -> RequestList:
-    """Those that can be answered now."""
+    """The requests that can be answered now."""
     return list_approvals(here, who, open_only=True, limit=limit)
 
 
 @router.get("/{request_id}", responses={404: {"description": "There is none of this id."}})
 def approval(here: ContextDep, _: Viewer, request_id: str) -> Request:
-    """One request, as it stands. The id may be shortened."""
+    """One request in its present state. The id may be shortened."""
     table = tables.approvals.c
     request_id = resolve("request", request_id, beginning(here.engine, table.request_id, request_id))
     with here.engine.connect() as connection:
@@ -168,11 +168,11 @@ class BatchAnswered(BaseModel):
     """The outcome, by request."""
 
     answered: list[str]
-    """A worker has taken it in."""
+    """A worker has processed it."""
     late: list[str]
-    """No worker has answered in time: it stays on the topic for when one runs."""
+    """No worker has answered in time: the answer stays on the topic until one runs."""
     refused: dict[str, str]
-    """Not sent, and why."""
+    """Why it was not sent."""
 
 
 @router.post("/batch")
@@ -206,7 +206,7 @@ def answer(
                 answers = [here.inbox.answer(kind, request_id, by=who.name, reason=body.reason)]
             break
         except NotFound:
-            # What an agent's own guard asks for is listed at once, and answered when a worker has taken it in.
+            # A request of an agent's own guard is listed at once, and can be answered when a worker has processed it.
             if not approval(here, who, request_id).status == ApprovalState.PENDING:
                 raise
             if time.monotonic() > deadline_s:

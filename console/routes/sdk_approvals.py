@@ -194,7 +194,7 @@ def respond(here: ContextDep, who: AgentClient, request_id: str, body: ApprovalA
 
 
 def _take(here: Context, request_id: str) -> bool:
-    """Whether nobody has taken it before, in any process of this console."""
+    """Whether it was not taken before, in any process of this console."""
     now_ms = _now_ms()
     row = insert_of(here.engine.dialect.name, tables.taken).values(request_id=request_id, time_ms=now_ms)
     with here.engine.begin() as connection:

@@ -8,7 +8,7 @@ Misses: what an operation under a name of its own (`{"mode": 7}`) means; mutatio
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -27,6 +27,7 @@ _MAX_WORD_CHARS = 64
 _MAX_ID_CHARS = 480
 
 _NAMES = ("name", "tool_name", "tool", "recipient_name", "function_name", "function", "action", "operation_name")
+_HOLDS_NAME = frozenset(_NAMES)
 _ARGUMENTS = ("with", "arguments", "args", "parameters", "params", "input", "tool_input", "kwargs", "payload", "body")
 _LISTS = listed("calls tool_uses tool_calls invocations steps operations requests actions batch tasks")
 _OPERATIONS = listed("""
@@ -35,6 +36,7 @@ _OPERATIONS = listed("""
 _METHODS = ("method", "http_method", "verb", "request_method")
 _PLACES = ("url", "uri", "path", "endpoint", "resource", "href", "route")
 _TEXTS = ("query", "sql", "statement", "sql_text", "mutation", "document", "graphql", "body", "data")
+_HOLDS_TEXTS = frozenset(_TEXTS)
 _STATES = ("status", "state", "lifecycle", "visibility", "ensure")
 _GONE = frozenset(("absent", "deleted", "removed", "destroyed", "trashed", "purged", "dropped"))
 _FLAGS = frozenset(("deleted", "is_deleted", "isdeleted", "removed", "is_removed", "destroyed", "purged", "delete"))
@@ -155,9 +157,9 @@ def is_removal(text: str) -> bool:
     return _REMOVAL.match(text) is not None
 
 
-def programs(args: JsonObject) -> Iterator[str]:
-    """Texts that stand under the name of a language, or of a program, however deep."""
-    for inner in _objects(args):
+def programs(objects: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Texts that stand under the name of a language, or of a program."""
+    for inner in objects:
         for name in _PROGRAM_ARGS:
             value = inner.get(name)
             if isinstance(value, str):
@@ -167,6 +169,8 @@ def programs(args: JsonObject) -> Iterator[str]:
 
 
 def _call(args: Mapping[str, Any]) -> tuple[str, JsonObject] | None:
+    if _HOLDS_NAME.isdisjoint(args):
+        return None
     name = next((args[n] for n in _NAMES if isinstance(args.get(n), str) and args[n]), None)
     if name is None:
         return None
@@ -187,13 +191,13 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def operation(action: str, args: JsonObject, *, weak: bool = False) -> str:
+def operation(action: str, objects: Sequence[Mapping[str, Any]], *, weak: bool = False) -> str:
     """The verb by which an argument says that something is taken away; empty when none does.
 
     `weak`: nothing is known of the tool, so that a verb among its arguments counts.
     """
     last = "_".join(words(action)[-1:])
-    for inner in _objects(args):
+    for inner in objects:
         for key, value in inner.items():
             name = _key(key)
             if weak:
@@ -241,9 +245,11 @@ def _named_verb(name: str, value: Any) -> str:
     return ""
 
 
-def http_delete(args: JsonObject) -> str:
+def http_delete(args: JsonObject, objects: Sequence[Mapping[str, Any]]) -> str:
     """The place that a request deletes, by its method or by what its path says; empty: it does not."""
-    for inner in _objects(args):
+    for inner in objects:
+        if not any(isinstance(value, str) and value[:8].upper() == "DELETE" for value in inner.values()):
+            continue
         fields = {_key(key): value for key, value in inner.items() if isinstance(value, str)}
         if any(fields.get(name, "").upper() == "DELETE" for name in _METHODS):
             for scope in (inner, args):
@@ -251,9 +257,10 @@ def http_delete(args: JsonObject) -> str:
                 if place:
                     return place[:_MAX_ID_CHARS]
     place = next((str(args[name]) for name in _PLACES if isinstance(args.get(name), str)), "")
-    if _DELETING_PLACE.search(place) is not None and ("url" in args or "uri" in args or _is_change(args)):
+    changes = _is_change(args)
+    if (changes or "url" in args or "uri" in args) and _DELETING_PLACE.search(place) is not None:
         return place[:_MAX_ID_CHARS]
-    if _is_change(args):
+    if changes:
         by_query = _BY_QUERY.search(place)
         last = _LAST_OF_PLACE.search(place)
         if (by_query is not None and destroying_verb(by_query["verb"])) or (
@@ -270,11 +277,12 @@ def _is_change(args: JsonObject) -> bool:
     return any(isinstance(args.get(name), str) and args[name].upper() in _CHANGES for name in _METHODS)
 
 
-def graphql(args: JsonObject) -> list[Deed]:
-    """What the mutations of a GraphQL text take away."""
+def graphql(objects: Iterable[Mapping[str, Any]]) -> list[Deed]:
+    """What the mutations of GraphQL texts take away."""
     found: list[Deed] = []
-    for inner in _objects(args):
-        found += _mutations(inner)
+    for inner in objects:
+        if not _HOLDS_TEXTS.isdisjoint(inner):
+            found += _mutations(inner)
     return found[:MAX_CALLS]
 
 
@@ -354,7 +362,7 @@ def _is_name(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _objects(args: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def objects_of(args: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """The arguments and the objects in them, so far and no deeper."""
     waiting: list[tuple[Any, int]] = [(args, 0)]
     seen = 0

@@ -136,7 +136,7 @@ _IN_CODE_AS_WORDS = (
     ("open(", re.compile(r"['\"`\\]\w{0,3}[w\\{]|b64|base64|atob")),
     ("eval", re.compile(r"(?<![a-z0-9])eval(?![a-z0-9])")),
     ("system", re.compile(r"(?<![a-z])system(?![a-z])")),
-    ("command", re.compile(r"(?<![a-z])commands?(?![a-z])")),
+    ("command", re.compile(r"(?<![a-z])(?<!call_)commands?(?![a-z])")),
 )
 """Those of them that are parts of many words, and how they stand where they matter. A file is emptied by its mode."""
 _IN_CODE_ALONE = tuple(piece for piece in _IN_CODE if piece not in dict(_IN_CODE_AS_WORDS))

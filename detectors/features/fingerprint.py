@@ -1,10 +1,10 @@
-"""Which calls are the same call, and which results the same result, when what varies by itself is left out.
+"""Fingerprints by which calls, and results, are compared: equal when they differ only in what varies by itself.
 
-Of a call: thoughts, descriptions and comments; times, nonces, request ids and attempt numbers; and where it only
-looks, also temporary paths, ports, addresses and how long a command sleeps. What a call is about is never left
-out: of one that changes something every other value counts, and two texts that were cut are compared by the
-digest of the whole. What the tool or the policy declares as its loop key says alone which calls
-are the same. Of a result: times, durations, addresses and ids; other numbers are progress.
+Left out of a call: thoughts, descriptions and comments; times, nonces, request ids and attempt numbers; of a call that
+only reads, also temporary paths, ports, addresses and how long a command sleeps. The subject of a call is never left
+out: of one that changes something every other value counts, and two texts that were cut are compared by the digest of
+the whole. A loop key, declared by the tool or the policy, alone decides which calls are the same. Left out of a result:
+times, durations, addresses and ids; other numbers are progress.
 """
 
 import re
@@ -22,12 +22,12 @@ _EXEC, _MUTATE = Effect.EXEC, Effect.MUTATE
 
 _DIGEST_BYTES = 6
 _READ_CHARS = 4096
-"""Of a longer text only the beginning is cleaned, the rest is taken as it is."""
+"""Characters of a text that are cleaned; the rest is taken as it is."""
 _RESULT_CHARS = 2048
 _CUT, _CUT_IN_TRACES = b"[cut", "…[+".encode()
-"""What marks a text that was cut, by our agent's side and in recorded traces."""
+"""The marks of a text that was cut, by the agent's side or in recorded traces."""
 _NOW_MS = 86_400_000
-"""A time so close to the event's own says when the call was made, not what it is about."""
+"""A time this close to the event's own is the time of the call, not its subject."""
 
 _LOOKING = frozenset({Effect.READ, Effect.POLL, Effect.NETWORK})
 _CHANGING = frozenset({Effect.WRITE, Effect.MUTATE, Effect.DESTRUCTIVE})
@@ -50,7 +50,7 @@ _TIMES = frozenset((
 _NOT_IN_KEYS = str.maketrans("", "", "_- .")
 _ID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|[0-9a-f]{32}|[0-9a-f]{40}")
 _ABOUT = ("id", "uuid", "key", "name", "path", "file", "url", "uri", "ref", "sha", "commit", "target", "hash")
-"""How names of arguments end whose values say what the call is about."""
+"""Ends of the names of arguments that identify the call's subject."""
 
 _TIME = r"20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
 _EPOCH = r"1(?<![\w.]1)[5-9]\d{8}(?:\d{3})?(?:\.\d+)?(?!\w)"
@@ -73,7 +73,7 @@ _NAMED_IN = re.compile(
     r"(?i)(\b(?:pid|elapsed|duration|uptime|latency|took|timestamp|request_?id|trace_?id)\w*\"?\W{1,4})[\w.-]+"
 )
 _NAMES = ("pid", "elapsed", "duration", "uptime", "latency", "took", "timestamp", "request", "trace")
-"""One of them is in every plain text that the pattern finds something in."""
+"""Every text that the pattern matches contains one of them."""
 _TEMP_IN_RESULTS = re.compile(r"/tmp/[\w./+-]+")
 _IN_WAITING: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b\d\d?:\d\d\b"), "<time>"),
@@ -83,7 +83,7 @@ _IN_WAITING: tuple[tuple[re.Pattern[str], str], ...] = (
                 r"[ #:=-]{0,4})\d+"), r"\1#"),
     (re.compile(r"(?i)\b\d+(?= (?:attempts?|tries|retries|polls?|checks?|ticks?|heartbeats?|pings?|times?)\b)"), "#"),
 )  # fmt: skip
-"""What also varies by itself in the answers to one who waits."""
+"""What else varies by itself in the answers to a poll."""
 
 
 def fingerprint(event: ActionEvent, action: str, tool: KnownTool) -> str:
@@ -130,7 +130,7 @@ def digest(data: bytes) -> str:
 
 @lru_cache(maxsize=4096)
 def _sort_of(name: str) -> str:
-    """What the name of an argument says of its value; empty: nothing."""
+    """The kind of value that an argument's name implies; empty: none."""
     key = name.lower().translate(_NOT_IN_KEYS)
     for sort, names in (("thought", _THOUGHTS), ("counter", _COUNTERS), ("id", _IDS), ("time", _TIMES)):
         if key in names:
@@ -154,7 +154,7 @@ def _is_left_out(sort: str, name: str, value: Any, action: str, *, closely: bool
 
 
 def _is_now(value: Any, time_ms: int) -> bool:
-    """Whether a value is a moment about when the call was made."""
+    """Whether a value is a time close to that of the call."""
     moment = 0.0
     if isinstance(value, int | float):
         moment = value * 1000 if value < 1e11 else value
@@ -174,7 +174,7 @@ def _plain(value: str, *, runs: bool, about: bool) -> str:
 
 
 def clean(text: str, *, runs: bool) -> str:
-    """A text of a call that only looks, without what varies by itself; of a program also without comments."""
+    """A text of a call that only reads, without what varies by itself; of a program also without comments."""
     rest = ""
     if len(text) > _READ_CHARS:
         text, rest = text[:_READ_CHARS], text[_READ_CHARS:]
@@ -219,7 +219,7 @@ def clean_result(text: str) -> str:
 
 
 def clean_waiting(text: str) -> str:
-    """The beginning of an answer to one who waits, without clocks and counters; how far something got is left in."""
+    """The beginning of the answer to a poll, without clocks and counters; progress is kept."""
     text = clean_result(text)
     for pattern, instead in _IN_WAITING:
         text = pattern.sub(instead, text)

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import translate
 from functools import lru_cache
@@ -420,7 +421,7 @@ def destroys(act: ToolCall, classifier: Classifier) -> tuple[Destruction, ...]:
         if found and tool.reading is Reading.SQL and names_tests(act.args or {}):
             found = tuple(replace(one, badness=Badness.SCRATCH) for one in found)
         if not found and tool.reading is not _SHELL and "mutation" in act.text:
-            found = _by_graphql(act.args or {})
+            found = _by_graphql(destructive_shapes.objects_of(act.args or {}))
         if not found and tool.reading is _PLAIN and "(" in act.text:
             found = tool_effects.clicks_of_program(act.text)
         if found or hint is not _DESTRUCTIVE:
@@ -458,7 +459,8 @@ def _by_shape(  # noqa: PLR0917 - it calls itself
     """What the arguments of a call say that its name does not."""
     if tool.effect is _POLL:
         return ()
-    place = destructive_shapes.http_delete(args) if tool.effect is not _READ or "method" in args else ""
+    objects = tuple(destructive_shapes.objects_of(args))
+    place = destructive_shapes.http_delete(args, objects) if tool.effect is not _READ or "method" in args else ""
     if place and is_own_server(place):
         return ()
     if place:
@@ -468,7 +470,7 @@ def _by_shape(  # noqa: PLR0917 - it calls itself
         found += _of_inner(classifier, name or action, inner, cwd, depth + 1)
     if found:
         return tuple(dict.fromkeys(found))[:_MAX_TARGETS]
-    mutations = _by_graphql(args)
+    mutations = _by_graphql(objects)
     if mutations:
         return mutations
     patched = destructive_shapes.patched_away(args)
@@ -482,15 +484,15 @@ def _by_shape(  # noqa: PLR0917 - it calls itself
     if tool.effect is _READ or tool_effects.is_click(action):
         return ()
     types = not _TYPES.isdisjoint(words(action))
-    verb = "" if types else destructive_shapes.operation(action, args, weak=tool.effect is None)
+    verb = "" if types else destructive_shapes.operation(action, objects, weak=tool.effect is None)
     if verb:
         about = classifier.things(args, cwd) or (UNKNOWN,)
         return _named(f"{verb}_{'_'.join(words(_short_name(action))[-1:])}", about)
     emptied = _emptied(action, args, classifier, cwd)
-    return emptied or (_by_texts(args, cwd) if tool.effect is None or tool.effect is Effect.MUTATE else ())
+    return emptied or (_by_texts(args, objects, cwd) if tool.effect is None or tool.effect is Effect.MUTATE else ())
 
 
-def _by_texts(args: JsonObject, cwd: str | None) -> tuple[Destruction, ...]:
+def _by_texts(args: JsonObject, objects: Sequence[Mapping[str, Any]], cwd: str | None) -> tuple[Destruction, ...]:
     """What the texts of a tool of which little is known say, where they begin as a command line or statement does."""
     found: list[Destruction] = []
     for _, text in destructive_shapes.texts(args):
@@ -498,7 +500,7 @@ def _by_texts(args: JsonObject, cwd: str | None) -> tuple[Destruction, ...]:
             found += destructions(text, cwd=cwd)
         elif _STATEMENT_HINT.search(text) is not None and _STATEMENT.match(text) is not None:
             found += sql_destructions(text)
-    for program in destructive_shapes.programs(args):
+    for program in destructive_shapes.programs(objects):
         found += code_destructions(program, cwd=cwd)
     return tuple(dict.fromkeys(found))[:_MAX_TARGETS]
 
@@ -515,7 +517,7 @@ def _of_inner(
     return found or tool_effects.acts(action, args, lambda: classifier.things(args, cwd))
 
 
-def _by_graphql(args: JsonObject) -> tuple[Destruction, ...]:
+def _by_graphql(objects: Iterable[Mapping[str, Any]]) -> tuple[Destruction, ...]:
     return tuple(
         Destruction(
             deed.verb,
@@ -523,7 +525,7 @@ def _by_graphql(args: JsonObject) -> tuple[Destruction, ...]:
             tool_name_severity.badness(deed.verb, f"{deed.kind}={deed.name}"),
             deed.effect,
         )
-        for deed in destructive_shapes.graphql(args)
+        for deed in destructive_shapes.graphql(objects)
     )
 
 
@@ -789,6 +791,7 @@ def _names_a_step(action: str) -> bool:
     return _STEPS.search(_snake(action)) is not None
 
 
+@lru_cache(maxsize=4096)
 def _short_name(action: str) -> str:
     return _LAST_PART.split(_snake(action))[-1]
 

@@ -74,7 +74,7 @@ def acts(  # noqa: PLR0912 - one case after another
     clicked = click(action, args)
     if clicked:
         return clicked
-    whole, action = "_".join(words(action)), _LAST_PART.split(action)[-1] or action
+    whole, action = _names_of(action)
     asks = orders.hands_over(action)
     if tools.only_looks(action) and not asks and str(args.get("method", "GET")).upper() in ("GET", "HEAD"):
         return ()
@@ -92,9 +92,10 @@ def acts(  # noqa: PLR0912 - one case after another
         clicked = clicks_of_program(text) if isinstance(text, str) else ()
         if clicked:
             return clicked
-    found = _by_words(action, args) or tools.by_name(whole)
+    names = tools.operations(action, args)
+    found = _by_words(action, names, args) or tools.by_name(whole)
     if found is None or found[1] is ActEffect.HANDS_OVER:
-        moved = _moved_away(action, args, about_of)
+        moved = _moved_away(action, names, args, about_of)
         if moved:
             return moved
         requested = requests.of_arguments(args)
@@ -115,6 +116,12 @@ def acts(  # noqa: PLR0912 - one case after another
     return tuple(Destruction(verb[:80], one[:_MAX_TARGET_CHARS], Badness.PLAIN, effect) for one in named[:16])
 
 
+@lru_cache(maxsize=4096)
+def _names_of(action: str) -> tuple[str, str]:
+    """The words of a tool's name with `_` between them, and its last part."""
+    return "_".join(words(action)), _LAST_PART.split(action)[-1] or action
+
+
 _COMMANDED = re.compile(
     r"\b(?:run|execute|exec|issue|type|perform)\b:?\s+[`'\"]*(?P<line>[^`\n]{4,400})", re.IGNORECASE
 )
@@ -132,23 +139,23 @@ def _commanded(action: str, args: JsonObject) -> str:
     return ""
 
 
-def _by_words(action: str, args: JsonObject) -> tuple[str, ActEffect] | None:
-    for name in tools.operations(action, args):
-        if tools.only_looks(name):
-            return None
-        found = tools.by_name(name)
-        if found is not None:
-            return found
+_SENDS = frozenset(("send", "email", "mail", "message", "post", "notify"))
+
+
+def _by_words(action: str, names: tuple[str, ...], args: JsonObject) -> tuple[str, ActEffect] | None:
+    is_settled, found = tools.by_names(names)
+    if is_settled:
+        return found
     if tools.sets(action) or any(
         isinstance(args.get(name), str) and tools.sets(args[name]) for name in ("action", "operation", "op")
     ):
         found = tools.by_setting(action, args)
         if found is not None:
             return found
-    company = tools.by_company(action, args)
+    company = tools.by_company(names, args)
     if company is not None:
         return company
-    if tools.to_many(args) and not {"send", "email", "mail", "message", "post", "notify"}.isdisjoint(words(action)):
+    if not _SENDS.isdisjoint(words(action)) and tools.to_many(args):
         return "send_to_many", ActEffect.SENDS
     return None
 
@@ -190,9 +197,11 @@ _PLACES = ("destination", "dest", "dst", "to", "new_path", "to_path", "destinati
            "destination_folder", "location")  # fmt: skip
 
 
-def _moved_away(action: str, args: JsonObject, about_of: Callable[[], tuple[str, ...]]) -> tuple[Destruction, ...]:
+def _moved_away(
+    action: str, names: tuple[str, ...], args: JsonObject, about_of: Callable[[], tuple[str, ...]]
+) -> tuple[Destruction, ...]:
     """What a tool moves to where it is lost."""
-    if all(_MOVES.isdisjoint(words(name)) for name in tools.operations(action, args)):
+    if _MOVES.isdisjoint(tools.words_of_all(names)):
         return ()
     for name in _PLACES:
         place = args.get(name)
@@ -276,7 +285,7 @@ def _browses(named: tuple[str, ...]) -> bool:
 def click(action: str, args: JsonObject) -> tuple[Destruction, ...]:
     """What is done by a click on something whose text is reported."""
     named = words(action)
-    clicks = not _CLICKS.isdisjoint(named) or str(args.get("action")) in _CLICKING
+    clicks = not _CLICKS.isdisjoint(named) or ("action" in args and str(args["action"]) in _CLICKING)
     if not clicks and not _browses(named):
         return ()
     if "dialog" in named and not any(args.get(name) is True for name in _ACCEPTED):

@@ -216,8 +216,9 @@ class Repetition(Detector[State]):
         newest = entry(act, digest(tool + _NUMBERS.sub(b"#", args)), digest(tool + args))
         oldest = act.index - self.last_actions
         state.edits = [*(e for e in state.edits if int(e[INDEX]) > oldest), newest][-MAX_ROWS:]
-        equal = [e for e in state.edits if e[_KEY:] == newest[_KEY:]]
-        alike = [e for e in state.edits if e[_KEY] == newest[_KEY]]
+        key, whole = newest[_KEY], newest[_KEY:]
+        alike = [e for e in state.edits if e[_KEY] == key]
+        equal = [e for e in alike if e[_KEY:] == whole]
         return self._same_edit(act, equal, self.equal_edits, "are the same") or self._same_edit(
             act, alike, self.edits, "differ in numbers only"
         )

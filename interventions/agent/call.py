@@ -70,6 +70,7 @@ class Call:
     described: Plain | None = field(default=None, init=False)
     _whole: Whole | None = field(default=None, init=False)
     fields: dict[str, Any] | None = field(default=None, init=False)
+    _fields_json: bytes | None = field(default=None, init=False)
     known_targets: list[str] | None = field(default=None, init=False)
     named_targets: list[str] = field(default_factory=list, init=False)
 
@@ -128,6 +129,15 @@ class Call:
             fields["unread_from"] = self.described.unread_from
         self.fields = fields
         return fields
+
+    def described_json(self, settings: GuardSettings) -> bytes:
+        """These fields as members of a JSON object, without its braces; written once."""
+        if self._fields_json is None:
+            fields, described = self.describe(settings), self.described
+            if described is not None and described.encoded is not None and fields["args"] is not None:
+                fields = fields | {"args": orjson.Fragment(described.encoded)}
+            self._fields_json = orjson.dumps(fields)[1:-1]
+        return self._fields_json
 
     @staticmethod
     def _describe_cut(described: Plain, cut: CutArguments) -> None:

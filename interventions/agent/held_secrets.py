@@ -151,7 +151,8 @@ def text_of(value: Any) -> str:
         return whole.value[:MAX_BYTES]
     if whole.value is None:
         return ""
-    text = whole.json()[0][:MAX_BYTES].decode(errors="replace")
+    written = whole.json()[0]
+    text = whole.json_text() if len(written) <= MAX_BYTES else written[:MAX_BYTES].decode(errors="replace")
     return _ESCAPES.sub(lambda found: _ESCAPED.get(found[1], found[1]), text) if "\\" in text else text
 
 

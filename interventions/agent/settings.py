@@ -91,7 +91,7 @@ class GuardOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
 class GuardSettings:
-    """Who the agent is, where Kafka is, and what happens when nobody can be asked.
+    """Settings of a guard: the agent's identity, Kafka's address, and the fail policy.
 
     Raises ValueError (pydantic's) for a value that cannot work.
     """

@@ -1,18 +1,18 @@
 """A person's approval of one call, bound to its canonical parameters and used once.
 
-What is stopped with PAUSE carries a request. An operator approves it, rejects it, or asks for more first; a
-critical one takes several operators. An approval lets one call with exactly these parameters pass: the one that
-waits, or the next one. Time allows nothing: what nobody answers expires, is refused, and is distinguished from what
-somebody rejected. What is harder than PAUSE is not for an approval to let pass, nor is anything after a kill.
+A PAUSE has a request. An operator approves it, rejects it, or asks a question first; a critical one takes several
+operators. An approval allows one call with exactly these parameters: the one that waits, or the next one. A request
+without an answer expires and its call is refused, with another code than a rejected one. An approval allows nothing
+above PAUSE, and no call of a killed session.
 
-One cause has one open request. A further call that is paused for it, with other parameters, comes behind that request:
-a rejection, or its end, holds for all of them; an approval lets its own call pass, and the next one is asked about.
-Of rules that ask once in a session the answer holds for more: see `asks_once`.
-A PAUSE that is about no call in particular (a model turn, or what is spent) freezes the session: it stays frozen until
-its request is approved, or an operator lifts it, also when nobody has answered in time.
+One cause has one open request. A further call that is paused for it, with other parameters, is queued behind that
+request: a rejection or the expiry applies to all of them; an approval allows its own call, and opens a request for the
+next one. For rules that ask once in a session the answer applies to more: see `asks_once`.
+A PAUSE without a call (on a model turn, or on spending) freezes the session until its request is approved or an
+operator lifts it, also after the request has expired.
 
-A request expires twice: on the agent's own clock when a call asks (`expires_ms`), and on the worker's at a tick
-(`due_ms`, which counts from the first tick that sees it). Whichever comes first refuses.
+A request expires on two clocks, whichever is first: the event time of a call (`expires_ms`), and the worker's at a tick
+(`due_ms`, counted from the first tick that sees it).
 """
 
 from collections.abc import Callable, Collection
@@ -36,7 +36,7 @@ from haltline.schemas.policy import Policy
 from haltline.schemas.record import canonical_json
 
 MAX_WAITING: Final = 8
-"""Calls of one request that wait, the first forgotten first: its side refuses it when its own time is over."""
+"""The most waiting calls kept of a request, the oldest dropped first: the agent's side refuses it at its expiry."""
 ARM: Final = 1
 
 _OVER: Final = frozenset({ApprovalState.USED, ApprovalState.REJECTED, ApprovalState.CANCELLED, ApprovalState.EXPIRED})
@@ -58,7 +58,7 @@ def on_event(
     policy: Policy,
     effect: Callable[[], Effect],
 ) -> Decision | None:
-    """The decision on an event, with what approvals make of it. `effect` tells what the call does."""
+    """The decision on an event, changed by open and answered approvals. `effect` is the call's effect."""
     if standing.killed is not None or (decision is not None and decision.level > Level.PAUSE):
         return decision
     if event.kind is Kind.COMPLETED and event.outcome is Outcome.REFUSED:
@@ -73,7 +73,7 @@ def on_event(
         return decision
     ticket = _known(standing, bound, event.time)
     if ticket is not None and ticket.state == ApprovalState.CANCELLED and (pauses or event.kind is Kind.PROPOSED):
-        # Nobody has answered it, and the call is made all the same: somebody is asked anew.
+        # The request was not answered, and the call is made again: a new request is opened.
         ticket = _anew(standing, ticket, event, bound, policy)
     if decision is not None and pauses and ticket is None:
         if (refused := asks_once.after_rejection(standing, decision)) is not None:
@@ -93,7 +93,7 @@ def on_event(
 def _again(
     standing: SessionControl, ticket: Ticket, event: ActionEvent, pause: Decision | None, policy: Policy
 ) -> Decision:
-    """The decision on a call about which somebody was asked before; `pause`: what it is paused for now."""
+    """The decision on a call that has a request already; `pause`: the decision that pauses it now."""
     head, level = head_of(standing, ticket), Level.PAUSE
     if ticket.state == ApprovalState.APPROVED:
         ticket.state, level = ApprovalState.USED.value, Level.ALLOW
@@ -112,7 +112,7 @@ def _again(
 
 
 def _freeze(standing: SessionControl, event: ActionEvent, decision: Decision, policy: Policy) -> Decision:
-    """Stops the whole session. One request is open for it, however often it is found again."""
+    """Freezes the whole session, with one open request, however often the rule finds it again."""
     bound = digest("session", event.session_id)
     ticket = _known(standing, bound, event.time)
     if ticket is None or not ticket.is_open:
@@ -129,14 +129,14 @@ def _freeze(standing: SessionControl, event: ActionEvent, decision: Decision, po
 
 
 def freezes(standing: SessionControl, command: Command) -> bool:
-    """Whether a command is about the request of a session that was frozen for it."""
+    """Whether a command answers the request for which the session is frozen."""
     ticket = _seen(standing, command)
     frozen = standing.held is not None and standing.held.by == HALTLINE
     return frozen and ticket is not None and ticket.action == WHOLE_SESSION
 
 
 def on_command(standing: SessionControl, who: SessionRef, command: Command, policy: Policy) -> ControlEffects:
-    """An operator's answer to a request. One that is not open, or is not the one that was seen, changes nothing."""
+    """The effects of an operator's answer; none for a request that is closed, or was replaced meanwhile."""
     ticket = _seen(standing, command)
     if ticket is None or not ticket.is_open or ticket.behind:
         return ControlEffects(followup="approval_void")
@@ -176,7 +176,7 @@ def on_command(standing: SessionControl, who: SessionRef, command: Command, poli
 
 
 def on_use(standing: SessionControl, who: SessionRef, command: Command, policy: Policy) -> ControlEffects:
-    """Who asked for an approval makes the call now: it is used, and the same again changes nothing."""
+    """Marks an approval as used by the agent's guard that requested it; a repetition changes nothing."""
     ticket = _seen(standing, command)
     if ticket is None or ticket.state != ApprovalState.APPROVED or not ticket.asked_by:
         return ControlEffects(followup="approval_void")
@@ -186,12 +186,12 @@ def on_use(standing: SessionControl, who: SessionRef, command: Command, policy: 
 
 
 def due_ms(standing: SessionControl) -> int:
-    """When a tick has to look at the requests, epoch milliseconds; 0: never."""
+    """When the next tick must check the requests, in epoch milliseconds; 0: never."""
     return min((ticket.due_ms or ARM for ticket in standing.approvals.values() if not ticket.behind), default=0)
 
 
 def on_due(standing: SessionControl, who: SessionRef, policy: Policy, now_ms: int) -> ControlEffects:
-    """What follows from the first request that is due: its end is set, or it has come."""
+    """The effects of the first request that is due: its expiry is set, or it expires."""
     for bound, ticket in standing.approvals.items():
         if ticket.behind:
             continue  # ends with the one before it
@@ -220,7 +220,7 @@ def close(
     *,
     requests: Collection[str] | None = None,
 ) -> tuple[Decision, ...]:
-    """Closes open requests, of these ids or all, as nobody needs their answer any more: all that wait receive it."""
+    """Closes open requests, those of the ids or all, whose answer is no longer needed; waiting calls are refused."""
     closed: list[Decision] = []
     for ticket in list(standing.approvals.values()):
         if not ticket.is_open or ticket.behind or (requests is not None and ticket.request_id not in requests):
@@ -237,13 +237,13 @@ def close(
 
 
 def _seen(standing: SessionControl, command: Command) -> Ticket | None:
-    """The request that a command is about, as it was seen; None for a session that is killed."""
+    """The request that a command answers, if it is unchanged; None for a killed session."""
     ticket = next((t for t in standing.approvals.values() if t.request_id == command.request_id), None)
     return None if ticket is None or ticket.nonce != command.nonce or standing.killed is not None else ticket
 
 
 def _known(standing: SessionControl, bound: str, time_ms: int) -> Ticket | None:
-    """The request about such a call that still holds at this moment of event time."""
+    """The request for such a call that has not expired at `time_ms` (event time)."""
     ticket = standing.approvals.get(bound)
     over = ticket is None or time_ms >= ticket.expires_ms or ticket.state == ApprovalState.USED
     return None if over else ticket  # a tick says so, unless a new request takes its place before
@@ -276,7 +276,7 @@ def _request(event: ActionEvent, decision: Decision, bound: str, policy: Policy,
 
 
 def _anew(standing: SessionControl, ticket: Ticket, event: ActionEvent, bound: str, policy: Policy) -> Ticket:
-    """A new request for the call of one that was closed."""
+    """A new request for a call whose request was closed."""
     request_id = digest("approval", event.session_id, event.event_id, bound)[:16]
     again = replace(
         ticket,
@@ -308,7 +308,7 @@ def _and(effects: ControlEffects, *more: Decision | None) -> ControlEffects:
 def _next_in_line(
     standing: SessionControl, head: Ticket, who: SessionRef, policy: Policy, time_ms: int
 ) -> Decision | None:
-    """After an approval: the first of those behind it is asked about, and the others come behind that one."""
+    """After an approval: opens a request for the first queued call, and queues the others behind it."""
     others, head.also = head.also, []
     if not others:
         return None
@@ -328,7 +328,7 @@ def _wait(ticket: Ticket, event: ActionEvent) -> None:
 
 
 def _take_back(standing: SessionControl, event: ActionEvent) -> None:
-    """A call was not made after all: it waits no longer, and an approval that it was given is still there."""
+    """Handles a call that was not made: it waits no longer, and its approval stays unused."""
     for ticket in standing.approvals.values():
         if event.call_id is None or not any(w.call_id == event.call_id for w in ticket.waiting):
             continue
@@ -351,14 +351,14 @@ def _approved(ticket: Ticket, who: SessionRef, policy: Policy, time_ms: int) -> 
 
 
 def _answer_all(ticket: Ticket, who: SessionRef, policy: Policy, time_ms: int, level: Level) -> ControlEffects:
-    """The same answer to all that wait; to nobody in particular when nothing waits."""
+    """The same answer to every waiting call; without one, an answer addressed to no call."""
     waiting, ticket.waiting = ticket.waiting or [Waiter(ticket.request_id, None)], []
     answers = [_answer(ticket, who, policy, time_ms=time_ms, to=waiter, level=level) for waiter in waiting]
     return ControlEffects(tuple(answers), followup=f"approval_{ticket.state}")
 
 
 def _noted(ticket: Ticket, who: SessionRef, command: Command, policy: Policy) -> Decision:
-    """How a request stands that somebody's own guard waits for: sent to it, and it goes on waiting."""
+    """The state of a request that an agent's own guard waits for, as a decision sent to it."""
     to = Waiter(ticket.request_id, None)
     return _answer(ticket, who, policy, time_ms=command.time, to=to, level=Level.NUDGE, once=command.command_id)
 

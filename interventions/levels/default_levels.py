@@ -1,4 +1,4 @@
-"""What a finding leads to where the policy does not say, and what the model is told then."""
+"""Default levels and modes of findings, and the messages to the model."""
 
 from collections.abc import Mapping
 
@@ -11,22 +11,22 @@ LOOP_GUARD = frozenset({"destructive_repeat", "destructive_volume"})
 _SHADOWED = frozenset(
     {"agent_baseline", "behavioral_drift", "combination", "goal_drift", "stagnation_candidate", "step_review"}
 )
-"""Rules that fire in sound sessions as often as in others, or in too few to tell: only recorded until trusted."""
+"""Rules that fire in sound sessions as often as in others, or in too few to judge: in shadow by default."""
 
 _WARNED = frozenset({"target_destruction"})
-"""Rules that cannot tell work from a runaway in every fleet: a hint and a flag until a policy enforces them."""
+"""Rules that cannot distinguish work from a runaway in every fleet: a hint and a flag until a policy enforces them."""
 
 ASKS_NOBODY = frozenset({"after_refusal"})
-"""Rules whose warnings never grow into a stop: what they see was refused already, and a person may be asked for it."""
+"""Rules whose warnings never become a stop: the calls they find were refused already."""
 
 STOPS_SESSION = frozenset({"budget", "spend_velocity"})
-"""Rules whose PAUSE is one of the whole session: what they measure goes on with every call, and every model turn."""
+"""Rules whose PAUSE freezes the whole session, because every call and model turn adds to what they measure."""
 
 ASKS = frozenset({"ask_first", "destructive_volume", "opaque_execution", "secret_sent"})
 """Rules whose PAUSE asks a person about an act that may well be meant so. It is reported as an ask, not as a stop."""
 
 ASK = "ASK"
-"""What such a PAUSE is called where decisions are counted and shown."""
+"""The name of such a PAUSE where decisions are counted and shown."""
 
 ASKS_ONCE = frozenset({"destructive_volume"})
 """Those of them that ask once in a session: the answer holds for what they find later in it too."""

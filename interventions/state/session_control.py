@@ -1,4 +1,4 @@
-"""What holds for one session. Plain JSON values: part of its state."""
+"""The control state of a session: kill, freeze, probation, approvals, batches. Plain JSON values, part of its state."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from haltline.schemas.control import Batch
 
 
 def digest(*parts: str) -> str:
-    """An id made of what it is about, so that a redelivery and a replay make the same one."""
+    """An id hashed from its subject, so that a redelivery and a replay give the same one."""
     return blake2b("\x1f".join(parts).encode(), digest_size=16).hexdigest()
 
 
 @dataclass
 class Given:
-    """The last decision that a rule led to in a session."""
+    """The last decision of a rule in a session."""
 
     level: str
     time_ms: int
@@ -29,7 +29,7 @@ class Given:
 
 @dataclass
 class Kill:
-    """That a session is killed, by what or whom, and whether its side has stopped."""
+    """A kill of the session: its cause, and whether the agent's side has acknowledged it."""
 
     decision_id: str
     code: str
@@ -39,15 +39,15 @@ class Kill:
     stopped_at_ms: int | None = None
     time_to_stop_ms: int | None = None
     issued: int = 1
-    """How often it was sent; 0: nobody is there who could answer."""
+    """How often it was sent; 0: the agent's side cannot acknowledge it."""
     sent_ms: int | None = None
-    """When it was sent first, on the worker's clock; None: not looked at yet."""
+    """When it was first sent, epoch ms of the worker's clock; None: no tick has checked it yet."""
     due_ms: int = 0
-    """When it is to be acknowledged, on the worker's clock; 0: not looked at yet."""
+    """Deadline of its acknowledgement, epoch ms of the worker's clock; 0: no tick has checked it yet."""
     escalated_at_ms: int | None = None
-    """When it was given up waiting."""
+    """When the wait for the acknowledgement was given up, epoch ms."""
     locked_until_ms: int | None = None
-    """A reset by one operator alone is refused before then, on the operator's clock."""
+    """Until then (epoch ms of the operator's clock) a reset takes two operators."""
     unheard: bool = False
     """The session had no events when it was killed."""
 
@@ -64,19 +64,19 @@ class DeclaredBatch:
     reason: str = ""
     command_id: str = ""
     used: int = 0
-    """How many attempts it has covered."""
+    """Attempts that the batch has covered so far."""
 
     def as_batch(self) -> Batch:
-        """As it was declared."""
+        """The batch as it was declared, without its use."""
         return Batch(actions=self.actions, targets=self.targets, max_deletes=self.max_deletes, expires=self.expires_ms)
 
 
 @dataclass
 class Probation:
-    """What a session is held to since it was released."""
+    """The probation of a session after its release."""
 
     left: int
-    """For so many more of its actions."""
+    """Actions that are left on probation."""
     by: str
     reason: str
     since_ms: int
@@ -86,7 +86,7 @@ class Probation:
 
 @dataclass
 class Freeze:
-    """That a session is frozen, or contained: by an operator, or by a pause of the whole session."""
+    """A freeze or containment of the session, by an operator or by a pause of the whole session."""
 
     state: str
     by: str
@@ -94,50 +94,50 @@ class Freeze:
     since_ms: int
     decision_id: str
     code: str = ""
-    """What its calls are refused with; empty: an operator did it."""
+    """The code of the refusals; empty: set by an operator."""
 
 
 @dataclass
 class RepeatedCommand:
-    """What one operator asks for, and it takes two."""
+    """A command of one operator that needs a second operator's."""
 
     by: str
     time_ms: int
     what: str = "reset"
 
     def confirms(self, earlier: "RepeatedCommand | None", within_s: float) -> bool:
-        """Whether another operator asked for the same before, within the time for that."""
+        """Whether another operator sent the same command at most `within_s` seconds before."""
         if earlier is None or earlier.what != self.what or earlier.by == self.by:
             return False
         return 0 <= self.time_ms - earlier.time_ms <= within_s * 1000
 
 
 class SessionControl(Struct):
-    """What holds for one session. Plain JSON values: part of the session's state."""
+    """The control state of one session. Plain JSON values: part of the session's state."""
 
     killed: Kill | None = None
     given: dict[str, Given] = field(default_factory=dict)
     batches: list[DeclaredBatch] = field(default_factory=list)
     after_kill: int = 0
-    """Attempts that were seen after the kill."""
+    """Attempts after the kill."""
     stopped_early: dict[str, int] = field(default_factory=dict)
     """By decision id: when the agent's side stopped for a kill that is not known here yet. In mode
     `local` it decides by itself, and its answer, on another topic, can overtake the event."""
     history: History | None = None
-    """What was said, and whether it helped; None: there was nothing to say yet."""
+    """The interventions so far, and whether they helped; None: there was none yet."""
     approvals: dict[str, Ticket] = field(default_factory=dict)
     """By a call's canonical parameters: the request to let it pass; see `interventions.approvals`."""
     probation: Probation | None = None
     trips: int = 0
-    """Kills on probation, since it last came through one."""
+    """Kills on probation since the last probation that ended well."""
     held: Freeze | None = None
-    """An operator has frozen or contained it."""
+    """The freeze or containment in force."""
     release_asked: RepeatedCommand | None = None
-    """A reset within the lockout."""
+    """A reset within the lockout that waits for a second operator's."""
     rejected: dict[str, str] = field(default_factory=dict)
-    """By rule that asks once in a session: who has rejected its request."""
+    """By rule that asks once in a session: the operator who rejected its request."""
     incidents: dict[str, OpenIncident] = field(default_factory=dict)
-    """By cause: what is open; the one that counted longest ago first."""
+    """Open incidents by cause, the one with the oldest last decision first."""
     opinions: dict[str, OpenQuestion] = field(default_factory=dict)
     """By rule of judgement: the last second opinion that was requested."""
 

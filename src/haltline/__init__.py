@@ -21,7 +21,8 @@ def __getattr__(name: str) -> Any:
     # Late, so that the worker, which imports this package too, does not load the agent's side, and `haltline hook`,
     # which starts with every call of a tool, does not load what reads versions.
     if name == "__version__":
-        return import_module("importlib.metadata").version("haltline")
+        globals()[name] = version = import_module("importlib.metadata").version("haltline")
+        return version
     if name == "load_policy":
         return import_module("haltline.streams.policy.loader").load_policy
     if name in __all__:

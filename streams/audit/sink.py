@@ -1,6 +1,6 @@
 """The audit sink: from Kafka into the table, each record exactly once.
 
-Kafka's group shares the partitions out and shows the lag; where to read is the table's to say.
+Kafka's consumer group assigns the partitions and shows the lag; the offsets to read from are the table's.
 """
 
 import logging
@@ -33,13 +33,13 @@ _AGAIN_AFTER_S: Final = 0.05
 _AT_ONCE: Final = 500
 _CONFIRM_WITHIN_S: Final = 1.0
 _GONE: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART})
-"""Of a topic that is deleted what was read can still be written."""
+"""Errors of a deleted topic, whose buffered records can still be written."""
 
 
 class AuditSink:
     """One sink. `run` works in the calling thread until `stop` is called from anywhere.
 
-    `table` is where to write, by default the Delta table of the settings.
+    `table` is the table to write to, by default the Delta table of the settings.
     """
 
     def __init__(
@@ -66,22 +66,22 @@ class AuditSink:
         self._compactor = Compactor(settings) if table is None else None
         self._stop = system.event()
         self._next: dict[Place, int] = {}
-        """Where the consumer reads on, of each partition that it reads."""
+        """The next offset of each partition that is read."""
         self._last_ms: dict[Place, int | None] = {}
-        """The time of the record before that."""
+        """The time of the last record read of each partition."""
         self._newcomers: set[Place] = set()
-        """Partitions that became this sink's, before the table was asked for them."""
+        """Partitions that were assigned, and whose offsets were not yet looked up in the table."""
         self._unplaced: dict[Place, int | None] = {}
-        """Partitions that are this sink's and not read yet: the last offset in the table."""
+        """Assigned partitions that are not read yet, with the last offset in the table."""
         self._waiting_since_s: float | None = None
-        """When the oldest buffered record came."""
+        """When the oldest buffered record was read."""
         self._confirmed = True
-        """The broker said at the last flush which topics it has."""
+        """Whether the broker answered at the last flush which topics it has."""
         self.last_turn_s = system.monotonic()
-        """When the main loop last came round, for health."""
+        """When the main loop last ran, for /healthz."""
 
     def stop(self) -> None:
-        """Let `run` write what it holds and return. Safe in signal handlers and from other threads."""
+        """Lets `run` write its buffer and return. Safe in signal handlers and from other threads."""
         self._stop.set()
 
     @property
@@ -187,7 +187,7 @@ class AuditSink:
     def _flush(self, consumer: Consumer) -> bool:
         """1. Rows and positions into the table, in one commit. 2. Where it moved, follow. 3. Show the lag.
 
-        False when nothing was written yet, as the broker does not say whether the topics are still the same.
+        False when nothing was written, because the broker did not answer whether the topics are still the same.
         """
         within_s = self._settings.answer_within_s
         if not self._stop.is_set():  # it can ask again, and goes on with what else there is to do meanwhile
@@ -227,7 +227,7 @@ class AuditSink:
         return True
 
     def _pass_over(self, error: KafkaException, what: str) -> None:
-        """Raises what does not end by itself."""
+        """Raises an error that does not end by itself; others are retried later."""
         if error.args[0].code() not in PASSING:
             raise error
         if not self._broker.is_outage(error.args[0]):
@@ -244,7 +244,7 @@ class AuditSink:
             self._observer.on_skipped(topic, records)
 
     def _show(self, consumer: Consumer, places: Iterable[Place]) -> None:
-        """Commit the positions to the group, for those who watch the lag. A failure loses nothing."""
+        """Commits the positions to the group, so that its lag is shown. A failure loses nothing."""
         offsets = []
         for place in places:
             if (following := self._next.get(place)) is None:
@@ -284,7 +284,7 @@ class AuditSink:
             self._unplaced.pop(place, None)
 
     def _place(self, consumer: Consumer) -> None:
-        """Ask the table where to begin, and read from there. A broker that is away is asked again, later."""
+        """Looks up in the table where to begin, and reads from there. A broker that is away is retried later."""
         if self._newcomers:
             # A partition whose next records are deleted is placed anew: what was read of it before is written first.
             if self._writer.buffered_rows and not self._flush(consumer):
@@ -308,7 +308,7 @@ class AuditSink:
         _log.info("audit sink: reads %d partitions", len(self._next))
 
     def _displace(self, consumer: Consumer, written: Mapping[Place, int | None]) -> None:
-        """Read these partitions from elsewhere; not at all until it is known from where."""
+        """Stops reading these partitions until their new offsets are known."""
         self._unplaced |= written
         self._leave(consumer, written)
 
@@ -321,7 +321,7 @@ class AuditSink:
         consumer.assign([TopicPartition(*place, offset) for place, offset in self._next.items()])
 
     def _start(self, place: Place, written: int | None, first: int, end: int) -> int:
-        """Where to read on: `written` is the last offset in the table, the log holds `first` to before `end`."""
+        """The offset to read from: `written` is the last one in the table, the log holds `first` to before `end`."""
         if written is None:
             if first > 0:
                 _log.info("%s: begins at offset %d; what was before it is not in the audit", place, first)

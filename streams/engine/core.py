@@ -454,7 +454,7 @@ def _who(state: SessionState) -> SessionRef:
 
 
 def _irreversible(act: Observation) -> Sequence[Destruction]:
-    """What an attempt that nobody has refused yet does that cannot be taken back."""
+    """The irreversible effects of an attempt that was not refused."""
     acts = act.irreversible
     return tuple(one for one in acts if not one.reversible) if acts and not act.refused else ()
 

@@ -39,7 +39,8 @@ def steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
         below = below if isinstance(below, str) else None
         time_ms = moment(line.get("timestamp"))
         counted = turns.setdefault(below, Turns())
-        usage = counted.rest() if below is None and _is_prompt(line) else counted.add(line)
+        is_prompt = below is None and _is_prompt(line)
+        usage = counted.rest() if is_prompt else counted.add(line)
         if usage is not None:
             yield from turn(usage, models.get(below), "\n".join(texts.pop(below, [])), time_ms, below=below)
         if isinstance(model := inside(line, "message", "model"), str):
@@ -47,7 +48,7 @@ def steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
         if line.get("type") == "assistant" and (text := text_of(line)):
             texts.setdefault(below, []).append(text)
         times_ms[below] = time_ms or times_ms.get(below)
-        if below is None and _is_prompt(line):
+        if is_prompt:
             prompts += 1
             yield from prompted(prompts, time_ms)
         for tool in tools_of(line):

@@ -1,4 +1,7 @@
-"""Cline and Roo Code: a task's messages in Anthropic's form; tokens and costs are in a file beside them."""
+"""Cline and Roo Code: a task's messages in Anthropic's form; tokens and costs are in a file beside them.
+
+Cline's command line (3.0) has them with each message, and all messages in one object.
+"""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -33,19 +36,55 @@ _CODE = re.compile(r"\ACommand executed.{0,500}?Exit code: (-?\d+)", re.DOTALL)
 
 def shows(content: Content) -> bool:
     """Whether these are such messages: with the task, or the surroundings that are told with each prompt."""
-    return isinstance(content.value, list) and any(
-        one.get("role") == "user" and any(mark in text_of(one.get("content")) for mark in ("<task>", "<environment_d"))
-        for one in content.head
+    return _is_of_command_line(content.value) or (
+        isinstance(content.value, list)
+        and any(
+            one.get("role") == "user"
+            and any(mark in text_of(one.get("content")) for mark in ("<task>", "<environment_d"))
+            for one in content.head
+        )
     )
 
 
 def parts(lines: Iterable[dict[str, Any]], path: Path) -> Iterator[Part]:
-    """The task, which is named as its folder is."""
+    """The task, which is named as its folder is; by Cline's command line, as the session is."""
+    listed = list(lines)
+    for session in filter(_is_of_command_line, listed):
+        yield Part(session["sessionId"], _of_command_line(objects(session["messages"])))
+        return
     started = [one for one in objects(_beside(path, "ui_messages.json")) if one.get("say") == "api_req_started"]
     requests = [(args_of(one.get("text")) or {}) | {"ts": one.get("ts")} for one in started]
     models = objects(inside(_beside(path, "task_metadata.json"), "model_usage"))
     model = models[-1].get("model_id") if models else ""
-    yield Part(path.parent.name, _steps(lines, requests, model if isinstance(model, str) else ""))
+    yield Part(path.parent.name, _steps(listed, requests, model if isinstance(model, str) else ""))
+
+
+def _is_of_command_line(value: object) -> bool:
+    named = isinstance(inside(value, "sessionId"), str) and inside(value, "origin") is not None
+    return named and isinstance(inside(value, "messages"), list)
+
+
+def _of_command_line(messages: list[dict[str, Any]]) -> Iterator[Step]:
+    prompts = 0
+    for message in messages:
+        content, time_ms, used = message.get("content"), _time(message.get("ts")), message.get("metrics")
+        results = [block for block in objects(content) if block.get("type") == "tool_result"]
+        if message.get("role") == "assistant":
+            usage = usage_of(
+                inside(used, "inputTokens"), inside(used, "outputTokens"), cached=inside(used, "cacheReadTokens")
+            )
+            yield from turn(usage, inside(message, "modelInfo", "id"), text_of(content), time_ms)
+            for call in proposals(content):
+                yield proposed(call.call_id, call.name, call.args, time_ms)
+        elif not results:
+            prompts += 1
+            yield from prompted(prompts, time_ms)
+        for block in results:
+            output, call_id = block.get("content"), block.get("tool_use_id")
+            texts = [str(one.get("result") or one.get("error") or "") for one in objects(output) if "success" in one]
+            failed = any(one.get("success") is False for one in objects(output))
+            text = "\n".join(texts) if texts else text_of_blocks(output)
+            yield ended(call_id if isinstance(call_id, str) else None, text, time_ms, failed=failed)
 
 
 def _beside(path: Path, name: str) -> object:

@@ -9,6 +9,7 @@ from haltline.streams.importing import (
     cline,
     codex,
     copilot_cli,
+    cursor,
     gemini_cli,
     google_adk,
     goose,
@@ -85,6 +86,7 @@ class Database(NamedTuple):
 
 
 DATABASES: Final[Mapping[str, Database]] = {
+    "cursor": Database(cursor.TABLES, cursor.parts_of_database),
     "goose": Database(goose.TABLES, goose.parts_of_database),
     "opencode": Database(opencode.TABLES, opencode.parts_of_database),
 }

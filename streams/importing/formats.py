@@ -12,7 +12,7 @@ from haltline.interventions.agent.novelty import SeenBySession
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas import otel, wire
 from haltline.schemas.events import ActionEvent
-from haltline.streams.importing import archive, claude_code, google_adk, inspect_log, openhands, swe
+from haltline.streams.importing import aider, archive, claude_code, google_adk, inspect_log, openhands, swe
 from haltline.streams.importing.database import is_database
 from haltline.streams.importing.detection import (
     DATABASES,
@@ -30,7 +30,7 @@ from haltline.streams.importing.spans import Part, Span, parts
 from haltline.streams.importing.steps import Pricing, Recording, Step
 from haltline.streams.importing.values import inside, objects
 
-FORMATS: Final = tuple(sorted(DETECTORS))
+FORMATS: Final = tuple(sorted({*DETECTORS, *DATABASES, "aider"}))
 START_MS: Final = 1_735_689_600_000
 """2025-01-01: where the clock of a recording without times begins by default."""
 _HEADERS = [("content-type", otel.CONTENT_TYPE.encode())]
@@ -60,13 +60,17 @@ class Imported:
             self._members, found = _members_of(path), "inspect"
         elif self._is_database:
             found = form_of_database(path) or ""
+        elif aider.is_history(path):
+            found = "aider"
         else:
             self._content = content_of(path, self.skipped)
-            found = form_of(self._content) or ""
+            found = form or form_of(self._content) or ""
         self.form = form or found or None
         if self.form is None:
             what = self._content.value if self._content.value is not None else self._content.head
             raise NotReadable(f"{path}: expected a recording of {', '.join(FORMATS)}, got {shape(what)}")
+        if self.form in DATABASES and self.form not in DETECTORS and not self._is_database:
+            raise NotReadable(f"{path}: expected a database of {self.form}, got another file")
         self._session_id = session_id
         self._agent_id = agent_id
         self._price = price
@@ -107,8 +111,9 @@ class Imported:
         elif form == "inspect":
             for sample in self._samples():
                 yield from inspect_log.sample_parts(sample)
-        elif self._is_database and form in DATABASES:
-            yield from DATABASES[form].parts(self._path)
+        elif form == "aider" or (self._is_database and form in DATABASES):
+            read_file = aider.parts if form == "aider" else DATABASES[form].parts
+            yield from read_file(self._path)
         elif form in HISTORIES:
             yield from HISTORIES[form].parts(lines, self._path)
         elif form in SPAN_FORMATS:

@@ -36,14 +36,27 @@ class Content(NamedTuple):
 
 
 class Lines:
-    """The objects on the lines of a file, which is read again each time."""
+    """The objects on the lines of a file, which is read again each time, but for one of few lines."""
 
     def __init__(self, path: Path, skipped: list[str]) -> None:
         self._path, self._skipped, self._reported = path, skipped, 0
+        self._kept: list[tuple[int, dict[str, Any]]] | None = None
         self.number = 0
         """Of the line that was read last."""
 
+    def head(self) -> list[dict[str, Any]]:
+        """The first of them, kept where they are all."""
+        kept = [(self.number, value) for value in islice(self, HEAD_LINES)]
+        if len(kept) < HEAD_LINES:
+            self._kept = kept
+        return [value for _, value in kept]
+
     def __iter__(self) -> Iterator[dict[str, Any]]:
+        if self._kept is not None:
+            for number, kept in self._kept:
+                self.number = number
+                yield kept
+            return
         with opened(self._path) as file:
             for number, line in enumerate(_bounded_lines(file, self._path), start=1):
                 value, why = _object_of(line)
@@ -71,7 +84,7 @@ def content_of(path: Path, skipped: list[str]) -> Content:
     is_lines = len(first) == 2 and _object_of(first[0])[0] is not None
     if is_lines:
         lines = Lines(path, skipped)
-        head = list(islice(lines, HEAD_LINES))
+        head = lines.head()
         if len(skipped) > len(head):
             raise NotReadable(f"{path}: expected JSON, or JSON lines, got something else: {skipped[0]}")
         return Content(None, lines, head)

@@ -6,8 +6,10 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from haltline.interventions.agent.call import describe_output
+from haltline.interventions.agent.calls.event_publisher import made
 from haltline.interventions.agent.integrations.cleaning import cleaned_error, describe_arguments
 from haltline.interventions.agent.novelty import SeenBySession
+from haltline.interventions.agent.redaction.payload_encoding import Whole
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.events import ActionEvent, Kind, Outcome, Task, Usage
 from haltline.streams.importing.values import count, inside
@@ -47,7 +49,7 @@ class Step:
 
 class _Call(NamedTuple):
     action: str
-    args: dict[str, Any] | None
+    args: Whole | None
     described: dict[str, Any]
     """The fields of its events about the arguments."""
 
@@ -85,29 +87,33 @@ class Recording:
             # The end of a call says what was called.
             call = calls.get(call_id) if call_id is not None else None
             if call is None:
-                call = _Call(step.action, step.args, describe_arguments(step.args, _SETTINGS))
+                args = None if step.args is None else Whole(step.args)
+                call = _Call(step.action, args, describe_arguments(args, _SETTINGS))
                 if call_id is not None:
                     calls[call_id] = call
-            output = describe_output(step.output, _SETTINGS) if step.output is not None else {}
+            result = None if step.output is None else Whole(step.output)
+            output = describe_output(result, _SETTINGS) if result is not None else {}
             if step.kind is Kind.COMPLETED and output | ({"error": step.error} if step.error else {}):
-                output["output_novelty"] = seen.of(session_id).take(step.output, step.error, args=call.args)
-            yield ActionEvent(
-                event_id=blake2b(f"{session_id}\0{seq}".encode(), digest_size=12).hexdigest(),
-                kind=step.kind,
-                session_id=session_id,
-                parent_session_id=parent_id,
-                agent_id=self.agent_id,
-                seq=seq,
-                time=now_ms,
-                call_id=call_id,
-                action=call.action[:512],
-                outcome=step.outcome,
-                error=None if step.error is None else cleaned_error(step.error, _SETTINGS),
-                duration_ms=step.duration_ms,
-                usage=self._priced(step, now_ms),
-                task=Task(prompts=step.prompts) if step.prompts else None,
-                **call.described,
-                **output,
+                output["output_novelty"] = seen.of(session_id).take(result, step.error, args=call.args)
+            yield made(
+                {
+                    "event_id": blake2b(f"{session_id}\0{seq}".encode(), digest_size=12).hexdigest(),
+                    "kind": step.kind,
+                    "session_id": session_id,
+                    "parent_session_id": parent_id,
+                    "agent_id": self.agent_id,
+                    "seq": seq,
+                    "time": now_ms,
+                    "call_id": call_id,
+                    "action": call.action[:512],
+                    "outcome": step.outcome,
+                    "error": None if step.error is None else cleaned_error(step.error, _SETTINGS),
+                    "duration_ms": step.duration_ms,
+                    "usage": self._priced(step, now_ms),
+                    "task": Task(prompts=step.prompts) if step.prompts else None,
+                    **call.described,
+                    **output,
+                }
             )
 
     def _priced(self, step: Step, now_ms: int) -> Usage | None:

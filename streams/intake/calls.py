@@ -1,6 +1,6 @@
 """The routes about calls: a session's start and end, verdicts, results, and turns of the model.
 
-Each takes the object of JSON that was sent, and returns a status and what is JSON. Raises Bad for what cannot be used.
+Each takes the JSON object of a request, and returns a status and a JSON value. Raises Bad for an unusable request.
 """
 
 import re
@@ -23,7 +23,7 @@ _MAX_ID_CHARS: Final = 256
 _DIGEST: Final = re.compile(r"[0-9a-f]{8,64}")
 _MAX_BYTES: Final = 2**53
 _MAX_NAMED: Final = 10
-"""Unknown fields that are named in one answer."""
+"""The most unknown fields that one answer names."""
 NOT_BEGINNING: Final = frozenset({"/v1/result", "/v1/end"})
 """Routes that are about sessions and calls which were asked about before."""
 _OF_SESSION: Final = (
@@ -46,7 +46,7 @@ class Calls:
         self._verdicts = verdicts
 
     def routes(self) -> dict[str, Callable[[dict[str, Any]], Awaitable[Reply]]]:
-        """By path."""
+        """The handlers by path."""
         return {
             "/v1/start": self._start,
             "/v1/verdict": self._verdict,
@@ -61,11 +61,11 @@ class Calls:
         return {"/v1/verdict": self._verdict_again}
 
     def count(self, refused: Refused | None) -> None:
-        """A verdict was given."""
+        """Counts a verdict."""
         self._verdicts["allowed" if refused is None else refused.code,].inc()
 
     def _session(self, fields: dict[str, Any]) -> FrameworkSession:
-        """The session of a request, which may tell of another prompt of its user."""
+        """The session of a request; the request may begin another prompt of its user."""
         prompt = _text_or_none(fields, "prompt")
         session = self._sessions.of(fields)
         if prompt is not None:
@@ -118,7 +118,7 @@ class Calls:
         return 200, reply_of(answer, call_id, killed=session.guard.killed)
 
     def _verdict_again(self, fields: dict[str, Any], reply: Reply) -> Reply:
-        """An answer that allows a call holds once: until the call has ended, or its session was stopped.
+        """The answer to a repeated request. An allowed call stays so until it has ended or its session is stopped.
 
         Raises Bad when it has ended.
         """
@@ -146,7 +146,7 @@ class Calls:
         return 200, reply_of(answer, None, killed=session.guard.killed)
 
     async def _turn(self, fields: dict[str, Any]) -> Reply:
-        """A turn of the model was taken."""
+        """Reports a turn of the model."""
         usage, output = fields.get("usage"), _text_or_none(fields, "output")
         if usage is not None and not isinstance(usage, dict):
             raise Bad(400, f"usage: expected an object, got {type(usage).__name__}")
@@ -175,7 +175,7 @@ class Calls:
 
 
 def reply_of(answer: Answer, call_id: str | None, *, killed: bool) -> dict[str, Any]:
-    """The verdict on a call or a turn, as JSON: with the hints, each once."""
+    """The verdict on a call or a turn as JSON, with its hints, each once."""
     refused = answer.refused
     reply: dict[str, Any] = {"allowed": refused is None, "killed": killed}
     if call_id is not None:
@@ -194,7 +194,7 @@ def reply_of(answer: Answer, call_id: str | None, *, killed: bool) -> dict[str, 
 
 
 def _cut_of(fields: Mapping[str, Any]) -> CutArguments | None:
-    """What a client says of arguments that it has cut; None: they are whole."""
+    """The cut that a client reports of its arguments; None: they are whole."""
     unread_from = fields.get("unread_from")
     if unread_from is None:
         return None
@@ -202,7 +202,7 @@ def _cut_of(fields: Mapping[str, Any]) -> CutArguments | None:
 
 
 def _secrets_sent_of(fields: Mapping[str, Any]) -> list[SentSecret]:
-    """Secrets that a client has recognized in arguments which it sends without them."""
+    """Secrets that a client has recognized and removed from arguments."""
     given = fields.get("secrets_sent")
     if given is None:
         return []
@@ -222,7 +222,7 @@ def _secrets_sent_of(fields: Mapping[str, Any]) -> list[SentSecret]:
 
 
 def _novelty_of(fields: Mapping[str, Any]) -> Novelty | None:
-    """What a client has counted in a result that it alone has seen as a whole; None: it does not say."""
+    """The client's counts of new words in a result that only it has whole; None: absent."""
     given = fields.get("novelty")
     if given is None:
         return None
@@ -232,7 +232,7 @@ def _novelty_of(fields: Mapping[str, Any]) -> Novelty | None:
 
 
 def _described(fields: Mapping[str, Any], novelty: Novelty | None = None) -> DescribedOutput | None:
-    """An output of which its client tells the digest, the size and the beginning."""
+    """An output described by digest, size and beginning."""
     described = fields.get("described")
     if described is None:
         return None
@@ -248,7 +248,7 @@ def _described(fields: Mapping[str, Any], novelty: Novelty | None = None) -> Des
 
 
 def _error_of(fields: Mapping[str, Any], novelty: Novelty | None) -> DescribedError | str | None:
-    """How a call failed; with an outcome, in the client's own words."""
+    """The error of a call, from `error` or from `described` and `outcome`."""
     error, outcome = fields.get("error"), fields.get("outcome")
     if outcome is None:
         return None if error is None else str(error)

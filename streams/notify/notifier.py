@@ -1,4 +1,4 @@
-"""The process: incidents in, messages out, and what was sent on the `notifications` topic.
+"""The notifier process: consumes incidents, sends messages, and records them on the `notifications` topic.
 
 The order is: send, record, commit. A change is recorded once; between a message and its record a crash sends it again,
 under the same id.
@@ -37,12 +37,12 @@ _POLL_S: Final = 0.2
 _COMMIT_EVERY_S: Final = 1.0
 _STUCK_AFTER_S: Final = 60.0
 _MAX_WAITING: Final = 20_000
-"""Changes in memory; beyond it nothing more is read until some are sent."""
+"""The most changes in memory; above it reading pauses until some are sent."""
 _GATHER_MS: Final = 1000
 
 
 class Notifier:
-    """Reads until `stop`. Raises ValueError when a channel cannot be made of what its files say."""
+    """Reads until `stop`. Raises ValueError for a channel whose files cannot be used."""
 
     def __init__(self, settings: NotifierSettings, config: Config, metrics: Metrics) -> None:
         self._settings = settings
@@ -51,7 +51,7 @@ class Notifier:
         self._oldest_ms = round(config.oldest.total_seconds() * 1000)
         self._owned: dict[int, Owned] = {}
         self._stands_by = False
-        """Another process of the group sends: what is in one digest has to be in one process."""
+        """Whether this process stands by while another one has all partitions, because a digest needs one process."""
         self._partitions = 0
         self._lock = threading.RLock()  # the producer may report while it is asked for room
         self._stop = threading.Event()
@@ -86,7 +86,7 @@ class Notifier:
 
         Raises:
             NoSuchTopic, Unreachable, KafkaException: the cluster cannot be worked with.
-            RuntimeError: a channel's thread has failed, for a reason that nobody expected.
+            RuntimeError: a channel's thread has failed with an unexpected error.
 
         """
         self._require_topics()
@@ -124,11 +124,11 @@ class Notifier:
             raise RuntimeError(f"notify: {type(self._failure).__name__}: {self._failure}") from self._failure
 
     def stop(self) -> None:
-        """End, after what is under way. For any thread, and for a handler of signals."""
+        """Ends after the messages under way. Safe in other threads and in signal handlers."""
         self._stop.set()
 
     def verdict(self) -> Verdict:
-        """Alive while the main loop comes round; ready while partitions are assigned too."""
+        """Alive while the main loop runs; ready while partitions are assigned, too."""
         silent_s = time.monotonic() - self._last_round_s
         is_alive = silent_s < _STUCK_AFTER_S
         reasons = [] if is_alive else [f"the notifier has not come round for {silent_s:.0f} s"]
@@ -151,7 +151,7 @@ class Notifier:
 
     @property
     def waiting(self) -> int:
-        """Changes that are to be sent, those that are held back included."""
+        """Changes that wait to be sent, those of digests and quiet hours included."""
         return sum(self._measure(name) for name in self._channels)
 
     def _consumer_settings(self) -> dict[str, ClientSetting]:
@@ -338,7 +338,7 @@ class Notifier:
             owned.committed = position
 
     def _look(self, consumer: Consumer) -> None:
-        """Measures, and keeps what is in memory within bounds."""
+        """Updates the metrics, and pauses or resumes reading by the number of changes in memory."""
         waiting = self.waiting
         for place in consumer.position(consumer.assignment()):
             _, end = consumer.get_watermark_offsets(place, cached=True)
@@ -360,7 +360,7 @@ class Notifier:
 
 
 def _gathered(item: Item[Owner], now_ms: int) -> Item[Owner]:
-    """The same; one of a digest that is due already waits a moment, so that what was read after it is in it too."""
+    """The item; one of a digest that is due waits a moment, so that changes read after it are in the digest, too."""
     planned, least_ms = item.planned, now_ms + _GATHER_MS
     if planned.digest is None or planned.due_ms >= least_ms:
         return item

@@ -123,7 +123,7 @@ def check_permissions(admin: AdminClient, topics: Topics, agent: str) -> Check:
             return Check(
                 "permissions",
                 Verdict.NOTE,
-                "the cluster has no authorizer: whoever reaches it can release an agent",
+                "the cluster has no authorizer: every client can release an agent",
                 "set authorizer.class.name, then haltline topics acls --apply",
             )
         found = admin.describe_acls(any_acl, request_timeout=_ACLS_WITHIN_S).result()
@@ -149,7 +149,7 @@ def progress(what: str, lag: Iterable[PartitionLag], group: str, do: str) -> Che
     partitions = list(lag)
     records = sum(partition.lag_records for partition in partitions)
     if records and all(partition.committed is None for partition in partitions):
-        return Check(what, Verdict.BAD, f"{records} records wait, and nobody of group {group} has ever committed", do)
+        return Check(what, Verdict.BAD, f"{records} records wait, and no member of group {group} has committed yet", do)
     if records > _MANY_RECORDS:
         return Check(what, Verdict.NOTE, f"{records} records wait", "see deploy/runbooks/HaltlineBehind.md")
     return Check(what, Verdict.OK, f"{records} records wait")
@@ -172,7 +172,7 @@ def shadow_progress(bootstrap: str, topics: Topics, *, group: str, client: Mappi
     do = f"haltline worker --rules shadow --bootstrap {bootstrap} --group {group}, where workers run --rules enforced"
     found = check_progress(what, bootstrap, topics, group=name, do=do, client=client)
     if found.verdict is Verdict.BAD:
-        return Check(what, Verdict.NOTE, f"no group of its own: nobody of {name} has ever committed", do)
+        return Check(what, Verdict.NOTE, f"no group of its own: no member of {name} has committed yet", do)
     return found
 
 

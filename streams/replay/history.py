@@ -1,6 +1,10 @@
 """A recorded part of a log as sessions, for a backtest: what each did, and the operators' labels."""
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Literal
+
+import msgspec
 
 from haltline.schemas import wire
 from haltline.schemas.control import Command, CommandKind
@@ -42,8 +46,39 @@ def sessions_of(source: Source, step: Callable[[], object] = lambda: None) -> li
 def labels_of(commands: Iterable[Command]) -> dict[str, str]:
     """By session: its labels."""
     last = {(command.id, command.decision_id or command.code): command.label for command in commands}
+    return _strongest((session, label) for (session, _), label in last.items())
+
+
+class _Answer(msgspec.Struct):
+    """A line of the labels.jsonl that the page of `haltline scan` writes."""
+
+    session_id: str
+    label: Literal["confirmed", "missed", "false_alarm"]
+
+
+def labels_in(file: Path) -> dict[str, str]:
+    """By session: its labels in a labels.jsonl of the page of `haltline scan`.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: a line is no label, with its place.
+
+    """
+    answers = []
+    for number, line in enumerate(file.read_bytes().splitlines(), 1):
+        try:
+            answer = msgspec.json.decode(line, type=_Answer)
+        except ValueError as error:
+            raise ValueError(
+                f"{file}:{number}: expected a label as `haltline scan --html` writes it: {error}"
+            ) from error
+        answers.append((answer.session_id, answer.label))
+    return _strongest(answers)
+
+
+def _strongest(labels: Iterable[tuple[str, str | None]]) -> dict[str, str]:
     found: dict[str, str] = {}
-    for (session, _), label in last.items():
+    for session, label in labels:
         if label in _STRENGTH and _STRENGTH[label] >= _STRENGTH.get(found.get(session, ""), -1):
             found[session] = label
     return found

@@ -1,7 +1,7 @@
-"""Follows the ends (and beginnings) of partitions apart from fetching, so that a fetcher that is stuck shows.
+"""Watches the first and last offsets of partitions in a thread of its own, so that a stuck fetcher is noticed.
 
-The consumer's own high watermark comes with each fetch: when fetching stops, it stands still,
-and the lag with it. So a thread asks the brokers itself.
+The consumer's own high watermark comes with each fetch: when fetching stops, it and the lag no longer change. So a
+thread requests the offsets from the brokers.
 """
 
 import logging
@@ -25,7 +25,7 @@ _REQUEST_WITHIN_S = 10.0
 
 
 class Place(Protocol):
-    """How far a reader of topics is; called from another thread."""
+    """The progress of a reader of topics; called from another thread."""
 
     def positions(self) -> Mapping[Partition, tuple[int, int | None]]:
         """By assigned source partition: the first offset not processed, the time of the last processed record."""
@@ -36,17 +36,17 @@ class Place(Protocol):
         ...
 
     def recovered(self) -> bool:
-        """Whether the states of the assigned partitions are there."""
+        """Whether the states of the assigned partitions are recovered."""
         ...
 
 
 class LagWatch:
     """A thread that keeps the lag metrics and the verdict, until `close`.
 
-    With `topics` it looks at these too, and what is wrong with them stands in the verdict. `owned` are further
-    partitions whose ends it gives to `on_ends`; it calls both.
-    `on_failure` is called with an exception that nobody expects, from the thread, which has ended then: the
-    last verdict would stay, so the process must end.
+    With `topics` it watches these too, and reports their problems in the verdict. `owned` returns further partitions,
+    whose ends it passes to `on_ends`.
+    `on_failure` is called from the thread with an unexpected exception, which ends the thread: the last verdict would
+    stay, so the process must end.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class LagWatch:
         self._thread.start()
 
     def verdict(self) -> Verdict:
-        """What the process says of itself now."""
+        """The present verdict on the process's health."""
         troubles = () if self._topics is None else self._topics.troubles
         recovered = self._place.recovered()
         return judge(
@@ -136,7 +136,7 @@ class LagWatch:
             self._date(behind)
 
     def _date(self, behind: Mapping[Partition, int]) -> None:
-        """Of partitions that are new here: since when their records wait. Without an answer, since now."""
+        """Sets since when the records of newly assigned partitions wait; now, if the broker does not answer."""
         try:
             dated = oldest_unprocessed(self._client, behind, system=self._system)
         except (KafkaException, Unreachable) as failed:

@@ -33,7 +33,7 @@ HOMES: Final = (
         "cline",
         "",
         (*(f"CONFIG/{editor}/{_STORAGE}/saoudrizwan.claude-dev" for editor in _EDITORS), ".cline/data"),
-        ("tasks/*/api_conversation_history.json",),
+        ("tasks/*/api_conversation_history.json", "sessions/*/*.messages.json"),
     ),
     Home(
         "roo",
@@ -46,6 +46,8 @@ HOMES: Final = (
     Home("amp", "", ("DATA/amp",), ("threads/T-*.json",)),
     Home("pi", "PI_CODING_AGENT_DIR", (".pi/agent",), ("sessions/**/*.jsonl",)),
     Home("copilot-cli", "COPILOT_HOME", (".copilot",), ("session-state/*/events.jsonl", "session-state/*.jsonl")),
+    Home("cursor", "", (f"CONFIG/Cursor/{_STORAGE}",), ("state.vscdb",)),
+    Home("aider", "", ("",), (".aider.chat.history.md",)),
     Home("mini-swe-agent", "MSWEA_GLOBAL_CONFIG_DIR", ("CONFIG/mini-swe-agent",), ("**/*.traj.json",)),
 )
 """Agents whose histories lie in the user's home."""
@@ -53,6 +55,8 @@ HOMES: Final = (
 IN_PROJECTS: Final = (
     "opencode.db",
     "sessions.db",
+    "state.vscdb",
+    ".aider.chat.history.md",
     "*.traj",
     "*.traj.json",
     "trajectory_*.json",

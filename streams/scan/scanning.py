@@ -1,6 +1,7 @@
 """Histories in, sessions with what was wasted out: several files at once, and each file once."""
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
@@ -18,6 +19,7 @@ from haltline.schemas.events import ActionEvent
 from haltline.schemas.policy import Policy
 from haltline.streams.engine.core import Core
 from haltline.streams.engine.plugins import installed
+from haltline.streams.importing.database import MAGIC
 from haltline.streams.importing.formats import Imported
 from haltline.streams.importing.reading import NotReadable
 from haltline.streams.scan.prices import Prices
@@ -25,6 +27,8 @@ from haltline.streams.scan.waste import Scanned, judged
 
 FORMS: Final = {"claude-code": "claude-code", "mini-swe-agent": "mini-swe-agent"}
 """The format of an agent's own histories; those of others are told by their content."""
+_DIRECTORY = re.compile(rb'"(?:cwd|working_dir|workspace_root)"\s*:\s*"([^"]+)"')
+_HEAD_BYTES = 65_536
 _SMALL_BYTES = 4 * 2**20
 """So little in all is read in this process: another one takes a second to start."""
 
@@ -116,11 +120,24 @@ def read_file(agent: str, path: Path, policy: Policy) -> ScannedFile:
 
 
 def project_of(agent: str, path: Path) -> str:
-    """What the work was on, as far as the path says; Claude Code names its folders after the project's path."""
-    folder = path.parent
+    """What the work was on: the working directory that the history begins with, or else what its path says.
+
+    Claude Code names its folders after the project's path, Gemini CLI after the project.
+    """
+    folder = path.parent.parent if agent == "gemini-cli" else path.parent
+    if agent != "claude-code" and (named := _working_directory(path)):
+        return named
     while agent == "claude-code" and folder.parent.name != "projects" and folder.parent != folder:
         folder = folder.parent
     return folder.name or str(path.parent)
+
+
+def _working_directory(path: Path) -> str:
+    """The name of the folder that the agent was started in; "": the beginning of the file does not tell."""
+    with path.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+    found = None if head.startswith(MAGIC) else _DIRECTORY.search(head)
+    return re.split(rb"[/\\]+", found[1].rstrip(b"/\\"))[-1].decode(errors="replace") if found else ""
 
 
 def stamp_of(path: Path) -> tuple[int, int]:
@@ -132,9 +149,9 @@ def stamp_of(path: Path) -> tuple[int, int]:
 class Known:
     """What was found in files, kept between scans, one JSON object a line. A file that cannot be used is begun anew."""
 
-    def __init__(self, file: Path | None, policy: Policy) -> None:
-        """`file`: None: nothing is kept."""
-        self._file, self._read_by = file, read_by(policy)
+    def __init__(self, file: Path | None, policy: Policy, *, fresh: bool = False) -> None:
+        """`file`: None: nothing is kept. `fresh`: every file is read again, and what is found is kept."""
+        self._file, self._read_by, self._fresh = file, read_by(policy), fresh
         self._found: dict[str, ScannedFile] = {}
         if file is None or not file.exists():
             return
@@ -148,7 +165,7 @@ class Known:
     def of(self, path: Path) -> ScannedFile | None:
         """What was found when nothing has changed since. Raises OSError when the file is not there."""
         stamp, found = stamp_of(path), self._found.get(str(path))
-        if found is None or (found.size, found.mtime_ns, found.read_by) != (*stamp, self._read_by):
+        if self._fresh or found is None or (found.size, found.mtime_ns, found.read_by) != (*stamp, self._read_by):
             return None
         return found
 

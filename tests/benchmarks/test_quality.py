@@ -243,6 +243,7 @@ def test_without_any_sessions_there_is_nothing_to_measure(
     assert "expected recorded sessions, got none" in capsys.readouterr().err
 
 
+@pytest.mark.wide  # every family of runaways, each disturbed in five ways
 def test_generated_sessions_are_judged_by_family(capsys: pytest.CaptureFixture[str]) -> None:
     main(["--synthetic", "--seeds", "1", "--json"])
     document = orjson.loads(capsys.readouterr().out)

@@ -82,7 +82,7 @@ def verify(
         Path | None,
         typer.Option(
             envvar="HALTLINE_AUDIT_PUBLIC_KEY",
-            help="Check signatures with it; left out: the chains alone.",
+            help="Public key to check signatures with. Default: only the chains are checked.",
             metavar="FILE",
         ),
     ] = None,
@@ -91,7 +91,7 @@ def verify(
     ] = None,
     every: Annotated[
         timedelta | None,
-        typer.Option(help="Repeat at this interval until Ctrl-C; left out: once.", parser=duration, metavar="TIME"),
+        typer.Option(help="Repeat at this interval until Ctrl-C. Default: run once.", parser=duration, metavar="TIME"),
     ] = None,
     metrics_host: MetricsHost = "127.0.0.1",
     metrics_port: MetricsPort = 9467,
@@ -99,11 +99,11 @@ def verify(
 ) -> None:
     """Verify that no record of the table was changed, removed, added, duplicated or moved, or name the first that was.
 
-    VERIFIED: chains and signatures are right (--public-key). INTACT, UNSIGNED: the chains are right, and no key was
-    given: whoever can write the table could have written all of it anew. NOT INTACT: something is wrong.
+    VERIFIED: chains and signatures are valid (--public-key). INTACT, UNSIGNED: the chains are valid, and no key was
+    given, so a process that can write the table could have rewritten all of it. NOT INTACT: a check has failed.
 
-    Exit 0 for the first two; with --public-key a table that nobody signed is not intact. Exit 1 when something is
-    wrong, 2 when there is no table or no such key. Works while sinks write, on the table as it was at the start. With
+    Exit 0 for the first two; with --public-key an unsigned table is not intact. Exit 1 when a check has failed, 2 when
+    there is no table or no such key. Works while sinks write, on the table as it was at the start. With
     --every the result is on /metrics (deploy/prometheus has alerts on it) and, with --json, one object a line.
 
     Example: haltline audit verify --table /srv/haltline/audit --public-key audit-key.pem.pub
@@ -162,8 +162,8 @@ def _verify(verifier: "Verifier", *, as_json: bool, on_one_line: bool) -> None:
             say(f"{found.unfinished} erasures were interrupted: the next `haltline audit erase` completes them")
         if found.counted:
             say(
-                f"{found.counted} erasures were stated by an earlier release, which recorded only the number of rows: "
-                "that others are in their place would not show"
+                f"{found.counted} erasures were made by an earlier release, which recorded only the number of rows: "
+                "other rows in their place would not be detected"
             )
 
 
@@ -285,9 +285,9 @@ def erase(
 
 def export(
     *,
-    out: Annotated[Path | None, typer.Option(help="A file; left out: standard output.", metavar="FILE")] = None,
+    out: Annotated[Path | None, typer.Option(help="File. Default: standard output.", metavar="FILE")] = None,
     form: Annotated[
-        str, typer.Option("--format", help="parquet, csv, json (lines) or cef; left out: by the file's name.")
+        str, typer.Option("--format", help="parquet, csv, json (lines) or cef. Default: by the file's extension.")
     ] = "",
     to: Annotated[str | None, typer.Option(help="Post them there as JSON, 500 at a time.", metavar="URL")] = None,
     header: Annotated[list[str] | None, typer.Option(help="For --to, such as 'Authorization: Splunk X'.")] = None,

@@ -18,7 +18,7 @@ AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
 Limit = Annotated[
     int | None,
     typer.Option(
-        help="How many rows, at most; left out: 200 in a table for people, all with --json and --csv.",
+        help="The most rows to print. Default: 200 in a table, all with --json and --csv.",
         min=1,
         show_default=False,
     ),
@@ -106,7 +106,7 @@ def story(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Print what is known of a session, in the order of events. Exit 1 when nothing is known.
+    """Print the records of a session in the order of events. Exit 1 when there are none.
 
     Example: haltline audit story session-42
     """

@@ -100,7 +100,10 @@ def _advice(archive: "Archive", decisions: "Sequence[Decision]", where: str) -> 
 def incident(
     session: Annotated[str, typer.Argument(help="The session's id, or its beginning.", metavar="SESSION")],
     incident_id: Annotated[
-        str | None, typer.Option("--id", help="Of several: the incident's or the decision's id; left out: the last.")
+        str | None,
+        typer.Option(
+            "--id", help="The id of an incident or decision, where the session has several. Default: the last."
+        ),
     ] = None,
     *,
     table: AuditTable = DEFAULT_TABLE,

@@ -56,6 +56,14 @@ def calibrate(
             metavar="FILE",
         ),
     ] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            help="The labels.jsonl of a page of `haltline scan --html`: which of the sessions went wrong.",
+            metavar="FILE",
+            show_default=False,
+        ),
+    ] = None,
     policy: PolicyFile = None,
     examples: Annotated[int, typer.Option(help="Stops to be judged that are shown of each rule.", min=0)] = 3,
     judge: Annotated[
@@ -81,15 +89,19 @@ def calibrate(
     """Set the thresholds of the rules of judgement by a budget for false stops. Applies nothing.
 
     Harm, budgets and tripwires stay as they are. Of the audit table or recordings, sessions labelled as runaways
-    (`confirmed`, `missed`) are no part of the budget. All others count as fine, also those that nobody labelled. Each
+    (`confirmed`, `missed`) are no part of the budget. All others count as fine, also unlabelled ones. Each
     rule gets the strictest of a few thresholds with which all rules together keep the budget, by the upper end of the
     exact binomial interval (95 %); a rule that cannot keep it goes to shadow. With too few sessions for the budget it
-    says what they can vouch for, and calibrates to that.
+    reports the budget that they support, and calibrates to that.
 
     Example: haltline calibrate --budget 1/500 --from -28d --policy production.yaml --out calibrated.yaml
 
     Example: haltline calibrate --budget 1/500 --judge --by ada
+
+    Example: haltline calibrate --budget 1/50 --sessions events.jsonl --labels labels.jsonl
     """
+    from dataclasses import replace
+
     from rich.console import Console
     from rich.progress import track
 
@@ -102,12 +114,17 @@ def calibrate(
             "--judge: expected --by NAME, and neither --sessions, which have no decisions to label, nor --json",
             Exit.USAGE,
         )
+    shown = Console(stderr=True)
+    labelled = {} if labels is None else _labels_in(labels)
     in_force, plugins = read_policy(policy), read_plugins()
     sources = [str(file) for file in sessions] if sessions else [AUDIT]
     recorded = [session for session in read(sources, where, at) if session.length > 1]
     if not recorded:
         fail(f"{', '.join(sources)}: expected sessions in this range, got none", Exit.NO)
-    shown = Console(stderr=True)
+    unknown = labelled.keys() - {session.session_id for session in recorded}
+    if unknown:
+        shown.print(f"{labels}: {len(unknown)} of {len(labelled)} sessions were not read, such as {min(unknown)}")
+    recorded = [replace(session, label=labelled.get(session.session_id, session.label)) for session in recorded]
     found = list(track(calibrating.ladders(in_force, recorded), "Rules", console=shown, disable=not shown.is_terminal))
     try:
         calibration = calibrating.calibrate(in_force, recorded, found, float(budget), plugins)
@@ -134,6 +151,15 @@ def calibrate(
         from haltline.streams.audit.archive import Archive
 
         _judge(calibration, examples, Archive(where.table, options_of(where.storage_option)), operator_of(at), by)
+
+
+def _labels_in(file: Path) -> dict[str, str]:
+    from haltline.streams.replay.history import labels_in
+
+    try:
+        return labels_in(file)
+    except (OSError, ValueError) as error:
+        fail(f"--labels: {error}", Exit.USAGE)
 
 
 def _period(recorded: "list[Any]") -> str:
@@ -258,7 +284,7 @@ def _ask(operator: "Operator", decision: "Decision", by: str) -> None:
         return
     label = CONFIRMED if answer == "y" else FALSE_ALARM
     answered = operator.label(decision, label, by=by, reason="judged with haltline calibrate").answered
-    say(f"decision {decision.decision_id}, {label}: " + ("is noted" if answered else "is kept; no worker answered"))
+    say(f"decision {decision.decision_id}, {label}: " + ("is recorded" if answered else "is kept; no worker answered"))
 
 
 def _answer(text: str) -> str:

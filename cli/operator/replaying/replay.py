@@ -101,7 +101,7 @@ def replay(
     at: Cluster,
     as_json: AsJson = False,
 ) -> None:
-    """Run recorded events through the rules again, and compare the decisions with those of then.
+    """Run recorded events through the rules again, and compare the decisions with the recorded ones.
 
     Independent of the workers: it joins no group, commits and writes nothing. Both ends of the range are fixed before
     anything is read. Exit 1 when a decision differs (the first one is named), or when the range has no records.
@@ -272,7 +272,7 @@ def _show(result: "Replayed") -> None:
     levels = ", ".join(f"{level} {count}" for level, count in sorted(result.levels.items()))
     say(f"decided now: {levels or 'nothing'}")
     if not found.recorded and found.ok:
-        say("nothing was decided then: there is nothing to compare")
+        say("no decisions were recorded: there is nothing to compare")
         return
     say(
         f"compared: {found.recorded} decisions of then with {found.replayed} of now: {found.same} the same"

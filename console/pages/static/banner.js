@@ -35,7 +35,7 @@ function banner(of) {
     "div",
     { class: "banner-more" },
     h("ol", {}, of.steps.map((step) => h("li", {}, step.text, step.command && [" ", mono(step.command, { class: "mono command" })]))),
-    of.runbook && h("p", {}, "The rest: ", mono(of.runbook), " in haltline's repository."),
+    of.runbook && h("p", {}, "More: ", mono(of.runbook), " in haltline's repository."),
   );
   const what = h("span", {}, " ", of.what);
   const toggle = h("button", { type: "button", class: "quiet" });

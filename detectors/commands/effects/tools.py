@@ -173,6 +173,7 @@ _CHANGES = frozenset(listed("""
     deploy open make notify broadcast expire reconfigure chmod kubectl adjust
 """))  # fmt: skip
 """Verbs of tools that set something by their arguments."""
+_SAYS_OPERATION = frozenset(name for arg in _OPERATION_ARGS for name in (arg, arg.capitalize()))
 _MANY_RECIPIENTS = 10
 _MENTIONS = re.compile(r"(?:^|[\s<])[@!](?:channel|everyone|here|all)\b")
 _CONTENTS = frozenset(("rows", "records", "values", "items", "data", "entries", "documents", "members", "users"))
@@ -269,14 +270,16 @@ def sets(name: str) -> bool:
     return not _CHANGES.isdisjoint(words(name))
 
 
-def operations(action: str, args: Mapping[str, Any]) -> Iterator[str]:
+def operations(action: str, args: Mapping[str, Any]) -> tuple[str, ...]:
     """What the call says that it does: its name, and its operation with and without the thing that its name tells."""
-    yield action
+    if _SAYS_OPERATION.isdisjoint(args):
+        return (action,)
+    names = [action]
     for name in _OPERATION_ARGS:
         value = args.get(name, args.get(name.capitalize()))
         if isinstance(value, str) and 1 < len(value) <= 64:
-            yield f"{value}_{action}"
-            yield value
+            names += (f"{value}_{action}", value)
+    return tuple(names)
 
 
 _MONEY = frozenset(listed("amount amount_usd amount_cents sum price total_amount value betrag montant importe importo"))
@@ -297,9 +300,25 @@ _EVERY_ROW: tuple[object, ...] = ("", None, {}, [], "*", "{}", "1=1", "true", "a
 _RELEASES = frozenset(("deploy", "release", "promote", "ship", "rollout", "publish"))
 
 
-def by_company(action: str, args: Mapping[str, Any]) -> tuple[str, ActEffect] | None:
-    """What a verb does together with some arguments, neither of which says it alone."""
-    named_by = {word for name in operations(action, args) for word in words(name)}
+@lru_cache(maxsize=4096)
+def words_of_all(names: tuple[str, ...]) -> frozenset[str]:
+    """The words of several names."""
+    return frozenset(word for name in names for word in words(name))
+
+
+@lru_cache(maxsize=4096)
+def by_names(names: tuple[str, ...]) -> tuple[bool, tuple[str, ActEffect] | None]:
+    """Whether one of several names settles what is done, and as what: it only looks (None), or as `by_name`."""
+    for name in names:
+        found = None if only_looks(name) else by_name(name)
+        if found is not None or only_looks(name):
+            return True, found
+    return False, None
+
+
+def by_company(names: tuple[str, ...], args: Mapping[str, Any]) -> tuple[str, ActEffect] | None:
+    """What a verb does together with some arguments, neither of which says it alone; `names` are its operations."""
+    named_by = words_of_all(names)
     if not named_by.isdisjoint(_MOVES_MONEY) and not _MONEY.isdisjoint(args) and not _PAYEES.isdisjoint(args):
         return "move_money", ActEffect.SPENDS
     if (
@@ -308,7 +327,8 @@ def by_company(action: str, args: Mapping[str, Any]) -> tuple[str, ActEffect] | 
         and any(name in args and args[name] in _EVERY_ROW for name in _FILTERS)
     ):
         return "update_every_row", ActEffect.OVERWRITES
-    live = any(isinstance(value, str) and value.lower() in _PRODUCTION for value in args.values())
+    # Of a long text the beginning is enough: it is none of these words.
+    live = any(isinstance(value, str) and value[:16].lower() in _PRODUCTION for value in args.values())
     if live and not named_by.isdisjoint(_RELEASES):
         return "release_to_production", ActEffect.SENDS
     if not named_by.isdisjoint(("ref", "branch", "push", "tag")) and args.get("force") is True:
@@ -343,11 +363,19 @@ def by_setting(action: str, args: Mapping[str, Any]) -> tuple[str, ActEffect] | 
             return "mention_all", ActEffect.SENDS
         if len(text) > _MAX_SETTING_CHARS:
             continue
-        for effect, named, valued in SETTINGS:
-            if named.fullmatch(key_) is not None and valued.fullmatch(text) is not None:
+        for effect, valued in (_settings_of_short if len(key_) <= _MAX_SETTING_CHARS else _settings_of)(key_):
+            if valued.fullmatch(text) is not None:
                 return f"{key_}_{text.lower()}"[:60], effect
     return None
 
+
+def _settings_of(key: str) -> list[tuple[ActEffect, re.Pattern[str]]]:
+    """The lines of `SETTINGS` about an argument."""
+    return [(effect, valued) for effect, named, valued in SETTINGS if named.fullmatch(key) is not None]
+
+
+_settings_of_short = lru_cache(maxsize=4096)(_settings_of)
+"""Arguments have few names."""
 
 _MAX_SETTING_CHARS = 120
 _TO_NOTHING = re.compile(r"\breplicas[\"']?\s*:\s*0\b")

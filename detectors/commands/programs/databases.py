@@ -222,7 +222,7 @@ def _body(text: str) -> Iterator[Destruction]:
         except orjson.JSONDecodeError:
             return
     if isinstance(value, dict):
-        for deed in destructive_shapes.graphql(value):
+        for deed in destructive_shapes.graphql(destructive_shapes.objects_of(value)):
             yield Destruction(deed.verb, f"{deed.kind}={deed.name}", Badness.PLAIN)
         for name in ("statement", "query", "sql"):
             if isinstance(value.get(name), str):

@@ -1,6 +1,6 @@
-"""The way of one call: what stands, the author's rules, the proposal, the verdict, what is obeyed, the end.
+"""The path of one guarded call: restrictions in force, author's rules, proposal, verdict, refusal or admission, end.
 
-`Guard` is this with a face. The main path is `_admission`.
+`Guard` is its public interface. The main path is `_admission`.
 """
 
 import itertools
@@ -55,7 +55,7 @@ _ONCE: Final = frozenset({Kind.SESSION_STARTED, Kind.SESSION_ENDED, Kind.HEARTBE
 class CallGate:
     """Admits the calls of one guard, and publishes their ends. Thread safe, once `connect` was called.
 
-    `start` is called before each call: it begins to listen. `parent` is the gate of the session above.
+    `start` is called before each call and begins to consume. `parent` is the gate of the parent session.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class CallGate:
         self._checkpoints = checkpoints
         self._parent = parent
         self.started_s: float | None = None
-        """When its guard began to listen, by the monotonic clock; None: not yet."""
+        """When its guard began to consume, in seconds of the monotonic clock; None: not yet."""
         self.rules = RuleBook(settings.rules)
         self.throttled = Throttled(settings.throttle_s)
         self._seen = SeenWords()
@@ -84,7 +84,7 @@ class CallGate:
         self._fail_policy = FailPolicy(settings)
 
     def connect(self, transport: Transport) -> None:
-        """Begin with nothing published or requested; what the rules have counted stays."""
+        """Connects to a transport, with nothing published or requested; the counts of the rules stay."""
         self.transport = transport
         self.publisher = EventPublisher(self.settings, transport)
         self.enforcer = Enforcer(self.settings, acknowledge=self.publisher.acknowledge, now_ms=now_ms)
@@ -94,7 +94,7 @@ class CallGate:
         self._own_decisions = itertools.count()
 
     def after_fork(self, transport: Transport) -> None:
-        """In a child: as `connect`, with what its parent had counted and what had killed it."""
+        """In a forked child: as `connect`, with its parent's counts and kills."""
         killed = self.enforcer.killed
         self.rules.after_fork()
         self._seen.after_fork()
@@ -107,13 +107,13 @@ class CallGate:
 
     @property
     def degraded(self) -> str | None:
-        """Why decisions cannot be relied on now, in words; None when they can."""
+        """Why decisions cannot be relied on now, in a sentence; None when they can."""
         return self.enforcer.degraded(link_up=self.transport.up) or self.transport.unwatched
 
     # For Action.
 
     def steps(self, action: Action) -> Steps:
-        """The way to admission, with the promise that nothing but Refused comes out of it."""
+        """The steps to the admission of a call. They raise nothing but Refused."""
         try:
             yield from self._admission(action)
         except (Refused, GeneratorExit):
@@ -141,20 +141,20 @@ class CallGate:
         if going_back is not None and waits_for(going_back):  # files change under everybody's hands
             yield going_back, self.settings.rollback_budget_s
 
-        # 1. What stands: after a kill nothing more is asked.
+        # 1. Restrictions in force: after a kill no verdict is requested.
         self.follow_parent()
         cause = enforcer.against_call(call)
         if cause is not None:
             held_back = self._refusals.take()
             raise cause.refusal() if held_back is None else self._refuse(call, cause, held_back)
 
-        # 2. The author's own rules, and the limits that the session was throttled to.
+        # 2. The author's own rules, and the limits of a THROTTLE.
         is_replay = self._by_rules(action)
         call.ruled = True
         if is_replay:
             return
 
-        # 3. Say what is about to be done.
+        # 3. Publish the proposal.
         closed, waits = self._fail_policy.is_closed(call), self._fail_policy.waits(call, link_up=self.transport.up)
         fields: dict[str, Any] = {}
         if secrets_sent := [*call.secrets_sent, *self.held.sent(call.action, call.whole)]:
@@ -175,7 +175,7 @@ class CallGate:
         if closed or answer is not None:
             verdict, known = yield from self._verdict(call, proposal, answer, closed=closed)
 
-        # 5. Obey.
+        # 5. Apply it.
         if closed and not (known and handed_over):  # nothing that destroys is done that nobody hears of
             raise self._refuse(call, enforcer.against_call(call) or NOBODY)
         self.follow_parent()
@@ -189,7 +189,7 @@ class CallGate:
     def _verdict(
         self, call: Call, proposal: CallEvent, answer: "Future[Decision | None] | None", *, closed: bool
     ) -> "Generator[tuple[Future[Any], float], None, tuple[Decision | None, bool]]":
-        """The verdict, if there is one, and whether what stands is known."""
+        """The verdict or None, and whether the restrictions in force are known."""
         enforcer = self.enforcer
         if answer is None:
             return None, enforcer.is_loaded if call.mode == "local" else self.degraded is None
@@ -210,7 +210,7 @@ class CallGate:
         return verdict, known
 
     def _obey(self, action: Action, admitted: Admitted) -> Steps:
-        """Passes on advice, rolls back where that was decided, and refuses."""
+        """Passes on hints, rolls back for a ROLLBACK, and raises the refusal."""
         action.advice = (*action.advice, *admitted.advice)
         for one in admitted.advice:
             self.throttled.take(one.limits, now_ms(), one.decision.expires)
@@ -224,7 +224,7 @@ class CallGate:
             raise self._refuse(action.call, cause)
 
     def _check_changed(self, action: Action) -> None:
-        """The author's rules hold for the arguments of a decision as well."""
+        """Checks the author's rules on the arguments that a decision has changed."""
         call, changes = action.call, action.changes
         if not changes:
             return
@@ -246,7 +246,7 @@ class CallGate:
         return call.key is not None or (not self.rules.empty and self.rules.rules.strict_mode)
 
     def follow_parent(self) -> None:
-        """A session ends with the one above it, also where no broker tells it so; in mode local, with its tree."""
+        """Takes over a kill of the parent session, which no broker reports in mode local."""
         decider = self.decider
         if decider is not None and self.enforcer.killed is None:
             killed_here = decider.killed(self._lineage)
@@ -261,7 +261,7 @@ class CallGate:
             self.enforcer.stay_killed(killed)
 
     def _by_rules(self, action: Action) -> bool:
-        """Refuses by the author's rules; or True: an earlier result is returned, and nothing is to be done."""
+        """Raises the refusal by the author's rules; True: a stored result is returned, and the call is not made."""
         call = action.call
         if self.rules.empty and call.key is None and not self.throttled.ever:
             return False
@@ -285,7 +285,7 @@ class CallGate:
     def _approval(
         self, call: Call, proposal: CallEvent, paused: Decision, approval: Approval
     ) -> "Generator[tuple[Future[Any], float], None, Decision]":
-        """What a person says, in time; else the request itself, which refuses."""
+        """The answer to an approval request, if it is in time; else the request itself, which refuses the call."""
         if self.settings.bootstrap is None and approval.action != WHOLE_SESSION:
             return refused_alone(paused)
         answer = self.enforcer.await_approval(proposal.event_id)
@@ -303,7 +303,7 @@ class CallGate:
         return paused.model_copy(update={"code": APPROVAL_EXPIRED if now_ms() >= until_ms else APPROVAL_PENDING})
 
     def _roll_back(self, decision: Decision) -> "Generator[tuple[Future[Any], float], None, str]":
-        """Goes back in a thread of its own, so that an event loop goes on; tells what was done, also to the worker."""
+        """Rolls back in a thread of its own, so that no event loop is blocked; returns and reports what was done."""
         if self._checkpoints is None:  # the agent's own code goes back: the refusal names the checkpoint
             self._acknowledge_rollback(decision, Stage.APPLIED, BY_THE_AGENT)
             return ""
@@ -355,7 +355,7 @@ class CallGate:
     # Inside.
 
     def _settle(self, action: Action, *, ok: bool) -> float | None:
-        """What the call cost, counted against the budgets."""
+        """The cost of the call in US dollars, which is charged to the budgets; None: no cost."""
         call = action.call
         if call.ticket is None:
             return action.cost_usd if action.cost_usd is not None else call.cost_usd
@@ -368,7 +368,7 @@ class CallGate:
             self.rules.release(call.ticket)
 
     def _own_decision(self, call: Call, objection: Objection) -> Decision:
-        """What a rule of the agent's author says, in the form of every other decision; it stays in this process."""
+        """The objection of an author's rule as a Decision, which is not published."""
         now = now_ms()
         return Decision(
             decision_id=f"{call.call_id}-own-{next(self._own_decisions)}",
@@ -408,7 +408,7 @@ class CallGate:
         return cause.refusal()
 
     def _publish_refused(self, call: Call, why: str) -> None:
-        """One event is enough: the detectors take a refused end without a proposal as an attempt that was none."""
+        """Publishes a refused end without a proposal, which detectors do not count as an attempt."""
         try:
             fields = call.describe(self.settings)
         except Exception:  # the refusal holds, whatever cannot be published of it
@@ -425,13 +425,13 @@ class CallGate:
             log.exception("haltline: on_advice raised")
 
     def _decide(self, event: ActionEvent) -> None:
-        """Decides in this process, if that is the mode."""
+        """Has the event decided in this process, in mode local."""
         decision = self.decider.decide(event) if self.decider is not None else None
         if decision is not None:
             self.enforcer.decision(decision)
 
     def publish(self, kind: Kind, **fields: Any) -> None:
-        """An event that is no call; failures are logged."""
+        """Publishes an event that is no call; failures are logged."""
         try:
             event = self.publisher.event(kind, **fields)
             self.publisher.publish(event, must=kind in _ONCE)
@@ -440,7 +440,7 @@ class CallGate:
             log.exception("haltline: session %s: %s could not be published", self.settings.session_id, kind)
 
     def start_left_s(self) -> float:
-        """How long the start may still take before calls follow the fail policy."""
+        """Seconds that the start may still take before calls follow the fail policy."""
         if self.started_s is None:
             return 0.0
         return max(0.0, self.started_s + self.settings.start_budget_s - time.monotonic())

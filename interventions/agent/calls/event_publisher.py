@@ -15,7 +15,7 @@ from haltline.interventions.agent.settings import DEFAULT_AGENT, GuardSettings
 from haltline.interventions.agent.transport.transport import Transport
 from haltline.schemas.control import Feedback, Stage
 from haltline.schemas.events import ActionEvent, Kind
-from haltline.schemas.record import trusting
+from haltline.schemas.record import Record, trusting
 from haltline.schemas.topics import Topics
 
 _DEFAULTS: Final = {
@@ -23,9 +23,6 @@ _DEFAULTS: Final = {
     for name, field in ActionEvent.model_fields.items()
     if not field.is_required()
 }
-
-_RECORDS: Final = frozenset({"usage", "output_novelty"})
-"""Fields of the end of a call that hold records of their own."""
 
 _of: Final = trusting(ActionEvent)
 
@@ -53,6 +50,7 @@ class EventPublisher:
         self._of_session = (
             {"v": 1} | self._who | {name: session for name, session in family.items() if session is not None}
         )
+        self._of_session_json = orjson.dumps(self._of_session)[1:-1]
         self._whole = _DEFAULTS | self._of_session
         self._run = uuid.uuid4().hex[:12]  # tells the ids of this process from those of an earlier one
         self._seq = itertools.count()
@@ -68,40 +66,24 @@ class EventPublisher:
 
     def event(self, kind: Kind, **fields: Any) -> ActionEvent:
         """A new event of the session, now."""
-        return ActionEvent(**self._fields(self._of_session, kind, {}, fields))
+        return ActionEvent(**self._of_session | self._own_fields(kind, fields))
 
     def call_event(self, kind: Kind, call: Call, **fields: Any) -> "CallEvent":
         """A new event of a call: what it holds was made here, and is not checked again."""
+        own, called = self._own_fields(kind, fields), call.describe(self._settings)
         if not self._link.carries:
-            return CallEvent(self._fields(self._whole, kind, call.describe(self._settings), fields), b"")
-        fields_of_event = self._fields(self._of_session, kind, call.describe(self._settings), fields)
-        encoded = call.described.encoded if call.described is not None else None
-        write = fields_of_event
-        if encoded is not None and fields_of_event["args"] is not None:
-            write = fields_of_event | {"args": orjson.Fragment(encoded)}
-        if fields_of_event.get("secrets_sent"):
-            sent = b",".join(one.to_json() for one in fields_of_event["secrets_sent"])
-            write = write | {"secrets_sent": orjson.Fragment(b"[" + sent + b"]")}
-        for name in _RECORDS & fields_of_event.keys():
-            write = write | {name: orjson.Fragment(fields_of_event[name].to_json())}
-        return CallEvent(fields_of_event, orjson.dumps(write))
+            return CallEvent(own, (self._whole, called), b"")
+        written = orjson.dumps(own, default=_written)[1:-1]
+        written = b"{%b,%b,%b}" % (self._of_session_json, written, call.described_json(self._settings))
+        return CallEvent(own, (self._of_session, called), written)
 
-    def _fields(
-        self, begun: dict[str, Any], kind: Kind, call: dict[str, Any], fields: dict[str, Any]
-    ) -> dict[str, Any]:
+    def _own_fields(self, kind: Kind, fields: dict[str, Any]) -> dict[str, Any]:
+        """The fields of an event that neither its session nor its call has."""
         seq = next(self._seq)
-        all_fields = {
-            **begun,
-            "event_id": f"{self._run}-{seq}",
-            "kind": kind,
-            "seq": seq,
-            "time": now_ms(),
-            **call,
-            **fields,
-        }
+        own = {"event_id": f"{self._run}-{seq}", "kind": kind, "seq": seq, "time": now_ms(), **fields}
         if self.dropped > self._dropped_reported:
-            all_fields["dropped"] = self.dropped - self._dropped_reported
-        return all_fields
+            own["dropped"] = self.dropped - self._dropped_reported
+        return own
 
     def publish(self, event: "ActionEvent | CallEvent", *, must: bool = False) -> bool:
         """Hands an event over, or counts it as dropped; what `must` get through has the last of the room."""
@@ -149,6 +131,11 @@ class EventPublisher:
             self.dropped += 1
 
 
+def _written(record: Record) -> dict[str, Any]:
+    """A record in a field of an event, as `to_json` has it: without what is not known."""
+    return {name: value for name, value in vars(record).items() if value is not None}
+
+
 def now_ms() -> int:
     """The wall clock: epoch milliseconds."""
     return time.time_ns() // 1_000_000
@@ -157,29 +144,32 @@ def now_ms() -> int:
 class CallEvent:
     """An event of a call as it is written; the event itself is made when somebody asks for it.
 
-    What is never written has every field in `fields`.
+    Its fields are its own, and those of its session and its call. What is never written has every field in these.
     """
 
-    __slots__ = ("_fields", "_written")
+    __slots__ = ("_own", "_shared", "_written")
 
-    def __init__(self, fields: dict[str, Any], written: bytes) -> None:
-        self._fields = fields
+    def __init__(self, own: dict[str, Any], shared: tuple[dict[str, Any], dict[str, Any]], written: bytes) -> None:
+        self._own = own
+        self._shared = shared
         self._written = written
 
     @property
     def event_id(self) -> str:
         """Its id."""
-        return str(self._fields["event_id"])
+        return str(self._own["event_id"])
 
     @property
     def dropped(self) -> int | None:
         """As in the event."""
-        return self._fields.get("dropped")
+        return self._own.get("dropped")
 
     @property
     def event(self) -> ActionEvent:
         """A new one each time."""
-        return made(self._fields) if self._written else _of(self._fields)
+        of_session, called = self._shared
+        fields = {**of_session, **called, **self._own}
+        return made(fields) if self._written else _of(fields)
 
     def to_json(self) -> bytes:
         """One line of JSON."""

@@ -10,7 +10,7 @@ from haltline.schemas.decisions import WHOLE_SESSION, Approval, ApprovalState, D
 APPROVAL_PENDING: Final = "approval_pending"
 """The code of a call that was refused because a person has not approved it yet."""
 APPROVAL_EXPIRED: Final = "approval_expired"
-"""The code of a call that was refused because nobody has approved it in time."""
+"""The code of a call that was not approved in time."""
 
 _LOOSENED_BY: Final = {"ask_first": "settings.allowed", "destructive_volume": "settings.max_deletes"}
 """By rule: what of it allows such a call; of the others their mode."""
@@ -40,7 +40,7 @@ def is_same_request(one: Decision, other: Decision) -> bool:
 
 
 def refused_alone(paused: Decision) -> Decision:
-    """The refusal of a call that needs an approval where nobody can give one, with how to allow it; the rest goes on.
+    """The refusal of a call that needs an approval in mode local, with the settings that allow it; the session goes on.
 
     Who reads it may be the agent's author. It names settings, and none of their values.
     """

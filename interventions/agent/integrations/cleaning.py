@@ -4,7 +4,7 @@ from typing import Any
 
 from haltline.interventions.agent.call import WITH_RESULT
 from haltline.interventions.agent.novelty import SeenBySession
-from haltline.interventions.agent.redaction.payload_encoding import plain, plain_text
+from haltline.interventions.agent.redaction.payload_encoding import Whole, plain, plain_text
 from haltline.interventions.agent.redaction.secrets import without_secrets
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.events import ActionEvent, Kind
@@ -40,8 +40,8 @@ def cleaned(event: ActionEvent, settings: GuardSettings, seen: SeenBySession | N
     return event.model_copy(update=changes)
 
 
-def describe_arguments(args: dict[str, Any] | None, settings: GuardSettings) -> dict[str, Any]:
-    """The fields of an event about the arguments of its call."""
+def describe_arguments(args: dict[str, Any] | Whole | None, settings: GuardSettings) -> dict[str, Any]:
+    """The fields of an event about the arguments of its call, which may be a Whole."""
     if args is None:
         return {}
     shown = plain(args, max_bytes=settings.max_args_bytes, key=settings.digest_key.encode(), pii=settings.pii_key)

@@ -53,11 +53,12 @@ class Whole:
     Several look through the arguments and the result of a call; what they need is worked out once.
     """
 
-    __slots__ = ("_is_clean", "_json", "_opaque", "value")
+    __slots__ = ("_is_clean", "_json", "_json_text", "_opaque", "value")
 
     def __init__(self, value: Any) -> None:
         self.value = value
         self._json: bytes | None = None
+        self._json_text: str | None = None
         self._opaque = False
         self._is_clean: bool | None = None
 
@@ -67,11 +68,16 @@ class Whole:
             self._json, self._opaque = _encode(self.value)
         return self._json, self._opaque
 
+    def json_text(self) -> str:
+        """The value's JSON as a text."""
+        if self._json_text is None:
+            self._json_text = self.json()[0].decode()
+        return self._json_text
+
     def is_clean(self) -> bool:
         """True is sure: there is no secret in the text, or in the JSON of what is no text."""
         if self._is_clean is None:
-            text = self.value if isinstance(self.value, str) else self.json()[0].decode()
-            self._is_clean = not may_hold_secrets(text)
+            self._is_clean = not may_hold_secrets(self.value if isinstance(self.value, str) else self.json_text())
         return self._is_clean
 
 
@@ -97,7 +103,7 @@ def plain(value: Any, *, max_bytes: int, key: bytes = b"", pii: bytes | None = N
     if pii is not None:
         clean = without_pii(clean, pii)
     encoded = orjson.dumps(clean, option=orjson.OPT_SORT_KEYS)
-    made = digest(_SECRET_MARK.sub(rb"[redacted:\1]", encoded) if key else encoded, key)
+    made = _digest_of_clean(encoded, key)
     if len(encoded) <= max_bytes:
         return Plain(clean, made, len(whole), opaque)
     shown, limit = _cut(clean, max_bytes, key, pii)
@@ -121,9 +127,12 @@ def plain_output(whole: Whole, *, max_chars: int, key: bytes = b"", pii: bytes |
             encoded = orjson.dumps(text)
         except TypeError:  # lone surrogates
             encoded = None
-        if encoded is not None and len(encoded) <= _REDACT_WHOLE_BYTES and whole.is_clean():
-            head = text if len(text) <= max_chars else f"{text[:max_chars]}[cut]"
-            return head, digest(encoded, key)
+        if encoded is not None and len(encoded) <= _REDACT_WHOLE_BYTES:
+            if whole.is_clean():
+                return _shown(text, max_chars), digest(encoded, key)
+            if len(text) <= max_chars + _MARGIN_CHARS:
+                clean = redact_text(text, key)
+                return _shown(clean, max_chars), _digest_of_clean(orjson.dumps(clean), key)
     return plain_text(text, max_chars=max_chars, key=key, pii=pii), plain(text, max_bytes=0, key=key, pii=pii).digest
 
 
@@ -137,13 +146,21 @@ def plain_text(text: str, *, max_chars: int, key: bytes = b"", pii: bytes | None
     clean = redact_text(text[: max_chars + _MARGIN_CHARS], key)
     if pii is not None:
         clean = without_pii_text(clean, pii)
-    clean = clean.encode(errors="replace").decode()  # lone surrogates cannot be written
-    return clean if len(clean) <= max_chars else f"{clean[:max_chars]}[cut]"
+    return _shown(clean.encode(errors="replace").decode(), max_chars)  # lone surrogates cannot be written
+
+
+def _shown(text: str, max_chars: int) -> str:
+    return text if len(text) <= max_chars else f"{text[:max_chars]}[cut]"
 
 
 def digest(data: bytes, key: bytes = b"") -> str:
     """32 hex digits that tell equal data."""
     return (blake2b(data, digest_size=16, key=key[:64]) if key else blake2b(data, digest_size=16)).hexdigest()
+
+
+def _digest_of_clean(encoded: bytes, key: bytes) -> str:
+    """Of JSON whose secrets were taken out."""
+    return digest(_SECRET_MARK.sub(rb"[redacted:\1]", encoded) if key else encoded, key)
 
 
 class _Opaque:

@@ -103,7 +103,8 @@ def _looks() -> _Looks:
 def may_hold_secrets(text: str) -> bool:
     """Whether a text, or the text of JSON, has to be looked at more closely. False is sure: it holds no secret."""
     looks = _looks()  # written out, as it is done for every text of every call
-    if looks[0](text) or looks[1](text) or (looks[2](text) and (looks.inside(text) or looks.in_commands(text))):
+    # What has one of the third, and nothing inside, has a program.
+    if looks[0](text) or looks[1](text) or (looks[2](text) and (looks.inside(text) or looks.commanded(text))):
         return True
     return not (text.isascii() or _is_unicode(text))
 
@@ -113,7 +114,7 @@ def may_have_a_form(text: str) -> bool:
     looks = _looks()
     if looks.started(text):
         return True
-    return looks.inside_or_programs(text) and (looks.inside(text) or looks.in_commands(text))
+    return looks.inside_or_programs(text) and (looks.inside(text) or looks.commanded(text))
 
 
 def _is_unicode(text: str) -> bool:

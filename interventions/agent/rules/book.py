@@ -139,7 +139,7 @@ class RuleBook:
             return cost
 
     def release(self, ticket: Ticket) -> None:
-        """The call is not made after all: somebody else refused it."""
+        """Takes back the counts of a call that was refused elsewhere."""
         with self._lock:
             if ticket.open:
                 self._close(ticket, None)

@@ -1,4 +1,4 @@
-"""What a tool does, as far as its name tells: only for what is done when nobody can be asked.
+"""The effect of a tool by its name, for the fail policy.
 
 The worker's classifier knows far more (commands, SQL, the policy's own tools); the agent's side
 does not carry it. A test holds that the two agree on every name here.

@@ -86,6 +86,122 @@ def goose_database(file: Path) -> Path:
     return file
 
 
+def cursor_database(file: Path) -> Path:
+    """The same session as Cursor keeps it, without what its turns used."""
+    _, *messages = map(json.loads, (SAMPLES / "goose.jsonl").read_text().splitlines())
+    blocks = [(one["created"], block) for one in messages for block in one["content"]]
+    results = {block["id"]: block["toolResult"] for _, block in blocks if block["type"] == "toolResponse"}
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute("CREATE TABLE cursorDiskKV (key TEXT UNIQUE ON CONFLICT REPLACE, value BLOB)")
+        headers = []
+        for number, (created, block) in enumerate(blocks):
+            message: dict[str, Any] = {"type": 2, "bubbleId": f"b{number}", "createdAt": created * 1000}
+            if block["type"] == "toolRequest":
+                asked, result = block["toolCall"]["value"], results[block["id"]]
+                failed = result["status"] == "error"
+                text = result["error"] if failed else result["value"][0]["text"]
+                message["toolFormerData"] = {
+                    "name": asked["name"], "toolCallId": block["id"], "rawArgs": json.dumps(asked["arguments"]),
+                    "status": "error" if failed else "completed", "result": text,
+                }  # fmt: skip
+            headers.append({"bubbleId": f"b{number}", "type": 2})
+            database.execute("INSERT INTO cursorDiskKV VALUES (?, ?)", (f"bubbleId:c1:b{number}", json.dumps(message)))
+        conversation = json.dumps({"composerId": "c1", "fullConversationHeadersOnly": headers})
+        database.execute("INSERT INTO cursorDiskKV VALUES ('composerData:c1', ?)", (conversation.encode(),))
+    return file
+
+
+def test_a_database_of_cursor_has_the_calls_of_its_conversations_and_what_turns_used(tmp_path: Path) -> None:
+    file = cursor_database(tmp_path / "state.vscdb")
+    events = check(file, "cursor", [row for row in history() if row.kind is not TURN])
+    assert {event.session_id for event in events} == {"c1"}
+    said = {"type": 2, "text": "done", "tokenCount": {"inputTokens": 1900, "outputTokens": 268}}
+    asked = {"type": 1, "text": "and again", "createdAt": "2026-11-24T09:00:09Z"}
+    whole = {"composerId": "c0", "conversation": [asked, asked, said]}  # as before 2025
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute("INSERT INTO cursorDiskKV VALUES ('composerData:c0', ?)", (json.dumps(whole),))
+    prompt, turn = (event for event in Imported(file).events() if event.session_id == "c0")
+    assert (prompt.kind, prompt.task and prompt.task.prompts) == (Kind.SESSION_STARTED, 2)
+    assert (turn.usage and turn.usage.tokens, turn.output_head) == (2168, "done")
+
+
+def test_a_session_of_cline_s_command_line_has_its_calls_turns_and_prompts(tmp_path: Path) -> None:
+    _, *lines = map(json.loads, (SAMPLES / "goose.jsonl").read_text().splitlines())
+    messages: list[dict[str, Any]] = []
+    for line in lines:
+        content: list[dict[str, Any]] = []
+        for block in line["content"]:
+            if block["type"] == "toolRequest":
+                asked = block["toolCall"]["value"]
+                content.append(
+                    {"type": "tool_use", "id": block["id"], "name": asked["name"], "input": asked["arguments"]}
+                )
+            elif block["type"] == "toolResponse":
+                result = block["toolResult"]
+                failed = result["status"] == "error"
+                text = result["error"] if failed else result["value"][0]["text"]
+                of_command = {"query": "q", "result": text, "success": not failed}
+                content.append({"type": "tool_result", "tool_use_id": block["id"], "content": [of_command]})
+            else:
+                content.append(block)
+        used = {"inputTokens": 1200, "outputTokens": 80, "cacheReadTokens": 1000}
+        messages.append({"role": line["role"], "content": content, "ts": line["created"] * 1000, "metrics": used})
+    file = tmp_path / "s1.messages.json"
+    file.write_text(json.dumps({"version": 1, "sessionId": "s1", "origin": {}, "messages": messages}))
+    events = check(file, "cline", history())
+    assert {event.session_id for event in events} == {"s1"}
+    file.write_text(json.dumps({"sessionId": "s1", "origin": {}, "messages": [messages[0], *messages]}))
+    assert [event.task.prompts for event in Imported(file).events() if event.task] == [2]
+
+
+AIDER = """
+# aider chat started at 2026-11-24 09:00:00
+
+> Main model: claude-sonnet-4-5 with diff edit format
+> Git repo: .git with 12 files
+
+#### mend the build
+#### it fails with -lssl
+
+I add the library.
+
+> Tokens: 4.2k sent, 1.1k cache hit, 310 received. Cost: $0.02 message, $0.05 session.
+> Applied edit to build.mk
+> Running make build
+
+#### once more
+
+I look again.
+
+> Tokens: 1,200 sent, 80 received.
+> The LLM did not conform to the edit format.
+
+# aider chat started at 2026-11-25 09:00:00
+
+#### thanks
+"""
+
+
+def test_a_history_of_aider_has_the_turns_edits_and_commands_of_each_chat(tmp_path: Path) -> None:
+    file = tmp_path / ".aider.chat.history.md"
+    file.write_text(AIDER)
+    imported = Imported(file)
+    events = list(imported.events())
+    assert imported.form == "aider"
+    assert {event.session_id for event in events} == {"aider 2026-11-24 09:00:00"}
+    used = [event.usage for event in events if event.usage is not None]
+    assert [(one.input_tokens, one.cache_read_tokens, one.output_tokens, one.cost_usd) for one in used] == [
+        (3100, 1100, 310, 0.02), (1200, 0, 80, 0.0),
+    ]  # fmt: skip
+    ends = [(event.action, event.outcome, event.error) for event in events if event.kind is Kind.COMPLETED]
+    assert ends == [
+        ("edit_file", Outcome.OK, None), ("bash", Outcome.UNKNOWN, None),
+        ("edit_file", Outcome.ERROR, "The LLM did not conform to the edit format."),
+    ]  # fmt: skip
+    assert [event.task.prompts for event in events if event.task is not None] == [2]
+    assert events[0].time == 1_795_510_800_000
+
+
 def test_a_database_of_opencode_has_what_its_files_had(tmp_path: Path) -> None:
     events = check(opencode_database(tmp_path / "opencode.db"), "opencode", history(cost=0.004))
     assert {event.session_id for event in events} == {SESSION}
@@ -98,7 +214,9 @@ def test_a_database_of_goose_has_what_its_lines_had_and_the_turns(tmp_path: Path
 
 
 @pytest.mark.parametrize("end", [20, 100, 5000], ids=str)
-@pytest.mark.parametrize("make", [opencode_database, goose_database], ids=["opencode", "goose"])
+@pytest.mark.parametrize(
+    "make", [opencode_database, goose_database, cursor_database], ids=["opencode", "goose", "Cursor"]
+)
 def test_a_database_that_is_cut_off_is_refused(make: Callable[[Path], Path], end: int, tmp_path: Path) -> None:
     file = make(tmp_path / "whole.db")
     file.write_bytes(file.read_bytes()[:end])

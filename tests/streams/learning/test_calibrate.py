@@ -150,7 +150,7 @@ def test_the_audit_table_is_calibrated_and_its_stops_are_judged(
     )  # fmt: skip
     assert code == Exit.OK, output
     for part in ("5 sessions taken for fine, 1 of them judged, and 3 labelled runaways", "5 of 1,497 sessions seen",
-                 "expected y, n or s", "false_alarm: is noted", "Nothing is applied"):  # fmt: skip
+                 "expected y, n or s", "false_alarm: is recorded", "Nothing is applied"):  # fmt: skip
         assert part in output
     assert labelled == [(unjudged, FALSE_ALARM)]
     assert out.read_text().startswith("# haltline calibrate\n# budget: 1/500 false stops; data: 5 sessions")
@@ -166,6 +166,12 @@ def test_the_audit_table_is_calibrated_and_its_stops_are_judged(
         pytest.param(("--budget", "1/9", "--judge"), Exit.USAGE, "expected --by NAME", id="nobody judges"),
         pytest.param(("--budget", "1/9", "--table", "none"), Exit.USAGE, "audit table none", id="no table"),
         pytest.param(("--budget", "1/9", "--sessions", "e.jsonl"), Exit.NO, "expected sessions", id="no sessions"),
+        pytest.param(
+            ("--budget", "1/9", "--sessions", "e.jsonl", "--labels", "l.jsonl"),
+            Exit.USAGE,
+            "l.jsonl:1: expected a label as `haltline scan --html` writes it: Invalid enum value 'perhaps'",
+            id="no label",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_reported(
@@ -174,5 +180,6 @@ def test_what_cannot_be_used_is_reported(
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("HALTLINE_OPERATOR", raising=False)
     Path("e.jsonl").touch()
+    Path("l.jsonl").write_text('{"session_id": "a", "label": "perhaps"}')
     found, output = run(*arguments)
     assert (found, text in output) == (code, True), output

@@ -100,7 +100,7 @@ def test_a_finding_in_doubt_is_asked_about_decided_on_and_judged_by_an_operator(
         judged = CliRunner().invoke(app, arguments, input="n\n" * 5)
 
     assert judged.exit_code == Exit.OK, judged.output
-    assert "false_alarm: is noted" in judged.output
+    assert "false_alarm: is recorded" in judged.output
     labels = [Command.model_validate_json(value) for value in values(kafka, topics.commands)]
     assert (LONG, FALSE_ALARM, CommandKind.LABEL) in {(one.id, one.label, one.kind) for one in labels}
     (opinion,) = [one for one in opinions() if one.session_id == SESSION]

@@ -5,7 +5,7 @@ import pytest
 
 from haltline.schemas.policy import Policy
 from haltline.streams.scan.report import Report
-from haltline.streams.scan.scanning import Known, ScannedFile, read_file, scan, sessions_in
+from haltline.streams.scan.scanning import Known, ScannedFile, project_of, read_file, scan, sessions_in
 from haltline.streams.scan.waste import IDLE_MS, Scanned
 from tests.streams.scan.transcripts import MODEL, Transcript, stuck
 
@@ -94,9 +94,9 @@ def test_a_second_scan_reads_only_what_is_new(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr("haltline.streams.scan.scanning.read_file", counted)
 
-    def scan_both(policy: Policy = POLICY) -> list[dict[str, object]]:
+    def scan_both(policy: Policy = POLICY, *, fresh: bool = False) -> list[dict[str, object]]:
         read.clear()
-        known = Known(cache, policy)
+        known = Known(cache, policy, fresh=fresh)
         found = list(scan([("", file), ("", other)], policy, known))
         known.write()
         return [orjson.loads(line) for line in Report(sessions_in(found), found).lines()]
@@ -111,6 +111,10 @@ def test_a_second_scan_reads_only_what_is_new(tmp_path: Path, monkeypatch: pytes
     assert read == ["a.jsonl"]
     scan_both(POLICY.model_copy(update={"version": 7}))
     assert sorted(read) == ["a.jsonl", "b.jsonl"], "another policy judges anew"
+    scan_both(fresh=True)
+    assert sorted(read) == ["a.jsonl", "b.jsonl"]
+    scan_both()
+    assert read == [], "what a fresh scan found is kept"
     cache.write_bytes(b"{broken\n" + cache.read_bytes()[:50])
     scan_both()
     assert sorted(read) == ["a.jsonl", "b.jsonl"]
@@ -124,3 +128,21 @@ def test_several_processes_find_what_one_finds(tmp_path: Path, monkeypatch: pyte
         for count in (1, 2)
     )
     assert alone == beside
+
+
+@pytest.mark.parametrize(
+    ("agent", "file", "content", "project"),
+    [
+        pytest.param(
+            "codex", "26/rollout.jsonl", '{"payload": {"cwd": "/srv/shop"}}', "shop", id="its working directory"
+        ),
+        pytest.param("pi", "a/b.jsonl", '{"cwd": "C:\\\\work\\\\shop\\\\"}', "shop", id="on Windows"),
+        pytest.param("gemini-cli", "shop/chats/a.json", "{}", "shop", id="Gemini CLI's folder of it"),
+        pytest.param("amp", "shop/a.json", "{}", "shop", id="the folder of the file"),
+    ],
+)
+def test_a_project_is_named_after_its_folder(agent: str, file: str, content: str, project: str, tmp_path: Path) -> None:
+    path = tmp_path / file
+    path.parent.mkdir(parents=True)
+    path.write_text(content)
+    assert project_of(agent, path) == project

@@ -4,7 +4,7 @@ import { key } from "../keys.js";
 import { latest, soon } from "../live.js";
 import { folded } from "../phone.js";
 import { ago, count, ms, NO_PRICES, plural, prose, usd } from "../say.js";
-import { intervention } from "./intervention.js";
+import { intervention } from "../intervention.js";
 
 export const title = "Interventions";
 

@@ -4,7 +4,7 @@ import { latest, soon } from "../live.js";
 import { folded } from "../phone.js";
 import { ago, count, usd } from "../say.js";
 import { state } from "./fleet.js";
-import { story } from "./story.js";
+import { story } from "../story.js";
 
 export const title = "Sessions";
 

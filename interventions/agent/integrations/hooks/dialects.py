@@ -22,12 +22,13 @@ _GEMINI: Final = {
     "BeforeTool": "PreToolUse", "AfterTool": "PostToolUse", "BeforeAgent": "UserPromptSubmit", "AfterAgent": "Stop",
 }  # fmt: skip
 _CLINE: Final = {
-    "TaskStart": "SessionStart",
-    "TaskResume": "SessionStart",
-    "TaskCancel": "Stop",
-    "TaskComplete": "Stop",
-}
-_BEFORE_CALLS = (b'"PreToolUse"', b'"BeforeTool"')
+    "TaskStart": "SessionStart", "TaskResume": "SessionStart", "TaskCancel": "Stop", "TaskComplete": "Stop",
+    "agent_start": "SessionStart", "agent_resume": "SessionStart", "agent_abort": "Stop", "agent_error": "Stop",
+    "agent_end": "Stop", "session_shutdown": "SessionEnd", "prompt_submit": "UserPromptSubmit",
+    "tool_call": "PreToolUse", "tool_result": "PostToolUse",
+}  # fmt: skip
+"""By the name that Cline's extension gives an event, and by that of its command line (3.0)."""
+_BEFORE_CALLS = (b'"PreToolUse"', b'"BeforeTool"', b'"tool_call"')
 
 
 class Answer(NamedTuple):
@@ -143,15 +144,25 @@ def _to_gemini(event: str, answer: Answer) -> Answer:
 
 
 def _from_cline(hook: JsonObject) -> JsonObject:
-    event = str(hook.get("hookName"))
+    event = _CLINE.get(str(hook.get("hookName")), str(hook.get("hookName")))
     before, after, prompted = (hook.get(name) for name in ("preToolUse", "postToolUse", "userPromptSubmit"))
     call = before if isinstance(before, dict) else after if isinstance(after, dict) else {}
-    read: JsonObject = {"hook_event_name": _CLINE.get(event, event), "session_id": hook.get("taskId")}
+    read: JsonObject = {"hook_event_name": event, "session_id": hook.get("taskId")}
     if event in {"PreToolUse", "PostToolUse"}:
-        read |= {"tool_name": call.get("toolName"), "tool_input": call.get("parameters")}
-        read["tool_response"] = call.get("result")
-        if call.get("success") is False:
-            read |= {"hook_event_name": "PostToolUseFailure", "error": str(call.get("result") or "failed")}
+        # The command line has the values beside their texts.
+        whole = hook.get("tool_call") or hook.get("tool_result")
+        whole = whole if isinstance(whole, dict) else {}
+        results = whole.get("output")
+        read |= {"tool_name": call.get("toolName"), "tool_input": whole.get("input", call.get("parameters"))}
+        read |= {"tool_response": call.get("result"), "tool_use_id": whole.get("id")}
+        failed = (
+            [one for one in results if isinstance(one, dict) and one.get("success") is False]
+            if isinstance(results, list)
+            else []
+        )
+        if call.get("success") is False or failed:
+            error = "\n".join(str(one.get("result") or one.get("error")) for one in failed) or call.get("result")
+            read |= {"hook_event_name": "PostToolUseFailure", "error": str(error or "failed")}
     if isinstance(prompted, dict):
         read["prompt"] = prompted.get("prompt")
     return read

@@ -152,6 +152,25 @@ def test_a_call_that_failed_is_told(agent: str) -> None:
     assert hooks.guards[0].events[-1].outcome is Outcome.ERROR
 
 
+def test_cline_s_command_line_has_other_names_and_the_results_of_several_commands() -> None:
+    of_call = {"id": "call_1", "name": "run_commands", "input": {"commands": ["ls", "ls b"]}}
+    texts = {"toolName": "run_commands", "parameters": {"commands": '["ls", "ls b"]'}}
+    output = [
+        {"query": "ls", "result": "a.txt", "success": True},
+        {"query": "ls b", "result": "no b", "success": False},
+    ]
+    call = _BASE | {"hookName": "tool_call", "tool_call": of_call, "preToolUse": texts}
+    result = _BASE | {"hookName": "tool_result", "tool_result": of_call | {"output": output}}
+    hooks = Hooks("cline")
+    assert hooks(_BASE | {"hookName": "agent_start", "taskStart": {}}) == {"cancel": False}
+    assert hooks(call) == {"cancel": False}
+    hooks(result | {"postToolUse": texts | {"result": json.dumps(output), "success": True}})
+    proposed, completed = (e for e in hooks.guards[0].events if e.kind in {Kind.PROPOSED, Kind.COMPLETED})
+    assert (proposed.args, proposed.call_id) == ({"commands": ["ls", "ls b"]}, completed.call_id)
+    assert (completed.outcome, completed.error) == (Outcome.ERROR, "ToolFailed: no b")
+    assert Hooks("cline", blocked)(call) == {"cancel": True, "errorMessage": "scope_creep: Not this."}
+
+
 def test_gemini_hears_a_hint_with_the_result_once() -> None:
     hooks = Hooks("gemini-cli", hinted)
     assert hooks(GEMINI) == {}

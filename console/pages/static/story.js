@@ -1,12 +1,12 @@
 // A session's story: every record in order, and what was known of it at each step.
-import { get, may } from "../api.js";
-import { titled } from "../attention.js";
-import { badge, empty, facts, fill, h, json, link, mono, panel, path, problem, tell } from "../dom.js";
-import { key } from "../keys.js";
-import { soon } from "../live.js";
-import { count, exact, moment, ms, plural, span, usd } from "../say.js";
-import { argumentsOf, isPlumbing, levelShown } from "../steps.js";
-import { incidentTable } from "./incidents.js";
+import { get, may } from "./api.js";
+import { titled } from "./attention.js";
+import { badge, empty, facts, fill, h, json, link, mono, panel, path, problem, tell } from "./dom.js";
+import { key } from "./keys.js";
+import { soon } from "./live.js";
+import { count, exact, moment, ms, plural, span, usd } from "./say.js";
+import { argumentsOf, isPlumbing, levelShown } from "./steps.js";
+import { incidentTable } from "./views/incidents.js";
 
 const AT_A_TIME = 1000;
 const DRAWN = 5000; // steps that are read by themselves; more on choice
@@ -19,7 +19,7 @@ const ENDED_BY = { killed: "Release", frozen: "Lift", contained: "Lift" };
 
 export async function story(main, id, query) {
   titled(id, "Sessions");
-  const arriving = import("../swimlane.js"); // the list is there to be used before it is
+  const arriving = import("./swimlane.js"); // the list is there to be used before it is
   const where = `/api/v1/sessions/${encodeURIComponent(id)}`;
   let page = await get(where, { limit: AT_A_TIME });
   let steps = page.steps;
@@ -111,7 +111,7 @@ export async function story(main, id, query) {
     fill(
       cards,
       card(session.level, "highest level", RANK.indexOf(session.level) >= RANK.indexOf("PAUSE") ? "bad" : ""),
-      session.asks > 0 && card(count(session.asks), session.asks === 1 ? "ask to a person" : "asks to a person", "warn"),
+      session.asks > 0 && card(count(session.asks), session.asks === 1 ? "question to a person" : "questions to a person", "warn"),
       card(count(session.events), "events"),
       card(count(trips), "decisions", trips ? "warn" : ""),
       card(usd(session.cost_usd), "spent"),

@@ -1,12 +1,12 @@
 // One intervention: the call, what stopped it and why, what followed, and what can be done now.
-import { get, may, post, remove } from "../api.js";
-import { titled } from "../attention.js";
-import { call, isCut, listed } from "../call.js";
-import { ask, badge, choose, facts, fill, h, json, link, mono, panel, path, tell, why } from "../dom.js";
-import { soon } from "../live.js";
-import { killTarget } from "../phone.js";
-import { ago, moment, ms, NO_PRICES, plural, prevented, prose, span, usd } from "../say.js";
-import { ENDS, release } from "./kill.js";
+import { get, may, post, remove } from "./api.js";
+import { titled } from "./attention.js";
+import { call, isCut, listed } from "./call.js";
+import { ask, badge, choose, facts, fill, h, json, link, mono, panel, path, tell, why } from "./dom.js";
+import { soon } from "./live.js";
+import { killTarget } from "./phone.js";
+import { ago, moment, ms, NO_PRICES, plural, prevented, prose, span, usd } from "./say.js";
+import { ENDS, release } from "./views/kill.js";
 
 const DID = {
   KILL: "The session was killed: every further call is refused until an operator releases it.",
