@@ -127,7 +127,7 @@ def test_calls_go_through_and_refused_ones_are_errors_for_the_model(mode: str, h
 def test_each_session_of_mcp_is_one_unless_one_is_given_for_all() -> None:
     async def run(guards: Guards, **options: Any) -> None:
         async with (
-            serving(files_server([].append).streamable_http_app()) as url,
+            serving(files_server(list[str]().append).streamable_http_app()) as url,
             behind(url, guards, **options) as address,
             Client(address, mode="legacy") as one,
             Client(address, mode="legacy") as two,
