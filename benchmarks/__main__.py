@@ -9,7 +9,6 @@ Absolute numbers are the machine's; compare the ratios of one run, and run it al
 """
 
 import argparse
-import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import fields, replace
@@ -24,10 +23,10 @@ from benchmarks.quality.sessions import TRACES
 from benchmarks.reporting import capacity_tables
 from benchmarks.reporting.capacity import Demand, Limits, Prices, TooFewFigures, constants, plan
 from benchmarks.reporting.compare import Verdict, compare, only_in_one, remarks
-from benchmarks.reporting.report import NotResults, load
+from benchmarks.reporting.report import Document, NotResults, load
 from benchmarks.reporting.table import Table
 from benchmarks.reporting.tables import COMMITTED, PAGES, show, written
-from benchmarks.run import PARTS, run
+from benchmarks.run import PARTS, WITHOUT_KAFKA, run
 from haltline.streams.local.kafka_jars import missing_tools
 from haltline.streams.local.subprocesses import interruptible
 
@@ -38,10 +37,10 @@ _LONG: Final[dict[str, Any]] = {
     "pieces": 200, "core_rounds": 3, "sink_events": 1_000_000, "growth_events": 1_000_000, "growth_seconds": 1800.0,
 }  # fmt: skip
 _SHORT: Final[dict[str, Any]] = {
-    "events": 30_000, "rounds": 1, "peer_seconds": 6.0, "rates": [200], "latency_seconds": 4.0, "pieces": 5,
-    "core_rounds": 1, "core_events": 5_000, "sink_events": 60_000, "workers": [1, 2], "growth": [1000, 10_000],
-    "growth_events": 20_000,
+    "events": 80_000, "rounds": 2, "rates": [200], "latency_seconds": 5.0, "pieces": 20, "core_rounds": 1,
+    "sink_events": 150_000, "workers": [1], "growth": [1000], "growth_events": 20_000,
 }  # fmt: skip
+_INDENTED: Final = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -60,12 +59,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _measure(words: Sequence[str]) -> int:
     args = options(words)
     console = Console(stderr=True)
-    if missing := missing_tools():
+    if not WITHOUT_KAFKA.issuperset(args.only) and (missing := missing_tools()):
         console.print(f"benchmarks: expected {' and '.join(missing)}; got no such command on PATH")
         return 1
     with interruptible():
-        run(args, console)
-    return 0
+        document = run(args, console)
+    landed = load(COMMITTED).get("short") if args.short else None
+    return 0 if landed is None else _compared(landed, document)
 
 
 def _table(words: Sequence[str]) -> int:
@@ -79,9 +79,11 @@ def _table(words: Sequence[str]) -> int:
     if not args.write:
         show(document, _console())
         return 0
-    if args.file.resolve() != COMMITTED:
-        COMMITTED.parent.mkdir(exist_ok=True)
-        shutil.copyfile(args.file, COMMITTED)
+    committed = load(COMMITTED)
+    if document["settings"].get("short"):
+        COMMITTED.write_bytes(orjson.dumps(committed | {"short": document}, option=_INDENTED))
+        return 0
+    COMMITTED.write_bytes(orjson.dumps(document | {"short": committed.get("short")}, option=_INDENTED))
     for page in PAGES:
         page.write_text(written(page.read_text(encoding="utf-8"), document), encoding="utf-8")
         print(f"Written: {page}")
@@ -100,8 +102,13 @@ def _compare(words: Sequence[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print JSON")
     args = parser.parse_args(words)
     old, new = load(args.old), load(args.new)
+    return _compared(old, new, as_json=args.json)
+
+
+def _compared(old: Document, new: Document, *, as_json: bool = False) -> int:
+    """Prints the changes; 1 when one is worse."""
     changes = compare(old, new)
-    if args.json:
+    if as_json:
         print(orjson.dumps(changes, option=orjson.OPT_INDENT_2).decode())
     else:
         rows = [
@@ -178,7 +185,7 @@ def options(words: Sequence[str]) -> argparse.Namespace:
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--long", action="store_true", help="more events and rounds: some two hours")
     length.add_argument(
-        "--short", action="store_true", help="every part as briefly as it runs: two minutes, no figures"
+        "--short", action="store_true", help="less of everything, beside the last landed run of this length: 5 minutes"
     )
     parser.add_argument("--only", type=_parts, default=list(PARTS), help=f"some of {','.join(PARTS)}")
     parser.add_argument("--rounds", type=int, default=2, help="of throughput and latency (%(default)s)")
@@ -190,7 +197,6 @@ def options(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--pieces", type=int, default=60, help="of guarded calls (%(default)s)")
     parser.add_argument("--traces", type=Path, default=TRACES, metavar="DIR", help="recorded sessions, for the core")
     parser.add_argument("--core-rounds", type=int, default=2, help="over the recorded sessions (%(default)s)")
-    parser.add_argument("--core-events", type=int, default=100_000, help="generated, for the core alone (%(default)s)")
     parser.add_argument("--sink-events", type=int, default=200_000, help="for each sink (%(default)s)")
     parser.add_argument("--workers", type=_numbers, default=[1, 2, 4], help="a core each (1,2,4)")
     parser.add_argument(

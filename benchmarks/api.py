@@ -10,7 +10,6 @@ import argparse
 import asyncio
 import itertools
 import os
-import sys
 import threading
 import time
 import uuid
@@ -31,7 +30,6 @@ from benchmarks.cluster import Cluster, started
 from benchmarks.load import Load, Sent, generate
 from haltline.console.access.keys import digest_of, new_key
 from haltline.schemas.topics import Topics
-from haltline.streams.local.kafka_jars import missing_tools
 from haltline.streams.local.subprocesses import Child, Children
 
 _PREFIX = "api."
@@ -101,9 +99,6 @@ class Measured:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code: 0 when everything was measured."""
     args = _options().parse_args(arguments)
-    if missing := missing_tools():
-        print(f"benchmarks: expected {' and '.join(missing)}; got no such command on PATH", file=sys.stderr)
-        return 1
     with started("api", args.logs) as (cluster, children, folder):
         running, url, key = _system(cluster, children, folder)
         pids = {"kafka": cluster.kafka.pid, **{child.name: child.pid for child in running}, "asking": os.getpid()}
@@ -121,9 +116,7 @@ def _system(cluster: Cluster, children: Children, folder: Path) -> tuple[tuple[C
     key = new_key()
     (folder / "keys.yaml").write_text(f"- {{name: measured, role: admin, sha256: {digest_of(key)}}}\n")
     common = ("--bootstrap", cluster.bootstrap, "--prefix", _PREFIX)
-    worker = processes.start(
-        children, "worker", processes.WORKER, processes.worker_arguments(cluster.bootstrap, _PREFIX, "api")
-    )
+    worker = processes.start_worker(children, "worker", cluster.bootstrap, _PREFIX, "api")
     table = ("--table", str(folder / "audit"))
     sink = processes.start(
         children, "sink", processes.WORKER, ["audit", "--bootstrap", cluster.bootstrap, *common[2:], *table]

@@ -1,6 +1,7 @@
 """What the benchmarks do with a Kafka: make topics, fill them, and watch groups and sizes from outside."""
 
 import logging
+import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
@@ -20,7 +21,7 @@ from haltline.schemas.topics import Topics
 from haltline.streams.kafka import broker_retry
 from haltline.streams.kafka.topics import create_topics
 from haltline.streams.local.kafka import LocalKafka
-from haltline.streams.local.kafka_jars import fetch
+from haltline.streams.local.kafka_jars import LocalKafkaError, fetch
 from haltline.streams.local.subprocesses import Children, interruptible
 
 PARTITIONS: Final = 4
@@ -106,10 +107,17 @@ class Cluster:
 
 @contextmanager
 def started(name: str, logs: str | None = None) -> Iterator[tuple[Cluster, Children, Path]]:
-    """A Kafka, processes that end with it, and their folder, which goes afterwards. `logs`: where these are kept."""
+    """A Kafka, processes that end with it, and their folder, which goes afterwards. `logs`: where these are kept.
+
+    Ends the program where this machine has not what Kafka needs.
+    """
+    try:
+        jars = fetch()
+    except LocalKafkaError as error:
+        sys.exit(f"benchmarks: {error}")
     with interruptible(), tempfile.TemporaryDirectory(prefix=f"haltline-{name}-") as scratch:
         folder = Path(scratch)
-        with LocalKafka(folder / "kafka", jars=fetch()) as kafka, Children(Path(logs or scratch, "logs")) as children:
+        with LocalKafka(folder / "kafka", jars=jars) as kafka, Children(Path(logs or scratch, "logs")) as children:
             yield Cluster(kafka), children, folder
 
 

@@ -87,11 +87,11 @@ def measure(files: Sequence[Path], *, copies: int, rounds: int, seed: int, conso
 
     def decided() -> Callable[[range], object]:
         states.clear()
-        return lambda piece: _run(core, states, map(events.__getitem__, piece), piece.start)
+        return lambda piece: decide(core, states, map(events.__getitem__, piece), piece.start)
 
     def both() -> Callable[[range], object]:
         others: dict[str, SessionState] = {}
-        return lambda piece: _run(core, others, (decode_event(values[i]) for i in piece), piece.start)
+        return lambda piece: decide(core, others, (decode_event(values[i]) for i in piece), piece.start)
 
     ways = [
         _Way(CALIBRATION, lambda: lambda piece: [None for i in piece if not orjson.loads(values[i])]),
@@ -120,7 +120,7 @@ def profile(measured: Measured, files: Sequence[Path], *, share: int, rounds: in
     def way(name: str, core: Core, states: dict[str, SessionState]) -> _Way:
         def start() -> Callable[[range], object]:
             states.clear()
-            return lambda piece: _run(core, states, map(events.__getitem__, piece), piece.start)
+            return lambda piece: decide(core, states, map(events.__getitem__, piece), piece.start)
 
         return _Way(name, start)
 
@@ -129,7 +129,7 @@ def profile(measured: Measured, files: Sequence[Path], *, share: int, rounds: in
 
         def work(piece: range) -> None:
             timer.begin()
-            _run(timer.core, states, map(events.__getitem__, piece), piece.start)
+            decide(timer.core, states, map(events.__getitem__, piece), piece.start)
             timer.end(piece)
 
         return work
@@ -200,7 +200,8 @@ def _core(detectors: Sequence[str]) -> Core:
     return Core(Policy(rules={d.id: Rule(enabled=False) for d in ALL if d.id not in detectors}))
 
 
-def _run(core: Core, states: dict[str, SessionState], events: Iterable[ActionEvent], first: int) -> None:
+def decide(core: Core, states: dict[str, SessionState], events: Iterable[ActionEvent], first: int) -> None:
+    """Decides on the events, the first of which has this offset; `states` are kept by session."""
     for offset, event in enumerate(events, start=first):
         session_id = event.session_id
         at = Position("actions", offset % _PARTITIONS, offset)

@@ -173,9 +173,10 @@ def _started(
     group: list[Child] = []
     try:
         for number, core in enumerate(pinned_to):
-            arguments = processes.worker_arguments(cluster.bootstrap, topics.prefix, name)
-            arguments += ["--instance-id", f"{name}-{number}"]
-            child = processes.start(children, f"{name}-{label}-{number}", processes.WORKER, arguments)
+            own = ("--instance-id", f"{name}-{number}")
+            child = processes.start_worker(
+                children, f"{name}-{label}-{number}", cluster.bootstrap, topics.prefix, name, *own
+            )
             group.append(child)
             os.sched_setaffinity(child.pid, {core})  # its threads, which come later, take it over
         probe.wait(group)

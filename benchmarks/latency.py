@@ -52,9 +52,8 @@ def measure(cluster: Cluster, children: Children, rate: int, seconds: float, *, 
     echo_from = f"{topics.prefix}echo-in"
     for name in (echo_to, echo_from):
         cluster.make_topic(name)
-    arguments = processes.worker_arguments(cluster.bootstrap, topics.prefix, group)
-    arguments += ["--policy", str(document(CORE, Path("build")))]
-    worker = processes.start(children, group, processes.WORKER, arguments)
+    policy = str(document(CORE, Path("build")))
+    worker = processes.start_worker(children, group, cluster.bootstrap, topics.prefix, group, "--policy", policy)
     echo_arguments = ["--bootstrap", cluster.bootstrap, "--source", echo_from, "--target", echo_to]
     echo = processes.start(
         children, f"{group}-echo", "benchmarks.engines.echo", [*echo_arguments, "--group", f"{group}-echo"]

@@ -106,18 +106,22 @@ class Measured:
         }
 
 
-def measure(pieces: int) -> Measured:
-    """Every way, piece by piece in turns."""
+def in_turns(pieces: int) -> dict[str, list[tuple[float, float]]]:
+    """Every way, piece by piece in turns: nanoseconds a call, by the clock and of the thread's processor time."""
     with tempfile.TemporaryDirectory(prefix="haltline-bench-") as folder, EmbeddedBroker() as broker:
         broker.ensure_topics(Topics())
         with _peer(Path(folder)) as peer:
             ways: dict[str, Callable[[ExitStack], Wrap]] = {
                 BARE: lambda _: lambda tool: tool,
                 PEER: lambda _: peer,
-                ASYNC: lambda stack: stack.enter_context(Guard(bootstrap=broker.bootstrap)).tool,
-                LOCAL: lambda stack: stack.enter_context(Guard(mode="local")).tool,
+                ASYNC: lambda stack: stack.enter_context(Guard(agent_id="bench", bootstrap=broker.bootstrap)).tool,
+                LOCAL: lambda stack: stack.enter_context(Guard(agent_id="bench", mode="local")).tool,
             }
-            took = _in_turns(ways, pieces)
+            return _in_turns(ways, pieces)
+
+
+def measure(pieces: int) -> Measured:
+    """Of each way the best piece and the one in the middle."""
     return Measured(
         pieces,
         [
@@ -127,13 +131,12 @@ def measure(pieces: int) -> Measured:
                 median_us=median(wall for wall, _ in of_way) / 1000,
                 cpu_us=min(cpu for _, cpu in of_way) / 1000,
             )
-            for name, of_way in took.items()
+            for name, of_way in in_turns(pieces).items()
         ],
     )
 
 
 def _in_turns(ways: dict[str, Callable[[ExitStack], Wrap]], pieces: int) -> dict[str, list[tuple[float, float]]]:
-    """Nanoseconds a call of each piece: by the clock, and of the thread's processor time."""
     took: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
     for first in range(0, pieces, _SESSION_PIECES):
         with ExitStack() as stack:
@@ -172,6 +175,7 @@ def _peer(folder: Path) -> Iterator[Wrap]:
 
     before = Path.cwd()
     os.chdir(folder)
+    Path(".agent-sentinel").mkdir()  # its ledger's, which it makes in the first folder of a process only
     try:
         PolicyEngine.configure(session_budget=1e6, run_budget=1e6)
         yield lambda tool: guarded_action(name=tool.__name__, cost_usd=0.00001)(tool)

@@ -23,6 +23,11 @@ def start(children: Children, name: str, module: str, arguments: Sequence[str]) 
     return children.start_module(name, module, arguments, must_run=False)
 
 
+def start_worker(children: Children, name: str, bootstrap: str, prefix: str, group: str, *more: str) -> Child:
+    """Starts a worker, with `more` arguments."""
+    return start(children, name, WORKER, [*worker_arguments(bootstrap, prefix, group), *more])
+
+
 def stop(child: Child) -> int:
     """Ends it in order, or by force when that takes too long; returns its exit status."""
     return child.stop(within_s=_STOP_WITHIN_S)

@@ -25,7 +25,6 @@ from benchmarks import command, processes
 from benchmarks.cluster import Cluster, Group, started
 from benchmarks.load import Load, generate
 from haltline.schemas.topics import Topics
-from haltline.streams.local.kafka_jars import missing_tools
 from haltline.streams.local.subprocesses import Child, Children
 
 TOPICS = Topics("replayed.")
@@ -60,9 +59,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code: 0 when every decision was made again."""
     args = _options().parse_args(arguments)
     console = Console(stderr=True)
-    if missing := missing_tools():
-        console.print(f"benchmarks.replay: expected {' and '.join(missing)}; got no such command on PATH")
-        return 1
     with started("replay", args.logs) as (cluster, children, folder):
         audit = folder / "audit"
         runs = [_live(args, cluster, children, audit, console)]
@@ -84,9 +80,7 @@ def _live(args: argparse.Namespace, cluster: Cluster, children: Children, audit:
     cluster.fill(TOPICS.actions, generate(load))
     console.print("A worker decides ...")
     began = time.perf_counter()
-    worker = processes.start(
-        children, "worker", processes.WORKER, processes.worker_arguments(cluster.bootstrap, TOPICS.prefix, _GROUP)
-    )
+    worker = processes.start_worker(children, "worker", cluster.bootstrap, TOPICS.prefix, _GROUP)
     _until_committed(cluster.bootstrap, _GROUP, TOPICS.session_sources, worker)
     live = Run(
         what="worker, with its start and its states",

@@ -5,6 +5,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,14 @@ from typing import Any
 import orjson
 from rich.console import Console
 
-from benchmarks import core, growth, latency, overhead, sink, throughput
+from benchmarks import core, growth, latency, overhead, pairs, sink, throughput
 from benchmarks.cluster import Cluster
 from benchmarks.engines import kafka_streams
 from benchmarks.load import Load, generate
 from benchmarks.quality.sessions import default_files
 from benchmarks.reporting.capacity import LIVE_SESSIONS
 from benchmarks.reporting.machine import available_bytes, calibration
-from benchmarks.reporting.report import Results
+from benchmarks.reporting.report import Document, Results
 from benchmarks.reporting.tables import show
 from benchmarks.throughput import Engine
 from haltline.schemas.topics import Topics
@@ -27,7 +28,8 @@ from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.local.kafka_jars import LocalKafkaError, fetch
 from haltline.streams.local.subprocesses import ChildDied, Children
 
-PARTS = ("throughput", "latency", "guard", "core", "sink", "growth")
+PARTS = ("pairs", "throughput", "latency", "guard", "core", "sink", "growth")
+WITHOUT_KAFKA = frozenset({"pairs", "guard", "core"})
 _OURS_AT_MOST_S = 900.0
 _EVENTS_EACH = 30
 """Of a session, where `--growth-events` allows that many: its state has its full size then."""
@@ -36,22 +38,28 @@ _SPARE = 1.5
 _WIDTH = 160  # also where there is no terminal
 
 
-def run(args: argparse.Namespace, console: Console) -> None:
+def run(args: argparse.Namespace, console: Console) -> Document:
     """Measures what was asked for; prints it, and writes it as JSON, also when a part fails."""
     results = Results(settings=settings_of(args))
     with tempfile.TemporaryDirectory(prefix="haltline-bench-") as scratch:
         os.environ["TMPDIR"] = scratch  # what the engines leave behind goes with it
         logs = Path(args.logs or scratch, "logs")
-        console.print(f"Starting Kafka. Logs of everything that runs: {logs}")
+        console.print(f"Logs of everything that runs: {logs}")
         try:
-            with LocalKafka(Path(scratch, "kafka"), jars=fetch()) as kafka, Children(logs) as children:
-                _Run(args, Cluster(kafka), children, results, console, Path(scratch)).all_parts()
+            with ExitStack() as stack:
+                cluster = None
+                if not WITHOUT_KAFKA.issuperset(args.only):
+                    console.print("Starting Kafka ...")
+                    cluster = Cluster(stack.enter_context(LocalKafka(Path(scratch, "kafka"), jars=fetch())))
+                children = stack.enter_context(Children(logs))
+                _Run(args, cluster, children, results, console, Path(scratch)).all_parts()
         finally:  # what was measured before a failure is worth having
             document = results.as_json()
             show(document, Console(width=_WIDTH))
             args.json.parent.mkdir(parents=True, exist_ok=True)
             args.json.write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
             console.print(f"Written: {args.json}")
+    return document
 
 
 def settings_of(args: argparse.Namespace) -> dict[str, Any]:
@@ -64,14 +72,21 @@ class _Run:
     """What every part needs."""
 
     args: argparse.Namespace
-    cluster: Cluster
+    started: Cluster | None
     children: Children
     results: Results
     console: Console
     scratch: Path
 
+    @property
+    def cluster(self) -> Cluster:
+        if self.started is None:
+            raise RuntimeError(f"expected only {', '.join(sorted(WITHOUT_KAFKA))} without a Kafka, got another part")
+        return self.started
+
     def all_parts(self) -> None:
         parts: dict[str, Callable[[], None]] = {
+            "pairs": self.pairs,
             "throughput": self.throughput,
             "latency": self.latency,
             "guard": self.guard,
@@ -85,10 +100,16 @@ class _Run:
                 parts[name]()
         self.results.calibration_us.append(calibration())
 
+    def pairs(self) -> None:
+        self.console.print("Parts beside their peers, in turns ...")
+        self.results.pairs += pairs.measure(self.scratch)
+
     def throughput(self) -> None:
         args = self.args
         engines = [throughput.OURS, *throughput.PEERS]
-        if why := self._missing_streams():
+        if args.short:
+            engines = [engine for engine in engines if engine.name in throughput.OF_SHORT_RUNS]
+        elif why := self._missing_streams():
             engines = [engine for engine in engines if engine.module != throughput.STREAMS]
             self.results.skipped["Kafka Streams"] = why
         for sessions in args.sessions:
@@ -96,8 +117,6 @@ class _Run:
             for number in range(1, args.rounds + 1):
                 for engine in engines:
                     self.one_engine(engine, topics, sessions, number)
-                alone = self.load(args.core_events, min(sessions, args.core_events))
-                self.results.throughput.append(throughput.core_alone(alone, number))
 
     def _missing_streams(self) -> str:
         if why := kafka_streams.missing():
@@ -158,7 +177,7 @@ class _Run:
         topics = Topics("benchsink.")
         self.console.print(f"Producing {self.args.sink_events:,} events of {sink.EVENT_BYTES} bytes for the sinks ...")
         sink.fill(self.cluster, topics, self.args.sink_events, self.args.seed)
-        for result in sink.measure(self.cluster, self.children, topics, self.scratch):
+        for result in sink.measure(self.cluster, self.children, topics, self.scratch, few=self.args.short):
             self.results.sink.append(result)
             self.console.print(f"  {result.engine}: {result.rows_per_s or 0:,.0f} rows/s")
 

@@ -129,8 +129,7 @@ def _start(  # noqa: PLR0917 - as every part of the benchmarks is called
     """Starts a worker; the seconds until each partition gave a verdict, and the worker, which runs on."""
     probe = verdicts.Probe(cluster.bootstrap, topics, label)
     began = time.perf_counter()
-    arguments = processes.worker_arguments(cluster.bootstrap, topics.prefix, group)
-    worker = processes.start(children, f"{group}-{label}", processes.WORKER, [*arguments, *more])
+    worker = processes.start_worker(children, f"{group}-{label}", cluster.bootstrap, topics.prefix, group, *more)
     probe.wait([worker])
     return time.perf_counter() - began, worker
 

@@ -86,10 +86,17 @@ def fill(cluster: Cluster, topics: Topics, events: int, seed: int) -> None:
     cluster.fill(topics.actions, padded(Load(events=events, sessions=1000, start_ms=now_ms - 3_600_000, seed=seed)))
 
 
-def measure(cluster: Cluster, children: Children, topics: Topics, scratch: Path) -> Iterator[Sunk]:
-    """Runs one after the other until it has committed everything. Raises RuntimeError when one takes too long."""
+def measure(
+    cluster: Cluster, children: Children, topics: Topics, scratch: Path, *, few: bool = False
+) -> Iterator[Sunk]:
+    """Runs one after the other until it has committed everything; `few`: ours as it is, and the peer.
+
+    Raises RuntimeError when one takes too long.
+    """
     make_keys(scratch / "key.pem")
     for engine in engines(scratch / "key.pem"):
+        if few and engine.name not in (OURS, PEER):
+            continue
         folder = scratch / re.sub(r"\W+", "-", engine.name)
         group = f"{topics.prefix}{folder.name}"
         if engine.module == _PEER_MODULE:

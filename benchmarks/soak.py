@@ -6,7 +6,6 @@ their bounds: memory that still grows afterwards is a leak, of this code or of a
 
 import argparse
 import os
-import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -20,7 +19,6 @@ from benchmarks import command, processes
 from benchmarks.cluster import QUIET, Cluster, Group, started
 from benchmarks.load import Load, generate
 from haltline.schemas.topics import Topics
-from haltline.streams.local.kafka_jars import missing_tools
 from haltline.streams.local.subprocesses import Child, Children
 
 _SAMPLE_EVERY_S = 10.0
@@ -48,9 +46,6 @@ def growth_bytes_per_hour(samples: Sequence[Sample]) -> float:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code: 0 when it was measured to the end."""
     options = _options().parse_args(arguments)
-    if missing := missing_tools():
-        print(f"benchmarks.soak: expected {' and '.join(missing)}; got no such command on PATH", file=sys.stderr)
-        return 1
     with started("soak") as (cluster, children, _):
         samples = _run(cluster, children, options)
     second_half = [s for s in samples if s.after_s >= options.minutes * 30]
@@ -77,9 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(cluster: Cluster, children: Children, options: argparse.Namespace) -> list[Sample]:
     topics, name = Topics("soak."), "soak"
     cluster.make_topics(topics, f"{name}-sessions-changelog")
-    worker = processes.start(
-        children, name, processes.WORKER, processes.worker_arguments(cluster.bootstrap, topics.prefix, name)
-    )
+    worker = processes.start_worker(children, name, cluster.bootstrap, topics.prefix, name)
     stop = threading.Event()
     failed: list[Exception] = []
     producing = threading.Thread(

@@ -7,16 +7,14 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks import processes
-from benchmarks.cluster import PARTITIONS, Cluster, Group
-from benchmarks.load import Load, generate
-from benchmarks.rules import CORE, document, only
+from benchmarks.cluster import Cluster, Group
+from benchmarks.rules import CORE, document
 from haltline.schemas.topics import Topics
-from haltline.schemas.wire import decode_event
-from haltline.streams.engine.core import Core, Position, SessionState
 from haltline.streams.local.subprocesses import Child, Children
 
 _ASK_EVERY_S = 0.02
 _FIRST_COMMIT_WITHIN_S = 120.0
+_LEAST_S = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +53,6 @@ BARE_DETECT: Final = "bare loop, detect"
 BARE_COUNT: Final = "bare loop, count"
 STREAMS_COUNT: Final = "Kafka Streams, count"
 EVERY_RULE: Final = "haltline worker, every rule"
-CORE_ALONE: Final = "core alone"
 
 OURS = Engine(
     name="haltline worker",
@@ -63,6 +60,7 @@ OURS = Engine(
     module=processes.WORKER,
     rules=CORE,
 )
+OF_SHORT_RUNS: Final = frozenset({OURS.name, BARE_DETECT, EVERY_RULE})
 PEERS = (
     Engine(name=FAUST_DETECT, what="the same rules, state to a table", module=FAUST, variant="detect", rules=CORE),
     Engine(name=FAUST_COUNT, what="JSON, a count per session in a table", module=FAUST, variant="count"),
@@ -96,7 +94,7 @@ class Throughput:
     events: int
     """Committed in all; fewer than there were when the time was up."""
     events_per_s: float | None
-    """None: it committed only once, the input was too short."""
+    """None: the input was too short."""
     cpu_us_per_event: float | None
     """Processor time of all its threads; says more than the rate on a machine that is shared."""
     peak_rss_bytes: int | None
@@ -130,14 +128,16 @@ def measure(
     child = engine.start(children, cluster, topics, group)
     commits = _watch(watched, child, end, at_most_s)
     first, last = commits[0], commits[-1]
+    # What was done before the first commit is not measured, and partitions that are committed one by one are no rate.
+    enough = 2 * first.events <= last.events and last.at_s - first.at_s >= _LEAST_S
     result = Throughput(
         engine=engine.name,
         what=engine.what,
         sessions=sessions,
         round=round_number,
         events=last.events,
-        events_per_s=events_per_s(commits),
-        cpu_us_per_event=_cpu_us(first, last),
+        events_per_s=events_per_s(commits) if enough else None,
+        cpu_us_per_event=_cpu_us(first, last) if enough else None,
         peak_rss_bytes=processes.peak_rss_bytes(child.pid),
         changelog_bytes=cluster.log_bytes(changelog),
         complete=last.events == end,
@@ -200,28 +200,3 @@ def _cpu_us(first: Seen, last: Seen) -> float | None:
     if first.cpu_s is None or last.cpu_s is None or last.events <= first.events:
         return None
     return (last.cpu_s - first.cpu_s) * 1e6 / (last.events - first.events)
-
-
-def core_alone(load: Load, round_number: int) -> Throughput:
-    """Decoding and deciding in this process, without a broker and without keeping the state."""
-    core = Core(only(CORE))
-    states: dict[str, SessionState] = {}
-    values = [sent.value for sent in generate(load)]
-    began, began_cpu = time.perf_counter(), time.process_time()
-    for offset, value in enumerate(values):
-        event = decode_event(value)
-        at = Position("actions", offset % PARTITIONS, offset)
-        states[event.session_id] = core.on_event(states.get(event.session_id), event, at).state
-    seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - began_cpu
-    return Throughput(
-        engine=CORE_ALONE,
-        what="the same rules, no broker, no durable state",
-        sessions=load.sessions,
-        round=round_number,
-        events=len(values),
-        events_per_s=len(values) / seconds,
-        cpu_us_per_event=cpu_seconds * 1e6 / len(values),
-        peak_rss_bytes=None,
-        changelog_bytes=0,
-        complete=True,
-    )

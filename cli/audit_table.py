@@ -3,19 +3,14 @@
 from collections.abc import Sequence
 from typing import Annotated
 
-import typer
+from haltline.cli.common import option_of
 
 DEFAULT_TABLE = ".haltline/audit"
-AuditTable = Annotated[
-    str,
-    typer.Option(
-        envvar="HALTLINE_AUDIT_TABLE", help="A folder, or the URI of a table in a store (s3://...).", metavar="DIR"
-    ),
-]
+AuditTable = Annotated[str, option_of("audit.table", help="A folder, or the URI of a table in a store (s3://...).")]
 StorageOption = Annotated[
     list[str] | None,
-    typer.Option(
-        envvar="HALTLINE_AUDIT_STORAGE_OPTIONS",
+    option_of(
+        "audit.storage_options",
         help="For a store, such as AWS_REGION=eu-north-1; may be repeated.",
         metavar="NAME=VALUE",
     ),

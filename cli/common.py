@@ -4,11 +4,11 @@ Every command imports this module, so it loads nothing that only some of them ne
 """
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TypeVar
 
 import typer
 
@@ -17,6 +17,9 @@ from haltline.schemas.topics import Topics
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+_Item = TypeVar("_Item")
 
 
 class Exit(IntEnum):
@@ -117,9 +120,9 @@ def _not_empty(param: typer.CallbackParam, value: str) -> str:
 
 By = Annotated[
     str,
-    typer.Option(
+    option_of(
+        "operator.name",
         callback=_not_empty,
-        envvar="HALTLINE_OPERATOR",
         help="Your name, for the audit. It is not taken from the login, which may be shared.",
         metavar="NAME",
     ),
@@ -166,6 +169,15 @@ def console() -> "Console":
     from rich.console import Console
 
     return Console() if sys.stdout.isatty() else Console(width=200, soft_wrap=True)
+
+
+def tracked(items: Iterable[_Item], what: str) -> Iterable[_Item]:
+    """These, with a bar on standard error where that is a terminal."""
+    from rich.console import Console
+    from rich.progress import track
+
+    shown = Console(stderr=True)
+    return track(items, what, console=shown, disable=not shown.is_terminal)
 
 
 def say(text: str, style: str = "") -> None:

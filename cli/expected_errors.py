@@ -5,11 +5,17 @@ from confluent_kafka import KafkaError, KafkaException
 from haltline.cli.common import Exit
 from haltline.schemas.wire import InvalidRecord
 from haltline.streams.audit import NoRecords, QueryFailed
+from haltline.streams.kafka.failure import KnownFailure
 from haltline.streams.kafka.log_reader import Gone, NoSuchTopic, Unreachable
+from haltline.streams.kafka.topics import NoAdminApiError
+from haltline.streams.local.kafka_jars import LocalKafkaError
 from haltline.streams.operator.approval_client import Closed
 from haltline.streams.operator.command_factory import NotAllowed
 from haltline.streams.operator.ids import Ambiguous, NotFound
+from haltline.streams.policy.loader import BadPolicy
+from haltline.streams.replay.copying import NotThere
 from haltline.streams.replay.time_range import BadMoment
+from haltline.streams.replay.traces import UnreadableTrace
 
 _NOT_ALLOWED = frozenset(
     {
@@ -25,10 +31,14 @@ def explained(error: Exception) -> tuple[object, Exit] | None:
     match error:
         case Unreachable():
             return error, Exit.UNREACHABLE
-        case NotFound() | Ambiguous() | Closed() | Gone() | InvalidRecord() | NoRecords():
+        case NotFound() | Ambiguous() | Closed() | Gone() | InvalidRecord() | NoRecords() | LocalKafkaError():
             return error, Exit.NO
-        case NoSuchTopic() | NotAllowed() | QueryFailed() | BadMoment():
+        case NoSuchTopic() | NoAdminApiError() | NotAllowed() | NotThere() | QueryFailed():
             return error, Exit.USAGE
+        case BadMoment() | BadPolicy() | UnreadableTrace():
+            return error, Exit.USAGE
+        case KnownFailure():
+            return error, Exit.NO
         case KafkaException():
             return _refusal(error.args[0])
         case _:

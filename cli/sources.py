@@ -72,7 +72,6 @@ def opened(source: str, where: Where, at: Cluster) -> "Iterator[Range]":
     from haltline.streams.replay.kafka_range import KafkaRange
     from haltline.streams.replay.table_range import TableRange
     from haltline.streams.replay.time_range import parse_range
-    from haltline.streams.replay.traces import UnreadableTrace
 
     now_ms = time.time_ns() // 1_000_000
     try:
@@ -88,8 +87,6 @@ def opened(source: str, where: Where, at: Cluster) -> "Iterator[Range]":
             fail(f"{source}: expected no --from or --to with a file, got one", Exit.USAGE)
         else:
             yield FileRange(Path(source), at.topics)
-    except UnreadableTrace as error:
-        fail(error, Exit.USAGE)
     except OSError as error:
         if isinstance(error, ConnectionError):
             raise

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -45,19 +45,16 @@ _BEGINS_EVERY_S: Final = 30.0
 class ProtectionWatch:
     """A thread that keeps what is known, from `start` until `close`."""
 
-    def __init__(
-        self, settings: ConsoleSettings, engine: Engine, feeder: Feeder, clock_s: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, settings: ConsoleSettings, engine: Engine, feeder: Feeder) -> None:
         self._settings = settings
         self._limits = settings.protection
         self._engine = engine
         self._feeder = feeder
-        self._clock_s = clock_s
         self._client = {**settings.client, "bootstrap.servers": settings.bootstrap}
         self._outage = Outage(log, "the console's look at consumer groups: the broker")
         self._begins: dict[Partition, int] = {}
         self._begins_s = 0.0
-        self._known = Known(looked_s=clock_s())
+        self._known = Known(looked_s=time.time())
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="haltline-protection", daemon=True)
 
@@ -68,7 +65,7 @@ class ProtectionWatch:
 
     def problems(self) -> list[Problem]:
         """What is wrong now, the worst first."""
-        return problems_of(self._known, self._clock_s(), self._limits)
+        return problems_of(self._known, time.time(), self._limits)
 
     def start(self) -> None:
         """Begins to look."""
@@ -86,11 +83,11 @@ class ProtectionWatch:
             try:
                 admin = admin or AdminClient(self._client, logger=log)
                 groups = self._groups(admin)
-                self._known = answered(self._known, groups, self._clock_s(), self._limits)
+                self._known = answered(self._known, groups, time.time(), self._limits)
                 self._outage.back()
             except Exception as failed:  # whatever it is: nobody would know of a worker that stands still
                 self._outage.away(failed)
-                self._known = unanswered(self._known, str(failed), self._clock_s())
+                self._known = unanswered(self._known, str(failed), time.time())
                 admin = None  # this one may hold on to brokers of before a crash
             try:
                 self._look_at_the_read_model()
@@ -98,7 +95,7 @@ class ProtectionWatch:
                 log.warning("protection: the read model cannot be read: %s", failed)
 
     def _look_at_the_read_model(self) -> None:
-        now_s = self._clock_s()
+        now_s = time.time()
         failure = "" if self._feeder.alive else repr(self._feeder.failure or "it has ended")
         self._known = fed(self._known, failure, now_s, self._feeder.missing)
         prefix = self._settings.topics.prefix

@@ -6,21 +6,18 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from haltline.interventions.agent.rules.settings import Arguments, ClientRules, Glob, RateLimit, Usd
 from haltline.schemas.problems import problem_of
+from haltline.schemas.record import Part
 from haltline.streams.policy.yaml_text import BadYaml, value_of
 
 NOTHING: Final = "nothing-is-allowed"
 """An action that there is not: to the SDK an empty list of allowed actions would be none at all."""
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class ApprovalsWanted(_Part):
+class ApprovalsWanted(Part):
     """Which calls want a person's approval first."""
 
     actions: tuple[Glob, ...] = ()
@@ -43,7 +40,7 @@ class ApprovalsWanted(_Part):
         return None
 
 
-class Budgets(_Part):
+class Budgets(Part):
     """What may be spent in a calendar month (UTC), besides the rules' budgets of a run."""
 
     monthly_usd: Usd | None = None
@@ -52,7 +49,7 @@ class Budgets(_Part):
     """By each group whose id matches; a group is what the SDK's `CostTracker` was given."""
 
 
-class ConsoleRules(_Part):
+class ConsoleRules(Part):
     """All of it; nothing is limited by default."""
 
     rules: ClientRules = ClientRules()

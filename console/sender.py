@@ -11,6 +11,7 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from haltline.schemas.control import Command
+from haltline.schemas.partitioner import CONFIRMED
 from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_reader import Unreachable
 from haltline.streams.kafka.produce import CONFIRM_WITHIN_S
@@ -35,9 +36,7 @@ class Sender(AbstractContextManager["Sender", None]):
         self._settings = {
             **(client or {}),
             "bootstrap.servers": bootstrap,
-            "partitioner": "murmur2_random",
-            "acks": "all",
-            "enable.idempotence": True,
+            **CONFIRMED,
             "linger.ms": 2,
             "delivery.timeout.ms": int(CONFIRM_WITHIN_S * 1000),
         }

@@ -3,12 +3,12 @@
 from enum import StrEnum
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.events import Effect, Kind, Outcome
 from haltline.schemas.findings import Severity
-from haltline.schemas.record import Name, Text
+from haltline.schemas.record import Name, Part, Text
 
 MAX_ENTRIES: Final = 128
 """Matches that a rule remembers of a session, and so the most that it can count."""
@@ -26,10 +26,6 @@ FieldName = Annotated[
         r"|usage\.(input_tokens|output_tokens|cache_read_tokens|cost_usd|memory_bytes|cpu_ms|file_ops))$",
     ),
 ]
-
-
-class _StrictModel(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class CorrelationType(StrEnum):
@@ -60,7 +56,7 @@ class Status(StrEnum):
         return {Status.EXPERIMENTAL: Mode.SHADOW, Status.TEST: Mode.WARN, Status.STABLE: Mode.ENFORCE}[self]
 
 
-class Selection(_StrictModel):
+class Selection(Part):
     """Which events, or which findings of other rules, are meant. All given conditions must hold; texts are globs."""
 
     on: Literal["attempt", "result", "event"] | None = None
@@ -98,7 +94,7 @@ class Selection(_StrictModel):
         return "result" if self.outcome is not None or self.error is not None else "attempt"
 
 
-class Condition(_StrictModel):
+class Condition(Part):
     """What the count, sum or mean must be; all given conditions must hold."""
 
     gt: float | None = None
@@ -132,7 +128,7 @@ _ORDER: Final = (CorrelationType.TEMPORAL, CorrelationType.TEMPORAL_ORDERED)
 _COUNTS: Final = (CorrelationType.EVENT_COUNT, CorrelationType.VALUE_COUNT)
 
 
-class Correlation(_StrictModel):
+class Correlation(Part):
     """One rule. It is known to `rules` and in decisions as `correlation_<name>`."""
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]

@@ -4,12 +4,12 @@ import math
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.findings import Severity
 from haltline.schemas.payloads import Strength
-from haltline.schemas.record import Id, Name, Text
+from haltline.schemas.record import Id, Name, Part, Text
 
 MAX_ENTRIES: Final = 256
 
@@ -17,10 +17,6 @@ Glob = Annotated[str, Field(min_length=1, max_length=512)]
 _Share = Annotated[float, Field(ge=0, le=1)]
 _Debt = Annotated[float, Field(ge=0, le=1000)]
 _Factor = Annotated[float, Field(gt=0, le=1)]
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Vocabulary(StrEnum):
@@ -36,7 +32,7 @@ class Vocabulary(StrEnum):
     """allow, deny, session kill."""
 
 
-class Spoken(_Part):
+class Spoken(Part):
     """The vocabulary of some agents or sessions."""
 
     agent: Glob = "*"
@@ -47,7 +43,7 @@ class Spoken(_Part):
     """The vocabulary of their decisions."""
 
 
-class Throttle(_Part):
+class Throttle(Part):
     """How limits are lowered."""
 
     limits: dict[Name, Annotated[float, Field(ge=1, le=1e15)]] = Field(
@@ -68,7 +64,7 @@ class Throttle(_Part):
     """For a growth above 2, or a critical finding that measures none."""
 
 
-class RollbackLimits(_Part):
+class RollbackLimits(Part):
     """Which checkpoints are safe to go back to."""
 
     max_depth: Annotated[int, Field(ge=1, le=16)] = 3
@@ -81,7 +77,7 @@ class RollbackLimits(_Part):
     """So long before it none may have failed."""
 
 
-class Modification(_Part):
+class Modification(Part):
     """How the arguments of a call are changed instead of refusing it."""
 
     action: Glob
@@ -102,7 +98,7 @@ class Modification(_Part):
         return self
 
 
-class Price(_Part):
+class Price(Part):
     """What a call of a tool would cost."""
 
     action: Glob
@@ -120,7 +116,7 @@ class TripwireKind(StrEnum):
     QUALITY = "quality"
 
 
-class Hook(_Part):
+class Hook(Part):
     """Where a tripwire is looked at."""
 
     hook: Literal["tool_call"] = "tool_call"
@@ -129,7 +125,7 @@ class Hook(_Part):
     """A glob over names of tools."""
 
 
-class OnFail(_Part):
+class OnFail(Part):
     """What follows when a tripwire is touched."""
 
     decision: Literal["nudge", "escalate", "block", "halt"] = "block"
@@ -138,7 +134,7 @@ class OnFail(_Part):
     """For the operator."""
 
 
-class Tripwire(_Part):
+class Tripwire(Part):
     """A condition that no call may meet, looked at before everything else."""
 
     id: Id
@@ -157,7 +153,7 @@ class Tripwire(_Part):
     """Flags the decision, so that a person looks at it."""
 
 
-class Thresholds(_Part):
+class Thresholds(Part):
     """The highest risk of each intervention; above `escalate` it is `block`."""
 
     ok: _Share
@@ -174,7 +170,7 @@ class Thresholds(_Part):
         return self
 
 
-class TrustDebt(_Part):
+class TrustDebt(Part):
     """What each intervention adds to an agent's debt, and what follows from its height."""
 
     nudge: _Debt = 0.5
@@ -211,7 +207,7 @@ WEIGHTS: Final[dict[str, float]] = {
 """Of the dimensions of CTQ, as published."""
 
 
-class Governed(_Part):
+class Governed(Part):
     """Agents or sessions that are evaluated as ACGP says. Of several entries the first that matches holds."""
 
     agent: Glob = "*"
@@ -249,7 +245,7 @@ class Governed(_Part):
         return self
 
 
-class Interventions(_Part):
+class Interventions(Part):
     """How levels are chosen and what decisions bring along."""
 
     strategy: Annotated[str, Field(min_length=1, max_length=256)] = "by_rule"

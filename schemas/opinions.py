@@ -3,11 +3,11 @@
 from enum import StrEnum
 from typing import Annotated, Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from haltline.schemas.events import Count
 from haltline.schemas.findings import Severity
-from haltline.schemas.record import EpochMs, Id, Name, Record, Text
+from haltline.schemas.record import EpochMs, Id, Name, Part, Record, Text
 
 _Usd = Annotated[float, Field(ge=0, le=1e6)]
 WHY_CHARS: Final = 600
@@ -27,10 +27,8 @@ class WithoutAnswer(StrEnum):
     """The level of the rule stands; when the time is over, the next call is paused, as after `runaway`."""
 
 
-class OpinionRules(BaseModel):
+class OpinionRules(Part):
     """About which findings a second opinion is requested, and what it may cost."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     rules: Annotated[tuple[Id, ...], Field(max_length=200)] = ()
     """Rules of judgement; none named: all of them."""

@@ -1,5 +1,10 @@
 """Which partition a key is on: the Java client's default, `murmur2_random` in librdkafka."""
 
+from typing import Final
+
+CONFIRMED: Final[dict[str, str | bool]] = {"partitioner": "murmur2_random", "acks": "all", "enable.idempotence": True}
+"""librdkafka's settings of a producer whose records are where a key's are, each once, in order and on all replicas."""
+
 _MASK = 0xFFFFFFFF
 _SEED = 0x9747B28C
 _MULTIPLIER = 0x5BD1E995

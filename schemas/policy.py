@@ -6,7 +6,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from haltline.schemas.correlation import Correlation
 from haltline.schemas.decisions import Level, Mode
@@ -14,18 +14,12 @@ from haltline.schemas.events import Effect
 from haltline.schemas.findings import Severity
 from haltline.schemas.intervening import Interventions
 from haltline.schemas.opinions import OpinionRules
-from haltline.schemas.record import EpochMs, Id, Name, Record
+from haltline.schemas.record import EpochMs, Id, Name, Part, Record
 
 MAX_ENTRIES = 1000
 """The most tools, arguments or overrides that a document may name."""
 MAX_RULES = 200
 MAX_CORRELATIONS = 64
-
-
-class _Part(BaseModel):
-    """A part of a policy: a misspelt field is an error, never ignored."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Reading(StrEnum):
@@ -39,7 +33,7 @@ class Reading(StrEnum):
     """SQL statements."""
 
 
-class Tool(_Part):
+class Tool(Part):
     """What is known of the tools whose name matches a glob (case is ignored)."""
 
     match: Name
@@ -52,7 +46,7 @@ class Tool(_Part):
     """The arguments in which two calls must be equal to be the same call; empty: any two are. Left out: all of them."""
 
 
-class Rule(_Part):
+class Rule(Part):
     """How one detector is set, and what its findings lead to."""
 
     enabled: bool = True
@@ -65,7 +59,7 @@ class Rule(_Part):
     """What a finding of a severity leads to; left out: the rule's defaults."""
 
 
-class Exemption(_Part):
+class Exemption(Part):
     """An operator's word that an override may loosen a rule."""
 
     by: Annotated[str, Field(min_length=1, max_length=256)]
@@ -76,7 +70,7 @@ class Exemption(_Part):
     """From then on, by the sessions' event time, the whole override no longer holds."""
 
 
-class Override(_Part):
+class Override(Part):
     """Other rules for some agents or sessions, by glob.
 
     Of all that hold for a session the strictest counts, setting by setting, whatever their order. One with an
@@ -108,7 +102,7 @@ class Preset(StrEnum):
     """Lower thresholds and harder interventions."""
 
 
-class Published(_Part):
+class Published(Part):
     """Who put a document on the topic, why and when."""
 
     by: Annotated[str, Field(min_length=1, max_length=256)]
@@ -116,7 +110,7 @@ class Published(_Part):
     time: EpochMs
 
 
-class ApprovalRules(_Part):
+class ApprovalRules(Part):
     """How a person's approval of a call is got."""
 
     expires_s: Annotated[float, Field(ge=1, le=86_400)] = 900.0
@@ -131,7 +125,7 @@ class ApprovalRules(_Part):
     """An approval of a volume of destructive acts lets so many more of them pass in the session; 0: none."""
 
 
-class ProbationRules(_Part):
+class ProbationRules(Part):
     """What a session is held to after a reset."""
 
     actions: Annotated[int, Field(ge=0, le=10_000)] = 20
@@ -146,7 +140,7 @@ class ProbationRules(_Part):
     """It does not grow beyond this."""
 
 
-class Operations(_Part):
+class Operations(Part):
     """Approvals, kills, resets and incidents."""
 
     approvals: ApprovalRules = ApprovalRules()

@@ -81,6 +81,12 @@ class Record(BaseModel):
         return self.__pydantic_serializer__.to_json(self, exclude_none=True)
 
 
+class Part(BaseModel):
+    """A part of a document that people write: a misspelt field is an error, never ignored."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
 _R = TypeVar("_R", bound=Record)
 
 

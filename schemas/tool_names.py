@@ -27,10 +27,11 @@ FOREIGN_VERBS = frozenset((
     "loeschen", "loschen", "losche", "loesche", "loscht", "entfernen", "entferne", "vernichten", "leeren",
     "zerstoren",
     "zerstoeren", "supprimer", "supprime", "effacer", "efface", "detruire", "vider", "enlever", "eliminar", "elimine",
-    "borrar", "borra", "borre", "suprimir", "destruir", "vaciar", "quitar", "excluir", "apagar", "remover", "deletar",
+    "borrar", "borra", "borre", "suprimir", "destruir", "vaciar", "quitar", "excluir", "apagar", "deletar",
     "esvaziar", "eliminare", "elimina", "cancella", "cancellare", "distruggere", "svuotare", "svuota", "rimuovere",
     "rimuovi", "verwijder", "verwijderen", "vernietig", "vernietigen", "usun", "usunac", "skasuj", "wyczysc",
-    "radera", "slett", "slette", "slet", "poista", "tyhjenna", "smazat", "smaz", "odstranit", "vymazat", "zmazat",
+    "radera", "wis", "slett", "slette", "slet", "poista", "tyhjenna", "smazat", "smaz", "odstranit", "vymazat",
+    "zmazat",
     "torles", "torol", "eltavolit", "sterge", "stergere", "obrisi", "izbrisi", "ukloni", "hapus", "padam", "xoa",
     "kaldir", "temizle", "burahin", "futa", "ezabatu", "istrinti", "dzest", "kustuta", "udalit", "steret", "ochistit",
     "vydalyty", "izbriy", "sil", "silmek", "ta_bort", "eyda", "dileu", "tanggalin", "shanchu", "sakujo", "sakje",
@@ -68,7 +69,10 @@ _DESTROYS = frozenset((
     "delete", "del", "drop", "truncate", "destroy", "purge", "wipe", "erase", "remove", "rm", "rmdir", "rmtree",
     "unlink", "nuke", "obliterate", "annihilate", "eradicate", "expunge", "shred", "zap", "trash", "decommission",
     "deprovision", "teardown", "deregister", "unregister", "deletion", "deleting", "removal", "dropping",
-    "destruction", "uninstall", "undeploy", "dispose", "discard",
+    "destruction", "uninstall", "undeploy", "dispose", "discard", "deleter", "eraser", "remover",
+    "purger", "wiper", "destroyer", "terminator", "shredder", "obliterator", "dropper", "unprovision", "wiping",
+    "purging", "erasing", "removing", "destroying", "erasure", "vaporize", "demolish", "incinerate", "exterminate",
+    "raze", "bulldoze", "pulverize", "extirpate", "vanquish",
     *FOREIGN_VERBS,
 ))  # fmt: skip
 """Verbs that take something away wherever in a name they stand."""
@@ -77,7 +81,10 @@ _DESTROYS_IN_FRONT = frozenset((
     "terminate", "overwrite", "vacuum",
 ))  # fmt: skip
 """Those that do so where they lead: `clear_table`, not `is_clear`."""
-_PHRASES = ("get_rid_of", "to_trash", "tear_down", "clean_up")
+_PHRASES = (
+    "get_rid_of", "to_trash", "tear_down", "clean_up", "tear_it_down", "blow_away", "throw_away", "do_away_with",
+    "wipe_out",
+)  # fmt: skip
 _BEFORE_ALL = (
     "get_rid_of",
     "format_disk",
@@ -86,6 +93,7 @@ _BEFORE_ALL = (
     "kill_table",
     "kill_database",
     "kill_asset",
+    "make_it_gone",
 )
 _HARMLESS = frozenset((
     "get", "list", "read", "search", "find", "describe", "show", "view", "fetch", "count", "check", "query", "select",
@@ -111,7 +119,9 @@ _RECREATABLE_OBJECTS = frozenset((
     "password", "session", "state", "zoom", "search", "marks", "editor", "view", "tmp", "temp", "call", "thread",
 ))  # fmt: skip
 """What nobody misses when a weak verb (`clear_cache`, `remove_filter`) is about it."""
-_WEAK = _DESTROYS_IN_FRONT | frozenset(("remove", "discard", "dispose", "trash", "unlink", "del"))
+_WEAK = _DESTROYS_IN_FRONT | frozenset(
+    ("remove", "discard", "dispose", "trash", "unlink", "del", "remover", "removing", "terminator")
+)
 _RUN_TOGETHER = re.compile(
     r"(delete|destroy|truncate|purge|remove|erase|wipe|drop|nuke|unlink)"
     r"(?:all|asset|table|file|folder|dir|record|row|user|database|db|bucket|index|dataset|collection|object|schema)s?"

@@ -70,6 +70,16 @@ LAYOUT = (
 )
 
 
+class _Name:
+    """A topic's full name, as an attribute: under the prefix, its own with dashes."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name.replace("_", "-")
+
+    def __get__(self, topics: "Topics", owner: type) -> str:
+        return topics.prefix + self._name
+
+
 @dataclass(frozen=True)
 class Topics:
     """The full topic names under one prefix.
@@ -81,65 +91,30 @@ class Topics:
 
     prefix: str = "haltline."
 
-    @property
-    def actions(self) -> str:
-        """What agents do."""
-        return f"{self.prefix}actions"
-
-    @property
-    def detections(self) -> str:
-        """What detectors saw."""
-        return f"{self.prefix}detections"
-
-    @property
-    def interventions(self) -> str:
-        """What was decided."""
-        return f"{self.prefix}interventions"
-
-    @property
-    def feedback(self) -> str:
-        """What the agent's side answered."""
-        return f"{self.prefix}feedback"
-
-    @property
-    def incidents(self) -> str:
-        """How each incident stands."""
-        return f"{self.prefix}incidents"
-
-    @property
-    def notifications(self) -> str:
-        """Who was notified of them."""
-        return f"{self.prefix}notifications"
-
-    @property
-    def commands(self) -> str:
-        """What operators asked for."""
-        return f"{self.prefix}commands"
-
-    @property
-    def signals(self) -> str:
-        """What matters across sessions."""
-        return f"{self.prefix}signals"
-
-    @property
-    def opinions(self) -> str:
-        """Second opinions on findings in doubt."""
-        return f"{self.prefix}opinions"
-
-    @property
-    def control(self) -> str:
-        """What holds now."""
-        return f"{self.prefix}control"
-
-    @property
-    def policies(self) -> str:
-        """Policy documents."""
-        return f"{self.prefix}policies"
-
-    @property
-    def dead_letter(self) -> str:
-        """What could not be read."""
-        return f"{self.prefix}dead-letter"
+    actions = _Name()
+    """What agents do."""
+    detections = _Name()
+    """What detectors saw."""
+    interventions = _Name()
+    """What was decided."""
+    feedback = _Name()
+    """What the agent's side answered."""
+    incidents = _Name()
+    """How each incident stands."""
+    notifications = _Name()
+    """Who was notified of them."""
+    commands = _Name()
+    """What operators asked for."""
+    signals = _Name()
+    """What matters across sessions."""
+    opinions = _Name()
+    """Second opinions on findings in doubt."""
+    control = _Name()
+    """What holds now."""
+    policies = _Name()
+    """Policy documents."""
+    dead_letter = _Name()
+    """What could not be read."""
 
     @property
     def session_sources(self) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ _FIELDS: Final = {
     "effect": _TEXT, "outcome": _TEXT, "error": _TEXT, "duration_ms": _DOUBLE,
 }  # fmt: skip
 _USED: Final = {"input_tokens": _LONG, "output_tokens": _LONG, "cost_usd": _DOUBLE}
+COMPRESSION: Final = "zstd(3)"
 _BATCH_ROWS: Final = 4096
 _NONE: Final[dict[str, Any]] = {}
 
@@ -43,7 +44,8 @@ def _raw_of(message: Message) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _table(messages: list[Message], *, columns: bool) -> Table:
+def table(messages: list[Message], *, columns: bool) -> Table:
+    """The messages as a table, with the fields of their JSON where `columns` are asked for."""
     types = _RAW | (_FIELDS | _USED if columns else {})
     schema = Schema([Field(name, type_, nullable=True) for name, type_ in types.items()])
     if columns:
@@ -84,7 +86,7 @@ def run(bootstrap: str, topic: str, group: str, folder: Path, rows: int, *, colu
                 raise RuntimeError(f"{topic}: expected a record, got {error}")
         waiting += actual
         if waiting and (len(waiting) >= rows or not actual):
-            write_parquet(_table(waiting, columns=columns), folder / f"{files:06d}.parquet", compression="zstd(3)")
+            write_parquet(table(waiting, columns=columns), folder / f"{files:06d}.parquet", compression=COMPRESSION)
             consumer.commit(asynchronous=False)
             waiting.clear()
             files += 1

@@ -2,7 +2,8 @@
 
 Each figure is compared as a multiple of the peer or of the calibration of its own run, so that a slower machine is
 not taken for slower code. Noise is half the spread of the rounds of both runs, and at least what
-a single figure varies by.
+a single figure varies by. A change is not judged where others used the machine during that part of either run, or, of
+what is measured in turns, where the runs had different processors or versions of Python.
 """
 
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from enum import StrEnum
 from statistics import median
 
 from benchmarks.reporting.figures import figures, relative
+from benchmarks.reporting.quiet import LOUD_FROM
 from benchmarks.reporting.report import Document
 
 
@@ -20,6 +22,7 @@ class Verdict(StrEnum):
     BETTER = "better"
     SAME = "within noise"
     WORSE = "worse"
+    NOT_JUDGED = "not judged"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +62,22 @@ def remarks(old: Document, new: Document) -> list[str]:
         if old["settings"].get(name) != new["settings"].get(name)
     )
     other = [f"Settings differ: {', '.join(differing)}."] if differing else []
-    cpus = [old["machine"]["cpu"], new["machine"]["cpu"]]
-    return loud + other + ([f"Different processors: {cpus[0]}, then {cpus[1]}."] if cpus[0] != cpus[1] else [])
+    made_on = _made_on(old), _made_on(new)
+    return (
+        loud + other + ([f"Different machines: {made_on[0]}, then {made_on[1]}."] if made_on[0] != made_on[1] else [])
+    )
+
+
+def _made_on(document: Document) -> str:
+    """On which other machines a ratio of processor times may be another one."""
+    machine = document["machine"]
+    return f"{machine['cpu']} with Python {machine['python'].rpartition('.')[0]}"
+
+
+def _is_judged(part: str, old: Document, new: Document) -> bool:
+    if not part:
+        return _made_on(old) == _made_on(new)
+    return all(run["load"]["others_share_by_part"].get(part, 0.0) < LOUD_FROM for run in (old, new))
 
 
 def _changes(old: Document, new: Document) -> Iterator[Change]:
@@ -72,6 +89,9 @@ def _changes(old: Document, new: Document) -> Iterator[Change]:
         was, now = (relative(run[name], run[base] if base else None) for run in (before, after))
         ratio = median(now) / median(was)
         noise = max(figure.least, (_spread(was) + _spread(now)) / 2)
+        verdict = _verdict(ratio if figure.higher_is_better else 1 / ratio, noise)
+        if verdict is not Verdict.SAME and not _is_judged(figure.part, old, new):
+            verdict = Verdict.NOT_JUDGED
         yield Change(
             name=name,
             old=before[name].value,
@@ -79,7 +99,7 @@ def _changes(old: Document, new: Document) -> Iterator[Change]:
             base=base,
             ratio=ratio,
             noise=noise,
-            verdict=_verdict(ratio if figure.higher_is_better else 1 / ratio, noise),
+            verdict=verdict,
         )
 
 

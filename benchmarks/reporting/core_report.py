@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.reporting.report import machine
+from benchmarks.reporting.machine import machine
 
 _AIM_PER_S = 100_000
 CALIBRATION, DECODE, NOTHING, FIRST, ENFORCING, CORE, BOTH = (

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Final
 
@@ -13,6 +13,8 @@ CALIBRATION: Final = "calibration: CPU us a step"
 _REPEATED: Final = 0.05
 _ONCE: Final = 0.15
 _TAIL: Final = 0.5
+_IN_TURNS: Final = 0.2
+_CORE_IN_TURNS: Final = 0.5  # it uses more of the caches than what it is beside: between loads, it varied by two fifths
 _OURS: Final = "haltline"
 
 
@@ -27,6 +29,8 @@ class Figure:
     """The figure of the same run that it is a multiple of; None: it stands for itself."""
     least: float = _ONCE
     """The smallest change that is taken for one, as a share, however close the rounds are."""
+    part: str = ""
+    """Of the run, where others' work falsifies it; empty: it is of processor time in turns."""
     judged: bool = True
     """Whether it is about haltline, and not a peer's or the calibration's."""
 
@@ -55,20 +59,37 @@ def relative(figure: Figure, base: Figure | None) -> tuple[float, ...]:
 
 def _all(document: Document) -> Iterator[tuple[str, Figure]]:
     yield CALIBRATION, Figure(values=tuple(document["calibration_us"]), judged=False)
-    yield from _throughput(document)
-    yield from _latency(document)
-    yield from _sink(document)
+    for pair in document.get("pairs", ()):
+        name, beside = f"{pair['name']}: CPU us", f"{pair['beside']}, in turns with {pair['name']}: CPU us"
+        least = _CORE_IN_TURNS if pair["name"].startswith("core") else _IN_TURNS
+        yield beside, Figure(values=tuple(pair["peer_us"]), judged=False)
+        yield name, Figure(values=tuple(pair["ours_us"]), base=beside, least=least)
+    parts = {
+        "throughput": _throughput,
+        "latency": _latency,
+        "sink": _sink,
+        "guard": _guard,
+        "core": _core,
+        "growth": _growth,
+    }
+    for part, figures_of in parts.items():
+        yield from ((name, replace(figure, part=part)) for name, figure in figures_of(document))
+
+
+def _guard(document: Document) -> Iterator[tuple[str, Figure]]:
     for cost in (document["guard"] or {}).get("costs", ()):
         ours, name = cost["name"].startswith(_OURS), f"guarded call, {cost['name']}: us"
         base = f"guarded call, {overhead.PEER}: us" if ours else None
         yield name, Figure(values=(cost["best_us"],), base=base, judged=ours)
+
+
+def _core(document: Document) -> Iterator[tuple[str, Figure]]:
     for cost in (document["core"] or {}).get("costs", ()):
         ours = cost["times_calibration"] != 1  # the first one is the calibration, of which the others are multiples
         yield (
             f"core, {cost['name']}: times its calibration",
             Figure(values=(cost["times_calibration"],), judged=ours, least=_REPEATED),
         )
-    yield from _growth(document)
 
 
 def _throughput(document: Document) -> Iterator[tuple[str, Figure]]:
@@ -76,11 +97,11 @@ def _throughput(document: Document) -> Iterator[tuple[str, Figure]]:
     for result in document["throughput"]:
         rounds[result["engine"], result["sessions"]].append(result)
     for (engine, sessions), results in rounds.items():
-        ours = engine.startswith(_OURS) or engine == throughput.CORE_ALONE
-        least = _REPEATED if len(results) > 1 else _ONCE
+        ours = engine.startswith(_OURS)
+        least = _REPEATED if len(results) > 1 and not document["settings"].get("short") else _ONCE
         at = f"{sessions:,} sessions"
         rates = tuple(result["events_per_s"] for result in results if result["events_per_s"])
-        base = f"{throughput.BARE_COUNT}, {at}: events/s" if ours else None
+        base = f"{throughput.BARE_DETECT}, {at}: events/s" if ours else None
         if rates:
             yield (
                 f"{engine}, {at}: events/s",

@@ -9,6 +9,7 @@ import orjson
 
 from benchmarks.growth import Grown
 from benchmarks.latency import Latency
+from benchmarks.pairs import Pair
 from benchmarks.reporting.machine import machine
 from benchmarks.reporting.quiet import Watch
 from benchmarks.sink import Sunk
@@ -38,6 +39,7 @@ class Results:
     """As benchmarks.overhead gives it."""
     core: Document | None = None
     """As benchmarks.core gives it; the first of its costs is its calibration."""
+    pairs: list[Pair] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
     """What was not measured, and why."""
 
@@ -56,6 +58,7 @@ class Results:
             "guard": self.guard,
             "core": self.core,
             "sink": [asdict(result) for result in self.sink],
+            "pairs": [asdict(pair) for pair in self.pairs],
             "growth": [asdict(result) | {"recovery_s": result.recovery_s} for result in self.growth],
         }
 

@@ -95,6 +95,24 @@ def _throughput(document: Document) -> Table:
     return Table("Throughput", columns, rows)
 
 
+def _pairs(document: Document) -> Table:
+    landed = document.get("pairs") or (document.get("short") or {}).get("pairs", ())
+    rows = []
+    for pair in landed:
+        ratios = [own / other for own, other in zip(pair["ours_us"], pair["peer_us"], strict=True)]
+        rows.append(
+            [
+                pair["name"],
+                pair["beside"],
+                us(median(pair["ours_us"])),
+                us(median(pair["peer_us"])),
+                f"{median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})",
+            ]
+        )
+    columns = ["part", "beside", "CPU, median of 5 rounds", "of what it is beside", "ratio, median (all rounds)"]
+    return Table("Beside their peers, in turns", columns, rows)
+
+
 def _latency(document: Document) -> Table:
     echo = {result["rate"]: result for result in document["latency"] if result["engine"] == latency.ECHO}
     rows = [
@@ -257,6 +275,7 @@ def _median(results: Sequence[Document], name: str) -> float | None:
 TABLES: Final[dict[str, Callable[[Document], Table]]] = {
     "summary": _summary,
     "run": _run,
+    "pairs": _pairs,
     "throughput": _throughput,
     "latency": _latency,
     "guard": _guard,

@@ -38,7 +38,8 @@ def compare(history: "History") -> list[str]:
     )  # fmt: skip
     truth.states, states = same_offsets(truth.states, verify.last_states(outputs[CHANGELOG]))
     whole = {(r.topic, r.partition, r.offset): r for r in (*sources[TOPICS.actions], *gone.records)}
-    rows = [((row["topic"], row["partition"], row["offset"]), row["raw"]) for row in rows_of(history)]
+    rows = [(place_of(row), row["raw"]) for row in rows_of(history)]
+    older = [(place_of(row), row["raw"]) for row in rows_of(history, history.sink - 1)]
     in_table = {place for place, _ in rows}
     audited = {(r.topic, r.partition, r.offset): r.value for r in kept_or(broker, in_table)}
     found = [
@@ -49,6 +50,7 @@ def compare(history: "History") -> list[str]:
         verify.check_control(truth, outputs[TOPICS.control]),
         verify.check_dead_letters(truth, whole, outputs[TOPICS.dead_letter], name_of=gone.name_of),
         verify.check_audit(rows, audited),
+        verify.check_audit(older, dict(older), "the audit table held each record once, of a topic that is no more"),
         _read_model(history.engine, broker),
         _owners(broker),
     ]
@@ -81,15 +83,20 @@ def appended(broker: Broker, topic: str) -> list[LogRecord]:
     ]
 
 
-def rows_of(history: "History") -> list[Row]:
-    """Those of the audit table that are of the topics as they are now."""
-    name = sink_of(history.sink)
+def rows_of(history: "History", life: int | None = None) -> list[Row]:
+    """Those of the audit table that are of the topics as they are now, or as they were in another life."""
+    name = sink_of(history.sink if life is None else life)
     return [row for row in history.table.rows if row["sink"] == name]
+
+
+def place_of(row: Row) -> Place:
+    """Where the record of a row stands."""
+    return row["topic"], row["partition"], row["offset"]
 
 
 def missing_rows(history: "History") -> list[Place]:
     """Records that are not in the audit table."""
-    there = {(row["topic"], row["partition"], row["offset"]) for row in rows_of(history)}
+    there = {place_of(row) for row in rows_of(history)}
     return [
         (topic, number, offset)
         for topic, number, log in history.broker.partitions()

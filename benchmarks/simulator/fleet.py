@@ -34,6 +34,7 @@ from haltline.streams.sessions.session_metrics import SessionMetrics
 GROUP: Final = "haltline"
 AUDIT_GROUP: Final = "haltline-audit"
 SESSION_S: Final = 2.0
+_SINK_SESSION_S: Final = 1.0
 _BURST_ENDS_SHARE: Final = 0.25
 """Behind so many of the records the traffic has a pause."""
 
@@ -106,7 +107,7 @@ def start_sink(world: World, broker: Broker, name: str, table: MemoryAuditTable,
     process = Process(world, name)
     settings = AuditSettings(
         bootstrap=ADDRESS, topics=TOPICS, table="in memory", sink=sink, group=AUDIT_GROUP,
-        flush_s=0.8, session_timeout_s=SESSION_S, answer_within_s=4.0, redact=(),
+        flush_s=0.8, session_timeout_s=_SINK_SESSION_S, answer_within_s=4.0, redact=(),
     )  # fmt: skip
 
     def run() -> None:

@@ -45,10 +45,10 @@ _RESTARTS: Final = 25
 _POINTS: Final = {
     "changelog": CHANGELOG,
     "output": TOPICS.interventions,
-    "entry": TOPICS.signals,
+    "entry": TOPICS.control,
     "table": "table commit",
 }
-_PASSES: Final = {"changelog": 6, "entry": 3, "claim": 2, "database": 6}
+_PASSES: Final = {"changelog": 6, "entry": 2, "claim": 2, "database": 6}
 """Of these there are several in a row: the first or a later one is struck at."""
 MORE: Final = "worker-more"
 _STORE_FAILS_SHARE: Final = 0.02
@@ -81,7 +81,7 @@ class History:
         self.instances: dict[str, str | None] = {
             f"worker-{n}": f"worker-{n}" if rng.random() < 0.5 else None for n in range(rng.choice([2, 2, 3]))
         }
-        self.sinks = [f"sink-{n}" for n in range(rng.choice([1, 1, 2]))]
+        self.sinks = [f"sink-{n}" for n in range(rng.choice([1, 2]))]
         readers = [*self.sinks, CONSOLE]
         self.table = MemoryAuditTable(at_step=self.at_table_step)
         self.engine = open_read_model("console")
@@ -306,7 +306,7 @@ class History:
         """Faults and traffic of one life of the topics, until everything is healed, processed and committed."""
         world = self.world
         records = traffic(self.seed, life)
-        seconds = world.between(0.4, 0.9) * FAULTS_FOR_S
+        seconds = world.between(0.5, 1.0) * FAULTS_FOR_S
         self.traffic = Traffic(world, self.broker, records, seconds)
         self.all.append(self.traffic.process)
         for step in self.plan:

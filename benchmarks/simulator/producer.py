@@ -11,7 +11,7 @@ from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, Message
 from benchmarks.simulator.admin import metadata_of
 from benchmarks.simulator.broker import Broker
 from benchmarks.simulator.log import Headers, New
-from benchmarks.simulator.process import Process, Thread
+from benchmarks.simulator.process import Process, ProcessEnded, Thread
 from haltline.schemas.partitioner import murmur2
 from haltline.streams.runtime.changelog import CLAIM_KEY
 
@@ -20,7 +20,7 @@ _LOST_ANSWER_SHARE: Final = 0.01
 """Of the batches: the answer is lost, the batch is sent again, and the broker knows it already."""
 _ABANDONED_S: Final = 9.0
 """How much later what a process that is gone or unreachable had handed over may land: others own by then."""
-_LATE_SHARE: Final = 0.7
+_LATE_SHARE: Final = 0.8
 """Of such: something does."""
 _NEVER: Final = float("inf")
 _HEALED_S: Final = 0.3
@@ -188,7 +188,7 @@ class _Pipe:
             return
         world = self.producer.process.world
         self.abandoned = True
-        self.handed_over = int(world.random() * (len(self.waiting) + 1))
+        self.handed_over = min(len(self.waiting), int(world.random() * 2 * (len(self.waiting) + 1)))
         self.lands_at, self.life = _NEVER, self.producer.broker.lives
         if self.handed_over and world.chance(_LATE_SHARE):
             healed_s = max(0.0, self.producer.broker.heals_at - world.now) + _HEALED_S * world.random()
@@ -231,7 +231,8 @@ class SimProducer:
     ) -> None:  # fmt: skip
         """Hands one record over. Raises BufferError and KafkaException as the real one does."""
         world = self.process.world
-        world.point("claim" if key is not None and value is None and key[:1] == CLAIM_KEY else topic)
+        if not self.process.alive:
+            raise ProcessEnded
         if self._outstanding >= self._room:
             raise BufferError("Local: Queue full")
         if len(value or b"") > self._max_bytes:
@@ -247,6 +248,7 @@ class SimProducer:
         self._outstanding += 1
         pipe.add(_Sent((topic, partition), new, on_delivery or callback, world.now))
         pipe.sequence += 1
+        world.point("claim" if key is not None and value is None and key[:1] == CLAIM_KEY else topic)
 
     def report(self, sent: _Sent, error: KafkaError | None) -> None:
         """Puts a delivery report into the client's queue."""

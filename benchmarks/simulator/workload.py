@@ -23,7 +23,7 @@ PARTITIONS: Final = 3
 _RULES: Final = frozenset({"destructive_repeat", "severe_destruction", "error_repetition"})
 _TWICE_SHARE: Final = 0.1
 _BAD_SHARE: Final = 0.03
-_COMMAND_SHARE: Final = 0.25
+_COMMAND_SHARES: Final = (0.1, 0.75)
 _COMMANDED: Final = 2
 """Sessions that operators kill and reset, and that send no events: between topics there is no order."""
 
@@ -62,7 +62,7 @@ def traffic(seed: int, life: int = 0) -> list[Sent]:
     )  # fmt: skip
     found: list[Sent] = []
     later: list[Sent] = []
-    commands = 0
+    commands, command_share = 0, rng.choice(_COMMAND_SHARES)
     for event in generate(load):
         sent = Sent(TOPICS.actions, event.session_id, event.value)
         found.append(sent)
@@ -72,7 +72,7 @@ def traffic(seed: int, life: int = 0) -> list[Sent]:
             found.append(later.pop(0))
         if rng.random() < _BAD_SHARE:
             found.append(Sent(TOPICS.actions, event.session_id, _bad(rng, event.value)))
-        if rng.random() < _COMMAND_SHARE:
+        if rng.random() < command_share:
             found.append(_command(rng, commands + 1000 * life, start_ms))
             commands += 1
     return found
@@ -85,7 +85,7 @@ def _bad(rng: random.Random, value: bytes) -> bytes | None:
 def _command(rng: random.Random, number: int, start_ms: int) -> Sent:
     command = Command(
         command_id=f"command-{number}",
-        kind=rng.choice([CommandKind.KILL, CommandKind.KILL, CommandKind.RESET]),
+        kind=rng.choice([CommandKind.KILL, CommandKind.RESET]),
         id=f"commanded-{rng.randrange(_COMMANDED)}",
         by="simulator",
         reason=f"number {number}",

@@ -157,18 +157,11 @@ def _settings(at: Cluster, changelogs: "Changelogs") -> "list[Difference]":
 def _opened(at: Cluster, *, stopped: bool = False) -> "Iterator[Changelogs]":
     """The changelogs of the group and of its shadow group; `stopped`: none of them may have workers."""
     from haltline.streams.engine.groups import Runs
-    from haltline.streams.kafka.failure import KnownFailure
-    from haltline.streams.kafka.topics import NoAdminApiError
     from haltline.streams.operator.changelog_topics import Changelogs
 
-    try:
-        with Changelogs(at.bootstrap, changelogs_of(at.topics, at.group), client=at.client_config) as changelogs:
-            for missing in changelogs.missing:
-                typer.echo(f"haltline: {missing}", err=True)
-            if stopped:
-                changelogs.require_no_members([runs.group(at.group) for runs in (Runs.ENFORCED, Runs.SHADOW)])
-            yield changelogs
-    except NoAdminApiError as error:
-        fail(error, Exit.USAGE)
-    except KnownFailure as error:
-        fail(error, Exit.NO)
+    with Changelogs(at.bootstrap, changelogs_of(at.topics, at.group), client=at.client_config) as changelogs:
+        for missing in changelogs.missing:
+            typer.echo(f"haltline: {missing}", err=True)
+        if stopped:
+            changelogs.require_no_members([runs.group(at.group) for runs in (Runs.ENFORCED, Runs.SHADOW)])
+        yield changelogs

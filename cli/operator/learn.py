@@ -117,7 +117,7 @@ def learn(
 def _recorded(archive: "Archive", files: Sequence[Path], names: set[str]) -> "dict[str, Recorded]":
     """By id: the sessions of the files, and of the table those with these names that are in no file."""
     from haltline.streams.replay.label_precision import recorded
-    from haltline.streams.replay.traces import UnreadableTrace, read_traces
+    from haltline.streams.replay.traces import read_traces
 
     found: dict[str, Recorded] = {}
     for file in files:
@@ -125,8 +125,6 @@ def _recorded(archive: "Archive", files: Sequence[Path], names: set[str]) -> "di
             found |= {session.session_id: session for session in read_traces(file)}
         except OSError as error:
             fail(f"{file}: {error.strerror or error}", Exit.USAGE)
-        except UnreadableTrace as error:
-            fail(error, Exit.USAGE)
     of_table = archive.events_of(sorted(names - found.keys()))
     return found | {name: recorded(name, events) for name, events in of_table.items()}
 

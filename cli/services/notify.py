@@ -67,7 +67,9 @@ def serve(
     document = _read(config)
     from haltline.cli.services.run import log_to_stderr
     from haltline.streams.notify.config import NotifierSettings
-    from haltline.streams.notify.run import run_notifier
+    from haltline.streams.notify.notifier import Notifier
+    from haltline.streams.runtime.metrics import Metrics
+    from haltline.streams.runtime.service import run_service
 
     settings = NotifierSettings(
         bootstrap=at.bootstrap,
@@ -79,7 +81,9 @@ def serve(
     )
     log_to_stderr()
     try:
-        code = run_notifier(settings, document, (metrics_host, metrics_port))
+        metrics = Metrics("notify")
+        notifier = Notifier(settings, document, metrics)
+        code = run_service(notifier, "notify", metrics, (metrics_host, metrics_port), at.bootstrap)
     except (OSError, ValueError) as error:
         fail(error, Exit.USAGE)
     raise typer.Exit(code)

@@ -1,6 +1,7 @@
 """`haltline opinion`: asks a model for second opinions."""
 
 import os
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -43,10 +44,12 @@ def opinion(
     except ModuleNotFoundError as missing:
         fail(f"opinion needs {missing.name}, which is not installed: pip install 'haltline[opinion]'", Exit.USAGE)
     from haltline.cli.services.run import log_to_stderr
-    from haltline.streams.opinion.reviewer import ReviewerSettings, run_reviewer
+    from haltline.streams.opinion.reviewer import Reviewer, ReviewerSettings
     from haltline.streams.policy.loader import BadPolicy
     from haltline.streams.policy.source import PolicyFile as FollowedFile
     from haltline.streams.policy.source import PolicyTopic
+    from haltline.streams.runtime.metrics import Metrics
+    from haltline.streams.runtime.service import run_service
 
     read_policy(policy)  # before anything is opened
     plugins = read_plugins()
@@ -66,7 +69,10 @@ def opinion(
             if policy is None
             else FollowedFile(policy, plugins)
         )
-        code = run_reviewer(settings, judge, source, (metrics_host, metrics_port))
+        metrics = Metrics("opinion")
+        with closing(source):
+            reviewer = Reviewer(settings, judge, source, metrics)
+            code = run_service(reviewer, "opinion", metrics, (metrics_host, metrics_port), at.bootstrap)
     except (OSError, BadPolicy, ValueError) as error:
         fail(error, Exit.USAGE)
     raise typer.Exit(code)

@@ -88,7 +88,6 @@ def worker(
     Example: haltline worker --bootstrap kafka-1:9092 --policy policy.yaml --instance-id worker-1
     """
     from haltline.streams.engine.groups import Runs
-    from haltline.streams.policy.loader import BadPolicy
     from haltline.streams.runtime.worker_settings import WorkerSettings
     from haltline.streams.worker import run
 
@@ -121,16 +120,14 @@ def worker(
         mine = [*topics.session_sources, topics.policies, topics.detections, topics.interventions]
     require_topics(bootstrap, [*mine, settings.changelog], client_config)
     log_to_stderr()
-    try:
-        code = run(
+    raise typer.Exit(
+        run(
             settings,
             topics,
             lambda plugins: _follow(policy, policy_name, settings, topics, plugins),
             sealing_key=sealing_key,
         )
-    except BadPolicy as error:
-        fail(error, Exit.USAGE)
-    raise typer.Exit(code)
+    )
 
 
 def _require_key(file: Path | None) -> None:
@@ -266,12 +263,8 @@ def kafka(
     Example: haltline kafka --data .kafka/data --port 9092
     """
     from haltline.streams.local.kafka import run_foreground
-    from haltline.streams.local.kafka_jars import LocalKafkaError
 
-    try:
-        run_foreground(data, port, partitions)
-    except LocalKafkaError as error:
-        fail(error, Exit.NO)
+    run_foreground(data, port, partitions)
 
 
 def log_to_stderr() -> None:

@@ -4,15 +4,22 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import Query
-
-Skip = Annotated[int, Query(ge=0, le=2**31)]
-Limit = Annotated[int, Query(ge=1, le=1000)]
-From = Annotated[datetime | None, Query(description="From this moment on, ISO 8601.")]
-Until = Annotated[datetime | None, Query(description="Up to this moment, ISO 8601.")]
+from pydantic import GetPydanticSchema
+from pydantic_core.core_schema import no_info_after_validator_function
 
 
-def epoch_ms(moment: datetime | None) -> int | None:
+def _epoch_ms(moment: datetime | None) -> int | None:
     """Epoch milliseconds; a moment without an offset is in UTC."""
     if moment is None:
         return None
     return round((moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+_OF_MOMENT = GetPydanticSchema(lambda _, of: no_info_after_validator_function(_epoch_ms, of(datetime | None)))
+
+Skip = Annotated[int, Query(ge=0, le=2**31)]
+Limit = Annotated[int, Query(ge=1, le=1000)]
+From = Annotated[int | None, _OF_MOMENT, Query(alias="start_date", description="From this moment on, ISO 8601.")]
+"""In epoch milliseconds."""
+Until = Annotated[int | None, _OF_MOMENT, Query(alias="end_date", description="Up to this moment, ISO 8601.")]
+"""In epoch milliseconds, inclusive."""

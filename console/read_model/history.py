@@ -26,13 +26,13 @@ _MAX_IDS_PER_QUERY = 400
 """The most ids in one query: SQLite bounds the number of parameters."""
 
 
-def published_policy(settings: ConsoleSettings, name: str = DEFAULT_NAME) -> Policy:
-    """The policy that was published under a name, or the defaults. A worker with a file of its own has another one.
+def published_policy(settings: ConsoleSettings) -> Policy:
+    """The policy that was published, or the defaults. A worker with a file of its own has another one.
 
     Raises Unreachable and NoSuchTopic; BadPolicy for a document that no worker can use either.
     """
-    record = current(settings.bootstrap, settings.topics.policies, client=settings.client).get(name)
-    return Policy(name=name) if record is None else parse_policy((record.value or b"").decode(), name, installed())
+    record = current(settings.bootstrap, settings.topics.policies, client=settings.client).get(DEFAULT_NAME)
+    return Policy() if record is None else parse_policy((record.value or b"").decode(), DEFAULT_NAME, installed())
 
 
 def core_of(policy: Policy) -> Core:

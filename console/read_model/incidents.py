@@ -1,13 +1,15 @@
 """Incidents in the read model: how they come to be there, and how they are looked for."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import orjson
+from fastapi import Query
 from sqlalchemy import ColumnElement, Connection, Engine, and_, func, or_, select, true
 
+from haltline.console.http.paging import From, Until
 from haltline.console.read_model import tables
 from haltline.console.read_model.store import insert_of, parts
 from haltline.console.read_model.text_search import words_of
@@ -17,30 +19,29 @@ from haltline.schemas.incidents import IncidentChange, IncidentRecord, IncidentS
 
 _I: Final = tables.incidents.c
 _R: Final = tables.records.c
+_OPEN: Final = (IncidentState.OPEN.value, IncidentState.ACKNOWLEDGED.value)
 _MAX_TARGETS: Final = 8
 _MAX_TARGET_CHARS: Final = 200
 
 
 @dataclass(frozen=True, kw_only=True)
 class IncidentFilter:
-    """Which incidents; None: any."""
+    """Which incidents; None: any. The parameters of the route that lists them."""
 
-    states: Collection[IncidentState] = ()
-    scope: ScopeKind | None = None
-    scope_id: str | None = None
     session_id: str | None = None
     """Of the session itself, or counted last in it."""
     agent_id: str | None = None
-    cause: str | None = None
-    level: Level | None = None
-    """At least."""
-    severity: Severity | None = None
-    """At least."""
-    assignee: str | None = None
-    """Empty: nobody."""
-    start_ms: int | None = None
+    start_ms: From = None
     """Of the last decision."""
-    end_ms: int | None = None
+    end_ms: Until = None
+    state: Annotated[list[IncidentState] | None, Query(description="Any of these.")] = None
+    open_only: Annotated[bool, Query(description="Only those that are not resolved.")] = False
+    scope: ScopeKind | None = None
+    scope_id: str | None = None
+    cause: Annotated[str | None, Query(description="The rule, or what else it is about.")] = None
+    level: Annotated[Level | None, Query(description="At least this level.")] = None
+    severity: Annotated[Severity | None, Query(description="At least this severe.")] = None
+    assignee: Annotated[str | None, Query(description="Its assignee; empty: not assigned.")] = None
 
     def condition(self) -> ColumnElement[bool]:
         """As SQL."""
@@ -53,19 +54,17 @@ class IncidentFilter:
             _I.assignee: self.assignee or None,
         }
         held: list[ColumnElement[bool]] = [column == value for column, value in named.items() if value is not None]
-        if self.states:
-            held.append(_I.state.in_([state.value for state in self.states]))
+        if self.state is not None:
+            held.append(_I.state.in_([state.value for state in self.state]))
+        if self.open_only:
+            held.append(_I.state.in_(_OPEN))
         if self.level is not None:
             held.append(_I.level >= self.level.rank)
         if self.severity is not None:
             held.append(_I.severity >= self.severity.rank)
         if self.assignee == "":
             held.append(_I.assignee.is_(None))
-        if self.start_ms is not None:
-            held.append(_I.last_ms >= self.start_ms)
-        if self.end_ms is not None:
-            held.append(_I.last_ms <= self.end_ms)
-        return and_(true(), *held)
+        return and_(true(), *held, *tables.between(_I.last_ms, self.start_ms, self.end_ms))
 
 
 def put_incidents(connection: Connection, records: Iterable[IncidentRecord]) -> None:

@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from math import fsum
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+from fastapi import Query
 from sqlalchemy import BigInteger, ColumnElement, Connection, Engine, and_, cast, func, select, true
 
+from haltline.console.http.paging import From, Until
 from haltline.console.read_model import tables
 from haltline.console.read_model.tallies import MS_PER_DAY, MS_PER_HOUR
 from haltline.console.read_model.text_search import matching
@@ -29,7 +31,7 @@ _L: Final = tables.level_counts.c
 
 @dataclass(frozen=True, kw_only=True)
 class InterventionFilter:
-    """Which interventions; None: any."""
+    """Which interventions; None: any. The parameters of the routes that list and count them."""
 
     type: RecordType | None = None
     outcome: RecordOutcome | None = None
@@ -38,16 +40,22 @@ class InterventionFilter:
     agent_id: str | None = None
     run_id: str | None = None
     policy_id: str | None = None
-    start_ms: int | None = None
-    end_ms: int | None = None
-    """Inclusive, as a date range is read."""
-    search: str | None = None
-    """A part of the action, the reason, the target, the rule, the agent or an id, in either case."""
-    min_prevented_usd: float | None = None
-    trips_only: bool = False
-    """Only what did more than warn."""
-    high_risk: bool = False
-    """Only what was blocked and is of high or critical risk, as `high_risk_blocks` counts it."""
+    start_ms: From = None
+    end_ms: Until = None
+    search: Annotated[
+        str | None,
+        Query(
+            max_length=200,
+            description="A part of the id, action, reason, target, rule, agent or session; 10,000 matches are counted.",
+        ),
+    ] = None
+    """In either case."""
+    min_prevented_usd: Annotated[
+        float | None, Query(ge=0, allow_inf_nan=False, description="More than this was prevented.")
+    ] = None
+    trips_only: Annotated[bool, Query(description="Only what did more than warn.")] = False
+    high_risk: Annotated[bool, Query(description="Only blocked ones of high or critical risk.")] = False
+    """As `high_risk_blocks` counts them."""
 
     @property
     def is_of_tallies(self) -> bool:
@@ -66,14 +74,10 @@ class InterventionFilter:
 
     def condition(self, dialect: str) -> ColumnElement[bool]:
         """As SQL; what is hidden is never returned."""
-        held = [_I.hidden.is_(False), *self._alike(_I)]
+        held = [_I.hidden.is_(False), *self._alike(_I), *tables.between(_I.time_ms, self.start_ms, self.end_ms)]
         for column, value in ((_I.agent_id, self.agent_id), (_I.session_id, self.run_id)):
             if value is not None:
                 held.append(column == value)
-        if self.start_ms is not None:
-            held.append(_I.time_ms >= self.start_ms)
-        if self.end_ms is not None:
-            held.append(_I.time_ms <= self.end_ms)
         if self.min_prevented_usd is not None:
             held.append(_I.cost_prevented_usd > self.min_prevented_usd)
         if self.search:
@@ -82,12 +86,7 @@ class InterventionFilter:
 
     def of_days(self, first: int | None, last: int | None) -> ColumnElement[bool]:
         """The same of the counts of whole days, the first and the last included."""
-        held = self._alike(_T)
-        if first is not None:
-            held.append(_T.day >= first)
-        if last is not None:
-            held.append(_T.day <= last)
-        return and_(true(), *held)
+        return and_(true(), *self._alike(_T), *tables.between(_T.day, first, last))
 
     def _alike(self, columns: Any) -> list[ColumnElement[bool]]:
         """What holds of all interventions that are counted as one."""

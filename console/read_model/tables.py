@@ -34,6 +34,11 @@ def known_by(*names: str) -> dict[str, tuple[str, ...]]:
     return {"key": names}
 
 
+def between(column: ColumnElement[int], first: int | None, last: int | None) -> list[ColumnElement[bool]]:
+    """The conditions of a range, its ends included; None: no end."""
+    return [*([column >= first] if first is not None else ()), *([column <= last] if last is not None else ())]
+
+
 def _numbered() -> Column[int]:
     """In the order of arrival; the text search names rows by it."""
     # PostgreSQL takes a number for each try; SQLite numbers rows by a column of this very type.

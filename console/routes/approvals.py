@@ -24,7 +24,6 @@ router = APIRouter(prefix="/api/v1/approvals", tags=["approvals"], route_class=S
 
 _OPEN = (ApprovalState.PENDING.value, ApprovalState.INFO_REQUESTED.value)
 _LOOK_EVERY_S = 0.1
-_WORDS = {"approve": CommandKind.APPROVE, "reject": CommandKind.REJECT, "ask": CommandKind.ASK}
 Word = Literal["approve", "reject", "ask"]
 
 
@@ -178,7 +177,7 @@ class BatchAnswered(BaseModel):
 @router.post("/batch")
 def answer_all(here: ContextDep, who: OperatorClient, batch: Batch) -> BatchAnswered:
     """Approves or rejects several requests, or asks a question. Each is answered separately; closed ones are not."""
-    answered, refused = here.inbox.answer_all(_WORDS[batch.word], batch.ids, by=who.name, reason=batch.reason)
+    answered, refused = here.inbox.answer_all(CommandKind(batch.word), batch.ids, by=who.name, reason=batch.reason)
     return BatchAnswered(
         answered=[one.before.approval.request_id for one in answered if one.after is not None],
         late=[one.before.approval.request_id for one in answered if one.after is None],
@@ -196,7 +195,7 @@ def answer(
     identical: Annotated[bool, Query(description="Also every other open request about the same call.")] = False,
 ) -> ApprovalsAnswered:
     """Approves or rejects a request, or asks a question. A request that expires is never approved."""
-    kind = _WORDS[word]
+    kind = CommandKind(word)
     deadline_s = time.monotonic() + here.settings.answer_within_s
     while True:
         try:

@@ -1,7 +1,6 @@
 """`/api/v1/detections`: what was found."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Annotated, Any
 
 import orjson
@@ -10,7 +9,7 @@ from pydantic import BaseModel, Field
 from sqlalchemy import ColumnElement, Engine, and_, func, select
 
 from haltline.console.context import ContextDep, Viewer
-from haltline.console.http.paging import From, Limit, Skip, Until, epoch_ms
+from haltline.console.http.paging import From, Limit, Skip, Until
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.read_model import tables
 from haltline.schemas.findings import Severity
@@ -58,13 +57,13 @@ def detections(
     severity: Annotated[Severity | None, Query(description="At least this severe.")] = None,
     session_id: str | None = None,
     agent_id: str | None = None,
-    start_date: From = None,
-    end_date: Until = None,
+    start_ms: From = None,
+    end_ms: Until = None,
     skip: Skip = 0,
     limit: Limit = 50,
 ) -> DetectionList:
     """Every finding that each filter holds for, also those that led to nothing."""
-    held = [_of("detections", session_id), *_between(start_date, end_date)]
+    held = [_of("detections", session_id), *tables.between(_R.time_ms, start_ms, end_ms)]
     filters = {_R.detector: detector, _R.session_id: session_id, _R.agent_id: agent_id}
     held += [column == value for column, value in filters.items() if value is not None]
     if severity is not None:
@@ -76,16 +75,6 @@ def detections(
 def _of(topic: str, session_id: str | None) -> ColumnElement[bool]:
     """A topic's records; those of one session are few, and the topic is written so that only its index can be used."""
     return tables.of_topic(topic) if session_id is None else _R.topic.concat("") == topic
-
-
-def _between(start: datetime | None, end: datetime | None) -> list[ColumnElement[bool]]:
-    first, last = epoch_ms(start), epoch_ms(end)
-    held: list[ColumnElement[bool]] = []
-    if first is not None:
-        held.append(_R.time_ms >= first)
-    if last is not None:
-        held.append(_R.time_ms <= last)
-    return held
 
 
 def _page(engine: Engine, held: Sequence[ColumnElement[bool]], skip: int, limit: int) -> tuple[list[str], int]:

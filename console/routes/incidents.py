@@ -2,11 +2,11 @@
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, HTTPException, Path, Query
+from fastapi import APIRouter, Depends, HTTPException, Path
 from pydantic import BaseModel, Field
 
 from haltline.console.context import TAKEN_IN_WITHIN_S, ContextDep, OperatorClient, Viewer
-from haltline.console.http.paging import From, Limit, Skip, Until, epoch_ms
+from haltline.console.http.paging import Limit, Skip
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.read_model import incidents as kept
 from haltline.schemas.control import CommandKind
@@ -20,13 +20,6 @@ _REPORT = {"incident_id": "inc_9f3c0a77", "summary": "The same asset was deleted
 router = APIRouter(prefix="/api/v1/incidents", tags=["incidents"], route_class=StrictRoute)
 
 _NONE: dict[int | str, dict[str, Any]] = {404: {"description": "There is none of this id."}}
-_KINDS = {
-    "acknowledge": CommandKind.ACKNOWLEDGE,
-    "assign": CommandKind.ASSIGN,
-    "comment": CommandKind.COMMENT,
-    "resolve": CommandKind.RESOLVE,
-}
-_OPEN = (IncidentState.OPEN, IncidentState.ACKNOWLEDGED)
 
 IncidentId = Annotated[
     str, Path(min_length=1, max_length=256, description="The incident's id or its beginning, or the id of its report.")
@@ -126,38 +119,11 @@ class IncidentActionResult(BaseModel):
 def incidents(
     here: ContextDep,
     _: Viewer,
-    session_id: str | None = None,
-    agent_id: str | None = None,
-    start_date: From = None,
-    end_date: Until = None,
-    state: Annotated[list[IncidentState] | None, Query(description="Any of these.")] = None,
-    open_only: Annotated[bool, Query(description="Only those that are not resolved.")] = False,
-    scope: ScopeKind | None = None,
-    scope_id: str | None = None,
-    cause: Annotated[str | None, Query(description="The rule, or what else it is about.")] = None,
-    level: Annotated[Level | None, Query(description="At least this level.")] = None,
-    severity: Annotated[Severity | None, Query(description="At least this severe.")] = None,
-    assignee: Annotated[str | None, Query(description="Its assignee; empty: not assigned.")] = None,
+    filters: Annotated[kept.IncidentFilter, Depends()],
     skip: Skip = 0,
     limit: Limit = 50,
 ) -> IncidentList:
     """The incidents that every filter holds for, the worst first; dates are those of the last decision."""
-    states = tuple(one for one in (state or IncidentState) if not open_only or one in _OPEN)
-    filters = kept.IncidentFilter(
-        states=states if state or open_only else (),
-        scope=scope,
-        scope_id=scope_id,
-        session_id=session_id,
-        agent_id=agent_id,
-        cause=cause,
-        level=level,
-        severity=severity,
-        assignee=assignee,
-        start_ms=epoch_ms(start_date),
-        end_ms=epoch_ms(end_date),
-    )
-    if open_only and not states:
-        return IncidentList(incidents=[], total=0, skip=skip, limit=limit)
     found, total = kept.page(here.engine, filters, skip, limit)
     return IncidentList(incidents=_shown(here, found), total=total, skip=skip, limit=limit)
 
@@ -192,7 +158,7 @@ def act(
     """
     assignee = body.assignee if word == "assign" else None
     before = _one(here, incident_id)
-    acted = here.inbox.act(_KINDS[word], before, by=who.name, reason=body.reason, assignee=assignee)
+    acted = here.inbox.act(CommandKind(word), before, by=who.name, reason=body.reason, assignee=assignee)
     if acted.place is not None:
         here.feeder.wait_for(acted.place, TAKEN_IN_WITHIN_S)
     (shown,) = _shown(here, [acted.after or acted.before])

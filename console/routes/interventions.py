@@ -15,59 +15,18 @@ from haltline.console.compat.records import (
 )
 from haltline.console.context import AgentClient, ContextDep, PolicyAdmin, Viewer
 from haltline.console.http.json_response import answer
-from haltline.console.http.paging import From, Limit, Skip, Until, epoch_ms
+from haltline.console.http.paging import Limit, Skip
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.read_model import intervention_queries
 from haltline.console.read_model.intervention_queries import InterventionFilter
 from haltline.schemas.control import CommandKind
 from haltline.schemas.decisions import ScopeKind
-from haltline.schemas.intervention_records import RecordOutcome, RecordType, RiskLevel
 from haltline.streams.operator.command_factory import make_command
 
 router = APIRouter(prefix="/api/v1/interventions", tags=["interventions"], route_class=StrictRoute)
 
 
-def _filters(
-    kind: Annotated[RecordType | None, Query(alias="type")] = None,
-    outcome: RecordOutcome | None = None,
-    action_name: str | None = None,
-    agent_id: str | None = None,
-    run_id: str | None = None,
-    policy_id: str | None = None,
-    risk_level: RiskLevel | None = None,
-    start_date: From = None,
-    end_date: Until = None,
-    search: Annotated[
-        str | None,
-        Query(
-            max_length=200,
-            description="A part of the id, action, reason, target, rule, agent or session; 10,000 matches are counted.",
-        ),
-    ] = None,
-    min_prevented_usd: Annotated[
-        float | None, Query(ge=0, allow_inf_nan=False, description="More than this was prevented.")
-    ] = None,
-    trips_only: Annotated[bool, Query(description="Only what did more than warn.")] = False,
-    high_risk: Annotated[bool, Query(description="Only blocked ones of high or critical risk.")] = False,
-) -> InterventionFilter:
-    return InterventionFilter(
-        type=kind,
-        outcome=outcome,
-        action_name=action_name,
-        agent_id=agent_id,
-        run_id=run_id,
-        policy_id=policy_id,
-        risk_level=risk_level,
-        start_ms=epoch_ms(start_date),
-        end_ms=epoch_ms(end_date),
-        search=search,
-        min_prevented_usd=min_prevented_usd,
-        trips_only=trips_only,
-        high_risk=high_risk,
-    )
-
-
-Filters = Annotated[InterventionFilter, Depends(_filters)]
+Filters = Annotated[InterventionFilter, Depends()]
 
 
 @router.get("", response_model=InterventionList)

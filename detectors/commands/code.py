@@ -46,6 +46,9 @@ _DECODES = frozenset(
 _BARE = frozenset(("unlink", "system", "exec", "rmtree", "remove_tree", "rmdir", "rm_rf", "popen"))
 _DECLARES = frozenset(("const", "let", "var", "my", "local", "our", "val", "auto"))
 _LOST_THERE = re.compile(r"/(?:var/)?tmp(?:/|$)|/dev/shm|.*/\.?Trash/")
+_DONE_WITH = frozenset(("ReceiptHandle", "receipt_handle", "Entries", "ack_ids", "ack_id", "lock_token"))
+"""Arguments of what acknowledges a message."""
+_OF_EACH = frozenset(("each", "find_each", "map", "for_each"))
 _HTTP = frozenset(("POST", "PUT", "PATCH"))
 _TEMPS = re.compile(r"tempfile\.\w+|mkdtemp|mktemp|\w*[tT]mp[dD]ir\w*|os\.tmpdir")
 
@@ -55,7 +58,7 @@ _BETWEEN_STATEMENTS = frozenset(listed("""
     if unless or and for foreach while until do then end is in as else not import from with return of instanceof
     rescue async await const let var
 """))  # fmt: skip
-_CALLED_WITHOUT_BRACKETS = frozenset(("rmtree", "unlink", "rmdir", "delete_all", "destroy_all"))
+_CALLED_WITHOUT_BRACKETS = frozenset(("rmtree", "unlink", "rmdir", "delete_all", "destroy_all", "destroy"))
 _WRITES_WHOLE = frozenset(("writeFileSync", "writeFile", "file_put_contents", "outputFileSync", "WriteAllText"))
 _OF_TABLES = re.compile(r"\bTable\b|__table__|sequelize|schema", re.IGNORECASE)
 _DELETES = re.compile(r"^(?:sqlalchemy\.)?delete\.\w|\w\.delete$")
@@ -83,9 +86,12 @@ class Value(NamedTuple):
     texts: tuple[str, ...] = ()
     ref: str = ""
     listed: bool = False
+    constant: str = ""
+    """A number, a truth value or nothing, as it is written; `[]` and `{}` too."""
 
 
 _NONE = Value()
+_CONSTANTS = frozenset(("True", "False", "None", "true", "false", "null", "nil", "undefined"))
 
 
 class _Function(NamedTuple):
@@ -99,11 +105,12 @@ def calls(text: str, depth: int = 0, work: StepBudget | None = None) -> list[Cal
     work = work or StepBudget()
     program = _Program(tokens(text[: 4 * _MAX_TEXT_CHARS], work), depth, work)
     program.own = own_models(text)
+    program.reaches_out = methods.reaches_out(text)
     program.run(0, len(program.tokens))
     program.emptied()
     found = list(dict.fromkeys(program.found))
     if found and code_calls.keeps_in_memory(text):
-        return [call for call in found if call.kind not in _OF_DATABASES]
+        return [call for call in found if call.kind not in _OF_DATABASES and not call.kind.startswith("act:")]
     return found
 
 
@@ -124,6 +131,8 @@ class _Program:
         self.nested = 0
         self.own: frozenset[str] = frozenset()
         """Models whose tables the program makes itself."""
+        self.reaches_out = False
+        """Whether it has a client of a service."""
 
     def run(self, at: int, end: int) -> None:
         """Goes through a part of the program, statement by statement."""
@@ -278,7 +287,7 @@ class _Program:
             return at + 1
         value, end = self._value(after + 1)
         for name in listed:
-            self.names[name] = Value(value.texts)
+            self.names[name] = Value(value.texts, f"{value.ref}.item" if "." in value.ref else "")
         return end
 
     def _function(self, at: int) -> int:
@@ -390,7 +399,7 @@ class _Program:
         if token.kind == "mark" and token.text in "([{":
             value, after = self._group(at)
             return self._behind(value, after)
-        return Value(), at + 1
+        return Value(constant=token.text if token.kind == "number" else ""), at + 1
 
     def _past(self, at: int) -> int:
         while at < len(self.tokens) and (
@@ -408,7 +417,7 @@ class _Program:
             whole = f"{module}.{name}"
             if code_calls.is_removal(whole) or code_calls.is_shell(whole):
                 return Value(ref=whole)
-        return Value(ref=name.lstrip("$@"))
+        return Value(ref=name.lstrip("$@"), constant=name if name in _CONSTANTS else "")
 
     def _texts(self, token: Token) -> tuple[str, ...]:
         if not fills(token):
@@ -432,10 +441,13 @@ class _Program:
             names = [
                 f"\0{key}\0{text}"
                 for key, value in keywords.items()
-                for text in (value.texts if key == "args" else value.texts[:1])
+                for text in (
+                    (value.texts if key == "args" or value.ref == "{}" else value.texts[:1])
+                    or ((value.constant,) if value.constant else ())
+                )
             ]
-            return Value(tuple(names[:_MAX_TEXTS]), "{}"), close + 1
-        return Value(tuple(texts[:_MAX_TEXTS]), "[]", listed=True), close + 1
+            return Value(tuple(names[:_MAX_TEXTS]), "{}", constant="" if items or keywords else "{}"), close + 1
+        return Value(tuple(texts[:_MAX_TEXTS]), "[]", listed=True, constant="" if items else "[]"), close + 1
 
     def _arguments(self, at: int, close: int) -> tuple[list[Value], dict[str, Value]]:
         items: list[Value] = []
@@ -511,9 +523,9 @@ class _Program:
                 break
         last = value.ref.rpartition(".")[2]
         if last in _CALLED_WITHOUT_BRACKETS and not self._is(at - 1, ")"):
-            if value.texts:
+            if value.texts and last != "destroy":
                 self._add("tree" if last == "rmtree" else "path", last, value.texts)
-            elif last.endswith("_all"):
+            elif last.endswith("_all") or last == "destroy":
                 self._note(value.ref, (), [], {})
         return value, at
 
@@ -667,7 +679,9 @@ class _Program:
     def _request(self, last: str, methods: set[str], place: str, texts: list[str]) -> bool:
         """Whether it is a request that does what cannot be taken back."""
         method = last.upper() if last.upper() in _HTTP else next(iter(methods & _HTTP), "")
-        body = " ".join(text.replace("\0", " ") for text in texts if text != place)
+        body = " ".join(
+            '"{}": "{}"'.format(*text.split("\0")[-2:]) if "\0" in text else text for text in texts if text != place
+        )
         if method and requests.act(method, place, body) is not None:
             self._add("request", method, (place,))
             return True
@@ -732,6 +746,8 @@ class _Program:
             self._add("sql", ref, first.texts)
         elif ".git." in f".{ref}" and first.texts and last in ("reset", "clean", "push", "checkout", "branch", "rm"):
             self._add("shell", ref, (shlex.join(["git", last, *(t for item in items for t in item.texts)]),))
+        elif last in _OF_EACH and any(item.ref in ("destroy", "delete") for item in items):  # `each(&:destroy)`
+            self._add("thing", "destroy_each", (f"model={ref.partition('.')[0]}",))
         elif last == "run_cell_magic" and len(items) > 2 and first.texts[:1] in (("bash",), ("sh",), ("script",)):
             self._add("shell", ref, items[2].texts)
         elif code_calls.runs_sql(ref) and first.ref and not first.texts and _DELETES.search(first.ref) is not None:
@@ -743,7 +759,7 @@ class _Program:
                 self._add("sql", ref, items[1].texts[:1])
         else:
             verb = code_calls.takes_away(ref, named=bool(keywords))
-            if ref.partition(".")[0] in self.own:
+            if ref.partition(".")[0] in self.own or not _DONE_WITH.isdisjoint(keywords):
                 return
             if not verb:
                 self._sets(ref, base, items, keywords)
@@ -755,21 +771,29 @@ class _Program:
     def _sets(self, ref: str, base: tuple[str, ...], items: list[Value], keywords: dict[str, Value]) -> None:
         """A method of a client that spends, sends, exposes, or sets what destroys: by the tables of tools."""
         owner, _, last = ref.rpartition(".")
-        if not owner and not keywords:
+        if not owner and not keywords and last != "mail" and not last.endswith("Command"):
             return
-        given = {name: value.texts[0] for name, value in keywords.items() if value.texts}
-        given |= {
-            text.split("\0", 2)[1]: text.split("\0", 2)[2]
-            for item in items
-            for text in item.texts
-            if text.startswith("\0")
+        given = {
+            name: value.texts[0] if value.texts else value.constant
+            for name, value in keywords.items()
+            if value.texts or value.constant
         }
-        everything = bool(items) and not (items[0].texts or items[0].ref)
+        # `\0a\0\0b\0c` is c at b in a
+        for text in (text for value in (*items, *keywords.values()) for text in value.texts if "\0" in text):
+            *outer, name, told = text.split("\0")
+            given |= dict.fromkeys(filter(None, outer), "") | {name: told}
+        everything = bool(items) and (items[0].constant == "{}" or not (items[0].texts or items[0].ref))
         found = methods.of_method(
-            owner, last, given, [text for item in items for text in item.texts[:1]], everything=everything
+            owner,
+            last,
+            given,
+            [text for item in items for text in item.texts[:1]],
+            everything=everything,
+            reaches_out=self.reaches_out,
         )
         if found is not None:
-            about = named_by(ref, base, items, keywords) if given or items else (f"name={ref}",)
+            by_args = not found[0].startswith("update") or ref.endswith("update.values")
+            about = named_by(ref, base, items if by_args else [], keywords if by_args else {})
             self._add(f"act:{found[1]}", found[0], about[:1])
 
     def _add(self, kind: str, name: str, texts: tuple[str, ...]) -> None:

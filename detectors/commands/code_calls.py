@@ -125,7 +125,7 @@ def takes_away(ref: str, *, named: bool) -> str:
     if last in _LONE:
         if _HARMLESS_BASES.match(base) is not None or not base:
             return ""
-        if base[:1].isupper() and last in ("destroy", "truncate") and base.isidentifier():
+        if base[:1].isupper() and last in ("destroy", "truncate") and base.replace(".", "_").isidentifier():
             return last  # a model
         return last.lower() if _STORES.search(base) is not None or (named and last.lower() == "delete") else ""
     if last in ("delete_all", "destroy_all") and base[:1].isupper():

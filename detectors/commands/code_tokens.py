@@ -67,6 +67,8 @@ def tokens(text: str, work: StepBudget | None = None) -> list[Token]:
             continue
         if kind in ("name", "number", "mark"):  # of nearly all, most of them again
             token_text = match[0]
+            if token_text == "\\" and found and found[-1].kind == "name":
+                token_text = "::"  # a namespace of PHP
             token = known.get(token_text)
             if token is None:
                 token = known[token_text] = Token(kind, "." if token_text in ("::", "?.", "->") else token_text)

@@ -66,11 +66,11 @@ def _is_log(appends: bool, target: str) -> bool:
     return appends and not target.startswith(("/", "~")) and _LOG.search(target) is not None
 
 
-def _operands(*value_options: str, skip: int = 0) -> Reader:
+def _operands(*value_options: str) -> Reader:
     takes_value = frozenset(value_options)
 
     def read(invocation: Invocation) -> Iterator[str]:
-        for operand in parse(invocation.argv[1:], takes_value).operands[skip:]:
+        for operand in parse(invocation.argv[1:], takes_value).operands:
             yield f"path={invocation.path(operand)}"
 
     return read

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from haltline.detectors.commands.effects.tools import by_name
 from haltline.detectors.commands.model import ActEffect, listed
 from haltline.schemas.record import JsonObject
 from haltline.schemas.tool_names import destroying_verb, words
@@ -22,7 +21,7 @@ MAX_CALLS = 64
 """Calls that are taken out of one dispatcher."""
 MAX_DEPTH = 4
 _MAX_NODES = 512
-_MAX_JSON_CHARS = 64 * 1024
+MAX_JSON_CHARS = 64 * 1024
 _MAX_WORD_CHARS = 64
 _MAX_ID_CHARS = 480
 
@@ -31,23 +30,30 @@ _HOLDS_NAME = frozenset(_NAMES)
 _ARGUMENTS = ("with", "arguments", "args", "parameters", "params", "input", "tool_input", "kwargs", "payload", "body")
 _LISTS = listed("calls tool_uses tool_calls invocations steps operations requests actions batch tasks")
 _OPERATIONS = listed("""
-    operation op action verb mode command method http_method operation_name request_type intent operation_id
+    operation op action verb mode command method http_method operation_name request_type intent operation_id request
+    endpoint rpc procedure action_type operation_type command_name api_method
 """)  # fmt: skip
 _METHODS = ("method", "http_method", "verb", "request_method")
 _PLACES = ("url", "uri", "path", "endpoint", "resource", "href", "route")
-_TEXTS = ("query", "sql", "statement", "sql_text", "mutation", "document", "graphql", "body", "data")
-_HOLDS_TEXTS = frozenset(_TEXTS)
+_ALONE = frozenset(("terminate", "retire", "evict"))
+"""Operations that say it with the name of a tool."""
+TEXTS = ("query", "sql", "statement", "sql_text", "mutation", "document", "graphql", "body", "data")
 _STATES = ("status", "state", "lifecycle", "visibility", "ensure")
 _GONE = frozenset(("absent", "deleted", "removed", "destroyed", "trashed", "purged", "dropped"))
 _FLAGS = frozenset(("deleted", "is_deleted", "isdeleted", "removed", "is_removed", "destroyed", "purged", "delete"))
 TELLING = frozenset((
-    *_NAMES[1:], *_ARGUMENTS, *_LISTS, *_OPERATIONS, *_TEXTS, *_STATES, *_FLAGS, "statements", "queries", "json",
+    *_NAMES[1:], *_ARGUMENTS, *_LISTS, *_OPERATIONS, *TEXTS, *_STATES, *_FLAGS, "statements", "queries", "json",
     "options", "headers", "value", "fields", "url", "rows", "aktion", "accion", "acao", "azione", "actie", "befehl",
-    "operationId", "operation_id", "vorgang",
+    "operationId", "operation_id", "vorgang", "do", "type", "cmd", "what",
+    "task", "event", "route", "fn",
 ))  # fmt: skip
 """Arguments that one of the shapes needs: a call without any of them has none."""
 _VERB_FIELDS = frozenset(("do", "type", "cmd", "event", "task", "what"))
 """Arguments that say what is done in a tool of which nothing else is known."""
+_ONE_WORD = re.compile(r"[^\W\d][\w.:-]*")
+_TELLS = frozenset(("log", "track", "filter", "record", "emit", "report", "sort", "event", "notify", "feedback",
+                    "analytics", "capture", "identify", "webhook"))  # fmt: skip
+"""Words of tools that tell what is done elsewhere."""
 _TOOL_NAMES = ("tool", "tool_name", "function_name", "recipient_name", "function", "fn")
 _DISPATCHES = frozenset(("call", "invoke", "execute", "run", "use", "dispatch", "tool", "perform"))
 _THING_TO_GO = re.compile(
@@ -78,9 +84,6 @@ _NOT_A_NAME = frozenset(listed("""
     service service_name region owner element jsonrpc limit timeout author operation_name tool tool_name purge
     permanent
 """))  # fmt: skip
-_MUTATION = re.compile(r"\bmutation\b[^{]*\{(?P<fields>.*)", re.DOTALL)
-_FIELD = re.compile(r"(?:\b\w+\s*:\s*)?(?P<field>[A-Za-z_]\w*)\s*(?P<args>\((?:[^()]|\([^()]*\))*\))?\s*(?=[{}\s]|\Z)")
-_GRAPHQL_TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _DATA_PATCH = re.compile(r"^\*\*\* Delete File: (?P<file>.+)$", re.MULTILINE)
 
 
@@ -119,7 +122,12 @@ def _flat_call(args: Mapping[str, Any], action: str) -> tuple[str, JsonObject] |
     dispatches = not _DISPATCHES.isdisjoint(words(action))
     for key in (*_TOOL_NAMES, "name") if dispatches else _TOOL_NAMES:
         name = args.get(key)
-        if isinstance(name, str) and len(args) > 1 and len(words(name)) > 1 and destroying_verb(name):
+        if (
+            isinstance(name, str)
+            and _ONE_WORD.fullmatch(name) is not None
+            and len(words(name)) > 1
+            and destroying_verb(name)
+        ):
             return name[:512], {other: value for other, value in args.items() if other != key}
     return None
 
@@ -183,7 +191,7 @@ def _call(args: Mapping[str, Any]) -> tuple[str, JsonObject] | None:
 
 def _plain(value: Any) -> Any:
     """A value, or what a text of JSON holds."""
-    if isinstance(value, str) and value[:1] in "{[" and 2 <= len(value) <= _MAX_JSON_CHARS:
+    if isinstance(value, str) and value[:1] in "{[" and 2 <= len(value) <= MAX_JSON_CHARS:
         try:
             return orjson.loads(value)
         except orjson.JSONDecodeError:
@@ -201,14 +209,15 @@ def operation(action: str, objects: Sequence[Mapping[str, Any]], *, weak: bool =
         for key, value in inner.items():
             name = _key(key)
             if weak:
-                verb = _named_verb(name, value)
+                verb = _named_verb(name, value, action)
                 if verb:
                     return verb
             if isinstance(value, str):
                 if name in _GONE_AT and value:
                     return "mark_deleted"
                 if len(value) <= _MAX_WORD_CHARS and name in _OPERATIONS:
-                    verb = destroying_verb(value) and destroying_verb(f"{value.strip()}_{last}")
+                    says = destroying_verb(value) or value.strip().lower() in _ALONE
+                    verb = destroying_verb(f"{value.strip()}_{last}") if says else ""
                     if verb:
                         return verb
                 elif name in _STATES and value.lower() in _GONE:
@@ -217,16 +226,17 @@ def operation(action: str, objects: Sequence[Mapping[str, Any]], *, weak: bool =
                     return "http_delete"
             elif value is True and name in _FLAGS:
                 return "mark_deleted"
-            elif name in ("delete", "remove") and isinstance(value, dict):
+            elif isinstance(value, dict) and (name in ("delete", "remove") or name.startswith("delete_")):
                 return name
     return ""
 
 
-def _named_verb(name: str, value: Any) -> str:
+def _named_verb(name: str, value: Any, action: str) -> str:
     """`{"do": "delete"}`, `{"delete": "x"}`, `{"args": ["delete", "x"]}`, `{"input": "delete x"}`."""
     if isinstance(value, str) and len(value) <= 2 * _MAX_WORD_CHARS:
-        if name in _VERB_FIELDS and " " not in value:
-            return destroying_verb(value)
+        if name in _VERB_FIELDS and _ONE_WORD.fullmatch(value) is not None and _TELLS.isdisjoint(words(action)):
+            verb = destroying_verb(value)
+            return "" if verb.endswith("ion") or verb == "removal" else verb
         commanded = _COMMANDED.fullmatch(value) if name in ("input", "args", "command", "text", "request") else None
         if commanded is not None and destroying_verb(commanded["verb"]):
             return commanded["verb"].lower()
@@ -266,47 +276,15 @@ def http_delete(args: JsonObject, objects: Sequence[Mapping[str, Any]]) -> str:
         if (by_query is not None and destroying_verb(by_query["verb"])) or (
             last is not None and destroying_verb(last["last"]) and ("://" in place or place.startswith("/"))
         ):
-            about = ",".join(str(leaf) for leaf in _leaves(_plain(args.get("json") or args.get("body"))))
+            about = ",".join(str(leaf) for leaf in leaves(_plain(args.get("json") or args.get("body"))))
             return f"{place} {about}".strip()[:_MAX_ID_CHARS]
-    request = args.get("request")
+    request = next((args[name] for name in ("request", "route", "endpoint", "operation") if name in args), None)
     line = _REQUEST_LINE.match(request) if isinstance(request, str) else None
     return (line["place"] or line["place_"])[:_MAX_ID_CHARS] if line is not None else ""
 
 
 def _is_change(args: JsonObject) -> bool:
     return any(isinstance(args.get(name), str) and args[name].upper() in _CHANGES for name in _METHODS)
-
-
-def graphql(objects: Iterable[Mapping[str, Any]]) -> list[Deed]:
-    """What the mutations of GraphQL texts take away."""
-    found: list[Deed] = []
-    for inner in objects:
-        if not _HOLDS_TEXTS.isdisjoint(inner):
-            found += _mutations(inner)
-    return found[:MAX_CALLS]
-
-
-def _mutations(args: Mapping[str, Any]) -> list[Deed]:
-    found: list[Deed] = []
-    for key in _TEXTS:
-        text = args.get(key)
-        if key == "mutation" and isinstance(text, str) and text.isidentifier() and destroying_verb(text):
-            text = f"mutation {{ {text} }}"
-        if not isinstance(text, str) or "mutation" not in text:
-            continue
-        mutation = _MUTATION.search(text[:_MAX_JSON_CHARS])
-        for field in _FIELD.finditer(mutation["fields"]) if mutation else ():
-            verb = destroying_verb(field["field"])
-            act = None if verb else by_name(field["field"])
-            if not verb and act is None:
-                continue
-            named = _GRAPHQL_TEXT.findall(field["args"] or "") or [
-                str(value) for value in _leaves(args.get("variables")) if _is_name(value)
-            ]
-            about = "_".join(word for word in words(field["field"]) if word != verb) or "id"
-            effect = ActEffect.DESTROYS if act is None else act[1]
-            found += [Deed(field["field"], about, name, effect) for name in named[:MAX_CALLS] or [about]]
-    return found[:MAX_CALLS]
 
 
 def patched_away(args: JsonObject) -> list[str]:
@@ -324,7 +302,7 @@ def things(args: JsonObject | None, ranks: Mapping[str, int]) -> list[tuple[str,
     rank = len(ranks) + 2
     for key, value in _pairs(args):
         kind = _kind(key)
-        if kind in _NOT_A_NAME or not _is_name(value):
+        if kind in _NOT_A_NAME or not is_name(value):
             continue
         its = ranks.get(kind, len(ranks) if kind.endswith(_ID_ENDS) else len(ranks) + 1)
         if its < rank:
@@ -356,7 +334,8 @@ def _kind(key: str) -> str:
     return name[:-1] if name.endswith("s") and not name.endswith("ss") and name not in ("args", "status") else name
 
 
-def _is_name(value: Any) -> bool:
+def is_name(value: Any) -> bool:
+    """Whether a value may name a thing."""
     if isinstance(value, str):
         return 0 < len(value) <= _MAX_ID_CHARS
     return isinstance(value, int) and not isinstance(value, bool)
@@ -401,7 +380,8 @@ def _pairs(args: JsonObject | None) -> Iterator[tuple[str, Any]]:
             yield key, value
 
 
-def _leaves(value: Any) -> Iterator[Any]:
+def leaves(value: Any) -> Iterator[Any]:
+    """What stands in an object, however deep."""
     if isinstance(value, dict):
         for _, leaf in _pairs(value):
             yield leaf

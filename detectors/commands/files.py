@@ -21,10 +21,19 @@ _DISK = re.compile(
 _LOOP_DEVICE = re.compile(r"/dev/(?:loop|ram|zram)\d+.*")
 _FILLERS = frozenset(("if=/dev/zero", "if=/dev/null", "if=/dev/urandom", "if=/dev/random"))
 _SILENT = frozenset((":", "true", "false"))
-_TEMPORARY = frozenset(("/tmp", "/var/tmp", "/dev/shm", "/private/tmp"))
+_TEMPORARY = frozenset(("/tmp", "/var/tmp", "/dev/shm", "/private/tmp", "/mnt/ramdisk", "/run/shm"))
 _BELOW_TEMPORARY = tuple(f"{place}/" for place in sorted(_TEMPORARY))
 _TRASH = re.compile(r"(?:^|/)\.?Trash(?:es|-\d+)?(?:/|$)")
-_NOTHING_OF_IT = re.compile(r"-(?:c|n|-bytes|-lines)[= ]?0")
+_PUT_OUT_NOTHING = {
+    **dict.fromkeys(("head", "tail"), re.compile(r".*-(?:c|n|-bytes|-lines)[= ]?0")),
+    **dict.fromkeys(
+        ("awk", "gawk", "mawk"), re.compile(r"(?:(?:BEGIN|END)?\s*\{\s*\}|NR\s*<\s*[01]|0|!1|1\s*==\s*0)(?:\s|$)")
+    ),
+    **dict.fromkeys(("sed", "gsed"), re.compile(r"(?:d|1,\$d)(?:\s|$)|(?:-n|--quiet)\s(?:\s|$)")),
+    "jq": re.compile(r"-n\s+(?:\{\}|\[\]|null|empty)$"),
+    **dict.fromkeys(("grep", "egrep", "rg"), re.compile(r"-\w*v\w*\s+(?:\.\*?|\^|)(?:\s|$)")),
+}
+"""Programs whose arguments let nothing through."""
 _READERS = frozenset(listed("""
     sort grep egrep fgrep rg jq yq awk gawk sed cat cut uniq head tail tr iconv xmllint column fold fmt tac rev nl
     paste comm join csvcut mlr envsubst
@@ -369,8 +378,10 @@ def _writes_nothing(invocation: Invocation) -> bool:
     return (
         (invocation.name == "type" and invocation.argv[1:] == ("nul",))
         or (invocation.name == "cat" and invocation.reads == "/dev/null")
-        or (invocation.name in ("head", "tail") and _NOTHING_OF_IT.search(" ".join(invocation.argv[1:])) is not None)
-        or (invocation.name in ("awk", "gawk") and invocation.argv[1:2] == ("0",))
+        or (
+            invocation.name in _PUT_OUT_NOTHING
+            and _PUT_OUT_NOTHING[invocation.name].match(" ".join(invocation.argv[1:])) is not None
+        )
         or not invocation.argv
         or (invocation.name in _SILENT and len(invocation.argv) == 1)
         or (invocation.name == "cat" and invocation.argv[1:] == ("/dev/null",))

@@ -40,17 +40,34 @@ _DESTROYS = _words("""
     # statements
     grpcurl evans websocat wscat grant superuser updatemany bulkwrite expireafterseconds grantrolestouser
     default_time_to_live flashback detach revoke trash nopasswd authorized_keys sudoers cron
+    # whatever is asked for by a word of what it does
+    pg_drop_replication_slot drop_chunks lo_unlink pg_resetwal flyway goose knex dbmate
+    nuke teardown obliterate decommission deprovision deactivate unlogged recovery archive_mode
 """)  # fmt: skip
 # These destroy something in company only: see _has_word.
 _GIT = _words("hard merge clean checkout restore switch push branch stash reflog filter gc tag worktree update")
 _INTERPRETERS = _words("""
     python python2 python3 pypy ipython node deno bun ruby perl php lua luajit rscript julia groovy osascript expect
-    elixir curl wget
+    elixir curl wget rails artisan manage flask mix iex scala wp drush
 """)  # fmt: skip
 # Of these the text is looked through once more, see may_destroy_by_code.
 _CLIENTS = _words("curl wget http https xh curlie")
 _CHANGES_THERE = _words("post xpost put xput patch xpatch data json d request f form")
-_PAIRS = (_words("update set"), _words("schema load"), _words("row security"))
+_PAIRS = tuple(
+    map(
+        _words,
+        (
+            "update set",
+            "schema load",
+            "row security",
+            "alter table",
+            "alter database",
+            "create policy",
+            "alter role",
+            "alter user",
+        ),
+    )
+)
 _FILTER_WORDS = _words("base64 gbase64 xxd rev tr")
 # One of these is in every command line that makes something, but for what it writes by a redirection.
 CREATES = _words("""
@@ -106,6 +123,8 @@ def may_destroy(text: str) -> bool:
         return True
     if b"mv" in watched and _MOVED_AWAY.search(text) is not None:
         return True
+    if "_" in text and any(verb in text for verb in _BEGIN_SCRIPTS) and _SCRIPT.search(text) is not None:
+        return True
     if "{" in text and _SPLIT_BY_BRACES.search(text) is not None:
         return True
     if (">" in text or "<" in text) and _may_empty_a_file(text):
@@ -122,9 +141,13 @@ _IN_PROGRAMS = (
     "open(", "exec", "system", "remov", "delete", "subprocess", "eval", "write_", "unlink", "rmtree", "rmdir", "drop",
     "truncat", "destroy", "purge", "wipe", "popen", "spawn", "rename", "move", "getattr", "__import__", "rimraf",
     "overwrit", "flush", "writefile", "terminate", "cell_magic",
-    "refund", "charge", "payout", "transfer", "sendmail", "send_message", "update_many", "updatemany", ".update(",
-    "_acl", "chmod",
-    "policy", "lifecycle", "retention", "replicas", "'post'", '"post"', ".post(", ".put(", ".patch(", "urlopen",
+    "refund", "charge", "payout", "transfer", "send", "postmessage", "tweet", "create(", "cancel", "trash", "suspend",
+    "disable_", "revoke", "authorize", "attach_", "submit_", "versioning", "private=", "deletion", "prune", "clear(",
+    "stop_", "desired", "put_object", "_account(", "order(",
+    "_public", "sequelize", "mail(", "lifecycle",
+    "updatemany", "update(",
+    "_acl", "chmod", "updateall", "update_many",
+    "policy", "retention", "replicas", "'post'", '"post"', ".post(", ".put(", ".patch(", "urlopen",
     "publish",
     "smtp", "payment", "acl=", "_scale(", "modify_", "writealltext", "file.write", "io.write", "click(",
     "document.query",
@@ -151,7 +174,12 @@ _ALIKE = ("\u0130", "\u0131", "\u017f", "\u212a")
 """The letters beyond ASCII that a pattern takes for one of it where it ignores case."""
 
 
-_MOVED_AWAY = re.compile(r"/tmp\b|/shm\b|Trash", re.IGNORECASE)
+_MOVED_AWAY = re.compile(r"/tmp\b|/shm\b|/ramdisk\b|Trash", re.IGNORECASE)
+_BEGIN_SCRIPTS = ("delete_", "drop_", "destroy_", "wipe_", "purge_", "nuke_", "erase_", "truncate_", "teardown_",
+                  "_delete.", "_wipe.", "_purge.", "_destroy.", "_teardown.", "_nuke.")  # fmt: skip
+_SCRIPT = re.compile(
+    r"(?:delete|drop|destroy|wipe|purge|nuke|erase|truncate|teardown)(?:_\w+)?\.(?:sh|bash|py|js|ts|mjs|rb|php|pl|ps1)\b"
+)
 _FILTERS = re.compile(r"\b(?:base64|gbase64|xxd|rev|tr)\b")
 _ESCAPED = re.compile(r"\\\\?(?:x|0?[0-7]{2})")
 _IN_PLACE = re.compile(r"\s-(?:-in-place|[a-zA-Z]{0,4}i)")
@@ -279,6 +307,25 @@ def _may_empty_a_file(text: str) -> bool:
     return False
 
 
-_OF_NOTHING = ("</dev/null", "< /dev/null", "-c0", "-c 0", "-n0", "-n 0", "awk 0")
-_NOTHING_OF_IT = re.compile(r"<\s?/dev/null|\b(?:head|tail)\s+-[cn]\s?0|\bg?awk 0\s")
+_OF_NOTHING = (
+    "</dev/null",
+    "< /dev/null",
+    "-c0",
+    "-c 0",
+    "-n0",
+    "-n 0",
+    "awk 0",
+    "{}",
+    "{ }",
+    "NR<",
+    "NR <",
+    "!1",
+    "grep -v",
+    "sed d",
+    "sed -n",
+)
+_NOTHING_OF_IT = re.compile(
+    r"<\s?/dev/null|\b(?:head|tail)\s+-[cn]\s?0|\b[gm]?awk\s+['\"]?(?:0|!1|NR\s?<|(?:BEGIN|END)?\s*\{\s*\})"
+    r"|grep\s+-\w*v\w*\s+['\"]?(?:[.^]\*?)?['\"]?\s|sed\s+(?:['\"]?d|-n\b)|jq\s+-n"
+)
 _INTO = re.compile(r"[ \t]*([\w./~-]{1,200})")

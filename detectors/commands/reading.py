@@ -34,6 +34,7 @@ from haltline.detectors.commands.programs import (
     editors,
     git,
     machine,
+    named,
     stores,
     system,
     windows,
@@ -53,11 +54,12 @@ _CODE_SUFFIXES = frozenset(("py", "js", "mjs", "cjs", "ts", "rb", "pl", "php", "
 _CODE_LINE = re.compile(r"python|node|ruby|perl|php|deno|bun|lua")
 _INCLUDED = re.compile(r"(?:^|\n|;)\s*(?:\\ir?|\.read|source|\\\.)\s+([^\s;]+)")
 """Files of statements that a client's own commands read."""
-_ALL_ROWS = re.compile(r"(\w+)[\w'\")\]]{0,80}\.(update_?[mM]any)\(\s*\{\s*\}")
 _OPENED_TO_ALL = re.compile(r"chmod(?:Sync)?\(\s*['\"]([^'\"\n]+)['\"]\s*,\s*['\"]?0?o?[0-7]?(?:777|666|767|776)\b")
 _SCHEDULES = re.compile(r"/cron(?:tab|\.d|tabs)(?:/|$)|/spool/cron/")
 _USER = re.compile(r"^\s*(?:root|www-data|nobody|ubuntu|\w+)\s+(?=(?:/\S*/)?[a-z][\w.-]*\s)")
 """Tables of the system name who runs a line."""
+_RUN_SOURCES = frozenset(("go", "tsx", "ts-node", "java", "swift", "kotlin", "scala", "rust-script", "dotnet-script"))
+"""Programs that compile a source and run it."""
 _RUN_HERE = re.compile(r"\./([\w.-]+)")
 
 
@@ -164,8 +166,6 @@ def _of_code(text: str, cwd: str | None, work: StepBudget) -> tuple[Destruction,
     stands = Invocation(argv=("python",), cwd=canonical(cwd) if cwd else None, start=canonical(cwd) if cwd else None)
     for call in code.calls(program, 0, work):
         found += _of_call(call, stands, 0, work)
-    for match in _ALL_ROWS.finditer(program, 0, MAX_COMMAND_CHARS) if "any(" in program else ():
-        found.append(Destruction(match[2], f"table={match[1]}", Badness.PLAIN, ActEffect.OVERWRITES))
     for match in _OPENED_TO_ALL.finditer(program, 0, MAX_COMMAND_CHARS) if "chmod(" in program else ():
         found.append(replace(files.lost_path("chmod", stands, match[1]), effect=ActEffect.EXPOSES))
     return tuple(dict.fromkeys(found))
@@ -345,6 +345,8 @@ def run_files(invocation: Invocation) -> list[str]:
         found += [invocation.path(word) for word in operands if word not in ("nbconvert", "execute", "run")]
     elif invocation.name in scripts.INTERPRETERS or invocation.name in ("source", ".", "bash", "sh", "zsh", "dash"):
         found += [invocation.path(operands[0])] if operands else []
+    elif invocation.name in _RUN_SOURCES:
+        found += [invocation.path(word) for word in operands[-2:] if "." in word]
     elif invocation.name in ("make", "gmake", "just"):
         found += [invocation.path(name) for name in ("Makefile", "makefile", "justfile")]
     if invocation.name in databases.CLIENTS or invocation.name in (*scripts.INTERPRETERS, *SHELLS):
@@ -393,7 +395,8 @@ def _of_invocation(invocation: Invocation, depth: int, work: StepBudget) -> Iter
         if reader is None and not any(act.effect in LOSSES and _names_a_thing(act, invocation) for act in by_table):
             reader = databases.generic  # it guesses
         found = tuple(surroundings.as_in_tests(reader(invocation), invocation)) if reader is not None else ()
-        yield from found
+        yield from found or (() if by_table else named.tasks(invocation))
+        yield from databases.statements_of_clouds(invocation)
         for act in by_table:
             # The program's own reader knows more of what is lost.
             if not (found and (act.effect in LOSSES or any(act.target == one.target for one in found))):

@@ -21,7 +21,7 @@ _SCRIPT_OPTIONS: Mapping[str, tuple[str, ...]] = {
     "node": ("-e", "--eval", "-p", "--print"),
     "ruby": ("-e",),
     "perl": ("-e", "-E"),
-    "php": ("-r",),
+    "php": ("-r", "--execute"),
     "lua": ("-e",),
     "Rscript": ("-e",),
     "julia": ("-e", "-E", "--eval"),
@@ -31,6 +31,21 @@ _SCRIPT_OPTIONS: Mapping[str, tuple[str, ...]] = {
     "elixir": ("-e",),
     "swift": ("-e",),
 }
+_CONSOLES: Mapping[str, tuple[str, ...]] = {
+    "rails": (),
+    "artisan": ("--execute",),
+    "manage.py": ("-c", "--command"),
+    "django-admin": ("-c", "--command"),
+    "flask": ("-c",),
+    "mix": ("-e", "--eval"),
+    "iex": ("-e", "--eval"),
+    "scala": ("-e",),
+    "wp": (),
+    "drush": (),
+}
+"""Programs that run a text within an application, by an option or behind one of `_EVALUATE`."""
+_EVALUATE = frozenset(("eval", "runner", "r", "php:eval", "php-eval", "ev"))
+_SHELLS = frozenset(("shell", "console", "tinker", "shell_plus"))
 _SAME_LANGUAGE = {"ipython": "python", "pypy": "python", "deno": "node", "bun": "node", "luajit": "lua", "R": "Rscript"}
 _LETTERS = re.compile(r"-[a-zA-Z]{1,4}")
 INTERPRETERS = frozenset((*_SCRIPT_OPTIONS, *_SAME_LANGUAGE))
@@ -38,8 +53,9 @@ INTERPRETERS = frozenset((*_SCRIPT_OPTIONS, *_SAME_LANGUAGE))
 
 def calls(invocation: Invocation, work: StepBudget | None = None) -> list[Call]:
     """The calls that matter in the program text that an interpreter is given; empty for other programs."""
-    options = _SCRIPT_OPTIONS.get(_SAME_LANGUAGE.get(invocation.name, invocation.name))
-    text = _script(invocation, options) if options else None
+    name = _SAME_LANGUAGE.get(invocation.name, invocation.name)
+    options = _SCRIPT_OPTIONS.get(name, _CONSOLES.get(name))
+    text = _script(invocation, options) if options is not None else None
     return code.calls(text, 0, work) if text else []
 
 
@@ -51,9 +67,9 @@ def _script(invocation: Invocation, script_options: tuple[str, ...]) -> str | No
     if texts:
         return "\n".join(texts)
     operands = options.operands
-    if operands[:1] == ("eval",):
+    if operands and operands[0] in _EVALUATE:
         return " ".join(operands[1:])
-    if not operands or operands[0] == "-" or operands[1:2] == ("shell",):
+    if not operands or operands[0] == "-" or not _SHELLS.isdisjoint(operands[:2]):
         return invocation.stdin
     return None
 

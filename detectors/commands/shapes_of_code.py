@@ -11,6 +11,7 @@ _TELLING = (
     "asset_id", "table", "table_id", "TableName", "Bucket", "bucket", "Key", "key", "name", "Name", "id", "dataset",
     "dataset_id", "collection", "topic", "queue", "QueueUrl", "path", "DBInstanceIdentifier",
 )  # fmt: skip
+_SAYS_NOTHING = frozenset(("{}", "[]", "true", "false", "null", "None", "True", "False", "nil", "undefined"))
 _MAX_NAMES = 32
 _MAX_NAME_CHARS = 480
 
@@ -39,8 +40,9 @@ def named_by(ref: str, base: tuple[str, ...], items: Sequence[Texts], keywords: 
     for item in items:
         for text in item.texts:
             if text.startswith("\0"):
-                _, key, value = text.split("\0", 2)
-                by_name[key] = (value,)
+                *_, key, value = text.split("\0")
+                if value not in _SAYS_NOTHING:
+                    by_name[key] = (value,)
             else:
                 plain.append(text)
     found = [f"{name}={text}" for name in _TELLING if name in by_name for text in by_name[name]][:2]

@@ -19,7 +19,7 @@ from operator import mul
 from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Struct, field
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from haltline.detectors.features.observation import Observation, Trait
 from haltline.detectors.framework.base import Detector, settings
@@ -73,6 +73,7 @@ class GoalDrift(Detector[State]):
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.SESSION_STARTED, Kind.PROPOSED, Kind.COMPLETED})
     sees: ClassVar[Trait] = Trait.BEGUN | Trait.TASK
     wakes_at: ClassVar[Trait] = Trait.TASK
+    ascending: ClassVar[tuple[tuple[str, ...], ...]] = (("min_actions", "window"),)
 
     mean: Annotated[float, Field(gt=0, le=1), Stricter.HIGHER] = 0.5
     """Mean alignment from 0 to 1; a lower one may be drift."""
@@ -84,12 +85,6 @@ class GoalDrift(Detector[State]):
     """Actions that are needed before anything is said."""
     measure: Annotated[Literal["overlap", "jaccard"], Stricter.NEITHER] = "jaccard"
     """How likeness is measured: the words in both, to those of the shorter text or to those of both."""
-
-    @model_validator(mode="after")
-    def _ordered(self) -> "GoalDrift":
-        if self.min_actions > self.window:
-            raise ValueError("min_actions <= window")
-        return self
 
     def concerns(self, act: Observation) -> bool:
         """Attempts, and the goal."""

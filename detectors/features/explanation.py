@@ -62,8 +62,8 @@ class Explanation:
 def explain(
     action: str,
     args: JsonObject,
-    policy: Policy | None = None,
-    asks_about: Callable[[Destruction], bool] | None = None,
+    policy: Policy,
+    asks_about: Callable[[Destruction], bool] | None,
 ) -> Explanation:
     """What a call of a tool is taken for; `asks_about` is what the policy's rule `ask_first` asks about.
 
@@ -78,7 +78,7 @@ def explain(
     except ValidationError as error:
         raise ValueError(f"tool: expected a name, got {action[:40]!r}: {error.errors()[0]['msg']}") from None
     try:
-        act = Observation(event, Classifier(policy or Policy()), Phase.ATTEMPT, CallTracker())
+        act = Observation(event, Classifier(policy), Phase.ATTEMPT, CallTracker())
         acts, losses = act.acts, act.irreversible
     except RecursionError:
         raise ValueError("arguments: expected fewer levels, got too many to read") from None

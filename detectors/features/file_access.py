@@ -33,6 +33,8 @@ _READS_NO_FILES = frozenset((
 ))  # fmt: skip
 _SCRIPT_FIRST = frozenset(("sed", "awk", "gawk", "grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "jq", "yq"))
 _ALL_CHANGED = frozenset(("tee", "touch", "rm", "rmdir", "unlink", "shred", "truncate", "mkdir", "chmod", "chown"))
+_NARROWS = re.compile(r"0?[0-7]00|(?:[go]+(?:-[rwxXst]+|=)|u=[rwxX]+)(?:,(?:[go]+(?:-[rwxXst]+|=)|u=[rwxX]+))*")
+"""Rights that leave a file to its owner alone, or take some from others."""
 _LAST_CHANGED = frozenset(("cp", "ln", "install", "rsync", "scp"))
 _EFFECTS_CHANGE = frozenset((Effect.WRITE, Effect.MUTATE, Effect.DESTRUCTIVE))
 
@@ -100,7 +102,8 @@ def _of_program(invocation: Invocation) -> Iterator[tuple[str, bool]]:
     in_place = name in ("sed", "perl") and any(re.match(r"-[a-z]*i", a) for a in argv)
     for path in paths:
         last = name in _LAST_CHANGED and path is operands[-1]
-        yield _folder_of_glob(invocation.path(path)), in_place or name in _ALL_CHANGED or name == "mv" or last
+        changed = name in _ALL_CHANGED and not (name == "chmod" and _NARROWS.fullmatch(operands[0]) is not None)
+        yield _folder_of_glob(invocation.path(path)), in_place or changed or name == "mv" or last
 
 
 def _folder_of_glob(path: str) -> str:

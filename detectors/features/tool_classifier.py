@@ -18,6 +18,7 @@ from haltline.detectors.commands import (
     file_destructions,
     files_run,
     files_written,
+    graphql,
     remakers,
     sql_destructions,
 )
@@ -63,7 +64,7 @@ BUILT_IN: tuple[Tool, ...] = (
         "run_code", "execute_code", "run_python*", "execute_python*", "python*", "ipython", "code_interpreter",
         "execute_ipython_cell", "run_tests", "test", "run_javascript*", "run_js*", "run_node*", "run_ruby*", "run_r",
         "run_go*", "run_rust*", "run_java", "run_c", "run_cpp", "run_php*", "run_perl*", "jupyter*",
-        "notebook_execute*",
+        "notebook_execute*", "notebook_run*",
         "run_cell", "execute_cell", "repl", "*_repl",
     )),
     *(Tool(match=name, effect=Effect.DESTRUCTIVE) for name in (
@@ -131,6 +132,8 @@ _PROGRAMS = frozenset((
     "gsutil", "bq", "gh", "redis", "mongosh", "rclone", "find", "hdfs", "pulumi", "vault", "snowsql", "dbt",
 ))  # fmt: skip
 """Tools that are named after the program whose arguments they are given."""
+_MONGO = "mongosh --eval"
+_MONGOS = frozenset(("mongo", "mongodb", "mongosh", "mongo_shell", "mongodb_shell", "mongo_eval"))
 _FETCHERS = frozenset(("curl", "wget"))
 _MAKES = frozenset((
     "create", "make", "write", "save", "new", "generate", "upload", "put", "copy", "clone", "provision", "build",
@@ -141,6 +144,8 @@ _MAKES_OR_CHANGES = frozenset(("save", "put", "write", "upload"))
 _UNLESS_THERE = frozenset(("exists", "ensure", "upsert", "or"))
 _UNLESS_THERE_ARGS = ("if_not_exists", "exist_ok", "exists_ok", "ignore_existing", "if_missing", "upsert")
 """With these nobody knows whether anything was made."""
+_OPENS_IT = frozenset(("link", "links", "share", "invite", "permission"))
+"""What is made of a thing that is there, for others."""
 _BEHIND_THE_THING = frozenset(("from", "in", "with", "for", "at", "on", "by", "using", "to", "of", "async"))
 _ANY_THING = frozenset(("path", "file_path", "filename", "file", "name", "id", "key", "resource_id"))
 """Arguments that name whatever a tool is about."""
@@ -255,8 +260,10 @@ class Classifier:
             break
         program = _short_name(plain).removeprefix("run_").removesuffix("_cli")
         stored = next((tool_effects.STORES[word] for word in words(plain) if word in tool_effects.STORES), "")
-        if stored and not tool_effects.only_looks(plain):
+        if stored and not tool_effects.only_looks(plain) and not destroying_verb(action):
             known = KnownTool(_EXEC, _SHELL, program=stored)
+        elif known.effect is None and program in _MONGOS:
+            known = KnownTool(_EXEC, _SHELL, program=_MONGO)
         elif known.effect is None and program in _PROGRAMS:
             known = KnownTool(_EXEC, _SHELL, program="redis-cli" if program == "redis" else program)
         elif (
@@ -392,6 +399,8 @@ def _with_words(name: str, value: str, args: JsonObject, tool: KnownTool) -> str
 def _of_program(text: str, tool: KnownTool) -> str:
     if not tool.program or text.lstrip().startswith(tool.program):
         return text
+    if tool.program == _MONGO:
+        return f"{_MONGO} {shlex.quote(text)}"
     return f"{tool.program} {text}"
 
 
@@ -402,7 +411,7 @@ def may_destroy(action: str, tool: KnownTool, hint: Effect | None, args: JsonObj
     return args is not None and (
         tool_effects.may_act(action)
         or destructive_shapes.telling(args)
-        or (tool.effect is _WRITE and any(args.get(name) == "" for name in _CONTENT_ARGS))
+        or (tool.effect is _WRITE and any(map(_is_blank, map(args.get, _CONTENT_ARGS))))
     )
 
 
@@ -525,7 +534,7 @@ def _by_graphql(objects: Iterable[Mapping[str, Any]]) -> tuple[Destruction, ...]
             tool_name_severity.badness(deed.verb, f"{deed.kind}={deed.name}"),
             deed.effect,
         )
-        for deed in destructive_shapes.graphql(objects)
+        for deed in graphql.graphql(objects)
     )
 
 
@@ -549,11 +558,20 @@ def _emptied(action: str, args: JsonObject, classifier: Classifier, cwd: str | N
     if lead == "set" and "value" in args and args["value"] is None and not is_recreatable(action):
         return _named(f"unset_{_short_name(action)}", classifier.things(args, cwd) or (UNKNOWN,))
     makes = lead in ("write", "overwrite", "save", "edit", "put") or args.get("command") == "create"
-    if makes and any(args.get(name) == "" for name in _CONTENT_ARGS):
+    if makes and any(map(_is_blank, map(args.get, _CONTENT_ARGS))):
         about = classifier.things(args, cwd)
-        emptied = _named("empty_file", tuple(one for one in about if not one.endswith(_EMPTY_BY_CUSTOM)))
+        data = tuple(one for one in about if one.startswith(_OF_DATA) or not one.endswith(_EMPTY_BY_CUSTOM))
+        emptied = _named("empty_file", data)
         return tuple(replace(one, effect=ActEffect.OVERWRITES) for one in emptied)
     return ()
+
+
+def _is_blank(content: Any) -> bool:
+    return isinstance(content, str) and not content.strip()
+
+
+_OF_DATA = ("path=/data/", "path=/srv/", "path=/etc/", "path=/var/lib/", "path=/var/www/", "path=/mnt/")
+"""Where files are not made empty for what is to come."""
 
 
 def _losses_of(text: str, tool: KnownTool, cwd: str | None) -> tuple[Destruction, ...]:
@@ -665,6 +683,8 @@ def _made_by_tool(act: ToolCall) -> tuple[str, ...]:
             )
         return ()
     kind = act.targets[0].partition("=")[0]
+    if name_words[-1:] and name_words[-1] in _OPENS_IT:
+        return ()
     # `create_comment(asset_id=...)` makes a comment, `create_asset(asset_id=...)` the asset.
     if kind in _ANY_THING or len(name_words) < 2:
         return act.targets

@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import islice
 
 from haltline.detectors.commands import begins_with_program, destructions, sql_destructions
-from haltline.detectors.commands.effects import labels, orders, requests, statements, tools
+from haltline.detectors.commands.effects import company, labels, orders, requests, statements, tools
 from haltline.detectors.commands.model import ActEffect, Badness, Destruction
 from haltline.detectors.commands.names import is_test, is_throwaway
 from haltline.schemas.record import JsonObject
@@ -152,9 +152,9 @@ def _by_words(action: str, names: tuple[str, ...], args: JsonObject) -> tuple[st
         found = tools.by_setting(action, args)
         if found is not None:
             return found
-    company = tools.by_company(names, args)
-    if company is not None:
-        return company
+    together = company.by_company(names, args)
+    if together is not None:
+        return together
     if not _SENDS.isdisjoint(words(action)) and tools.to_many(args):
         return "send_to_many", ActEffect.SENDS
     return None
@@ -264,6 +264,8 @@ def may_act(action: str) -> bool:
     if not _EVALUATES.isdisjoint(parts) or not _QUERIES.isdisjoint(parts):
         return True
     if not _CLICKS.isdisjoint(parts) or _browses(parts) or tools.sets(action) or not _MOVES.isdisjoint(parts):
+        return True
+    if not company.BUYS.isdisjoint(parts) or not company.MOVES_MONEY.isdisjoint(parts):
         return True
     if not _PROGRAMS.keys().isdisjoint(parts) or parts[:1] == ("git",):
         return True

@@ -18,9 +18,11 @@ _RECEIPTS = frozenset((
 _LISTS = ("entries", "messages", "items")
 _UNFINISHED = frozenset((
     "cart", "basket", "draft", "drafts", "todo", "todos", "reminder", "notification", "notifications", "scratchpad",
-    "cell", "cache", "caches", "wishlist", "watchlist", "favorites", "bookmark", "bookmarks",
+    "cell", "cache", "caches", "wishlist", "watchlist", "favorites", "bookmark", "bookmarks", "memory", "memories",
+    "scratch", "reaction", "reactions", "annotation", "breakpoint", "breakpoints", "highlight", "clipboard", "lock",
 ))  # fmt: skip
 _OF_A_LIST = frozenset(("item", "list"))
+_CARTS = frozenset(("cart", "cart_id", "basket", "basket_id", "wishlist", "wishlist_id"))
 _FILED = frozenset(("archive", "label", "unlabel", "tag", "untag", "star", "unstar", "mark", "snooze", "mute"))
 _MESSAGES = frozenset(
     ("email", "emails", "mail", "message", "messages", "thread", "conversation", "card", "notification", "issue")
@@ -38,7 +40,7 @@ def nobody_misses(act: ToolCall) -> bool:
     named_by = frozenset(words(act.action))
     if not _FILED.isdisjoint(named_by) and not _MESSAGES.isdisjoint(named_by):
         return True  # it is somewhere else in the same mailbox
-    if named_by >= _OF_A_LIST:
+    if named_by >= _OF_A_LIST or ("item" in named_by and not _CARTS.isdisjoint(named)):
         return True
     if not _UNFINISHED.isdisjoint(named_by):
         return _HOLDS_MANY.isdisjoint(named_by)

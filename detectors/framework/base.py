@@ -4,6 +4,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast, dataclass_transform, get_args
 
 import msgspec
@@ -11,7 +12,7 @@ from pydantic import ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
 from haltline.detectors.features.observation import Observation, Trait
-from haltline.detectors.framework.severity_counts import require_ascending, severity_of, thresholds_of
+from haltline.detectors.framework.severity_counts import severity_of, thresholds_of
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Evidence, Finding, Severity
 from haltline.schemas.record import Values
@@ -42,6 +43,16 @@ class Pattern(ABC, Generic[State]):
     version: ClassVar[int] = 1
     optional: ClassVar[bool] = False
     """Runs only where a policy names it: it found nothing that others did not in the sessions that were judged."""
+
+    ascending: ClassVar[tuple[tuple[str, ...], ...]] = ()
+    """Names of settings each of which is at least the one before."""
+
+    @model_validator(mode="after")
+    def _ascends(self) -> Self:
+        for names in self.ascending:
+            if any(one > other for one, other in pairwise(getattr(self, name) for name in names)):
+                raise ValueError(" <= ".join(names))
+        return self
 
     def start(self) -> State:
         """The state when nothing was seen yet: by itself a new one of the class that the pattern is declared with."""
@@ -166,17 +177,14 @@ class Detector(Pattern[State]):
 class Graded(Detector[State]):
     """A detector of a count, with a setting for each severity. Each has bounds and defaults of its own."""
 
+    ascending: ClassVar[tuple[tuple[str, ...], ...]] = (("medium", "high", "critical"),)
+
     medium: int
     """From how many on it is medium."""
     high: int
     """From how many on it is high."""
     critical: int
     """From how many on it is critical."""
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        require_ascending(*self.counts)
-        return self
 
     @property
     def counts(self) -> tuple[int, int, int]:

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from msgspec import Struct, field
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from haltline.detectors.features import task_scope
 from haltline.detectors.features.file_access import Access
@@ -87,6 +87,7 @@ class StepReview(Detector[State]):
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.SESSION_STARTED, Kind.PROPOSED, Kind.COMPLETED})
     sees: ClassVar[Trait] = Trait.ATTEMPT | Trait.RESULT | Trait.REFUSED | Trait.TASK
     recalls: ClassVar[bool] = True
+    ascending: ClassVar[tuple[tuple[str, ...], ...]] = (("medium_risk", "high_risk", "critical_risk"),)
 
     medium_risk: _Risk = 0.6
     """Risk from 0 to 1, from which on an action is of medium risk."""
@@ -104,12 +105,6 @@ class StepReview(Detector[State]):
     """Rules of your own, looked at after the built-in ones."""
     max_file_operations: Annotated[int, Field(ge=1, le=1_000_000), Stricter.LOWER] = 100
     """Actions of a session that changed something; a task's own limit `file_ops` is not this one."""
-
-    @model_validator(mode="after")
-    def _ordered(self) -> "StepReview":
-        if not self.medium_risk <= self.high_risk <= self.critical_risk:
-            raise ValueError("medium_risk <= high_risk <= critical_risk")
-        return self
 
     def observe(self, state: State, act: Observation) -> Finding | None:
         """Notes the task or a result, or reviews an attempt."""

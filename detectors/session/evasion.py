@@ -16,7 +16,7 @@ import re
 from typing import Annotated, ClassVar
 
 from msgspec import Struct, field
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from haltline.detectors.features.observation import Observation, Trait
 from haltline.detectors.features.tool_classifier import UNKNOWN
@@ -70,6 +70,7 @@ class Evasion(Detector[State]):
     id: ClassVar[str] = "evasion"
     sees: ClassVar[Trait] = Trait.ATTEMPT | Trait.RESULT | Trait.REFUSED
     wakes_at: ClassVar[Trait] = Trait.FAILURE | Trait.REFUSED
+    ascending: ClassVar[tuple[tuple[str, ...], ...]] = (("high", "critical"),)
 
     high: Annotated[float, Field(ge=1, le=100), Stricter.LOWER] = 2
     """From how many on it is high."""
@@ -79,12 +80,6 @@ class Evasion(Detector[State]):
     """Seconds after the refusal in which attempts count."""
     last_actions: Annotated[int, Field(ge=1, le=10_000), Stricter.HIGHER] = 50
     """Actions after the refusal in which attempts count."""
-
-    @model_validator(mode="after")
-    def _ordered(self) -> "Evasion":
-        if not self.high <= self.critical:
-            raise ValueError("high <= critical")
-        return self
 
     def concerns(self, act: Observation) -> bool:
         """What would destroy or change something of somebody's."""

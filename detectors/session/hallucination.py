@@ -19,7 +19,7 @@ import re
 from typing import Annotated, ClassVar
 
 from msgspec import Struct, field
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from haltline.detectors.commands.paths import canonical
 from haltline.detectors.features.observation import Observation, Trait
@@ -81,6 +81,7 @@ class Hallucination(Detector[State]):
     optional: ClassVar[bool] = True
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.COMPLETED, Kind.MODEL_TURN})
     sees: ClassVar[Trait] = Trait.FAILURE | Trait.MORE
+    ascending: ClassVar[tuple[tuple[str, ...], ...]] = (("min_occurrences", "high"),)
 
     min_occurrences: Annotated[int, Field(ge=1, le=100), Stricter.LOWER] = 2
     """Wrong references from which on it is medium."""
@@ -88,12 +89,6 @@ class Hallucination(Detector[State]):
     """From how many on it is high."""
     last_actions: Annotated[int, Field(ge=1, le=1000), Stricter.HIGHER] = 20
     """Actions. What happened within so many of the session's last ones counts together."""
-
-    @model_validator(mode="after")
-    def _ordered(self) -> "Hallucination":
-        if self.min_occurrences > self.high:
-            raise ValueError("min_occurrences <= high")
-        return self
 
     def concerns(self, act: Observation) -> bool:
         """Calls that failed, and what the producer has checked itself."""

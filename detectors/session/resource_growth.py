@@ -21,7 +21,7 @@ from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from msgspec import Struct, field
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from haltline.detectors.features.observation import Observation, Trait
 from haltline.detectors.framework.base import Detector, settings, worst_of
@@ -99,6 +99,7 @@ class ResourceGrowth(Detector[State]):
     id: ClassVar[str] = "resource_growth"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.SESSION_STARTED, Kind.PROPOSED, Kind.COMPLETED, Kind.MODEL_TURN})
     sees: ClassVar[Trait] = Trait.ATTEMPT | Trait.RESULT | Trait.TURN | Trait.TASK
+    ascending: ClassVar[tuple[tuple[str, ...], ...]] = (("growth", "high", "critical"), ("min_points", "window"))
 
     growth: Annotated[float, Field(gt=1, le=1000), Stricter.LOWER] = 1.5
     """Factor a step, on average, from which on it is medium."""
@@ -123,14 +124,6 @@ class ResourceGrowth(Detector[State]):
     @classmethod
     def _all_floors(cls, floors: dict[Resource, float]) -> dict[Resource, float]:
         return FLOORS | floors
-
-    @model_validator(mode="after")
-    def _ordered(self) -> "ResourceGrowth":
-        if not self.growth <= self.high <= self.critical:
-            raise ValueError("growth <= high <= critical")
-        if self.min_points > self.window:
-            raise ValueError("min_points <= window")
-        return self
 
     def observe(self, state: State, act: Observation) -> Finding | None:
         """Adds to the step, and looks at the resources that grew."""

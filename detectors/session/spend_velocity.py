@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 from typing import Annotated, ClassVar
 
 from msgspec import Struct, field
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from haltline.detectors.features.observation import Observation, Trait
 from haltline.detectors.framework.base import Detector, settings, worst_of
@@ -65,6 +65,7 @@ class SpendVelocity(Detector[State]):
     id: ClassVar[str] = "spend_velocity"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.COMPLETED, Kind.MODEL_TURN})
     sees: ClassVar[Trait] = Trait.USAGE
+    ascending: ClassVar[tuple[tuple[str, ...], ...]] = (("high", "critical"),)
 
     cost_usd_per_min: Annotated[float, Field(gt=0), Stricter.LOWER] | None = 10.0
     """Dollars a minute; null: any."""
@@ -76,12 +77,6 @@ class SpendVelocity(Detector[State]):
     """So many times a limit is high: the session is paused, in the default policy."""
     critical: Annotated[float, Field(ge=1, le=1000), Stricter.LOWER] = 10.0
     """So many times a limit is critical: the session is killed."""
-
-    @model_validator(mode="after")
-    def _ordered(self) -> "SpendVelocity":
-        if self.high > self.critical:
-            raise ValueError("high <= critical")
-        return self
 
     def observe(self, state: State, act: Observation) -> Finding | None:
         """Adds to the window, and looks at what was spent in it."""

@@ -55,6 +55,10 @@ class Stagnation(Detector[State]):
     sees: ClassVar[Trait] = Trait.DONE
     recalls: ClassVar[bool] = True
     measures: ClassVar[bool] = True
+    ascending: ClassVar[tuple[tuple[str, ...], ...]] = (
+        ("hint_at", "firm_at", "pause_at"),
+        ("known_hint", "known_pause"),
+    )
 
     hint_at: _Score = 1.2
     """Score from which a step counts for a hint."""
@@ -77,10 +81,6 @@ class Stagnation(Detector[State]):
 
     @model_validator(mode="after")
     def _usable(self) -> "Stagnation":
-        if not self.hint_at <= self.firm_at <= self.pause_at:
-            raise ValueError("hint_at <= firm_at <= pause_at")
-        if self.known_hint > self.known_pause:
-            raise ValueError("known_hint <= known_pause")
         names = tuple(feature.name for feature in self.model.features)
         if names != tuple(value.name for value in VALUES):
             raise ValueError(f"a model of {', '.join(value.name for value in VALUES)}; got {', '.join(names)}")

@@ -4,10 +4,10 @@ What is killed is neither: a kill is never softened. A kill takes the place of b
 """
 
 from haltline.interventions.control.probation import record as probation_record
+from haltline.interventions.state.control_record import record_of
 from haltline.interventions.state.effects import NOTHING, ControlEffects, SessionRef
 from haltline.interventions.state.session_control import Freeze, SessionControl, digest
 from haltline.schemas.control import Command, CommandKind, ControlRecord, ControlState
-from haltline.schemas.decisions import ScopeKind
 
 STATE_OF = {CommandKind.FREEZE: ControlState.FROZEN, CommandKind.CONTAIN: ControlState.CONTAINED}
 
@@ -38,14 +38,4 @@ def lift(standing: SessionControl, who: SessionRef) -> ControlEffects:
 
 def record(held: Freeze, who: SessionRef) -> ControlRecord:
     """What the control topic says of it."""
-    return ControlRecord(
-        scope=ScopeKind.SESSION,
-        id=who.session_id,
-        state=ControlState(held.state),
-        code=held.code or f"session_{held.state}_by_operator",
-        reason=held.reason,
-        decision_id=held.decision_id,
-        agent_id=who.agent_id,
-        by=held.by,
-        since=held.since_ms,
-    )
+    return record_of(who, ControlState(held.state), held.code or f"session_{held.state}_by_operator", held)

@@ -15,7 +15,6 @@ from haltline.interventions.state.decision_fields import flagged, under
 from haltline.interventions.state.effects import NOTHING, ControlEffects, SessionRef
 from haltline.interventions.state.messages import STOPPED
 from haltline.interventions.state.session_control import Kill, SessionControl, digest
-from haltline.schemas.control import ControlRecord
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.findings import Evidence, Finding, Severity
 from haltline.schemas.policy import Policy
@@ -53,16 +52,13 @@ def on_due(standing: SessionControl, who: SessionRef, policy: Policy, now_ms: in
         # What passed while nobody ticked is not made up for with a burst.
         kill.due_ms = max(moment_ms, now_ms - wait_ms) + wait_ms
         decision = _decision(kill, who, policy, moment_ms)
-        return ControlEffects((decision,), control=record(kill, who), followup=REISSUED)
+        return ControlEffects((decision,), control=control_record(who, kill, kill.sent_ms), followup=REISSUED)
     kill.escalated_at_ms = moment_ms
     finding = _finding(kill, policy, moment_ms)
     decision = _decision(kill, who, policy, moment_ms, finding)
-    return ControlEffects((decision,), control=record(kill, who), incident=finding, followup=UNACKNOWLEDGED)
-
-
-def record(kill: Kill, who: SessionRef) -> ControlRecord:
-    """What the control topic says of the kill."""
-    return control_record(who.session_id, who.agent_id, kill, kill.sent_ms)
+    return ControlEffects(
+        (decision,), control=control_record(who, kill, kill.sent_ms), incident=finding, followup=UNACKNOWLEDGED
+    )
 
 
 def _finding(kill: Kill, policy: Policy, moment_ms: int) -> Finding:

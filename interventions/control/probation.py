@@ -13,12 +13,12 @@ The lockout counts from the kill's event time, and is compared with the time of 
 from dataclasses import dataclass
 from typing import Final
 
-from haltline.interventions.state.control_record import control_record
+from haltline.interventions.state.control_record import control_record, record_of
 from haltline.interventions.state.effects import ControlEffects, SessionRef
 from haltline.interventions.state.messages import STOPPED
 from haltline.interventions.state.session_control import Kill, Probation, RepeatedCommand, SessionControl, digest
 from haltline.schemas.control import Command, ControlRecord, ControlState
-from haltline.schemas.decisions import Decision, Level, ScopeKind
+from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.policy import Policy
 
 KILLED_ON_PROBATION: Final = "session_killed_on_probation"
@@ -47,10 +47,10 @@ def reset(standing: SessionControl, who: SessionRef, command: Command, policy: P
         return Released(effects, kept)
     locked = kill.locked_until_ms is not None and command.time < kill.locked_until_ms
     if locked and not _second(standing, command, policy):
-        return Released(ControlEffects(control=_of_kill(kill, who), followup="reset_refused"), None)
+        return Released(ControlEffects(control=control_record(who, kill, kill.sent_ms), followup="reset_refused"), None)
     if policy.operated.reset_requires_new_session:
         kill.code, kill.by, kill.reason = CLOSED, command.by, command.reason
-        return Released(ControlEffects(control=_of_kill(kill, who), followup="closed"), standing)
+        return Released(ControlEffects(control=control_record(who, kill, kill.sent_ms), followup="closed"), standing)
     commanded = command.probation_actions
     actions = policy.operated.probation.actions if commanded is None else commanded
     if actions == 0:
@@ -102,21 +102,6 @@ def _second(standing: SessionControl, command: Command, policy: Policy) -> bool:
     return False
 
 
-def _of_kill(kill: Kill, who: SessionRef) -> ControlRecord:
-    return control_record(who.session_id, who.agent_id, kill, kill.sent_ms)
-
-
 def record(probation: Probation, who: SessionRef) -> ControlRecord:
     """What the control topic says of it."""
-    return ControlRecord(
-        scope=ScopeKind.SESSION,
-        id=who.session_id,
-        state=ControlState.PROBATION,
-        code=ON_PROBATION,
-        reason=probation.reason,
-        decision_id=probation.decision_id,
-        agent_id=who.agent_id,
-        by=probation.by,
-        since=probation.since_ms,
-        actions_left=probation.left,
-    )
+    return record_of(who, ControlState.PROBATION, ON_PROBATION, probation, actions_left=probation.left)

@@ -1,10 +1,10 @@
 """What a rule is about, for people: rules that see one trouble from several sides have one cause. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
-_RULES: Final[Mapping[str, tuple[str, ...]]] = {
-    "no_progress": (
+NO_PROGRESS: Final = frozenset(
+    {
         "agreement",
         "cycle",
         "environment_gone",
@@ -17,7 +17,11 @@ _RULES: Final[Mapping[str, tuple[str, ...]]] = {
         "polling",
         "repetition",
         "stagnation",
-    ),
+    }
+)
+"""Rules that look for a session that does not get on."""
+_RULES: Final[Mapping[str, Collection[str]]] = {
+    "no_progress": NO_PROGRESS,
     "destruction": ("destructive_repeat", "destructive_volume", "severe_destruction"),
     "spending": ("budget", "spend_velocity"),
 }

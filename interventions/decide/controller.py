@@ -9,7 +9,6 @@ from haltline.interventions.levels.level_choice import Chosen
 from haltline.interventions.levels.plugins import NO_EXTENSIONS, Extensions
 from haltline.interventions.payloads.builder import Payloads
 from haltline.interventions.state.context import NOTHING, Context
-from haltline.interventions.state.control_record import control_record
 from haltline.interventions.state.decision_fields import about, flagged, under
 from haltline.interventions.state.decision_fields import found as found_by
 from haltline.interventions.state.intervention_history import History
@@ -21,7 +20,7 @@ from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Finding
 from haltline.schemas.policy import Policy, Rule
 
-__all__ = ["Controller", "Given", "Kill", "SessionControl", "control_record", "digest"]
+__all__ = ["Controller", "Given", "Kill", "SessionControl", "digest"]
 
 MAX_REASON_CHARS = 16_384
 """Of a decision."""

@@ -37,12 +37,10 @@ class Offered(Protocol):
     @property
     def load(self) -> Callable[[], object]:
         """Imports it."""
-        ...
 
     @property
     def place(self) -> str:
         """Names it in errors, with its package."""
-        ...
 
 
 class Handler(Protocol):
@@ -50,7 +48,6 @@ class Handler(Protocol):
 
     def intervene(self, decision: Decision, finding: Finding) -> Mapping[str, Any] | None:
         """What to add to the decision: `message`, `limits`, `arguments` or `custom` (any JSON object). Pure."""
-        ...
 
 
 class ExtensionError(Exception):

@@ -79,7 +79,6 @@ class Strategy(Protocol):
 
     def choose(self, case: Case) -> Level:
         """The level that answers the finding."""
-        ...
 
 
 def severity_score(severity: Severity, confidence: float, impact: float = 0.0) -> float:
@@ -97,11 +96,9 @@ def level_of(score: float) -> Level:
     return next((level for cut, level in _CUTS if score >= cut), Level.NUDGE)
 
 
-def harder(level: Level, steps: int = 1) -> Level:
-    """So many steps up the ladder; PAUSE and BLOCK are beside it, and stay."""
-    if level not in LADDER:
-        return level
-    return LADDER[min(LADDER.index(level) + steps, len(LADDER) - 1)]
+def harder(level: Level) -> Level:
+    """One step up the ladder; PAUSE and BLOCK are beside it, and stay."""
+    return LADDER[min(LADDER.index(level) + 1, len(LADDER) - 1)] if level in LADDER else level
 
 
 def softer(level: Level) -> Level:

@@ -53,27 +53,22 @@ class SessionView(Protocol):
     @property
     def agent_id(self) -> str:
         """Whose it is, by the last event that said so."""
-        ...
 
     @property
     def events(self) -> int:
         """How many were taken in."""
-        ...
 
     @property
     def calls(self) -> _CallsView:
         """Its calls: how many were attempted, the index of the last that failed, and which run."""
-        ...
 
     @property
     def task(self) -> TaskNote | None:
         """What it was asked to do."""
-        ...
 
     @property
     def checkpoints(self) -> Checkpoints | None:
         """What the agent's side has kept."""
-        ...
 
 
 class _Loss(Protocol):
@@ -89,27 +84,22 @@ class Deed(Protocol):
     @property
     def effect(self) -> Effect:
         """What the action does."""
-        ...
 
     @property
     def evidence(self) -> Evidence:
         """The event itself as evidence."""
-        ...
 
     @property
     def is_attempt(self) -> bool:
         """Whether it is about to be done, or was never proposed."""
-        ...
 
     @property
     def fingerprint(self) -> str:
         """Equal for the same call, but for what varies by itself. Only of an attempt."""
-        ...
 
     @property
     def losses(self) -> Sequence[_Loss]:
         """What it takes away that somebody would miss."""
-        ...
 
 
 def _ignore(*_: object) -> None:

@@ -1,22 +1,38 @@
-"""The control topic's record of a killed session."""
+"""The control topic's records of a session that is killed, held or on probation."""
 
-from haltline.interventions.state.session_control import Kill
+from typing import Any
+
+from haltline.interventions.state.effects import SessionRef
+from haltline.interventions.state.session_control import Freeze, Kill, Probation
 from haltline.schemas.control import ControlRecord, ControlState
 from haltline.schemas.decisions import ScopeKind
 
 
-def control_record(session_id: str, agent_id: str, kill: Kill, decided_at: int | None = None) -> ControlRecord:
-    """What the compacted topic says of a killed session."""
+def record_of(
+    who: SessionRef, state: ControlState, code: str, since: Kill | Freeze | Probation, **more: Any
+) -> ControlRecord:
+    """What the compacted topic says of a session; `since` says since when, by whom and why, `more` are other fields."""
     return ControlRecord(
         scope=ScopeKind.SESSION,
-        id=session_id,
-        state=ControlState.KILLED,
-        code=kill.code,
-        reason=kill.reason,
-        decision_id=kill.decision_id,
-        agent_id=agent_id,
-        by=kill.by,
-        since=kill.since_ms,
+        id=who.session_id,
+        state=state,
+        code=code,
+        reason=since.reason,
+        decision_id=since.decision_id,
+        agent_id=who.agent_id,
+        by=since.by,
+        since=since.since_ms,
+        **more,
+    )
+
+
+def control_record(who: SessionRef, kill: Kill, decided_at: int | None = None) -> ControlRecord:
+    """Of a killed session."""
+    return record_of(
+        who,
+        ControlState.KILLED,
+        kill.code,
+        kill,
         decided_at=decided_at,
         stopped_at=kill.stopped_at_ms,
         time_to_stop_ms=kill.time_to_stop_ms,

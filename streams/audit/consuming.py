@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from confluent_kafka import KafkaError, Message, TopicPartition
@@ -36,6 +37,10 @@ PASSING: Final = frozenset(
 
 The names that begin with a line are the client's own errors, and as public as the others.
 """
+
+
+# As `KafkaRecord._make`, which is written in Python.
+_record: Final[Callable[[tuple[object, ...]], KafkaRecord]] = partial(tuple.__new__, KafkaRecord)
 
 
 def client_config(settings: AuditSettings) -> dict[str, ClientSetting]:
@@ -77,4 +82,5 @@ def kafka_records(messages: Sequence[Message]) -> Iterator[KafkaRecord]:
     topics, partitions = map(Message.topic, messages), map(Message.partition, messages)
     offsets, keys = map(Message.offset, messages), map(Message.key, messages)
     values = map(Message.value, messages)
-    return map(KafkaRecord._make, zip(topics, partitions, offsets, times_ms, keys, values, headers, strict=True))
+    fields = zip(topics, partitions, offsets, times_ms, keys, values, headers, strict=True)
+    return map(_record, fields)

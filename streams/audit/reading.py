@@ -135,7 +135,7 @@ def _redacted(
     redaction: Redaction, records: Sequence[KafkaRecord]
 ) -> tuple[Sequence[KafkaRecord], dict[int, str | None]]:
     """The records as they are stored, and what was taken out of some of them."""
-    at_all = {*redaction.suspicious([record.value for record in records])}
+    at_all = redaction.suspicious([record.value for record in records])
     at_all.update(at for at, record in enumerate(records) if record.headers)
     if not at_all:
         return records, {}

@@ -20,17 +20,21 @@ import json
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import orjson
 
 from haltline.interventions.agent.redaction.beside import may_be_beside
+from haltline.interventions.agent.redaction.forms import may_be_forms
 from haltline.interventions.agent.redaction.pii_patterns import PERSONAL, redact_personal
 from haltline.interventions.agent.redaction.searching import search_any
 from haltline.interventions.agent.redaction.secrets import (
     MAY_BE_NAMED,
+    Look,
     instead_of_items,
     is_secret_name,
+    looks,
     may_have_a_form,
     redact_field,
     redact_text,
@@ -44,6 +48,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 _MARK: Final = re.compile(r"\[redacted:(\w+)(?::[0-9a-f]{8})?\]")
 _MAX_DEPTH: Final = 64
+_NAME_CHARS: Final = 64  # names of fields are mostly the same ones, and as short
 
 # Fields of a record that join it with others, say who did it, or are of a closed vocabulary; and all ids.
 _KEPT: Final = frozenset(
@@ -86,6 +91,8 @@ _MAY_BE_PERSONAL: Final = {
 _CARD_ALONE: Final = (
     r"(?:\A|[^A-Za-z0-9_.-]|\\[bfnrt]|\\u[0-9A-Fa-f]{4})[2-6][0-9]{3}(?:[ -]?[0-9]){10,15}(?:[^A-Za-z0-9_-]|\z)"
 )
+# All that look like one, for a first look at many records: one turn has not enough states for cards and all the rest.
+_CARD_AT_FIRST: Final = r"[0-9](?:[ -]?[0-9]){13}"
 _AT_ONCE: Final = 16  # of records of agents one in seventy may hold something: more at once mostly hold one of those
 _LEAST_CARD: Final = 10**13
 _ASCII_ESCAPE: Final = re.compile(r"\\u00([2-7][0-9A-Fa-f])|\\/")
@@ -108,6 +115,25 @@ class Redaction:
         self._may_be_found = search_any(
             _CARD_ALONE if pattern == _MAY_BE_PERSONAL["credit_card"] else pattern for pattern in patterns
         )
+        self._at_first = self._first_looks(patterns)
+        self._name = lru_cache(4096)(self._text)
+
+    def _first_looks(self, patterns: Sequence[str]) -> list[tuple[Look, Look]]:
+        """Quick looks at many records, of which none misses anything, each with the closer look at one of them."""
+        starts = next(may_be_forms())
+        quick = search_any(
+            [
+                *(_CARD_AT_FIRST if pattern == _MAY_BE_PERSONAL["credit_card"] else pattern for pattern in patterns),
+                *([starts] if self._secrets else ()),
+            ]
+        )
+        if not self._secrets:
+            return [(quick, self._may_be)]
+
+        def closer(text: str) -> bool:
+            return quick(text) and (self._may_be(text) or looks().started(text))
+
+        return [(quick, closer), (looks().inside_or_programs, looks().otherwise)]
 
     def of(self, value: bytes | None, headers: Headers = ()) -> tuple[bytes | None, Headers, str | None]:
         """Value and headers as they are stored, and the kinds that were taken out, separated by commas."""
@@ -120,14 +146,21 @@ class Redaction:
         headers = tuple((name, self._header(name, text, taken)) for name, text in headers)
         return value, headers, ",".join(sorted(taken)) or None
 
-    def suspicious(self, values: Sequence[bytes | None]) -> list[int]:
+    def suspicious(self, values: Sequence[bytes | None]) -> set[int]:
         """Which of the values may hold something: many are looked through at once, and mostly none does."""
-        found: list[int] = []
+        found: set[int] = set()
+        together: dict[range, str] = {}
         for first in range(0, len(values), _AT_ONCE):
-            some = values[first : first + _AT_ONCE]
+            places = range(first, min(first + _AT_ONCE, len(values)))
             # A line feed is of no word and ends none that is looked for, so nothing is hidden by what stands beside it.
-            if self.is_suspicious(b"\n".join(filter(None, some))):
-                found += [first + at for at, value in enumerate(some) if value and self.is_suspicious(value)]
+            try:
+                together[places] = b"\n".join(filter(None, values[first : places.stop])).decode()
+            except UnicodeDecodeError:
+                found.update(at for at in places if self.is_suspicious(values[at] or b""))
+        for quick, closer in self._at_first:
+            for places, text in together.items():
+                if quick(text):
+                    found.update(at for at in places if closer((values[at] or b"").decode()))
         return found
 
     def is_suspicious(self, value: bytes) -> bool:
@@ -189,7 +222,7 @@ class Redaction:
         if isinstance(value, dict):
             without: dict[str, Any] = {}
             for name, one in value.items():
-                clean = self._text(name)
+                clean = self._name(name) if len(name) <= _NAME_CHARS else self._text(name)
                 if clean in without:  # two names that were told apart by what was taken out
                     clean = f"{clean} {len(without)}"
                 without[clean] = self._named(name, one, depth)

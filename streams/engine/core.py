@@ -5,42 +5,38 @@ is the event's own time: no I/O, no wall clock, no randomness, no globals.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from haltline.detectors import catalogue
 from haltline.detectors.commands.model import Destruction
-from haltline.detectors.drift.goal_drift import GoalDrift
 from haltline.detectors.features.observation import CallTracker, Observation
 from haltline.detectors.features.tool_classifier import Classifier
 from haltline.detectors.framework.plugins import NO_PLUGINS, Plugins
 from haltline.interventions.control import approvals, declared_batches, freeze, probation, session_incidents
-from haltline.interventions.control.command_handler import CommandHandler
-from haltline.interventions.control.incidents import ACTS
 from haltline.interventions.control.second_opinion import SecondOpinions
 from haltline.interventions.decide.activity_after_kill import activity_after_kill
 from haltline.interventions.decide.controller import Controller, Kill, SessionControl, digest
-from haltline.interventions.levels.in_doubt import OF_JUDGEMENT
 from haltline.interventions.levels.plugins import INTERVENTIONS, STRATEGIES, Extensions
 from haltline.interventions.payloads import rollback
 from haltline.interventions.state.context import Context, note_of
 from haltline.interventions.state.control_record import control_record
-from haltline.interventions.state.effects import ControlEffects, SessionRef
+from haltline.interventions.state.effects import ControlEffects
 from haltline.interventions.state.intervention_history import Checkpoints
 from haltline.interventions.state.session_control import DeclaredBatch, Freeze
-from haltline.schemas.control import Command, CommandKind, ControlState, Feedback, Stage
-from haltline.schemas.decisions import Decision, Mode
+from haltline.schemas.control import Command, CommandKind, ControlState, Feedback
+from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Detection, Finding
 from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.opinions import Opinion
 from haltline.schemas.policy import Policy, Rule
-from haltline.schemas.signals import Signal, SignalKind
+from haltline.schemas.signals import Signal
 from haltline.streams.engine.cross_session import CrossSessionCore, ScopeEffects, ScopeState
 from haltline.streams.engine.groups import Runs
 from haltline.streams.engine.log_position import Failure, LogPosition, Position, is_first, is_new
 from haltline.streams.engine.rule_sets import RuleSet, RuleSets, on_probation
+from haltline.streams.engine.session_commands import SessionCommands
 from haltline.streams.engine.session_state import MAX_SEEN, Effects, SessionState
-from haltline.streams.engine.signals import origin_of, origin_of_command, stood_in
+from haltline.streams.engine.signals import origin_of, stood_in
 
 # Looked up at every event: from their class, members take ten times as long.
 _SESSION_ENDED, _MODEL_TURN = Kind.SESSION_ENDED, Kind.MODEL_TURN
@@ -83,7 +79,6 @@ class Core:
             self.policy, Extensions(offered.get(STRATEGIES, {}), offered.get(INTERVENTIONS, {}))
         )
         self._examines = self._controller.examines
-        self._commands = CommandHandler(self.policy)
         self._opinions = SecondOpinions(self.policy)
         known = catalogue(self.policy, plugins)
         enforces = alone or runs is Runs.ENFORCED
@@ -94,6 +89,7 @@ class Core:
         self.idle = runs is Runs.SHADOW and not (self._rule_sets.shadowed or self._strict.shadowed)
         """No rule is in shadow, so this group has nothing to find."""
         self._signaller = self._cross_session.signaller
+        self._commands = SessionCommands(self.policy, self._controller, self._signaller)
         self._ttl_ms = int(self.policy.session_ttl_h * 3_600_000)
 
     def on_event(self, state: SessionState | None, event: ActionEvent, at: LogPosition | None = None) -> Effects:
@@ -125,7 +121,7 @@ class Core:
         findings: Sequence[Finding]
         failures: Sequence[Failure] = ()
         if was_killed is None:
-            findings, failures = _observe(watch, state, act)
+            findings, failures = watch.observe(state.detectors, act)
         else:
             findings = self._after_kill(act, was_killed)
         findings = [*findings, *self._opinions.raised(standing, act)] if standing.opinions else findings
@@ -137,7 +133,7 @@ class Core:
         if event.task is not None or event.checkpoint is not None or state.checkpoints is not None:
             _note(state, act)
         judged = _settled(standing, state.calls.actions) if standing.history is not None and act.is_attempt else []
-        over = session_incidents.close_quiet(standing, _who(state), self.policy, time_ms) if standing.incidents else []
+        over = session_incidents.close_quiet(standing, state.ref, self.policy, time_ms) if standing.incidents else []
         concerned: object = (
             standing.approvals or standing.probation or event.await_verdict or self._examines or declared or over
         )
@@ -185,7 +181,7 @@ class Core:
             event,
             self._opinions.counting(standing, findings, state.calls.actions),
             watch.rules,
-            lambda: _near(watch, state, event.kind),
+            lambda: watch.near(state.detectors, event.kind),
             context=Context(
                 state,
                 act,
@@ -208,7 +204,7 @@ class Core:
         closed: tuple[Decision, ...] = ()
         if state.ended or (killed is not None and was_killed is None):
             why = session_incidents.ENDED if state.ended else session_incidents.KILLED
-            closed, resolved = session_incidents.close(standing, _who(state), self.policy, event.time, why)
+            closed, resolved = session_incidents.close(standing, state.ref, self.policy, event.time, why)
             incidents += resolved
         state.due_ms = self._commands.due_ms(standing)
         if decision is not None and was_killed is None:
@@ -223,11 +219,11 @@ class Core:
             detections=tuple(self._detection(event, finding, watch, decisions) for finding in findings),
             decision=decisions[0] if decisions else None,
             also=(*decisions[1:], *closed),
-            control=control_record(state.session_id, state.agent_id, killed)
+            control=control_record(state.ref, killed)
             if killed is not None and (was_killed is None or stopped)
             else None
             if frozen is None
-            else freeze.record(frozen, _who(state)),
+            else freeze.record(frozen, state.ref),
             released=passed,
             failures=tuple(failures),
             followup=TURN_AFTER_STOP if event.kind is _MODEL_TURN and _is_stopped(was_killed, held) else "",
@@ -238,76 +234,19 @@ class Core:
     def near(self, state: SessionState, event: ActionEvent) -> dict[str, float]:
         """How close each rule is to a finding after the session's last event, 0 to 1; what is far is left out."""
         watch = self._rule_sets.at(event, state.clock_ms)
-        return {rule: share for kind in Kind for rule, share in _near(watch, state, kind).items()}
+        return {rule: share for kind in Kind for rule, share in watch.near(state.detectors, kind).items()}
 
     def on_command(self, state: SessionState | None, command: Command, at: LogPosition | None = None) -> Effects:
         """Carries out an operator's act on a session. Changes `state` in place; the same command twice is once."""
         if state is None:
             state = SessionState(session_id=command.id)
-        if not is_new(state, at):
-            return Effects(state, applied=False)
-        if command.request is not None and state.agent_id == "unknown":
-            state.agent_id = command.request.agent_id
-        standing = state.standing
-        origin = origin_of_command(command, state.agent_id, state.root_session_id)
-        if command.kind is _KILL:
-            decision = self._controller.kill(standing, command, state.agent_id)
-            killed = standing.killed
-            if decision is None or killed is None:
-                return Effects(state)  # already killed; the control record has the operator and the time
-            if state.ended:
-                self._controller.has_ended(standing, command.time)
-            killed.unheard = state.events == 0
-            closed, incidents = session_incidents.close(
-                standing, _who(state), self.policy, command.time, session_incidents.KILLED, by=command.by
-            )
-            state.due_ms = self._commands.due_ms(standing)
-            control = control_record(state.session_id, state.agent_id, killed)
-            signals = tuple(self._signaller.decided(state.unsaid, origin, decision, killed=True))
-            return Effects(state, decision=decision, also=closed, control=control, signals=signals, incidents=incidents)
-        if command.kind is _RESET:
-            was_killed = standing.killed is not None
-            who = _who(state)
-            reset = self._commands.reset(standing, who, command)
-            effects = reset.effects
-            if reset.standing is not None:
-                closed, incidents = session_incidents.close(
-                    standing, who, self.policy, command.time, session_incidents.RESET, by=command.by
-                )
-                effects = replace(effects, decisions=(*effects.decisions, *closed), incidents=tuple(incidents))
-                # Anew, but what was already taken in stays taken in.
-                state.calls, state.detectors, state.standing = CallTracker(), {}, reset.standing
-            outcome = self._outcome(state, effects)
-            if was_killed and state.standing.killed is None:
-                outcome.signals = tuple(self._signaller.stands(origin, SignalKind.RELEASED))
-            return outcome
-        if command.kind is _BATCH and command.batch is not None:
-            declared_batches.declare(standing, command)
-            return Effects(state)
-        if command.kind in ACTS:
-            return self._outcome(state, session_incidents.on_act(standing, _who(state), command, self.policy))
-        return self._with_incidents(state, self._commands.command(standing, _who(state), command))
+        return self._commands.command(state, command) if is_new(state, at) else Effects(state, applied=False)
 
     def on_feedback(self, state: SessionState | None, feedback: Feedback, at: LogPosition | None = None) -> Effects:
         """Takes in what the agent's side answers. Changes `state` in place."""
         if state is None:
             state = SessionState(session_id=feedback.session_id)
-        if not is_new(state, at):
-            return Effects(state, applied=False)
-        stopped = self._controller.acknowledge(state.standing, feedback)
-        killed = state.standing.killed
-        if killed is None and feedback.stage is Stage.STOPPED:
-            closed, incidents = session_incidents.on_scope_killed(
-                state.standing, _who(state), self.policy, feedback.time
-            )
-            state.due_ms = self._commands.due_ms(state.standing)
-            return Effects(state, also=closed, incidents=incidents)
-        if not stopped or killed is None:
-            return Effects(state)
-        state.due_ms = self._commands.due_ms(state.standing)
-        control = control_record(state.session_id, state.agent_id, killed, feedback.decided_at)
-        incidents = session_incidents.on_stopped(state.standing, _who(state), feedback.time)
-        return Effects(state, control=control, incidents=incidents)
+        return self._commands.feedback(state, feedback) if is_new(state, at) else Effects(state, applied=False)
 
     def on_opinion(self, state: SessionState | None, opinion: Opinion, at: LogPosition | None = None) -> Effects:
         """Takes in a second opinion; `UNREQUESTED` follows from one that answers nothing. Changes `state` in place."""
@@ -326,45 +265,12 @@ class Core:
         Call it again while `state.due_ms` is not 0 and not later than `now_ms`. What follows bears the time at which
         it was due, not that of the tick. A replay, which has no clock, goes without.
         """
-        if not 0 < state.due_ms <= now_ms:
-            return Effects(state, applied=False)
-        return self._with_incidents(state, self._commands.tick(state.standing, _who(state), now_ms))
+        return self._commands.tick(state, now_ms) if 0 < state.due_ms <= now_ms else Effects(state, applied=False)
 
     def on_idle(self, state: SessionState) -> Sequence[IncidentRecord]:
         """What is to be told of a session that is about to be forgotten, as no events of it were found for so long."""
         time_ms = state.clock_ms + self._ttl_ms
-        return session_incidents.close(state.standing, _who(state), self.policy, time_ms, "idle")[1]
-
-    def _with_incidents(self, state: SessionState, effects: ControlEffects) -> Effects:
-        return self._outcome(state, session_incidents.on_effects(state.standing, _who(state), effects))
-
-    def _outcome(self, state: SessionState, effects: ControlEffects) -> Effects:
-        state.due_ms = self._commands.due_ms(state.standing)
-        first, *others = effects.decisions or (None,)
-        incident = effects.incident
-        return Effects(
-            state,
-            detections=() if incident is None or first is None else (self._incident(state, incident, first),),
-            decision=first,
-            also=tuple(decision for decision in others if decision is not None),
-            control=effects.control,
-            released=effects.released,
-            followup=effects.followup,
-            incidents=effects.incidents,
-        )
-
-    def _incident(self, state: SessionState, finding: Finding, decision: Decision) -> Detection:
-        return Detection(
-            detection_id=digest("detection", finding.detector, finding.code, state.session_id, decision.decision_id),
-            session_id=state.session_id,
-            agent_id=state.agent_id,
-            event_id=decision.event_id,
-            time=decision.time,
-            finding=finding,
-            decision_id=decision.decision_id,
-            policy=self.policy.name,
-            policy_version=self.policy.version,
-        )
+        return session_incidents.close(state.standing, state.ref, self.policy, time_ms, "idle")[1]
 
     def on_signal(self, state: ScopeState | None, signal: Signal, at: LogPosition | None = None) -> ScopeEffects:
         """Takes in the next signal of an agent, target, tree, mission or the fleet. Changes `state` in place."""
@@ -449,10 +355,6 @@ def _is_stopped(killed: Kill | None, held: Freeze | None) -> bool:
     return killed is not None or (held is not None and held.state == ControlState.FROZEN)
 
 
-def _who(state: SessionState) -> SessionRef:
-    return SessionRef(state.session_id, state.agent_id, listens=state.events > 0 and not state.ended)
-
-
 def _irreversible(act: Observation) -> Sequence[Destruction]:
     """The irreversible effects of an attempt that was not refused."""
     acts = act.irreversible
@@ -464,12 +366,6 @@ def _settled(standing: SessionControl, actions: int) -> list[tuple[str, str, flo
     history = standing.history
     entries = () if history is None else history.settle(actions)
     return [(entry.rule, entry.level, 1.0) for entry in entries if entry.said]
-
-
-def _forget_progress(state: SessionState) -> None:
-    """Another task, or another prompt: what was found before it of how the session gets on does not count on."""
-    for rule in OF_JUDGEMENT - {GoalDrift.id}:  # which knows the goal
-        state.detectors.pop(rule, None)
 
 
 def _note(state: SessionState, act: Observation) -> None:
@@ -484,38 +380,3 @@ def _note(state: SessionState, act: Observation) -> None:
         rollback.note_checkpoint(
             state.checkpoints, event.checkpoint, event, act.offset if act.topic else -1, state.calls.actions
         )
-
-
-def _observe(watch: RuleSet, state: SessionState, act: Observation) -> tuple[Sequence[Finding], Sequence[Failure]]:
-    if act.event.task is not None and act.calls.is_other_task(act.event):
-        _forget_progress(state)
-    if not watch.dispatch.of_kind(act.kind):
-        return (), ()  # what it is need not be worked out
-    findings: list[Finding] = []
-    failures: list[Failure] = []
-    memories = state.detectors
-    for detector_id, wakes, concerns, start, observe in watch.dispatch.table(act.kind, act.sights):
-        try:
-            memory = memories.get(detector_id)
-            if (memory is None and not wakes) or (concerns is not None and not concerns(act)):
-                continue
-            if memory is None:
-                memory = memories[detector_id] = start()
-            finding = observe(memory, act)
-        except Exception as error:
-            failures.append(Failure(detector_id, error))
-        else:
-            if finding is not None:
-                findings.append(finding)
-                act.found = findings
-                if watch.rules[detector_id].mode is not Mode.SHADOW:
-                    act.enforced = (*act.enforced, finding)
-    return findings, failures
-
-
-def _near(watch: RuleSet, state: SessionState, kind: Kind) -> dict[str, float]:
-    """How close each rule is, for a decision's record; what is far from anything is left out."""
-    near = {
-        d.id: round(d.near(state.detectors[d.id]), 3) for d in watch.dispatch.of_kind(kind) if d.id in state.detectors
-    }
-    return {name: value for name, value in near.items() if value > 0}

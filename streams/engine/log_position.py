@@ -14,17 +14,14 @@ class LogPosition(Protocol):
     @property
     def topic(self) -> str:
         """Its name."""
-        ...
 
     @property
     def partition(self) -> int:
         """From 0."""
-        ...
 
     @property
     def offset(self) -> int:
         """From 0; some are missing after compaction."""
-        ...
 
 
 class Position(NamedTuple):

@@ -1,18 +1,24 @@
 """Which detectors and rules hold for a session."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from haltline.detectors import build
 from haltline.detectors.cross_session.base import CrossSessionPattern
+from haltline.detectors.drift.goal_drift import GoalDrift
+from haltline.detectors.features.observation import Observation
 from haltline.detectors.framework.base import Detector, Pattern
 from haltline.detectors.framework.dispatch import Dispatch
 from haltline.detectors.framework.plugins import Plugins
+from haltline.interventions.levels.in_doubt import OF_JUDGEMENT
+from haltline.schemas.decisions import Mode
 from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.findings import Finding
 from haltline.schemas.policy import Override, Policy, Rule
 from haltline.streams.engine.effective_rules import EffectiveRules
+from haltline.streams.engine.log_position import Failure
 
 _CACHED_WATCHES = 1024
 """Sets of overrides that hold together, of which the detectors are kept built."""
@@ -28,6 +34,44 @@ class RuleSet:
     """Some of them ask whether a call was made before."""
     measured: bool
     """Some of them ask for the session's progress, or may: what another package's detector asks for is not known."""
+
+    def observe(self, memories: dict[str, Any], act: Observation) -> tuple[Sequence[Finding], Sequence[Failure]]:
+        """What the detectors find in an event, and those that raised. Changes `memories`, by detector, in place."""
+        if act.event.task is not None and act.calls.is_other_task(act.event):
+            _forget_progress(memories)
+        if not self.dispatch.of_kind(act.kind):
+            return (), ()  # what it is need not be worked out
+        findings: list[Finding] = []
+        failures: list[Failure] = []
+        for detector_id, wakes, concerns, start, observe in self.dispatch.table(act.kind, act.sights):
+            try:
+                memory = memories.get(detector_id)
+                if (memory is None and not wakes) or (concerns is not None and not concerns(act)):
+                    continue
+                if memory is None:
+                    memory = memories[detector_id] = start()
+                finding = observe(memory, act)
+            except Exception as error:
+                failures.append(Failure(detector_id, error))
+            else:
+                if finding is not None:
+                    findings.append(finding)
+                    act.found = findings
+                    if self.rules[detector_id].mode is not Mode.SHADOW:
+                        act.enforced = (*act.enforced, finding)
+        return findings, failures
+
+    def near(self, memories: dict[str, Any], kind: Kind) -> dict[str, float]:
+        """How close each rule is to a finding, 0 to 1; what is far from anything is left out."""
+        of_kind = self.dispatch.of_kind(kind)
+        near = {d.id: round(d.near(memories[d.id]), 3) for d in of_kind if d.id in memories}
+        return {name: value for name, value in near.items() if value > 0}
+
+
+def _forget_progress(memories: dict[str, Any]) -> None:
+    """Another task, or another prompt: what was found before it of how the session gets on does not count on."""
+    for rule in OF_JUDGEMENT - {GoalDrift.id}:  # which knows the goal
+        memories.pop(rule, None)
 
 
 class RuleSets:

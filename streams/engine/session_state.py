@@ -9,6 +9,7 @@ from msgspec import Raw, Struct, field
 from haltline.detectors.commands.model import Destruction
 from haltline.detectors.features.observation import CallTracker
 from haltline.interventions.state.context import TaskNote
+from haltline.interventions.state.effects import SessionRef
 from haltline.interventions.state.intervention_history import Checkpoints
 from haltline.interventions.state.session_control import SessionControl
 from haltline.schemas.control import ControlRecord
@@ -58,6 +59,11 @@ class SessionState(Struct):
     due_ms: int = 0
     """When a tick has something to do, on the worker's clock; 0: never."""
     v: int = 2
+
+    @property
+    def ref(self) -> SessionRef:
+        """Which session it is, as what is decided about it needs it."""
+        return SessionRef(self.session_id, self.agent_id, listens=self.events > 0 and not self.ended)
 
 
 @dataclass

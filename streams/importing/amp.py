@@ -10,7 +10,7 @@ from haltline.streams.importing.messages import proposals, text_of
 from haltline.streams.importing.reading import Content
 from haltline.streams.importing.spans import Part
 from haltline.streams.importing.steps import Step, ended, prompted, proposed, turn, usage_of
-from haltline.streams.importing.values import count, inside, moment, objects
+from haltline.streams.importing.values import count, inside, moment, moment_of_ms, objects
 
 _REFUSED = frozenset({"cancelled", "rejected-by-user"})
 
@@ -31,10 +31,10 @@ def parts(lines: Iterable[dict[str, Any]], _path: Path) -> Iterator[Part]:
 def _steps(whole: dict[str, Any]) -> Iterator[Step]:
     """Only the user's prompts and the turns have a time; a result has that of its turn."""
     prompts = 0
-    time_ms = _time(whole.get("created"))
+    time_ms = moment_of_ms(whole.get("created"))
     for message in objects(whole.get("messages")):
         sent, used = inside(message, "meta", "sentAt"), message.get("usage")
-        time_ms = _time(sent) or moment(inside(used, "timestamp")) or time_ms
+        time_ms = moment_of_ms(sent) or moment(inside(used, "timestamp")) or time_ms
         if message.get("role") == "user":
             results = [one for one in objects(message.get("content")) if one.get("type") == "tool_result"]
             for result in results:
@@ -63,8 +63,3 @@ def _end(block: dict[str, Any], time_ms: int | None) -> Step:
     if str(status) in _REFUSED:
         done.outcome, done.error = Outcome.REFUSED, None
     return done
-
-
-def _time(value: object) -> int | None:
-    """Of epoch milliseconds."""
-    return moment(value / 1000) if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -14,7 +14,7 @@ from haltline.streams.importing.messages import Proposal, args_of, proposals, te
 from haltline.streams.importing.reading import MAX_LINE_BYTES, Content
 from haltline.streams.importing.spans import Part
 from haltline.streams.importing.steps import Step, ended, prompted, proposed, turn, usage_of
-from haltline.streams.importing.values import count, inside, moment, objects
+from haltline.streams.importing.values import count, inside, moment_of_ms, objects
 
 _TALK: Final = frozenset({"attempt_completion", "ask_followup_question", "plan_mode_respond", "act_mode_respond"})
 _TOOLS: Final = (
@@ -67,7 +67,7 @@ def _is_of_command_line(value: object) -> bool:
 def _of_command_line(messages: list[dict[str, Any]]) -> Iterator[Step]:
     prompts = 0
     for message in messages:
-        content, time_ms, used = message.get("content"), _time(message.get("ts")), message.get("metrics")
+        content, time_ms, used = message.get("content"), moment_of_ms(message.get("ts")), message.get("metrics")
         results = [block for block in objects(content) if block.get("type") == "tool_result"]
         if message.get("role") == "assistant":
             usage = usage_of(
@@ -107,7 +107,7 @@ def _steps(lines: Iterable[dict[str, Any]], requests: list[dict[str, Any]], mode
             turns += 1
             named = inside(line, "modelInfo", "modelId")
             model = named if isinstance(named, str) else model
-            time_ms = _time(line.get("ts")) or _time(request.get("ts")) or time_ms
+            time_ms = moment_of_ms(line.get("ts")) or moment_of_ms(request.get("ts")) or time_ms
             usage = _usage(request)
             yield from turn(usage, model, _CALL.sub("", text).strip(), time_ms)
             waiting = []
@@ -117,7 +117,7 @@ def _steps(lines: Iterable[dict[str, Any]], requests: list[dict[str, Any]], mode
                 if call.name not in _TALK:
                     yield proposed(call_id, call.name, call.args, time_ms)
         elif line.get("role") == "user":
-            time_ms = _time(line.get("ts")) or time_ms
+            time_ms = moment_of_ms(line.get("ts")) or time_ms
             if found := _MODEL.search(text):
                 model = found[1]
             yield from _results(line.get("content"), waiting, time_ms)
@@ -176,8 +176,3 @@ def _usage(request: dict[str, Any]) -> Usage | None:
     if request.get("apiProtocol") != "openai":  # by OpenAI's protocol the cache is counted in the input
         whole += cached + count(request.get("cacheWrites"))
     return usage_of(whole, request.get("tokensOut"), cached=cached, cost=request.get("cost"))
-
-
-def _time(value: object) -> int | None:
-    """Of epoch milliseconds."""
-    return moment(value / 1000) if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -9,7 +9,7 @@ from haltline.streams.importing.database import rows, value_in
 from haltline.streams.importing.reading import MAX_LINE_BYTES, Content
 from haltline.streams.importing.spans import Part
 from haltline.streams.importing.steps import Step, ended, prompted, proposed, turn, usage_of
-from haltline.streams.importing.values import count, inside, moment, objects
+from haltline.streams.importing.values import count, inside, moment_of_ms, objects
 
 TABLES: Final = frozenset({"session", "message", "part"})
 """What the database has at least."""
@@ -62,7 +62,7 @@ def _files(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 def _steps(messages: Iterable[tuple[dict[str, Any], list[dict[str, Any]]]]) -> Iterator[Step]:
     prompts = 0
     for message, found in messages:
-        time_ms = _time(inside(message, "time", "created"))
+        time_ms = moment_of_ms(inside(message, "time", "created"))
         written = [one for one in found if one.get("type") == "text" and one.get("synthetic") is not True]
         if message.get("role") == "user" and written:
             prompts += 1
@@ -88,14 +88,9 @@ def _call(part: dict[str, Any], time_ms: int | None) -> Iterator[Step]:
     state = part.get("state")
     args, status = inside(state, "input"), inside(state, "status")
     call_id = part["callID"] if isinstance(part.get("callID"), str) else None
-    began_ms = _time(inside(state, "time", "start")) or time_ms
+    began_ms = moment_of_ms(inside(state, "time", "start")) or time_ms
     yield proposed(call_id, part.get("tool"), args, began_ms)
     if status in ("completed", "error"):
         failed = status == "error" or inside(state, "metadata", "exit") not in (None, 0)
         output = inside(state, "error") if status == "error" else inside(state, "output")
-        yield ended(call_id, output, _time(inside(state, "time", "end")) or began_ms, failed=failed)
-
-
-def _time(value: object) -> int | None:
-    """Of epoch milliseconds."""
-    return moment(value / 1000) if isinstance(value, int | float) and not isinstance(value, bool) else None
+        yield ended(call_id, output, moment_of_ms(inside(state, "time", "end")) or began_ms, failed=failed)

@@ -26,6 +26,11 @@ def moment(value: object) -> int | None:
     return None if time_ms is None else round(time_ms)
 
 
+def moment_of_ms(value: object) -> int | None:
+    """Of epoch milliseconds."""
+    return moment(value / 1000) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
 def count(value: object) -> int:
     """A number of tokens, also where a table has made a float of it; 0 for what is none."""
     if isinstance(value, float) and value.is_integer():

@@ -1,6 +1,7 @@
 """Reads topics from outside of any group: to their end as it is now, then on as records arrive."""
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -173,13 +174,11 @@ class LogReader(AbstractContextManager["LogReader", None]):
         since_ms: int | None = None,
         client: Mapping[str, ClientSetting] | None = None,
         fetch_wait_ms: int = SHORT_WAIT_MS,
-        system: System = REAL,
     ) -> None:
-        self._system = system
-        self._consumer = open_consumer(bootstrap, client=client, fetch_wait_ms=fetch_wait_ms, system=system)
+        self._consumer = open_consumer(bootstrap, client=client, fetch_wait_ms=fetch_wait_ms)
         try:
             partitions = [tp for topic in topics for tp in partitions_of(self._consumer, topic)]
-            ends = {(tp.topic, tp.partition): bounds(self._consumer, tp, system=system) for tp in partitions}
+            ends = {(tp.topic, tp.partition): bounds(self._consumer, tp) for tp in partitions}
             starts = {} if since_ms is None else _offsets_since(self._consumer, partitions, since_ms)
             # -1 where all is older.
             starts = {place: offset if offset >= 0 else ends[place][1] for place, offset in starts.items()}
@@ -208,11 +207,11 @@ class LogReader(AbstractContextManager["LogReader", None]):
             Unreachable: not all of them arrived in time.
 
         """
-        deadline = self._system.monotonic() + within_s
+        deadline = time.monotonic() + within_s
         while self._behind:
             if (message := self.poll(_POLL_S)) is not None:
                 yield message
-            if self._system.monotonic() > deadline:
+            if time.monotonic() > deadline:
                 raise Unreachable(
                     f"topics {sorted({topic for topic, _ in self._behind})}: expected every record up to the end "
                     f"within {within_s:g} s, got not all of {len(self._behind)} partitions"

@@ -17,27 +17,14 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from haltline.interventions.control.rule_causes import NO_PROGRESS
 from haltline.schemas.control import Command
 from haltline.schemas.decisions import Decision
 from haltline.streams.learning.spans import Span
 from haltline.streams.replay.backtest import Recorded
 from haltline.streams.replay.label_precision import CONFIRMED, FALSE_ALARM, MISSED
 
-LOOPS = frozenset(
-    {
-        "agreement",
-        "cycle",
-        "environment_gone",
-        "error_repetition",
-        "exploration_wandering",
-        "fruitless_search",
-        "fruitless_waits",
-        "polling",
-        "repetition",
-        "stagnation",
-        "stagnation_candidate",
-    }
-)
+LOOPS = NO_PROGRESS - {"invented_data", "monologue"} | {"stagnation_candidate"}
 """Rules about steps that bring nothing new."""
 
 LEADS = 6

@@ -30,12 +30,12 @@ from haltline.streams.notify.sending import ChannelThread, Owner, Settled, now_m
 from haltline.streams.notify.sent_notifications import Owned, recalled
 from haltline.streams.runtime.health import Verdict
 from haltline.streams.runtime.metrics import Metrics
+from haltline.streams.runtime.service import STUCK_AFTER_S, verdict_of_loop
 
 _log = logging.getLogger(__name__)
 
 _POLL_S: Final = 0.2
 _COMMIT_EVERY_S: Final = 1.0
-_STUCK_AFTER_S: Final = 60.0
 _MAX_WAITING: Final = 20_000
 """The most changes in memory; above it reading pauses until some are sent."""
 _GATHER_MS: Final = 1000
@@ -129,25 +129,13 @@ class Notifier:
 
     def verdict(self) -> Verdict:
         """Alive while the main loop runs; ready while partitions are assigned, too."""
-        silent_s = time.monotonic() - self._last_round_s
-        is_alive = silent_s < _STUCK_AFTER_S
-        reasons = [] if is_alive else [f"the notifier has not come round for {silent_s:.0f} s"]
-        if not self._owned and not self._stands_by:
-            reasons.append("no partitions are assigned")
         notes = []
         for name, channel in self._channels.items():
             number, oldest_s = channel.load()
-            if oldest_s >= _STUCK_AFTER_S:
+            if oldest_s >= STUCK_AFTER_S:
                 notes.append(f"channel {name}: {number} wait, the oldest for {oldest_s:.0f} s since it was due")
-        return Verdict(
-            alive=is_alive,
-            ready=not reasons,
-            reasons=tuple(reasons),
-            partitions=len(self._owned),
-            lag_records=0,
-            stuck=(),
-            notes=tuple(notes),
-        )
+        silent_s = time.monotonic() - self._last_round_s
+        return verdict_of_loop(silent_s, "notifier", len(self._owned), stands_by=self._stands_by, notes=notes)
 
     @property
     def waiting(self) -> int:

@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from haltline.schemas.dead_letter import BadRecord, DeadLetter
 from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.notifications import NotificationRecord
+from haltline.schemas.partitioner import CONFIRMED
 from haltline.streams.notify.config import NotifierSettings
 from haltline.streams.notify.sending import Settled, now_ms
 from haltline.streams.notify.sent_notifications import Owned
@@ -60,9 +61,7 @@ class Recorder:
             {
                 **settings.client,
                 "bootstrap.servers": settings.bootstrap,
-                "partitioner": "murmur2_random",
-                "acks": "all",
-                "enable.idempotence": True,
+                **CONFIRMED,
                 "message.timeout.ms": 0,  # what was sent is recorded, however long the broker is away
                 "linger.ms": 2,
             },

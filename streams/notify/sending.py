@@ -32,7 +32,6 @@ class Owner(Protocol):
     @property
     def owned(self) -> bool:
         """Whether the partition still is this process's."""
-        ...
 
 
 class Abandoned(Exception):

@@ -10,7 +10,7 @@ one agent that is stopped again and again would stay stopped, as it should.
 import re
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -75,7 +75,6 @@ def fly(
     client: Mapping[str, ClientSetting] | None = None,
     verify_key: str | None = None,
     every_s: float | None = None,
-    clock_s: Callable[[], float] = time.monotonic,
 ) -> Flight:
     """Sends one canary, and clears up after it.
 
@@ -87,7 +86,7 @@ def fly(
     session = f"{SESSIONS}{uuid.uuid4().hex[:12]}"
     operator = Operator(bootstrap, topics=topics, group="haltline-canary", answer_within_s=within_s, client=client)
     operator.standing()  # says at once when nobody is there
-    began = clock_s()
+    began = time.monotonic()
     guard = Guard(
         session_id=session,
         agent_id=session,
@@ -104,8 +103,8 @@ def fly(
     )
     with guard:
         attempts, code, killed = _provoke(guard, session)
-        record = _acknowledged(operator, session, began + within_s, clock_s) if killed else None
-        took_s = clock_s() - began
+        record = _acknowledged(operator, session, began + within_s) if killed else None
+        took_s = time.monotonic() - began
     if record is not None:
         operator.command(
             CommandKind.RESET, ScopeKind.SESSION, session, by=BY, reason="the canary is done", probation_actions=0
@@ -141,13 +140,11 @@ def _provoke(guard: Guard, target: str) -> tuple[int, str, bool]:
     return ATTEMPTS, code, False
 
 
-def _acknowledged(
-    operator: Operator, session: str, deadline_s: float, clock_s: Callable[[], float]
-) -> ControlRecord | None:
+def _acknowledged(operator: Operator, session: str, deadline_s: float) -> ControlRecord | None:
     while True:
         for record in operator.standing():
             if record.scope is ScopeKind.SESSION and record.id == session and record.stopped_at is not None:
                 return record
-        if clock_s() > deadline_s:
+        if time.monotonic() > deadline_s:
             return None
         time.sleep(_POLL_S)

@@ -19,6 +19,7 @@ from haltline.interventions.agent.redaction.secrets import redact_text
 from haltline.interventions.state.session_control import digest
 from haltline.schemas.decisions import Decision
 from haltline.schemas.opinions import TELL_CHARS, WHY_CHARS, Opinion, OpinionOutcome, OpinionRules
+from haltline.schemas.partitioner import CONFIRMED
 from haltline.schemas.topics import Topics
 from haltline.schemas.wire import InvalidRecord, decode
 from haltline.streams.kafka.broker_outage import BrokerOutage
@@ -29,14 +30,13 @@ from haltline.streams.opinion.judge import MAX_OUTPUT_TOKENS, Judge, NoVerdict, 
 from haltline.streams.opinion.spending import DAY_MS, OverLimit, Spending, cost_usd
 from haltline.streams.opinion.steps import last_events
 from haltline.streams.policy.source import PolicySource, Refusal
-from haltline.streams.runtime.health import HealthServer, Verdict
+from haltline.streams.runtime.health import Verdict
 from haltline.streams.runtime.metrics import Metrics
-from haltline.streams.stop_signals import stopped_by_signals
+from haltline.streams.runtime.service import verdict_of_loop
 
 _log = logging.getLogger(__name__)
 
 _POLL_S: Final = 0.2
-_STUCK_AFTER_S: Final = 60.0
 _AT_ONCE: Final = 4
 _READ_WITHIN_S: Final = 10.0
 _FLUSH_S: Final = 15.0
@@ -91,9 +91,7 @@ class Reviewer:
             {
                 **settings.client,
                 "bootstrap.servers": settings.bootstrap,
-                "partitioner": "murmur2_random",
-                "acks": "all",
-                "enable.idempotence": True,
+                **CONFIRMED,
                 "linger.ms": 2,
             },
             logger=_log,
@@ -131,14 +129,7 @@ class Reviewer:
 
     def verdict(self) -> Verdict:
         """Alive while the main loop comes round; ready while partitions are assigned too."""
-        silent_s = time.monotonic() - self._round_s
-        alive = silent_s < _STUCK_AFTER_S
-        reasons = [] if alive else [f"the process has not come round for {silent_s:.0f} s"]
-        if not self._partitions:
-            reasons.append("no partitions are assigned")
-        return Verdict(
-            alive=alive, ready=not reasons, reasons=tuple(reasons), partitions=self._partitions, lag_records=0, stuck=()
-        )
+        return verdict_of_loop(time.monotonic() - self._round_s, "process", self._partitions)
 
     def opinion_on(self, decision: Decision) -> Opinion:
         """A model's answer, or why there is none. Asks within the policy's limits, and in time."""
@@ -270,27 +261,6 @@ class Reviewer:
             "fetch.wait.max.ms": settings.fetch_wait_ms,
             "error_cb": self._outage.is_outage,  # type: ignore[dict-item]  # a callback among settings, as librdkafka has it
         }
-
-
-def run_reviewer(settings: ReviewerSettings, judge: Judge, policies: PolicySource, metrics_at: tuple[str, int]) -> int:
-    """Run until SIGTERM or SIGINT. Call it in the main thread.
-
-    Returns 0 after a clean stop, and 1 after a failure, which the log names. Raises OSError when the port is in use.
-    """
-    metrics = Metrics("opinion")
-    reviewer = Reviewer(settings, judge, policies, metrics)
-    server = HealthServer(*metrics_at, verdict=reviewer.verdict, exposition=metrics.exposition)
-    _log.info("opinion: serves /metrics, /healthz and /readyz on port %d", server.port)
-    try:
-        with stopped_by_signals(reviewer.stop, "opinion"):
-            reviewer.run()
-    except (KafkaException, LookupError, ConnectionError, RuntimeError) as error:
-        _log.error("%s: %s (Kafka %s)", type(error).__name__, error, settings.bootstrap)
-        return 1
-    finally:
-        server.close()
-        policies.close()
-    return 0
 
 
 def _left(ends_s: float) -> float:

@@ -72,11 +72,9 @@ class PolicySource(Protocol):
 
         Raises RuntimeError when the source cannot be followed any longer.
         """
-        ...
 
     def close(self) -> None:
         """Ends the following."""
-        ...
 
 
 class _Followed:

@@ -85,42 +85,33 @@ class Source(Protocol):
     @property
     def name(self) -> str:
         """What it is, for people."""
-        ...
 
     @property
     def topics(self) -> Topics:
         """The topics that its records were on."""
-        ...
 
     @property
     def partitions(self) -> int:
         """How many each topic has."""
-        ...
 
     @property
     def spans(self) -> Sequence[Span]:
         """Of the topics that a worker reads."""
-        ...
 
     def within(self, timestamp: int) -> bool:
         """Whether a time is before the end of the range."""
-        ...
 
     def inputs(self) -> Iterable[LogRecord]:
         """What a worker read, in the order of `in_order`."""
-        ...
 
     def decided(self) -> Iterable[LogRecord]:
         """What workers wrote to the topic of interventions, from the beginning of the range up to now."""
-        ...
 
     def incidents(self) -> Iterable[LogRecord]:
         """What workers wrote to the topic of incidents, as `decided`."""
-        ...
 
     def policies(self) -> Iterable[LogRecord]:
         """What is known of the topic of policies, in the order of its partitions."""
-        ...
 
 
 class FrozenRange(ABC):

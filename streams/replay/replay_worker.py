@@ -8,14 +8,13 @@ from typing import Any, Final
 import orjson
 
 from haltline.schemas.dead_letter import BadRecord
-from haltline.schemas.decisions import Decision
-from haltline.schemas.findings import Finding
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.topics import Topics
 from haltline.streams.engine.core import Core
 from haltline.streams.policy.source import News
 from haltline.streams.replay.records import LogRecord
 from haltline.streams.runtime.changelog import PartitionState
+from haltline.streams.runtime.ports import Meter
 from haltline.streams.sessions import state_codec
 from haltline.streams.sessions.processor import SessionProcessor
 
@@ -179,33 +178,12 @@ class _Out:
             self.inputs.append((topic, key or b"", value))
 
 
-class ReplayMeter:
+class ReplayMeter(Meter):
     """What of the main path is worth counting here; the rest was counted then."""
 
     def __init__(self) -> None:
         self.unreadable = 0
         self.failures = 0
-
-    def finding(self, finding: Finding) -> None:
-        """A finding of a detector."""
-
-    def decision(self, decision: Decision, latency_s: float | None) -> None:
-        """A decision."""
-
-    def model_turn(self, *, is_usage_known: bool) -> None:
-        """A turn of a model."""
-
-    def judged(self, detector: str, level: str, helped: float) -> None:
-        """How far an earlier intervention of a rule helped."""
-
-    def irreversible(self, effect: str) -> None:
-        """An act was attempted that cannot be taken back."""
-
-    def stopped(self, time_to_stop_s: float) -> None:
-        """A kill was acknowledged."""
-
-    def followup(self, what: str) -> None:
-        """Something that operators, answers or the clock have caused."""
 
     def detector_error(self, detector: str) -> None:  # noqa: ARG002  # which one, the dead letter says
         """A detector raised."""
@@ -214,9 +192,3 @@ class ReplayMeter:
     def dead_letter(self, reason: BadRecord) -> None:  # noqa: ARG002  # all are counted as one
         """A record could not be used."""
         self.unreadable += 1
-
-    def policy(self, name: str, version: int) -> None:
-        """A policy is in force from now on."""
-
-    def policy_refused(self) -> None:
-        """A policy document could not be used."""

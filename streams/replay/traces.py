@@ -55,7 +55,7 @@ class UnreadableTrace(ValueError):
     """A line that is neither a recorded action nor an ActionEvent: says where, what was expected and what was given."""
 
 
-def read_traces(path: Path, *, step_ms: int = STEP_MS) -> Iterator[Recorded]:
+def read_traces(path: Path) -> Iterator[Recorded]:
     """The sessions of a file, in the order of their first line; the lines of a session in the file's order.
 
     Reads the whole file first, since sessions may be mixed.
@@ -73,7 +73,7 @@ def read_traces(path: Path, *, step_ms: int = STEP_MS) -> Iterator[Recorded]:
         sessions.setdefault(session_id, []).append((number, row))
     known = _known(path)
     for session_id, rows in sessions.items():
-        yield _recorded(path, session_id, rows, known.get(session_id, _NOTHING), step_ms)
+        yield _recorded(path, session_id, rows, known.get(session_id, _NOTHING))
 
 
 def _rows(path: Path) -> Iterator[tuple[int, _Row]]:
@@ -91,7 +91,7 @@ def _rows(path: Path) -> Iterator[tuple[int, _Row]]:
             yield number, row
 
 
-def _recorded(path: Path, session_id: str, rows: list[tuple[int, _Row]], known: _Known, step_ms: int) -> Recorded:
+def _recorded(path: Path, session_id: str, rows: list[tuple[int, _Row]], known: _Known) -> Recorded:
     clock = "real"
     events: list[tuple[int, ActionEvent]] = []
     seen = SeenWords() if all(_is_whole(row) for _, row in rows) else None
@@ -99,7 +99,7 @@ def _recorded(path: Path, session_id: str, rows: list[tuple[int, _Row]], known: 
         native = "kind" in row
         time = row.get("time" if native else "timestamp")
         if time is None:  # nobody decides on the next action before the result of the last one is known
-            clock, time = "steps", events[-1][1].time + step_ms if events else _START_MS
+            clock, time = "steps", events[-1][1].time + STEP_MS if events else _START_MS
         seq = row.get("seq")
         seq = seq if isinstance(seq, int) else position
         try:

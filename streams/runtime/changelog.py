@@ -62,22 +62,18 @@ class RawRecord(LogPosition, Protocol):
     @property
     def timestamp(self) -> int:
         """Milliseconds since 1970, of the producer or of the broker, as the topic is set."""
-        ...
 
     @property
     def key(self) -> bytes | None:
         """What it was partitioned by."""
-        ...
 
     @property
     def value(self) -> bytes | None:
         """None on a compacted topic removes the key."""
-        ...
 
     @property
     def headers(self) -> Sequence[tuple[str, bytes | None]]:
         """A name may stand more than once, and without a value."""
-        ...
 
 
 class Epoch(NamedTuple):

@@ -13,6 +13,7 @@ from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
+from haltline.schemas.partitioner import CONFIRMED
 from haltline.streams.kafka.failure import KnownFailure
 from haltline.streams.system import REAL, System
 
@@ -76,9 +77,7 @@ class ConfirmedProducer:
                 "queue.buffering.max.kbytes": _QUEUE_KIB,
                 **(settings or {}),
                 "bootstrap.servers": bootstrap,
-                "partitioner": "murmur2_random",
-                "enable.idempotence": True,
-                "acks": "all",
+                **CONFIRMED,
                 "message.max.bytes": MAX_MESSAGE_BYTES,
                 "delivery.timeout.ms": int(delivery_timeout_s * 1000),
             },

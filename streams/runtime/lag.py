@@ -29,15 +29,12 @@ class Place(Protocol):
 
     def positions(self) -> Mapping[Partition, tuple[int, int | None]]:
         """By assigned source partition: the first offset not processed, the time of the last processed record."""
-        ...
 
     def committed(self, partition: Partition) -> int | None:
         """The offset that was last committed."""
-        ...
 
     def recovered(self) -> bool:
         """Whether the states of the assigned partitions are recovered."""
-        ...
 
 
 class LagWatch:

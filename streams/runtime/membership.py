@@ -26,24 +26,18 @@ class Membership(Protocol):
 
     async def start(self) -> None:
         """Join. The hooks are called from here on."""
-        ...
 
     async def stop(self) -> None:
         """Leave, without a hook being called. A static member's place is kept for its session timeout."""
-        ...
 
     def failure(self) -> BaseException | None:
         """What it cannot go on after; None while it goes on."""
-        ...
 
     async def is_member(self, generation: int) -> bool:
         """Whether the group, asked now, still has this member in this generation; waits for its coordinator."""
-        ...
 
     async def committed(self, partitions: Collection[Partition]) -> Mapping[Partition, tuple[int, str]]:
         """Offsets that the group has committed, each with what is beside it; none where nothing is committed."""
-        ...
 
     async def commit(self, offsets: Mapping[Partition, int]) -> bool:
         """Commit those that are still assigned. Whether the group took them."""
-        ...

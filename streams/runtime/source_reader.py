@@ -85,19 +85,15 @@ class RecordConsumer(Protocol):
 
     def assign(self, partitions: list[TopicPartition], /) -> None:
         """Read these, and no others, each from its offset."""
-        ...
 
     def poll(self, timeout: float, /) -> Any:
         """Wait for one message; None when there is none in time."""
-        ...
 
     def consume(self, num_messages: int, /, timeout: float) -> list[Any]:
         """Take what is there."""
-        ...
 
     def close(self) -> None:
         """End it."""
-        ...
 
 
 def consumer_settings(settings: WorkerSettings, *, reset: str = "earliest") -> dict[str, Any]:

@@ -30,6 +30,7 @@ UNSUPPORTED: Final = frozenset(
 _SOURCE: Final = "topic-id"
 _CHANGELOG: Final = "changelog-id"
 _MARK_BYTES: Final = 6
+_WITHIN_S: Final = 10.0
 
 
 class Topic(NamedTuple):
@@ -43,22 +44,21 @@ class Topic(NamedTuple):
 class TopicIds:
     """Asks a cluster for its topics. Safe to use from any thread."""
 
-    def __init__(self, client: Mapping[str, ClientSetting], *, within_s: float = 10.0, system: System = REAL) -> None:
+    def __init__(self, client: Mapping[str, ClientSetting], *, system: System = REAL) -> None:
         self._client = dict(client)
-        self._within_s = within_s
         self._admin = system.admin(self._client, logger=_log)
         self._without_ids: set[str] = set()
 
     def of(self, names: Collection[str]) -> dict[str, Topic]:
         """Those of them that are there. Raises KafkaException when the cluster does not answer in time."""
-        metadata = self._admin.list_topics(timeout=self._within_s)
+        metadata = self._admin.list_topics(timeout=_WITHIN_S)
         there = {name: metadata.topics[name] for name in names if name in metadata.topics}
         found = {name: Topic(None, len(topic.partitions)) for name, topic in there.items() if topic.error is None}
         # The embedded broker has no controller, and would let every question to it time out.
         unknown = found.keys() - self._without_ids if metadata.controller_id in metadata.brokers else set()
         if not unknown:
             return found
-        answers = self._admin.describe_topics(TopicCollection([*unknown]), request_timeout=self._within_s)
+        answers = self._admin.describe_topics(TopicCollection([*unknown]), request_timeout=_WITHIN_S)
         for name, answer in answers.items():
             try:
                 found[name] = Topic(str(answer.result().topic_id), found[name].partitions)

@@ -135,7 +135,7 @@ class SessionProcessor:
             self._reset_detectors(state, f"{failure!r}")
             killed = state.standing.killed
             if killed is not None and was_killed is None:  # decided, and not published before it failed
-                self._outputs.control(control_record(state.session_id, state.agent_id, killed))
+                self._outputs.control(control_record(state.ref, killed))
                 state.due_ms = ARM
                 self._timers.put(state.session_id.encode(), record.partition, ARM)
             self._outputs.dead_letter(record, BadRecord.DETECTOR_FAILED, f"the session begins anew: {failure!r}")

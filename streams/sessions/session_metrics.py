@@ -11,6 +11,7 @@ from haltline.schemas.dead_letter import BadRecord
 from haltline.schemas.decisions import Decision
 from haltline.schemas.findings import Finding
 from haltline.streams.runtime.metrics import Metrics
+from haltline.streams.runtime.ports import Meter
 
 ALERTED: Final = (REISSUED, UNACKNOWLEDGED, CODE, "approval_expired")
 """What alerts wait for: it stands at 0 from the start, as Prometheus sees no increase in what begins at 1."""
@@ -19,8 +20,8 @@ USAGES: Final = ("unknown", "known")
 """What is known of what a turn used."""
 
 
-class SessionMetrics:
-    """A `ports.Meter` over Prometheus metrics; holds the children that the hot path needs."""
+class SessionMetrics(Meter):
+    """A Meter over Prometheus metrics; holds the children that the hot path needs."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._findings = metrics.children("findings_total")

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from haltline.schemas.dead_letter import BadRecord
+from haltline.schemas.decisions import Decision
+from haltline.schemas.findings import Finding
 from haltline.schemas.topics import Topics
 from haltline.streams.runtime.ports import Meter, Sender
 
@@ -22,30 +23,28 @@ class ShadowSender:
             self._sender.send(topic, key=key, value=value, headers=headers)
 
 
-class ShadowMeter:
-    """A Meter without what the other group counts."""
+class ShadowMeter(Meter):
+    """Counts what the other group does not count: it counts the rest."""
 
     def __init__(self, meter: Meter) -> None:
-        self.finding = meter.finding
-        self.decision = meter.decision
-        self.detector_error = meter.detector_error
-        self.policy = meter.policy
-        self.policy_refused = meter.policy_refused
+        self._meter = meter
 
-    def model_turn(self, *, is_usage_known: bool) -> None:
-        """Counted by the other group."""
+    def finding(self, finding: Finding) -> None:
+        """A finding of a rule in shadow."""
+        self._meter.finding(finding)
 
-    def judged(self, detector: str, level: str, helped: float) -> None:
-        """Of what an agent has received, and it receives nothing of a rule in shadow."""
+    def decision(self, decision: Decision, latency_s: float | None) -> None:
+        """What it would have decided."""
+        self._meter.decision(decision, latency_s)
 
-    def irreversible(self, effect: str) -> None:
-        """Counted by the other group."""
+    def detector_error(self, detector: str) -> None:
+        """A rule in shadow raised."""
+        self._meter.detector_error(detector)
 
-    def stopped(self, time_to_stop_s: float) -> None:
-        """Counted by the other group."""
+    def policy(self, name: str, version: int) -> None:
+        """What this group's workers follow."""
+        self._meter.policy(name, version)
 
-    def followup(self, what: str) -> None:
-        """As `stopped`."""
-
-    def dead_letter(self, reason: BadRecord) -> None:
-        """As `stopped`: it writes the letter."""
+    def policy_refused(self) -> None:
+        """As `policy`."""
+        self._meter.policy_refused()

@@ -6,12 +6,14 @@ from typing import Any
 from benchmarks import latency, overhead, sink, throughput
 from benchmarks.growth import Grown
 from benchmarks.latency import Latency
+from benchmarks.pairs import Pair
 from benchmarks.reporting.quiet import Watch
 from benchmarks.reporting.report import Document, Results
 from benchmarks.sink import Sunk
 from benchmarks.throughput import Throughput
 
 MIB = 2**20
+PAIR = "sink"
 
 
 def rate(engine: str, events_per_s: float, cpu_us: float = 40.0, number: int = 1) -> Throughput:
@@ -77,6 +79,7 @@ def document(
             ]
         ),
         latency=[answers(latency.ECHO, 1.0, 4.0), answers(latency.WORKER, 1.5, 6.0)],
+        pairs=[Pair(name=PAIR, beside="a peer", ours_us=[40.0, 41.0], peer_us=[20.0, 20.0])],
         sink=[sunk(sink.OURS, 20_000, 30.0), sunk(sink.PEER, 60_000, 15.0)],
         growth=list(growth or [grown(1_000), grown(10_000), grown(100_000), grown(1_000, workers=2)]),
         guard={

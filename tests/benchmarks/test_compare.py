@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from benchmarks.__main__ import main
 from benchmarks.reporting.compare import Change, Verdict, compare, only_in_one, remarks
 from benchmarks.reporting.report import Document, NotResults, load
-from benchmarks.throughput import BARE_COUNT, OURS
-from tests.benchmarks.results import document, rate
+from benchmarks.throughput import BARE_DETECT, OURS
+from tests.benchmarks.results import PAIR, document, rate
 
 RATE = f"{OURS.name}, 1,000 sessions: events/s"
 COST = f"{OURS.name}, 1,000 sessions: CPU us/event"
@@ -19,7 +19,7 @@ COST = f"{OURS.name}, 1,000 sessions: CPU us/event"
 
 def rounds(ours: list[float], peers: list[float], cpu_us: float = 40.0, calibration_us: float = 1.0) -> Document:
     found = [rate(OURS.name, value, cpu_us, number) for number, value in enumerate(ours, 1)]
-    found += [rate(BARE_COUNT, value, 3.0, number) for number, value in enumerate(peers, 1)]
+    found += [rate(BARE_DETECT, value, 3.0, number) for number, value in enumerate(peers, 1)]
     return document(rates=found, calibration_us=[calibration_us])
 
 
@@ -69,6 +69,32 @@ def test_what_is_better_one_way_is_worse_the_other(one: float, other: float) -> 
     back = change(RATE, rounds([other] * 2, [1.0] * 2), rounds([one] * 2, [1.0] * 2))
     opposite = {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER, Verdict.SAME: Verdict.SAME}
     assert back.verdict is opposite[there.verdict]
+
+
+def with_pair(ours_us: list[float], **machine: str) -> Document:
+    made = document(others={"pairs": 0.9, "throughput": 0.9})
+    made["pairs"][0]["ours_us"] = ours_us
+    return made | {"machine": made["machine"] | machine}
+
+
+@pytest.mark.parametrize(
+    ("new", "verdict"),
+    [
+        pytest.param(with_pair([46.0, 47.0]), Verdict.SAME, id="within a fifth"),
+        pytest.param(with_pair([50.0, 51.0]), Verdict.WORSE, id="more than a fifth, on a loaded machine"),
+        pytest.param(with_pair([50.0, 51.0], python="3.99.1"), Verdict.NOT_JUDGED, id="another Python"),
+        pytest.param(with_pair([50.0, 51.0], cpu="another"), Verdict.NOT_JUDGED, id="another processor"),
+    ],
+)
+def test_what_is_measured_in_turns_is_judged_on_the_same_processor_and_python(new: Document, verdict: Verdict) -> None:
+    assert change(f"{PAIR}: CPU us", with_pair([40.0, 41.0]), new).verdict is verdict
+
+
+def test_what_others_work_falsifies_is_not_judged() -> None:
+    old, new = rounds([30, 30], [100, 100]), rounds([20, 20], [100, 100])
+    loud = {"load": old["load"] | {"others_share_by_part": {"throughput": 0.2}}}
+    assert change(RATE, old, new).verdict is Verdict.WORSE
+    assert change(RATE, old | loud, new).verdict is change(RATE, old, new | loud).verdict is Verdict.NOT_JUDGED
 
 
 def test_what_only_one_run_has_and_how_they_differ_is_remarked() -> None:

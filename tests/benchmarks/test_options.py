@@ -13,7 +13,7 @@ from benchmarks.run import PARTS, settings_of
     [
         pytest.param([], 500_000, 2, id="a quarter of an hour"),
         pytest.param(["--long"], 1_000_000, 3, id="long"),
-        pytest.param(["--short"], 30_000, 1, id="short"),
+        pytest.param(["--short"], 80_000, 2, id="short"),
         pytest.param(["--long", "--rounds", "5"], 1_000_000, 5, id="what is named counts"),
     ],
 )

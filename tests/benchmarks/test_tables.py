@@ -5,6 +5,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from benchmarks import __main__ as main_module
 from benchmarks.__main__ import main
 from benchmarks.engines.kafka_streams import POM
 from benchmarks.reporting import tables
@@ -55,3 +56,16 @@ def test_the_command_shows_every_table(tmp_path: Path, capsys: pytest.CaptureFix
     assert main(["table", str(file)]) == 0
     out = capsys.readouterr().out
     assert all(title in out for title in ("Throughput", "A guarded call", "Growth", "A plan for 100,000 agents"))
+
+
+def test_a_short_run_is_landed_beside_the_whole_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    committed, short, whole = (tmp_path / name for name in ("measured.json", "short.json", "whole.json"))
+    monkeypatch.setattr(main_module, "COMMITTED", committed)
+    monkeypatch.setattr(main_module, "PAGES", ())
+    committed.write_bytes(orjson.dumps(document()))
+    short.write_bytes(orjson.dumps(document(settings={"short": True})))
+    whole.write_bytes(orjson.dumps(document(settings={"events": 7})))
+    for file in (short, whole):
+        assert main(["table", str(file), "--write"]) == 0
+    landed = load(committed)
+    assert (landed["settings"], landed["short"]) == ({"events": 7}, load(short))

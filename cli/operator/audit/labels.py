@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from haltline.cli.audit_table import DEFAULT_TABLE, AuditTable, StorageOption, options_of
-from haltline.cli.common import AsJson, Exit, PolicyFile, fail, print_json, say
+from haltline.cli.common import AsJson, Exit, PolicyFile, fail, print_json, say, tracked
 from haltline.cli.tables import print_table
 
 
@@ -26,9 +26,6 @@ def labels(
 
     Example: haltline audit labels --suggest --policy production.yaml
     """
-    from rich.console import Console
-    from rich.progress import track
-
     from haltline.cli.policy_option import read_policy
     from haltline.streams.audit.archive import Archive
     from haltline.streams.replay.label_precision import by_rule, recorded
@@ -42,8 +39,7 @@ def labels(
     if not rules:
         fail(f"audit table {table}: expected decisions that are labelled, got none", Exit.NO)
     in_force = read_policy(policy)
-    err = Console(stderr=True)
-    looked = track(rules, "Rules", console=err, disable=not err.is_terminal) if suggest else ()
+    looked = tracked(rules, "Rules") if suggest else ()
     found = [one for rule in looked if (one := suggestion_for(rule, sessions, in_force)) is not None]
     if as_json:
         print_json(

@@ -22,6 +22,7 @@ from haltline.cli.common import (
     Prefix,
     duration,
     fail,
+    option_of,
     print_json,
     say,
 )
@@ -33,15 +34,11 @@ if TYPE_CHECKING:
 
 _AT_LINE = re.compile(r" at line \d+, column \d+")
 
-By = Annotated[str, typer.Option(envvar="HALTLINE_OPERATOR", help="Your name, for the audit.", metavar="NAME")]
+By = Annotated[str, option_of("operator.name", help="Your name, for the audit.", metavar="NAME")]
 Why = Annotated[str, typer.Option(help="Why, for the audit.", metavar="TEXT")]
 Key = Annotated[
     Path | None,
-    typer.Option(
-        envvar="HALTLINE_AUDIT_KEY",
-        help="Private key; signs the statement of it. Needed where the table is signed.",
-        metavar="FILE",
-    ),
+    option_of("audit.signing_key", help="Private key; signs the statement of it. Needed where the table is signed."),
 ]
 Sink = Annotated[str, typer.Option(help="The sink whose rows they are.", metavar="NAME")]
 
@@ -80,10 +77,8 @@ def verify(
     prefix: Prefix = DEFAULT_PREFIX,
     public_key: Annotated[
         Path | None,
-        typer.Option(
-            envvar="HALTLINE_AUDIT_PUBLIC_KEY",
-            help="Public key to check signatures with. Default: only the chains are checked.",
-            metavar="FILE",
+        option_of(
+            "audit.public_key", help="Public key to check signatures with. Default: only the chains are checked."
         ),
     ] = None,
     witness: Annotated[

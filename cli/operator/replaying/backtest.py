@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import AsJson, Exit, PolicyFile, fail
+from haltline.cli.common import AsJson, Exit, PolicyFile, fail, tracked
 from haltline.cli.policy_option import read_plugins, read_policy
 from haltline.cli.sources import KAFKA, Where, is_table, opened, progress, say_missing, with_source
 
@@ -63,9 +63,6 @@ def backtest(
 
     Example: haltline backtest audit --from -7d --sweep rules.destructive_volume.settings.max_deletes=2,3,5,8
     """
-    from rich.console import Console
-    from rich.progress import track
-
     from haltline.cli.operator.replaying import backtest_report as report
     from haltline.streams.engine.core import Core
     from haltline.streams.policy.loader import BadPolicy
@@ -91,9 +88,8 @@ def backtest(
 
         def results_of(one: "Policy", each: "Callable[[Result], None]" = lambda _: None) -> "list[Result]":
             core = Core(one, plugins)
-            shown = Console(stderr=True)
             found: list[Result] = []
-            for group in track(groups, "Sessions", console=shown, disable=not shown.is_terminal):
+            for group in tracked(groups, "Sessions"):
                 for result in run_together(core, group):
                     found.append(result)
                     each(result)
@@ -115,7 +111,7 @@ def backtest(
 
 def read(sources: Sequence[str], where: Where, at: Cluster) -> "Iterator[Recorded]":
     """The sessions of files, of the running topic, or of the audit table; ends the command when one cannot be read."""
-    from haltline.streams.replay.traces import UnreadableTrace, read_traces
+    from haltline.streams.replay.traces import read_traces
 
     for source in sources:
         if source == KAFKA or is_table(source):
@@ -133,8 +129,6 @@ def read(sources: Sequence[str], where: Where, at: Cluster) -> "Iterator[Recorde
             yield from read_traces(Path(source))
         except OSError as error:
             fail(f"{source}: {error.strerror or error}", Exit.USAGE)
-        except UnreadableTrace as error:
-            fail(str(error), Exit.USAGE)
 
 
 def register(app: typer.Typer) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from haltline.cli.audit_table import options_of
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import AsJson, Exit, PolicyFile, fail, print_json, say
+from haltline.cli.common import AsJson, Exit, PolicyFile, fail, option_of, print_json, say, tracked
 from haltline.cli.operator.replaying.backtest import read
 from haltline.cli.policy_option import read_plugins, read_policy
 from haltline.cli.sources import AUDIT, Where, with_source
@@ -71,12 +71,7 @@ def calibrate(
     ] = False,
     by: Annotated[
         str,
-        typer.Option(
-            envvar="HALTLINE_OPERATOR",
-            help="With --judge: who judges, for the audit.",
-            metavar="NAME",
-            show_default=False,
-        ),
+        option_of("operator.name", help="With --judge: who judges, for the audit.", metavar="NAME", show_default=False),
     ] = "",
     pin: Annotated[
         bool,
@@ -103,7 +98,6 @@ def calibrate(
     from dataclasses import replace
 
     from rich.console import Console
-    from rich.progress import track
 
     from haltline.streams.learning import calibrating
 
@@ -125,7 +119,7 @@ def calibrate(
     if unknown:
         shown.print(f"{labels}: {len(unknown)} of {len(labelled)} sessions were not read, such as {min(unknown)}")
     recorded = [replace(session, label=labelled.get(session.session_id, session.label)) for session in recorded]
-    found = list(track(calibrating.ladders(in_force, recorded), "Rules", console=shown, disable=not shown.is_terminal))
+    found = list(tracked(calibrating.ladders(in_force, recorded), "Rules"))
     try:
         calibration = calibrating.calibrate(in_force, recorded, found, float(budget), plugins)
         document = calibrating.pinned(calibration.proposed) if pin else calibration.proposed

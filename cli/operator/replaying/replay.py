@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import AsJson, By, Exit, Reason, fail, print_json, say
+from haltline.cli.common import AsJson, By, Exit, Reason, fail, option_of, print_json, say
 from haltline.cli.sources import Where, opened, progress, say_missing, with_source
 from haltline.cli.tables import print_table
 
@@ -50,12 +50,7 @@ def replay(
     session: Sessions = None,
     agent: Agents = None,
     public_key: Annotated[
-        Path | None,
-        typer.Option(
-            envvar="HALTLINE_AUDIT_PUBLIC_KEY",
-            help="Of a bundle: check the signatures over it with this key.",
-            metavar="FILE",
-        ),
+        Path | None, option_of("audit.public_key", help="Of a bundle: check the signatures over it with this key.")
     ] = None,
     exact: Annotated[
         bool, typer.Option("--exact", help="Every field must be the same, reasons and values too.")

@@ -52,7 +52,6 @@ class Onto:
 def replay_onto(source: str, where: Where, cluster: Cluster, onto: Onto, *, as_json: bool) -> None:
     """Writes the chosen records of one topic of a source onto another topic; or counts them."""
     from haltline.streams.replay.copying import (
-        NotThere,
         Pace,
         copy,
         count,
@@ -93,8 +92,6 @@ def replay_onto(source: str, where: Where, cluster: Cluster, onto: Onto, *, as_j
                     client=cluster.client_config,
                     step=step,
                 )
-        except NotThere as error:
-            fail(error, Exit.USAGE)
         except KeyboardInterrupt:
             _noted(cluster, onto, at, topic, "interrupted after ")
             go_on = f"; continue with --resume {onto.resume}" if onto.resume is not None else ""

@@ -58,6 +58,8 @@ def effect_of(label: str) -> ActEffect | None:
     text = unicodedata.normalize("NFKC", label[:_MAX_CHARS]).replace("'", "")
     plain = in_english(text) or words(text)
     joined = f" {' '.join(plain)} "
+    if "factory" in plain and not {"reset", "restore"}.isdisjoint(plain):
+        return ActEffect.DESTROYS
     if not _NEVER.isdisjoint(plain):
         return None
     for phrase, effect in PHRASES:

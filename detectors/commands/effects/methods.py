@@ -6,8 +6,9 @@ Misses: clients whose methods are not named after what they do; arguments that a
 import re
 from collections.abc import Mapping
 
-from haltline.detectors.commands.effects.tools import by_setting
+from haltline.detectors.commands.effects.tools import by_name, by_setting, only_looks
 from haltline.detectors.commands.model import ActEffect, listed
+from haltline.schemas.tool_names import destroying_verb, words
 
 _MONEY_OBJECTS = frozenset(listed("""
     refund refunds charge charges payment payments payout payouts transfer transfers paymentintent payment_intents
@@ -22,7 +23,28 @@ _MAILS = frozenset(listed("""
     sendmail send_message send_email send_raw_email sendmany send_mail send_mass_mail send_bulk_email
     send_templated_email send_bulk_templated_email create_tweet update_status sendMail send_campaign send_sms
 """))  # fmt: skip
-_MAILERS = re.compile(r"smtp|mail|ses|sendgrid|twilio|server|client|api|(?:^|\.)s$", re.IGNORECASE)
+_MAILERS = re.compile(r"smtp|mail|ses|sendgrid|twilio|server|client|api|transport|(?:^|\.)s$", re.IGNORECASE)
+_MAIL_CLIENTS = re.compile(
+    r"sendgrid|(?:^|\.)sg_?(?:mail)?$|(?:^|\.)mail$|resend|postmark|mailgun|mailer|transport", re.IGNORECASE
+)
+_TOPICS = frozenset(("sns", "pubsub", "publisher"))
+_CHATS = frozenset(listed("""
+    chat_post_message chat_schedule_message create_tweet send_transaction send_raw_transaction sign_and_send
+    send_and_confirm_transaction create_multicast send_multicast send_to_topic send_bulk
+"""))  # fmt: skip
+_TOKEN_ACTS = frozenset(("transfer", "transfer_from", "approve", "mint", "burn"))
+_TOKENS = frozenset(("contract", "token", "erc20", "usdc", "functions"))
+_STARTS = frozenset(
+    ("invoke", "start_execution", "run_task", "submit_job", "start_build", "trigger_dag", "create_dispatch")
+)
+_STRONG = frozenset(("delete", "destroy", "drop", "purge", "wipe", "truncate", "erase", "teardown"))
+_PUTS = frozenset(("put_object", "upload_blob", "upload_from_string", "put_secret_value", "put_blob"))
+_SUBJECT = 2
+"""A mail has an address, a subject and a text."""
+_CALLS = frozenset(("messages", "calls", "message", "call"))
+_SETTERS = ("modify_", "update_", "set_", "put_", "patch_", "scale_")
+_SETTERS_OF_CLIENTS = (*(verb[:-1] for verb in _SETTERS), "edit", "create", "insert", "change", "configure", "alter",
+                        "copy")  # fmt: skip
 _OPENS = frozenset((
     "put_bucket_acl", "put_object_acl", "put_bucket_policy", "put_public_access_block", "set_iam_policy",
     "make_public", "set_container_access_policy", "add_permission", "authorize_security_group_ingress",
@@ -31,36 +53,123 @@ _OPENS = frozenset((
 _SETS_BY_CODE = frozenset(listed("""
     put_bucket_lifecycle_configuration put_bucket_lifecycle put_retention_policy put_bucket_versioning
     decrease_stream_retention_period disable_key schedule_key_deletion stop_instances update_time_to_live stop_logging
+    change_resource_record_sets update_all delete_by destroy_by
     add_lifecycle_delete_rule clear_lifecyle_rules update_many updateMany bulk_update updateAll recursiveDelete
 """))  # fmt: skip
 _OPEN_VALUE = re.compile(
     r"public|allusers|\*|0\.0\.0\.0/0|administratoraccess|fullaccess|0?o?[0-7]?(?:777|666|767|776)|511|anyone|\bfalse\b",
     re.IGNORECASE,
 )
+_SDKS = frozenset(listed("""
+    boto3 botocore aws aioboto3 googleapiclient googleapis cloud azure kubernetes stripe paypal paypalrestsdk
+    braintree adyen squareup twilio sendgrid mailgun mailchimp postmark postmarker nodemailer smtplib aiosmtplib resend
+    slack discord telegram telebot tweepy twitter atproto praw facebook octokit github pygithub gitlab jira atlassian
+    notion airtable pyairtable salesforce hubspot shopify zendesk zenpy intercom docusign xero quickbooks plaid coinbase
+    binance ccxt alpaca web3 ethers solana redis ioredis pymongo mongoose mongodb elasticsearch opensearchpy firebase
+    firestore supabase pinecone qdrant weaviate chromadb pymilvus kafka kafkajs pika hvac consul cloudflare digitalocean
+    pydo linode hcloud heroku netlify vercel datadog pagerduty okta auth0 keycloak ldap3 msgraph exchangelib imaplib
+    ftplib pysftp gspread dropbox snowflake databricks bigquery openai proxmoxer libcloud openstack pulumi docker
+    opsgenie launchdarkly contentful sanity klaviyo recurly chargebee adal ovh vonage nexmo plivo messagebird
+"""))  # fmt: skip
+"""Words of the modules of clients of services."""
+_OWNERS = _SDKS | frozenset(listed("""
+    client clients api service services svc sdk admin account wallet bank exchange broker ec2 s3 rds iam sns sqs ses kms
+    ecs eks dynamodb route53 cloudformation cloudfront lambda_client drive gmail sheets k8s kube mailer transporter
+    zone dns registry repo crm core v1 apps batch droplet cluster gh gl
+"""))  # fmt: skip
+_IMPORTS = re.compile(r"(?:\b(?:import|from|require|use|using|gem|Import-Module)\b)[\s('\"]*(@?[\w./:@-]+)")
+_MAX_IMPORTS = 64
+_OF_FORM = frozenset(listed("begin async command request with response raw namespaced sync input"))
+"""Words of a method's name that only say in what form it is called."""
+_OF_THE_PROGRAM = frozenset(listed("""
+    message messages tag tags cookie cookies item attr attribute event listener handler callback hook timer task future
+    thread process cache cached session connection socket job_queue lock lease cursor pool buffer window widget node
+    element child row column key local test mock draft
+"""))  # fmt: skip
+"""Things that a program has by itself, or that are done with."""
 
 
-def of_method(
-    owner: str, method: str, given: Mapping[str, str], plain: list[str], *, everything: bool
+def reaches_out(program: str) -> bool:
+    """Whether a program has a client of a service, by what it imports."""
+    for found in _IMPORTS.findall(program[:_MAX_PROGRAM_CHARS])[:_MAX_IMPORTS]:
+        if not _SDKS.isdisjoint(words(found)):
+            return True
+    return False
+
+
+def _is_data(name: str) -> bool:
+    return name == "data" or name in _OF_DATA
+
+
+_OF_DATA = frozenset(("set", "values"))
+_MAX_PROGRAM_CHARS = 16 * 1024
+
+
+def _by_words(owner: str, method: str) -> tuple[str, ActEffect] | None:
+    """What the words of a method's name say, read as the name of a tool; of one word with what it is called on."""
+    parts = [word for word in words(method) if word not in _OF_FORM]
+    if len(parts) == 1:
+        parts += words(owner.rpartition(".")[2])
+    name = "_".join(parts)
+    if parts[0] == "trash":
+        return method, ActEffect.DESTROYS
+    if len(parts) < 2 or only_looks(name) or not _OF_THE_PROGRAM.isdisjoint(parts[1:]):
+        return None
+    return (method, ActEffect.DESTROYS) if destroying_verb(name) == parts[0] else by_name(name, alone=False)
+
+
+def of_method(  # noqa: PLR0912 - one case after another
+    owner: str, method: str, given: Mapping[str, str], plain: list[str], *, everything: bool, reaches_out: bool
 ) -> tuple[str, ActEffect] | None:
     """What a method of a program's client does.
 
-    `given` are its arguments by name, `plain` the others; `everything`: its first argument says no condition.
+    `given` are its arguments by name, `plain` the others; `everything`: its first argument says no condition;
+    `reaches_out`: the program has a client of a service.
     """
     last = owner.rpartition(".")[2].lower()
+    outside = reaches_out or not _OWNERS.isdisjoint(words(owner))
+    in_snake = "_".join(words(method.removesuffix("Command")))
     if method in _MAKING and last in _MONEY_OBJECTS and _PAYS_BY_CODE.search(owner):
         return f"{last}_{method}", ActEffect.SPENDS
-    if method in _MAILS and _MAILERS.search(owner):
+    if (method in _MAILS and "QueueUrl" not in given and (reaches_out or _MAILERS.search(owner))) or (
+        method == "send" and _MAIL_CLIENTS.search(owner)
+    ):
         return method, ActEffect.SENDS
-    if method in _OPENS and any(_OPEN_VALUE.search(text) for text in (*given.values(), *plain)):
+    if (
+        in_snake in _CHATS
+        or (method == "mail" and not owner and len(plain) > _SUBJECT)
+        or (method in _MAKING and last in _CALLS and "to" in given)
+    ):
+        return method, ActEffect.SENDS
+    if (in_snake == "post_message" and outside) or (in_snake in _TOKEN_ACTS and last in _TOKENS and plain):
+        return method, ActEffect.SENDS if in_snake == "post_message" else ActEffect.SPENDS
+    if in_snake in _STARTS and any(not _STRONG.isdisjoint(words(text)) for text in (*given.values(), *plain)):
+        return method, ActEffect.HANDS_OVER
+    if in_snake in _PUTS and "" in (given.get("Body"), given.get("data"), given.get("body")):
+        return method, ActEffect.OVERWRITES
+    if in_snake in _OPENS and any(_OPEN_VALUE.search(text) for text in (*given.values(), *plain)):
         return method, ActEffect.EXPOSES
     if method == "make_public":
         return method, ActEffect.EXPOSES
     if method in ("update_many", "updateMany"):
-        return (method, ActEffect.OVERWRITES) if everything else None
-    if method in _SETS_BY_CODE:
+        every = everything or given.get("where") == "{}" or (any(map(_is_data, given)) and "where" not in given)
+        return (method, ActEffect.OVERWRITES) if every else None
+    if method in ("sync", "synchronize") and given.get("force") == "true":
         return method, ActEffect.DESTROYS
-    if method.startswith(("modify_", "update_", "set_", "put_", "patch_", "scale_")) and given:
+    if (
+        (method == "values" and last == "update")
+        or (method in ("update", "destroy") and given.get("where") == "{}")
+        or (method == "update" and (last == "knex" or (last in ("objects", "query", "all", "table") and "." in owner)))
+    ):
+        return "update_every_row", ActEffect.OVERWRITES
+    if method == "execute" and last in ("delete", "update") and owner[:1].isupper():
+        return f"{last}_every_row", ActEffect.DESTROYS
+    if method == "publish" and not _TOPICS.isdisjoint(words(owner)):
+        return method, ActEffect.SENDS
+    if method in _SETS_BY_CODE or in_snake in _SETS_BY_CODE:
+        return method, ActEffect.DESTROYS
+    if given and (method.startswith(_SETTERS) or (outside and in_snake.startswith(_SETTERS_OF_CLIENTS))):
         found = by_setting(method, given)
         if found is not None and found[1] is not ActEffect.SENDS:
             return f"{method} {found[0]}", found[1]
-    return None
+    return _by_words(owner, method) if outside and owner else None

@@ -45,7 +45,7 @@ _ORDER = re.compile(
 _SERIOUS = re.compile(
     r"\b(?:table|database|db|bucket|project|repo(?:sitory)?|account|user|users|data|production|prod|server|instance|cluster|namespace|"
     r"backups?|volume|disk|files?|folder|directory|everything|all|customer\w*|record\w*|branch|site|domain|queue|topic|index|collection|"
-    r"stack|environment|schema|dataset|invoices?|payments?|payroll|subscriptions?|contracts?|orders?|money|funds|public|admin|keys?|secrets?|\d+\s?(?:usd|eur|\$))\b|(?:^|\s)/[\w/.-]+|-rf\b",
+    r"stack|environment|schema|dataset|invoices?|payments?|payroll|subscriptions?|contracts?|orders?|money|funds|public|admin|keys?|secrets?|main|master|\d+\s?(?:usd|eur|\$))\b|(?:^|\s)/[\w/.-]+|-rf\b",
     re.IGNORECASE,
 )
 _LIGHT = re.compile(

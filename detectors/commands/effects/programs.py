@@ -18,6 +18,7 @@ overwrites | cp,scp | +empty/null/blank /(^|\s)\S*(empty|blank|null)\S*\s+\S+$/ 
 overwrites | unzip | /(^|\s)-\w*o/ !/\s-d\s+(\/tmp|\.|vendor)/ | -d,$1
 overwrites | tar | +overwrite/unlink /overwrite|unlink-first/ | -C,$0
 overwrites | mount | /tmpfs|--bind/ | path:$0
+destroys~ | hdfs,hadoop dfs/fs | /-mv\s+\S+\s+\S*(trash|\/tmp|null)/ | $0
 destroys | fallocate | /punch|collapse|zero-range|(^|\s)-[pcz]\b/ | path:$0
 overwrites | fsutil file createnew | | path:$1
 destroys | cipher | /\/w/ |
@@ -42,8 +43,13 @@ destroys | clear-recyclebin | |
 destroys | clear-disk,initialize-disk,remove-partition,reset-physicaldisk,format-volume | | -number,-disknumber,-driveletter
 destroys | remove-itemproperty,clear-itemproperty | | -path,$1
 destroys | remove-* | |
+destroys | uninstall-*,revoke-* | |
+destroys | clear-eventlog,clear-adaccountexpiration | | -logname,$1
+overwrites | reset-*,set-adaccountpassword,set-msoluserpassword | | -identity,-name,$1
+destroys~ | disable-* | |
 destroys~ | disable-adaccount,disable-localuser,disable-mailbox,disable-netadapter,stop-computer,stop-vm | | -identity,-name,$1
 exposes | add-localgroupmember,add-adgroupmember,add-mailboxpermission,new-azroleassignment | | -group,-identity
+exposes | set-*,update-* | /-\w*public\w*\s+\$?(true|enabled|blob|container)/ | -name
 exposes | set-executionpolicy | /unrestricted|bypass/ |
 exposes | set-mppreference | /disable\w*\s+(\$true|1)|exclusion/ |
 exposes | set-netfirewallprofile | /enabled\s+(false|\$false)/ |
@@ -66,9 +72,15 @@ destroys | nvram | /(^|\s)-[cd]\b/ |
 destroys~ | launchctl remove/unload/bootout/disable | | $*
 # the machine
 destroys~ | systemctl disable/mask | /backup|snapshot|\.timer\b/ | $*
+destroys~ | zfs set | /snap\w*[=\s](false|off)/ | $*
 destroys | journalctl | /--(vacuum-\w+|rotate)/ |
 destroys | history | /(^|\s)-\w*[cw]/ |
 destroys | logrotate | /(^|\s)(-\w*f|--force)/ | $*
+destroys | lvreduce | | $*
+destroys | lvresize | /(-L|--size)\s?-/ | $*
+destroys | resize2fs | /\s\d+[kmgts]?$/ | $0
+destroys~ | auditctl | /(^|\s)-[De]\b/ |
+destroys~ | systemctl stop | /syslog|audit|firewall|falco|crowdsec|apparmor|osquery|fail2ban|backup/ | $*
 destroys | lvconvert | /--merge/ | $*
 destroys | zfs,zpool rollback/import | /rollback|-f\b/ | $*
 exposes | chmod | /(^|\s)([0-7]?[0-7][0-7][2367]|[246][0-7]{3}|[ugoa]*[oa][ugoa]*\+[rwxXst]*w[rwxXst]*|\+[rx]*w\w*|[ugoa]*\+[rwx]*s[rwx]*)(\s|,|$)/ | path:$0
@@ -103,7 +115,9 @@ destroys | websocat,wscat | /"(op|action|operation|method|type|cmd)"\s*:\s*"\w*(
 destroys~ | stop-azvm,stop-ec2instance,stop-gceinstance,stop-azwebapp,stop-rdsdbinstance,restart-computer,suspend-vm | | -name,-instanceid,$1
 destroys | yq | /(^|\s)(-i|--inplace)/ /(^|\s|')del\(\.(\[\])?\)|(^|\s)\.\s*=\s*(null|\{\}|"")/ | path:$0
 destroys | rsync | +remove /--remove-source-files/ /\s(\/tmp|\/var\/tmp|\/dev\/shm)\S*$/ | path:$1
+destroys | puppet apply | /ensure\s*=>\s*'?absent/ | $*
 hands_over | at,batch | +f /(^|\s)-\w*f\s/ | -f,$*
+destroys~ | docker update | /--restart\s+no\b/ | $*
 exposes | docker run/create | /--privileged|(-v|--volume)\s+\/:|--pid\s*host/ !/\brm\s/ | $1
 # versions
 destroys | git branch | /(^|\s)(-f|--force)\s|(^|\s)(?-i:-M)\b/ | $1
@@ -142,6 +156,7 @@ overwrites | redis-cli | /\b(restore\s.*replace|--rdb-restore)\b/ |
 destroys | redis-cli | /\b(config\s+set\s+(maxmemory|save|appendonly)|shutdown\s+nosave|script\s+flush|debug\s+(flush|reload)|swapdb|replicaof\s|slaveof\s)/ |
 destroys | redis-cli | /(^|\s)p?expire(at)?\s+\S+\s+-?[0-5]?\d(\s|$)/ |
 destroys | redis-cli | /(^|\s)(xtrim\s+\S+\s+maxlen\s+(~\s+)?0|ltrim\s+\S+\s+1\s+0|hdel|srem|zrem\w*|lrem|xdel|getdel|spop|bitop|sortstore|rename)(\s|$)/ |
+exposes | redis-cli | /config\s+set\s+(protected-mode\s+no|requirepass\s*$|bind\s+0)|acl\s+setuser\s.*(nopass|\+@all)/ |
 destroys | redis-cli eval/evalsha | /call\(\s*['"](del|unlink|flush\w*|expire)/ |
 destroys | influx,influxd delete | | bucket:--bucket
 destroys | influx | /\bdrop\s+(database|measurement|series|retention|shard)|delete\s+from/ |
@@ -173,9 +188,10 @@ destroys~ | mc version suspend | | $*
 exposes | mc anonymous/policy set/set-json | /public|download|upload/ | $0
 exposes | mc admin policy attach/set | /consoleadmin|readwrite/ | --user,$*
 destroys | rabbitmqctl delete_*/purge_*/reset/force_reset/clear_* | | queue:$*
+destroys | rabbitmqctl set_policy | /ttl|max-length|expires/ | queue:$*
+destroys | nats stream/str edit | /--max-(age|msgs|bytes)/ | $*
 destroys | celery purge | | -A
 destroys | wrangler kv/r2/d1/queues/secret | /\b(delete|purge)\b/ | $*
-destroys | rails,rake,bin/rails runner | /\b(delete_all|destroy_all|update_all|delete_by|destroy_by|truncate)\b/ |
 destroys | rails,rake | /\b(purge|drop|delete|destroy|wipe|flush|truncate)\w*job|[:_](purge|drop|delete|destroy|wipe|truncate)\b/i | $*
 """
 _PACKAGES = r"""
@@ -197,6 +213,7 @@ exposes | gem owner | /(^|\s)(-a|--add)\b/ | $1
 sends | crossplane xpkg push | | $1
 sends | swift package-registry publish | | $1
 hands_over | go,npx,uvx,pipx,bunx run/exec/@*/* | /[\s\/@_-](wipe|nuke|destroy|purge|obliterate)([@_\/-]|\s|$)/ | $*
+sends | telegram-send,slack-cli,slackcat,toot,twurl,signal-cli,discord.sh,mastodon | !/(^|\s)(-h|--help)(\s|$)/ | $*
 sends | twilio api:core:messages:create/api:core:calls:create | | --to
 sends | slack chat send | | --channel
 sends | gem push | | $1

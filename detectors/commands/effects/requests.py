@@ -15,7 +15,7 @@ from haltline.detectors.commands.model import ActEffect, Badness, Destruction
 _TABLE = r"""
 destroys | DELETE | .
 destroys | POST PUT PATCH | [/:._?&=-](delete|destroy|purge|truncate|wipe|erase|drop|nuke|flush|factory[_-]?reset|_delete_by_query|deprovision|decommission|terminate|hard[_-]?delete|bulk[_-]?(delete|remove)|batch[_-]?delete|archive[_-]and[_-]delete|invalidate[_-]?all|purge[_-]?\w+|delete[_-](all|project|user|account|table|database|\w+))(/|$|\?|&)
-destroys | POST PUT PATCH | /(deactivate|disable|suspend|ban|revoke|remove|uninstall|unpublish|close|cancel|reset|shutdown|poweroff|stop|rollback|restore|_close|_update_by_query|_shrink|_forcemerge|_freeze|trash|expire)/?($|\?)
+destroys | POST PUT PATCH | /(deactivate|disable|suspend|ban|revoke|remove|uninstall|unpublish|close|cancel|reset|shutdown|poweroff|stop|rollback|restore|_close|_reindex|_update_by_query|_shrink|_forcemerge|_freeze|trash|expire)/?($|\?)
 destroys | POST | /(Projects?|Users?|Accounts?|Tables?)/Delete\w*$
 overwrites | PUT PATCH POST | /(dns_records|zones|records|rrsets|nameservers|git/refs)(/[^/?]+)?/?($|\?)
 spends | POST PUT | /(refunds?|charges?|payouts?|transfers?|payments?|payment_intents|orders?|checkout|purchases?|subscriptions?|topups?|withdrawals?|invoices/[^/]+/pay|trades?|buy|sell|pay|wire|donations?|bookings?|reservations?|capture|bids?|ad_?campaigns?|campaigns)(/[^/?]*/(pay|capture|confirm|execute|refund))?/?($|\?)
@@ -24,6 +24,19 @@ hands_over | POST PUT | (destroy|delete|drop|purge|wipe|teardown|truncate)[\w.-]
 hands_over | POST PUT | /(job|jobs|workflows|pipelines|dags|functions|lambdas|playbooks)/[\w./-]*(destroy|delete|drop|purge|wipe|teardown|truncate)
 exposes | POST PUT PATCH | /(collaborators|permissions|acls?|policy|policies|iam|grants|members|roles|public|visibility|share|shares|invitations)(/[^/?]+)?/?($|\?)
 """
+_CHATS = re.compile(
+    r"hooks\.slack\.com/|discord(?:app)?\.com/api/webhooks/|webhook\.office\.com/|office\.com/webhook|chat\.googleapis\.com/"
+    r"|api\.telegram\.org/bot[^/]*/send|slack\.com/api/(?:chat\.(?:post|schedule)|files\.upload)|/hooks/[a-z0-9]{10,}"
+    r"|qyapi\.weixin|oapi\.dingtalk|open\.feishu\.cn/open-apis/bot|graph\.facebook\.com/.*/(?:feed|messages)"
+    r"|api\.(?:x|twitter)\.com/\d[\d.]*/(?:tweets|dm_)|api\.linkedin\.com/\w+/(?:ugcP|p)osts|webexapis\.com/v1/messages",
+    re.IGNORECASE,
+)
+"""Places where what is posted is read by people."""
+_AUTOMATIONS = re.compile(
+    r"hooks\.zapier\.com/|maker\.ifttt\.com/|hook\.\w+\.make\.com/|pipedream\.net|/webhook(?:s|-test)?/[\w-]+|/api/v\d/dags/[^/]+/dagRuns",
+    re.IGNORECASE,
+)
+"""Places where a request starts what somebody else has set up."""
 _ROWS = tuple(
     (ActEffect(cells[0]), frozenset(cells[1].split()), re.compile(cells[2], re.IGNORECASE))
     for cells in ([cell.strip() for cell in line.split(" | ")] for line in filter(None, _TABLE.splitlines()))
@@ -43,6 +56,9 @@ _LOOKS = re.compile(
 _IN_BODY = re.compile(
     r"""["']?(?:action|operation|op|method|status|state|cmd|command|type)["']?\s*[:=]\s*["']?(?:\w+[._/-])?(?P<verb>delete|deleted|destroy|remove|removed|purge|truncate|drop|wipe)(?:[A-Z_.]\w*)?["'&\s},]"""
     r"""|["'](?:deleted|is_deleted|archived_and_deleted)["']\s*:\s*true|["'](?:rows|records|values|items)["']\s*:\s*\[\s*\]|\bCLEAR\s+ALL\b|\bDROP\s+ALL\b"""
+    r"""|["'](?:is_)?(?:active|enabled)["']\s*:\s*["']?(?:[fF]alse)|["']status["']\s*:\s*["'](?:inactive|suspended|terminated|deactivated)["']"""
+    r"""|\bDETACH\s+DELETE\b"""
+    r"""|\{\s*(?:["']\w+["']\s*:\s*null\s*,?\s*)+\}|lifecycle[\w.]*["']?\s*:|number_of_replicas["']?\s*:\s*0"""
     r"""|["']?private["']?\s*[:=]\s*false|["'](?:is_)?public["']\s*:\s*true""",
 )
 _CHAT_TO_ALL = re.compile(r"<!(?:channel|everyone|here)>|@everyone|@channel")
@@ -68,6 +84,12 @@ def act(method: str, place: str, body: str = "") -> Destruction | None:
     for effect, methods, pattern in _ROWS:
         if method in methods and pattern.search(path) is not None:
             return Destruction(f"http_{method.lower()}", target, Badness.PLAIN, effect)
+    if method in ("POST", "PUT", "PATCH") and _CHATS.search(place) is not None:
+        return Destruction(f"http_{method.lower()}", target, Badness.PLAIN, ActEffect.SENDS)
+    if method in ("POST", "PUT") and _AUTOMATIONS.search(place) is not None:
+        return Destruction(f"http_{method.lower()}", target, Badness.PLAIN, ActEffect.HANDS_OVER)
+    if method == "PUT" and body.strip() in ("{}", "[]"):
+        return Destruction("http_put", target, Badness.PLAIN, ActEffect.OVERWRITES)
     if _QUERY_ONLY.search(place) is not None:
         return Destruction("http_delete", target, Badness.PLAIN)
     if method in ("POST", "PUT", "PATCH") and body:
@@ -84,7 +106,9 @@ def of_arguments(args: Mapping[str, Any]) -> Destruction | None:
     if not place or not ("://" in place or place.startswith("/")):
         return None
     method = next((args[name] for name in _METHODS if isinstance(args.get(name), str)), "")
-    body = next((args[name] for name in ("json", "body", "data", "payload") if args.get(name)), "")
+    body = next((args[name] or "{}" for name in ("json", "body", "data", "payload") if args.get(name) is not None), "")
+    if not method and len(args) > 1 and (_CHATS.search(place) or _AUTOMATIONS.search(place)):
+        method = "POST"
     if not method:
         return None
     return act(method, place, body if isinstance(body, str) else _as_text(body))

@@ -162,17 +162,22 @@ def matching(of: Table, invocation: Invocation) -> Iterator[Row]:
     options = [word for word in argv if word[:2] == "--"]
     if options:
         rows += tuple(row for row in of.rows.get(ANY, ()) if any(word in one for word in row.words for one in options))
-    if not rows or any(
-        word[:1] == "-" and word.lower().partition("=")[0] in _DRY and not word.endswith(("=none", "=false"))
-        for word in argv
-    ):
+    if not rows or is_dry(argv):
         return
     upstream = invocation.upstream
     source = f"< {invocation.reads}" if invocation.reads else f"< {' '.join(upstream.argv)}" if upstream else ""
-    text = " ".join((*map(_apart, argv), source, invocation.stdin or ""))[:_MAX_TEXT_CHARS] or " "
+    text = " ".join(filter(None, (*map(_apart, argv), source, invocation.stdin)))[:_MAX_TEXT_CHARS] or " "
     for row in rows:
         if all(_holds(condition, argv, text) for condition in row.conditions):
             yield row
+
+
+def is_dry(argv: Sequence[str]) -> bool:
+    """Whether an option says that nothing is done."""
+    return any(
+        word[:1] == "-" and word.lower().partition("=")[0] in _DRY and not word.endswith(("=none", "=false"))
+        for word in argv
+    )
 
 
 def _begin_with(operands: Sequence[str], words: Sequence[str]) -> bool:

@@ -9,7 +9,7 @@ destroys | aws * put-bucket-lifecycle*/put-lifecycle-configuration/put-lifecycle
 destroys~ | aws s3api put-bucket-versioning | /suspended/ | --bucket
 destroys | aws logs put-retention-policy | /--retention-in-days\s+[0-7]\b/ | --log-group-name
 destroys | aws rds modify-* | /--backup-retention-period\s+[01]\b|--no-deletion-protection|--no-enable\S*/ | --db-instance-identifier,--db-cluster-identifier
-destroys~ | aws * modify-*/update-*/set-*/put-* | /--no-(deletion-protection|disable-api-termination|versioning|backup\S*|protect\S*)/ |
+destroys~ | aws * modify-*/update-*/set-*/put-* | /--no-(enable\S*|deletion-protection|disable-api-termination|versioning|backup\S*|protect\S*)/ |
 destroys | aws dynamodb update-continuous-backups | /enabled\s?=?\s?false/ | --table-name
 destroys | aws dynamodb update-time-to-live | /enabled\s?=?\s?true/ | --table-name
 destroys | aws kinesis decrease-stream-retention-period | | --stream-name
@@ -17,12 +17,26 @@ destroys~ | aws autoscaling update-auto-scaling-group/set-desired-capacity | /--
 destroys~ | aws ecs update-service | /--desired-count\s+0\b/ | --service
 destroys~ | aws * stop-*/disable-*/suspend-*/detach-*/disassociate-*/revoke-*/deactivate-*/reject-*/pause-*/admin-disable-* | !/^(\S+\s)?(logs|glue|ssm)\sstop-(query|session)/ |
 destroys | aws * remove-*/reset-*/cancel-*/deprovision-*/batch-delete-*/reboot-*/failover-*/replace-*/force-*/purge-* | !/^\S+\sremove-tags/ |
+overwrites | aws * put-bucket-*/put-*-configuration/update-*-configuration | /\[\s*\]|\s\{\s*\}/ | --bucket
+exposes | aws s3 website | | $1
+spends | aws * accept-agreement-*/accept-*-quote*/accept-reserved-* | |
+destroys | gcloud firestore fields ttls | /enable-ttl/ | $*
+exposes | kubectl port-forward | /--address\s+0\.0\.0\.0/ | $*
+overwrites | aws ssm put-parameter | --overwrite | --name
+overwrites | aws secretsmanager put-secret-value/update-secret | | --secret-id
 destroys | aws sqs set-queue-attributes | /retentionperiod\W+\d{1,3}\b/ | --queue-url
 destroys~ | aws cloudtrail stop-logging | | --name
 overwrites | aws cloudformation update-stack/deploy/execute-change-set/rollback-stack | | --stack-name
 overwrites | aws dynamodb/rds/redshift/backup/fsx/s3api restore-*/start-restore-job | | --target-table-name,--db-instance-identifier,--resource-type
 overwrites | aws cloudfront create-invalidation | | --distribution-id
 destroys | aws s3 sync/mv | /--delete\b/ | $2
+destroys~ | aws s3 mv | /s3:\/\/([^\/\s]+)\S*\s+(--\S+\s+)*(?!-|s3:\/\/\1(\/|\s|$))\S/ | $1
+destroys~ | gsutil mv | /gs:\/\/([^\/\s]+)\S*\s+(?!-|gs:\/\/\1(\/|\s|$))\S/ | $1
+destroys~ | gcloud storage mv | /gs:\/\/([^\/\s]+)\S*\s+(?!-|gs:\/\/\1(\/|\s|$))\S/ | $1
+destroys~ | rclone move/moveto | | $1
+destroys~ | mc,s3cmd,s5cmd mv | | $1
+destroys~ | az storage blob/file/fs | /\bmove\b/ | $*
+destroys | aws * update-*/put-*/set-*/modify-*/create-* | /(retention|expir\w*|delete-?after|ttl|lifecycle)[\w-]*['":=\s{]+(\w+['":=\s]+)?[0-7]\b/ |
 destroys~ | aws lambda put-function-concurrency | /concurren\S*\s+0\b/ | --function-name
 # aws: exposes
 exposes | aws * put-bucket-policy/put-resource-policy/set-identity-policy/put-key-policy/put-repository-policy | | --bucket,--key-id,--repository-name
@@ -72,12 +86,14 @@ exposes | gsutil * | /(^|\s)-a\s+public/ | $0
 destroys | gcloud storage buckets/objects update | /--lifecycle-file|--no-versioning|--soft-delete-duration\s+0|--clear-(soft-delete|retention|lifecycle)|--no-\S*retention|--retention-period/ | $1
 destroys | gcloud * * patch/update | /--no-(backup|deletion-protection|enable-\S*|retain\S*)|--retention-days\s+[0-7]\b|--max-instances\s+0|--backup-retention\S*\s+0/ | $*
 destroys | gcloud * buckets update | /--retention-days\s+[0-7]\b/ | $1
-destroys~ | gcloud * disable/stop/suspend/reset | | $*
-destroys~ | gcloud * * disable/stop/suspend/reset/deallocate/abandon | | $*
+destroys~ | gcloud * disable/stop/suspend/reset/pause | | $*
+destroys~ | gcloud * * disable/stop/suspend/reset/deallocate/abandon/pause | | $*
 destroys~ | gcloud container/compute * resize | /--(num-nodes|size)\s+0/ | $*
 destroys~ | gcloud compute * * resize | /--size\s+0/ | $*
 overwrites | gcloud sql backups restore | | --restore-instance
 overwrites | gcloud sql import/instances sql/csv/bak/restore-backup/clone | | $1
+destroys | gcloud * * remove-*/clear-*/detach-*/delete-*/abandon-*/revoke-*/set-cleanup-*/invalidate-* | !/\b(tags|labels)\b/ | $*
+destroys | gcloud pubsub subscriptions/snapshots seek | | $*
 destroys | gcloud * * destroy/wipe/purge | | $*
 destroys | gcloud * * * destroy/disable | | $*
 exposes | gcloud * add-iam-policy-binding | /all(authenticated)?users|roles\/(owner|editor)|admin\b/ | $1
@@ -107,12 +123,13 @@ exposes | az * update | /--default-action\s+allow|--public-network-access\s+(ena
 exposes | az * * firewall-rule | /0\.0\.0\.0.*255\.255\.255\.255|0\.0\.0\.0\s.*0\.0\.0\.0/ | -n,--name,-s
 exposes | az ad app/sp credential | /reset|create/ | --id
 # clusters
-destroys~ | kubectl patch | /"?replicas"?\s*:\s*0|finalizers"?\s*:\s*(null|\[\s*\])|reclaimpolicy"?\s*:\s*"?delete|"op"\s*:\s*"remove"|replicas"[^}]*"value"\s*:\s*0/ | $*
+destroys~ | kubectl patch | /"?replicas"?\s*:\s*0|suspend"?\s*:\s*true|finalizers"?\s*:\s*(null|\[\s*\])|reclaimpolicy"?\s*:\s*"?delete|"op"\s*:\s*"remove"|replicas"[^}]*"value"\s*:\s*0/ | $*
 destroys~ | kubectl autoscale | /--min\s+0/ | $*
 destroys~ | kubectl cordon/taint | !/-\s*$/ | $*
 destroys~ | kubectl rollout undo | | $*
 destroys | kubectl apply | /--prune\b/ | -f,-k
-destroys | kubectl annotate/label | /reclaim|retain|prevent/ | $*
+destroys | kubectl annotate/label | /reclaim|retain|prevent|ttl|janitor|expire/ | $*
+destroys~ | kubectl set env | /\s\w+-(\s|$)/ | $*
 exposes | kubectl create clusterrolebinding/rolebinding | /cluster-admin|system:(unauthenticated|anonymous)|--clusterrole\s+(admin|edit)/ | $*
 exposes | kubectl expose | /loadbalancer|nodeport|--external-ip/ | $*
 exposes | kubectl patch svc/service | /loadbalancer|nodeport/ | $*
@@ -132,12 +149,13 @@ destroys | nomad namespace/volume/acl delete/deregister | | $*
 destroys~ | vault operator seal/step-down | | .
 destroys | vault operator rekey/raft | /rekey|remove-peer|snapshot\s+restore/ | .
 destroys | vault lease/token/auth revoke/disable | | $*
-exposes | vault policy write | /root|admin/ | $1
+exposes | vault policy write | /root|admin|\bsudo\b/ | $1
 destroys | consul snapshot restore | | $*
 destroys | terraform apply | /-replace|(^|\s)-destroy/ | -replace,--replace,.
 destroys | terraform taint | | $*
 overwrites | terraform state push/mv/replace-provider | | .
 destroys~ | terraform force-unlock | | $1
+overwrites | pulumi up/update | /--(replace|target-replace)\b/ | -s,--stack,.
 overwrites | pulumi refresh/import/cancel | /(^|\s)(-y|--yes|--skip-preview|-f)\b/ | -s,--stack,.
 destroys | pulumi state/stack/env delete/rm/unprotect/upgrade | | $*
 destroys | hcloud,scw,linode-cli,vultr-cli,oci,ibmcloud,openstack,exo,civo,upctl,yc,aliyun,tccli,ovhcloud,ionosctl,equinix,metal | /(^|[\s-])(delete|terminate|destroy|rebuild|remove|rm|purge|reset|release|wipe|reinstall)\b/ !/(^|\s)(list|ls|get|show|view|describe)(\s|$)/ |
@@ -159,15 +177,16 @@ destroys | snow object drop | | $*
 spends | stripe refunds/payouts/charges/transfers/payment_intents/subscriptions/invoices/topups create/pay/capture/confirm/update/cancel/finalize_invoice/send_invoice | | $*
 spends | stripe post | /(refunds|payouts|charges|transfers|payment_intents|topups)/ | $1
 spends | bitcoin-cli,litecoin-cli,dogecoin-cli,monero-wallet-cli,electrum,lncli,lightning-cli | /\b(send\w*|pay\w*|transfer|sweepall|bumpfee|withdraw)\b/ |
-spends | solana,spl-token,near,eth,geth,ethkey,tezos-client,cardano-cli,gaiad,aptos,sui,starkli | /\b(transfer|send\w*|pay|delegate-stake|withdraw-stake|burn|mint)\b/ |
+spends | solana,spl-token,near,eth,eth-cli,geth,ethkey,tezos-client,cardano-cli,gaiad,aptos,sui,starkli | /\b(transfer|send\w*|pay|delegate-stake|withdraw-stake|burn|mint)\b/ |
 spends | cast,forge send/create/publish | | $1
 spends | paypal,plaid,wise,revolut,coinbase,kraken,binance,alpaca,ib,robinhood | /\b(send|pay\w*|transfer\w*|refund\w*|withdraw\w*|buy|sell|order\w*|trade)\b/ !/\b(list|get|show)\b/ |
 # options that say it whatever the program is
 destroys | * retention | !/\b(get|list|describe|show)-?/ /--[\w-]*retention[\w-]*\s+[01]\b/ |
-destroys~ | * replicas | /--(replicas|set\s+\S*replica\w*)\s+0\b/ !/(^|\s)kubectl/ |
-destroys~ | * protection | /--no-[\w-]*protection|--[\w-]*protection[\w-]*\s+(false|off|disabled)/ |
+destroys~ | * replicas capacity instances nodes | /--(\S*replicas|max-(capacity|size|instances|nodes)|desired-\S+|num-nodes|set\s+\S*replica\w*)\s+0\b/ !/(^|\s)kubectl/ |
+destroys~ | * protection | /--no-[\w-]*protection|--[\w-]*protection[\w-]*\s+(false|off|disabled|inactive)/ |
 destroys~ | * versioning | /--no-versioning|--[\w-]*versioning\s+(false|off|suspended|disabled)/ |
 destroys~ | * backup backups | /--no-[\w-]*backups?\b|--[\w-]*backups?(-enabled)?\s+(false|off|disabled)/ |
+destroys | * wipe destroy erase delete-all drop-all remove-all purge-all purge-data | /(^|\s)--(wipe\S*|destroy\S*|erase\S*|(delete|drop|remove|purge)-(all|data))(\s|$)/ |
 destroys | * ttl | /--[\w-]*ttl[\w-]*\s+[01]\b/ |
 exposes | * public visibility | /--visibility\s+public|--acl\s+public|--access\s+public|--public-access\s+(true|on|enabled)/ |
 """

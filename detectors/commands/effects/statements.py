@@ -25,6 +25,15 @@ destroys | \bALTER\s+(?:TABLE|SCHEMA|DATABASE)\s+(?P<on>\S+)[^;]{0,200}?\bDATA_R
 destroys | \bALTER\s+TABLE\s+(?P<on>\S+)[^;]{0,200}?(?:deletedFileRetentionDuration|logRetentionDuration|history\.expire\S*)\W+(?:interval\s+)?[01]\b
 destroys | \bALTER\s+TABLE\s+(?P<on>\S+)[^;]{0,200}?\bdefault_time_to_live\s*=\s*\d{1,3}\b
 destroys | \bALTER\s+TABLE\s+(?P<on>\S+)\s+(?:ON\s+CLUSTER\s+\S+\s+)?UPDATE\s+[^;]{1,160}?\bWHERE\s+(?:1|true|1\s*=\s*1)\s*(?:;|$)
+destroys | \bALTER\s+SYSTEM\s+(?:SET|RESET)\s+(?P<on>(?:archive|wal_|fsync|full_page|autovacuum|ssl|log_|recovery|summarize_wal)\w*)
+destroys | \bALTER\s+(?:TABLE|DATABASE)\s+(?P<on>\S+)\s+(?:SET\s+(?:UNLOGGED|RECOVERY\s+SIMPLE|OFFLINE)|DISABLE\s+TRIGGER|NOLOGGING|NOARCHIVELOG|DISABLE\s+CHANGE_TRACKING)
+destroys | \bSET\s+(?:GLOBAL|PERSIST)\s+(?P<on>(?:sql_log_bin|log_bin|binlog_expire\w*|expire_logs_days|innodb_flush\w*)\s*=\s*\S+)
+exposes | \bCREATE\s+POLICY\b[^;]{0,120}?\bON\s+(?P<on>\S+)[^;]{0,200}?\bUSING\s*\(\s*true\s*\)
+destroys | \bDROP\s+POLICY\s+(?:IF\s+EXISTS\s+)?(?P<on>[^;]{1,80})
+destroys | \bALTER\s+(?:ROLE|USER|LOGIN)\s+(?P<on>\S+)[^;]{0,120}?\b(?:NOLOGIN|ACCOUNT\s+LOCK|DISABLE)\b
+destroys | \bg\.[VE]\((?P<on>[^;]{0,120}?)\)[^;]{0,200}?\.drop\(
+destroys | \bREASSIGN\s+OWNED\s+BY\s+(?P<on>\S+)
+destroys | \bdb\.(?P<on>\w+)\.(?:aggregate|renameCollection)\([^;]{0,400}?(?:\$out|["\']?_?id["\']?\s*:\s*null|dropTarget|,\s*true)
 destroys | \bALTER\s+RETENTION\s+POLICY\s+(?P<on>\S+)
 overwrites | \bMERGE\s+INTO\s+(?P<on>\S+)[^;]{0,300}?\bON\s+\(?\s*(?:true|1\s*=\s*1)\b[^;]{0,120}?\bTHEN\s+(?:UPDATE|DELETE)
 overwrites | \bINSERT\s+OVERWRITE\s+(?:TABLE\s+|INTO\s+)?(?P<on>[\w.`"]+)
@@ -57,7 +66,8 @@ MAYBE = (
     "foreach", "drop", "unlink", "reset", "match", "clear", "delete", "updatemany", "update", "bulkwrite", "remove",
     "expireafter",
     "row level", "bypassrls", "createrole", "rolemember", "add member", "xp_cmdshell", "flush", "unschedule",
-    "detach_db",
+    "detach_db", "alter system", "unlogged", "recovery simple", "set offline", "trigger", "nologging", "log_bin",
+    "expire_logs", "policy", "reassign", "nologin", "account lock", "alter login", "$out", "renamecollection",
 )  # fmt: skip
 """Pieces of a statement in small letters; where a text has none of them, no row holds."""
 _MAX_CHARS = 16 * 1024

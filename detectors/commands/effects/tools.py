@@ -71,11 +71,16 @@ exposes | make set promote elevate | public admin owner superuser administrator
 exposes | transfer | ownership owner repository repo project organization workspace
 exposes | elevate escalate | privilege privileges permission permissions access rights
 exposes | enable | public anonymous guest root rdp telnet impersonation
-exposes | whitelist allowlist impersonate | *
+exposes | whitelist allowlist impersonate unprotect | *
+spends | top | up
+spends | start | gpu gpus
+spends | release | escrow funds deposit payment
+destroys | termination cancellation deactivation suspension revocation | account user contract subscription employee instance customer
+exposes | create generate | public -key -keys -keypair -ip -subnet -method -class
 exposes | create generate | shareable sharelink access -log -list -report -request -review
 exposes | assign attach bind | admin owner policy administrator
 exposes | open expose publish share | public world port firewall internet everyone anyone
-exposes | disable remove bypass deactivate stop | mfa 2fa totp firewall auth authentication authorization encryption rls ssl tls waf antivirus audit logging protection guardrail guardrails sandbox policy monitoring alarm alarms alert alerts alerting dlp edr defender 2sv verification signing
+exposes | disable remove bypass deactivate stop | mfa 2fa totp firewall auth authentication authorization encryption rls ssl tls waf antivirus audit logging protection sso saml oauth captcha guardduty cloudtrail xdr guardrail guardrails sandbox policy monitoring alarm alarms alert alerts alerting dlp edr defender 2sv verification signing
 exposes | unlock open disarm | door doors valve gate garage vault safe house alarm lock locks
 exposes | authorize allow | ingress egress all public anonymous inbound
 destroys | disable stop suspend pause | backup backups versioning snapshot snapshots retention replication recovery
@@ -87,7 +92,7 @@ destroys | mark report | spam abuse phishing
 destroys | seal | *
 destroys | kill | switch
 destroys | kick expel boot | user users member members guest participant
-destroys | unsubscribe | all everyone users customers contacts list subscribers members
+destroys | unsubscribe | mass bulk all everyone users customers contacts list subscribers members
 destroys | void | invoice payment check transaction contract label shipment order envelope
 destroys | reject decline deny | application loan claim candidate mortgage visa
 destroys | dissolve disband | *
@@ -98,12 +103,14 @@ destroys | failover cutover | *
 destroys | anonymize anonymise pseudonymize redact | user users customer customers data records account accounts
 destroys | reset | password passwords mfa credentials
 destroys | archive | *
-destroys | cancel close end | subscription subscriptions account accounts contract membership policy license plan domain workspace organization tenant
+destroys | cancel close end | invoice invoices subscription subscriptions account accounts contract membership policy license plan domain workspace organization tenant
 destroys | deactivate suspend ban block lock freeze offboard fire disable | user users account accounts member members customer customers employee key keys token card domain site tenant
 destroys | revoke rotate expire invalidate regenerate | key keys token tokens access certificate certificates cert secret secrets credential credentials permission permissions license session_all all api
 destroys | factory reset format reformat reimage reinstall rebuild wipe erase | device devices disk disks drive drives volume partition phone machine server database db cluster factory index environment tenant sd
 destroys | reformat | *
 destroys | factory | reset defaults
+destroys | sunset scrap demolish dismantle kill axe abandon retire zero blank nullify void unset burn torch smash ditch depopulate gut | dataset database service api product version model server system account accounts project feature table tables vehicle asset environment site domain column columns field fields balance balances record records contract disk volume cluster index bucket backup -column_header -blank_line
+destroys | off | board boarding
 destroys | shutdown stop poweroff halt reboot power | server servers instance instances vm vms database host cluster machine production datacenter node
 destroys | detach unmount eject | volume disk drive database storage
 destroys | unpublish retract recall takedown withdraw_post yank deprecate | * -app_link
@@ -125,7 +132,7 @@ overwrites | update replace set edit reset change | all everything everyone
 overwrites | update set change replace transfer | nameservers nameserver dns record_set rrset mx cname
 """
 _SETTINGS = r"""
-exposes | (\w+_)?(visibility|privacy)(_\w+)?|access|access_level|sharing|link_access|audience_access|share_with|privacy | public|anyone\w*|everyone|world|internet|public[_ -]\w+|anonymous|unlisted|open
+exposes | (\w+_)?(visibility|privacy)(_\w+)?|access|access_level|(\w+_)?sharing|with|shared_with|link_access|audience_access|share_with|privacy | public|anyone\w*|everyone|world|internet|public[_ -]\w+|anonymous|unlisted|open
 exposes | private|is_private|block_public\w*|\w*public_access_block\w*|restrict\w*_access | false
 exposes | public|is_public|make_public|publicly_accessible|public_access|allow_public\w*|anonymous\w*|world_readable|allow_unauthenticated | true
 exposes | acl|canned_acl|predefined_acl | public\S*|allusers\S*|authenticated\S*
@@ -134,14 +141,15 @@ exposes | (\w+_)?(address_prefix|source_ips?|cidr\w*|allowed_ips?) | \*|any|inte
 exposes | enforce\w*|requires?_(\w+_)?(review|approval|check|mfa|auth|sign)\w* | false
 exposes | mode|permissions|chmod | 0?o?[0-7]?(777|666|767|776|773|722|733)|a\+\w*w\w*|o\+\w*w\w*
 exposes | \w*cidr\w*|source|source_ranges?|ip_range|source_ip|remote_ip\w*|address_prefix | 0\.0\.0\.0(/0)?|::/0
-exposes | role|permission|permissions|privilege|access_level|role_name|new_role|policy|policy_arn | \S*(admin|administrator|owner|root|superuser|superadmin|fullaccess|full_access|sysadmin)\S*|all|\*
+exposes | role|permission|permissions|privilege|access_level|role_name|new_role|policy|policy_arn|scopes? | \S*(admin|administrator|owner|root|superuser|superadmin|fullaccess|full_access|sysadmin)\S*|all|\*
 destroys | (\w+_)?retention\w*(days|hours|period|ms|seconds|policy)?\w*|retention(\.\w+)?|\w*expir\w*_?(days|hours|seconds)|expire_after\w*|\w*backup_retention\w* | -?[0-7]|\d{1,4}ms|[0-7][dhms]?|-?\d{1,5}
 destroys | \w*_?ttl\w*|\w*time_to_live\w*|expireafterseconds | [0-9]{1,2}
-destroys | (\w+_)?(replicas?|replica_count|instances?_count|desired_count|desired_capacity|node_count|capacity) | 0
+destroys | (\w+_)?(replicas?|replica_count|instances?_count|desired\w*|max_size|max_instances|max_capacity|node_count|num_\w*nodes|capacity|dynos|concurrency) | 0
 destroys | (object_)?versioning\w*|backups?(_enabled)?|automatic_backups|enable_backups|deletion_protection\w*|termination_protection|soft_delete\w*|point_in_time_recovery|snapshots_enabled|replication | false|off|disabled|suspended|none|0
+destroys | (is_)?active | false
 destroys | archived|is_archived|in_trash|trashed|is_trashed|is_deleted|soft_deleted | true
 destroys | (?!.*(branch|temp|cache|orphan|dry|index|old_))(\w+_)?(destroy|purge|prune|wipe|erase|truncate|delete|drop)(_\w+)? | true
-destroys | status|state|account_status|new_status|lifecycle | suspended|terminated|deactivated|revoked|decommissioned|banned|purged|wiped|destroyed|trash|trashed
+destroys | status|state|account_status|new_status|lifecycle | suspended|terminated|deactivated|inactive|revoked|decommissioned|banned|purged|wiped|destroyed|trash|trashed
 sends | (\w+_)?(status|state) | publish|published|live
 overwrites | (\w+_)?(price|salary|quantity|inventory|stock|balance) | 0(\.0+)?
 overwrites | delete_extra\w*|delete_extraneous|delete_destination|delete_removed|purge_dest\w*|mirror | true
@@ -164,6 +172,8 @@ _READS = frozenset(listed("""
 _MODIFIERS = frozenset(listed("""
     safe soft force do try admin api auto tool my perform exec run async really user please
 """))  # fmt: skip
+_AGREES = frozenset(("accept", "approve", "sign"))
+_OPENED = frozenset(("port", "ports", "firewall", "door", "doors", "gate", "valve", "world", "public"))
 _UNFINISHED = frozenset(("draft", "drafts", "template", "templates", "cart", "basket", "wishlist", "quote"))
 _OPERATION_ARGS = ("action", "operation", "op", "method", "command", "verb", "function", "operation_name", "intent",
                    "operationId", "operation_id", "aktion", "accion", "acao", "azione", "actie", "befehl")  # fmt: skip
@@ -231,7 +241,11 @@ def by_name(name: str, *, alone: bool = True) -> tuple[str, ActEffect] | None:
     parts = english or words(name)
     while not english and len(parts) > 1 and parts[0] in _MODIFIERS and parts[0] != "force":
         parts = parts[1:]
-    if not parts or not _UNFINISHED.isdisjoint(parts) or not _READS.isdisjoint(parts if english else parts[:1]):
+    if parts[:2] in (("turn", "off"), ("switch", "off")):
+        parts = ("disable", *parts[2:])
+    if not parts or (parts[0] not in _AGREES and not _UNFINISHED.isdisjoint(parts)):
+        return None
+    if not _READS.isdisjoint(parts) if english else only_looks("_".join(parts)):
         return None
     for at in range(len(parts)) if english else _leads(parts):
         lead, others = parts[at], parts[:at] + parts[at + 1 :]
@@ -261,13 +275,13 @@ def _leads(parts: tuple[str, ...]) -> Iterator[int]:
 def only_looks(name: str) -> bool:
     """Whether a tool of this name only looks, or undoes."""
     parts = words(name)
-    return bool(parts) and parts[0] in _READS
+    return bool(parts) and parts[0] in _READS and not (parts[0] == "open" and not _OPENED.isdisjoint(parts))
 
 
 @lru_cache(maxsize=4096)
 def sets(name: str) -> bool:
     """Whether a tool of this name sets something by its arguments."""
-    return not _CHANGES.isdisjoint(words(name))
+    return not _CHANGES.isdisjoint(words(name)) and _UNFINISHED.isdisjoint(words(name))
 
 
 def operations(action: str, args: Mapping[str, Any]) -> tuple[str, ...]:
@@ -280,24 +294,6 @@ def operations(action: str, args: Mapping[str, Any]) -> tuple[str, ...]:
         if isinstance(value, str) and 1 < len(value) <= 64:
             names += (f"{value}_{action}", value)
     return tuple(names)
-
-
-_MONEY = frozenset(listed("amount amount_usd amount_cents sum price total_amount value betrag montant importe importo"))
-_PAYEES = frozenset(listed("to recipient payee iban to_iban destination account to_account address customer card"))
-_MOVES_MONEY = frozenset(listed("transfer send pay withdraw charge tip deposit debit payout remit"))
-_PROTECTS = frozenset(listed("""
-    backup backups versioning protection snapshots snapshot replication retention mfa firewall encryption audit
-    logging lock
-"""))  # fmt: skip
-_SWITCHES = frozenset(("enabled", "enable", "active", "on", "status", "state", "value"))
-_FEW = 7
-_PRODUCTION = frozenset(("prod", "production", "live"))
-_ALTERS = frozenset(("update", "set", "modify", "patch", "edit", "bulk", "replace", "upsert"))
-_FILTERS = ("filter", "where", "query", "condition", "conditions", "criteria", "selector", "match")
-_NEW_VALUES = frozenset(listed("values value set update updates data fields changes new_values patch"))
-_EVERY_ROW: tuple[object, ...] = ("", None, {}, [], "*", "{}", "1=1", "true", "all")
-"""Conditions that hold of every row."""
-_RELEASES = frozenset(("deploy", "release", "promote", "ship", "rollout", "publish"))
 
 
 @lru_cache(maxsize=4096)
@@ -316,47 +312,16 @@ def by_names(names: tuple[str, ...]) -> tuple[bool, tuple[str, ActEffect] | None
     return False, None
 
 
-def by_company(names: tuple[str, ...], args: Mapping[str, Any]) -> tuple[str, ActEffect] | None:
-    """What a verb does together with some arguments, neither of which says it alone; `names` are its operations."""
-    named_by = words_of_all(names)
-    if not named_by.isdisjoint(_MOVES_MONEY) and not _MONEY.isdisjoint(args) and not _PAYEES.isdisjoint(args):
-        return "move_money", ActEffect.SPENDS
-    if (
-        not named_by.isdisjoint(_ALTERS)
-        and not _NEW_VALUES.isdisjoint(args)
-        and any(name in args and args[name] in _EVERY_ROW for name in _FILTERS)
-    ):
-        return "update_every_row", ActEffect.OVERWRITES
-    # Of a long text the beginning is enough: it is none of these words.
-    live = any(isinstance(value, str) and value[:16].lower() in _PRODUCTION for value in args.values())
-    if live and not named_by.isdisjoint(_RELEASES):
-        return "release_to_production", ActEffect.SENDS
-    if not named_by.isdisjoint(("ref", "branch", "push", "tag")) and args.get("force") is True:
-        return "force", ActEffect.DESTROYS
-    if (live or not named_by.isdisjoint(_PROTECTS)) and any(
-        value is False or value in ("off", "disabled", "none") for name, value in args.items() if name in _SWITCHES
-    ):
-        return "switch_off", ActEffect.DESTROYS
-    if not named_by.isdisjoint(("scale", "resize", "autoscale")) and any(
-        value == 0 and not isinstance(value, bool) for value in args.values()
-    ):
-        return "scale_to_nothing", ActEffect.DESTROYS
-    if not named_by.isdisjoint(("lifecycle", "expiration", "retention", "ttl")) and any(
-        isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _FEW for value in args.values()
-    ):
-        return "let_expire", ActEffect.DESTROYS
-    return None
-
-
 def by_setting(action: str, args: Mapping[str, Any]) -> tuple[str, ActEffect] | None:
     """The setting and effect of a tool that changes something."""
     for key, value in pairs(args):
         key_ = "_".join(words(key)) if not key.islower() else key
         if isinstance(value, list) and not value and key_ in _CONTENTS and words(action)[:1] != ("create",):
             return f"empty_{key_}", ActEffect.OVERWRITES
-        if value is None or isinstance(value, dict | list):
+        one = value[0] if isinstance(value, list) and len(value) == 1 else value
+        if one is None or isinstance(one, dict | list):
             continue
-        text = str(value).strip()
+        text = str(one).strip()
         if len(text) > 12 and "replicas" in text and _TO_NOTHING.search(text) is not None:
             return "scale_to_nothing", ActEffect.DESTROYS
         if key_ in _PROSE and _MENTIONS.search(text) is not None:

@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 
 import orjson
 
-from haltline.detectors.commands import destructive_shapes
+from haltline.detectors.commands import graphql
 from haltline.detectors.commands.carriers import CARRIERS
-from haltline.detectors.commands.effects import requests, statements
+from haltline.detectors.commands.destructive_shapes import objects_of
+from haltline.detectors.commands.effects import requests, rows, statements
 from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.model import LOSSES, Badness, Destruction, listed
 from haltline.detectors.commands.names import is_production, is_test, is_throwaway
@@ -222,7 +223,7 @@ def _body(text: str) -> Iterator[Destruction]:
         except orjson.JSONDecodeError:
             return
     if isinstance(value, dict):
-        for deed in destructive_shapes.graphql(destructive_shapes.objects_of(value)):
+        for deed in graphql.graphql(objects_of(value)):
             yield Destruction(deed.verb, f"{deed.kind}={deed.name}", Badness.PLAIN)
         for name in ("statement", "query", "sql"):
             if isinstance(value.get(name), str):
@@ -248,7 +249,17 @@ def _dbt(invocation: Invocation) -> Iterator[Destruction]:
         yield Destruction(options.operands[1], f"table={name[1] if name else options.operands[1]}", Badness.PLAIN)
 
 
-_GENERIC_VERBS = frozenset(("delete", "destroy", "drop", "purge", "rm", "truncate"))
+_GENERIC_VERBS = frozenset(listed("""
+    delete destroy drop purge rm truncate wipe erase nuke obliterate terminate decommission deprovision deregister
+    unpublish deactivate
+"""))  # fmt: skip
+_GENERIC_ENDS = frozenset(("flush", "clear", "empty", "remove", "disable"))
+_MILD = frozenset(("cache", "caches", "dns", "log", "logs", "test", "screen", "history", "buffer", "label", "tag"))
+_STATEMENT = re.compile(
+    r"\s*(?:delete\s+from|drop\s+(?:table|database|schema)|truncate\s|update\s+\S+\s+set)\s", re.IGNORECASE
+)
+_MAX_WORDS = 64
+_RESET_THINGS = frozenset(("db", "database", "cluster", "env", "environment", "factory"))
 _TALKS = frozenset(listed("""
     echo printf grep egrep fgrep rg ag ack test [ man help which type less cat head tail ls make npm yarn pnpm cargo
     poetry go pytest tox bundle rake mvn gradle just task say logger wall jq yq sort diff cut tr ip set alias export
@@ -264,19 +275,39 @@ _CARRY = frozenset((
 _SUBCOMMAND = re.compile(r"[a-z][a-z0-9:_-]*")
 
 
+def _statements(invocation: Invocation) -> Iterator[Destruction]:
+    for word in invocation.argv[1:_MAX_WORDS]:
+        text = word.partition("=")[2] if word[:2] == "--" else word
+        if " " in text and _STATEMENT.match(text) is not None:
+            yield from sql_destructions(text)
+
+
+def statements_of_clouds(invocation: Invocation) -> Iterator[Destruction]:
+    """Statements that a cloud's program is given, whatever the option is called."""
+    return _statements(invocation) if invocation.name in ("aws", "gcloud", "az", "databricks") else iter(())
+
+
 def generic(invocation: Invocation) -> Iterator[Destruction]:
     """What a program that is not known destroys by `tool [words] delete NAME`."""
     if invocation.name in _TALKS or invocation.name in _CARRY or not _SUBCOMMAND.fullmatch(invocation.name):
         return
     operands = parse(invocation.argv[1:]).operands
+    if rows.is_dry(invocation.argv):
+        return
+    yield from _statements(invocation)
     for at, word in enumerate(operands[:3]):
-        if word in _GENERIC_VERBS:
-            for name in operands[at + 1 : at + 17]:
-                kind = operands[at - 1] if at else invocation.name
+        if not _SUBCOMMAND.fullmatch(word):
+            return
+        parts = word.replace("_", "-").replace(":", "-").split("-")
+        named = operands[at - 1] if at else invocation.name
+        if len(parts) > 1 and parts[-1] in _GENERIC_ENDS and _MILD.isdisjoint(parts):
+            parts = ["delete"]
+        resets_it = parts[-1] == "reset" and not _RESET_THINGS.isdisjoint((named, *parts))
+        if resets_it or not _GENERIC_VERBS.isdisjoint((parts[0], parts[-1])):
+            kind = named if len(parts) == 1 else word
+            for name in operands[at + 1 : at + 17] or (() if word == "rm" else (" ".join(invocation.argv)[:240],)):
                 bad = Badness.SEVERE if is_production(name) else Badness.PLAIN
                 yield Destruction(f"{invocation.name}_{word}", f"{kind}={name}", bad)
-            return
-        if not _SUBCOMMAND.fullmatch(word):
             return
 
 
@@ -324,8 +355,12 @@ _RESETS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "sequelize": (("db:drop",), ("db:migrate:undo:all",)),
     "sequelize-cli": (("db:drop",), ("db:migrate:undo:all",)),
     "typeorm": (("schema:drop",),),
+    "flyway": (("clean",),),
+    "goose": (("reset",), ("down-to", "0")),
+    "knex": (("migrate:rollback",),),
+    "dbmate": (("drop",),),
     "diesel": (("database", "reset"),),
-    "dotnet-ef": (("database", "drop"),),
+    "dotnet-ef": (("database", "drop"), ("database", "update", "0")),
     "manage.py": (("flush",), ("reset_db",), ("sqlflush",)),
     "django-admin": (("flush",), ("reset_db",)),
 }

@@ -13,7 +13,7 @@ from haltline.detectors.commands.model import Destruction
 Reader = Callable[[Invocation], Iterator[Destruction]]
 
 _SED_EMPTIES = re.compile(
-    r"\s*(?:(?:[0-5]?,\s*(?:\$|\d{4,})|[0-5],\$|/(?:\^|\.|\^?\.\*\$?|\^\.\*|\$|)/)\s*!?\s*[dD]|[dD]"
+    r"\s*(?:(?:[0-5]?,\s*(?:\$|\d{4,})|[0-5],\$|/(?:\^|\.|\^?\.\*\$?|\^\.\*|\$|)/)\s*!?\s*[dD]|[dD]|[01]~1\s*d"
     r"|s([/|,#])\^?\.[*+]\$?\1\1g?|/\^\$/!\s*d|\$!d|[1-5]!d|[1-5]?q|Q)\s*"
 )
 _EX_EMPTIES = re.compile(

@@ -19,7 +19,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Self, Unpack
+from typing import Any, Final, Literal, Self, TypedDict, Unpack
 
 from haltline.interventions.agent.call import checked
 from haltline.interventions.agent.calls.argument_changes import NOT_CHANGED, Changes
@@ -38,6 +38,15 @@ MAX_OPEN: Final = 4096
 NOT_CHECKED: Final = "not_checked"
 """The code of a call that was refused because the guard, or the adapter, failed."""
 _MAX_ID_CHARS = 256
+
+
+class CallOptions(TypedDict, total=False):
+    """What else may be said of a call, as of `Guard.action`."""
+
+    targets: Sequence[str]
+    effect: Effect | str | None
+    mode: Literal["async", "blocking"] | None
+    loop_key: str | None
 
 
 class ToolFailed(Exception):
@@ -207,11 +216,7 @@ class FrameworkSession:
         call_id: str | None,
         name: str,
         args: Mapping[str, Any] | None = None,
-        *,
-        targets: Sequence[str] = (),
-        effect: Effect | str | None = None,
-        mode: Literal["async", "blocking"] | None = None,
-        loop_key: str | None = None,
+        **options: Unpack[CallOptions],
     ) -> Answer:
         """Says what is about to be done, waits as the guard's mode says, and returns the answer with its hints.
 
@@ -219,7 +224,7 @@ class FrameworkSession:
             ValueError: an effect or a mode that does not exist.
 
         """
-        action = self._action(call_id, name, args=args, targets=targets, effect=effect, mode=mode, loop_key=loop_key)
+        action = self._action(call_id, name, args, **options)
         try:
             action.__enter__()  # its end is another message's
         except Refused as refused:
@@ -232,13 +237,10 @@ class FrameworkSession:
         name: str,
         args: Mapping[str, Any] | None = None,
         *,
-        targets: Sequence[str] = (),
-        effect: Effect | str | None = None,
-        mode: Literal["async", "blocking"] | None = None,
-        loop_key: str | None = None,
         cut: CutArguments | None = None,
         secrets_sent: Sequence[SentSecret] = (),
         asks: bool = False,
+        **options: Unpack[CallOptions],
     ) -> Answer:
         """As `propose`; does not block the event loop. `cut` describes arguments that are not whole.
 
@@ -246,9 +248,9 @@ class FrameworkSession:
 
         `asks`: with the mode `async` as well, a call that may destroy something waits, as the guard's `ask_from` says.
         """
-        action = self._action(call_id, name, args=args, targets=targets, effect=effect, mode=mode, loop_key=loop_key)
+        action = self._action(call_id, name, args, **options)
         action.call.cut, action.call.secrets_sent = cut, secrets_sent
-        if asks and mode == "async":
+        if asks and options.get("mode") == "async":
             action.call.is_mode_explicit = False  # it counts as the guard's
         try:
             await action.__aenter__()  # as above
@@ -329,9 +331,12 @@ class FrameworkSession:
         call.action.__exit__(None if failure is None else type(failure), failure, None)
         return call.hints
 
-    def _action(self, call_id: str | None, name: str, effect: Effect | str | None, **options: Any) -> Action:
+    def _action(
+        self, call_id: str | None, name: str, args: Mapping[str, Any] | None, **options: Unpack[CallOptions]
+    ) -> Action:
         name = _whole(name) or "unknown"
-        action = self.guard.action(name, effect=effect or self._effects.get(name), **options)
+        options["effect"] = options.get("effect") or self._effects.get(name)
+        action = self.guard.action(name, args=args, **options)
         if call_id:
             action.call.call_id = _id(call_id)  # the agent's own, so that its logs and ours agree
         return action

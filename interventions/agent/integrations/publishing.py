@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.events import ActionEvent
+from haltline.schemas.partitioner import CONFIRMED
 from haltline.schemas.topics import Topics
 
 log: Final = logging.getLogger("haltline.agent")
@@ -34,9 +35,7 @@ class Publisher:
                 "delivery.timeout.ms": int(CONFIRM_S * 1000),
                 **settings.kafka,
                 "bootstrap.servers": settings.bootstrap,
-                "partitioner": "murmur2_random",
-                "enable.idempotence": True,
-                "acks": "all",
+                **CONFIRMED,
                 "linger.ms": 2,
             },
             logger=log,

@@ -42,6 +42,7 @@ _BEHIND: Final = r"(?![A-Za-z0-9_])"
 _COUNT: Final = re.compile(r"\{(\d+)(?:,\d*)?\}")
 _COUNTED: Final = 24
 _COUNTED_ANYWHERE: Final = 8  # what may begin anywhere has a state for each place that it may have begun at
+AT_FIRST: Final = 1
 _DIGIT: Final = re.compile("[0-9]")
 _LETTER: Final = re.compile("[A-Za-z]")
 _WORD: Final = re.compile(r"[a-z-]{1,24}|[A-Z]?[a-z]{1,23}")
@@ -161,12 +162,15 @@ def _relaxed(form: str, most: int) -> str:
     return _COUNT.sub(lambda count: f"{{{min(int(count[1]), most)},}}", form)
 
 
-def may_be_forms() -> Iterator[str]:
-    """Regular expressions for Rust: where none is found, no form is."""
+def may_be_forms(anywhere: int = _COUNTED_ANYWHERE) -> Iterator[str]:
+    """Regular expressions for Rust: where none is found, no form is; the first is of forms that have a start.
+
+    `anywhere` is the most that is counted of the others: with `AT_FIRST` more is found, and in little of the time.
+    """
     closed = [row for row in TABLE["forms"] if not row.get("open") and r"[\s\S]" not in row["form"]]
     before = r"(?:^|[^A-Za-z0-9_]|\\[nrtbf]|%[0-9A-Fa-f][0-9A-Fa-f])"
     yield f"{before}(?:{'|'.join(_relaxed(row['form'], _COUNTED) for row in closed if 'starts' in row)})"
-    yield from (_relaxed(row["form"], _COUNTED_ANYWHERE) for row in closed if "starts" not in row)
+    yield from (_relaxed(row["form"], anywhere) for row in closed if "starts" not in row)
     for row in TABLE["forms"]:
         if row not in closed:
             texts = row.get("starts") or row["inside"]

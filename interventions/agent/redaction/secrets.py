@@ -18,7 +18,7 @@ from haltline.interventions.agent.redaction.command_lines import (
     may_be_programs,
     secret_items,
 )
-from haltline.interventions.agent.redaction.forms import find_forms, may_be_forms
+from haltline.interventions.agent.redaction.forms import AT_FIRST, find_forms, may_be_forms
 from haltline.interventions.agent.redaction.marks import Found, mark, marked
 from haltline.interventions.agent.redaction.named import (
     NAMES,
@@ -59,22 +59,23 @@ MAY_BE_NAMED: Final = (
 
 _PRODUCERS: Final = r"echo|printf|Write-|<<"
 
-_Look = Callable[[str], bool]
+Look = Callable[[str], bool]
 
 
-class _Looks(NamedTuple):
+class Looks(NamedTuple):
     """Whether a text may have secrets of a sort. Each is quick, and never misses any.
 
     Some share one turn: so many fit into it that its states are still kept.
     """
 
-    named: _Look
-    started: _Look
+    named: Look
+    started: Look
     """Forms that begin with a known text."""
-    inside_or_programs: _Look
-    inside: _Look
-    programs: _Look
-    commanded: _Look
+    inside_or_programs: Look
+    """The quickest, and true of more texts than `otherwise`."""
+    inside: Look
+    programs: Look
+    commanded: Look
 
     def formed(self, text: str) -> bool:
         """Forms of any sort."""
@@ -84,16 +85,21 @@ class _Looks(NamedTuple):
         """Command lines with secrets."""
         return self.programs(text) and self.commanded(text)
 
+    def otherwise(self, text: str) -> bool:
+        """Forms that do not begin with a known text, and command lines."""
+        return self.inside_or_programs(text) and (self.inside(text) or self.in_commands(text))
+
 
 @cache
-def _looks() -> _Looks:
+def looks() -> Looks:
+    """Made on first use."""
     starts, *inside = may_be_forms()
     programs = (may_be_programs(), _PRODUCERS)
     # All of them at once would have more states than are kept.
-    return _Looks(
+    return Looks(
         named=search_any((*MAY_BE_NAMED, *may_be_beside())),
         started=search_any((starts,)),
-        inside_or_programs=search_any((*inside, *programs)),
+        inside_or_programs=search_any((*list(may_be_forms(AT_FIRST))[1:], *programs)),
         inside=search_any(inside),
         programs=search_any(programs),
         commanded=search_any((*may_be_command_lines(), may_be_piped())),
@@ -102,19 +108,15 @@ def _looks() -> _Looks:
 
 def may_hold_secrets(text: str) -> bool:
     """Whether a text, or the text of JSON, has to be looked at more closely. False is sure: it holds no secret."""
-    looks = _looks()  # written out, as it is done for every text of every call
-    # What has one of the third, and nothing inside, has a program.
-    if looks[0](text) or looks[1](text) or (looks[2](text) and (looks.inside(text) or looks.commanded(text))):
+    quick = looks()  # written out, as it is done for every text of every call
+    if quick[0](text) or quick[1](text) or (quick[2](text) and (quick.inside(text) or quick.in_commands(text))):
         return True
     return not (text.isascii() or _is_unicode(text))
 
 
 def may_have_a_form(text: str) -> bool:
     """As `may_hold_secrets`, of all secrets but those that only a name tells; of what is Unicode."""
-    looks = _looks()
-    if looks.started(text):
-        return True
-    return looks.inside_or_programs(text) and (looks.inside(text) or looks.commanded(text))
+    return looks().started(text) or looks().otherwise(text)
 
 
 def _is_unicode(text: str) -> bool:
@@ -143,10 +145,9 @@ def _kind_of_field(name: str) -> str | None:
 
 def find_secrets(text: str) -> list[Found]:
     """Where secrets are in a text, those of the most telling kind first; places may overlap."""
-    looks = _looks()
-    named: _Look = looks.named
-    formed: _Look = looks.formed
-    in_commands: _Look = looks.in_commands
+    named: Look = looks().named
+    formed: Look = looks().formed
+    in_commands: Look = looks().in_commands
     if not (text.isascii() or _is_unicode(text)):
         named = formed = in_commands = _any_text
     found: list[Found] = []
@@ -167,7 +168,7 @@ def _any_text(_text: str) -> bool:
     return True
 
 
-def _windows(text: str, look: _Look) -> list[tuple[int, int]]:
+def _windows(text: str, look: Look) -> list[tuple[int, int]]:
     """The parts of a text in which secrets may begin."""
     if len(text) <= _WINDOW_CHARS + _MARGIN_CHARS:
         return [(0, len(text))] if look(text) else []

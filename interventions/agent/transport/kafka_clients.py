@@ -8,6 +8,7 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from haltline.interventions.agent.settings import GuardSettings
+from haltline.schemas.partitioner import CONFIRMED
 
 log: Final = logging.getLogger("haltline.agent")
 
@@ -45,9 +46,7 @@ def producer_of(settings: GuardSettings, common: Mapping[str, Any], on_error: Ca
                 "queue.buffering.max.kbytes": _QUEUE_KIB,
                 "delivery.timeout.ms": 120_000,
                 **common,
-                "partitioner": "murmur2_random",
-                "enable.idempotence": True,
-                "acks": "all",
+                **CONFIRMED,
                 "error_cb": on_error,
             },
             logger=log,

@@ -7,17 +7,13 @@ when the first session of that partition joined.
 
 import logging
 import threading
-import time
-from collections.abc import Callable
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from haltline.interventions.agent.settings import GuardSettings
-from haltline.interventions.agent.transport.disk_spool import DiskSpool, spool_of
 from haltline.interventions.agent.transport.kafka_clients import (
     METADATA_S,
-    QUEUE_RECORDS,
     common_of,
     complaint_of,
     consumer_of,
@@ -25,9 +21,9 @@ from haltline.interventions.agent.transport.kafka_clients import (
     is_embedded,
     partitions_now,
     partitions_of,
-    producer_of,
 )
 from haltline.interventions.agent.transport.kafka_records import control_record
+from haltline.interventions.agent.transport.outbox import Outbox
 from haltline.interventions.agent.transport.signature_check import sealed_of
 from haltline.interventions.agent.transport.transport import Receiver
 from haltline.interventions.agent.transport.worker_presence import WorkerPresence
@@ -42,11 +38,6 @@ log: Final = logging.getLogger("haltline.agent")
 _POLL_S = 0.02
 _PROBE_S = 0.5
 _RETRY_S = 0.5
-_SERVE_S = 0.02
-_RESERVED_RECORDS = 2_000
-
-Report: TypeAlias = Callable[[KafkaError | None, Message | None], None]
-"""What became of a record; without a message: it waits on disk."""
 
 
 class Member(Protocol):
@@ -70,10 +61,8 @@ class KafkaConnection:
         self._topics = Topics(settings.topic_prefix)
         self._fetch_wait_ms = settings.fetch_wait_ms
         self._common = common_of(settings)
-        self._producer = producer_of(settings, self._common, self._on_error)
-        self._queue_records = int(str(self._common.get("queue.buffering.max.messages", QUEUE_RECORDS)))
-        self._reserved = min(_RESERVED_RECORDS, self._queue_records // 10)
-        self._spool = spool_of(settings)
+        self.outbox = Outbox(settings, self._common, self._on_error)
+        self._producer = self.outbox.producer
         self._sealed = sealed_of(settings)
         self._lock = threading.RLock()
         self._members: dict[Member, Receiver] = {}
@@ -87,7 +76,6 @@ class KafkaConnection:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._suspect = False
-        self._down = False
         self._complaint = ""
         self._broker = Outage(log, "haltline: the broker")
         self._decisions = Outage(log, "haltline: what is decided", "cannot be read")
@@ -102,12 +90,7 @@ class KafkaConnection:
     @property
     def up(self) -> bool:
         """False: the broker did not answer when it was last asked, or the connection has ended."""
-        return not (self._down or self._stopping.is_set())
-
-    @property
-    def spooled_bytes(self) -> int:
-        """What waits on disk."""
-        return 0 if self._spool is None else self._spool.size_bytes
+        return not (self.outbox.down or self._stopping.is_set())
 
     def join(self, member: Member, receiver: Receiver) -> bool:
         """Carries one more session. False: the connection has ended."""
@@ -139,56 +122,7 @@ class KafkaConnection:
             self._stopping.set()
         if self._thread is not None:
             self._thread.join(timeout=2 * METADATA_S + 2 * _POLL_S)
-        if self._thread is None or not self._thread.is_alive():
-            # A record that waits holds the producer, and the producer us: it would look for its broker without end.
-            self._producer.purge()
-            self._producer.flush(0)
-            self._producer.close()
-        if self._spool is not None:
-            self._spool.close()
-
-    def publish(self, topic: str, key: bytes, value: bytes, report: Report, *, must: bool) -> bool:
-        """Hand one record over; `report` hears what became of it. False: there is no room for it."""
-        spool = self._spool
-        if spool is not None and (spool or self._down):  # in order: behind what waits already
-            return self._keep(topic, key, value, report)
-        if not must and len(self._producer) >= self._queue_records - self._reserved:
-            return spool is not None and self._keep(topic, key, value, report)
-        try:
-            self._producer.produce(topic, value=value, key=key, on_delivery=report)
-        except (BufferError, KafkaException, RuntimeError):  # RuntimeError: closed meanwhile
-            return spool is not None and self._keep(topic, key, value, report)
-        return True
-
-    def keep(self, message: Message) -> bool:
-        """A record that did not arrive waits on disk. False: it is lost."""
-        topic, key, value = message.topic(), message.key(), message.value()
-        if self._spool is None or topic is None or key is None or value is None:
-            return False
-        return self._spool.append(topic, key, value)
-
-    def hurry(self, waits: Callable[[], bool], until_s: float) -> None:
-        """Serves reports until there is nothing to wait for, or it is that late (`time.monotonic`).
-
-        What is in the way to a broker that is away goes to the disk, if there is one to keep it.
-        """
-        if self._spool is not None and self._down:
-            self._producer.purge()
-        while True:
-            self._producer.poll(0)
-            left_s = until_s - time.monotonic()
-            if not waits() or left_s <= 0:
-                break
-            self._producer.flush(min(left_s, _SERVE_S))
-        if self._spool is not None and waits():
-            self._producer.purge()
-            self._producer.poll(0)
-
-    def _keep(self, topic: str, key: bytes, value: bytes, report: Report) -> bool:
-        kept = self._spool is not None and self._spool.append(topic, key, value)
-        if kept:
-            report(None, None)  # it will arrive, if not by this process
-        return kept
+        self.outbox.close(is_producer_free=self._thread is None or not self._thread.is_alive())
 
     def delivered(self, message: Message) -> None:
         """A record has arrived."""
@@ -209,13 +143,13 @@ class KafkaConnection:
                     self._entries.clear()
                     for receiver in self._members.values():
                         receiver.unloaded()
-                self._down = not isinstance(error, _Lost)
+                self.outbox.down = not isinstance(error, _Lost)
                 self._stopping.wait(_RETRY_S)
 
     def _read(self) -> None:
         consumer, unread = self._assigned()
         waiting: list[tuple[list[Member], dict[int, int]]] = []
-        self._down = self._suspect = False
+        self.outbox.down = self._suspect = False
         self._broker.back()
         self._decisions.back()
         self._look()
@@ -227,10 +161,9 @@ class KafkaConnection:
                 self._producer.poll(0)
                 if self._suspect:
                     self._probe()
-                if not self._down and self.watched.is_due():
+                if not self.outbox.down and self.watched.is_due():
                     self._look()
-                if self._spool and not self._down:
-                    self._catch_up(self._spool)
+                self.outbox.catch_up()
                 self._take_new_partitions(consumer)
                 self._tell_who_joined(consumer, waiting)
                 if message is None:
@@ -388,9 +321,9 @@ class KafkaConnection:
             self._producer.list_topics(self._topics.control, timeout=_PROBE_S)
         except KafkaException as error:
             self._broker.away(error)
-            self._down = True
+            self.outbox.down = True
         else:
-            self._down = self._suspect = False
+            self.outbox.down = self._suspect = False
             self._broker.back()
 
     def _look(self) -> None:
@@ -405,23 +338,3 @@ class KafkaConnection:
             self._unwatched.back()
         else:
             self._unwatched.away(unwatched_reason)
-
-    def _catch_up(self, spool: DiskSpool) -> None:
-        """What waited on disk is sent, as far as the queue has room."""
-
-        def send(topic: str, key: bytes, value: bytes, arrived: Callable[[bool], None]) -> bool:
-            def report(error: KafkaError | None, message: Message | None) -> None:
-                # What did not arrive waits behind the others; without room for it, where it was.
-                arrived(error is None or (message is not None and self.keep(message)))
-
-            if len(self._producer) >= self._queue_records // 2:
-                return False
-            try:
-                self._producer.produce(topic, value=value, key=key, on_delivery=report)
-            except (BufferError, KafkaException, RuntimeError):
-                return False
-            return True
-
-        sent = spool.drain(send)
-        if sent and not spool:
-            log.info("haltline: the broker is back: the records on disk were sent, %d of them", sent)

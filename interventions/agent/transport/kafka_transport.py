@@ -70,7 +70,7 @@ class KafkaTransport:
             return False
         with self._lock:
             self._handed += 1
-        if self._hub.publish(topic, self.key, value, self._done, must=must):
+        if self._hub.outbox.publish(topic, self.key, value, self._done, must=must):
             return True
         with self._lock:
             self._handed -= 1
@@ -84,7 +84,7 @@ class KafkaTransport:
         if self._closed:
             return 0
         until_s = time.monotonic() + within_s
-        self._hub.hurry(lambda: self._handed > self._arrived, until_s)
+        self._hub.outbox.hurry(lambda: self._handed > self._arrived, until_s)
         self._closed = True
         self._hub.leave(self)
         return max(0, self._handed - self._arrived)
@@ -93,7 +93,7 @@ class KafkaTransport:
         """What became of a record; served by the connection's thread, or by one that closes."""
         if error is None and message is not None:
             self._hub.delivered(message)
-        kept = error is not None and message is not None and self._hub.keep(message)
+        kept = error is not None and message is not None and self._hub.outbox.keep(message)
         with self._lock:
             if error is None or kept:
                 self._arrived += 1

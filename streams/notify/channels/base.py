@@ -22,11 +22,9 @@ class Sender(Protocol):
 
     def send(self, message: Message) -> None:
         """Returns when the receiver has accepted it. Raises Failed."""
-        ...
 
     def close(self) -> None:
         """Gives back connections."""
-        ...
 
 
 class Repeating(Sender, Protocol):
@@ -36,7 +34,6 @@ class Repeating(Sender, Protocol):
 
     def repeat(self, changes: list[Change]) -> None:
         """Says what is open. Raises Failed."""
-        ...
 
 
 class Secrets:

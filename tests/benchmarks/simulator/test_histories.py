@@ -62,6 +62,12 @@ def test_a_plan_follows_from_its_seed() -> None:
     assert plan_of(3, ["w"], ["r"]) != plan_of(4, ["w"], ["r"])
 
 
+def test_all_kinds_of_faults_come_and_in_some_histories_only_a_few_of_them_again_and_again() -> None:
+    plans = [[step.deed for step in plan_of(seed, ["w"], ["r"])] for seed in range(200)]
+    assert {deed for plan in plans for deed in plan} == set(Deed)
+    assert any(len(plan) >= 8 and len(set(plan)) <= 3 for plan in plans)
+
+
 def test_a_worker_that_its_group_drops_is_mostly_killed_at_its_next_commit() -> None:
     plans = [plan_of(seed, ["w"], ["r"]) for seed in range(200)]
     dropped = [plan for plan in plans if any(step.deed is Deed.DROP and step.target == "w" for step in plan)]

@@ -16,6 +16,7 @@ from haltline.streams.engine.core import Core
 from haltline.streams.policy.source import News
 from haltline.streams.replay.records import LogRecord
 from haltline.streams.runtime.changelog import PartitionState
+from haltline.streams.runtime.ports import Meter
 from haltline.streams.sessions.processor import SessionProcessor
 
 TOPICS = Topics()
@@ -45,7 +46,7 @@ class Sent:
 
 
 @dataclass
-class Counted:
+class Counted(Meter):
     """A meter that is a list of what it was told."""
 
     told: list[str] = field(default_factory=list)

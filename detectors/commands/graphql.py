@@ -1,0 +1,66 @@
+"""What the mutations of GraphQL in a call's arguments take away, by the names and arguments of their fields.
+
+Misses: mutations whose name says nothing; conditions that stand in variables.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from haltline.detectors.commands.destructive_shapes import (
+    MAX_CALLS,
+    MAX_JSON_CHARS,
+    TEXTS,
+    Deed,
+    is_name,
+    leaves,
+)
+from haltline.detectors.commands.effects.tools import by_name
+from haltline.detectors.commands.model import ActEffect
+from haltline.schemas.tool_names import destroying_verb, words
+
+_HOLDS_TEXTS = frozenset(TEXTS)
+_MUTATION = re.compile(r"\bmutation\b[^{]*\{(?P<fields>.*)", re.DOTALL)
+_FIELD = re.compile(r"(?:\b\w+\s*:\s*)?(?P<field>[A-Za-z_]\w*)\s*(?P<args>\((?:[^()]|\([^()]*\))*\))?\s*(?=[{}\s]|\Z)")
+_GRAPHQL_TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"')
+
+
+def graphql(objects: Iterable[Mapping[str, Any]]) -> list[Deed]:
+    """What the mutations of a GraphQL text take away."""
+    found: list[Deed] = []
+    for inner in objects:
+        if not _HOLDS_TEXTS.isdisjoint(inner):
+            found += _mutations(inner)
+    return found[:MAX_CALLS]
+
+
+def _mutations(args: Mapping[str, Any]) -> list[Deed]:
+    found: list[Deed] = []
+    for key in TEXTS:
+        text = args.get(key)
+        if key == "mutation" and isinstance(text, str) and text.isidentifier() and destroying_verb(text):
+            text = f"mutation {{ {text} }}"
+        if not isinstance(text, str) or "mutation" not in text:
+            continue
+        mutation = _MUTATION.search(text[:MAX_JSON_CHARS])
+        for field in _FIELD.finditer(mutation["fields"]) if mutation else ():
+            verb = destroying_verb(field["field"])
+            act = None if verb else by_name(field["field"]) or _of_every_row(field["field"], field["args"] or "")
+            if not verb and act is None:
+                continue
+            named = _GRAPHQL_TEXT.findall(field["args"] or "") or [
+                str(value) for value in leaves(args.get("variables")) if is_name(value)
+            ]
+            about = "_".join(word for word in words(field["field"]) if word != verb) or "id"
+            effect = ActEffect.DESTROYS if act is None else act[1]
+            found += [Deed(field["field"], about, name, effect) for name in named[:MAX_CALLS] or [about]]
+    return found[:MAX_CALLS]
+
+
+def _of_every_row(name: str, args: str) -> tuple[str, ActEffect] | None:
+    changes = not _ALTERS.isdisjoint(words(name)) and _NO_CONDITION.search(args) is not None
+    return (name, ActEffect.OVERWRITES) if changes else None
+
+
+_ALTERS = frozenset(("update", "set", "patch", "modify", "replace"))
+_NO_CONDITION = re.compile(r"\b(?:where|filter|condition|selector)\s*:\s*\{\s*\}")

@@ -1,0 +1,76 @@
+"""Scripts and tasks that say by their names what they take away: `make destroy-prod`, `./wipe_customers.sh`.
+
+What a script does that the session wrote itself is read from its text, and such a script is its own.
+
+Misses: scripts whose names do not begin or end with a verb of the list; what a script does beside what it is called.
+"""
+
+import re
+from collections.abc import Iterator
+
+from haltline.detectors.commands.effects.rows import is_dry
+from haltline.detectors.commands.invocation import Invocation
+from haltline.detectors.commands.model import Badness, Destruction, listed
+from haltline.detectors.commands.names import is_test, is_throwaway
+from haltline.detectors.commands.scripts import INTERPRETERS
+from haltline.detectors.commands.wrappers import SHELLS
+from haltline.schemas.tool_names import words
+
+_VERBS = frozenset(
+    listed("delete destroy wipe purge nuke erase teardown obliterate decommission deprovision terminate")
+)
+_VERBS_OF_DATA = frozenset(("drop", "truncate", "reset", "flush"))
+_DATA = frozenset(listed("""
+    db database databases table tables schema all prod production collection collections index indices customers users
+    orders
+"""))  # fmt: skip
+_MILD = frozenset(listed("""
+    test tests tmp temp cache caches local dev build dist pyc logs log mock sample example ci docs unused dead draft
+    comments modules artifacts old stale branches fixture fixtures duplicates dupes e2e pycache output outputs coverage
+"""))  # fmt: skip
+"""Words of names of scripts that tidy up."""
+_RUNNERS = frozenset(listed("""
+    make gmake just task invoke inv gulp grunt ant mage poe rake npm yarn pnpm bun composer deno gradle gradlew mvn
+    cargo systemctl manage.py artisan console flask rails
+"""))  # fmt: skip
+_RUN = frozenset(("start", "run", "run-script", "task", "xtask"))
+_APPLICATIONS = ("manage.py", "artisan", "console")
+_SUFFIX = re.compile(r"\.(?:sh|bash|zsh|py|js|ts|mjs|cjs|rb|php|pl|ps1|exs)$")
+_TASK = re.compile(r"[\w:./@-]+")
+_FEW_WORDS = 3
+_MAX_TASKS = 4
+
+
+def tasks(invocation: Invocation) -> Iterator[Destruction]:
+    """What the name of a script or task that is run says that it takes away."""
+    if is_dry(invocation.argv):
+        return
+    operands = [word for word in invocation.argv[1:] if word[:1] != "-"]
+    if "/" in invocation.called and _SUFFIX.search(invocation.name) is not None:
+        yield from _script(invocation, invocation.called)
+    elif invocation.name in INTERPRETERS or invocation.name in SHELLS or invocation.name in ("source", "."):
+        if operands and operands[0].endswith(_APPLICATIONS):
+            yield from _tasks(operands[1:2])
+        elif operands and _SUFFIX.search(operands[0]) is not None and "-c" not in invocation.argv:
+            yield from _script(invocation, operands[0])
+    elif invocation.name in _RUNNERS:
+        yield from _tasks([word for word in operands if word not in _RUN][:_MAX_TASKS])
+
+
+def _script(invocation: Invocation, file: str) -> Iterator[Destruction]:
+    if _takes_away(_SUFFIX.sub("", file.rpartition("/")[2])):
+        yield Destruction("run_script", f"path={invocation.path(file)}", Badness.PLAIN)
+
+
+def _tasks(named: list[str]) -> Iterator[Destruction]:
+    for task in named:
+        if _TASK.fullmatch(task) is not None and _takes_away(task):
+            yield Destruction("run_task", f"task={task}", Badness.PLAIN)
+
+
+def _takes_away(name: str) -> bool:
+    parts = words(name)
+    if not parts or not _MILD.isdisjoint(parts) or is_test(name) or is_throwaway(name):
+        return False
+    ends = {parts[0], parts[-1]} if len(parts) > _FEW_WORDS else set(parts)
+    return not _VERBS.isdisjoint(ends) or (not _VERBS_OF_DATA.isdisjoint(ends) and not _DATA.isdisjoint(parts))

@@ -1,0 +1,133 @@
+"""What operators, the agent's side and the clock do to a session, beside its own events. Pure."""
+
+from dataclasses import replace
+
+from haltline.detectors.features.observation import CallTracker
+from haltline.interventions.control import declared_batches, session_incidents
+from haltline.interventions.control.command_handler import CommandHandler
+from haltline.interventions.control.incidents import ACTS
+from haltline.interventions.decide.controller import Controller, SessionControl, digest
+from haltline.interventions.state.control_record import control_record
+from haltline.interventions.state.effects import ControlEffects
+from haltline.schemas.control import Command, CommandKind, Feedback, Stage
+from haltline.schemas.decisions import Decision
+from haltline.schemas.findings import Detection, Finding
+from haltline.schemas.policy import Policy
+from haltline.schemas.signals import SignalKind
+from haltline.streams.engine.session_state import Effects, SessionState
+from haltline.streams.engine.signals import Signaller, origin_of_command
+
+
+class SessionCommands:
+    """Under one policy. Every method changes the state in place."""
+
+    def __init__(self, policy: Policy, controller: Controller, signaller: Signaller) -> None:
+        self._policy = policy
+        self._controller = controller
+        self._signaller = signaller
+        self._handler = CommandHandler(policy)
+
+    def due_ms(self, standing: SessionControl) -> int:
+        """When a tick has something to do, on the worker's clock; 0: never."""
+        return self._handler.due_ms(standing)
+
+    def command(self, state: SessionState, command: Command) -> Effects:
+        """Carries out an operator's act."""
+        if command.request is not None and state.agent_id == "unknown":
+            state.agent_id = command.request.agent_id
+        if command.kind is CommandKind.KILL:
+            return self._kill(state, command)
+        if command.kind is CommandKind.RESET:
+            return self._reset(state, command)
+        if command.kind is CommandKind.BATCH and command.batch is not None:
+            declared_batches.declare(state.standing, command)
+            return Effects(state)
+        if command.kind in ACTS:
+            return self._outcome(state, session_incidents.on_act(state.standing, state.ref, command, self._policy))
+        return self._with_incidents(state, self._handler.command(state.standing, state.ref, command))
+
+    def feedback(self, state: SessionState, feedback: Feedback) -> Effects:
+        """Takes in what the agent's side answers."""
+        standing, time_ms = state.standing, feedback.time
+        stopped = self._controller.acknowledge(standing, feedback)
+        killed = standing.killed
+        if killed is None and feedback.stage is Stage.STOPPED:
+            closed, incidents = session_incidents.on_scope_killed(standing, state.ref, self._policy, time_ms)
+            state.due_ms = self.due_ms(standing)
+            return Effects(state, also=closed, incidents=incidents)
+        if not stopped or killed is None:
+            return Effects(state)
+        state.due_ms = self.due_ms(standing)
+        control = control_record(state.ref, killed, feedback.decided_at)
+        return Effects(state, control=control, incidents=session_incidents.on_stopped(standing, state.ref, time_ms))
+
+    def tick(self, state: SessionState, now_ms: int) -> Effects:
+        """Does the first thing that is due by now, on the worker's clock."""
+        return self._with_incidents(state, self._handler.tick(state.standing, state.ref, now_ms))
+
+    def _kill(self, state: SessionState, command: Command) -> Effects:
+        standing = state.standing
+        decision = self._controller.kill(standing, command, state.agent_id)
+        killed = standing.killed
+        if decision is None or killed is None:
+            return Effects(state)  # already killed; the control record has the operator and the time
+        if state.ended:
+            self._controller.has_ended(standing, command.time)
+        killed.unheard = state.events == 0
+        closed, incidents = session_incidents.close(
+            standing, state.ref, self._policy, command.time, session_incidents.KILLED, by=command.by
+        )
+        state.due_ms = self.due_ms(standing)
+        control = control_record(state.ref, killed)
+        origin = origin_of_command(command, state.agent_id, state.root_session_id)
+        signals = tuple(self._signaller.decided(state.unsaid, origin, decision, killed=True))
+        return Effects(state, decision=decision, also=closed, control=control, signals=signals, incidents=incidents)
+
+    def _reset(self, state: SessionState, command: Command) -> Effects:
+        standing, who = state.standing, state.ref
+        was_killed = standing.killed is not None
+        reset = self._handler.reset(standing, who, command)
+        effects = reset.effects
+        if reset.standing is not None:
+            closed, incidents = session_incidents.close(
+                standing, who, self._policy, command.time, session_incidents.RESET, by=command.by
+            )
+            effects = replace(effects, decisions=(*effects.decisions, *closed), incidents=tuple(incidents))
+            # Anew, but what was already taken in stays taken in.
+            state.calls, state.detectors, state.standing = CallTracker(), {}, reset.standing
+        outcome = self._outcome(state, effects)
+        if was_killed and state.standing.killed is None:
+            origin = origin_of_command(command, state.agent_id, state.root_session_id)
+            outcome.signals = tuple(self._signaller.stands(origin, SignalKind.RELEASED))
+        return outcome
+
+    def _with_incidents(self, state: SessionState, effects: ControlEffects) -> Effects:
+        return self._outcome(state, session_incidents.on_effects(state.standing, state.ref, effects))
+
+    def _outcome(self, state: SessionState, effects: ControlEffects) -> Effects:
+        state.due_ms = self.due_ms(state.standing)
+        first, *others = effects.decisions or (None,)
+        incident = effects.incident
+        return Effects(
+            state,
+            detections=() if incident is None or first is None else (self._incident(state, incident, first),),
+            decision=first,
+            also=tuple(decision for decision in others if decision is not None),
+            control=effects.control,
+            released=effects.released,
+            followup=effects.followup,
+            incidents=effects.incidents,
+        )
+
+    def _incident(self, state: SessionState, finding: Finding, decision: Decision) -> Detection:
+        return Detection(
+            detection_id=digest("detection", finding.detector, finding.code, state.session_id, decision.decision_id),
+            session_id=state.session_id,
+            agent_id=state.agent_id,
+            event_id=decision.event_id,
+            time=decision.time,
+            finding=finding,
+            decision_id=decision.decision_id,
+            policy=self._policy.name,
+            policy_version=self._policy.version,
+        )

@@ -1,0 +1,69 @@
+"""A process with one loop: run until a signal, beside its metrics and health."""
+
+import logging
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from confluent_kafka import KafkaException
+
+from haltline.streams.kafka.log_reader import NoSuchTopic, Unreachable
+from haltline.streams.runtime.health import HealthServer, Verdict
+from haltline.streams.runtime.metrics import Metrics
+from haltline.streams.stop_signals import stopped_by_signals
+
+STUCK_AFTER_S: Final = 60.0
+
+_log = logging.getLogger(__name__)
+
+
+class Service(Protocol):
+    """What is run."""
+
+    def run(self) -> None:
+        """Until `stop`."""
+
+    def stop(self) -> None:
+        """Ends it, from any thread."""
+
+    def verdict(self) -> Verdict:
+        """Whether it is alive and ready."""
+
+
+def run_service(service: Service, name: str, metrics: Metrics, metrics_at: tuple[str, int], bootstrap: str) -> int:
+    """Runs until SIGTERM or SIGINT. Call it in the main thread.
+
+    Returns 0 after a clean stop, and 1 after a failure, which the log names. Raises OSError when the port is in use.
+    """
+    server = HealthServer(*metrics_at, verdict=service.verdict, exposition=metrics.exposition)
+    _log.info("%s: serves /metrics, /healthz and /readyz on port %d", name, server.port)
+    try:
+        with stopped_by_signals(service.stop, name):
+            service.run()
+    except (KafkaException, NoSuchTopic, Unreachable, RuntimeError) as error:
+        _log.error("%s: %s (Kafka %s)", type(error).__name__, error, bootstrap)
+        return 1
+    finally:
+        server.close()
+    return 0
+
+
+def verdict_of_loop(
+    silent_s: float, who: str, partitions: int, *, stands_by: bool = False, notes: Sequence[str] = ()
+) -> Verdict:
+    """Alive while the loop comes round, which was `silent_s` ago; ready while partitions are assigned too.
+
+    `stands_by`: none are, as another process of the group works.
+    """
+    is_alive = silent_s < STUCK_AFTER_S
+    reasons = [] if is_alive else [f"the {who} has not come round for {silent_s:.0f} s"]
+    if not partitions and not stands_by:
+        reasons.append("no partitions are assigned")
+    return Verdict(
+        alive=is_alive,
+        ready=not reasons,
+        reasons=tuple(reasons),
+        partitions=partitions,
+        lag_records=0,
+        stuck=(),
+        notes=tuple(notes),
+    )
